@@ -1,0 +1,29 @@
+"""Every test runs with a private state folder, cache folder and tmux server."""
+
+import os
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(autouse=True)
+def private_surroundings(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """Redirect everything that outlives a run (state, caches, tmux) into this test's own folder."""
+    home = tmp_path_factory.mktemp("surroundings")
+    socket = f"ajet-test-{uuid.uuid4().hex[:12]}"
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    monkeypatch.setenv("AJET_TMUX_SOCKET", socket)
+    monkeypatch.delenv("TMUX", raising=False)
+    yield home
+    socket_file = Path(os.environ.get("TMUX_TMPDIR", "/tmp")) / f"tmux-{os.getuid()}" / socket
+    if socket_file.exists():
+        subprocess.run(["tmux", "-L", socket, "kill-server"], capture_output=True, timeout=10, check=False)
+        socket_file.unlink(missing_ok=True)
