@@ -1,0 +1,169 @@
+"""An attempt's folder: where its files are, and what they say about whether it runs, ended or was lost.
+
+The supervisor and the trainer write these files; this module only reads them. Every reader tolerates a file
+that is missing or half written by returning None.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from monitors.processes import boot_id, read_process
+
+State = Literal["not_started", "running", "ended", "lost"]
+START_PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How an attempt ended, as its supervisor recorded it.
+
+    `reason`: exited | signalled | deadline | stopped | prepare_failed | could_not_start.
+    `status`: exit status as a shell would give it (137 for SIGKILL), None if the command never ran.
+    `signal`: the signal that ended it, if one did. Times are epoch seconds.
+    `leftovers`: pids that outlived the command and were killed. `error`: what could not be started, and why.
+    """
+
+    attempt_id: str
+    reason: str
+    status: int | None = None
+    signal: int | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    pid: int | None = None
+    pgid: int | None = None
+    prepare_status: int | None = None
+    cleanup_status: int | None = None
+    leftovers: tuple[int, ...] = ()
+    host: str = ""
+    boot_id: str = ""
+    error: str | None = None
+    log_lost_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class SupervisorInfo:
+    """Who supervises an attempt. `start_ticks` and `boot_id` tell it from a later process of that pid."""
+
+    attempt_id: str
+    pid: int
+    start_ticks: int | None = None
+    boot_id: str = ""
+    front_pid: int | None = None
+    started_at: float | None = None
+    command_pid: int | None = None
+    pgid: int | None = None
+    command_start_ticks: int | None = None
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """The supervisor's last sign of life. `state`: prepare | command | cleanup. `time`: epoch seconds."""
+
+    time: float
+    pid: int
+    state: str
+    command_pid: int | None = None
+    log_bytes: int = 0
+    log_lost_bytes: int = 0
+
+
+Record = TypeVar("Record", Exit, SupervisorInfo, Heartbeat)
+
+
+class AttemptFiles:
+    """The files of one attempt (`<result_dir>/attempts/NN/`) and their readers."""
+
+    def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
+        self.dir = Path(directory).absolute()
+        self._clock = clock
+        self.config = self.dir / "config.yaml"
+        self.script = self.dir / "launch.sh"
+        self.started = self.dir / "started"
+        self.supervisor_file = self.started / "supervisor.json"
+        self.pane_log = self.dir / "pane.log"
+        self.heartbeat_file = self.dir / "heartbeat"
+        self.exit_file = self.dir / "exit.json"
+        self.metrics = self.dir / "metrics.jsonl"
+        self.resources = self.dir / "resources.jsonl"
+        self.validation = self.dir / "validation.md"
+        self.diagnosis = self.dir / "diagnosis.json"
+        self.trainer = self.dir / "trainer"
+        self.trainer_metrics = self.trainer / "metrics.jsonl"
+
+    def exit(self) -> Exit | None:
+        """Return how the attempt ended, or None while that is not known."""
+        return _read(self.exit_file, Exit)
+
+    def supervisor(self) -> SupervisorInfo | None:
+        """Return who supervises the attempt, or None before it has started."""
+        return _read(self.supervisor_file, SupervisorInfo)
+
+    def heartbeat(self) -> Heartbeat | None:
+        """Return the supervisor's last sign of life."""
+        return _read(self.heartbeat_file, Heartbeat)
+
+    def alive(self) -> bool:
+        """Say whether this attempt's supervisor runs; a recycled pid is never mistaken for it."""
+        info = self.supervisor()
+        return info is not None and is_alive(info)
+
+    def state(self) -> State:
+        """Say where the attempt stands: `lost` means its supervisor died without recording an exit."""
+        if self.exit():
+            return "ended"
+        info = self.supervisor()
+        if info is None:
+            return "lost" if self._never_came_up() else "not_started"
+        if is_alive(info):
+            return "running"
+        return "ended" if self.exit() else "lost"  # it may have written it between our two looks
+
+    def _never_came_up(self) -> bool:
+        """Say whether the launch script began long ago and was killed before there was a supervisor."""
+        try:
+            age = self._clock() - self.started.stat().st_mtime
+        except OSError:
+            return False
+        return age > START_PATIENCE_S and not self.exit_file.exists()
+
+
+def is_alive(info: SupervisorInfo) -> bool:
+    """Say whether the process described is the one that runs under that pid now, and not a zombie."""
+    entry = read_process(info.pid)
+    if entry is None:
+        return info.start_ticks is None and _answers(info.pid)
+    same_boot = info.boot_id == boot_id()
+    return same_boot and entry.start_ticks == info.start_ticks and entry.state not in "ZX"
+
+
+def _answers(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+def _read(path: Path, kind: type[Record]) -> Record | None:
+    try:
+        raw: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(raw, dict):
+        return None
+    known = {field.name for field in fields(kind)}
+    values = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in raw.items() if key in known
+    }
+    build: Callable[..., Record] = kind
+    try:
+        return build(**values)
+    except TypeError:
+        return None

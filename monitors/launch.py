@@ -1,0 +1,205 @@
+"""Starts a command the supervised way: writes `launch.sh`, types one line into the session.
+
+The script creates `started/` first and stops if it is there, so typing the line twice never launches twice.
+Its environment is explicit, because a tmux pane has the environment of the tmux server. Secrets pass through
+a private file that the script deletes after reading; they are never written into the script.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from monitors.files import AttemptFiles, is_alive
+from monitors.processes import ATTEMPT_VARIABLE, members_of_attempt, send_signal
+from monitors.records import write_atomically
+from monitors.tmux import Session
+
+SUPERVISOR = Path(__file__).with_name("supervise.py")
+SECRET_NAME = re.compile(
+    r"SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|APIKEY|(^|_)(KEYS?|TOKEN|PASS|AUTH|PAT|COOKIE)(_|$)",
+    re.IGNORECASE,
+)
+
+
+class LaunchError(ValueError):
+    """The launch was described in a way that cannot work; the message says what to change."""
+
+
+@dataclass(frozen=True)
+class LaunchSpec:
+    """One launch.
+
+    `command`, `prepare`, `cleanup`: shell text, run by `bash -c` in `cwd`; several lines are allowed.
+    `env`: variables set for them; `secret_env`: the same, but kept out of every file that stays (variables of
+    `env` whose names look secret are treated so too). `deadline_at`: epoch seconds after which everything is
+    killed, or None. `grace_s`: seconds between TERM and KILL.
+    """
+
+    attempt_dir: Path
+    attempt_id: str
+    session_name: str
+    command: str
+    cwd: Path
+    env: dict[str, str] = field(default_factory=dict)
+    secret_env: dict[str, str] = field(default_factory=dict)
+    prepare: str | None = None
+    cleanup: str | None = None
+    deadline_at: float | None = None
+    grace_s: float = 10.0
+    supervisor_python: str = sys.executable
+
+
+def is_secret_name(name: str) -> bool:
+    """Say whether a variable of this name probably holds a secret (`WANDB_API_KEY`, `HF_TOKEN`, ...)."""
+    return SECRET_NAME.search(name) is not None
+
+
+def state_home() -> Path:
+    """Return the folder for state that outlives a run (`$XDG_STATE_HOME/harness`)."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "harness"
+
+
+def write_script(spec: LaunchSpec) -> Path:
+    """Write `launch.sh` (mode 0700) and, if there are secrets, the private file it reads and deletes.
+
+    Raises LaunchError for an attempt id or variable name that no shell could carry.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", spec.attempt_id):
+        raise LaunchError(f"attempt id {spec.attempt_id!r}: use letters, digits, '.', '_' and '-' only")
+    for name in (*spec.env, *spec.secret_env):
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise LaunchError(f"{name!r} cannot be the name of an environment variable")
+    secrets = {name: value for name, value in spec.env.items() if is_secret_name(name)} | spec.secret_env
+    plain = {name: value for name, value in spec.env.items() if name not in secrets}
+    files = AttemptFiles(spec.attempt_dir)
+    files.dir.mkdir(parents=True, exist_ok=True)
+    secret_file = _write_secrets(spec.attempt_id, secrets) if secrets else None
+    _write_private(files.script, "\n".join(_script_lines(spec, files, plain, secret_file)) + "\n", 0o700)
+    return files.script
+
+
+def launch(spec: LaunchSpec, session: Session) -> None:
+    """Write the script and type one line in the session that runs it; doing so again changes nothing.
+
+    Also notes which attempt belongs to the session, so that `find_attempt` knows when the session is gone.
+    """
+    files = AttemptFiles(spec.attempt_dir)
+    if files.started.exists():
+        return
+    script = write_script(spec)
+    note = {"attempt_dir": str(files.dir), "attempt_id": spec.attempt_id, "socket": session.socket}
+    index = _index_file(session.name)
+    index.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(index, note)
+    session.type_line(f"bash {shlex.quote(str(script))}")
+
+
+def find_attempt(session_name: str, socket: str | None) -> AttemptFiles | None:
+    """Return the attempt last launched in a session of this name, also when the session is gone."""
+    try:
+        note = json.loads(_index_file(session_name).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if note["socket"] != socket or not Path(note["attempt_dir"]).is_dir():
+        return None
+    return AttemptFiles(Path(note["attempt_dir"]))
+
+
+def stop(files: AttemptFiles, timeout_s: float = 0.0) -> bool:
+    """Have the supervisor end the attempt (TERM, grace, KILL, cleanup); `exit.json` then says `stopped`.
+
+    Waits up to `timeout_s` for that. Returns whether the attempt is over.
+    """
+    info = files.supervisor()
+    if info is None or not is_alive(info):
+        return files.state() in ("ended", "lost")
+    send_signal(info.pid, signal.SIGTERM)
+    give_up = time.monotonic() + timeout_s
+    while is_alive(info) and time.monotonic() < give_up:
+        time.sleep(0.02)
+    return not is_alive(info)
+
+
+def kill_leftovers(attempt_id: str, grace_s: float = 5.0) -> set[int]:
+    """End whatever still carries the attempt's id, for when its supervisor was killed; return those pids.
+
+    TERM first, KILL after `grace_s`. Call it only for an attempt whose supervisor is dead.
+    """
+    found = members_of_attempt(attempt_id)
+    for pid in found:
+        send_signal(pid, signal.SIGTERM)
+    give_up = time.monotonic() + grace_s
+    while (left := members_of_attempt(attempt_id)) and time.monotonic() < give_up:
+        time.sleep(0.05)
+    for pid in left:
+        send_signal(pid, signal.SIGKILL)
+    return found | left
+
+
+def _script_lines(
+    spec: LaunchSpec, files: AttemptFiles, env: dict[str, str], secret_file: Path | None
+) -> list[str]:
+    quote = shlex.quote
+    options = [
+        "--dir",
+        str(files.dir),
+        "--attempt-id",
+        spec.attempt_id,
+        "--cwd",
+        str(Path(spec.cwd).absolute()),
+    ]
+    options += ["--grace", str(spec.grace_s)]
+    options += ["--deadline", repr(spec.deadline_at)] if spec.deadline_at is not None else []
+    options += ["--prepare", spec.prepare] if spec.prepare else []
+    options += ["--cleanup", spec.cleanup] if spec.cleanup else []
+    failure = json.dumps({"attempt_id": spec.attempt_id, "reason": "could_not_start", "status": None})
+    error = f"cannot run the supervisor with {spec.supervisor_python}"
+    record = quote(failure[:-1] + f', "error": {json.dumps(error)}}}')
+    started, exit_file = quote(str(files.started)), quote(str(files.exit_file))
+    return [
+        "#!/usr/bin/env bash",
+        f"# Starts attempt {spec.attempt_id} in tmux session {spec.session_name}, once.",
+        "trap '' HUP INT QUIT TSTP",
+        f"mkdir {started} 2>/dev/null || {{ echo 'this attempt has already been launched'; exit 0; }}",
+        *(f"export {name}={quote(value)}" for name, value in sorted(env.items())),
+        *([f". {quote(str(secret_file))}; rm -f {quote(str(secret_file))}"] if secret_file else []),
+        f"export {ATTEMPT_VARIABLE}={quote(spec.attempt_id)}",
+        "shopt -s execfail",
+        shlex.join(
+            ["exec", spec.supervisor_python, "-I", "-S", str(SUPERVISOR), *options, "--", spec.command]
+        ),
+        f"printf '%s\\n' {record} > {exit_file}.tmp && mv {exit_file}.tmp {exit_file}",
+        "exit 127",
+    ]
+
+
+def _write_secrets(attempt_id: str, secrets: dict[str, str]) -> Path:
+    folder = state_home() / "env"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = folder / f"{attempt_id}.sh"
+    lines = [f"export {name}={shlex.quote(value)}\n" for name, value in sorted(secrets.items())]
+    _write_private(path, "".join(lines), 0o600)
+    return path
+
+
+def _write_private(path: Path, text: str, mode: int) -> None:
+    """Replace a file by one that nobody else could read at any moment, and that is never half there."""
+    scratch = path.with_name(path.name + ".tmp")
+    scratch.unlink(missing_ok=True)
+    with os.fdopen(
+        os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8"
+    ) as file:
+        file.write(text)
+    scratch.replace(path)
+
+
+def _index_file(session_name: str) -> Path:
+    return state_home() / "sessions" / session_name / "current.json"

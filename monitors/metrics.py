@@ -1,0 +1,181 @@
+"""Metric lines to rows: the only parser of the console format and of everything that looks like it.
+
+Understood, also behind Ray's prefix, a timestamp or a progress bar, and with colours:
+
+    step:12 - actor/kl_loss:0.00123 - actor/pg_loss:np.float64(0.0456)    verl, and the bundled trainer
+    Epoch 1/3, step 200/1000, loss: 0.53, lr=1e-4                         name:value or name=value with a step
+    {"step": 3, "loss": 0.1}                                              a JSON object
+    {'loss': 0.5, 'epoch': 0.1}                                           a printed dict (TRL); it has no step
+
+Ordinary log lines are not rows: a line with a step must be made of pairs rather than of prose, and an object
+without a step must hold numbers only, and among them something that trainings report.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from monitors.logs import ESCAPES, is_progress_bar
+
+LONGEST_METRIC_LINE = 65_536
+NUMBER = r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf(?:inity)?)"
+PLAIN = rf"({NUMBER})(?![\w%:/]|[.,]\d|\.\w)"
+VALUE = rf"(?:(?:(?:np|numpy|torch)\.\w+|tensor)\(({NUMBER})[^()]*\)|{PLAIN})"
+PAIR = re.compile(rf"(?:(?<=[\s,;|\[({{])|^)([A-Za-z_][\w./@#%-]*)\s?[:=]\s?{VALUE}", re.IGNORECASE)
+STEP = re.compile(
+    r"(?:(?<=[\s,;|\[({])|^)(?:global[_ ]|train(?:ing)?[_ ])?step\s{0,2}[:=#]?\s{0,2}(\d+)"
+    r"(?:\s?/\s?\d+)?(?![\w.%]\w|\d)",
+    re.IGNORECASE,
+)
+STEP_NAMES = ("step", "global_step", "_step", "training/global_step", "train/global_step")
+OBJECT = re.compile(r"\{.*\}\s*$")
+OBJECT_PAIR = re.compile(rf"""(['"])([^'"]{{1,200}})\1\s*:\s*(?:{VALUE}|(['"])({NUMBER})\5)""", re.IGNORECASE)
+OBJECT_KEY = re.compile(r"""['"]\s*:""")
+RAY_PREFIX = re.compile(r"^\s*\([A-Za-z_][\w.:]* (?:pid|ip)=[^)]*\)\s?")
+SOURCE_FILE = re.compile(r"\.(?:py|pyx|cc|cpp|cu|c|h|rs|go|sh)$")
+REPORTED = re.compile(
+    r"loss|reward|accuracy|\bacc\b|grad_norm|perplexity|entropy|\bkl\b|pass_rate|pass@|\bscore\b",
+    re.IGNORECASE,
+)
+WORD = re.compile(r"[A-Za-z]{2,}")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of metrics. `step`: None where the line names none. NaN and infinities are kept in `values`."""
+
+    step: int | None
+    values: dict[str, float]
+
+
+def parse_line(text: str) -> Row | None:
+    """Return the row that a line of a log is, or None. Never raises, whatever the line."""
+    if len(text) > LONGEST_METRIC_LINE:
+        return None
+    if "\x1b" in text:
+        text = ESCAPES.sub("", text)
+    text = RAY_PREFIX.sub("", text).strip()
+    if text.endswith("}"):
+        return _parse_object(text)
+    if ("tep" not in text and "TEP" not in text) or is_progress_bar(text):
+        return None
+    return _parse_pairs(text)
+
+
+def row_from_object(record: object) -> Row | None:
+    """Return the row that a decoded JSON object is: its numbers, and its step if it names one."""
+    if not isinstance(record, dict):
+        return None
+    values = {str(key): number for key, raw in record.items() if (number := _number(raw)) is not None}
+    return _with_step(values)
+
+
+def _parse_object(text: str) -> Row | None:
+    match = OBJECT.search(text)
+    if match is None:
+        return None
+    before = text[: match.start()]
+    if WORD.search(before) and not is_progress_bar(before) and not re.search(r"\d\d:\d\d", before):
+        return None
+    try:
+        record = json.loads(match[0])
+        row, size = row_from_object(record), len(record)
+    except (ValueError, RecursionError):
+        pairs = {found[2]: float(_first(found.groups()[2:])) for found in OBJECT_PAIR.finditer(match[0])}
+        row, size = _with_step(pairs), len(OBJECT_KEY.findall(match[0]))
+    if row is None or not row.values or "train_runtime" in row.values:
+        return None
+    if row.step is None and (size > len(row.values) or not any(map(REPORTED.search, row.values))):
+        return None
+    return row
+
+
+def _parse_pairs(text: str) -> Row | None:
+    step = STEP.search(text)
+    if step is None:
+        return None
+    values: dict[str, float] = {}
+    rest = [text[: step.start()]]
+    end = step.end()
+    for pair in PAIR.finditer(text, step.end()):
+        values.update(_pair(pair))
+        rest.append(text[end : pair.start()])
+        end = pair.end()
+    rest.append(text[end:])
+    for pair in PAIR.finditer(rest[0]):
+        values.update(_pair(pair))
+    prose = sum(len(WORD.findall(PAIR.sub(" ", piece))) for piece in rest[:1])
+    prose += sum(len(WORD.findall(piece)) for piece in rest[1:])
+    values.pop("step", None)
+    if not values or prose > len(values):
+        return None
+    return Row(int(step[1][:18]), values)
+
+
+def _pair(match: re.Match[str]) -> dict[str, float]:
+    if SOURCE_FILE.search(match[1]):
+        return {}
+    return {match[1]: float(_first(match.groups()[1:]))}
+
+
+def _with_step(values: dict[str, float]) -> Row | None:
+    for name in STEP_NAMES:
+        step = values.get(name)
+        if step is not None and math.isfinite(step) and step == int(step):
+            return Row(int(step), {key: value for key, value in values.items() if key != name})
+    return Row(None, values) if values else None
+
+
+def _number(raw: object) -> float | None:
+    if isinstance(raw, bool):
+        return None
+    if isinstance(raw, str) and not re.fullmatch(NUMBER, raw, re.IGNORECASE):
+        return None
+    if not isinstance(raw, (int, float, str)):
+        return None
+    try:
+        return float(raw)
+    except OverflowError:
+        return math.inf
+
+
+def _first(groups: Sequence[str | None]) -> str:
+    return next(group for group in groups if group is not None and group not in "'\"")
+
+
+@dataclass(frozen=True)
+class MetricPatterns:
+    """Patterns a user names for lines of another shape.
+
+    `rows`: regular expressions whose named groups become values; the group `step` is the step, and the groups
+    `name` and `value` together are one metric. `first_step`: what proves the first step, or None.
+    """
+
+    rows: tuple[re.Pattern[str], ...] = ()
+    first_step: re.Pattern[str] | None = None
+
+    @classmethod
+    def compile(cls, rows: Sequence[str] = (), first_step: str | None = None) -> MetricPatterns:
+        """Compile the patterns. Raises re.error for one that is no regular expression."""
+        return cls(tuple(re.compile(row) for row in rows), re.compile(first_step) if first_step else None)
+
+    def parse(self, text: str) -> Row | None:
+        """Return the row that the first matching pattern finds in a line."""
+        for pattern in self.rows:
+            if match := pattern.search(text):
+                named = {name: raw for name, raw in match.groupdict().items() if raw is not None}
+                if "name" in named and "value" in named:
+                    named[named.pop("name")] = named.pop("value")
+                values = {
+                    name: number
+                    for name, raw in named.items()
+                    if (number := _number(raw.strip())) is not None
+                }
+                row = _with_step(values)
+                if row and row.values:
+                    return row
+        return None

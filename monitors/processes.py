@@ -1,0 +1,131 @@
+"""The process table: who runs, who descends from whom, who belongs to an attempt.
+
+Standard library only, because the supervisor uses it under any interpreter. Where there is no /proc (macOS)
+the table is empty and identities are unknown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ATTEMPT_VARIABLE = "AJET_ATTEMPT_ID"
+PROC = Path("/proc")
+
+
+@dataclass(frozen=True)
+class ProcessEntry:
+    """One line of the process table.
+
+    `start_ticks`: clock ticks after boot; with the boot id it tells a process from a later one of that pid.
+    `activity`: counters (CPU ticks and page faults, its own and its reaped children's) that stand still only
+    while the process sleeps and starts nothing.
+    """
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    state: str
+    start_ticks: int
+    activity: tuple[int, ...]
+    name: str
+
+
+def read_process(pid: int) -> ProcessEntry | None:
+    """Return the table entry of `pid`, or None when there is no such process (or no /proc)."""
+    text = _read(f"/proc/{pid}/stat").decode("utf-8", errors="replace")
+    if not text:
+        return None
+    fields = text[text.rfind(")") + 2 :].split()
+    return ProcessEntry(
+        pid=pid,
+        state=fields[0],
+        parent=int(fields[1]),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        start_ticks=int(fields[19]),
+        activity=tuple(int(fields[i]) for i in (7, 8, 11, 12, 13, 14)),
+        name=text[text.find("(") + 1 : text.rfind(")")],
+    )
+
+
+def process_table() -> Iterator[ProcessEntry]:
+    """Yield every live process; zombies are left out because nothing can be done to them."""
+    for pid in _pids():
+        entry = read_process(pid)
+        if entry and entry.state not in "ZX":
+            yield entry
+
+
+def boot_id() -> str:
+    """Return the kernel's id of this boot, or '' where there is none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def carries_attempt(pid: int, attempt_id: str) -> bool:
+    """Say whether the environment of `pid` names this attempt (False for processes we may not look into)."""
+    wanted = f"{ATTEMPT_VARIABLE}={attempt_id}".encode()
+    return wanted in _read(f"/proc/{pid}/environ").split(b"\0")
+
+
+def descendants(root: int, table: list[ProcessEntry]) -> set[int]:
+    """Find every process in `table` that descends from `root`."""
+    found: set[int] = set()
+    parents = {root}
+    while parents:
+        parents = {entry.pid for entry in table if entry.parent in parents} - found
+        found |= parents
+    return found
+
+
+def members_of_attempt(attempt_id: str) -> set[int]:
+    """Find every live process whose environment names the attempt, the caller apart."""
+    return {pid for pid in _pids() if carries_attempt(pid, attempt_id)} - {os.getpid()}
+
+
+def family(attempt_id: str) -> set[int]:
+    """Find every live process that descends from the caller or carries the attempt's id, the caller apart.
+
+    Reads little where the caller has no children, because a hundred attempts may end at once.
+    """
+    own = os.getpid()
+    children = Path(f"/proc/{own}/task/{own}/children")
+    childless = children.exists() and not _read(str(children)).strip()
+    below = set() if childless else descendants(own, list(process_table()))
+    return below | members_of_attempt(attempt_id)
+
+
+def send_signal(pid: int, signum: int) -> None:
+    """Send a signal to a process that may already be gone."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signum)
+
+
+def _pids() -> list[int]:
+    if not PROC.is_dir():
+        return []
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208  no need of paths
+
+
+def _read(path: str) -> bytes:
+    """Read a small file of /proc, b'' if it cannot be; without pathlib, since hundreds are read in a row."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        pieces = []
+        while piece := os.read(descriptor, 1 << 18):
+            pieces.append(piece)
+        return b"".join(pieces)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,116 @@
+"""What a training uses: CPU and memory of its process tree, free memory and disk, GPUs if there are any."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+GPU_FIELDS = ("index", "name", "utilization.gpu", "memory.used", "memory.total")
+GPU_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU. `busy_percent` of the last moment; memory in bytes."""
+
+    index: int
+    name: str
+    busy_percent: float
+    memory_used_bytes: int
+    memory_total_bytes: int
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One sample. `cpu_percent`: the tree since the last sample, 100 per core; `time`: epoch seconds."""
+
+    time: float
+    cpu_percent: float
+    rss_bytes: int
+    mem_available_bytes: int
+    disk_free_bytes: int
+    gpus: tuple[Gpu, ...] = ()
+
+
+class ResourceSampler:
+    """Samples the process tree under one pid, and the disk that `folder` is on."""
+
+    def __init__(self, pid: int, folder: Path, clock: Callable[[], float] = time.time) -> None:
+        self._pid = pid
+        self._folder = folder
+        self._clock = clock
+        self._last: tuple[float, dict[int, float]] | None = None
+
+    def sample(self) -> Sample:
+        """Take a sample; a tree that is gone uses nothing. CPU is 0 in the first one."""
+        import psutil
+
+        now = self._clock()
+        rss, cpu_s = 0, dict[int, float]()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            root = psutil.Process(self._pid)
+            for process in (root, *root.children(recursive=True)):
+                with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                    rss += process.memory_info().rss
+                    times = process.cpu_times()
+                    cpu_s[process.pid] = times.user + times.system
+        return Sample(
+            time=now,
+            cpu_percent=self._cpu_percent(now, cpu_s),
+            rss_bytes=rss,
+            mem_available_bytes=psutil.virtual_memory().available,
+            disk_free_bytes=disk_free(self._folder),
+            gpus=gpus(),
+        )
+
+    def _cpu_percent(self, now: float, cpu_s: dict[int, float]) -> float:
+        before, self._last = self._last, (now, cpu_s)
+        if before is None or now <= before[0]:
+            return 0.0
+        used = sum(seconds - before[1].get(pid, 0.0) for pid, seconds in cpu_s.items())
+        return round(100.0 * max(0.0, used) / (now - before[0]), 1)
+
+
+def append_sample(path: Path, sample: Sample) -> None:
+    """Add a sample to a JSONL file."""
+    with os.fdopen(
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", encoding="utf-8"
+    ) as file:
+        file.write(json.dumps(asdict(sample)) + "\n")
+
+
+def disk_free(folder: Path) -> int:
+    """Return the bytes an ordinary user can still write where `folder` is."""
+    return shutil.disk_usage(folder).free
+
+
+def gpus() -> tuple[Gpu, ...]:
+    """Ask nvidia-smi; no GPUs where there is none or it does not answer."""
+    if shutil.which("nvidia-smi") is None:
+        return ()
+    query = ["nvidia-smi", f"--query-gpu={','.join(GPU_FIELDS)}", "--format=csv,noheader,nounits"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=GPU_TIMEOUT_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return parse_gpus(answer.stdout)
+
+
+def parse_gpus(table: str) -> tuple[Gpu, ...]:
+    """Read nvidia-smi's CSV (index, name, busy %, MiB used, MiB in all); values it cannot tell count as 0."""
+    found = []
+    for line in table.splitlines():
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) == len(GPU_FIELDS) and cells[0].isdigit():
+            busy, used, total = (
+                float(cell) if cell.replace(".", "", 1).isdigit() else 0.0 for cell in cells[2:]
+            )
+            found.append(Gpu(int(cells[0]), cells[1], busy, int(used) << 20, int(total) << 20))
+    return tuple(found)

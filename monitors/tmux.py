@@ -1,0 +1,170 @@
+"""A tmux session of ours: create it empty, type one line into it, look at it, kill it.
+
+Targets are exact (`=name`), so a session is never mistaken for one whose name begins alike. Sessions we
+create carry the user option `@ajet_owner`; only those can be killed through this module. The server is
+chosen by the `socket` parameter (a `tmux -L` name), else by the environment variable AJET_TMUX_SOCKET, else
+it is the default.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import unicodedata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import libtmux
+
+OWNER_OPTION = "@ajet_owner"
+OWNER = "monitors"
+SOCKET_VARIABLE = "AJET_TMUX_SOCKET"
+HISTORY_LINES = 200_000
+COLUMNS, ROWS = 200, 50
+LONGEST_PURPOSE = 40
+
+
+class TmuxError(RuntimeError):
+    """tmux is missing, refuses, or the session is not what it should be; the message says how to mend it."""
+
+
+def session_name(purpose: str, experiment_id: str, attempt: int) -> str:
+    """Name an attempt's session, `ajet_<purpose>-<experiment_id>-<NN>`.
+
+    The purpose becomes lower-case ASCII words joined by '_', at most 40 characters, without the '.' and ':'
+    that tmux reserves.
+    """
+    plain = unicodedata.normalize("NFKD", purpose.casefold()).encode("ascii", "ignore").decode()
+    words = re.sub(r"[^a-z0-9]+", "_", plain).strip("_")
+    words = re.sub(r"^ajet_+", "", words)[:LONGEST_PURPOSE].strip("_") or "experiment"
+    return f"ajet_{words}-{experiment_id}-{attempt:02d}"
+
+
+class Session:
+    """A handle on one tmux session, by name; it holds nothing that tmux does not."""
+
+    def __init__(self, name: str, socket: str | None = None) -> None:
+        self.name = name
+        self.socket = socket or os.environ.get(SOCKET_VARIABLE) or None
+
+    @classmethod
+    def create(cls, name: str, cwd: Path, socket: str | None = None) -> Session:
+        """Create a detached session with a shell in `cwd` and no command.
+
+        Raises TmuxError when tmux is missing, the name is taken or not allowed, or the folder does not exist.
+        """
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", name):
+            raise TmuxError(
+                f"tmux session name {name!r} is not possible: use letters, digits, '_' and '-' only"
+            )
+        if not Path(cwd).is_dir():
+            raise TmuxError(f"cannot create tmux session {name!r}: {cwd} is not a folder")
+        session = cls(name, socket)
+        if session.exists():
+            raise TmuxError(
+                f"tmux session {name!r} is already there: look at it with"
+                f" `{shlex.join(session.attach_argv())}`, or choose another name"
+            )
+        usual = session._output("show-options", "-gv", "history-limit") or ["2000"]
+        size = ("-x", str(COLUMNS), "-y", str(ROWS))
+        # A pane's history is fixed when it is made, from the global option; set it for this pane alone.
+        session._tmux(
+            *("start-server", ";", "set-option", "-g", "history-limit", str(HISTORY_LINES), ";"),
+            *("new-session", "-d", "-s", name, "-c", str(cwd), *size, ";"),
+            *("set-option", "-t", session._pane, OWNER_OPTION, OWNER, ";"),
+            *("set-option", "-g", "history-limit", usual[0]),
+        )
+        return session
+
+    @classmethod
+    def find(cls, name: str, socket: str | None = None) -> Session | None:
+        """Return the session of exactly this name, or None."""
+        session = cls(name, socket)
+        return session if session.exists() else None
+
+    def type_line(self, text: str) -> None:
+        """Type one line and press Enter. Raises TmuxError if the session is gone or the text has breaks."""
+        if "\n" in text or "\r" in text:
+            raise TmuxError("type_line takes one line; put longer commands into a script")
+        escaped = text[:-1] + "\\;" if text.endswith(";") else text  # a last ';' would separate tmux commands
+        self._tmux(
+            "send-keys", "-t", self._pane, "-l", "--", escaped, ";", "send-keys", "-t", self._pane, "Enter"
+        )
+
+    def capture(self, lines: int = 200) -> list[str]:
+        """Return the last `lines` lines of screen and history, trailing blank lines left out."""
+        shown = self._tmux("capture-pane", "-p", "-J", "-S", f"-{lines}", "-t", self._pane)
+        while shown and not shown[-1].strip():
+            shown.pop()
+        return shown[-lines:]
+
+    def pipe_to(self, path: Path) -> None:
+        """Append everything the pane prints from now on to a file."""
+        self._tmux("pipe-pane", "-t", self._pane, f"cat >> {shlex.quote(str(path))}")
+
+    def exists(self) -> bool:
+        """Say whether the session is there now."""
+        return self._server().cmd("has-session", "-t", f"={self.name}").returncode == 0
+
+    def pane_pid(self) -> int:
+        """Return the pid of the process in the session's pane (its shell)."""
+        return int(self._tmux("display-message", "-p", "-t", self._pane, "#{pane_pid}")[0])
+
+    def pane_id(self) -> str:
+        """Return tmux's id of the session's pane (`%3`), which a process in it has as TMUX_PANE."""
+        return self._tmux("display-message", "-p", "-t", self._pane, "#{pane_id}")[0]
+
+    def pane_pids(self) -> list[int]:
+        """Return the pids of the processes in all the session's panes."""
+        return [
+            int(pid) for pid in self._tmux("list-panes", "-s", "-t", f"={self.name}", "-F", "#{pane_pid}")
+        ]
+
+    def is_ours(self) -> bool:
+        """Say whether this module created the session."""
+        return bool(self._output("show-options", "-v", "-t", self._pane, OWNER_OPTION))
+
+    def kill(self) -> None:
+        """Kill the session, if it is there. Raises TmuxError if it is somebody else's."""
+        if not self.exists():
+            return
+        if not self.is_ours():
+            raise TmuxError(
+                f"tmux session {self.name!r} was not created by us, so it is not killed here;"
+                f" if you mean it: tmux kill-session -t '={self.name}'"
+            )
+        self._tmux("kill-session", "-t", f"={self.name}")
+
+    def attach_argv(self) -> list[str]:
+        """Return the command a person runs to look at the session."""
+        server = ["-L", self.socket] if self.socket else []
+        return ["tmux", *server, "attach-session", "-t", f"={self.name}"]
+
+    @property
+    def _pane(self) -> str:
+        return f"={self.name}:"
+
+    def _server(self) -> libtmux.Server:
+        import libtmux
+
+        if shutil.which("tmux") is None:
+            raise TmuxError(
+                "tmux is not installed; type `sudo apt-get install tmux` (Debian, Ubuntu),"
+                " `sudo dnf install tmux` (Fedora), or `brew install tmux` (macOS)"
+            )
+        return libtmux.Server(socket_name=self.socket)
+
+    def _tmux(self, *arguments: str) -> list[str]:
+        result = self._server().cmd(*arguments)
+        if result.returncode != 0:
+            said = " ".join(result.stderr) or f"status {result.returncode}"
+            raise TmuxError(f"tmux {arguments[0]} failed for session {self.name!r}: {said}")
+        return list(result.stdout)
+
+    def _output(self, *arguments: str) -> list[str]:
+        """Ask tmux something that it may not be able to answer."""
+        result = self._server().cmd(*arguments)
+        return list(result.stdout) if result.returncode == 0 else []

@@ -1,0 +1,234 @@
+"""Waits for an attempt: returns the moment something happens, with the reason, and costs nothing until then.
+
+The supervisor's end is announced by a pidfd, the pane's by another, growth of the log by inotify; tmux is
+never polled. A slow check stands behind them for systems and file systems that announce nothing.
+
+`python -m monitors.wait SESSION SECONDS` is for other agents: exit status 0 means the time is up and the
+command still runs, 1 that it ended or the session is gone; a line says which.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from monitors.alarms import Alarms
+from monitors.clock import Clock, SystemClock
+from monitors.files import AttemptFiles, Exit
+from monitors.logs import Line, LogReader
+from monitors.processes import read_process
+from monitors.tmux import Session, TmuxError
+
+if TYPE_CHECKING:
+    from monitors.watch import Event, Watch
+
+BACKOFF = (30.0, 60.0, 120.0, 240.0, 480.0, 960.0)
+SAFETY_CHECK_S = 30.0
+LOG_PACE_S = 0.25
+
+
+class WakeReason(Enum):
+    """Why a wait returned."""
+
+    EXITED = "exited"  # the attempt ended; `Wake.exit` says how
+    SESSION_GONE = "session_gone"  # the tmux session is gone, the training may go on; said once
+    EVENT = "event"  # the watch found something; `Wake.events`
+    LINE = "line"  # a pattern appeared in the log; `Wake.line`
+    DEADLINE = "deadline"  # the caller's deadline passed
+    TICK = "tick"  # the interval is over and it still runs
+    LOST = "lost"  # the supervisor died without recording an exit
+
+
+@dataclass(frozen=True)
+class Wake:
+    """What a wait returned with. `waited_s`: seconds waited; `detail`: one sentence for people."""
+
+    reason: WakeReason
+    detail: str
+    waited_s: float
+    exit: Exit | None = None
+    events: tuple[Event, ...] = ()
+    line: Line | None = None
+
+
+class Waiter:
+    """Waits for one attempt; hundreds can wait side by side in one event loop.
+
+    Log lines and events are told once: what one `wait` returned, the next does not return again.
+    """
+
+    def __init__(
+        self,
+        files: AttemptFiles,
+        session: Session | None = None,
+        *,
+        watch: Watch | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._files = files
+        self._session = session
+        self._watch = watch
+        self._clock: Clock = clock or SystemClock()
+        self._intervals_waited = 0
+        self._log = LogReader(files.pane_log)
+        self._unseen: deque[Line] = deque()
+        self._pane: tuple[int, int | None] | None = None
+        self._next_session_look = 0.0
+        self._session_gone_told = False
+
+    async def wait(
+        self,
+        timeout: float | None = None,
+        deadline: float | None = None,
+        patterns: Sequence[str | re.Pattern[str]] = (),
+    ) -> Wake:
+        """Wait until something happens, `timeout` seconds at most (default: the next back-off interval).
+
+        `deadline`: epoch seconds. `patterns`: regular expressions searched in each new line of the log.
+        An attempt that has not started yet is waited for. Cancelling is safe.
+        """
+        compiled = [re.compile(pattern) for pattern in patterns]
+        begun = self._clock.time()
+        interval = BACKOFF[min(self._intervals_waited, len(BACKOFF) - 1)] if timeout is None else timeout
+        event = asyncio.Event()
+        next_log_look = begun
+        wants_log = bool(compiled or self._watch)
+        self._next_session_look = begun
+        with Alarms(event) as alarms:
+            while True:
+                now = self._clock.time()
+                reads_log = wants_log and not 0 < next_log_look - now <= LOG_PACE_S
+                event.clear()
+                self._set_alarms(alarms, reads_log)
+                if wake := await self._look(compiled, reads_log, begun, alarms):
+                    return wake
+                if deadline is not None and now >= deadline:
+                    return self._wake(WakeReason.DEADLINE, "the deadline has passed", begun)
+                if now - begun >= interval:
+                    self._intervals_waited += timeout is None
+                    return self._wake(WakeReason.TICK, "it still runs", begun)
+                ends = [begun + interval, now + SAFETY_CHECK_S]
+                ends += [deadline] if deadline is not None else []
+                if reads_log:
+                    next_log_look = now + LOG_PACE_S  # a busy log is read at this pace, a quiet one at once
+                elif wants_log:
+                    ends.append(next_log_look)
+                await self._clock.wait(event, min(ends) - now)
+
+    def _set_alarms(self, alarms: Alarms, log: bool) -> None:
+        """Arm everything that can happen next; what happened before is seen by the look that follows."""
+        info = self._files.supervisor()
+        if info is None:
+            alarms.on_change(self._files.supervisor_file)
+            alarms.on_change(self._files.exit_file)
+        else:
+            alarms.on_process_end(info.pid)
+        if self._pane and not self._session_gone_told:
+            alarms.on_process_end(self._pane[0])
+        if log:
+            for path in self._watch.paths() if self._watch else [self._files.pane_log]:
+                alarms.on_change(path)
+
+    async def _look(
+        self, patterns: list[re.Pattern[str]], reads_log: bool, begun: float, alarms: Alarms
+    ) -> Wake | None:
+        """Look at everything once, the most final first."""
+        state = self._files.state()
+        over = state in ("ended", "lost")
+        events: tuple[Event, ...] = ()
+        if self._watch and (reads_log or over):
+            events = tuple(event for event in self._watch.poll(final=over) if event.wakes)
+        if over:
+            ending = self._files.exit()
+            reason = WakeReason.EXITED if ending else WakeReason.LOST
+            return self._wake(reason, describe(ending), begun, exit=ending, events=events)
+        if events:
+            return self._wake(WakeReason.EVENT, events[0].text, begun, events=events)
+        if patterns and reads_log and (line := self._find_line(patterns)):
+            return self._wake(WakeReason.LINE, line.text, begun, line=line)
+        if await self._session_is_gone(alarms):
+            gone = "the tmux session is gone"
+            goes_on = "the command still runs" if state == "running" else "the command had not started"
+            return self._wake(WakeReason.SESSION_GONE, f"{gone}; {goes_on}", begun)
+        return None
+
+    def _find_line(self, patterns: list[re.Pattern[str]]) -> Line | None:
+        self._unseen.extend(self._log.read())
+        while self._unseen:
+            line = self._unseen.popleft()
+            if any(pattern.search(line.text) for pattern in patterns):
+                return line
+        return None
+
+    async def _session_is_gone(self, alarms: Alarms) -> bool:
+        """Ask tmux only when the pane's process is not there; tell a running attempt's loss once."""
+        if self._session is None or self._session_gone_told:
+            return False
+        now = self._clock.time()
+        if self._pane:
+            entry = read_process(self._pane[0])
+            if entry and entry.state not in "ZX" and entry.start_ticks == self._pane[1]:
+                return False
+        elif now < self._next_session_look:
+            return False
+        self._next_session_look = now + SAFETY_CHECK_S
+        self._pane = await asyncio.to_thread(_pane_process, self._session)
+        if self._pane:
+            alarms.on_process_end(self._pane[0])
+            return False
+        if await asyncio.to_thread(self._session.exists) or self._is_starting():
+            return False
+        self._session_gone_told = self._files.supervisor() is not None
+        return True
+
+    def _is_starting(self) -> bool:
+        return self._files.started.exists() and self._files.supervisor() is None
+
+    def _wake(
+        self,
+        reason: WakeReason,
+        detail: str,
+        begun: float,
+        *,
+        exit: Exit | None = None,
+        events: tuple[Event, ...] = (),
+        line: Line | None = None,
+    ) -> Wake:
+        return Wake(reason, detail, self._clock.time() - begun, exit, events, line)
+
+
+def describe(ending: Exit | None) -> str:
+    """Say in one sentence how an attempt ended."""
+    if ending is None:
+        return "lost: the supervisor died without recording how the command ended, exit status unknown"
+    status = "unknown" if ending.status is None else ending.status
+    cause = {
+        "exited": "the command ended",
+        "signalled": f"the command was ended by signal {ending.signal}",
+        "deadline": "the command was ended at its deadline",
+        "stopped": "the command was stopped",
+        "prepare_failed": f"prepare failed with status {ending.prepare_status}; the command was not run",
+        "could_not_start": f"the command could not start ({ending.error})",
+    }.get(ending.reason, ending.reason)
+    return f"{cause}, exit status {status}"
+
+
+def _pane_process(session: Session) -> tuple[int, int | None] | None:
+    try:
+        pid = session.pane_pid()
+    except (TmuxError, ValueError, IndexError):
+        return None
+    entry = read_process(pid)
+    return (pid, entry.start_ticks) if entry else None
+
+
+if __name__ == "__main__":
+    from monitors.wait_command import main
+
+    sys.exit(main(sys.argv[1:]))

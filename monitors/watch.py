@@ -1,0 +1,271 @@
+"""Follows one attempt's log and metrics and tells what matters as events.
+
+In: `pane.log`, the metric source, the clock, the disk. Out: events (`poll`), the rows so far (`rows`), and
+`metrics.jsonl`, written from scratch when a watch starts and appended to afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from monitors.files import AttemptFiles
+from monitors.logs import Line, LogReader
+from monitors.metrics import Row, parse_line, row_from_object
+from monitors.metrics_file import MetricsFile
+from monitors.resources import disk_free
+from monitors.rules import (
+    MUST_BE_FINITE,
+    PASS_RATE_NAME,
+    REWARD_NAME,
+    Event,
+    EventKind,
+    MetricSource,
+    WatchRules,
+    is_error,
+    is_validation,
+    plateau,
+    proves_first_step,
+)
+
+DISK_CHECK_S = 60.0
+ERROR_PAUSE_S = 60.0
+
+
+@dataclass
+class Rows:
+    """The rows so far. `values`: the latest of every metric; histories are (step, value) in order."""
+
+    count: int = 0
+    step: int | None = None
+    values: dict[str, float] = field(default_factory=dict)
+    first_step_seen: bool = False
+    rewards: list[tuple[int, float]] = field(default_factory=list)
+    pass_rates: list[tuple[int, float]] = field(default_factory=list)
+
+
+class Watch:
+    """Turns an attempt's raw files into events. `told_lines`: error lines up to this one are known
+    already."""
+
+    def __init__(
+        self,
+        files: AttemptFiles,
+        source: MetricSource = MetricSource.CONSOLE,
+        rules: WatchRules | None = None,
+        clock: Callable[[], float] = time.time,
+        told_lines: int = 0,
+    ) -> None:
+        self._files = files
+        self._source = source
+        self._rules = rules or WatchRules()
+        self._clock = clock
+        self._told_lines = told_lines
+        self._log = LogReader(files.pane_log)
+        self._trainer = LogReader(files.trainer_metrics)
+        self._ignored = [re.compile(pattern) for pattern in self._rules.ignored_errors]
+        self._told: set[str] = set()
+        self._told_errors: set[str] = set()
+        self._error_pause_ends = -math.inf
+        self._held_error: Line | None = None
+        self._next_disk_check = -math.inf
+        self._events: list[Event] = []
+        self._metrics_file: MetricsFile | None = None
+        self.rows = Rows()
+
+    def paths(self) -> list[Path]:
+        """Return the files whose growth can bring events."""
+        trainer = [self._files.trainer_metrics] if self._source == MetricSource.TRAINER else []
+        return [self._files.pane_log, *trainer]
+
+    def poll(self, final: bool = False) -> list[Event]:
+        """Read what is new and return the events in it, oldest first; `final` also takes an unfinished last
+        line."""
+        self._events = []
+        if self._metrics_file is None and self._files.dir.is_dir():
+            self._metrics_file = MetricsFile(self._files.metrics)
+        self._read_log(final)
+        if self._source == MetricSource.TRAINER:
+            self._read_trainer()
+        if self._metrics_file:
+            self._metrics_file.publish()
+        self._tell_held_error()
+        self._check_time(final)
+        self._check_disk()
+        return self._events
+
+    def close(self) -> None:
+        """Close metrics.jsonl."""
+        if self._metrics_file:
+            self._metrics_file.close()
+
+    def _tell(self, kind: EventKind, text: str, **more: Any) -> None:
+        self._events.append(Event(kind, self._clock(), text, **more))
+
+    def _tell_once(self, kind: EventKind, text: str, key: str = "", **more: Any) -> None:
+        """Tell, unless it has been told and not been taken back since."""
+        if kind + key not in self._told:
+            self._told.add(kind + key)
+            self._tell(kind, text, **more)
+
+    # --- lines ----------------------------------------------------------------------------------------
+
+    def _read_log(self, final: bool) -> None:
+        restarts = self._log.restarts
+        at_end = False
+        while not at_end:
+            lines = self._log.read(final)
+            at_end = self._log.at_end
+            if self._log.restarts != restarts and self._source == MetricSource.CONSOLE:
+                self._start_again()
+            restarts = self._log.restarts
+            for line in lines:
+                self._look_at(line)
+
+    def _look_at(self, line: Line) -> None:
+        first_step = self._rules.patterns.first_step
+        if first_step and not self.rows.first_step_seen and first_step.search(line.text):
+            self._first_step(line.text, None, line.number)
+        if self._source == MetricSource.CONSOLE:
+            row = self._rules.patterns.parse(line.text) or parse_line(line.text)
+            if row:
+                self._take(row, line.number)
+                return
+        if line.number > self._told_lines and is_error(line.text):
+            self._error(line)
+
+    def _error(self, line: Line) -> None:
+        """Tell a new error at once, then hold back for a while: one failure prints many lines."""
+        shape = re.sub(r"\d+", "0", line.text)[:200]
+        if shape in self._told_errors or any(pattern.search(line.text) for pattern in self._ignored):
+            return
+        self._told_errors.add(shape)
+        self._held_error = line
+        self._tell_held_error()
+
+    def _tell_held_error(self) -> None:
+        """Tell the latest error not told yet, unless another was told a moment ago."""
+        now = self._clock()
+        line = self._held_error
+        if line and now >= self._error_pause_ends:
+            self._held_error = None
+            self._error_pause_ends = now + ERROR_PAUSE_S
+            self._tell("error_line", line.text, line_number=line.number, step=self.rows.step)
+
+    # --- rows -----------------------------------------------------------------------------------------
+
+    def _read_trainer(self) -> None:
+        restarts = self._trainer.restarts
+        at_end = False
+        while not at_end:
+            lines = self._trainer.read()
+            at_end = self._trainer.at_end
+            if self._trainer.restarts != restarts:
+                restarts = self._trainer.restarts
+                self._start_again()
+            for line in lines:
+                try:
+                    row = row_from_object(json.loads(line.text))
+                except ValueError:
+                    continue  # torn by a crash; the trainer's resume writes the step again
+                if row:
+                    self._take(row, line.number)
+
+    def _start_again(self) -> None:
+        """The source was rewritten (the trainer resumed): so are the rows."""
+        self.rows = Rows(first_step_seen=self.rows.first_step_seen)
+        if self._metrics_file:
+            self._metrics_file.close()
+            self._metrics_file = MetricsFile(self._files.metrics)
+
+    def _take(self, row: Row, number: int) -> None:
+        rows = self.rows
+        if row.step is None:
+            counted = (rows.step or 0) + (0 if is_validation(row) else 1)
+            row = Row(counted, row.values)
+        step = row.step or 0
+        rows.count += 1
+        rows.step = step
+        rows.values.update(row.values)
+        if self._metrics_file:
+            self._metrics_file.add(row, self._source.value, number)
+        self._tell("metric", f"step {step}", step=step, line_number=number, data=dict(row.values))
+        if not rows.first_step_seen and proves_first_step(row, self._rules):
+            self._first_step(f"first step: {step}", step, number)
+        self._check_finite(row, number)
+        self._add_history(row, step)
+
+    def _first_step(self, text: str, step: int | None, number: int) -> None:
+        self.rows.first_step_seen = True
+        self._tell("first_step", text, step=step, line_number=number)
+
+    def _check_finite(self, row: Row, number: int) -> None:
+        for name, value in row.values.items():
+            if math.isfinite(value):
+                self._told.discard("nan" + name)
+            elif MUST_BE_FINITE.search(name):
+                text = f"{name} is {value} at step {row.step}"
+                self._tell_once("nan", text, name, step=row.step, line_number=number, data={"metric": name})
+
+    def _add_history(self, row: Row, step: int) -> None:
+        reward = next((value for name, value in row.values.items() if REWARD_NAME.match(name)), None)
+        rate = next((value for name, value in row.values.items() if PASS_RATE_NAME.match(name)), None)
+        if reward is not None:
+            self.rows.rewards.append((step, reward))
+        if rate is None or not math.isfinite(rate):
+            return
+        self.rows.pass_rates.append((step, rate))
+        wanted = self._rules.plateau_evaluations
+        if wanted is None:
+            return
+        scores = [score for _, score in self.rows.pass_rates]
+        if not plateau(scores, wanted, self._rules.plateau_delta):
+            self._told.discard("plateau")
+            return
+        text = f"no validation of the last {wanted} was better than {max(scores[:-wanted]):.4g}"
+        self._tell_once("plateau", text, step=step, data={"scores": scores[-wanted - 1 :]})
+
+    # --- clock and disk -------------------------------------------------------------------------------
+
+    def _check_time(self, final: bool) -> None:
+        info = self._files.supervisor()
+        if info is None or info.started_at is None or final:
+            return
+        now = self._clock()
+        limit = self._rules.first_step_timeout_s
+        if limit is not None and not self.rows.first_step_seen and now - info.started_at > limit:
+            self._tell_once(
+                "first_step_timeout", f"no first step within {limit:.0f} s", data={"limit_s": limit}
+            )
+        if self._rules.hang_s is None:
+            return
+        silent = now - max(info.started_at, *(_changed_at(path) for path in self.paths()))
+        if silent > self._rules.hang_s:
+            text = f"no output for {silent:.0f} s"
+            self._tell_once("hang", text, step=self.rows.step, data={"silent_s": silent})
+        else:
+            self._told.discard("hang")
+
+    def _check_disk(self) -> None:
+        now = self._clock()
+        if self._rules.disk_low_bytes is None or now < self._next_disk_check or not self._files.dir.is_dir():
+            return
+        self._next_disk_check = now + DISK_CHECK_S
+        free = disk_free(self._files.dir)
+        if free < self._rules.disk_low_bytes:
+            self._tell_once("disk_low", f"{free / 1e9:.2f} GB left on disk", data={"free_bytes": free})
+        else:
+            self._told.discard("disk_low")
+
+
+def _changed_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,124 @@
+"""Metric lines: what is a row, what is not, and that nothing makes the parser fail."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitors.metrics import MetricPatterns, parse_line
+
+ROWS = [
+    ("step:12 - actor/kl_loss:0.01 - a/reward/mean:0.6", 12, {"actor/kl_loss": 0.01, "a/reward/mean": 0.6}),
+    ("\x1b[36m(Task pid=123)\x1b[0m step:1 - a/b:np.float64(0.5) - c:-inf", 1, {"a/b": 0.5, "c": -math.inf}),
+    ("(Task pid=9, ip=10.0.0.1) step:0 - val-core/x/acc/mean@1:0.25", 0, {"val-core/x/acc/mean@1": 0.25}),
+    ("Epoch 1/3, step 200/1000, loss: 0.53, lr=1e-4", 200, {"loss": 0.53, "lr": 1e-4}),
+    ("2024-01-01 12:30:45,123 - INFO - step:5 - loss:0.1", 5, {"loss": 0.1}),
+    ("[step 10] loss=0.5", 10, {"loss": 0.5}),
+    ("global_step=10 reward=.1", 10, {"reward": 0.1}),
+    ("Training step 10: loss=0.5 lr=1e-4 (1.2 s/it)", 10, {"loss": 0.5, "lr": 1e-4}),
+    ('{"step": 3, "loss": 0.1, "note": "ok"}', 3, {"loss": 0.1}),
+    ('{"global_step": 4, "reward": 1}', 4, {"reward": 1.0}),
+    ("{'loss': 0.5, 'grad_norm': 1.2, 'epoch': 0.1}", None, {"loss": 0.5, "grad_norm": 1.2, "epoch": 0.1}),
+    ("{'loss': '0.5', 'epoch': '0.1'}", None, {"loss": 0.5, "epoch": 0.1}),
+    (" 10%|█  | 1/10 [00:05<00:45, 2.00it/s]{'loss': 0.5, 'epoch': 0.1}", None, {"loss": 0.5, "epoch": 0.1}),
+]  # fmt: skip
+
+NOT_ROWS = [
+    "",
+    "{}",
+    "step: 3",
+    "Step 3 of 10: loading",
+    "step 3 of 10: loading retries: 4",
+    "Saving checkpoint at step 5: size=3",
+    'File "train.py", line 3, in step',
+    "    step = 3",
+    "http://localhost:8080/step:3?x=4",
+    "2024-01-01 12:30:45 step 3: foo",
+    "step 45%|███ | 45/100 [00:10<00:12, 4.5it/s, loss=0.5, step=45]",
+    "ray_trainer.py:123 step 4",
+    "step 2: installing torch version=2.3.1",
+    "config {'lr': 0.5, 'loss_weight': 1}",
+    "{'train_runtime': 12.3, 'train_loss': 0.5, 'epoch': 1.0}",
+    '{"level": "info", "ts": 12.5, "loss": 3}',
+    "{'lr': 0.5, 'epochs': 3}",
+    "ValueError: step: expected int",
+    "warning: the next step: read http://a.b:80/c",
+]
+
+
+@pytest.mark.parametrize(("text", "step", "values"), ROWS)
+def test_rows(text: str, step: int | None, values: dict[str, float]) -> None:
+    row = parse_line(text)
+    assert row is not None
+    assert (row.step, row.values) == (step, values)
+
+
+@pytest.mark.parametrize("text", NOT_ROWS)
+def test_ordinary_lines_are_not_rows(text: str) -> None:
+    assert parse_line(text) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["step:1 - actor/loss:nan", "{'loss': nan, 'epoch': 1.0}", '{"step": 1, "loss": NaN}']
+)
+def test_nan_is_kept(text: str) -> None:
+    row = parse_line(text)
+    assert row is not None
+    assert any(math.isnan(value) for value in row.values.values())
+
+
+names = st.from_regex(r"[a-z][a-z_]{0,8}(/[a-z][a-z_@0-9]{0,8}){0,3}", fullmatch=True).filter(
+    lambda name: "step" not in name
+)
+numbers = st.floats(allow_nan=False)
+
+
+@given(st.integers(0, 10**9), st.dictionaries(names, numbers, min_size=1, max_size=30))
+def test_console_line_of_the_contract_survives(step: int, values: dict[str, float]) -> None:
+    row = parse_line(f"step:{step} - " + " - ".join(f"{name}:{value!r}" for name, value in values.items()))
+    assert row is not None
+    assert (row.step, row.values) == (step, values)
+
+
+@given(st.integers(0, 10**9), st.dictionaries(names, numbers, min_size=1, max_size=10))
+def test_json_agrees_with_the_json_module(step: int, values: dict[str, float]) -> None:
+    text = json.dumps({"step": step, **values})
+    row = parse_line(text)
+    assert row is not None
+    assert {"step": row.step, **row.values} == json.loads(text)
+
+
+@given(st.dictionaries(names, st.floats(allow_nan=False, allow_infinity=False), max_size=10))
+def test_printed_dict_agrees_with_python(values: dict[str, float]) -> None:
+    text = repr({"loss": 0.5, **values})
+    row = parse_line(text)
+    assert row is not None
+    assert row.values == ast.literal_eval(text)
+
+
+@given(st.text(max_size=300) | st.text(alphabet="step:=-{}'\",. 0123456789naif()[]|%/", max_size=200))
+def test_nothing_makes_it_fail(text: str) -> None:
+    row = parse_line(text)
+    assert row is None or row.values
+
+
+def test_prose_with_a_step_is_never_a_row() -> None:
+    words = ["loading", "the", "model", "from", "disk", "and", "then", "waiting", "for", "workers"]
+    for count in range(2, len(words)):
+        assert parse_line(f"step 3: {' '.join(words[:count])} port=80") is None
+
+
+def test_patterns_of_the_user() -> None:
+    patterns = MetricPatterns.compile(
+        [r"it (?P<step>\d+) \| ppl (?P<perplexity>\S+)", r"(?P<name>\w+) is now (?P<value>\S+)"]
+    )
+    row = patterns.parse("it 12 | ppl 3.5")
+    assert row is not None and (row.step, row.values) == (12, {"perplexity": 3.5})
+    row = patterns.parse("accuracy is now 0.5")
+    assert row is not None and (row.step, row.values) == (None, {"accuracy": 0.5})
+    assert patterns.parse("accuracy is now unknown") is None

@@ -1,0 +1,279 @@
+"""The supervisor against real processes in a real tmux: endings known, logs whole, training unharmed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from monitors.files import AttemptFiles
+from monitors.launch import kill_leftovers, launch, stop, write_script
+from monitors.processes import members_of_attempt, process_table, read_process
+from monitors.tmux import Session
+from monitors.wait import Waiter, WakeReason
+from tests.monitors.tmux_world import ending, log_shows, python, spec_for, start, until
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "01"
+
+
+def tmux(*arguments: str) -> None:
+    subprocess.run(["tmux", "-L", os.environ["AJET_TMUX_SOCKET"], *arguments], check=True)
+
+
+@pytest.mark.parametrize(
+    ("command", "reason", "status", "signum"),
+    [
+        ("true", "exited", 0, None),
+        ("exit 7", "exited", 7, None),
+        ("kill -KILL $$", "signalled", 137, 9),
+        ("no-such-command-at-all", "exited", 127, None),
+        ("echo one\necho two\nexit 5", "exited", 5, None),
+    ],
+)
+async def test_exit_status_is_known(
+    folder: Path, command: str, reason: str, status: int, signum: int | None
+) -> None:
+    files, session = start(folder, command)
+    end = await ending(files, session)
+    assert (end.reason, end.status, end.signal) == (reason, status, signum)
+    assert end.leftovers == ()
+    assert files.state() == "ended"
+
+
+async def test_every_byte_of_a_large_output_is_in_the_log(folder: Path) -> None:
+    files, session = start(folder, "seq 200000; exit 3")
+    end = await ending(files, session)
+    assert end.status == 3
+    assert files.pane_log.read_bytes() == b"".join(b"%d\r\n" % n for n in range(1, 200_001))
+
+
+async def test_traceback_that_scrolled_away_is_in_the_log(folder: Path) -> None:
+    code = "import traceback\ntry:\n 1/0\nexcept ZeroDivisionError:\n traceback.print_exc()\n"
+    code += "for n in range(9000): print(n)"
+    files, session = start(folder, python(code))
+    await ending(files, session)
+    assert "ZeroDivisionError: division by zero" in files.pane_log.read_text()
+
+
+async def test_deadline_kills_what_left_its_process_group(folder: Path) -> None:
+    stubborn = "trap '' TERM; while :; do sleep 0.2; done"
+    command = f'setsid bash -c "{stubborn}" & (setsid nohup bash -c "{stubborn}" &); echo up; {stubborn}'
+    files, _ = start(folder, command, deadline_at=time.time() + 1.5, grace_s=0.3)
+    end = await ending(files)
+    assert (end.reason, end.status) == ("deadline", 137)
+    await until(lambda: not members_of_attempt(end.attempt_id), "the end of everything that carries the id")
+    assert "up" in files.pane_log.read_text()
+
+
+async def test_stop_lets_the_training_say_goodbye(folder: Path) -> None:
+    files, _ = start(folder, "trap 'echo saved; exit 9' TERM; echo ready; while :; do sleep 0.1; done")
+    await log_shows(files, "ready")
+    stop(files)
+    end = await ending(files)
+    assert (end.reason, end.status) == ("stopped", 9)
+    assert "saved" in files.pane_log.read_text()
+
+
+async def test_leftovers_are_ended_and_named(folder: Path) -> None:
+    files, _ = start(folder, "setsid sleep 1000 & echo $! > left; sleep 0.3; exit 2")
+    end = await ending(files)
+    assert (end.reason, end.status) == ("exited", 2)
+    assert end.leftovers == (int((folder.parent / "left").read_text()),)
+    await until(lambda: not members_of_attempt(end.attempt_id), "the end of everything that carries the id")
+
+
+async def test_phases_share_the_terminal_and_keep_their_order(folder: Path) -> None:
+    files, _ = start(
+        folder, "echo command; exit 4", prepare="tty; echo prepare", cleanup="echo cleanup; exit 6"
+    )
+    end = await ending(files)
+    assert (end.prepare_status, end.status, end.cleanup_status) == (0, 4, 6)
+    assert files.pane_log.read_text().split()[1:] == ["prepare", "command", "cleanup"]
+    assert files.pane_log.read_text().startswith("/dev/")
+
+
+async def test_failed_prepare_skips_the_command_but_not_the_cleanup(folder: Path) -> None:
+    files, _ = start(folder, "echo command", prepare="exit 8", cleanup="echo cleanup")
+    end = await ending(files)
+    assert (end.reason, end.status, end.prepare_status, end.cleanup_status) == ("prepare_failed", None, 8, 0)
+    assert files.pane_log.read_text().split() == ["cleanup"]
+
+
+async def test_missing_working_directory_is_named(folder: Path) -> None:
+    files, _ = start(folder, "true", cwd=folder.parent)
+    assert (await ending(files)).reason == "exited"
+    spec = spec_for(folder.parent / "02", "true", cwd=folder.parent / "nowhere")
+    session = Session.find("ajet_test")
+    assert session is not None
+    launch(spec, session)
+    end = await ending(AttemptFiles(spec.attempt_dir))
+    assert end.reason == "could_not_start"
+    assert "nowhere" in (end.error or "")
+
+
+async def test_missing_interpreter_is_recorded(folder: Path) -> None:
+    files, _ = start(folder, "true", supervisor_python="/no/such/python")
+    end = await ending(files)
+    assert end.reason == "could_not_start"
+    assert "/no/such/python" in (end.error or "")
+
+
+async def test_training_survives_the_death_of_front_and_tmux_server(
+    folder: Path, private_surroundings: Path
+) -> None:
+    files, session = start(
+        folder, "echo up; for n in 1 2 3 4 5 6 7 8; do sleep 0.2; echo tick $n; done; exit 11"
+    )
+    await log_shows(files, "up")
+    info = files.supervisor()
+    assert info is not None and info.front_pid is not None
+    os.kill(info.front_pid, signal.SIGKILL)
+    await log_shows(files, "tick 2")
+    await asyncio.to_thread(tmux, "kill-server")
+    waiter = Waiter(files, session)
+    gone = await waiter.wait(timeout=30)
+    assert gone.reason == WakeReason.SESSION_GONE
+    over = await waiter.wait(timeout=30)
+    assert over.reason == WakeReason.EXITED and over.exit is not None and over.exit.status == 11
+    assert "tick 8" in files.pane_log.read_text()
+
+
+async def test_training_survives_a_pane_that_does_not_read(folder: Path) -> None:
+    files, _ = start(folder, "echo up; sleep 0.5; seq 100000; echo last; exit 1")
+    await log_shows(files, "up")
+    info = files.supervisor()
+    assert info is not None and info.front_pid is not None
+    os.kill(info.front_pid, signal.SIGSTOP)
+    end = await ending(files)
+    os.kill(info.front_pid, signal.SIGKILL)
+    assert end.status == 1
+    assert files.pane_log.read_bytes().endswith(b"100000\r\nlast\r\n")
+
+
+async def test_typing_the_line_twice_launches_once(folder: Path) -> None:
+    files, session = start(folder, "echo run >> runs; sleep 0.5")
+    line = f"bash {files.script}"
+    session.type_line(line)
+    launch(spec_for(folder, "echo run >> runs; sleep 0.5"), session)
+    await ending(files)
+    session.type_line(f"{line}; echo typed > typed")
+    await until(lambda: (folder.parent / "typed").exists(), "the second run of the script")
+    assert (folder.parent / "runs").read_text() == "run\n"
+
+
+async def test_ctrl_c_in_the_pane_reaches_the_training(folder: Path) -> None:
+    code = "import time\ntry:\n print('ready', flush=True)\n time.sleep(60)\n"
+    code += "except KeyboardInterrupt:\n print('interrupted')\n raise SystemExit(21)"
+    files, session = start(folder, python(code))
+    await log_shows(files, "ready")
+    await asyncio.to_thread(tmux, "send-keys", "-t", f"={session.name}:", "C-c")
+    end = await ending(files)
+    assert end.status == 21
+    assert "interrupted" in files.pane_log.read_text()
+
+
+async def test_interrupt_sent_to_the_front_reaches_the_training(folder: Path) -> None:
+    files, _ = start(folder, "trap 'exit 22' INT; echo ready; while :; do sleep 0.1; done")
+    await log_shows(files, "ready")
+    info = files.supervisor()
+    assert info is not None and info.front_pid is not None
+    os.kill(info.front_pid, signal.SIGINT)
+    assert (await ending(files)).status == 22
+
+
+async def test_a_person_can_answer_a_question(folder: Path) -> None:
+    files, session = start(folder, "read -p 'really? ' x; echo; echo answer=$x")
+    await until(lambda: files.pane_log.exists() and "really" in files.pane_log.read_text(), "the question")
+    session.type_line("yes")
+    await ending(files)
+    assert "answer=yes" in files.pane_log.read_text()
+
+
+async def test_full_disk_does_not_hurt_the_training(folder: Path) -> None:
+    AttemptFiles(folder).trainer.mkdir(parents=True)
+    AttemptFiles(folder).pane_log.symlink_to("/dev/full")
+    files, _ = start(folder, "seq 1000; exit 12")
+    end = await ending(files)
+    assert end.status == 12
+    assert end.log_lost_bytes == sum(len(f"{n}\r\n") for n in range(1, 1001))
+
+
+async def test_cleanup_is_bounded_and_runs_after_a_deadline(folder: Path) -> None:
+    files, _ = start(folder, "sleep 60", cleanup="echo cleaned", deadline_at=time.time() + 0.8)
+    end = await ending(files)
+    assert (end.reason, end.cleanup_status) == ("deadline", 0)
+    assert "cleaned" in files.pane_log.read_text()
+
+
+async def test_killed_supervisor_is_lost_and_its_leftovers_are_found(folder: Path) -> None:
+    files, _ = start(folder, "setsid sleep 1000 & sleep 1000")
+    await until(
+        lambda: (i := files.supervisor()) and i.command_pid and len(members_of_attempt(i.attempt_id)) >= 4,
+        "it",
+    )
+    info = files.supervisor()
+    assert info is not None
+    waiting = asyncio.ensure_future(Waiter(files).wait(timeout=30))
+    os.kill(info.pid, signal.SIGKILL)
+    assert (await waiting).reason == WakeReason.LOST
+    assert files.state() == "lost"
+    await asyncio.to_thread(kill_leftovers, info.attempt_id)
+    assert members_of_attempt(info.attempt_id) == set()
+
+
+async def test_secrets_reach_the_training_and_no_file(folder: Path, private_surroundings: Path) -> None:
+    env = {"PLAIN": "it's plain", "MY_API_KEY": "s3cret-one"}
+    command = 'echo "$PLAIN|${#MY_API_KEY}|${#OTHER}|$AJET_ATTEMPT_ID"'
+    files, _ = start(folder, command, env=env, secret_env={"OTHER": "s3cret-two"})
+    end = await ending(files)
+    assert f"it's plain|10|10|{end.attempt_id}" in files.pane_log.read_text()
+    written = [path for top in (folder, private_surroundings) for path in top.rglob("*") if path.is_file()]
+    assert not [path for path in written if b"s3cret" in path.read_bytes()]
+    assert files.script.stat().st_mode & 0o777 == 0o700
+
+
+async def test_heartbeat_and_identity(folder: Path) -> None:
+    files, _ = start(folder, "echo hello; sleep 30", grace_s=0.1)
+    await until(lambda: (b := files.heartbeat()) and b.command_pid, "the command's heartbeat")
+    beat, info = files.heartbeat(), files.supervisor()
+    assert beat is not None and info is not None
+    assert (beat.state, beat.pid) == ("command", info.pid)
+    assert files.alive() and files.state() == "running"
+    entry = read_process(info.pid)
+    assert entry is not None and entry.session == info.pid
+    await until(lambda: (i := files.supervisor()) and i.command_pid, "the command's pid")
+    forged = json.loads(files.supervisor_file.read_text()) | {"start_ticks": info.start_ticks + 1}  # type: ignore[operator]
+    files.supervisor_file.write_text(json.dumps(forged))
+    assert not files.alive() and files.state() == "lost"
+    assert stop(files) and entry.pid in {e.pid for e in process_table()}, (
+        "a recycled pid must not be signalled"
+    )
+    os.kill(info.pid, signal.SIGTERM)
+    await until(lambda: files.exit(), "the end")
+
+
+async def test_idle_supervisor_uses_next_to_no_cpu(folder: Path) -> None:
+    files, _ = start(folder, "sleep 3")
+    await until(lambda: (i := files.supervisor()) and i.command_pid, "the start")
+    info = files.supervisor()
+    assert info is not None
+    before = read_process(info.pid)
+    assert (await Waiter(files).wait(timeout=2.0)).reason == WakeReason.TICK
+    after = read_process(info.pid)
+    assert before is not None and after is not None
+    assert sum(after.activity[2:4]) - sum(before.activity[2:4]) <= 2  # clock ticks of 10 ms
+    await ending(files)
+
+
+def test_script_refuses_names_a_shell_cannot_carry(folder: Path) -> None:
+    with pytest.raises(ValueError, match="environment variable"):
+        write_script(spec_for(folder, "true", env={"A B": "x"}))

@@ -1,0 +1,97 @@
+"""Sessions on a real tmux server of the test's own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from monitors.tmux import Session, TmuxError, session_name
+from tests.monitors.tmux_world import until
+
+
+def tmux(*arguments: str) -> str:
+    command = ["tmux", "-L", os.environ["AJET_TMUX_SOCKET"], *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize(
+    ("purpose", "name"),
+    [
+        ("Math: top.k ablation", "ajet_math_top_k_ablation-7f3a-01"),
+        ("ajet_math", "ajet_math-7f3a-01"),
+        ("Größe — 数学", "ajet_grosse-7f3a-01"),
+        ("数学", "ajet_experiment-7f3a-01"),
+        ("x" * 500, f"ajet_{'x' * 40}-7f3a-01"),
+    ],
+)
+def test_names(purpose: str, name: str) -> None:
+    assert session_name(purpose, "7f3a", 1) == name
+
+
+def test_targets_are_exact(tmp_path: Path) -> None:
+    longer = Session.create("ajet_one_two", tmp_path)
+    assert Session.find("ajet_one") is None
+    assert Session.find("ajet_one_two") is not None
+    shorter = Session.create("ajet_one", tmp_path)
+    shorter.kill()
+    assert longer.exists() and not shorter.exists()
+
+
+def test_create_refuses_what_cannot_work(tmp_path: Path) -> None:
+    Session.create("ajet_x", tmp_path)
+    with pytest.raises(TmuxError, match="already there"):
+        Session.create("ajet_x", tmp_path)
+    with pytest.raises(TmuxError, match="use letters"):
+        Session.create("a.b", tmp_path)
+    with pytest.raises(TmuxError, match="not a folder"):
+        Session.create("ajet_y", tmp_path / "missing")
+
+
+def test_only_our_sessions_are_killed(tmp_path: Path) -> None:
+    ours = Session.create("ajet_ours", tmp_path)
+    tmux("new-session", "-d", "-s", "theirs")
+    theirs = Session.find("theirs")
+    assert theirs is not None
+    with pytest.raises(TmuxError, match="not created by us"):
+        theirs.kill()
+    assert theirs.exists()
+    ours.kill()
+    ours.kill()
+    assert not ours.exists()
+
+
+def test_history_is_large_and_the_users_setting_is_left_alone(tmp_path: Path) -> None:
+    tmux("new-session", "-d", "-s", "first")
+    tmux("set-option", "-g", "history-limit", "1234")
+    Session.create("ajet_h", tmp_path)
+    assert int(tmux("display-message", "-p", "-t", "=ajet_h:", "#{history_limit}")) >= 100_000
+    assert tmux("show-options", "-gv", "history-limit").strip() == "1234"
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("echo 'a b' > out;", "a b\n"),
+        ("printf '%s' '; $HOME -x' > out", "; $HOME -x"),
+        ("echo C-c Enter > out", "C-c Enter\n"),
+    ],
+)
+async def test_typed_line_arrives_as_it_is(tmp_path: Path, text: str, printed: str) -> None:
+    session = Session.create("ajet_t", tmp_path)
+    session.pipe_to(tmp_path / "piped")
+    session.type_line(f"{text} touch done;" if text.endswith(";") else f"{text}; touch done;")
+    await until(lambda: (tmp_path / "done").exists(), "the typed line")
+    assert (tmp_path / "out").read_text() == printed
+    await until(lambda: "touch done;" in "\n".join(session.capture(20)), "the screen")
+    await until(lambda: "done" in (tmp_path / "piped").read_text(), "the piped output")
+    with pytest.raises(TmuxError, match="one line"):
+        session.type_line("a\nb")
+
+
+def test_missing_tmux_says_what_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(TmuxError, match="apt-get install tmux"):
+        Session.create("ajet_x", tmp_path)

@@ -1,0 +1,190 @@
+"""What a watch tells from logs, rows, the clock and the disk."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+from monitors.files import AttemptFiles
+from monitors.metrics import MetricPatterns
+from monitors.metrics_file import read_metrics
+from monitors.rules import Event, MetricSource, WatchRules, plateau
+from monitors.watch import Watch
+
+START = 1_000_000.0
+
+
+class World:
+    """An attempt's folder that tests write into, and the time there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files = AttemptFiles(folder)
+        self.now = START
+        self.files.started.mkdir()
+        self.files.trainer.mkdir()
+        record = {"attempt_id": "a", "pid": 1, "started_at": START}
+        self.files.supervisor_file.write_text(json.dumps(record))
+
+    def watch(self, source: MetricSource = MetricSource.CONSOLE, **rules: object) -> Watch:
+        return Watch(self.files, source, WatchRules(**rules), clock=lambda: self.now)  # type: ignore[arg-type]
+
+    def log(self, *lines: str) -> None:
+        self._append(self.files.pane_log, lines)
+
+    def row(self, **values: object) -> None:
+        self._append(self.files.trainer_metrics, [json.dumps(values)])
+
+    def _append(self, path: Path, lines: object) -> None:
+        with path.open("a") as file:
+            file.writelines(f"{line}\n" for line in lines)  # type: ignore[attr-defined]
+        os.utime(path, (self.now, self.now))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def waking(events: list[Event]) -> list[str]:
+    return [event.kind for event in events if event.wakes]
+
+
+def test_first_step_needs_the_kl_loss_where_there_is_one(world: World) -> None:
+    watch = world.watch(expects_kl=True)
+    world.log("step:0 - val/task_pass_rate@1:0.25", "step:1 - actor/pg_loss:0.1")
+    assert waking(watch.poll()) == []
+    world.log("step:2 - actor/kl_loss:0.001")
+    (event,) = [event for event in watch.poll() if event.wakes]
+    assert (event.kind, event.step, event.line_number) == ("first_step", 2, 3)
+    world.log("step:3 - actor/kl_loss:0.001")
+    assert waking(watch.poll()) == []
+
+
+def test_first_step_is_the_first_training_row_otherwise(world: World) -> None:
+    watch = world.watch()
+    world.log("step:0 - val/task_pass_rate@1:0.25")
+    assert waking(watch.poll()) == []
+    world.log("{'loss': 0.5, 'epoch': 0.1}")
+    assert waking(watch.poll()) == ["first_step"]
+    assert watch.rows.step == 1
+
+
+def test_first_step_by_the_users_own_pattern(world: World) -> None:
+    watch = world.watch(patterns=MetricPatterns.compile(first_step="engine warmed up"))
+    world.log("step:1 - loss:0.5")
+    assert waking(watch.poll()) == []
+    world.log("engine warmed up")
+    assert waking(watch.poll()) == ["first_step"]
+
+
+def test_rows_come_from_one_source_only(world: World) -> None:
+    world.log("step:1 - critic/rewards/mean:0.5")
+    world.row(step=1, **{"critic/rewards/mean": 0.5})
+    for source in MetricSource:
+        watch = world.watch(source)
+        watch.poll()
+        assert watch.rows.count == 1
+        (record,) = read_metrics(world.files.metrics)
+        assert record["source"] == {"file": source.value, "line": 1}
+        assert watch.rows.rewards == [(1, 0.5)]
+        watch.close()
+
+
+def test_metrics_file_is_written_again_by_a_new_watch_and_tolerates_a_torn_line(world: World) -> None:
+    world.log("step:1 - loss:0.5")
+    world.watch().poll()
+    with world.files.metrics.open("a") as file:
+        file.write('{"step": 2, "val')
+    assert [record["step"] for record in read_metrics(world.files.metrics)] == [1]
+    world.log("step:2 - loss:0.25")
+    world.watch().poll()
+    assert [record["values"] for record in read_metrics(world.files.metrics)] == [
+        {"loss": 0.5},
+        {"loss": 0.25},
+    ]
+
+
+def test_trainer_that_resumes_replaces_its_rows(world: World) -> None:
+    watch = world.watch(MetricSource.TRAINER)
+    for step in (1, 2, 3):
+        world.row(step=step, loss=0.5)
+    watch.poll()
+    world.files.trainer_metrics.write_text('{"step": 1, "loss": 0.5}\n')
+    watch.poll()
+    world.row(step=2, loss=0.1)
+    watch.poll()
+    assert [record["step"] for record in read_metrics(world.files.metrics)] == [1, 2]
+    assert watch.rows.step == 2
+
+
+def test_nan_is_told_once_until_it_is_finite_again(world: World) -> None:
+    watch = world.watch()
+    world.log("step:1 - loss:0.5 - timing:nan", "step:2 - loss:nan", "step:3 - loss:nan")
+    assert waking(watch.poll()) == ["first_step", "nan"]
+    assert math.isnan(watch.rows.values["loss"])
+    world.log("step:4 - loss:0.5", "step:5 - loss:inf")
+    assert waking(watch.poll()) == ["nan"]
+
+
+def test_errors_are_told_at_once_then_gathered(world: World) -> None:
+    watch = world.watch(ignored_errors=("hermes_tool_parser",))
+    world.log("hermes_tool_parser.JSONDecodeError: x", "Traceback (most recent call last):", "KeyError: 'a'")
+    (event,) = watch.poll()
+    assert (event.kind, event.line_number) == ("error_line", 2)
+    world.now += 59
+    assert watch.poll() == []
+    world.now += 1
+    assert [event.text for event in watch.poll()] == ["KeyError: 'a'"]
+    assert watch.poll() == []
+    world.now += 100
+    world.log(
+        "Traceback (most recent call last):",
+        "no error: all fine",
+        "torch.OutOfMemoryError: CUDA out of memory",
+    )
+    assert [event.text for event in watch.poll()] == ["torch.OutOfMemoryError: CUDA out of memory"]
+
+
+def test_resumed_watch_does_not_tell_known_errors(world: World) -> None:
+    world.log("KeyError: 'a'", "ValueError: b")
+    watch = Watch(world.files, told_lines=1, clock=lambda: world.now)
+    assert [event.line_number for event in watch.poll()] == [2]
+
+
+def test_first_step_timeout_and_hang(world: World) -> None:
+    watch = world.watch(first_step_timeout_s=1200, hang_s=600)
+    world.now = START + 599
+    assert watch.poll() == []
+    world.now = START + 601
+    assert waking(watch.poll()) == ["hang"]
+    world.now = START + 1201
+    assert waking(watch.poll()) == ["first_step_timeout"]
+    world.log("alive again")
+    assert waking(watch.poll()) == []
+    world.now += 601
+    assert waking(watch.poll()) == ["hang"]
+
+
+def test_plateau(world: World) -> None:
+    watch = world.watch(plateau_evaluations=3, plateau_delta=0.01)
+    for step, rate in enumerate([0.2, 0.5, 0.505, 0.49, 0.5, 0.4, 0.7]):
+        world.log(f"step:{step} - val/task_pass_rate@1:{rate}")
+        told = waking(watch.poll())
+        assert told == (["plateau"] if step == 4 else []), step
+    assert watch.rows.pass_rates[-1] == (6, 0.7)
+
+
+def test_plateau_needs_something_to_compare_with() -> None:
+    assert not plateau([0.5, 0.5, 0.5], 3, 0.0)
+    assert plateau([0.5, 0.5, 0.5, 0.5], 3, 0.0)
+
+
+def test_low_disk(world: World) -> None:
+    watch = world.watch(disk_low_bytes=1 << 60)
+    assert waking(watch.poll()) == ["disk_low"]
+    world.now += 100
+    assert waking(watch.poll()) == []

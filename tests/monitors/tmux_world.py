@@ -1,0 +1,66 @@
+"""Real attempts in real tmux sessions for the tests: launch, wait, look."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from monitors.files import AttemptFiles, Exit
+from monitors.launch import LaunchSpec, launch
+from monitors.tmux import Session
+from monitors.wait import Waiter, Wake, WakeReason
+
+PATIENCE_S = 60.0
+
+
+def spec_for(folder: Path, command: str, name: str = "ajet_test", **more: object) -> LaunchSpec:
+    settings: dict[str, object] = {"cwd": folder.parent, "grace_s": 1.0, "supervisor_python": sys.executable}
+    settings.update(more)
+    return LaunchSpec(
+        attempt_dir=folder,
+        attempt_id=f"{name}-{folder.name}-{time.time_ns()}",
+        session_name=name,
+        command=command,
+        **settings,  # type: ignore[arg-type]
+    )
+
+
+def start(
+    folder: Path, command: str, name: str = "ajet_test", **more: object
+) -> tuple[AttemptFiles, Session]:
+    """Create a session and launch `command` in it."""
+    spec = spec_for(folder, command, name, **more)
+    session = Session.create(name, folder.parent)
+    launch(spec, session)
+    return AttemptFiles(folder), session
+
+
+async def ending(files: AttemptFiles, session: Session | None = None) -> Exit:
+    """Wait for the attempt's end and return how it ended."""
+    wake = await Waiter(files, session).wait(timeout=PATIENCE_S)
+    assert wake.reason == WakeReason.EXITED, wake
+    assert wake.exit is not None
+    return wake.exit
+
+
+async def until(condition: Callable[[], object], what: str) -> None:
+    """Let the world reach a state; fail, saying which, if it does not."""
+    give_up = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < give_up, f"waited in vain for {what}"
+        await asyncio.sleep(0.02)
+
+
+async def log_shows(files: AttemptFiles, text: str) -> Wake:
+    wake = await Waiter(files).wait(timeout=PATIENCE_S, patterns=[text])
+    assert wake.reason == WakeReason.LINE, wake
+    return wake
+
+
+def python(code: str) -> str:
+    """Return the shell text that runs some Python."""
+    return shlex.join([sys.executable, "-I", "-S", "-c", code])
