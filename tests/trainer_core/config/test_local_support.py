@@ -1,0 +1,117 @@
+"""What the local backbone refuses, ignores, or takes."""
+
+import re
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainer_core import config as config_package
+from trainer_core.config.keys import all_keys
+from trainer_core.config.local_support import RULES, Finding, findings, note, rule_for
+from trainer_core.config.schema import Config
+
+
+def found(ajet: dict[str, Any], **roots: Any) -> dict[str, Finding]:
+    base = {"model": {"path": "tiny"}, "task_reader": {"type": "builtin"}}
+    config = Config.model_validate({"ajet": {**base, **ajet}, **roots})
+    return {finding.key: finding for finding in findings(config)}
+
+
+def test_a_plain_config_has_nothing_to_report() -> None:
+    assert found({}) == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "ajet"),
+    [
+        ("rollout.user_workflow", {"rollout": {"user_workflow": "a->B"}}),
+        ("rollout.compute_madness_checklist", {"rollout": {"compute_madness_checklist": ["nonsense"]}}),
+        ("lora.lora_rank", {"lora": {"lora_rank": 8}}),
+        ("enable_swarm_mode", {"enable_swarm_mode": True}),
+        ("opd", {"opd": {"anything": 1}}),
+        (
+            "task_reader.type",
+            {"task_reader": {"type": "env_service"}, "task_judge": {"judge_type": "exact_match"}},
+        ),
+        ("task_judge.judge_type", {"task_judge": {"judge_type": "rubrics_auto_grader"}}),
+        ("task_judge.judge_protocol", {"task_judge": {"judge_type": "customized_protocol"}}),
+        (
+            "trainer_common.algorithm.adv_estimator",
+            {"trainer_common": {"algorithm": {"adv_estimator": "gae"}}},
+        ),
+        (
+            "trainer_common.algorithm.use_kl_in_reward",
+            {"trainer_common": {"algorithm": {"use_kl_in_reward": True}}},
+        ),
+        ("model.path", {"model": {}}),
+        ("model.path", {"model": {"path": "/no/such/folder"}}),
+    ],
+)
+def test_refused_because_it_would_change_the_science(key: str, ajet: dict[str, Any]) -> None:
+    assert {path: finding.verdict for path, finding in found(ajet).items()} == {f"ajet.{key}": "refused"}
+
+
+@pytest.mark.parametrize("backbone", ["verl", "trinity", "debug"])
+def test_other_backbones_are_not_there_yet(backbone: str) -> None:
+    (finding,) = found({"backbone": backbone}).values()
+    assert (finding.key, finding.verdict) == ("ajet.backbone", "refused")
+    assert "local" in finding.mend
+
+
+def test_ignored_where_the_result_stays_comparable() -> None:
+    ajet = {
+        "rollout": {"tensor_model_parallel_size": 2, "gpu_memory_utilization": 0.5, "num_repeat": 8},
+        "trainer_common": {"nnodes": 2, "fsdp_config": {"param_offload": False}, "seed": 7},
+    }
+    reported = found(ajet, verl={"a": {"b": 1}}, hydra={"searchpath": []}, defaults=["x"])
+    assert {path: finding.verdict for path, finding in reported.items()} == dict.fromkeys(
+        [
+            "ajet.rollout.tensor_model_parallel_size",
+            "ajet.rollout.gpu_memory_utilization",
+            "ajet.trainer_common.nnodes",
+            "ajet.trainer_common.fsdp_config.param_offload",
+            "verl",
+            "hydra",
+            "defaults",
+        ],
+        "ignored",
+    )
+
+
+def test_values_equal_to_the_default_are_not_reported() -> None:
+    assert found({"trainer_common": {"nnodes": 1, "n_gpus_per_node": 8}, "lora": {"lora_rank": 0}}) == {}
+
+
+def test_doubtful_settings_are_told_but_done() -> None:
+    reported = found({"rollout": {"num_repeat": 1, "val_kwargs": {"temperature": 0.0}}})
+    assert {path: finding.verdict for path, finding in reported.items()} == {
+        "ajet.trainer_common.val_pass_n": "doubtful",
+        "ajet.rollout.num_repeat": "doubtful",
+    }
+
+
+def test_every_rule_covers_a_key_that_exists_and_that_no_earlier_rule_covers() -> None:
+    settable = [key.path for key in all_keys().values() if not key.is_section]
+    for rule in RULES:
+        covered = [path for path in settable if fnmatchcase(path, rule.pattern)]
+        assert any(rule_for(path) is rule for path in covered), rule.pattern
+
+
+def test_what_counts_as_honoured_is_read_somewhere() -> None:
+    with_one_legal_value = {"ajet.rollout.gamma", "ajet.trainer_common.optim.optimizer"}
+    package = Path(config_package.__file__).parents[1]
+    files = [
+        file for file in package.rglob("*.py") if Path(config_package.__file__).parent not in file.parents
+    ]
+    source = "".join(file.read_text(encoding="utf-8") for file in files)
+    honoured = [key for key in all_keys().values() if not key.is_section and note(key) == "honoured"]
+    unread = {key.path for key in honoured if not re.search(rf"\.{key.name}\b", source)}
+    assert unread == with_one_legal_value
+
+
+def test_note_tells_what_local_takes() -> None:
+    assert note(all_keys()["ajet.trainer_common.optim.lr"]) == "honoured"
+    assert note(all_keys()["ajet.rollout.name"]).startswith("ignored: ")
+    assert note(all_keys()["ajet.lora.lora_rank"]).startswith("only 0: ")

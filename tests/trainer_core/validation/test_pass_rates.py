@@ -1,0 +1,124 @@
+"""Pass rates against enumeration and the published table."""
+
+import itertools
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from trainer_core.validation.files import MarkdownTable, ValidationRecord, validation_columns
+from trainer_core.validation.pass_rates import (
+    TaskResult,
+    ValidationResult,
+    first_k_pass_rate,
+    unbiased_pass_at_k,
+)
+
+
+def result(step: int, *rows: str) -> ValidationResult:
+    """Rows such as "1001": attempts in their order, 1 for a success."""
+    tasks = tuple(
+        TaskResult(f"t{number}", tuple(map(float, row)), tuple(digit == "1" for digit in row))
+        for number, row in enumerate(rows)
+    )
+    return ValidationResult(step, tasks)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "successes", "k", "expected"),
+    [
+        (8, 1, 2, 0.25),
+        (8, 2, 4, 0.785714),
+        (8, 3, 2, 0.642857),
+        (8, 5, 4, 1.0),
+        (4, 1, 4, 1.0),
+        (4, 2, 2, 0.833333),
+    ],
+)
+def test_unbiased_pass_at_k_table(attempts: int, successes: int, k: int, expected: float) -> None:
+    assert unbiased_pass_at_k(attempts, successes, k) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("successes", range(6))
+def test_unbiased_is_the_mean_of_first_k_over_all_orders(successes: int) -> None:
+    attempts = [True] * successes + [False] * (5 - successes)
+    orders = list(itertools.permutations(attempts))
+    for k in range(2, 6):
+        rates = [first_k_pass_rate([TaskResult("t", (0.0,) * 5, order)], k) for order in orders]
+        assert unbiased_pass_at_k(5, successes, k) == pytest.approx(sum(rates) / len(rates))
+
+
+def test_metrics_by_hand() -> None:
+    metrics = result(3, "1111", "0010", "0000").metrics()
+    assert metrics["val/task_pass_rate@1"] == pytest.approx(5 / 12)
+    assert metrics["val/task_pass_rate@2"] == pytest.approx(1 / 3)  # the second task fails twice first
+    assert metrics["val/task_pass_rate@4"] == pytest.approx(2 / 3)
+    assert metrics["val/unbiased_pass@2"] == pytest.approx((1 + 0.5 + 0) / 3)
+    assert metrics["val/num_all_success_tasks"] == 1
+    assert metrics["val/num_pass_n_tasks"] == 2
+    assert metrics["val/mean_reward"] == pytest.approx(5 / 12)
+    assert metrics["val/std_reward"] == pytest.approx(math.sqrt(5 / 12 * 7 / 12))
+    assert (metrics["val/total_tasks"], metrics["val/pass_n"]) == (3, 4)
+    assert "val/task_pass_rate@8" not in metrics
+
+
+def test_success_is_the_judges_word_and_not_the_reward() -> None:
+    partly = ValidationResult(0, (TaskResult("t", (0.5, 0.5), (True, False)),))
+    assert partly.metrics()["val/task_pass_rate@1"] == 0.5
+    assert partly.metrics()["val/mean_reward"] == 0.5
+
+
+def values_of(validation: ValidationResult) -> dict[str, float]:
+    return {name.removeprefix("val/"): value for name, value in validation.metrics().items()}
+
+
+def test_markdown_table_is_one_a_markdown_parser_reads(tmp_path: Path) -> None:
+    from markdown_it import MarkdownIt
+
+    path = tmp_path / "deep" / "validation.md"
+    table = MarkdownTable(path, validation_columns(2), resume_step=None)
+    table.write(0, values_of(result(0, "10", "00")))
+    table.write(20, values_of(result(20, "11", "01")))
+    tokens = MarkdownIt().enable("table").parse(path.read_text())
+    cells = [token.content for token in tokens if token.type == "inline"]
+    columns = [
+        "step",
+        "pass_n",
+        "total_tasks",
+        "num_all_success_tasks",
+        "num_pass_n_tasks",
+        "task_pass_rate@1",
+        "task_pass_rate@2",
+        "mean_reward",
+        "std_reward",
+    ]
+    assert cells[: len(columns)] == columns
+    assert cells[len(columns) :] == [
+        *["0", "2", "2", "0", "1", "0.25", "0.5", "0.25", "0.433013"],
+        *["20", "2", "2", "1", "2", "0.75", "1", "0.75", "0.433013"],
+    ]
+
+
+@pytest.mark.parametrize(("resume_step", "left"), [(20, ["0", "20", "30"]), (None, ["30"]), (0, ["0", "30"])])
+def test_resumed_table_repeats_no_row(tmp_path: Path, resume_step: int | None, left: list[str]) -> None:
+    path = tmp_path / "validation.md"
+    table = MarkdownTable(path, validation_columns(1), resume_step=None)
+    for step in (0, 20, 40):
+        table.write(step, values_of(result(step, "1")))
+    resumed = MarkdownTable(path, validation_columns(1), resume_step=resume_step)
+    resumed.write(30, values_of(result(30, "0")))
+    assert [row.split(" ")[1] for row in path.read_text().splitlines()[2:]] == left
+
+
+def test_record_per_task_is_cut_back_on_resume(tmp_path: Path) -> None:
+    path = tmp_path / "validation.jsonl"
+    record = ValidationRecord(path, resume_step=None)
+    record.write(result(0, "10", "01"))
+    record.write(result(5, "11", "11"))
+    with path.open("a") as file:
+        file.write('{"step": 5, "task')  # a crash in the middle of a line
+    ValidationRecord(path, resume_step=0).write(result(4, "00"))
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(row["step"], row["task_id"]) for row in rows] == [(0, "t0"), (0, "t1"), (4, "t0")]
+    assert rows[0] == {"step": 0, "task_id": "t0", "rewards": [1.0, 0.0], "successes": [True, False]}

@@ -1,0 +1,1 @@
+"""The agentic-RL trainer; imports neither harness nor monitors."""

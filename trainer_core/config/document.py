@@ -1,0 +1,65 @@
+"""The schema as a page: `python -m trainer_core.config.document docs/configuration.md` renews its tables."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from trainer_core.config.keys import Key, all_keys, shown_default
+from trainer_core.config.local_support import note
+
+BEGIN = "<!-- keys: written by `python -m trainer_core.config.document`, not by hand -->"
+END = "<!-- end of keys -->"
+
+
+def with_key_tables(page: str) -> str:
+    """The page with everything between BEGIN and END replaced by the current tables.
+
+    Raises ValueError if the page lacks the two marks.
+    """
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the page needs the lines {BEGIN!r} and {END!r}")
+    return f"{before}{BEGIN}\n\n{key_tables()}\n{END}{after}"
+
+
+def key_tables() -> str:
+    """One Markdown table per section of the schema, in the schema's order."""
+    parts = []
+    for section, keys in _sections().items():
+        meaning = all_keys()[section].description if section else "The top of the file."
+        rows = ["| key | allowed | default | meaning | on `local` |", "|---|---|---|---|---|"]
+        rows += [_row(key) for key in keys]
+        parts.append(
+            "\n".join([f"### {f'`{section}`' if section else 'Top level'}", "", meaning, "", *rows, ""])
+        )
+    return "\n".join(parts)
+
+
+def _sections() -> dict[str, list[Key]]:
+    """Section path → the keys that stand directly in it and are no sections themselves."""
+    sections: dict[str, list[Key]] = {}
+    for key in all_keys().values():
+        if not key.is_section:
+            sections.setdefault(key.path.rpartition(".")[0], []).append(key)
+    return dict(sorted(sections.items(), key=lambda item: _position(item[0])))
+
+
+def _position(section: str) -> int:
+    return list(all_keys()).index(section) if section else -1
+
+
+def _row(key: Key) -> str:
+    cells = (f"`{key.name}`", key.type, f"`{shown_default(key)}`", key.description, note(key))
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Renew the tables of the page named by the only argument."""
+    page = Path(arguments[0])
+    page.write_text(with_key_tables(page.read_text(encoding="utf-8")), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

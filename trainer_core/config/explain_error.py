@@ -1,0 +1,91 @@
+"""What pydantic refused, told in the words of the config's reader."""
+
+import difflib
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from trainer_core.config.keys import Key, all_keys, shown_default, suggestion
+from trainer_core.config.layers import Layered
+from trainer_core.config.problems import Problem
+from trainer_core.config.schema import RULE_BROKEN
+
+
+def problems_of(error: ValidationError, layered: Layered) -> tuple[Problem, ...]:
+    """Every problem of a failed validation, once per key."""
+    found: dict[str, Problem] = {}
+    for details in error.errors(include_url=False):
+        for problem in _problems(details, layered):
+            found.setdefault(problem.key or "", problem)
+    return tuple(found.values())
+
+
+def _problems(details: ErrorDetails, layered: Layered) -> list[Problem]:
+    location = tuple(str(part) for part in details["loc"])
+    if details["type"] == RULE_BROKEN:
+        return [
+            _at(tuple(broken.key.split(".")), layered, broken.message, broken.mend)
+            for broken in details["ctx"]["violations"]
+        ]
+    if details["type"] == "extra_forbidden":
+        key = ".".join(location)
+        return [Problem("is not a key of the trainer.", suggestion(key), layered.where(location), key)]
+    path = _known_part(location)
+    key_of_schema = all_keys()[".".join(path)]
+    value = layered.value(path)
+    return [_at(path, layered, f"must be {_expected(key_of_schema)}.", _mend(key_of_schema, value))]
+
+
+def _at(path: tuple[str, ...], layered: Layered, message: str, mend: str) -> Problem:
+    return Problem(message, mend, layered.where(path), ".".join(path), layered.value(path))
+
+
+def _known_part(location: tuple[str, ...]) -> tuple[str, ...]:
+    """The path of the key a location lies in, without indices of a list and branches of a union."""
+    length = len(location)
+    while ".".join(location[:length]) not in all_keys():
+        length -= 1
+    return location[:length]
+
+
+def _expected(key: Key) -> str:
+    if key.is_section:
+        return "a mapping of keys"
+    return (
+        key.type.replace("text", "text that is not empty") if key.type == "text" and key.default else key.type
+    )
+
+
+def _mend(key: Key, value: Any) -> str:
+    if key.is_section:
+        return "Indent its keys below it."
+    if value is None:
+        return f"Leave it out for the default, {shown_default(key)}."
+    if isinstance(value, str):
+        return _mend_text(key, value)
+    if isinstance(value, bool):
+        return f"The default is {shown_default(key)}."
+    if isinstance(value, int | float) and key.type.startswith("text"):
+        return f'Put it in quotes: "{value}".'
+    if isinstance(value, float) and value.is_integer() and key.type.startswith("int"):
+        return f"Write {int(value)}."
+    return f"The default is {shown_default(key)}."
+
+
+def _mend_text(key: Key, value: str) -> str:
+    if key.type == "true | false" and value.lower() in ("yes", "on", "y", "no", "off", "n", "true", "false"):
+        return f"Write {'true' if value.lower() in ('yes', 'on', 'y', 'true') else 'false'}."
+    if key.type.startswith(("int", "number")) and _is_number(value):
+        return "Remove the quotes."
+    choices = key.type.removeprefix("list of ").split(" | ")
+    close = difflib.get_close_matches(value, choices, n=1, cutoff=0.5)
+    return f"Did you mean `{close[0]}`?" if close else f"The default is {shown_default(key)}."
+
+
+def _is_number(value: str) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,136 @@
+"""From a YAML file and a command line to a checked `Config`.
+
+Layers, weakest first: the schema's defaults, the user's YAML, `key=value` words, flags.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+
+from trainer_core.config.explain_error import problems_of
+from trainer_core.config.keys import all_keys
+from trainer_core.config.layers import COMMAND_LINE, Layered, read_file, with_overrides
+from trainer_core.config.local_support import Finding, findings
+from trainer_core.config.problems import ConfigError, Problem
+from trainer_core.config.schema import Config
+
+DEFAULT_EXP_DIR = "./launcher_record"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A config that can be trained with, and what will not be honoured in it."""
+
+    config: Config
+    warnings: tuple[Problem, ...]
+
+
+def load_config(
+    path: Path,
+    *,
+    now: datetime,
+    overrides: Sequence[str] = (),
+    backbone: str | None = None,
+    exp_dir: str | None = None,
+) -> Loaded:
+    """Read, layer, check and complete a config.
+
+    `overrides` are `key=value` words. `now` becomes part of the name of a run that has none. An `exp_dir`
+    puts the output into `{exp_dir}/{experiment_name}` whatever the file says.
+
+    Raises ConfigError with every problem found.
+    """
+    layered = with_overrides(read_file(path), overrides)
+    if backbone is not None:
+        layered = layered.with_value(("ajet", "backbone"), backbone, COMMAND_LINE)
+    layered = _without_empty_sections(layered)
+    _refuse_interpolation(layered)
+    layered = _with_names(layered, path, exp_dir, now)
+    try:
+        config = Config.model_validate(layered.tree)
+    except ValidationError as error:
+        raise ConfigError(problems_of(error, layered)) from error
+    found = findings(config)
+    refused = tuple(_problem(finding, layered) for finding in found if finding.verdict == "refused")
+    if refused:
+        raise ConfigError(refused)
+    return Loaded(config, tuple(_problem(finding, layered) for finding in found))
+
+
+def resolved_yaml(config: Config) -> str:
+    """The whole config as YAML 1.2, every default written out; reading it gives the same config."""
+    tree = {name: section for name, section in config.model_dump(mode="json").items() if section}
+    for boilerplate in ("hydra", "defaults"):
+        tree.pop(boilerplate, None)
+    emitter = YAML(typ="safe", pure=True)
+    emitter.default_flow_style = False
+    emitter.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    emitter.width = 10_000
+    text = StringIO()
+    emitter.dump(tree, text)
+    return text.getvalue()
+
+
+def _problem(finding: Finding, layered: Layered) -> Problem:
+    what = {"refused": "is refused", "ignored": "is not honoured", "doubtful": "is doubtful"}[finding.verdict]
+    where = layered.where(tuple(finding.key.split(".")))
+    return Problem(f"{what}: {finding.why}.", finding.mend, where, finding.key, finding.value)
+
+
+def _without_empty_sections(layered: Layered) -> Layered:
+    """Read `data:` with nothing (or only comments) below it as a section whose keys are all defaults."""
+    empty = ("mapping", "list of anything | mapping")
+    sections = [key.path for key in all_keys().values() if key.is_section or key.type in empty]
+    for section in sections:
+        path = tuple(section.split("."))
+        parent = layered.value(path[:-1]) if path[:-1] else layered.tree
+        if isinstance(parent, dict) and path[-1] in parent and parent[path[-1]] is None:
+            layered = layered.with_value(path, {}, layered.where(path))
+    return layered
+
+
+def _refuse_interpolation(layered: Layered) -> None:
+    found = list(_interpolations(("ajet",), layered.tree.get("ajet")))
+    message, mend = (
+        "refers to another value, which is not resolved here.",
+        "Write the value, or pass `key=value`.",
+    )
+    if found:
+        raise ConfigError(
+            tuple(Problem(message, mend, layered.where(path), ".".join(path), value) for path, value in found)
+        )
+
+
+def _interpolations(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], str]]:
+    if isinstance(value, str) and "${" in value:
+        yield path, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _interpolations((*path, key), inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _interpolations(path, inner)
+
+
+def _with_names(layered: Layered, path: Path, exp_dir: str | None, now: datetime) -> Layered:
+    """Fill in the run's name and output folder."""
+    if not isinstance(layered.tree.get("ajet", {}), dict):
+        return layered
+    name = layered.value(("ajet", "experiment_name"))
+    if name is None or name == "read_yaml_name":
+        name = f"{path.stem}_{now:%Y%m%d_%H%M}"
+    if not isinstance(name, str):
+        return layered
+    name = name.replace("|", "-")
+    named = layered.with_value(("ajet", "experiment_name"), name, layered.where(("ajet", "experiment_name")))
+    folder = layered.value(("ajet", "experiment_dir"))
+    if exp_dir is None and folder not in (None, "auto"):
+        return named
+    where = COMMAND_LINE if exp_dir is not None else layered.where(("ajet", "experiment_dir"))
+    return named.with_value(("ajet", "experiment_dir"), str(Path(exp_dir or DEFAULT_EXP_DIR) / name), where)

@@ -1,0 +1,1 @@
+"""Rollouts: from tasks to judged samples. One question, one answer, one reward."""

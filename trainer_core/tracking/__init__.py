@@ -1,0 +1,1 @@
+"""Tracking: the console line, `metrics.jsonl`, `environment.json`, and optional outside services."""
