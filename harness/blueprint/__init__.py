@@ -1,0 +1,14 @@
+"""The blueprint: one experiment as a person or an agent wrote it down, in Markdown.
+
+`read` turns a file into a `Blueprint` and never raises for what the file holds: everything wrong is a
+`Problem` with its line and how to mend it. `check_surroundings` adds what only the machine can tell (do
+the paths exist, does the config parse). Rooms, in reading order: `document` (Markdown to sections),
+`names` (what a section is called), `durations`, `paths`, `commands` (values out of prose), `read` (all of
+it together), `surroundings`, `scaffold` (a new blueprint from templates).
+"""
+
+from harness.blueprint.read import parse, read
+from harness.blueprint.surroundings import check_surroundings, check_trainer
+from harness.blueprint.types import Blueprint, MetricSpec, Problem
+
+__all__ = ["Blueprint", "MetricSpec", "Problem", "check_surroundings", "check_trainer", "parse", "read"]

@@ -1,0 +1,62 @@
+"""Ask the bundled trainer what it thinks of a config, as a program: the harness never imports it."""
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.blueprint.types import Severity
+
+MODULE = "trainer_core.cli"
+TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the trainer said."""
+
+    remarks: tuple[tuple[str, str, Severity], ...] = ()
+    """(message with file and key, mend, severity) of everything it noted."""
+    failure: str = ""
+    """Why there is no answer; empty when there is one."""
+
+
+def ask_trainer(python: Path, config: Path | None, cwd: Path, timeout_s: float = TIMEOUT_S) -> Verdict:
+    """The verdict of the trainer that `python` finds from the directory `cwd`; without a config, whether
+    it is there.
+
+    Takes about a second and trains nothing.
+    """
+    arguments = ["--conf", str(config), "--dry-run", "--json"] if config else ["--help"]
+    try:
+        done = subprocess.run(
+            [str(python), "-m", MODULE, *arguments],
+            cwd=cwd,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Verdict(failure=f"the trainer of {python} did not answer within {timeout_s:g} s")
+    except OSError as error:
+        return Verdict(failure=f"{python} does not start: {error.strerror}")
+    if config is None and done.returncode == 0:
+        return Verdict()
+    try:
+        answer: dict[str, Any] = json.loads(done.stdout)
+        severity: Severity = "warning" if answer["ok"] else "error"
+        noted = answer["warnings"] if answer["ok"] else answer["problems"]
+        return Verdict(tuple((*_sentence(remark), severity) for remark in noted))
+    except (ValueError, TypeError, KeyError):
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        return Verdict(failure=f"{python} cannot run the bundled trainer: {last}")
+
+
+def _sentence(remark: dict[str, Any]) -> tuple[str, str]:
+    what = " ".join(filter(None, (remark.get("key"), remark["message"]))).rstrip(".")
+    where = remark.get("where")
+    return (f"{where}: {what}" if where else what), remark.get("mend") or "correct the config"

@@ -1,0 +1,105 @@
+"""What a blueprint says once it has been understood, and what is wrong with it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+Severity = Literal["error", "warning"]
+
+DEFAULT_MAX_TIME_S = 24 * 3600.0
+DEFAULT_FIRST_STEP_S = 20 * 60.0
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something in a blueprint that is wrong (`error`: it cannot run) or deserves a look (`warning`)."""
+
+    line: int
+    """Line in the file, from 1; 1 for what concerns the whole file."""
+    message: str
+    """What is wrong."""
+    mend: str
+    """What to write or do instead."""
+    severity: Severity = "error"
+
+
+@dataclass(frozen=True)
+class MetricSpec:
+    """How to find metrics in the output of a command that is not ours (section `[exp_metrics]`)."""
+
+    patterns: tuple[str, ...]
+    """Regular expressions whose named groups are `step` and the metrics' names (or `name` and `value`)."""
+    first_step: str | None = None
+    """Regular expression of the line that proves the first step."""
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """One experiment as planned. Paths are absolute; where a section is NA, the value is None."""
+
+    path: Path
+    name: str
+    """The blueprint's folder name if the file is `blueprint.md`, else the file's stem."""
+    purpose: str
+    codebase_dir: Path
+    """Working directory of the training."""
+    venv_exe: Path
+    """Python interpreter of the training."""
+    yaml_path: Path | None
+    """The config; None: the harness renders one."""
+    launch_command: str | None
+    """Shell text; None: the harness derives the command."""
+    result_dir: Path
+    max_time_s: float
+    """Seconds the whole experiment may take."""
+    first_step_s: float
+    """Seconds until the first step must be seen."""
+    notes: str
+    """`Other Notes` and everything else outside the sections, as written."""
+    metrics: MetricSpec | None = None
+    protected_keys: tuple[str, ...] = ()
+    """Dotted config keys that no repair may change."""
+    prepare_command: str | None = None
+    cleanup_command: str | None = None
+    host: str | None = None
+    """Where it runs; None: here."""
+    defaults: tuple[str, ...] = ()
+    """One entry per section whose default was used: `section: value (reason)`."""
+    problems: tuple[Problem, ...] = ()
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """Line of the value (else of the heading) of every section that is there."""
+
+    @property
+    def can_run(self) -> bool:
+        """True when no problem is an error."""
+        return not any(problem.severity == "error" for problem in self.problems)
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything understood as JSON values: absolute paths, seconds, null for NA."""
+        return {
+            "path": str(self.path),
+            "name": self.name,
+            "purpose": self.purpose,
+            "codebase_dir": str(self.codebase_dir),
+            "venv_exe": str(self.venv_exe),
+            "yaml_path": str(self.yaml_path) if self.yaml_path else None,
+            "launch_command": self.launch_command,
+            "result_dir": str(self.result_dir),
+            "max_time_s": self.max_time_s,
+            "first_step_s": self.first_step_s,
+            "notes": self.notes,
+            "metrics": {"patterns": list(self.metrics.patterns), "first_step": self.metrics.first_step}
+            if self.metrics
+            else None,
+            "protected_keys": list(self.protected_keys),
+            "prepare_command": self.prepare_command,
+            "cleanup_command": self.cleanup_command,
+            "host": self.host,
+            "defaults": list(self.defaults),
+            "can_run": self.can_run,
+            "problems": [
+                {"line": p.line, "message": p.message, "mend": p.mend, "severity": p.severity}
+                for p in self.problems
+            ],
+        }

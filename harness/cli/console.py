@@ -1,0 +1,46 @@
+"""What every command shares: where a run is found, how an error is said, how numbers and times are shown to
+people."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def console(width: int | None = None) -> "Console":
+    """The console that people read (`width` columns, default the terminal's); Rich is slow to import, so it
+    waits."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=True, width=width)
+
+
+def fail(message: str, status: int = 2) -> NoReturn:
+    """Say what went wrong on standard error and end with `status`."""
+    typer.echo(f"harness: {message}", err=True)
+    raise typer.Exit(status)
+
+
+def find_run(word: str | None) -> Path:
+    """The result folder a person means, or a clear end."""
+    from harness import index
+
+    try:
+        return index.find(word)
+    except index.UnknownRunError as error:
+        fail(str(error))
+
+
+def duration(seconds: float | None) -> str:
+    """`3725` → `1h 02m`, `65` → `1m 05s`, `7` → `7s`; `–` when unknown."""
+    if seconds is None:
+        return "–"
+    whole = max(0, round(seconds))
+    hours, rest = divmod(whole, 3600)
+    minutes, left = divmod(rest, 60)
+    if hours:
+        return f"{hours}h {minutes:02d}m"
+    return f"{minutes}m {left:02d}s" if minutes else f"{left}s"

@@ -1,0 +1,92 @@
+"""The two limits of `[exp_max_time]`."""
+
+import pytest
+
+from tests.harness.blueprint.reading import errors, read_text, section, warnings
+
+DAY = 86400.0
+ORIGINAL = """Default:
+- MaxTime per run:
+24 hours
+- First step success timeout:
+20 minutes (when you see the first kl loss value printed in tmux window, that means the first step is \
+successful, if you did not see any kl loss value printed in tmux window after 20 minutes, that means the \
+first step is failed)"""
+
+
+def limits(body: str) -> tuple[float, float]:
+    blueprint = read_text(section("exp_max_time", body))
+    assert errors(blueprint) == []
+    return blueprint.max_time_s, blueprint.first_step_s
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("12 hours", (43200, 1200)),
+        ("- time: 12 hours", (43200, 1200)),
+        ("${MaxTime} = 12 hours", (43200, 1200)),
+        ("`24h`", (DAY, 1200)),
+        ("最长运行时间为12小时。", (43200, 1200)),
+        ("- 时间：30分钟", (1800, 1200)),
+        ("The run is killed after 90 minutes.", (5400, 1200)),
+        ("24 hours (1 day)", (DAY, 1200)),
+        ("- time: 2 hours\n- first step: 5 minutes", (7200, 300)),
+        ("Max 12 hours, first step 10 minutes", (43200, 600)),
+        ("12 hours in total and 10 minutes for the first step", (43200, 600)),
+        ("First step success timeout: 10 minutes. Maximum runtime: 2 days.", (2 * DAY, 600)),
+        ("首步超时30分钟，最长12小时", (43200, 1800)),
+        ("- First step success timeout:\n  10 minutes", (DAY, 600)),
+        (ORIGINAL, (DAY, 1200)),
+        ("- time: 12 hours\n- hint: a run took 3 hours before", (43200, 1200)),
+        ("NA", (DAY, 1200)),
+        ("默认", (DAY, 1200)),
+        ("Default: 24 hours", (DAY, 1200)),
+        ("", (DAY, 1200)),
+        ("```\n12 hours\n```", (43200, 1200)),
+        ("- MaxTime per run: 3 hours", (10800, 1200)),
+    ],
+)
+def test_limits(body: str, expected: tuple[float, float]) -> None:
+    assert limits(body) == expected
+
+
+def test_in_the_heading() -> None:
+    blueprint = read_text(
+        "## [exp_purpose]\nx\n## [exp_max_time] Runtime is 3 hours; it is terminated after 3 hours\n"
+    )
+    assert blueprint.max_time_s == 10800
+    remark = "Maximum runtime is ${MaxTime}; each experiment is forcefully terminated after ${MaxTime}"
+    original = f"## [exp_max_time] {remark}\n"
+    assert read_text(f"## [exp_purpose]\nx\n{original}{ORIGINAL}").max_time_s == DAY
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "words"),
+    [
+        ("12", 5, "no unit"),
+        ("- time: 12", 5, "no unit"),
+        ("12:00", 5, "no unit"),
+        ("0 hours", 5, "0 seconds"),
+        ("-5 hours", 5, "-18000 seconds"),
+        ("9000 days", 5, "more than a year"),
+        ("99999999999999999999 hours", 5, "more than a year"),
+        ("unlimited", 5, "without a limit"),
+        ("不限", 5, "without a limit"),
+        ("12-24 hours", 5, "leaves the length open"),
+        ("12 hours\n\n24 hours", 7, "two maximum times"),
+        ("- time: 12 hours\n- max time: 1 day", 6, "two maximum times"),
+        ("- content 1: 12 hours\n- content 2: 1 day", 6, "two maximum times"),
+        ("as long as it needs", 5, "names no length of time"),
+        ("12 hours, 20 minutes for the first step", 5, "one length, or"),
+    ],
+)
+def test_doubt_is_an_error_with_its_line(body: str, line: int, words: str) -> None:
+    found = errors(read_text(section("exp_max_time", body)))
+    assert line in [number for number, _ in found]
+    assert any(words in message for _, message in found)
+
+
+def test_a_first_step_after_the_end_is_a_warning() -> None:
+    blueprint = read_text(section("exp_max_time", "- time: 5 minutes\n- first step: 10 minutes"))
+    assert [line for line, _ in warnings(blueprint)] == [6]

@@ -1,0 +1,448 @@
+"""Whole blueprints: the dialects people and agents write, files that cannot be read, what is outside the
+sections."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.blueprint import read
+from tests.harness.blueprint.reading import CWD, FOLDER, errors, read_text, warnings
+
+VALUES = (
+    "Compare two rates",
+    "/home/x",
+    "/opt/venv/bin/python",
+    "/home/x/c.yaml",
+    "python a.py --lr 1",
+    "/data/out",
+    "12 hours",
+    "Check the disk",
+)
+
+HEADINGS = """# Experiment Blueprint
+
+## [exp_purpose]
+{0}
+
+## [exp_codebase_dir]
+{1}
+
+## [exp_venv_exe]
+{2}
+
+## [exp_yaml_path]
+{3}
+
+## [exp_launch_command]
+{4}
+
+## [exp_result_dir]
+{5}
+
+## [exp_max_time]
+{6}
+
+## Other Notes
+{7}
+"""
+ORIGINAL_LIST = """- [exp_purpose] Experiment purpose (text):
+  {0}
+- [exp_codebase_dir] Main experiment code path (absolute path):
+  {1}
+- [exp_venv_exe] Python virtual environment path (absolute path to python executable):
+  {2}
+- [exp_yaml_path] Experiment config file path (absolute path):
+  {3}
+- [exp_launch_command] Training execution command (string):
+  {4}
+- [exp_result_dir] Result data storage path (absolute path):
+  {5}
+- [exp_max_time] Maximum runtime is ${{MaxTime}}; each experiment is forcefully terminated after ${{MaxTime}}
+  {6}
+- Additional notes: {7}
+"""
+ONE_LINERS = """[exp_purpose]: {0}
+[exp_codebase_dir]: {1}
+[exp_venv_exe]: {2}
+[exp_yaml_path]: {3}
+[exp_launch_command]: {4}
+[exp_result_dir]: {5}
+[exp_max_time]: {6}
+[Other Notes]: {7}
+"""
+CHINESE = """# 实验蓝图
+
+## 一、【exp_purpose】实验目的
+- 描述：{0}
+
+## 二、【exp_codebase_dir】代码路径（绝对路径）
+- 路径：`{1}`
+- 警告 1：不要修改 /etc
+
+## 三、【exp_venv_exe】Python 解释器
+- 内容 1：{2}
+
+## 四、【exp_yaml_path】配置文件
+配置文件是`{3}`。
+
+## 五、【exp_launch_command】启动命令
+使用下面的命令：
+
+```bash
+{4}
+```
+
+## 六、【exp_result_dir】结果目录
+结果放在`{5}`，不要删除。
+
+## 七、【exp_max_time】最长时间
+最长运行时间：12小时。
+
+## 八、其他说明
+{7}
+"""
+TABLE = """| Section | Value |
+|---|---|
+| [exp_purpose] | {0} |
+| [exp_codebase_dir] | {1} |
+| [exp_venv_exe] | `{2}` |
+| [exp_yaml_path] | {3} |
+| [exp_launch_command] | `{4}` |
+| [exp_result_dir] | {5} |
+| [exp_max_time] | {6} |
+| [Other Notes] | {7} |
+"""
+
+
+def setext(text: str) -> str:
+    lines = []
+    for line in text.split("\n"):
+        title = line.lstrip("# ")
+        lines += [title, "-" * len(title)] if line.startswith("## ") else [line]
+    return "\n".join(lines)
+
+
+def indented_in_fence(text: str) -> str:
+    return (
+        "Here is the blueprint:\n\n```markdown\n"
+        + "\n".join(f"    {line}" for line in text.split("\n"))
+        + "\n```\n"
+    )
+
+
+def numbered(text: str) -> str:
+    for number, name in enumerate(
+        ("purpose", "codebase_dir", "venv_exe", "yaml_path", "launch_command", "result_dir", "max_time"), 1
+    ):
+        text = text.replace(f"## [exp_{name}]", f"## {number}. [exp_{name}] Some remark (absolute path):")
+    return text
+
+
+DIALECTS = {
+    "brackets": HEADINGS,
+    "no brackets": HEADINGS.replace("[exp", "exp").replace("]", ""),
+    "third level": HEADINGS.replace("## ", "### "),
+    "first level": HEADINGS.replace("## ", "# "),
+    "numbered with remarks": numbered(HEADINGS),
+    "bold": HEADINGS.replace("## [", "**[").replace("]", "]**").replace("## Other Notes", "**Other Notes**"),
+    "bold with text behind": HEADINGS.replace("## [", "**[")
+    .replace("]\n", "]**: ")
+    .replace("## Other", "**Other")
+    .replace("Notes", "Notes**"),
+    "bold in heading": HEADINGS.replace("[", "**[").replace("]", "]**"),
+    "code in heading": HEADINGS.replace("[", "`[").replace("]", "]`"),
+    "escaped": HEADINGS.replace("[exp_", r"\[exp\_").replace("]", r"\]"),
+    "upper case": HEADINGS.replace("[exp_max_time]", "[EXP_MAX_TIME]"),
+    "closed headings": HEADINGS.replace("]", "] ##"),
+    "underlined": setext(HEADINGS),
+    "rules between": HEADINGS.replace("## [", "---\n\n## ["),
+    "lines above rules": ONE_LINERS.replace("]: ", "]\n").replace("\n[", "\n---\n["),
+    "one-liners": ONE_LINERS,
+    "list entries": ONE_LINERS.replace("[exp", "- [exp").replace("[Other", "- [Other"),
+    "names with colons": ONE_LINERS.replace("[", "").replace("]", "").replace("{0}", "{0}"),
+    "the original's list": ORIGINAL_LIST,
+    "chinese": CHINESE,
+    "table": TABLE,
+    "windows": HEADINGS.replace("\n", "\r\n"),
+    "old mac": HEADINGS.replace("\n", "\r"),
+    "byte-order mark": "\ufeff" + HEADINGS,
+    "tags": f"<blueprint_example_begin>\n{HEADINGS}<blueprint_example_end>\n",
+    "outer fence": f"```markdown\n{HEADINGS}```\n",
+    "outer fence, inner fence": f"```md\n{HEADINGS}```\n".replace("{4}", "```bash\n{4}\n```"),
+    "outer tildes": f"Text\n\n~~~\n{HEADINGS}~~~\nBye\n".replace("Bye\n", ""),
+    "outer four ticks": f"````\n{HEADINGS}````\n".replace("{4}", "```\n{4}\n```"),
+    "unclosed outer fence": f"```markdown\n{HEADINGS}",
+    "indented in a fence": indented_in_fence(HEADINGS),
+    "indented": "\n".join(f"\t{line}" for line in HEADINGS.split("\n")),
+    "quoted": "\n".join(f"> {line}" for line in HEADINGS.split("\n")),
+    "fields": HEADINGS.replace("{1}", "- description: the code\n- path: {1}\n- warning 1: not `/etc`")
+    .replace("{4}", "- description: starts it\n- content 1: `{4}`\n- hint: `python b.py --x` diverged")
+    .replace("{6}", "- description: how long\n- time: {6}\n- hint: 3 hours were enough before"),
+    "sub-headings": HEADINGS.replace("{4}", "### Example\n\n`python old.py --lr 3`\n\n### Command\n\n`{4}`"),
+    "commented out": HEADINGS.replace("{1}", "<!-- old:\n\n## [exp_venv_exe]\n/old\n-->\n{1}"),
+}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_dialect_says_the_same(dialect: str) -> None:
+    blueprint = read_text(DIALECTS[dialect].format(*VALUES))
+    assert blueprint.problems == ()
+    assert blueprint.purpose == VALUES[0]
+    assert str(blueprint.codebase_dir) == VALUES[1]
+    assert str(blueprint.venv_exe) == VALUES[2]
+    assert str(blueprint.yaml_path) == VALUES[3]
+    assert blueprint.launch_command == VALUES[4]
+    assert str(blueprint.result_dir) == VALUES[5]
+    assert (blueprint.max_time_s, blueprint.first_step_s) == (43200, 1200)
+    assert VALUES[7] in blueprint.notes
+    assert "exp_" not in blueprint.notes.replace("- [ ]", "")
+
+
+def test_json_has_the_promised_keys() -> None:
+    found = read_text("## [exp_purpose]\nx\n## [exp_max_time]\n12\n").as_json()
+    promised = [
+        "purpose",
+        "codebase_dir",
+        "venv_exe",
+        "yaml_path",
+        "launch_command",
+        "result_dir",
+        "max_time_s",
+        "first_step_s",
+        "notes",
+        "problems",
+    ]
+    assert [key for key in promised if key not in found] == []
+    assert (found["yaml_path"], found["launch_command"]) == (None, None)
+    assert found["codebase_dir"] == str(FOLDER)
+    assert found["problems"][0]["line"] == 4
+    assert not found["can_run"]
+
+
+def test_names() -> None:
+    assert read_text("x", Path("/a/my-exp/blueprint.md")).name == "my-exp"
+    assert read_text("x", Path("/a/my-exp/lr.v2.md")).name == "lr.v2"
+    assert read_text("x", Path("/blueprint.md")).name == "experiment"
+
+
+def test_every_default_is_reported() -> None:
+    blueprint = read_text("## [exp_purpose]\nx\n")
+    assert [entry.split("]")[0] for entry in blueprint.defaults] == [
+        f"[exp_{name}"
+        for name in (
+            "codebase_dir",
+            "venv_exe",
+            "yaml_path",
+            "launch_command",
+            "result_dir",
+            "max_time",
+            "max_time",
+        )
+    ]
+    assert blueprint.can_run
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words", "mend"),
+    [
+        ("## [exp_purpose]\nx\n## [exp_purpose]\ny\n", 3, "stands here again (first on line 1)", "merge"),
+        (
+            "## [exp_purpose]\nx\n## [exp_launch_comand]\npython a.py\n",
+            3,
+            "no section [exp_launch_comand]",
+            "[exp_launch_command]",
+        ),
+        ("## [exp_purpose]\nx\n## Launch command\npython a.py\n", 3, "no section", "[exp_launch_command]"),
+        ("[exp_purpose] x\n\n[exp_venv] /y\n", 3, "no section [exp_venv]", "[exp_venv_exe]"),
+        ("# Shopping\n\nmilk\n", 1, "no blueprint section", "[exp_purpose]"),
+        ("", 1, "no blueprint section", "[exp_purpose]"),
+    ],
+)
+def test_slips_in_names(text: str, line: int, words: str, mend: str) -> None:
+    problems = [problem for problem in read_text(text).problems if problem.severity == "error"]
+    assert len(problems) == 1
+    assert problems[0].line == line
+    assert words in problems[0].message
+    assert mend in problems[0].mend
+
+
+def test_an_unknown_section_is_kept_in_the_notes_with_a_warning() -> None:
+    blueprint = read_text("## [exp_purpose]\nx\n## [exp_zzz]\nkeep me\n")
+    assert "keep me" in blueprint.notes
+    assert [line for line, _ in warnings(blueprint)] == [3]
+
+
+def test_a_missing_purpose_is_a_warning() -> None:
+    blueprint = read_text("## [exp_purpose]\n- hint:\n- content 1:\n## [exp_max_time]\n1 hour\n")
+    assert blueprint.purpose == ""
+    assert "purpose is missing" in warnings(blueprint)[0][1]
+    assert blueprint.can_run
+
+
+def test_a_mention_of_a_section_opens_none() -> None:
+    text = "## [exp_purpose]\nx\n## [exp_max_time]\n2 hours\n## Notes\n[exp_max_time] must not be raised.\n"
+    blueprint = read_text(text)
+    assert errors(blueprint) == []
+    assert blueprint.max_time_s == 7200
+    assert "must not be raised" in blueprint.notes
+
+
+def test_text_outside_the_sections_is_kept() -> None:
+    text = (
+        "# T\nIntro\n\n## Background\nOld runs took /home/z.\n\n## [exp_purpose]\nx\n\n## Todo\n- [ ] data\n"
+    )
+    notes = read_text(text).notes
+    assert all(words in notes for words in ("Intro", "## Background", "Old runs", "## Todo", "- [ ] data"))
+
+
+def test_purpose_keeps_paragraphs_and_drops_labels() -> None:
+    text = (
+        "## [exp_purpose]\n- description: Compare A and B\n- content 1: three seeds\n- hint: see the paper\n"
+    )
+    assert read_text(text).purpose == "Compare A and B\nthree seeds\nhint: see the paper"
+
+
+class TestExtras:
+    def test_metrics(self) -> None:
+        body = (
+            r"- hint: `x`"
+            + "\n"
+            + r"- pattern: `it (?P<step>\d+) .*loss=(?P<loss>\S+)`"
+            + "\n- first_step: `^it 1 `\n"
+        )
+        blueprint = read_text(f"## [exp_purpose]\nx\n## [exp_metrics]\n{body}")
+        assert blueprint.metrics is not None
+        assert blueprint.metrics.patterns == (r"it (?P<step>\d+) .*loss=(?P<loss>\S+)",)
+        assert blueprint.metrics.first_step == "^it 1 "
+
+    @pytest.mark.parametrize("form", ["```\n{0}\n```", "{0}", "- {0}", "- `{0}`", "- regex 1: {0}"])
+    def test_a_pattern_may_look_like_a_label(self, form: str) -> None:
+        pattern = r"loss: (?P<loss>[\d.]+)"
+        metrics = read_text("## [exp_purpose]\nx\n## [exp_metrics]\n" + form.format(pattern)).metrics
+        assert metrics is not None
+        assert metrics.patterns == (pattern,)
+
+    @pytest.mark.parametrize(
+        ("pattern", "words"),
+        [
+            ("`loss (`", "no regular expression"),
+            (r"`loss (\d+)`", "names no metric"),
+            (r"`(?P<step>\d+)`", "names no metric"),
+        ],
+    )
+    def test_bad_patterns(self, pattern: str, words: str) -> None:
+        found = errors(read_text(f"## [exp_purpose]\nx\n## [exp_metrics]\n- {pattern}\n"))
+        assert found[0][0] == 4
+        assert words in found[0][1]
+
+    def test_protected_keys(self) -> None:
+        blueprint = read_text(
+            "## [exp_purpose]\nx\n## [exp_protected_keys]\n- `a.b`\n- c.d, e_f\n- hint: not g.h\n"
+        )
+        assert blueprint.protected_keys == ("a.b", "c.d", "e_f")
+        assert errors(read_text("## [exp_purpose]\nx\n## [exp_protected_keys]\n- a b!\n"))[0][0] == 4
+
+    def test_host(self) -> None:
+        assert read_text("## [exp_purpose]\nx\n## [exp_host]\nlocal\n").host is None
+        assert read_text("## [exp_purpose]\nx\n## [exp_host]\n- host: me@gpu1\n").host == "me@gpu1"
+        assert "two hosts" in errors(read_text("## [exp_purpose]\nx\n## [exp_host]\n- a1\n- b2\n"))[0][1]
+
+
+class TestFiles:
+    def problem(self, path: Path) -> str:
+        blueprint = read(path, cwd=CWD)
+        assert not blueprint.can_run
+        assert len(blueprint.problems) == 1
+        return blueprint.problems[0].message
+
+    def test_what_cannot_be_read_is_a_problem(self, tmp_path: Path) -> None:
+        assert "no such file" in self.problem(tmp_path / "missing.md")
+        assert "a folder" in self.problem(tmp_path)
+        for name, data, words in (
+            ("binary", b"\x7fELF\0\0", "binary"),
+            ("latin", "## [exp_purpose]\nß\n".encode("latin-1"), "UTF-8"),
+            ("huge", b"x" * 300_000, "larger than"),
+            ("empty", b"", "no blueprint section"),
+        ):
+            (tmp_path / name).write_bytes(data)
+            assert words in self.problem(tmp_path / name)
+
+    def test_utf_16_and_a_byte_order_mark(self, tmp_path: Path) -> None:
+        for encoding in ("utf-16", "utf-8-sig"):
+            (tmp_path / "p.md").write_text("## [exp_purpose]\nπ\n", encoding=encoding)
+            assert read(tmp_path / "p.md", cwd=CWD).purpose == "π"
+
+    def test_relative_paths_are_made_absolute(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        Path("p.md").write_text("## [exp_purpose]\nx\n")
+        blueprint = read(Path("p.md"))
+        assert blueprint.path == tmp_path / "p.md"
+        assert blueprint.codebase_dir == tmp_path
+        assert blueprint.result_dir == tmp_path / "exp_results" / "p"
+
+
+def test_the_example_in_the_documentation() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "blueprint.md").read_text(encoding="utf-8")
+    example = page.split("```markdown\n")[1].split("```")[0]
+    blueprint = read_text(example)
+    assert blueprint.problems == ()
+    assert blueprint.launch_command == "python train.py --kl 0.01"
+    assert blueprint.max_time_s == 43200
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('[exp_launch_command]: python -c "f(1)"', 'python -c "f(1)"'),
+        ("**[exp_launch_command]** python a.py --x a:b", "python a.py --x a:b"),
+        ("- [exp_launch_command] docker run -v a:/x img", "docker run -v a:/x img"),
+        ("## [exp_launch_command] Training command (string): `make x`", "make x"),
+        ("## [exp_launch_command] Training execution command", None),
+    ],
+)
+def test_a_command_on_the_line_of_its_section(text: str, expected: str | None) -> None:
+    blueprint = read_text(f"{text}\n\n[exp_purpose] x: y\n")
+    assert errors(blueprint) == []
+    assert blueprint.launch_command == expected
+
+
+def test_other_values_on_the_line_of_their_section() -> None:
+    blueprint = read_text(
+        "[exp_purpose]: x\n[exp_yaml_path] config.yaml\n[exp_codebase_dir] code path:/x\n[exp_host] gpu1\n"
+    )
+    assert errors(blueprint) == []
+    assert blueprint.yaml_path == FOLDER / "config.yaml"
+    assert str(blueprint.codebase_dir) == "/x"
+    assert blueprint.host == "gpu1"
+    assert "only the words 'src'" in warnings(read_text("[exp_purpose]: x\n[exp_codebase_dir] src\n"))[0][1]
+
+
+def test_a_default_of_ones_own_counts_with_a_warning() -> None:
+    blueprint = read_text(
+        "## [exp_purpose]\nx\n## [exp_max_time]\nDefault: 12 hours\n## [exp_result_dir]\nDefault: /out\n"
+    )
+    assert (blueprint.max_time_s, str(blueprint.result_dir)) == (43200, "/out")
+    assert [line for line, _ in warnings(blueprint)] == [4, 6]
+    result_dir = "## [exp_result_dir]\nDefault: ./auto_agent/exp_results/\n"
+    original = f"## [exp_purpose]\nx\n## [exp_max_time]\nDefault: 24 hours\n{result_dir}"
+    assert read_text(original).problems == ()
+    assert read_text(original).result_dir == CWD / "exp_results" / "exp1"
+
+
+def test_a_block_that_is_never_closed_takes_no_section_in_silence() -> None:
+    text = "## [exp_purpose]\nx\n## [exp_launch_command]\n```bash\npython a.py\n\n## [exp_max_time]\n1 hour\n"
+    found = errors(read_text(text))
+    assert (7, "[exp_max_time] stands inside a code block that begins on line 4") in found
+
+
+def test_comments_inside_a_line() -> None:
+    text = "## [exp_purpose]\nx\n## [exp_codebase_dir]\n<!-- was /old --> /home/x\n"
+    assert str(read_text(text).codebase_dir) == "/home/x"
+    assert read_text(text).problems == ()
+
+
+def test_escaped_underscores_in_a_path() -> None:
+    assert (
+        str(read_text("## [exp_purpose]\nx\n## [exp_codebase_dir]\n/home/my\\_code\n").codebase_dir)
+        == "/home/my_code"
+    )

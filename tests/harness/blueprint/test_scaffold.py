@@ -1,0 +1,177 @@
+"""`harness new` and `harness check`, as a person types them."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+from typer.testing import CliRunner, Result
+
+from harness.blueprint import check_surroundings, check_trainer, read
+from harness.cli.app import app
+from harness.cli.new import default_config
+
+REPOSITORY = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def in_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def harness(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def new(*settings: str, name: str = "demo", template: str = "grpo") -> Result:
+    return harness(
+        "new", name, "--template", template, *(word for setting in settings for word in ("--set", setting))
+    )
+
+
+def test_the_output_can_run_as_it_is(tmp_path: Path) -> None:
+    result = new(
+        "purpose=Is a smaller rate better?", "lr=1e-5", "max_time=90 minutes", "ajet.rollout.num_repeat=8"
+    )
+    assert result.exit_code == 0, result.output
+    plan = check_trainer(check_surroundings(read(tmp_path / "demo" / "blueprint.md")))
+    assert plan.problems == ()
+    assert plan.purpose == "Is a smaller rate better?"
+    assert plan.max_time_s == 5400
+    assert plan.codebase_dir == tmp_path
+    assert plan.yaml_path == tmp_path / "demo" / "config.yaml"
+    assert plan.notes == ""
+    config = YAML(typ="safe").load(plan.yaml_path)["ajet"]
+    assert config["trainer_common"]["optim"]["lr"] == 1e-5
+    assert config["rollout"]["num_repeat"] == 8
+    assert config["experiment_name"] == "demo"
+    assert list(tmp_path.iterdir()) == [tmp_path / "demo"]
+    assert {file.name for file in (tmp_path / "demo").iterdir()} == {"blueprint.md", "config.yaml"}
+
+
+def test_own_data_and_lengths(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "b.jsonl"):
+        (tmp_path / name).write_text('{"question": "1+1", "answer": "2"}\n')
+    result = new("training_file=a.jsonl", "validation_file=b.jsonl", "max_response_length=4096")
+    assert result.exit_code == 0, result.output
+    config = YAML(typ="safe").load(tmp_path / "demo" / "config.yaml")["ajet"]
+    assert config["task_reader"]["type"] == "jsonl_dataset_file"
+    assert config["rollout"]["max_model_len"] == 1024 + 4096
+    assert "go together" in new("training_file=a.jsonl", name="other").stderr
+
+
+def test_a_command_of_ones_own(tmp_path: Path) -> None:
+    assert "needs a command" in new("purpose=x", template="command").stderr
+    result = new("launch_command=python train.py --lr 1", template="command")
+    assert result.exit_code == 0, result.output
+    assert [file.name for file in (tmp_path / "demo").iterdir()] == ["blueprint.md"]
+    assert read(tmp_path / "demo" / "blueprint.md").launch_command == "python train.py --lr 1"
+
+
+def test_relative_paths_start_where_the_command_is_typed(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    assert new("codebase_dir=src", "result_dir=out").exit_code == 0
+    plan = read(tmp_path / "demo" / "blueprint.md")
+    assert (plan.codebase_dir, plan.result_dir) == (tmp_path / "src", tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("lrr=1", "did you mean lr?"),
+        ("purpos=x", "did you mean purpose?"),
+        ("ajet.rollout.num_repeet=8", "num_repeat"),
+        ("lr=fast", "lr"),
+        ("lr=[1", "no YAML"),
+        ("max_time=12", "no unit"),
+        ("purpose=x\n## [exp_max_time]\n1 hour", ""),
+        ("no-equals", "not KEY=VALUE"),
+        ("model_path=/no/such/model", "no such folder"),
+    ],
+)
+def test_what_is_refused_leaves_nothing_behind(tmp_path: Path, setting: str, words: str) -> None:
+    result = new(setting)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "mine.txt").write_text("mine")
+    result = new("purpose=x")
+    assert result.exit_code == 2
+    assert "not overwritten" in result.stderr
+    assert [file.name for file in (tmp_path / "demo").iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("a/b", "such as a-b"), ("..", "my-experiment"), ("ä ö", "no experiment name")]
+)
+def test_names(name: str, words: str) -> None:
+    assert words in new("purpose=x", name=name).stderr
+
+
+def test_templates_have_a_did_you_mean() -> None:
+    assert "did you mean grpo?" in new("purpose=x", template="gpro").stderr
+
+
+def test_a_terminal_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.blueprint.scaffold import questions
+
+    monkeypatch.setattr("harness.cli.new._is_terminal", lambda: True)
+    answers = "\n".join(["What is it?", "", "2 hours", "", "", "", "7"])
+    assert len(questions("demo", "grpo")) == 7
+    result = CliRunner().invoke(app, ["new", "demo"], input=answers + "\n")
+    assert result.exit_code == 0, result.output
+    plan = read(tmp_path / "demo" / "blueprint.md")
+    assert (plan.purpose, plan.max_time_s) == ("What is it?", 7200)
+    assert re.search(r"total_training_steps: 7\b", (tmp_path / "demo" / "config.yaml").read_text())
+
+
+def test_the_default_config_is_taken_by_the_trainer(tmp_path: Path) -> None:
+    from harness.blueprint.trainer import ask_trainer
+
+    (tmp_path / "c.yaml").write_text(default_config({"name": "a: b"}))
+    import sys
+
+    assert ask_trainer(Path(sys.executable), tmp_path / "c.yaml", tmp_path).remarks == ()
+
+
+class TestCheck:
+    def test_the_quickstart_can_run(self) -> None:
+        result = harness("check", str(REPOSITORY / "blueprints" / "quickstart" / "blueprint.md"))
+        assert result.exit_code == 0, result.output
+        assert "can run" in result.stdout
+        assert "sort five digits" in result.stdout
+        assert result.stderr == ""
+
+    def test_json(self, tmp_path: Path) -> None:
+        (tmp_path / "p.md").write_text("## [exp_purpose]\nx\n## [exp_max_time]\n12\n")
+        result = harness("check", "p.md", "--json")
+        assert result.exit_code == 2
+        found = json.loads(result.stdout)
+        assert found["problems"] == [
+            {
+                "line": 4,
+                "message": "'12' has no unit",
+                "mend": "write hours, minutes or days, as `- time: 12 hours`",
+                "severity": "error",
+            }
+        ]
+        assert found["result_dir"] == str(tmp_path / "exp_results" / "p")
+
+    def test_problems_have_file_line_and_mend(self, tmp_path: Path) -> None:
+        (tmp_path / "p.md").write_text("## [exp_purpose]\n[bold]x[/bold]\n## [exp_max_time]\n12\n")
+        result = harness("check", "p.md")
+        assert result.exit_code == 2
+        assert f"{tmp_path}/p.md:4: error: '12' has no unit — write hours" in result.stderr
+        assert "cannot run" in result.stdout
+        assert "[bold]x[/bold]" in result.stdout
+
+    def test_a_missing_file(self) -> None:
+        result = harness("check", "nothere.md")
+        assert result.exit_code == 2
+        assert result.stderr.count("\n") == 1
+        assert "nothere.md:1: error: there is no such file" in result.stderr

@@ -1,0 +1,116 @@
+"""What the machine adds: missing paths, bad YAML, the trainer's own objections."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.blueprint import Blueprint, check_surroundings, check_trainer, parse, read
+
+CONFIG = "ajet:\n  model: {path: tiny}\n  task_reader: {type: builtin}\n"
+
+
+def text_of(tmp_path: Path, **sections: str) -> str:
+    values = {"purpose": "x", "venv_exe": sys.executable, "result_dir": str(tmp_path / "out"), **sections}
+    return "".join(f"## [exp_{name}]\n{value}\n" for name, value in values.items())
+
+
+def plan(tmp_path: Path, **sections: str) -> Blueprint:
+    return parse(text_of(tmp_path, **sections), tmp_path / "blueprint.md", tmp_path)
+
+
+def messages(blueprint: Blueprint) -> list[tuple[int, str]]:
+    return [(problem.line, problem.message) for problem in blueprint.problems if problem.severity == "error"]
+
+
+def test_nothing_to_object_to(tmp_path: Path) -> None:
+    assert check_surroundings(plan(tmp_path, launch_command="python a.py")).problems == ()
+
+
+def test_missing_paths_are_named_with_the_line_of_their_value(tmp_path: Path) -> None:
+    sections = {
+        "codebase_dir": "- hint: x\n- path: /no/code",
+        "venv_exe": "/no/python",
+        "yaml_path": "/no/c.yaml",
+    }
+    lines = text_of(tmp_path, **sections).split("\n")
+    found = messages(check_surroundings(plan(tmp_path, **sections)))
+    for path in ("/no/code", "/no/python", "/no/c.yaml"):
+        (line,) = [line for line, message in found if path in message and "does not exist" in message]
+        assert path in lines[line - 1]
+
+
+def test_an_interpreter_that_is_in_the_codebase_is_suggested(tmp_path: Path) -> None:
+    python = tmp_path / "code" / "env" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    checked = check_surroundings(
+        plan(tmp_path, codebase_dir=str(tmp_path / "code"), venv_exe="env/bin/python")
+    )
+    assert str(python) in checked.problems[0].mend
+
+
+def test_files_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    assert (
+        "cannot be executed"
+        in messages(check_surroundings(plan(tmp_path, venv_exe=str(tmp_path / "file"))))[0][1]
+    )
+    assert (
+        "is not a folder"
+        in messages(check_surroundings(plan(tmp_path, codebase_dir=str(tmp_path / "file"))))[0][1]
+    )
+    assert (
+        "is a file"
+        in messages(check_surroundings(plan(tmp_path, result_dir=str(tmp_path / "file" / "out"))))[0][1]
+    )
+
+
+@pytest.mark.parametrize("text", ["a: [1\n", "- a\n- b\n", "a: 1\na: 2\n"])
+def test_a_config_must_be_a_yaml_mapping(tmp_path: Path, text: str) -> None:
+    (tmp_path / "c.yaml").write_text(text)
+    assert "no YAML mapping" in messages(check_surroundings(plan(tmp_path, yaml_path="c.yaml")))[0][1]
+
+
+def test_another_host_is_refused(tmp_path: Path) -> None:
+    assert "gpu1" in messages(check_surroundings(plan(tmp_path, host="me@gpu1")))[0][1]
+
+
+def test_a_file_that_is_not_there_is_one_problem(tmp_path: Path) -> None:
+    assert len(check_surroundings(read(tmp_path / "no" / "blueprint.md")).problems) == 1
+
+
+class TestTrainer:
+    def test_a_config_it_takes(self, tmp_path: Path) -> None:
+        (tmp_path / "c.yaml").write_text(CONFIG)
+        assert check_trainer(plan(tmp_path, yaml_path="c.yaml")).can_run
+
+    def test_a_key_it_does_not_know(self, tmp_path: Path) -> None:
+        (tmp_path / "c.yaml").write_text(CONFIG + "  rollout: {num_repeet: 4}\n")
+        (problem,) = check_trainer(plan(tmp_path, yaml_path="c.yaml")).problems
+        assert "ajet.rollout.num_repeet" in problem.message
+        assert "c.yaml:4" in problem.message
+        assert "num_repeat" in problem.mend
+
+    def test_a_python_without_it(self, tmp_path: Path) -> None:
+        bare = tmp_path / "python"
+        bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+        bare.chmod(0o755)
+        checked = check_trainer(plan(tmp_path, venv_exe=str(bare)))
+        assert "cannot run the bundled trainer" in messages(checked)[0][1]
+
+    def test_a_config_of_something_else_needs_a_command(self, tmp_path: Path) -> None:
+        (tmp_path / "c.yaml").write_text("lr: 1\n")
+        assert "no `ajet:` tree" in messages(check_trainer(plan(tmp_path, yaml_path="c.yaml")))[0][1]
+
+    def test_it_is_not_asked_about_other_commands(self, tmp_path: Path) -> None:
+        (tmp_path / "c.yaml").write_text("lr: 1\n")
+        blueprint = plan(tmp_path, yaml_path="c.yaml", launch_command="python a.py")
+        assert check_trainer(blueprint) is blueprint
+
+    def test_a_trainer_that_hangs(self, tmp_path: Path) -> None:
+        slow = tmp_path / "python"
+        slow.write_text("#!/bin/sh\nexec sleep 60\n")
+        slow.chmod(0o755)
+        checked = check_trainer(plan(tmp_path, venv_exe=str(slow)), timeout_s=0.1)
+        assert "did not answer" in messages(checked)[0][1]

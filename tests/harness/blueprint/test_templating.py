@@ -1,0 +1,50 @@
+"""The template loader."""
+
+import json
+
+import jinja2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from harness import templating
+
+
+def test_a_missing_value_is_an_error() -> None:
+    with pytest.raises(jinja2.UndefinedError):
+        templating.render("blueprints/grpo.md.j2", name="x")
+
+
+def test_an_unknown_template_is_an_error() -> None:
+    with pytest.raises(jinja2.TemplateNotFound):
+        templating.render("blueprints/none.md.j2")
+
+
+def test_only_html_is_escaped() -> None:
+    loaded = templating.environment()
+    template = "{{ value }}"
+    loaded_html = loaded.overlay(loader=jinja2.DictLoader({"a.html.j2": template, "a.md.j2": template}))
+    assert loaded_html.get_template("a.html.j2").render(value="<b>") == "&lt;b&gt;"
+    assert loaded_html.get_template("a.md.j2").render(value="<b>") == "<b>"
+
+
+def test_names() -> None:
+    assert templating.template_names("configs") == ("grpo",)
+
+
+@given(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(allow_nan=False),
+        st.text(alphabet=st.characters(exclude_categories=("Cs", "Cc"))),
+    )
+)
+def test_the_yaml_filter_writes_what_yaml_reads(value: object) -> None:
+    assert YAML(typ="safe").load(f"a: {templating.yaml_scalar(value)}\n") == {"a": value}
+
+
+def test_the_yaml_filter_on_collections() -> None:
+    assert json.loads(templating.yaml_scalar(["a", {"b": None}])) == ["a", {"b": None}]
