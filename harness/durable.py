@@ -1,0 +1,33 @@
+"""Writing files so that a reader never sees half of one, whatever dies in the middle."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> None:
+    """Replace `path` with `content` in one step: temporary file beside it, fsync, rename, fsync of the
+    folder."""
+    data = content.encode() if isinstance(content, str) else content
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(mode)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def write_json(path: Path, value: Any, mode: int = 0o644) -> None:
+    """`write_atomically` for JSON, indented so that people can read it."""
+    write_atomically(path, json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n", mode)

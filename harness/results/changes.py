@@ -1,0 +1,54 @@
+"""Which config keys differ from one attempt to the next, read from the attempts' own config files.
+
+Paths into the attempt's folder differ by nature and are not counted.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from ruamel.yaml import YAML, YAMLError
+
+from harness.results.provenance import scalars
+from harness.results.types import AttemptRecord
+
+_ABSENT = "(not set)"
+_ATTEMPT_PATH = re.compile(r"attempts/\d{2,}")
+
+
+@dataclass(frozen=True)
+class Change:
+    """One key whose value differs."""
+
+    attempt: int  # the attempt that runs with `after`
+    key: str
+    before: str
+    after: str
+
+
+def config_changes(attempts: tuple[AttemptRecord, ...]) -> tuple[Change, ...]:
+    """All changes, attempt by attempt; an attempt without a readable config is passed over."""
+    changes: list[Change] = []
+    before: dict[str, Any] | None = None
+    for attempt in attempts:
+        after = _flat(attempt.config_text)
+        if after is None:
+            continue
+        if before is not None:
+            for key in dict.fromkeys([*before, *after]):
+                old, new = str(before.get(key, _ABSENT)), str(after.get(key, _ABSENT))
+                if _ATTEMPT_PATH.sub("", old) != _ATTEMPT_PATH.sub("", new):
+                    changes.append(Change(attempt.number, key, old, new))
+        before = after
+    return tuple(changes)
+
+
+def _flat(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        return dict(scalars(YAML(typ="safe", pure=True).load(text)))
+    except (YAMLError, RecursionError, ValueError):
+        return None

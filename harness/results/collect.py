@@ -1,0 +1,263 @@
+"""All attempts' raw files, merged into one `Record`: a later attempt replaces steps from its first one on.
+
+In: `<result_dir>/attempts/NN/`. Out: `Record` (metric series, validations, exit records, configs). Nothing is
+written.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.results.raw import (
+    Row,
+    json_file,
+    json_lines,
+    number_in,
+    table_number,
+    table_rows,
+    text_file,
+)
+from harness.results.types import (
+    AttemptRecord,
+    Evaluation,
+    Record,
+    Reported,
+    Series,
+    Source,
+    TaskResult,
+    attempt_folder,
+)
+
+_MAX_CONFIG = 200_000  # characters of a config that a report keeps
+_MAX_SERIES = 500  # metrics a report follows; more are named in `problems`
+
+
+@dataclass
+class _Columns:
+    """The values of one metric in one attempt, as they stand in the file."""
+
+    steps: array[int] = field(default_factory=lambda: array("q"))
+    values: array[float] = field(default_factory=lambda: array("d"))
+    lines: array[int] = field(default_factory=lambda: array("q"))
+
+
+@dataclass
+class _Attempt:
+    """One attempt's files, read but not yet merged."""
+
+    number: int
+    columns: dict[str, _Columns]
+    evaluations: dict[int, Evaluation]
+    rows: int
+    span: tuple[Reported, Reported] | None
+
+    @property
+    def first_step(self) -> int | None:
+        first = [int(self.span[0].value)] if self.span else []
+        return min([*first, *self.evaluations], default=None)
+
+
+def collect(result_dir: Path) -> Record:
+    """Read every attempt's raw files and merge them. Never fails for what the files hold."""
+    problems: list[str] = []
+    read = [_read_attempt(result_dir, number, problems) for number in attempt_numbers(result_dir)]
+    records = tuple(_record_of(result_dir, attempt, problems) for attempt in read)
+    return Record(result_dir, records, _merge_series(read), _merge_evaluations(read), tuple(problems))
+
+
+def attempt_numbers(result_dir: Path) -> list[int]:
+    """The attempts that have a folder, in order."""
+    folder = result_dir / "attempts"
+    if not folder.is_dir():
+        return []
+    return sorted(int(entry.name) for entry in folder.iterdir() if re.fullmatch(r"\d{2,9}", entry.name))
+
+
+def _read_attempt(result_dir: Path, number: int, problems: list[str]) -> _Attempt:
+    name = attempt_folder(number)
+    columns, span, rows = _read_metrics(result_dir / name / "metrics.jsonl", name, problems)
+    tasks = _read_tasks(result_dir / name, name, problems)
+    reported = _read_reported(result_dir / name, name, columns)
+    evaluations = {}
+    for step in sorted({*tasks, *reported}):
+        results, source = tasks.get(step, ((), None))
+        evaluations[step] = Evaluation(step, number, results, source, reported.get(step, {}))
+    return _Attempt(number, columns, evaluations, rows, span)
+
+
+def _read_metrics(
+    path: Path, name: str, problems: list[str]
+) -> tuple[dict[str, _Columns], tuple[Reported, Reported] | None, int]:
+    """Columns, lowest and highest step, number of rows; rows without a step are numbered from 1."""
+    columns: dict[str, _Columns] = {}
+    low: tuple[int, int] | None = None  # step, line
+    high: tuple[int, int] | None = None
+    rows = 0
+    dropped: set[str] = set()
+    for row in json_lines(path, f"{name}/metrics.jsonl", problems):
+        values = row.data.get("values")
+        if not isinstance(values, dict):
+            problems.append(f"{name}/metrics.jsonl:{row.line}: no values; passed over")
+            continue
+        rows += 1
+        step = _step_of(row.data, rows)
+        low = (step, row.line) if low is None else min(low, (step, row.line))
+        high = (step, row.line) if high is None else max(high, (step, row.line))
+        for key in values:
+            number = number_in(values, key)
+            if number is None:
+                continue
+            if key not in columns and len(columns) >= _MAX_SERIES:
+                dropped.add(key)
+                continue
+            column = columns.setdefault(key, _Columns())
+            column.steps.append(step)
+            column.values.append(number)
+            column.lines.append(row.line)
+    if dropped:
+        problems.append(
+            f"{name}/metrics.jsonl: {len(dropped)} metrics beyond the first {_MAX_SERIES} left out"
+        )
+    if low is None or high is None:
+        return columns, None, rows
+    ends = [Reported(step, Source(f"{name}/metrics.jsonl", line, key="step")) for step, line in (low, high)]
+    return columns, (ends[0], ends[1]), rows
+
+
+def _step_of(data: Mapping[str, Any], otherwise: int) -> int:
+    step = number_in(data, "step")
+    return int(step) if step is not None and abs(step) < 2**53 else otherwise
+
+
+def _read_tasks(
+    folder: Path, name: str, problems: list[str]
+) -> dict[int, tuple[tuple[TaskResult, ...], Source]]:
+    """Per-task results of every validation; a task that stands twice for a step counts with its last line."""
+    file = f"{name}/trainer/validation.jsonl"
+    rows: dict[int, list[Row]] = {}
+    for row in json_lines(folder / "trainer" / "validation.jsonl", file, problems):
+        step = number_in(row.data, "step")
+        if step is None or task_of(row.data) is None:
+            problems.append(f"{file}:{row.line}: no step, task_id, rewards or successes; passed over")
+        elif step == step and abs(step) < 2**53:
+            rows.setdefault(int(step), []).append(row)
+    return {
+        step: (tasks_of(lines), Source(file, lines[0].line, lines[-1].line, f"step {step}"))
+        for step, lines in rows.items()
+    }
+
+
+def tasks_of(rows: Iterable[Row]) -> tuple[TaskResult, ...]:
+    """The tasks on these lines; the last line of a task counts."""
+    tasks = {}
+    for row in rows:
+        task = task_of(row.data)
+        if task is not None:
+            tasks[task.task_id] = task
+    return tuple(tasks.values())
+
+
+def task_of(data: Mapping[str, Any]) -> TaskResult | None:
+    """One line of validation.jsonl; None when it is not a result with at least one episode."""
+    rewards, successes = data.get("rewards"), data.get("successes")
+    if "task_id" not in data or not isinstance(rewards, list) or not isinstance(successes, list):
+        return None
+    numbers = [number_in({"reward": reward}, "reward") for reward in rewards]
+    if not successes or len(rewards) != len(successes) or any(number is None for number in numbers):
+        return None
+    if not all(isinstance(success, bool) for success in successes):
+        return None
+    return TaskResult(
+        str(data["task_id"]), tuple(number for number in numbers if number is not None), tuple(successes)
+    )
+
+
+def _read_reported(
+    folder: Path, name: str, columns: Mapping[str, _Columns]
+) -> dict[int, dict[str, Reported]]:
+    """What the trainer reported per validation: the metrics' `val/` keys, else its Markdown table."""
+    reported: dict[int, dict[str, Reported]] = {}
+    for row in table_rows(text_file(folder / "validation.md", 2_000_000) or ""):
+        step = table_number(str(row.data.get("step", "")))
+        if step is None or step != step or abs(step) >= 2**53:
+            continue
+        for column, cell in row.data.items():
+            value = table_number(cell)
+            if column != "step" and value is not None:
+                metric = f"task_pass_rate{column}" if re.fullmatch(r"@\d+", column) else column
+                source = Source(f"{name}/validation.md", row.line, key=column)
+                reported.setdefault(int(step), {})[metric] = Reported(value, source)
+    for key, values in columns.items():
+        if not key.startswith("val/"):
+            continue
+        for step, value, line in zip(values.steps, values.values, values.lines, strict=True):
+            source = Source(f"{name}/metrics.jsonl", line, key=key)
+            reported.setdefault(step, {})[key.removeprefix("val/")] = Reported(value, source)
+    return reported
+
+
+def _record_of(result_dir: Path, attempt: _Attempt, problems: list[str]) -> AttemptRecord:
+    name = attempt_folder(attempt.number)
+    return AttemptRecord(
+        number=attempt.number,
+        exit=json_file(result_dir / name / "exit.json", f"{name}/exit.json", problems),
+        config_text=text_file(result_dir / name / "config.yaml", _MAX_CONFIG),
+        rows=attempt.rows,
+        span=attempt.span,
+    )
+
+
+def _merge_series(attempts: list[_Attempt]) -> dict[str, Series]:
+    keys: dict[str, None] = {}
+    for attempt in attempts:
+        keys.update(dict.fromkeys(attempt.columns))
+    return {key: _merge_one(key, attempts) for key in keys}
+
+
+def _merge_one(key: str, attempts: list[_Attempt]) -> Series:
+    parts = []
+    end = np.inf
+    for attempt in reversed(attempts):
+        columns = attempt.columns.get(key)
+        if columns is not None:
+            steps = np.frombuffer(columns.steps, dtype=np.int64)
+            kept = steps < end
+            parts.append(
+                (
+                    steps[kept],
+                    np.frombuffer(columns.values, dtype=np.float64)[kept],
+                    np.full(int(kept.sum()), attempt.number, dtype=np.int64),
+                    np.frombuffer(columns.lines, dtype=np.int64)[kept],
+                )
+            )
+        first = attempt.first_step
+        end = min(end, first) if first is not None else end
+    steps, values, numbers, lines = (np.concatenate(column) for column in zip(*reversed(parts), strict=True))
+    last_of_step = _last_index_of_each(steps)
+    return Series(key, steps[last_of_step], values[last_of_step], numbers[last_of_step], lines[last_of_step])
+
+
+def _last_index_of_each(steps: np.ndarray) -> np.ndarray:
+    """Indices that sort `steps` and keep the last entry of equal ones."""
+    order = np.argsort(steps, kind="stable")
+    ordered = steps[order]
+    is_last = np.ones(len(ordered), dtype=bool)
+    is_last[:-1] = ordered[1:] != ordered[:-1]
+    return order[is_last]
+
+
+def _merge_evaluations(attempts: list[_Attempt]) -> tuple[Evaluation, ...]:
+    merged: dict[int, Evaluation] = {}
+    for attempt in attempts:
+        first = attempt.first_step
+        if first is not None:
+            merged = {step: evaluation for step, evaluation in merged.items() if step < first}
+        merged.update(attempt.evaluations)
+    return tuple(merged[step] for step in sorted(merged))

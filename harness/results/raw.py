@@ -1,0 +1,118 @@
+"""One reader per raw file of an attempt: tolerant of damaged lines, exact about where a number stands.
+
+In: files in the formats of DESIGN sections 4 and 7. Out: rows with 1-based line numbers. A line that cannot
+be read is passed over and named in `problems`; a file that is not there gives nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_MAX_PROBLEMS = 20  # per file; a report needs no more to say that a file is damaged
+
+
+@dataclass(frozen=True)
+class Row:
+    """One JSON line and where it stands."""
+
+    line: int
+    data: Mapping[str, Any]
+
+
+def json_lines(path: Path, name: str, problems: list[str]) -> Iterator[Row]:
+    """The JSON objects of a file, one per line; `name` is how the file is called in `problems`."""
+    found = 0
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        if not isinstance(error, FileNotFoundError):
+            problems.append(f"{name}: cannot be read ({error.strerror})")
+        return
+    with file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            data = parse_object(line)
+            if data is not None:
+                yield Row(number, data)
+                continue
+            found += 1
+            if found <= _MAX_PROBLEMS:
+                torn = " (cut off in the middle of writing)" if not line.endswith(b"\n") else ""
+                problems.append(f"{name}:{number}: not a JSON object{torn}; passed over")
+    if found > _MAX_PROBLEMS:
+        problems.append(f"{name}: {found - _MAX_PROBLEMS} more unreadable lines")
+
+
+def parse_object(line: bytes) -> dict[str, Any] | None:
+    """The JSON object on a line, or None."""
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def json_file(path: Path, name: str, problems: list[str]) -> dict[str, Any] | None:
+    """A file that holds one JSON object."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        problems.append(f"{name}: cannot be read ({error.strerror})")
+        return None
+    data = parse_object(content)
+    if data is None:
+        problems.append(f"{name}: not a JSON object")
+    return data
+
+
+def text_file(path: Path, limit: int) -> str | None:
+    """A text file, at most `limit` characters of it; None when there is none."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            text = file.read(limit + 1)
+    except OSError:
+        return None
+    return text if len(text) <= limit else text[:limit] + "\n… (cut)\n"
+
+
+def number_in(data: Mapping[str, Any], key: str) -> float | None:
+    """The number under `key`; None when there is none (true, text and lists are no numbers, "NaN" is one)."""
+    value = data.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if isinstance(value, str) and value.strip().lower().lstrip("+-") not in ("nan", "inf", "infinity"):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def table_rows(text: str) -> Iterator[Row]:
+    """The rows of the Markdown tables in a text, as {column: cell text}."""
+    header: list[str] | None = None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.lstrip().startswith("|"):
+            header = None
+            continue
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if header is None:
+            header = cells
+        elif not all(re.fullmatch(r":?-+:?", cell) for cell in cells) and len(cells) == len(header):
+            yield Row(number, dict(zip(header, cells, strict=True)))
+
+
+def table_number(cell: str) -> float | None:
+    """The number in a table cell."""
+    try:
+        return float(cell)
+    except ValueError:
+        return None

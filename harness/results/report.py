@@ -1,0 +1,168 @@
+"""From a result folder and the journal's summary to the documents a person reads.
+
+collect → facts → verify → figures → documents. Everything is built from the raw files each time, so a report
+can be built again at any moment and comes out the same; each file is replaced in one step.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from harness.durable import write_atomically
+from harness.redaction import secret_values
+from harness.results import text
+from harness.results.collect import collect
+from harness.results.drawing import colour_variables
+from harness.results.facts import build_facts
+from harness.results.figures import draw_figures
+from harness.results.raw import json_file
+from harness.results.types import Discrepancy, Fact, Figure, Record, Report, RunSummary
+from harness.results.validation_facts import reported_differences
+from harness.results.verify import DOCUMENTS, check_facts, fact_to_json, fingerprints, manifest
+from harness.results.view import View, build_view, headline, with_interval
+from harness.templating import render
+
+_SCHEMA = 1
+
+
+def build_report(result_dir: Path, summary: RunSummary) -> Report:
+    """Write validation.md, trial_and_error.md, result.md, result.json, report.html and figures/.
+
+    A number that cannot be found again where it should stand is withheld and named among the discrepancies.
+    Raises OSError when the folder cannot be written; whatever the raw files hold, they make no error.
+    """
+    result_dir = result_dir.resolve()
+    known_secrets = secret_values(os.environ)
+    record = collect(result_dir)
+    facts, discrepancies = _checked_facts(record)
+    figures, undrawn = draw_figures(record, facts)
+    provenance = json_file(result_dir / "provenance.json", "provenance.json", [])
+    missing = (*_missing(record, facts, provenance is not None), *undrawn)
+    view = text.clean_tree(build_view(record, facts, summary, missing, discrepancies), known_secrets)
+    provenance = text.clean_tree(provenance, known_secrets)
+    lines = headline(view, text.clean_tree(facts, known_secrets))
+    _write_documents(result_dir, view, figures, provenance, lines)
+    result = _result_json(view, record, facts, figures, lines, provenance)
+    result["documents"] = fingerprints(result_dir, [result_dir / name for name in DOCUMENTS])
+    content = json.dumps(
+        text.clean_tree(result, known_secrets), indent=2, ensure_ascii=False, allow_nan=False
+    )
+    write_atomically(result_dir / "result.json", content + "\n")
+    return Report(
+        result_dir=result_dir,
+        html=result_dir / "report.html",
+        markdown=result_dir / "result.md",
+        json=result_dir / "result.json",
+        headline=lines,
+        facts=facts,
+        missing=view.missing,
+        discrepancies=view.discrepancies,
+    )
+
+
+def _checked_facts(record: Record) -> tuple[dict[str, Fact], tuple[Discrepancy, ...]]:
+    facts = build_facts(record)
+    wrong = check_facts(record.result_dir, facts.values())
+    checked = {
+        name: replace(fact, withheld=wrong[name], interval=None) if name in wrong else fact
+        for name, fact in facts.items()
+    }
+    found = [Discrepancy(facts[name].label, reason) for name, reason in wrong.items()]
+    return checked, (*found, *reported_differences(record, facts))
+
+
+def _missing(record: Record, facts: dict[str, Fact], has_provenance: bool) -> tuple[str, ...]:
+    missing = []
+    if not record.attempts:
+        missing.append("no attempt was launched: there are no raw files")
+    elif not any(attempt.rows for attempt in record.attempts):
+        missing.append("no metrics: no attempt wrote a metric row")
+    if not record.evaluations:
+        missing.append("no validation results")
+    elif not all(evaluation.tasks for evaluation in record.evaluations):
+        missing.append("per-task validation results for some validations, so these have no intervals")
+    missing += [
+        f"{attempt.folder}/exit.json: how attempt {attempt.number} ended was not recorded"
+        for attempt in record.attempts
+        if attempt.exit is None
+    ]
+    if not has_provenance:
+        missing.append("provenance.json: code version, packages and hardware were not recorded")
+    missing += [
+        f"{fact.label.partition(',')[0]} is {fact.text} at {fact.note} ({fact.place})"
+        for name, fact in facts.items()
+        if name.startswith("metric/") and name.endswith("/first_not_finite") and not fact.withheld
+    ]
+    return (*missing, *record.problems[:50])
+
+
+def _write_documents(
+    result_dir: Path,
+    view: View,
+    figures: list[Figure],
+    provenance: dict[str, Any] | None,
+    lines: tuple[str, ...],
+) -> None:
+    values: dict[str, Any] = {
+        "view": view,
+        "figures": figures,
+        "provenance": provenance,
+        "headline": lines,
+        "with_interval": with_interval,
+    }
+    formats: dict[str, Callable[..., str]] = {"md": text.markdown, "code": text.code, "fenced": text.fenced}
+    for name in ("validation.md", "trial_and_error.md", "result.md"):
+        write_atomically(result_dir / name, render(f"reports/{name}.j2", **values, **formats))
+    light, dark = colour_variables(is_dark=False), colour_variables(is_dark=True)
+    page = render("reports/report.html.j2", **values, light_colours=light, dark_colours=dark)
+    write_atomically(result_dir / "report.html", page)
+
+
+def _result_json(
+    view: View,
+    record: Record,
+    facts: dict[str, Fact],
+    figures: list[Figure],
+    lines: tuple[str, ...],
+    provenance: dict[str, Any] | None,
+) -> dict[str, Any]:
+    summary = view.summary
+    return {
+        "schema": _SCHEMA,
+        "name": summary.name,
+        "experiment_id": summary.experiment_id,
+        "purpose": summary.purpose,
+        "blueprint": summary.blueprint_path,
+        "command": summary.command,
+        "policy": summary.policy,
+        "outcome": summary.outcome,
+        "reason": summary.reason,
+        "started": view.started,
+        "ended": view.ended,
+        "headline": list(lines),
+        "finding": view.finding,
+        "seeds": (provenance or {}).get("seeds", {}),
+        "seed_note": view.seed_note,
+        "attempts": [
+            {
+                "number": attempt.number,
+                "session": attempt.session,
+                "why_started": attempt.why_started,
+                "reason": attempt.reason,
+                "cause": attempt.cause,
+                "repair": attempt.repair,
+                "changes": [asdict(change) for change in attempt.changes],
+            }
+            for attempt in view.attempts
+        ],
+        "facts": [fact_to_json(fact) for fact in facts.values()],
+        "figures": [{"title": figure.title, "files": list(figure.files)} for figure in figures],
+        "missing": list(view.missing),
+        "discrepancies": [asdict(discrepancy) for discrepancy in view.discrepancies],
+        "manifest": manifest(record.result_dir),
+    }

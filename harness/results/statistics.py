@@ -1,0 +1,108 @@
+"""95 % intervals over tasks; every method is scipy's.
+
+The unit is the task (the cluster), never the episode: episodes of one task share its difficulty. Means over
+tasks get Student's t interval from `MANY` tasks on and a BCa bootstrap below; where every task has the same 0
+or 1 neither works, and the Wilson score interval over the tasks stands in. An interval over tasks says how
+another draw of tasks would move the number; it says nothing about other seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import special, stats
+
+from harness.results.types import Interval, TaskResult
+
+LEVEL = 0.95
+MANY = 30  # tasks from which on the mean is close enough to normal for the t interval
+_RESAMPLES = 9999
+_SEED = 0  # of the bootstrap, so that a report built again shows the same digits
+
+
+def mean_interval(values: np.ndarray, bounds: tuple[float, float] | None = None) -> Interval | None:
+    """The interval of the mean of one value per task, float [n]; None where none can be computed.
+
+    `bounds` is the possible range of the values; the interval is cut to it.
+    """
+    if len(values) < 2 or not np.isfinite(values).all():
+        return None
+    if values.min() == values.max():
+        return _wilson(values) if bounds == (0.0, 1.0) else None
+    low, high, method = _t(values) if len(values) >= MANY else _bootstrap(values)
+    if not np.isfinite([low, high]).all():
+        return None
+    if bounds is not None:
+        low, high = max(low, bounds[0]), min(high, bounds[1])
+    return Interval(low, high, method, len(values))
+
+
+def _t(values: np.ndarray) -> tuple[float, float, str]:
+    interval = stats.ttest_1samp(values, 0.0).confidence_interval(LEVEL)
+    return float(interval.low), float(interval.high), "t interval over tasks"
+
+
+def _bootstrap(values: np.ndarray) -> tuple[float, float, str]:
+    result = stats.bootstrap(
+        (values,),
+        np.mean,
+        confidence_level=LEVEL,
+        n_resamples=_RESAMPLES,
+        method="BCa",
+        rng=np.random.default_rng(_SEED),
+    )
+    interval = result.confidence_interval
+    return float(interval.low), float(interval.high), "BCa bootstrap over tasks"
+
+
+def _wilson(values: np.ndarray) -> Interval | None:
+    if values[0] not in (0.0, 1.0):
+        return None
+    test = stats.binomtest(int(values.sum()), len(values))
+    interval = test.proportion_ci(LEVEL, method="wilson")
+    return Interval(float(interval.low), float(interval.high), "Wilson interval over tasks", len(values))
+
+
+def reduce_tasks(values: np.ndarray, recipe: str) -> float:
+    """One number from one value per task: `task_mean`, `task_sum` or `task_min`."""
+    if recipe == "task_mean":
+        return float(values.mean())
+    return float(values.sum() if recipe == "task_sum" else values.min())
+
+
+def paired(earlier: Sequence[TaskResult], later: Sequence[TaskResult], measure: str) -> np.ndarray:
+    """later − earlier of `measure` for the tasks in both, float [common tasks]."""
+    before = dict(zip((task.task_id for task in earlier), task_values(earlier, measure), strict=True))
+    after = dict(zip((task.task_id for task in later), task_values(later, measure), strict=True))
+    return np.array([after[name] - before[name] for name in after if name in before])
+
+
+def task_values(tasks: Sequence[TaskResult], measure: str) -> np.ndarray:
+    """One number per task, float [n].
+
+    `pass`: share of successful episodes. `first@k`: 1 if one of the first k succeeded. `unbiased@k`: the
+    unbiased estimator 1 − C(n−c, k)/C(n, k) of Chen et al. 2021 (n episodes, c successes). `reward`: mean
+    reward. `all`: 1 if all succeeded. `any`: 1 if one succeeded. `episodes`: how many episodes. `tasks`: 1.
+    """
+    name, _, k = measure.partition("@")
+    return np.array([_task_value(task, name, int(k or 0)) for task in tasks], dtype=float)
+
+
+def _task_value(task: TaskResult, name: str, k: int) -> float:
+    n, c = len(task.successes), sum(task.successes)
+    if name == "pass":
+        return c / n
+    if name == "first":
+        return float(any(task.successes[:k]))
+    if name == "unbiased":
+        return 1.0 - float(special.comb(n - c, k, exact=True) / special.comb(n, k, exact=True))
+    if name == "reward":
+        return float(np.mean(task.rewards))
+    if name in ("all", "any"):
+        return float(c == n if name == "all" else c > 0)
+    if name == "episodes":
+        return float(n)
+    if name == "tasks":
+        return 1.0
+    raise ValueError(f"unknown measure {name!r}")

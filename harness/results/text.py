@@ -1,0 +1,74 @@
+"""Text from outside made fit for a document: no secrets, no control characters, no accidental markup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from harness.redaction import redact
+
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_MARKDOWN = re.compile(
+    r"""
+      [\\`*<&|~$]  # always
+    | (?<![^\W_])_ | _(?![^\W_])  # emphasis; not inside a word
+    | !(?=\[) | \](?=[(\[:])  # pictures, links and their definitions
+    | ^(?:[-+=>#]|\d+(?=[.)](?:\s|$)))  # what makes a line a list, a quotation or a heading
+    """,
+    re.VERBOSE,
+)
+
+
+def clean(text: str, known_secrets: Iterable[str] = ()) -> str:
+    """The text redacted, without control and direction-changing characters, and encodable as UTF-8."""
+    text = text.encode("utf-8", errors="replace").decode("utf-8")
+    return redact(_CONTROL.sub("", text.replace("\r\n", "\n")), known_secrets)
+
+
+def clean_tree(value: Any, known_secrets: tuple[str, ...]) -> Any:
+    """`clean` on every string in dicts, lists, tuples and frozen dataclasses."""
+    if isinstance(value, str):
+        return clean(value, known_secrets)
+    if isinstance(value, Mapping):
+        return {
+            clean(key, known_secrets) if isinstance(key, str) else key: clean_tree(item, known_secrets)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return type(value)(clean_tree(item, known_secrets) for item in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        changed = {item.name: clean_tree(getattr(value, item.name), known_secrets) for item in fields(value)}
+        return replace(value, **changed)
+    return value
+
+
+def markdown(text: str) -> str:
+    """The text as one line of Markdown that shows exactly these characters."""
+    return _MARKDOWN.sub(_escaped, " ".join(text.split()))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    found = match[0]
+    return f"{found[:-1]}{found[-1]}\\" if found.isdigit() else f"\\{found}"
+
+
+def code(text: str) -> str:
+    """The text as inline code on one line, whatever backticks it holds; safe in a table."""
+    line = " ".join(text.split()).replace("|", "¦")
+    if not line:
+        return ""
+    ticks = "`" * (_longest_run(line) + 1)
+    pad = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{ticks}{pad}{line}{pad}{ticks}"
+
+
+def fenced(text: str, language: str = "") -> str:
+    """The text as a fenced block that it cannot end by itself."""
+    fence = "`" * max(3, _longest_run(text) + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in re.findall(r"`+", text)), default=0)

@@ -1,0 +1,313 @@
+"""The words of this room: what comes in (a run's summary), what is read (rows), what goes out (facts).
+
+Nothing heavy is imported here, so the loop can build a `RunSummary` without paying for numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# --- in: what the journal says -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class EventNote:
+    """Something that happened and that a reader of the report should know."""
+
+    time: float  # seconds since the epoch
+    kind: str  # e.g. "first_step", "nan", "hang", "decision"
+    text: str
+    attempt: int | None = None
+    line: int | None = None  # 1-based line of journal.jsonl
+
+
+@dataclass(frozen=True)
+class AttemptSummary:
+    """One launch, as the journal tells it; the raw files of the attempt say the rest."""
+
+    number: int  # 1, 2, …; the folder is attempts/01, attempts/02, …
+    session: str = ""  # tmux session name
+    started_at: float | None = None  # seconds since the epoch
+    ended_at: float | None = None
+    reason: str = ""  # exit.json's reason, or "lost"
+    status: int | None = None  # exit status as a shell gives it
+    why_started: str = ""  # "first attempt", or which repair this attempt tries
+    diagnosis: Mapping[str, Any] | None = (
+        None  # {"cause", "evidence": [{"file", "line", "text"}], "last_lines": [...]}
+    )
+    repair: str | None = None  # what was done after this attempt failed
+    changed_keys: tuple[str, ...] = ()  # dotted config keys changed on purpose for this attempt
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A whole run, folded from its journal."""
+
+    name: str
+    purpose: str
+    experiment_id: str
+    blueprint_path: str
+    command: str
+    outcome: (
+        str  # "succeeded", "failed", "timed_out", "stopped_early", "cancelled"; "running" while unfinished
+    )
+    reason: str
+    started_at: float | None  # seconds since the epoch
+    ended_at: float | None
+    max_time_s: float | None
+    policy: str  # who decided: "playbook", or the LLM's name
+    attempts: tuple[AttemptSummary, ...] = ()
+    events: tuple[EventNote, ...] = ()
+
+
+# --- read: what the raw files say --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a number stands: a file (relative to the result folder), its line or lines, and the key in it."""
+
+    file: str
+    line: int | None = None  # 1-based
+    last_line: int | None = None  # for a range, inclusive
+    key: str | None = None
+
+    def __str__(self) -> str:
+        place = self.file
+        if self.line is not None:
+            place += f":{self.line}"
+            if self.last_line is not None and self.last_line != self.line:
+                place += f"–{self.last_line}"
+        return place
+
+
+@dataclass(frozen=True)
+class Series:
+    """One metric over the run, attempts merged; the arrays have one entry per step that has the metric."""
+
+    key: str
+    steps: np.ndarray  # int64 [n], strictly increasing
+    values: np.ndarray  # float64 [n], NaN and infinities kept
+    attempts: np.ndarray  # int64 [n], the attempt that the value comes from
+    lines: np.ndarray  # int64 [n], line in that attempt's metrics.jsonl
+
+    def source(self, index: int) -> Source:
+        """Where the value at `index` (negative counts from the end) stands."""
+        file = f"{attempt_folder(int(self.attempts[index]))}/metrics.jsonl"
+        return Source(file, int(self.lines[index]), key=self.key)
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """One task in one validation: its episodes in the order they were started."""
+
+    task_id: str
+    rewards: tuple[float, ...]
+    successes: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A number that the trainer itself computed."""
+
+    value: float
+    source: Source
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One validation: per-task results where the trainer wrote them, and what the trainer reported."""
+
+    step: int
+    attempt: int
+    tasks: tuple[TaskResult, ...]  # empty where only summary numbers are known
+    source: Source | None  # the lines of validation.jsonl
+    reported: Mapping[str, Reported]  # name without "val/", e.g. "task_pass_rate@1"
+
+
+@dataclass(frozen=True)
+class AttemptRecord:
+    """What one attempt's folder holds."""
+
+    number: int
+    exit: Mapping[str, Any] | None
+    config_text: str | None
+    rows: int  # rows of metrics.jsonl
+    span: tuple[Reported, Reported] | None  # lowest and highest step among them, each with its place
+
+    @property
+    def folder(self) -> str:
+        """The attempt's folder relative to the result folder."""
+        return attempt_folder(self.number)
+
+
+@dataclass(frozen=True)
+class Record:
+    """Everything read from an experiment's raw files, attempts merged."""
+
+    result_dir: Path
+    attempts: tuple[AttemptRecord, ...]
+    series: Mapping[str, Series]
+    evaluations: tuple[Evaluation, ...]  # by step
+    problems: tuple[str, ...]  # unreadable lines and the like, each with its place
+
+
+# --- out: numbers with sources -----------------------------------------------------------------------------
+
+Unit = Literal["rate", "count", "seconds", "number", "difference"]
+Recipe = Literal[
+    "value",  # the number that stands there
+    "mean",  # mean of the numbers that stand there
+    "median",
+    "elapsed",  # first number minus second number, both times
+    "row_count",  # rows of a metrics.jsonl
+    "task_mean",  # mean of a measure over the tasks of one validation
+    "task_sum",
+    "task_min",
+    "episode_std",  # standard deviation of the reward over all episodes of one validation
+    "paired_difference",  # later minus earlier validation, over the tasks in both
+]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A 95 % interval and how it was computed."""
+
+    low: float
+    high: float
+    method: str
+    n: int  # tasks
+
+    @property
+    def text(self) -> str:
+        """As shown, e.g. `[0.262, 0.321]`."""
+        return f"[{self.low:.3f}, {self.high:.3f}]".replace("-", "−")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One number of the report: value, where it comes from, and how to compute it again."""
+
+    id: str
+    label: str
+    value: float
+    unit: Unit
+    recipe: Recipe
+    sources: tuple[Source, ...]
+    measure: str = (
+        ""  # for the task recipes: what is measured per task, e.g. "first@2" (`statistics.task_values`)
+    )
+    interval: Interval | None = None
+    note: str = ""
+    withheld: str = ""  # why the number must not be shown
+
+    @property
+    def text(self) -> str:
+        """The value as shown, without its interval."""
+        return "withheld" if self.withheld else format_number(self.value, self.unit)
+
+    @property
+    def place(self) -> str:
+        """Its sources in short."""
+        return describe_sources(self.sources)
+
+
+@dataclass(frozen=True)
+class Discrepancy:
+    """A number or file that is not what the report says."""
+
+    where: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawn figure: files beside the report and the SVG for the page."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+    files: tuple[str, ...]  # relative to the result folder
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `build_report` leaves behind."""
+
+    result_dir: Path
+    html: Path
+    markdown: Path
+    json: Path
+    headline: tuple[str, ...]  # lines for the terminal
+    facts: Mapping[str, Fact]
+    missing: tuple[str, ...]
+    discrepancies: tuple[Discrepancy, ...] = field(default=())
+
+
+def attempt_folder(number: int) -> str:
+    """`attempts/01` for 1."""
+    return f"attempts/{number:02d}"
+
+
+def describe_sources(sources: tuple[Source, ...]) -> str:
+    """Sources in short: neighbouring lines of a file joined, e.g. `attempts/01/metrics.jsonl:3–12`."""
+    joined: list[Source] = []
+    for source in sources:
+        before = joined[-1] if joined else None
+        last = source.last_line or source.line
+        if (
+            before is not None
+            and before.file == source.file
+            and source.line is not None
+            and (before.last_line or before.line or 0) + 1 == source.line
+        ):
+            joined[-1] = Source(before.file, before.line, last, before.key)
+        else:
+            joined.append(source)
+    shown = [str(source) for source in joined[:3]]
+    if len(joined) > 3:
+        shown.append(f"and {len(joined) - 3} more places")
+    return ", ".join(shown)
+
+
+def format_number(value: float, unit: Unit) -> str:
+    """A number as a reader wants it: rates with three decimals, durations in words, counts whole."""
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "∞" if value > 0 else "−∞"
+    if unit == "seconds":
+        return format_duration(value)
+    if unit == "count":
+        return f"{value:,.0f}".replace(",", " ")
+    if unit == "rate":
+        return f"{value:.3f}"
+    if unit == "difference":
+        return f"{value:+.3f}".replace("-", "−")
+    if value == int(value) and abs(value) < 1e4:
+        return str(int(value)).replace("-", "−")
+    shown = f"{value:,.0f}".replace(",", " ") if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
+    return shown.replace("-", "−")
+
+
+def format_duration(seconds: float) -> str:
+    """`0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`."""
+    if seconds < 0:
+        return "−" + format_duration(-seconds)
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"

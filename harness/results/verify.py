@@ -1,0 +1,180 @@
+"""Every number of a report, read again from the raw files and computed again.
+
+In: facts, or a finished result folder. Out: discrepancies; none means that each number stands where the
+report says. Nothing read by `collect` is reused: each source is opened again at its line. A metric row is
+also followed to the line of the trainer's file or log that it was taken from. `manifest` fingerprints the raw
+files for `finish.flag`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.results import statistics
+from harness.results.sources import SourceError, SourceReader, same_number
+from harness.results.types import Discrepancy, Fact, Interval, Source
+
+DOCUMENTS = ("validation.md", "trial_and_error.md", "result.md", "report.html")
+_SKIPPED_FOLDERS = ("checkpoints", "__pycache__")
+
+
+def check_facts(result_dir: Path, facts: Iterable[Fact]) -> dict[str, str]:
+    """Read and compute every fact again; the reasons of those that differ, by fact id."""
+    facts = list(facts)
+    reader = SourceReader(result_dir)
+    reader.fetch(source for fact in facts for source in fact.sources)
+    wrong = {}
+    for fact in facts:
+        try:
+            reason = _compare(fact, reader)
+        except SourceError as error:
+            reason = str(error)
+        if reason:
+            wrong[fact.id] = reason
+    return wrong
+
+
+def verify(result_dir: Path) -> list[Discrepancy]:
+    """Check a finished result folder against its `result.json`: facts, raw files, documents.
+
+    Raises FileNotFoundError when there is no result.json.
+    """
+    result = json.loads((result_dir / "result.json").read_text(encoding="utf-8"))
+    facts = [fact_from_json(data) for data in result["facts"]]
+    found = [Discrepancy(name, reason) for name, reason in check_facts(result_dir, facts).items()]
+    for recorded in [*result["manifest"], *result["documents"]]:
+        path = result_dir / recorded["path"]
+        if not path.is_file():
+            found.append(Discrepancy(recorded["path"], "the file is gone"))
+        elif _sha256(path) != recorded["sha256"]:
+            found.append(Discrepancy(recorded["path"], "the file has changed since the report was built"))
+    return found
+
+
+def manifest(result_dir: Path) -> list[dict[str, Any]]:
+    """Path, sha256 and size of every raw file: blueprint, provenance, attempts without checkpoints."""
+    files = [result_dir / "blueprint.md", result_dir / "provenance.json"]
+    for folder, folders, names in os.walk(result_dir / "attempts"):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS)
+        files += [Path(folder) / name for name in sorted(names)]
+    return fingerprints(result_dir, files)
+
+
+def fingerprints(result_dir: Path, files: Iterable[Path]) -> list[dict[str, Any]]:
+    """Path relative to the result folder, sha256 and size of each regular file among `files`."""
+    return [
+        {
+            "path": str(path.relative_to(result_dir)),
+            "sha256": _sha256(path),
+            "bytes": path.stat().st_size,
+        }
+        for path in files
+        if path.is_file() and not path.is_symlink()
+    ]
+
+
+def fact_to_json(fact: Fact) -> dict[str, Any]:
+    """A fact as result.json keeps it; NaN and ∞, which JSON does not know, are null with a `text`."""
+    interval = fact.interval
+    data: dict[str, Any] = {
+        "id": fact.id,
+        "label": fact.label,
+        "value": fact.value if math.isfinite(fact.value) and not fact.withheld else None,
+        "text": fact.text,
+        "unit": fact.unit,
+        "recipe": fact.recipe,
+        "sources": [
+            {key: value for key, value in vars(source).items() if value is not None}
+            for source in fact.sources
+        ],
+    }
+    if interval is not None and not fact.withheld:
+        data["interval_95"] = {
+            "low": interval.low,
+            "high": interval.high,
+            "method": interval.method,
+            "n": interval.n,
+        }
+    optional = {"measure": fact.measure, "note": fact.note, "withheld": fact.withheld}
+    return data | {key: value for key, value in optional.items() if value}
+
+
+def fact_from_json(data: Mapping[str, Any]) -> Fact:
+    """The inverse of `fact_to_json`."""
+    special = {"NaN": math.nan, "∞": math.inf, "−∞": -math.inf}
+    value = data["value"] if data["value"] is not None else special.get(data["text"], math.nan)
+    return Fact(
+        id=data["id"],
+        label=data["label"],
+        value=value,
+        unit=data["unit"],
+        recipe=data["recipe"],
+        sources=tuple(Source(**source) for source in data["sources"]),
+        measure=data.get("measure", ""),
+        interval=Interval(**data["interval_95"]) if "interval_95" in data else None,
+        note=data.get("note", ""),
+        withheld=data.get("withheld", ""),
+    )
+
+
+# --- computing again ---------------------------------------------------------------------------------------
+
+
+def _compare(fact: Fact, reader: SourceReader) -> str:
+    """Why the fact differs from its sources; "" when it does not."""
+    if fact.withheld:
+        return f"withheld when the report was built: {fact.withheld}"
+    again, interval = _compute(fact, reader)
+    if not same_number(again, fact.value):
+        return f"the report says {fact.value!r}, {fact.place} gives {again!r}"
+    if (interval is None) != (fact.interval is None):
+        return "the interval cannot be computed again from the sources"
+    if interval is None or fact.interval is None:
+        return ""
+    ends = ((interval.low, fact.interval.low), (interval.high, fact.interval.high))
+    if all(same_number(one, other) for one, other in ends):
+        return ""
+    return f"the report says {fact.interval.text}, {fact.place} gives {interval.text}"
+
+
+def _compute(fact: Fact, reader: SourceReader) -> tuple[float, Interval | None]:
+    if fact.recipe == "row_count":
+        return reader.row_count(fact.sources[0].file), None
+    if fact.recipe in ("value", "mean", "median", "elapsed"):
+        numbers = [reader.number(source) for source in fact.sources]
+        return _reduce(fact, numbers), None
+    validations = [reader.tasks(source) for source in fact.sources]
+    if fact.recipe == "paired_difference":
+        values = statistics.paired(validations[0], validations[1], fact.measure)
+        return float(values.mean()), statistics.mean_interval(values, (-1.0, 1.0))
+    if fact.recipe == "episode_std":
+        return float(np.std([reward for task in validations[0] for reward in task.rewards])), None
+    values = statistics.task_values(validations[0], fact.measure)
+    interval = None
+    if fact.recipe == "task_mean":
+        interval = statistics.mean_interval(values, (0.0, 1.0) if fact.unit == "rate" else None)
+    return statistics.reduce_tasks(values, fact.recipe), interval
+
+
+def _reduce(fact: Fact, numbers: list[float]) -> float:
+    if fact.recipe == "value":
+        return numbers[0]
+    if fact.recipe == "elapsed":
+        return numbers[0] - numbers[1]
+    return float(np.mean(numbers) if fact.recipe == "mean" else np.median(numbers))
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,81 @@
+"""Figures: well-formed, in both colour schemes, with exactly the raw data beside them."""
+
+import csv
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+
+from harness.results.collect import collect
+from harness.results.facts import build_facts
+from harness.results.figures import draw_figures
+from tests.harness.results.synthetic import attempt, retried_run, successful_run
+
+
+def draw(result_dir: Path) -> tuple[dict[str, str], list[str]]:
+    record = collect(result_dir)
+    figures, missing = draw_figures(record, build_facts(record))
+    return {figure.name: figure.svg for figure in figures}, missing
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_full_run_has_every_figure_three_times(tmp_path: Path) -> None:
+    successful_run(tmp_path, tasks=30)
+    figures, missing = draw(tmp_path)
+    names = ["validation", "reward", "kl", "loss", "entropy", "response_length", "throughput"]
+    assert list(figures) == names and missing == []
+    for name in names:
+        ElementTree.parse(tmp_path / "figures" / f"{name}.svg")
+        assert (tmp_path / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        svg = (tmp_path / "figures" / f"{name}.svg").read_text()
+        assert "prefers-color-scheme:dark" in svg and "var(--fig-ink" in svg
+        assert "#0102" not in svg
+
+
+def test_csv_is_the_raw_data_with_its_place(tmp_path: Path) -> None:
+    retried_run(tmp_path)
+    draw(tmp_path)
+    rows = read_csv(tmp_path / "figures/reward.csv")
+    assert [int(row["step"]) for row in rows] == list(range(1, 91))
+    assert [row["attempt"] for row in rows] == ["1"] * 40 + ["2"] * 50
+    for row in rows:
+        file, _, line = row["source"].partition(":")
+        raw = json.loads((tmp_path / file).read_text().splitlines()[int(line) - 1])
+        assert raw["step"] == int(row["step"])
+        assert raw["values"]["critic/rewards/mean"] == float(row["critic/rewards/mean"])
+
+
+def test_validation_csv_holds_means_and_intervals(tmp_path: Path) -> None:
+    successful_run(tmp_path, tasks=40)
+    draw(tmp_path)
+    rows = read_csv(tmp_path / "figures/validation.csv")
+    assert [row["rate"] for row in rows] == ["task_pass_rate@1"] * 4 + ["unbiased_pass@4"] * 4
+    lines = (tmp_path / "attempts/01/trainer/validation.jsonl").read_text().splitlines()
+    first = np.array([json.loads(line)["successes"] for line in lines[:40]], dtype=float)
+    assert float(rows[0]["value"]) == first.mean()
+    assert float(rows[0]["low_95"]) < first.mean() < float(rows[0]["high_95"])
+
+
+def test_the_place_where_an_attempt_takes_over_is_marked(tmp_path: Path) -> None:
+    retried_run(tmp_path)
+    figures, _ = draw(tmp_path)
+    assert "attempt 2" in figures["reward"]
+
+
+def test_missing_and_dead_metrics_are_left_out_and_said(tmp_path: Path) -> None:
+    attempt(tmp_path).metrics([(1, {"critic/rewards/mean": float("nan"), "loss": 1.0})])
+    figures, missing = draw(tmp_path)
+    assert list(figures) == ["metric_01_loss"]
+    assert len(missing) == 1 and "Training reward, KL to the start model, Throughput" in missing[0]
+
+
+def test_names_of_files_come_from_us(tmp_path: Path) -> None:
+    attempt(tmp_path).metrics([(1, {"../../etc/$x$ <b>": 1.0, "": 2.0}), (2, {"../../etc/$x$ <b>": 3.0})])
+    figures, _ = draw(tmp_path)
+    assert list(figures) == ["metric_01_etc_x_b", "metric_02"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["attempts", "figures"]

@@ -1,0 +1,316 @@
+"""The documents: right numbers, everything escaped, the same when built again, whatever the folder holds."""
+
+import json
+import math
+import re
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from harness.results.report import build_report
+from harness.results.types import AttemptSummary, EventNote, Report
+from harness.results.verify import verify
+from tests.harness.results.synthetic import (
+    START,
+    attempt,
+    foreign_run,
+    retried_run,
+    successful_run,
+    summary,
+)
+
+VOID = {"meta", "br", "wbr"}
+
+
+class Page(HTMLParser):
+    """The elements, attributes and text of a page; fails on tags that do not close."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.numbers: dict[str, str] = {}
+        self._open: list[str] = []
+        self._fact: str | None = None
+        self.feed(html)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._fact = dict(attrs).get("data-fact")
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self._open.pop() == tag
+        self._fact = None
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+        if self._fact:
+            self.numbers[self._fact] = data
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
+    result_dir = tmp_path_factory.mktemp("good")
+    return result_dir, build_report(result_dir, successful_run(result_dir))
+
+
+def rates(result_dir: Path, step: int) -> np.ndarray:
+    lines = (result_dir / "attempts/01/trainer/validation.jsonl").read_text().splitlines()
+    rows = [row for row in map(json.loads, lines) if row["step"] == step]
+    return np.array([row["successes"] for row in rows], dtype=float)
+
+
+def test_headline_numbers_are_those_of_the_raw_files(good: tuple[Path, Report]) -> None:
+    result_dir, report = good
+    start, end = rates(result_dir, 0), rates(result_dir, 120)
+    facts = report.facts
+    assert facts["key/pass_rate_start"].value == pytest.approx(start.mean())
+    assert facts["key/pass_rate_end"].value == pytest.approx(end.mean())
+    difference = end.mean(axis=1) - start.mean(axis=1)
+    half = 1.969311 * difference.std(ddof=1) / 16  # t quantile for 255 degrees of freedom, 256 tasks
+    change = facts["key/pass_rate_change"]
+    assert change.value == pytest.approx(difference.mean())
+    assert change.interval is not None
+    assert change.interval.low == pytest.approx(difference.mean() - half, abs=1e-6)
+    assert facts["val/120/task_pass_rate@2"].value == pytest.approx(end[:, :2].any(axis=1).mean())
+    assert facts["val/120/num_all_success_tasks"].value == end.all(axis=1).sum()
+    rows = [json.loads(line) for line in (result_dir / "attempts/01/trainer/metrics.jsonl").open()]
+    last = [row["critic/rewards/mean"] for row in rows[-10:]]
+    assert facts["key/reward_recent"].value == pytest.approx(np.mean(last))
+    assert facts["key/wall_time"].value == pytest.approx(124.4)
+    assert report.headline[1] == (
+        f"pass rate {start.mean():.3f} {facts['key/pass_rate_start'].interval.text} → "
+        f"{end.mean():.3f} {facts['key/pass_rate_end'].interval.text}"
+    )
+    assert "one seed" in report.headline[2]
+    assert report.discrepancies == () and report.missing == (
+        "provenance.json: code version, packages and hardware were not recorded",
+    )
+
+
+def test_every_number_on_the_page_is_a_fact_with_a_source(good: tuple[Path, Report]) -> None:
+    result_dir, report = good
+    page = Page(report.html.read_text())
+    stored = {fact["id"]: fact for fact in json.loads(report.json.read_text())["facts"]}
+    assert len(page.numbers) > 60
+    for name, text in page.numbers.items():
+        assert text == stored[name]["text"]
+        assert all((result_dir / source["file"]).exists() for source in stored[name]["sources"])
+    shown = (result_dir / "validation.md").read_text()
+    header, _, *rows = [line.split("|")[1:-1] for line in shown.splitlines() if line.startswith("|")]
+    last = dict(zip([name.strip() for name in header], [cell.strip() for cell in rows[-1]], strict=True))
+    rate = stored["val/120/task_pass_rate@1"]
+    assert (last["step"], last["attempt"], last["task_pass_rate@1"]) == ("120", "1", rate["text"])
+    assert last["95 % interval of task_pass_rate@1"].startswith("[")
+    assert list(last)[:6] == [
+        *("step", "pass_n", "total_tasks", "num_all_success_tasks", "num_pass_n_tasks", "task_pass_rate@1")
+    ]
+
+
+def test_page_asks_the_network_for_nothing(good: tuple[Path, Report]) -> None:
+    html = good[1].html.read_text()
+    for tag, attributes in Page(html).elements:
+        assert tag not in {"script", "link", "iframe", "object", "embed", "base", "form", "img"}
+        for name, value in attributes.items():
+            assert not name.startswith("on")
+            if name in {"src", "href", "xlink:href"}:
+                assert value is not None and value.startswith("#")
+    assert not re.search(r"url\((?!#)|@import", html)
+    assert "prefers-color-scheme: dark" in html
+
+
+def test_ids_on_the_page_are_unique_and_references_have_targets(good: tuple[Path, Report]) -> None:
+    elements = Page(good[1].html.read_text()).elements
+    ids = [attributes["id"] for _, attributes in elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    links = [attributes["xlink:href"] for _, attributes in elements if "xlink:href" in attributes]
+    assert links and {str(link)[1:] for link in links} <= set(ids)
+
+
+def test_built_again_it_is_the_same_to_the_byte(good: tuple[Path, Report]) -> None:
+    result_dir, _ = good
+    before = {path: path.read_bytes() for path in result_dir.rglob("*") if path.is_file()}
+    (result_dir / "figures/stale.svg").write_text("an older report's figure")
+    build_report(result_dir, summary())
+    after = {path: path.read_bytes() for path in result_dir.rglob("*") if path.is_file()}
+    assert {path.name for path in before if before[path] != after.get(path)} == set()
+    assert set(after) == set(before)
+
+
+def test_failed_run_says_what_failed_and_what_was_tried(tmp_path: Path) -> None:
+    report = build_report(tmp_path, retried_run(tmp_path))
+    story = (tmp_path / "trial_and_error.md").read_text()
+    assert "`attempts/01/pane.log:83`: `ConnectionResetError: [Errno 104] peer`\n" in story
+    assert "not found there" not in story
+    assert "What was tried: started again" in story
+    assert "Attempt 2 followed; it ended: exited, status 1" in story
+    assert "`ajet.rollout.timeout`: `30` → `60`" in story
+    assert "attempts/02/trainer" not in story
+    html = report.html.read_text()
+    assert 'class="verdict bad"' in html and "ajet.rollout.timeout" in html
+    assert verify(tmp_path) == []
+
+
+def test_invented_evidence_is_marked(tmp_path: Path) -> None:
+    attempt(tmp_path).exit(1).pane("all is well\n")
+    diagnosis = {"cause": "x", "evidence": [{"file": "pane.log", "line": 1, "text": "CUDA out of memory"}]}
+    told = AttemptSummary(1, "s", START, START, "exited", 1, "first", diagnosis)
+    build_report(tmp_path, summary("failed", attempts=(told,)))
+    assert "`CUDA out of memory` (not found there)" in (tmp_path / "trial_and_error.md").read_text()
+
+
+def test_foreign_command_gets_figures_and_says_what_is_missing(tmp_path: Path) -> None:
+    report = build_report(tmp_path, foreign_run(tmp_path))
+    assert {path.name for path in (tmp_path / "figures").glob("*.svg")} == {
+        "metric_01_loss.svg",
+        "metric_02_val_accuracy.svg",
+        "metric_03_lr.svg",
+    }
+    assert any("Training reward" in line for line in report.missing)
+    assert "no validation results" in report.missing
+    assert report.facts["key/loss/last"].value < report.facts["key/loss/first"].value
+
+
+def test_a_best_validation_that_is_not_the_last_is_shown_as_picked(tmp_path: Path) -> None:
+    made = attempt(tmp_path).exit()
+    made.validations({step: {"a": [step == 5], "b": [True]} for step in (0, 5, 9)})
+    report = build_report(tmp_path, summary())
+    best = report.facts["key/pass_rate_best"]
+    assert (best.value, best.label) == (1.0, "highest task pass rate of 3 validations (step 5)")
+    assert "picked afterwards" in report.html.read_text()
+    assert report.facts["key/pass_rate_end"].value == 0.5
+
+
+def test_nothing_at_all_is_still_a_report(tmp_path: Path) -> None:
+    report = build_report(tmp_path, summary("cannot_run", reason="tmux is missing", attempts=()))
+    assert report.headline == ("Could not run: tmux is missing", "0 attempts")
+    assert report.missing[0].startswith("no attempt was launched")
+    assert "No attempt was launched: tmux is missing" in (tmp_path / "trial_and_error.md").read_text()
+    Page(report.html.read_text())
+    assert verify(tmp_path) == []
+
+
+def test_attempt_that_left_nothing(tmp_path: Path) -> None:
+    attempt(tmp_path)
+    report = build_report(tmp_path, summary("failed"))
+    assert "attempts/01/exit.json: how attempt 1 ended was not recorded" in report.missing
+    assert "no metrics: no attempt wrote a metric row" in report.missing
+
+
+def test_numbers_that_are_none_are_said_and_kept_out_of_the_json(tmp_path: Path) -> None:
+    rows = [
+        (1, {"loss": 1.0, "dead": math.nan}),
+        (2, {"loss": math.nan, "dead": math.inf}),
+        (3, {"loss": 0.5}),
+    ]
+    attempt(tmp_path).exit().metrics(rows)
+    report = build_report(tmp_path, summary())
+    assert "loss is NaN at step 2 (attempts/01/metrics.jsonl:2)" in report.missing
+    assert report.facts["metric/loss/lowest"].value == 0.5
+    stored = json.loads(report.json.read_text(), parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
+    assert {fact["text"] for fact in stored["facts"] if fact["value"] is None} == {"NaN", "∞"}
+    assert verify(tmp_path) == []
+
+
+def test_long_run_is_drawn_small_and_kept_whole(tmp_path: Path) -> None:
+    attempt(tmp_path).exit().metrics([(step, {"loss": math.sin(step / 900)}) for step in range(20_000)])
+    report = build_report(tmp_path, summary())
+    assert report.html.stat().st_size < 200_000
+    assert len((tmp_path / "figures/metric_01_loss.csv").read_text().splitlines()) == 20_001
+    assert report.facts["metric/loss/highest"].value == pytest.approx(1.0, abs=1e-5)
+
+
+def test_secrets_do_not_reach_any_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "correct-horse-battery")
+    made = attempt(tmp_path).exit(1).config("judge:\n  api_key: abcdef123456\n")
+    made.pane("ValueError: key sk-abcdefghijklmnop1234 and correct-horse-battery\n")
+    evidence = [
+        {"file": "pane.log", "line": 1, "text": "key sk-abcdefghijklmnop1234 and correct-horse-battery"}
+    ]
+    told = AttemptSummary(1, "s", diagnosis={"cause": "TOKEN=abcdef123456", "evidence": evidence})
+    build_report(tmp_path, summary("failed", purpose="password: hunter2hunter2", attempts=(told,)))
+    for path in tmp_path.iterdir():
+        if path.is_file():
+            content = path.read_text()
+            for secret in ("abcdef123456", "sk-abcdef", "correct-horse", "hunter2"):
+                assert secret not in content, path.name
+
+
+hostile = st.one_of(
+    st.text(max_size=60),
+    st.sampled_from(
+        [
+            "<script>alert(1)</script>",
+            "</style></title><img src=x onerror=alert(1)>",
+            '" onmouseover="alert(1)',
+            "{{ 7 * 7 }}{% raw %}",
+            "| a | b |\n|---|---|\n```\n# heading",
+            "\x1b[31mred\x1b[0m \x00\u202e \ud800",
+            "$x_1^2$ \\frac",
+            "]]>--><!--",
+        ]
+    ),
+)
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(word=hostile)
+@example(word="</pre></details><svg onload=alert(1)>\x07")
+@example(word="\ud800|`x`|<b>")
+def test_hostile_text_adds_no_element(word: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    assert elements_with(word, tmp_path_factory.mktemp("hostile")) == elements_with_plain_words()
+
+
+@cache
+def elements_with_plain_words() -> list[tuple[str, frozenset[str]]]:
+    with TemporaryDirectory() as folder:
+        return elements_with("plain", Path(folder))
+
+
+def elements_with(word: str, result_dir: Path) -> list[tuple[str, frozenset[str]]]:
+    """Elements and attribute names of a report with `word` in every place that outsiders can write to."""
+    rows = [(step, {f"m{word}": 1.0 / step, "loss": 0.5}) for step in (1, 2)]
+    made = attempt(result_dir).exit(1).metrics(rows).config(f"a: {json.dumps(word)}\n")
+    made.pane("line\n")
+    made.validations({0: {word or "t": [True, False]}})
+    other = attempt(result_dir, 2).exit(1).config(f"a: {json.dumps(word + 'x')}\n")
+    other.pane("line\n")
+    words = f"x {word} x"
+    evidence = [{"file": "pane.log", "line": 1, "text": words}]
+    diagnosis = {"cause": words, "family": words, "evidence": evidence, "last_lines": evidence}
+    told = tuple(
+        AttemptSummary(n, words, START, START, words, 1, words, diagnosis, words, (words,)) for n in (1, 2)
+    )
+    report = build_report(
+        result_dir,
+        summary(
+            "failed",
+            name=words,
+            purpose=words,
+            reason=words,
+            command=words,
+            policy=words,
+            attempts=told,
+            events=(EventNote(START, "note", words),),
+        ),
+    )
+    page = Page(report.html.read_text(encoding="utf-8"))
+    lines = (result_dir / "validation.md").read_text(encoding="utf-8").splitlines()
+    table = [line.replace("\\|", "") for line in lines if line.startswith("|")]
+    assert len({line.count("|") for line in table}) == 1 and len(table) == 3
+    assert not any("\x1b" in line or "\x07" in line for line in report.headline)
+    return [(tag, frozenset(attributes)) for tag, attributes in page.elements]
