@@ -1,0 +1,236 @@
+"""How each action is carried out. Every action finds out by itself whether its effect is already there.
+
+In: an action and the experiment. Out: what the journal keeps as its outcome. Slow or optional parts
+(reports, tmux) are imported where they are used.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from harness import launching, preflight
+from harness.agent import actions
+from harness.agent.monitoring import AttemptMonitor
+from harness.agent.types import Observation
+from harness.agent.verdict import shortfall, verdict
+from harness.diagnosis import diagnose
+from harness.durable import write_json
+from harness.experiment import Experiment
+from harness.state import AttemptState
+
+STOP_PATIENCE_S = 180.0
+STOP_LOOK_S = 0.05
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a person may choose for one run."""
+
+    keep_session: bool = False
+
+
+class Hands:
+    """Carries out actions on one experiment; keeps the monitor of the running attempt between two waits."""
+
+    def __init__(self, experiment: Experiment, options: Options | None = None) -> None:
+        self.experiment = experiment
+        self.options = options or Options()
+        self.interrupted = asyncio.Event()
+        self._monitor: AttemptMonitor | None = None
+
+    def observe(self) -> Observation:
+        """The state, the time, and what only a look at the running attempt can tell."""
+        state, now = self.experiment.state, self.experiment.clock()
+        attempt = state.attempt
+        overdue = False
+        if attempt is not None and attempt.is_running:
+            overdue = self.monitor(attempt).first_step_overdue(attempt, now)
+        return Observation(state, now, overdue)
+
+    def monitor(self, attempt: AttemptState) -> AttemptMonitor:
+        """The monitor of this attempt, made when first asked for."""
+        if self._monitor is None or self._monitor.number != attempt.number:
+            self._monitor = AttemptMonitor(self.experiment, attempt)
+        return self._monitor
+
+    @property
+    def current_monitor(self) -> AttemptMonitor | None:
+        """The monitor in use, for a display to look at."""
+        return self._monitor
+
+    def ask_to_stop(self, by: str) -> None:
+        """A person wants the run to end; the loop is woken and sees it in the state."""
+        if self.experiment.state.stop_asked is None and self.experiment.state.verdict is None:
+            self.experiment.record("stop_asked", by=by)
+        self.interrupted.set()
+
+    async def act(self, action: actions.AnyAction) -> dict[str, Any]:
+        """Carry out one action; returns what the journal keeps of it."""
+        carry_out: Callable[[Any], Awaitable[dict[str, Any]]] = getattr(self, f"_{action.kind}")
+        return await carry_out(action)
+
+    async def _prepare(self, action: actions.Prepare) -> dict[str, Any]:
+        from harness.results.provenance import gather
+
+        plan = self.experiment.plan
+        facts = gather(plan["codebase_dir"], plan["venv_exe"], plan["yaml_path"], plan["launch_command"])
+        write_json(self.experiment.dir / "provenance.json", facts)
+        (self.experiment.dir / "attempts").mkdir(exist_ok=True)
+        return {}
+
+    async def _preflight(self, action: actions.Preflight) -> dict[str, Any]:
+        findings = preflight.check(self.experiment.plan, self.experiment.dir)
+        return {
+            "can_run": not findings.problems,
+            "problems": findings.problems,
+            "warnings": findings.warnings,
+        }
+
+    async def _launch(self, action: actions.Launch) -> dict[str, Any]:
+        from monitors.launch import launch, write_script
+        from monitors.tmux import Session
+
+        files = self.experiment.attempt_files(action.attempt)
+        if files.state() == "not_started":
+            spec = launching.launch_spec(
+                self.experiment.plan,
+                files,
+                action.session,
+                action.attempt_id,
+                self.experiment.state.deadline_at,
+            )
+            write_script(spec)
+            session = Session.find(action.session) or Session.create(action.session, spec.cwd)
+            launch(spec, session)
+        return {
+            "launched_at": self.experiment.clock(),
+            "command": launching.command(self.experiment.plan, files.config),
+        }
+
+    async def _wait(self, action: actions.Wait) -> dict[str, Any]:
+        attempt = self._attempt()
+        monitor = self.monitor(attempt)
+        self.interrupted.clear()
+        waiting = asyncio.ensure_future(monitor.wait())
+        interrupted = asyncio.ensure_future(self.interrupted.wait())
+        try:
+            await asyncio.wait({waiting, interrupted}, return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                return {"reason": "interrupted"}
+            outcome = await waiting
+        finally:
+            interrupted.cancel()
+            waiting.cancel()
+            await asyncio.gather(waiting, interrupted, return_exceptions=True)
+        if "ended" in outcome:
+            outcome["ended"] = self._ended(attempt, outcome["ended"])
+        return outcome
+
+    async def _pause(self, action: actions.Pause) -> dict[str, Any]:
+        seconds = max(0.0, min(action.until, self.experiment.state.deadline_at) - self.experiment.clock())
+        self.interrupted.clear()
+        try:
+            await asyncio.wait_for(self.interrupted.wait(), timeout=seconds)
+        except asyncio.TimeoutError:
+            return {"paused_s": seconds}
+        return {"reason": "interrupted"}
+
+    async def _stop(self, action: actions.Stop) -> dict[str, Any]:
+        from monitors.launch import stop
+
+        attempt = self._attempt()
+        files = self.experiment.attempt_files(attempt.number)
+        give_up = self.experiment.clock() + STOP_PATIENCE_S
+        stop(files)
+        while files.state() in ("not_started", "running") and self.experiment.clock() < give_up:
+            await asyncio.sleep(STOP_LOOK_S)
+            stop(files)
+        ended = self._ended(attempt, self.monitor(attempt).ended())
+        return {"ended": {**ended, "complete": False}, "why": action.why, "detail": action.detail}
+
+    async def _diagnose(self, action: actions.Diagnose) -> dict[str, Any]:
+        attempt = self._attempt()
+        assert attempt.ended is not None
+        files = self.experiment.attempt_files(attempt.number)
+        found = diagnose(files, attempt.ended, attempt.stop_reason).as_json()
+        if files.dir.exists():
+            write_json(files.dir / "diagnosis.json", found)
+        return {"diagnosis": found}
+
+    async def _collect(self, action: actions.Collect) -> dict[str, Any]:
+        judged = verdict(self.experiment.state, self.experiment.clock())
+        return {"outcome": judged.outcome.value, "reason": judged.reason}
+
+    async def _report(self, action: actions.Report) -> dict[str, Any]:
+        from harness.results.report import build_report
+        from harness.summary import run_summary
+
+        try:
+            report = await asyncio.to_thread(
+                build_report, self.experiment.dir, run_summary(self.experiment.journal.entries)
+            )
+        except Exception as error:  # noqa: BLE001  a report can be built again; the run still has to finish
+            return {"error": f"{type(error).__name__}: {error}", "headline": []}
+        return {"headline": report.headline, "discrepancies": [asdict(item) for item in report.discrepancies]}
+
+    async def _finish(self, action: actions.Finish) -> dict[str, Any]:
+        self._close_sessions()
+        self.experiment.record("finish", outcome=action.outcome.value, reason=action.reason)
+        return {}
+
+    def seal(self) -> None:
+        """Write finish.flag, the last file of a finished experiment, unless it is there."""
+        from harness.results.verify import fingerprints, manifest
+
+        if (self.experiment.dir / "finish.flag").exists():
+            return
+        state = self.experiment.state
+        assert state.verdict is not None
+        self.experiment.write_finish_flag(
+            {
+                "outcome": state.verdict.outcome.value,
+                "reason": state.verdict.reason,
+                "exit_code": state.verdict.outcome.exit_code,
+                "experiment_id": state.experiment_id,
+                "name": state.name,
+                "created_at": state.created_at,
+                "finished_at": state.finished_at,
+                "attempts": len(state.attempts),
+                "headline": (state.reported or {}).get("headline", []),
+                "manifest": [
+                    *manifest(self.experiment.dir),
+                    *fingerprints(self.experiment.dir, [self.experiment.journal.path]),
+                ],
+            }
+        )
+
+    def close(self) -> None:
+        """Let go of the running attempt, which goes on without us."""
+        if self._monitor is not None:
+            self._monitor.close()
+
+    def _attempt(self) -> AttemptState:
+        attempt = self.experiment.state.attempt
+        if attempt is None:
+            raise RuntimeError("no attempt has been launched")
+        return attempt
+
+    def _ended(self, attempt: AttemptState, ended: dict[str, Any]) -> dict[str, Any]:
+        """An exit record, with what the attempt achieved and whether that is all it owed."""
+        files = self.experiment.attempt_files(attempt.number)
+        rows, last_step = self.monitor(attempt).achieved()
+        owed = shortfall(self.experiment.plan, files, rows, last_step) if ended.get("status") == 0 else None
+        complete = ended.get("reason") == "exited" and ended.get("status") == 0 and owed is None
+        return {**ended, "rows": rows, "last_step": last_step, "shortfall": owed, "complete": complete}
+
+    def _close_sessions(self) -> None:
+        """Kill what is left of our attempts, and their sessions unless a person wants to keep them."""
+        from monitors.launch import kill_leftovers
+        from monitors.tmux import Session
+
+        for attempt in self.experiment.state.attempts:
+            kill_leftovers(attempt.attempt_id)
+            session = None if self.options.keep_session else Session.find(attempt.session)
+            if session is not None:
+                session.kill()

@@ -1,0 +1,186 @@
+"""The eyes of the loop on one running attempt: its waits, its metrics, its resources.
+
+One object per attempt and process. Nothing in it is needed to resume: a new one reads the attempt's raw
+files from their start, and events that the journal knows already are not told again.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from harness.experiment import Experiment
+from harness.state import AttemptState
+from harness.training_config import TrainingConfig
+from monitors.clock import SystemClock
+from monitors.launch import kill_leftovers
+from monitors.logs import tail
+from monitors.metrics import MetricPatterns
+from monitors.resources import ResourceSampler, append_sample
+from monitors.rules import Event, MetricSource, WatchRules
+from monitors.tmux import Session
+from monitors.wait import Waiter, Wake, WakeReason
+from monitors.watch import Watch
+
+RESOURCES_EVERY_S = 30.0
+DEADLINE_PATIENCE_S = 180.0
+EXIT_FIELDS = (
+    "reason",
+    "status",
+    "signal",
+    "started_at",
+    "ended_at",
+    "prepare_status",
+    "cleanup_status",
+    "error",
+)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a display shows of an attempt; rates between 0 and 1, None where nothing has been seen."""
+
+    step: int | None
+    total_steps: int | None
+    reward: float | None
+    pass_rates: tuple[float, ...]
+    last_line: str
+
+
+class AttemptMonitor:
+    """Waits for, and looks at, the attempt `number`."""
+
+    def __init__(self, experiment: Experiment, attempt: AttemptState) -> None:
+        plan = experiment.plan
+        self.number = attempt.number
+        self._experiment = experiment
+        self._attempt_id = attempt.attempt_id
+        self._files = experiment.attempt_files(attempt.number)
+        self._config = TrainingConfig.read(self._files.config)
+        self._names_metrics = plan["metrics"] is not None
+        metrics = plan["metrics"] or {"patterns": [], "first_step": None}
+        rules = WatchRules(
+            expects_kl=self._config.expects_kl_loss,
+            patterns=MetricPatterns.compile(metrics["patterns"], metrics["first_step"]),
+            first_step_timeout_s=plan["first_step_s"],
+        )
+        source = MetricSource.TRAINER if self._config.is_ajet else MetricSource.CONSOLE
+        self._told = {
+            (entry.data["event"], entry.data["text"])
+            for entry in experiment.journal.of_kind("event")
+            if entry.data["attempt"] == attempt.number
+        }
+        self._watch = Watch(self._files, source, rules)
+        session = Session.find(attempt.session)
+        self._waiter = Waiter(self._files, session, watch=self._watch, clock=SystemClock())
+        self._sampler: ResourceSampler | None = None
+        self._pace: tuple[float, int] | None = None
+
+    async def wait(self) -> dict[str, Any]:
+        """Wait for the next thing that matters, and record the events it brings.
+
+        Returns the outcome of a `wait`: the reason, and `ended` (the exit record) when the attempt is over.
+        """
+        sampling = asyncio.ensure_future(self._sample_resources())
+        try:
+            wake = await self._waiter.wait(deadline=self._next_deadline())
+        finally:
+            sampling.cancel()
+            await asyncio.gather(sampling, return_exceptions=True)
+        for event in wake.events:
+            self._record(event)
+        outcome: dict[str, Any] = {
+            "reason": wake.reason.value,
+            "detail": wake.detail,
+            "waited_s": round(wake.waited_s, 3),
+        }
+        if wake.reason is WakeReason.SESSION_GONE:
+            now = self._experiment.clock()
+            self._experiment.record(
+                "event", attempt=self.number, event="session_gone", at=now, text=wake.detail
+            )
+        if wake.reason in (WakeReason.EXITED, WakeReason.LOST) or self._is_hopeless(wake):
+            outcome["ended"] = self.ended()
+        return outcome
+
+    def ended(self) -> dict[str, Any]:
+        """The exit record of an attempt that is over; one whose supervisor died is cleaned up and called
+        lost."""
+        exit_record = self._files.exit()
+        self._watch.poll(final=True)
+        if exit_record is not None:
+            return {name: getattr(exit_record, name) for name in EXIT_FIELDS}
+        kill_leftovers(self._attempt_id)
+        heartbeat = self._files.heartbeat()
+        ended_at = heartbeat.time if heartbeat else self._experiment.clock()
+        return {"reason": "lost", "status": None, "ended_at": ended_at, "detail": "it left no exit record"}
+
+    def achieved(self) -> tuple[int, int | None]:
+        """Number of metric rows, and the last step."""
+        return self._watch.rows.count, self._watch.rows.step
+
+    def first_step_overdue(self, attempt: AttemptState, now: float) -> bool:
+        """Whether the first step is late although it could have been seen: the metrics of the attempt are
+        known."""
+        metrics_known = self._config.is_ajet or self._names_metrics or self._watch.rows.count > 0
+        started = attempt.launched_at
+        if started is None or attempt.first_step_at is not None or self._watch.rows.first_step_seen:
+            return False
+        return metrics_known and now - started > self._experiment.plan["first_step_s"]
+
+    def seen(self) -> Seen:
+        """What has been seen so far."""
+        rows = self._watch.rows
+        last = tail(self._files.pane_log, 1)
+        return Seen(
+            step=rows.step,
+            total_steps=self._config.total_steps,
+            reward=rows.rewards[-1][1] if rows.rewards else None,
+            pass_rates=tuple(rate for _, rate in rows.pass_rates),
+            last_line=last[-1].text if last else "",
+        )
+
+    def remaining_s(self, now: float) -> float | None:
+        """Seconds to the last step at the pace since the first look, or None when that cannot be told."""
+        step, total = self._watch.rows.step, self._config.total_steps
+        if step is None or total is None or step < 1:
+            return None
+        if self._pace is None:
+            self._pace = (now, step)
+        since, first = self._pace
+        return (now - since) / (step - first) * (total - step) if step > first else None
+
+    def close(self) -> None:
+        self._watch.close()
+
+    def _record(self, event: Event) -> None:
+        if (event.kind, event.text) in self._told:
+            return
+        self._told.add((event.kind, event.text))
+        self._experiment.record(
+            "event",
+            attempt=self.number,
+            event=event.kind,
+            at=event.time,
+            text=event.text,
+            step=event.step,
+            line=event.line_number,
+        )
+
+    def _next_deadline(self) -> float:
+        """When to look even if nothing happens: the supervisor ends an attempt at the deadline by itself."""
+        return self._experiment.state.deadline_at + DEADLINE_PATIENCE_S
+
+    def _is_hopeless(self, wake: Wake) -> bool:
+        """Whether the attempt should be over by its deadline but nothing says that it is."""
+        late = self._experiment.clock() >= self._next_deadline()
+        never_started = wake.reason is WakeReason.SESSION_GONE and self._files.state() == "not_started"
+        return never_started or (late and self._files.state() != "running")
+
+    async def _sample_resources(self) -> None:
+        while True:
+            info = self._files.supervisor()
+            if info is not None:
+                self._sampler = self._sampler or ResourceSampler(info.pid, self._files.dir, time.time)
+                append_sample(self._files.resources, self._sampler.sample())
+            await asyncio.sleep(RESOURCES_EVERY_S)

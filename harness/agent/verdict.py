@@ -1,0 +1,83 @@
+"""How an end is judged: whether an attempt did what it owed, and the outcome of the whole experiment.
+
+In: the exit record, the raw rows, the plan, the state. Out: a shortfall in words, or a `Verdict`.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.state import ExperimentState, Outcome, Verdict
+from harness.training_config import TrainingConfig
+from monitors.files import AttemptFiles
+
+
+def shortfall(plan: Mapping[str, Any], files: AttemptFiles, rows: int, last_step: int | None) -> str | None:
+    """What a training that exited with status 0 still owes, or None when it owes nothing.
+
+    The bundled trainer, and any command whose blueprint names its metrics, owes at least one metric row; an
+    `ajet:` config owes every validation it asked for.
+    """
+    config = TrainingConfig.read(files.config)
+    if rows == 0:
+        owes_rows = config.is_ajet or plan["metrics"] is not None
+        return "it exited with status 0 without a single metric row" if owes_rows else None
+    missing = config.expected_validations(last_step or 0) - _validated_steps(files)
+    if missing:
+        steps = ", ".join(map(str, sorted(missing)))
+        return f"it exited with status 0, but the validation at step {steps} is missing"
+    return None
+
+
+def _validated_steps(files: AttemptFiles) -> set[int]:
+    """Steps with a validation in the trainer's raw file or among the metric rows."""
+    steps: set[int] = set()
+    for path, is_validation in (
+        (files.trainer / "validation.jsonl", lambda row: True),
+        (files.metrics, lambda row: any(key.startswith("val") for key in row["values"])),
+    ):
+        steps |= {row["step"] for row in _rows(path) if is_validation(row)}
+    return steps
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    """Complete JSON lines of a file; a torn last line is left out."""
+    if not path.exists():
+        return []
+    rows = []
+    for line in path.read_text(errors="replace").splitlines():
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return rows
+
+
+def verdict(state: ExperimentState, now: float) -> Verdict:
+    """The outcome of an experiment whose last attempt is over (or that never launched one)."""
+    attempt = state.attempt
+    if state.stop_asked and (attempt is None or attempt.stop_reason == "person" or not _complete(state)):
+        return Verdict(Outcome.CANCELLED, f"stopped on request of {state.stop_asked}")
+    if attempt is None or attempt.ended is None:
+        return _never_ran(state, now)
+    ended = attempt.ended
+    if ended["complete"]:
+        note = "" if ended["rows"] else " (no metrics: the command printed no metric line)"
+        return Verdict(Outcome.SUCCEEDED, f"attempt {attempt.number} ran to its end{note}")
+    if ended.get("reason") == "deadline" or now >= state.deadline_at:
+        return Verdict(Outcome.TIMED_OUT, f"the time limit was reached after step {ended['last_step'] or 0}")
+    cause = (attempt.diagnosis or {}).get("cause", "the cause is unknown")
+    return Verdict(Outcome.FAILED, f"attempt {attempt.number}: {cause}")
+
+
+def _complete(state: ExperimentState) -> bool:
+    return bool(state.attempt and state.attempt.ended and state.attempt.ended["complete"])
+
+
+def _never_ran(state: ExperimentState, now: float) -> Verdict:
+    if state.preflight is not None and not state.preflight["can_run"]:
+        return Verdict(Outcome.CANNOT_RUN, "; ".join(state.preflight["problems"]))
+    if now >= state.deadline_at:
+        return Verdict(Outcome.TIMED_OUT, "the time limit was reached before the training could start")
+    return Verdict(Outcome.FAILED, "the training was never started")

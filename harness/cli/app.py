@@ -1,0 +1,36 @@
+"""`harness`: the command line, put together from one small file per group."""
+
+import typer
+
+from harness.cli import check, control, look, new, report, run
+
+app = typer.Typer(
+    name="harness",
+    help="Takes an ML experiment from a written plan to a trustworthy report, with nobody watching.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for command in (
+    new.new,
+    check.check,
+    run.run,
+    run.resume,
+    look.ls,
+    look.show,
+    look.logs,
+    look.attach,
+    control.stop,
+    report.report,
+):
+    app.command()(command)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""An experiment: its result folder on disk, its journal, and its state (the fold of the journal).
+
+`create` turns a blueprint into a new folder; `Experiment.open` takes over an existing one. Everything that
+is decided or happens goes through `record`, which is durable before it returns.
+"""
+
+import shutil
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness import index, journal
+from harness.durable import write_json
+from harness.journal import Entry, Journal
+from harness.state import ExperimentState, apply, fold
+from monitors.files import AttemptFiles
+
+if TYPE_CHECKING:
+    from harness.blueprint import Blueprint
+
+Clock = Callable[[], float]
+
+
+class ExperimentUnfinishedError(Exception):
+    """The result folder belongs to a run that has not ended."""
+
+    def __init__(self, result_dir: Path) -> None:
+        self.result_dir = result_dir
+        super().__init__(
+            f"{result_dir} holds a run that has not finished: `harness resume {result_dir}` goes on with it, "
+            f"`harness stop {result_dir}` ends it; a new run of the same blueprint can start after that"
+        )
+
+
+class Experiment:
+    """One result folder, owned by this process until `close`."""
+
+    def __init__(self, result_dir: Path, clock: Clock = time.time) -> None:
+        """Own the folder's journal. Raises JournalOwnedError, JournalDamagedError."""
+        self.dir = result_dir
+        self.clock = clock
+        self.journal = Journal(result_dir / "journal.jsonl", clock)
+        self.state: ExperimentState = fold(self.journal.entries)
+
+    @classmethod
+    def open(cls, result_dir: Path, clock: Clock = time.time) -> "Experiment":
+        """Take over an existing experiment, and say in the journal who did, unless it is finished."""
+        experiment = cls(result_dir, clock)
+        if experiment.state.finished_at is None:
+            experiment.record("owner", **journal.owner_data())
+        return experiment
+
+    def record(self, kind: str, **data: Any) -> Entry:
+        """Append to the journal, durably, and fold the entry into `state`."""
+        entry = self.journal.append(kind, **data)
+        self.state = apply(self.state, self.journal.entries[-1])
+        return entry
+
+    def close(self) -> None:
+        self.journal.close()
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """The blueprint as understood when the experiment was created."""
+        return self.state.plan
+
+    def attempt_files(self, number: int) -> AttemptFiles:
+        return AttemptFiles(self.dir / "attempts" / f"{number:02d}")
+
+    def write_finish_flag(self, content: dict[str, Any]) -> None:
+        """The last file of an experiment, in one atomic step."""
+        write_json(self.dir / "finish.flag", content)
+
+
+def create(blueprint: "Blueprint", policy: str = "playbook", clock: Clock = time.time) -> Experiment:
+    """A new result folder for a blueprint that can run.
+
+    Raises ExperimentUnfinishedError when the folder of that name holds a run without an end.
+    """
+    result_dir = _new_folder(blueprint)
+    now = clock()
+    experiment = Experiment(result_dir, clock)
+    shutil.copyfile(blueprint.path, result_dir / "blueprint.md")
+    experiment_id = uuid.uuid4().hex[:12]
+    experiment.record(
+        "created",
+        experiment_id=experiment_id,
+        name=blueprint.name,
+        deadline_at=now + blueprint.max_time_s,
+        policy=policy,
+        plan=plan_of(blueprint),
+    )
+    experiment.record("owner", **journal.owner_data())
+    index.add(index.IndexedRun(experiment_id, blueprint.name, str(result_dir), now))
+    return experiment
+
+
+def plan_of(blueprint: "Blueprint") -> dict[str, Any]:
+    """What the journal keeps of a blueprint: everything a run needs, so that the file is read only once."""
+    return {key: value for key, value in blueprint.as_json().items() if key not in ("problems", "can_run")}
+
+
+def _new_folder(blueprint: "Blueprint") -> Path:
+    """Make the folder of this run: the blueprint's result folder, or the next free `-2`, `-3` … beside
+    finished ones."""
+    first = blueprint.result_dir
+    if _is_foreign(first):
+        first = first / blueprint.name
+    candidate, number = first, 1
+    while not _claim(candidate):
+        number += 1
+        candidate = first.with_name(f"{first.name}-{number}")
+    return candidate
+
+
+def _is_foreign(folder: Path) -> bool:
+    """Whether the folder holds files of somebody else, so that ours go in a folder of their own inside it."""
+    return folder.is_dir() and not (folder / "journal.jsonl").exists() and any(folder.iterdir())
+
+
+def _claim(folder: Path) -> bool:
+    """Whether the folder is now ours: freshly made, or left empty by a run that died before its first
+    entry."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir()
+        return True
+    except FileExistsError:
+        pass
+    entries = journal.read(folder / "journal.jsonl")
+    if not entries:
+        return not journal.is_owned(folder / "journal.jsonl")
+    if fold(entries).finished_at is None:
+        raise ExperimentUnfinishedError(folder)
+    return False

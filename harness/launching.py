@@ -1,0 +1,126 @@
+"""From a plan to what one attempt runs: its config, its command, its environment.
+
+In: the plan (the blueprint as understood) and the attempt's folder. Out: files in that folder and a
+`LaunchSpec` for `monitors.launch`. The training's command is the person's own words, except that the config
+file they name is replaced by the attempt's copy of it.
+"""
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness import training_config
+from monitors.files import AttemptFiles
+from monitors.launch import LaunchSpec, is_secret_name
+
+GRACE_S = 20.0
+_LLM_KEYS = {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"}
+_NOT_INHERITED = {
+    "TMUX",
+    "TMUX_PANE",
+    "PWD",
+    "OLDPWD",
+    "SHLVL",
+    "_",
+    "PYTEST_CURRENT_TEST",
+    "COLUMNS",
+    "LINES",
+}
+_WORD = re.compile(r"[^\s'\"=;&|<>()]+")
+
+
+def write_config(plan: Mapping[str, Any], files: AttemptFiles) -> Path | None:
+    """Write the attempt's config.yaml; None when the plan has none and its own command needs none."""
+    if plan["yaml_path"] is not None:
+        text = Path(plan["yaml_path"]).read_text(encoding="utf-8")
+    elif plan["launch_command"] is None:
+        text = _render_default_config(plan)
+    else:
+        return None
+    files.config.write_text(training_config.for_attempt(text, files.dir), encoding="utf-8")
+    return files.config
+
+
+def _render_default_config(plan: Mapping[str, Any]) -> str:
+    from harness.cli.new import default_config
+
+    return default_config(plan)
+
+
+def command(plan: Mapping[str, Any], config: Path | None) -> str:
+    """The command line of the training, with the config replaced by the attempt's own copy."""
+    given = plan["launch_command"]
+    if given is None:
+        return shlex.join([plan["venv_exe"], "-m", "trainer_core.cli", "--conf", str(config)])
+    if config is None or plan["yaml_path"] is None:
+        return given
+    original = Path(plan["yaml_path"]).resolve()
+    bases = (Path(plan["codebase_dir"]), Path(plan["path"]).parent)
+
+    def swap(match: re.Match[str]) -> str:
+        word = Path(match.group())
+        same = any((base / word).resolve() == original for base in bases)
+        return shlex.quote(str(config)) if same else match.group()
+
+    return _WORD.sub(swap, given)
+
+
+def uses_config(plan: Mapping[str, Any]) -> bool:
+    """Whether the launch command names the plan's config file, so that the attempt's copy is what it
+    reads."""
+    if plan["launch_command"] is None or plan["yaml_path"] is None:
+        return True
+    marker = Path("/attempt/config.yaml")
+    return str(marker) in command(plan, marker)
+
+
+def environment(
+    plan: Mapping[str, Any], files: AttemptFiles, inherited: Mapping[str, str] = os.environ
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Plain and secret variables of the training: the caller's own, without the keys that drive the
+    harness's LLM.
+
+    The plan's interpreter comes first on PATH, so that a bare `python` in the command is the right one.
+    """
+    wanted = {
+        name: value
+        for name, value in inherited.items()
+        if name not in _NOT_INHERITED
+        and name not in _LLM_KEYS
+        and not name.startswith(("HARNESS_", "BASH_FUNC_"))
+    }
+    bin_dir = Path(plan["venv_exe"]).parent
+    wanted["PATH"] = f"{bin_dir}{os.pathsep}{wanted.get('PATH', os.defpath)}"
+    if (bin_dir.parent / "pyvenv.cfg").exists():
+        wanted["VIRTUAL_ENV"] = str(bin_dir.parent)
+    wanted["HARNESS_ATTEMPT_DIR"] = str(files.dir)
+    wanted.setdefault("PYTHONUNBUFFERED", "1")
+    secrets = {name: value for name, value in wanted.items() if is_secret_name(name)}
+    return {name: value for name, value in wanted.items() if name not in secrets}, secrets
+
+
+def launch_spec(
+    plan: Mapping[str, Any], files: AttemptFiles, session: str, attempt_id: str, deadline_at: float
+) -> LaunchSpec:
+    """Everything `monitors.launch` needs to start this attempt; writes the attempt's config on the way."""
+    files.dir.mkdir(parents=True, exist_ok=True)
+    config = write_config(plan, files)
+    env, secret_env = environment(plan, files)
+    return LaunchSpec(
+        attempt_dir=files.dir,
+        attempt_id=attempt_id,
+        session_name=session,
+        command=command(plan, config),
+        cwd=Path(plan["codebase_dir"]),
+        env=env,
+        secret_env=secret_env,
+        prepare=plan["prepare_command"],
+        cleanup=plan["cleanup_command"],
+        deadline_at=deadline_at,
+        grace_s=GRACE_S,
+        supervisor_python=sys.executable,
+    )

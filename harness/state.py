@@ -1,0 +1,227 @@
+"""The state of an experiment: a pure fold of its journal.
+
+In: the entries of `journal.jsonl`. Out: `ExperimentState`, the one thing that policies, the guard, the
+display and the command line look at. Nothing here touches the disk. What an entry means is said in `apply`,
+in one table.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+from harness.journal import Entry
+
+
+class Outcome(str, Enum):
+    """How an experiment ended; the value stands in finish.flag, `exit_code` is what `harness run` returns."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANNOT_RUN = "cannot_run"
+    TIMED_OUT = "timed_out"
+    STOPPED_EARLY = "stopped_early"
+    CANCELLED = "cancelled"
+
+    @property
+    def exit_code(self) -> int:
+        return _EXIT_CODES[self]
+
+
+_EXIT_CODES = {
+    Outcome.SUCCEEDED: 0,
+    Outcome.FAILED: 1,
+    Outcome.CANNOT_RUN: 2,
+    Outcome.TIMED_OUT: 3,
+    Outcome.STOPPED_EARLY: 4,
+    Outcome.CANCELLED: 130,
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An outcome with the reason for it in one sentence."""
+
+    outcome: Outcome
+    reason: str
+
+
+@dataclass(frozen=True)
+class AttemptState:
+    """One launch. Times are seconds since the epoch; `ended` is the supervisor's exit record, or how it was
+    lost."""
+
+    number: int
+    session: str
+    attempt_id: str
+    why: str
+    launched_at: float | None = None
+    first_step_at: float | None = None
+    ended: dict[str, Any] | None = None
+    stop_reason: str | None = None
+    stop_detail: str = ""
+    diagnosis: dict[str, Any] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self.launched_at is not None and self.ended is None
+
+
+@dataclass(frozen=True)
+class ExperimentState:
+    """Everything known from the journal; the default value is an experiment that does not exist yet."""
+
+    experiment_id: str = ""
+    name: str = ""
+    created_at: float = 0.0
+    deadline_at: float = 0.0
+    policy: str = "playbook"
+    plan: dict[str, Any] = field(default_factory=dict)
+    prepared: bool = False
+    preflight: dict[str, Any] | None = None
+    attempts: tuple[AttemptState, ...] = ()
+    stop_asked: str | None = None
+    collected: dict[str, Any] | None = None
+    reported: dict[str, Any] | None = None
+    pending: Entry | None = None
+    refusals: tuple[str, ...] = ()
+    verdict: Verdict | None = None
+    finished_at: float | None = None
+    last_seq: int = 0
+
+    @property
+    def attempt(self) -> AttemptState | None:
+        """The newest attempt."""
+        return self.attempts[-1] if self.attempts else None
+
+    @property
+    def phase(self) -> str:
+        """The phase of the run's life, for people: DESIGN's `prepare → … → finish`."""
+        attempt = self.attempt
+        if self.finished_at is not None:
+            return "finished"
+        if self.reported is not None:
+            return "finish"
+        if self.collected is not None:
+            return "report"
+        if not self.prepared:
+            return "prepare"
+        if attempt is None:
+            return "launch" if self.preflight else "preflight"
+        if attempt.launched_at is None:
+            return "launch"
+        if attempt.ended is None:
+            return "watch" if attempt.first_step_at else "first step"
+        return "collect" if attempt.diagnosis is None and attempt.ended.get("status") == 0 else "diagnose"
+
+
+def fold(entries: Iterable[Entry]) -> ExperimentState:
+    """The state after all entries."""
+    state = ExperimentState()
+    for entry in entries:
+        state = apply(state, entry)
+    return state
+
+
+def apply(state: ExperimentState, entry: Entry) -> ExperimentState:
+    """The state after one more entry; entries of unknown kinds change nothing but `last_seq`."""
+    state = replace(state, last_seq=entry.seq)
+    handle = _ENTRIES.get(entry.kind)
+    return handle(state, entry) if handle else state
+
+
+def _created(state: ExperimentState, entry: Entry) -> ExperimentState:
+    data = entry.data
+    return replace(
+        state,
+        experiment_id=data["experiment_id"],
+        name=data["name"],
+        created_at=entry.time,
+        deadline_at=data["deadline_at"],
+        policy=data["policy"],
+        plan=data["plan"],
+    )
+
+
+def _intent(state: ExperimentState, entry: Entry) -> ExperimentState:
+    state = replace(state, pending=entry)
+    if entry.data["action"] == "launch":
+        return _launch_intended(state, entry)
+    return state
+
+
+def _launch_intended(state: ExperimentState, entry: Entry) -> ExperimentState:
+    args = entry.data["args"]
+    if state.attempt is not None and state.attempt.number == args["attempt"]:
+        return state
+    attempt = AttemptState(args["attempt"], args["session"], args["attempt_id"], args["why"])
+    return replace(state, attempts=(*state.attempts, attempt))
+
+
+def _outcome(state: ExperimentState, entry: Entry) -> ExperimentState:
+    state = replace(state, pending=None, refusals=())
+    handle = _OUTCOMES.get(entry.data["action"])
+    return handle(state, entry) if handle else state
+
+
+def _refused(state: ExperimentState, entry: Entry) -> ExperimentState:
+    return replace(state, refusals=(*state.refusals, entry.data["why"]))
+
+
+def _event(state: ExperimentState, entry: Entry) -> ExperimentState:
+    attempt = state.attempt
+    if attempt is None or entry.data.get("attempt") != attempt.number:
+        return state
+    if entry.data["event"] == "first_step" and attempt.first_step_at is None:
+        return _with_attempt(state, first_step_at=entry.data["at"])
+    return state
+
+
+def _finish(state: ExperimentState, entry: Entry) -> ExperimentState:
+    verdict = Verdict(Outcome(entry.data["outcome"]), entry.data["reason"])
+    return replace(state, verdict=verdict, finished_at=entry.time, pending=None)
+
+
+def _with_attempt(state: ExperimentState, **changes: Any) -> ExperimentState:
+    assert state.attempt is not None
+    return replace(state, attempts=(*state.attempts[:-1], replace(state.attempt, **changes)))
+
+
+def _launched(state: ExperimentState, entry: Entry) -> ExperimentState:
+    return _with_attempt(state, launched_at=entry.data["launched_at"])
+
+
+def _waited(state: ExperimentState, entry: Entry) -> ExperimentState:
+    ended = entry.data.get("ended")
+    return _with_attempt(state, ended=ended) if ended is not None else state
+
+
+def _stopped(state: ExperimentState, entry: Entry) -> ExperimentState:
+    return _with_attempt(
+        state,
+        ended=entry.data["ended"],
+        stop_reason=entry.data["why"],
+        stop_detail=entry.data.get("detail", ""),
+    )
+
+
+_ENTRIES: dict[str, Callable[[ExperimentState, Entry], ExperimentState]] = {
+    "created": _created,
+    "intent": _intent,
+    "outcome": _outcome,
+    "refused": _refused,
+    "event": _event,
+    "stop_asked": lambda state, entry: replace(state, stop_asked=entry.data["by"]),
+    "finish": _finish,
+}
+
+_OUTCOMES: dict[str, Callable[[ExperimentState, Entry], ExperimentState]] = {
+    "prepare": lambda state, entry: replace(state, prepared=True),
+    "preflight": lambda state, entry: replace(state, preflight=entry.data),
+    "launch": _launched,
+    "wait": _waited,
+    "stop": _stopped,
+    "diagnose": lambda state, entry: _with_attempt(state, diagnosis=entry.data["diagnosis"]),
+    "collect": lambda state, entry: replace(state, collected=entry.data),
+    "report": lambda state, entry: replace(state, reported=entry.data),
+}

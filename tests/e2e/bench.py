@@ -1,0 +1,125 @@
+"""A workbench for end-to-end tests: blueprints written into a folder, the real command line, the real
+tmux."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from harness import journal
+from harness.state import ExperimentState, fold
+
+PATIENCE_S = 120.0
+
+BLUEPRINT = """# Experiment
+
+## [exp_purpose]
+{purpose}
+
+## [exp_codebase_dir]
+{codebase}
+
+## [exp_launch_command]
+```bash
+{command}
+```
+
+## [exp_result_dir]
+{result_dir}
+
+## [exp_max_time]
+- time: {max_time}
+- first step: {first_step}
+{more}
+"""
+
+
+class Bench:
+    """One experiment in a temporary folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.codebase = folder / "code"
+        self.codebase.mkdir()
+        self.result_dir = folder / "results" / "trial"
+        self.blueprint = folder / "trial.md"
+
+    def plan(
+        self,
+        command: str,
+        *,
+        purpose: str = "see whether it runs",
+        max_time: str = "10 minutes",
+        first_step: str = "5 minutes",
+        more: str = "",
+    ) -> Path:
+        """Write the blueprint."""
+        values = {
+            "purpose": purpose,
+            "codebase": self.codebase,
+            "command": command,
+            "result_dir": self.result_dir,
+        }
+        values |= {"max_time": max_time, "first_step": first_step, "more": more}
+        self.blueprint.write_text(BLUEPRINT.format(**values))
+        return self.blueprint
+
+    def script(self, name: str, text: str) -> None:
+        """Put a program into the codebase."""
+        (self.codebase / name).write_text(text)
+
+    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+        """Start `harness …` and return at once."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "harness.cli.app", *arguments],
+            stdin=options.pop("stdin", subprocess.DEVNULL),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=self.folder,
+            env={**os.environ, **options.pop("env", {})},
+        )
+
+    def harness(self, *arguments: str, status: int | None = 0, env: dict[str, str] | None = None) -> str:
+        """Run `harness …` to its end; returns what it printed, and checks its exit status."""
+        process = self.start(*arguments, env=env or {})
+        output, _ = process.communicate(timeout=PATIENCE_S)
+        assert status is None or process.returncode == status, f"exit status {process.returncode}:\n{output}"
+        return output
+
+    def run(self, status: int = 0) -> str:
+        return self.harness("run", str(self.blueprint), status=status)
+
+    @property
+    def state(self) -> ExperimentState:
+        return fold(journal.read(self.result_dir / "journal.jsonl"))
+
+    @property
+    def flag(self) -> dict[str, Any]:
+        return json.loads((self.result_dir / "finish.flag").read_text())
+
+    @property
+    def result(self) -> dict[str, Any]:
+        return json.loads((self.result_dir / "result.json").read_text())
+
+    def attempt(self, number: int = 1) -> Path:
+        return self.result_dir / "attempts" / f"{number:02d}"
+
+    def launches(self) -> int:
+        """How many launches the journal shows as done."""
+        entries = journal.read(self.result_dir / "journal.jsonl")
+        return sum(e.kind == "outcome" and e.data["action"] == "launch" for e in entries)
+
+
+def until(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> Any:
+    """Wait for a condition outside this process; fails, naming `what`, when it does not come."""
+    give_up = time.monotonic() + patience_s
+    while time.monotonic() < give_up:
+        if value := condition():
+            return value
+        time.sleep(0.05)
+    raise AssertionError(f"waited {patience_s:.0f} s in vain for: {what}")

@@ -1,0 +1,247 @@
+"""Somebody's own training script, run through the real command line and the real tmux."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.bench import Bench, until
+
+TRAIN = """
+import sys, time
+steps, pause = int(sys.argv[1]), float(sys.argv[2])
+for step in range(1, steps + 1):
+    print(f"step={step} loss={1 / step:.4f} reward={step / steps:.4f}", flush=True)
+    time.sleep(pause)
+"""
+
+BUG = """
+try:
+    {}["reward"]
+except KeyError as error:
+    raise RuntimeError("step failed") from error
+"""
+
+
+def sessions() -> list[str]:
+    socket = os.environ["AJET_TMUX_SOCKET"]
+    listed = subprocess.run(
+        ["tmux", "-L", socket, "list-sessions", "-F", "#S"], capture_output=True, text=True, check=False
+    )
+    return listed.stdout.split()
+
+
+def alive(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def test_metrics_report_and_flag(bench: Bench) -> None:
+    bench.script("train.py", TRAIN)
+    bench.plan("python train.py 5 0.01")
+    output = bench.run()
+    assert "ucceeded" in output
+    flag = bench.flag
+    assert (flag["outcome"], flag["exit_code"], flag["attempts"]) == ("succeeded", 0, 1)
+    for entry in flag["manifest"]:
+        content = (bench.result_dir / entry["path"]).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == entry["sha256"]
+    listed = {entry["path"] for entry in flag["manifest"]}
+    assert {f"attempts/01/{name}" for name in ("pane.log", "exit.json", "metrics.jsonl")} <= listed
+    assert "journal.jsonl" in listed
+    for name in ("blueprint.md", "result.md", "result.json", "report.html", "provenance.json"):
+        assert (bench.result_dir / name).stat().st_size > 0, name
+    assert "0.2000" in (bench.attempt() / "pane.log").read_text()
+    assert sessions() == []
+
+
+def test_no_metrics_is_said(bench: Bench) -> None:
+    bench.plan("echo all done")
+    bench.run()
+    assert bench.flag["outcome"] == "succeeded"
+    assert "no metrics" in bench.flag["reason"]
+
+
+def test_named_metrics_are_owed(bench: Bench) -> None:
+    more = "\n## [exp_metrics]\n- pattern: `iter (?P<step>\\d+) score (?P<score>[\\d.]+)`\n"
+    bench.plan("echo iter 3 score 0.25", more=more)
+    bench.run()
+    assert '"score": 0.25' in (bench.attempt() / "metrics.jsonl").read_text()
+
+
+def test_named_metrics_that_never_come_are_a_failure(bench: Bench) -> None:
+    more = "\n## [exp_metrics]\n- pattern: `iter (?P<step>\\d+) score (?P<score>[\\d.]+)`\n"
+    bench.plan("echo nothing of the kind", more=more)
+    bench.run(status=1)
+    assert "without a single metric row" in (bench.result_dir / "trial_and_error.md").read_text()
+
+
+def test_a_bug_fails_once_with_its_root_cause(bench: Bench) -> None:
+    bench.script("train.py", BUG)
+    bench.plan("python train.py")
+    bench.run(status=1)
+    assert bench.flag["outcome"] == "failed"
+    assert bench.launches() == 1
+    story = (bench.result_dir / "trial_and_error.md").read_text()
+    assert "KeyError: 'reward'" in story
+    assert "pane.log" in story
+
+
+def test_ended_from_outside_it_is_started_again(bench: Bench) -> None:
+    bench.script("train.py", TRAIN)
+    bench.plan("if mkdir been-here; then kill -TERM $$; sleep 5; else python train.py 3 0.01; fi")
+    bench.run()
+    assert bench.flag["attempts"] == 2
+    assert (bench.attempt(1) / "diagnosis.json").exists()
+    assert "SIGTERM" in (bench.result_dir / "trial_and_error.md").read_text()
+
+
+def test_time_limit_kills_everything_it_started(bench: Bench) -> None:
+    bench.script("train.py", TRAIN)
+    bench.plan("setsid sleep 1000 & echo $! > escaped.pid; python train.py 10000 0.05", max_time="6 seconds")
+    bench.run(status=3)
+    assert bench.flag["outcome"] == "timed_out"
+    assert not alive(int((bench.codebase / "escaped.pid").read_text()))
+    facts = {fact["id"]: fact["value"] for fact in bench.result["facts"]}
+    assert facts["attempt/1/last_step"] > 10
+
+
+def test_first_step_that_never_comes(bench: Bench) -> None:
+    more = "\n## [exp_metrics]\n- first_step: `first step done`\n"
+    bench.plan("echo loading; sleep 600", first_step="2 seconds", more=more)
+    bench.run(status=1)
+    assert "first" in bench.flag["reason"]
+    assert bench.launches() == 1
+
+
+def test_prepare_and_cleanup(bench: Bench) -> None:
+    more = "\n## [exp_prepare_command]\n`touch prepared`\n\n## [exp_cleanup_command]\n`touch cleaned-up`\n"
+    bench.plan("test -e prepared && echo step=1 loss=2", more=more)
+    bench.run()
+    assert (bench.codebase / "cleaned-up").exists()
+
+
+def test_a_failing_prepare_command_stops_the_launch(bench: Bench) -> None:
+    bench.plan("touch launched", more="\n## [exp_prepare_command]\n`false`\n")
+    bench.run(status=1)
+    assert not (bench.codebase / "launched").exists()
+    assert "prepare command" in bench.flag["reason"]
+
+
+def test_bad_blueprint_cannot_run_and_leaves_nothing(bench: Bench) -> None:
+    bench.plan("echo hello", max_time="soon")
+    output = bench.run(status=2)
+    assert "trial.md:" in output
+    assert not bench.result_dir.exists()
+
+
+def test_run_again_goes_beside_the_finished_one(bench: Bench) -> None:
+    bench.plan("echo hello")
+    bench.run()
+    bench.run()
+    assert (bench.result_dir.with_name("trial-2") / "finish.flag").exists()
+    listed = bench.harness("ls", "--json")
+    assert listed.count('"succeeded"') == 2
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM])
+def test_harness_dies_training_goes_on_and_resume_completes(bench: Bench, signal_number: int) -> None:
+    bench.script("train.py", TRAIN)
+    bench.plan("python train.py 40 0.1")
+    watching = bench.start("run", str(bench.blueprint))
+    until(lambda: "step=5 " in _log(bench), "the fifth step")
+    watching.send_signal(signal_number)
+    watching.communicate(timeout=30)
+    refused = bench.run(status=2)
+    assert "harness resume" in refused
+    seen = len(_log(bench))
+    until(lambda: len(_log(bench)) > seen, "the training goes on by itself")
+    bench.harness("resume", str(bench.result_dir))
+    assert bench.flag["outcome"] == "succeeded"
+    assert bench.launches() == 1
+    steps = [line.split()[0] for line in _log(bench).splitlines() if line.startswith("step=")]
+    assert steps == [f"step={step}" for step in range(1, 41)]
+    assert len((bench.attempt() / "metrics.jsonl").read_text().splitlines()) == 40
+
+
+def test_tmux_server_dies_and_the_run_ends_well(bench: Bench) -> None:
+    bench.script("train.py", TRAIN)
+    bench.plan("python train.py 30 0.1")
+    watching = bench.start("run", str(bench.blueprint))
+    until(lambda: "step=3 " in _log(bench), "the third step")
+    subprocess.run(["tmux", "-L", os.environ["AJET_TMUX_SOCKET"], "kill-server"], check=True)
+    output, _ = watching.communicate(timeout=60)
+    assert watching.returncode == 0, output
+    assert "step=30 " in _log(bench)
+
+
+def test_stop_from_another_terminal(bench: Bench) -> None:
+    bench.script("train.py", TRAIN)
+    bench.plan("python train.py 10000 0.05")
+    watching = bench.start("run", str(bench.blueprint))
+    until(lambda: "step=3 " in _log(bench), "the third step")
+    bench.harness("stop", str(bench.result_dir))
+    watching.communicate(timeout=30)
+    assert watching.returncode == 130
+    assert bench.flag["outcome"] == "cancelled"
+    assert sessions() == []
+
+
+def test_detach_then_look_then_stop_without_a_harness(bench: Bench) -> None:
+    bench.script("train.py", TRAIN)
+    bench.plan("python train.py 10000 0.05")
+    output = bench.harness("run", "--detach", str(bench.blueprint))
+    assert "ajet_watch_" in output
+    until(lambda: "step=3 " in _log(bench), "the third step")
+    assert any(name.startswith("ajet_trial-") for name in sessions())
+    assert "step=" in bench.harness("logs", "-n", "5")
+    assert "running" in bench.harness("show")
+    assert "watch" in bench.harness("ls")
+    owner = until(lambda: [e for e in _entries(bench) if e.kind == "owner"][1:], "a second owner")[-1]
+    os.kill(owner.data["pid"], signal.SIGKILL)
+    until(lambda: not alive(owner.data["pid"]), "the harness is dead")
+    bench.harness("stop", str(bench.result_dir), status=130)
+    assert bench.flag["outcome"] == "cancelled"
+
+
+def test_ctrl_c_asks_and_detaches(bench: Bench) -> None:
+    bench.script("train.py", TRAIN)
+    bench.plan("python train.py 10000 0.05")
+    tmux = ["tmux", "-L", os.environ["AJET_TMUX_SOCKET"]]
+    subprocess.run([*tmux, "new-session", "-d", "-s", "person", "-x", "120", "-y", "40"], check=True)
+    names = ("XDG_STATE_HOME", "XDG_CACHE_HOME", "AJET_TMUX_SOCKET")
+    env = " ".join(f"{name}={os.environ[name]}" for name in names)
+    command = f"{sys.executable} -m harness.cli.app run {bench.blueprint}"
+    line = f"cd {bench.folder} && env {env} {command}; echo status $?"
+    subprocess.run([*tmux, "send-keys", "-t", "=person:", line, "Enter"], check=True)
+
+    def screen() -> str:
+        capture = [*tmux, "capture-pane", "-p", "-t", "=person:"]
+        return subprocess.run(capture, capture_output=True, text=True, check=True).stdout
+
+    until(lambda: "reward" in screen() and "step=3 " in _log(bench), "the live display")
+    subprocess.run([*tmux, "send-keys", "-t", "=person:", "C-c"], check=True)
+    until(lambda: "[d]etach" in screen(), "the question")
+    subprocess.run([*tmux, "send-keys", "-t", "=person:", "d", "Enter"], check=True)
+    until(lambda: "status 0" in screen(), "the end of the harness")
+    seen = len(_log(bench))
+    until(lambda: len(_log(bench)) > seen, "the training goes on by itself")
+    bench.harness("stop", str(bench.result_dir), status=130)
+
+
+def _log(bench: Bench) -> str:
+    path = bench.attempt() / "pane.log"
+    return path.read_text().replace("\r\n", "\n") if path.exists() else ""
+
+
+def _entries(bench: Bench) -> list:
+    from harness import journal
+
+    return journal.read(bench.result_dir / "journal.jsonl")

@@ -1,0 +1,141 @@
+"""The loop with the built-in playbook: what it decides, and that no kill makes it launch twice or lose
+anything."""
+
+from pathlib import Path
+
+import pytest
+
+from harness import journal
+from harness.agent import loop
+from harness.agent.actions import Launch, Stop
+from harness.agent.playbook import Playbook
+from harness.state import Outcome, fold
+from tests.harness.agent.world import FakeHands, Killed, World, done, failed, new_experiment
+
+NETWORK = failed("connection_lost", transient=True)
+BUG = failed(None, transient=False)
+
+SCENARIOS = {
+    "clean": ([done()], Outcome.SUCCEEDED, 1),
+    "cured by a restart": ([NETWORK, done()], Outcome.SUCCEEDED, 2),
+    "a bug": ([BUG], Outcome.FAILED, 1),
+    "transient without progress": ([NETWORK, NETWORK], Outcome.FAILED, 2),
+    "transient with progress": (
+        [failed("connection_lost", True, 5), failed("connection_lost", True, 9), done()],
+        Outcome.SUCCEEDED,
+        3,
+    ),
+    "for ever transient": (
+        [failed("connection_lost", True, step) for step in range(1, 9)],
+        Outcome.FAILED,
+        5,
+    ),
+    "deadline": ([{**failed("deadline", transient=False), "reason": "deadline"}], Outcome.TIMED_OUT, 1),
+}
+
+
+async def carry_to_the_end(folder: Path, world: World, kills: list[int]) -> Outcome:
+    """Run; at each kill, throw the harness away and start another on the same folder."""
+    for kill_at in [*kills, None]:
+        experiment = new_experiment(folder, world)
+        try:
+            verdict = await loop.run(FakeHands(experiment, world, kill_at), Playbook())
+        except Killed:
+            continue
+        finally:
+            experiment.close()
+        return verdict.outcome
+    raise AssertionError("the last run is never killed")
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_outcome_and_number_of_launches(tmp_path: Path, name: str) -> None:
+    ends, outcome, launches = SCENARIOS[name]
+    world = World(ends)
+    assert await carry_to_the_end(tmp_path, world, []) is outcome
+    assert len(world.launches) == launches
+
+
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_killed_at_any_moment_it_ends_the_same_and_launches_nothing_twice(
+    tmp_path: Path, name: str, every: int
+) -> None:
+    ends, outcome, launches = SCENARIOS[name]
+    for moment in range(0, 60, every):
+        folder = tmp_path / str(moment)
+        folder.mkdir()
+        world = World(ends)
+        assert await carry_to_the_end(folder, world, [moment, moment // 2, 1]) is outcome
+        assert len(world.launches) == launches
+        entries = journal.read(folder / "journal.jsonl")
+        assert entries[-1].kind == "finish"
+        by_seq = {entry.seq: entry for entry in entries}
+        launched = [e for e in entries if e.kind == "outcome" and e.data["action"] == "launch"]
+        numbers = [by_seq[e.data["intent"]].data["args"]["attempt"] for e in launched]
+        assert numbers == sorted(set(numbers))
+
+
+async def test_a_failed_preflight_cannot_run(tmp_path: Path) -> None:
+    world = World([], preflight_ok=False)
+    assert await carry_to_the_end(tmp_path, world, []) is Outcome.CANNOT_RUN
+    assert not world.launches
+    assert fold(journal.read(tmp_path / "journal.jsonl")).verdict.reason == "no such interpreter"
+
+
+async def test_resumed_after_its_deadline_it_launches_nothing(tmp_path: Path) -> None:
+    world = World([done()])
+    new_experiment(tmp_path, world).close()
+    world.now += 5000
+    assert await carry_to_the_end(tmp_path, world, []) is Outcome.TIMED_OUT
+    assert not world.launches
+
+
+async def test_a_person_stops_it(tmp_path: Path) -> None:
+    world = World([done()])
+    experiment = new_experiment(tmp_path, world)
+    hands = FakeHands(experiment, world)
+
+    def launch(action: Launch) -> dict:
+        world.launches.add(action.attempt_id)
+        experiment.record("stop_asked", by="`harness stop`")
+        return {"launched_at": world.now, "command": "train"}
+
+    hands.launch = launch
+    verdict = await loop.run(hands, Playbook())
+    experiment.close()
+    assert verdict.outcome is Outcome.CANCELLED
+    assert verdict.outcome.exit_code == 130
+
+
+async def test_an_overdue_first_step_is_stopped_and_fails(tmp_path: Path) -> None:
+    world = World([done()])
+    experiment = new_experiment(tmp_path, world)
+    hands = FakeHands(experiment, world)
+    hands.first_step_overdue = True
+    hands.diagnose = lambda action: {"diagnosis": failed("first_step_timeout", False)["diagnosis"]}
+    verdict = await loop.run(hands, Playbook())
+    experiment.close()
+    assert verdict.outcome is Outcome.FAILED
+    assert experiment.state.attempt.stop_reason == "first_step_timeout"
+
+
+class Stubborn:
+    """A policy that stops a healthy run, again and again."""
+
+    name = "stubborn"
+
+    def decide(self, observation: object) -> Stop:
+        return Stop(why="fatal_error", detail="it looks bad")
+
+
+async def test_a_policy_that_only_breaks_rules_is_ended_and_its_refusals_are_on_record(
+    tmp_path: Path,
+) -> None:
+    world = World([done()])
+    experiment = new_experiment(tmp_path, world)
+    with pytest.raises(loop.PolicyStuckError, match="no running attempt"):
+        await loop.run(FakeHands(experiment, world), Stubborn())
+    experiment.close()
+    refusals = [entry for entry in journal.read(tmp_path / "journal.jsonl") if entry.kind == "refused"]
+    assert len(refusals) == loop.MAX_REFUSALS + 1

@@ -1,0 +1,138 @@
+"""A world without processes: hands whose effects are entries in a dictionary, and which can be killed at
+any point."""
+
+from pathlib import Path
+from typing import Any
+
+from harness.agent.types import Observation
+from harness.agent.verdict import verdict
+from harness.experiment import Experiment
+
+
+class Killed(BaseException):
+    """What kill -9 looks like from the inside: nothing after it runs, and nothing catches it."""
+
+
+class World:
+    """Everything outside the harness: it stays when the harness is killed."""
+
+    def __init__(
+        self, ends: list[dict[str, Any]], max_time_s: float = 1000.0, preflight_ok: bool = True
+    ) -> None:
+        self.now = 1000.0
+        self.ends = ends
+        self.max_time_s = max_time_s
+        self.preflight_ok = preflight_ok
+        self.launches: set[str] = set()  # as with launch.sh, launching an attempt again has no effect
+        self.seals = 0
+
+    def clock(self) -> float:
+        return self.now
+
+
+class FakeHands:
+    """Carries actions out on a `World`; `kill_at` counts the moments before and after each act."""
+
+    def __init__(self, experiment: Experiment, world: World, kill_at: int | None = None) -> None:
+        self.experiment, self.world, self.kill_at = experiment, world, kill_at
+        self.first_step_overdue = False
+
+    def _moment(self) -> None:
+        if self.kill_at is not None:
+            if self.kill_at == 0:
+                raise Killed
+            self.kill_at -= 1
+
+    def observe(self) -> Observation:
+        return Observation(self.experiment.state, self.world.now, self.first_step_overdue)
+
+    async def act(self, action: Any) -> dict[str, Any]:
+        self._moment()
+        outcome = getattr(self, action.kind)(action)
+        self._moment()
+        return outcome
+
+    def prepare(self, action: Any) -> dict[str, Any]:
+        return {}
+
+    def preflight(self, action: Any) -> dict[str, Any]:
+        ok = self.world.preflight_ok
+        return {"can_run": ok, "problems": [] if ok else ["no such interpreter"], "warnings": []}
+
+    def launch(self, action: Any) -> dict[str, Any]:
+        self.world.launches.add(action.attempt_id)
+        return {"launched_at": self.world.now, "command": "train"}
+
+    def wait(self, action: Any) -> dict[str, Any]:
+        self.world.now += 10
+        number = self.experiment.state.attempt.number
+        return {
+            "reason": "exited",
+            "ended": {"ended_at": self.world.now, "rows": 1, **self.world.ends[number - 1]},
+        }
+
+    def pause(self, action: Any) -> dict[str, Any]:
+        self.world.now = max(self.world.now, action.until)
+        return {}
+
+    def stop(self, action: Any) -> dict[str, Any]:
+        ended = {
+            "reason": "stopped",
+            "status": 143,
+            "complete": False,
+            "ended_at": self.world.now,
+            "last_step": 3,
+        }
+        return {"ended": ended, "why": action.why, "detail": action.detail}
+
+    def diagnose(self, action: Any) -> dict[str, Any]:
+        ended = self.experiment.state.attempt.ended
+        return {"diagnosis": ended["diagnosis"]}
+
+    def collect(self, action: Any) -> dict[str, Any]:
+        judged = verdict(self.experiment.state, self.world.now)
+        return {"outcome": judged.outcome.value, "reason": judged.reason}
+
+    def report(self, action: Any) -> dict[str, Any]:
+        return {"headline": []}
+
+    def finish(self, action: Any) -> dict[str, Any]:
+        self.experiment.record("finish", outcome=action.outcome.value, reason=action.reason)
+        return {}
+
+    def seal(self) -> None:
+        self.world.seals += 1
+
+
+def done(last_step: int = 40) -> dict[str, Any]:
+    return {"reason": "exited", "status": 0, "complete": True, "last_step": last_step}
+
+
+def failed(signature: str | None, transient: bool, last_step: int = 5) -> dict[str, Any]:
+    diagnosis = {
+        "signature": signature,
+        "transient": transient,
+        "cause": f"because of {signature}.",
+        "wait_s": 30.0,
+    }
+    return {
+        "reason": "exited",
+        "status": 1,
+        "complete": False,
+        "last_step": last_step,
+        "diagnosis": diagnosis,
+    }
+
+
+def new_experiment(folder: Path, world: World) -> Experiment:
+    experiment = Experiment(folder, world.clock)
+    if not experiment.state.experiment_id:
+        experiment.record(
+            "created",
+            experiment_id="7f3a00000000",
+            name="sort digits",
+            deadline_at=world.now + world.max_time_s,
+            policy="playbook",
+            plan={"max_time_s": world.max_time_s},
+        )
+    return experiment

@@ -1,0 +1,69 @@
+"""The command and the environment that an attempt gets."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import launching
+from monitors.files import AttemptFiles
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> dict[str, Any]:
+    config = tmp_path / "plans" / "config.yaml"
+    config.parent.mkdir()
+    config.write_text("a: 1\n")
+    return {
+        "path": str(tmp_path / "plans" / "blueprint.md"),
+        "codebase_dir": str(tmp_path / "code"),
+        "venv_exe": "/opt/venv/bin/python",
+        "yaml_path": str(config),
+        "launch_command": None,
+    }
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python train.py --config {absolute} --lr 1e-4",
+        "python train.py --config=../plans/config.yaml",
+        "cd x && python train.py -c 'config.yaml'",
+        "python train.py \\\n  --config config.yaml",
+    ],
+)
+def test_the_config_named_by_the_command_becomes_the_attempts_copy(plan: dict, command: str) -> None:
+    plan["launch_command"] = command.format(absolute=plan["yaml_path"])
+    changed = launching.command(plan, Path("/results/attempts/01/config.yaml"))
+    assert changed.count("/results/attempts/01/config.yaml") == 1
+    assert "plans/config.yaml" not in changed
+    assert launching.uses_config(plan)
+
+
+def test_other_words_of_the_command_stay_as_they_are(plan: dict) -> None:
+    plan["launch_command"] = "accelerate launch --config_file other/config.yaml train.py > out.txt 2>&1"
+    assert launching.command(plan, Path("/x/config.yaml")) == plan["launch_command"]
+    assert not launching.uses_config(plan)
+
+
+def test_without_a_command_the_bundled_trainer_is_launched(plan: dict) -> None:
+    assert launching.command(plan, Path("/x/my config.yaml")) == (
+        "/opt/venv/bin/python -m trainer_core.cli --conf '/x/my config.yaml'"
+    )
+
+
+def test_secrets_travel_apart_and_the_harnesss_own_keys_not_at_all(plan: dict, tmp_path: Path) -> None:
+    inherited = {
+        "PATH": "/usr/bin",
+        "WANDB_API_KEY": "w",
+        "HF_TOKEN": "h",
+        "ANTHROPIC_API_KEY": "a",
+        "OPENAI_API_KEY": "o",
+        "CUDA_VISIBLE_DEVICES": "3",
+        "TMUX": "/tmp/x",
+    }
+    env, secrets = launching.environment(plan, AttemptFiles(tmp_path), inherited)
+    assert secrets == {"WANDB_API_KEY": "w", "HF_TOKEN": "h"}
+    assert env["PATH"] == "/opt/venv/bin:/usr/bin"
+    assert env["CUDA_VISIBLE_DEVICES"] == "3"
+    assert "TMUX" not in env
