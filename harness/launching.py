@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import training_config
+from harness.blueprint.scaffold import default_config
 from monitors.files import AttemptFiles
 from monitors.launch import LaunchSpec, is_secret_name
 
@@ -34,21 +35,15 @@ _WORD = re.compile(r"[^\s'\"=;&|<>()]+")
 
 
 def write_config(plan: Mapping[str, Any], files: AttemptFiles) -> Path | None:
-    """Write the attempt's config.yaml; None when the plan has none and its own command needs none."""
-    if plan["yaml_path"] is not None:
+    """Write the attempt's config.yaml; None when there is none that the command is known to read."""
+    if plan["yaml_path"] is not None and uses_config(plan):
         text = Path(plan["yaml_path"]).read_text(encoding="utf-8")
     elif plan["launch_command"] is None:
-        text = _render_default_config(plan)
+        text = default_config(plan["name"])
     else:
         return None
     files.config.write_text(training_config.for_attempt(text, files.dir), encoding="utf-8")
     return files.config
-
-
-def _render_default_config(plan: Mapping[str, Any]) -> str:
-    from harness.cli.new import default_config
-
-    return default_config(plan)
 
 
 def command(plan: Mapping[str, Any], config: Path | None) -> str:

@@ -66,9 +66,6 @@ def _command(entries: list[Entry]) -> str | None:
 
 def _attempt(attempt: AttemptState, later: tuple[AttemptState, ...]) -> AttemptSummary:
     ended = attempt.ended or {}
-    diagnosis = attempt.diagnosis
-    if diagnosis is not None and ended.get("shortfall"):
-        diagnosis = {**diagnosis, "cause": f"The training ended with status 0, but {ended['shortfall']}."}
     return AttemptSummary(
         number=attempt.number,
         session=attempt.session,
@@ -77,7 +74,7 @@ def _attempt(attempt: AttemptState, later: tuple[AttemptState, ...]) -> AttemptS
         reason=ended.get("reason", ""),
         status=ended.get("status"),
         why_started=attempt.why,
-        diagnosis=diagnosis,
+        diagnosis=attempt.diagnosis,
         repair="started again without a change" if later else None,
     )
 

@@ -122,6 +122,8 @@ def _without_length(item: Item, role: Role, text: str) -> list[Problem]:
     value = durations.normalise(item.value)
     if durations.is_numeric(value) and ((item.label and role <= Role.CONTENT) or len(value.split()) <= 3):
         return [Problem(item.line, f"{said!r} has no unit", f"write hours, minutes or days, as {_FORM}")]
+    if not item.title and value and role == Role.STATED and (item.label or len(value.split()) <= 3):
+        return [Problem(item.line, f"{said!r} is no length of time", f"write one length, as {_FORM}")]
     return []
 
 

@@ -1,9 +1,8 @@
 """`harness new`: a blueprint and a config from the templates."""
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -44,13 +43,6 @@ def new(
         f"written: {', '.join(sorted(str(folder / name / f.name) for f in blueprint.parent.iterdir()))}"
     )
     typer.echo(f"next:    harness check {shown}\n         harness run {shown}")
-
-
-def default_config(plan: Mapping[str, Any]) -> str:
-    """The config of a plan that names none."""
-    from harness.blueprint import scaffold
-
-    return scaffold.default_config(plan["name"])
 
 
 def _is_terminal() -> bool:

@@ -88,6 +88,9 @@ def _from_exit(ended: dict[str, Any], stop_reason: str | None) -> _Cause | None:
         how = ended.get("detail", "no exit record")
         text = f"The machine or the supervisor went down with the training ({how})."
         return "worker_died_opaque", "supervisor_lost", text, True, (), 0.0
+    if ended.get("shortfall"):
+        text = f"The training failed although it seemed to end well: {ended['shortfall']}."
+        return "silent_bad_metrics", "incomplete", text, False, (), 0.0
     if reason == "deadline":
         return "time_limit", "deadline", "The time limit of the experiment was reached.", False, (), 0.0
     if reason == "prepare_failed":
@@ -124,8 +127,6 @@ def _how_it_ended(ended: dict[str, Any]) -> str:
     status, number = ended.get("status"), ended.get("signal")
     if number is not None:
         return f"The training was killed by {signal.Signals(number).name}."
-    if status == 0:
-        return "The training ended with status 0."
     return f"The training ended with status {status} and printed no traceback."
 
 

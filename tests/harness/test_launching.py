@@ -44,6 +44,7 @@ def test_other_words_of_the_command_stay_as_they_are(plan: dict) -> None:
     plan["launch_command"] = "accelerate launch --config_file other/config.yaml train.py > out.txt 2>&1"
     assert launching.command(plan, Path("/x/config.yaml")) == plan["launch_command"]
     assert not launching.uses_config(plan)
+    assert launching.write_config(plan, AttemptFiles(Path(plan["codebase_dir"]))) is None
 
 
 def test_without_a_command_the_bundled_trainer_is_launched(plan: dict) -> None:

@@ -65,6 +65,7 @@ def test_a_retried_connection_error_before_a_bug_is_not_the_cause(tmp_path: Path
         ({"reason": "signalled", "status": 143, "signal": 15}, True, "from outside"),
         ({"reason": "signalled", "status": 137, "signal": 9}, False, "SIGKILL"),
         ({"reason": "signalled", "status": 139, "signal": 11}, False, "SIGSEGV"),
+        ({"status": 0, "shortfall": "it exited with no rows"}, False, "no rows"),
         ({"reason": "deadline", "status": 143, "signal": 15}, False, "time limit"),
         ({"reason": "prepare_failed", "status": None, "prepare_status": 3}, False, "status 3"),
     ],
