@@ -19,6 +19,7 @@ from monitors.files import AttemptFiles
 from monitors.launch import LaunchSpec, is_secret_name
 
 GRACE_S = 20.0
+LONGEST_END_S = GRACE_S + 400.0  # TERM, grace, KILL, and a cleanup command that uses all its time
 _LLM_KEYS = {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"}
 _NOT_INHERITED = {
     "TMUX",

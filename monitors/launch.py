@@ -116,13 +116,16 @@ def find_attempt(session_name: str, socket: str | None) -> AttemptFiles | None:
 def stop(files: AttemptFiles, timeout_s: float = 0.0) -> bool:
     """Have the supervisor end the attempt (TERM, grace, KILL, cleanup); `exit.json` then says `stopped`.
 
-    Waits up to `timeout_s` for that. Returns whether the attempt is over.
+    Waits up to `timeout_s` for that, and before it for an attempt that is only just starting. Returns whether
+    the attempt is over.
     """
+    give_up = time.monotonic() + timeout_s
+    while files.state() == "not_started" and time.monotonic() < give_up:
+        time.sleep(0.02)
     info = files.supervisor()
     if info is None or not is_alive(info):
         return files.state() in ("ended", "lost")
     send_signal(info.pid, signal.SIGTERM)
-    give_up = time.monotonic() + timeout_s
     while is_alive(info) and time.monotonic() < give_up:
         time.sleep(0.02)
     return not is_alive(info)

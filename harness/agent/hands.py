@@ -19,9 +19,6 @@ from harness.durable import write_json
 from harness.experiment import Experiment
 from harness.state import AttemptState
 
-STOP_PATIENCE_S = 180.0
-STOP_LOOK_S = 0.05
-
 
 @dataclass(frozen=True)
 class Options:
@@ -141,11 +138,7 @@ class Hands:
 
         attempt = self._attempt()
         files = self.experiment.attempt_files(attempt.number)
-        give_up = self.experiment.clock() + STOP_PATIENCE_S
-        stop(files)
-        while files.state() in ("not_started", "running") and self.experiment.clock() < give_up:
-            await asyncio.sleep(STOP_LOOK_S)
-            stop(files)
+        await asyncio.to_thread(stop, files, launching.LONGEST_END_S)
         ended = self._ended(attempt, self.monitor(attempt).ended())
         return {"ended": {**ended, "complete": False}, "why": action.why, "detail": action.detail}
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.experiment import Experiment
+from harness.launching import LONGEST_END_S
 from harness.state import AttemptState
 from harness.training_config import TrainingConfig
 from monitors.clock import SystemClock
@@ -23,7 +24,6 @@ from monitors.wait import Waiter, Wake, WakeReason
 from monitors.watch import Watch
 
 RESOURCES_EVERY_S = 30.0
-DEADLINE_PATIENCE_S = 180.0
 EXIT_FIELDS = (
     "reason",
     "status",
@@ -104,7 +104,7 @@ class AttemptMonitor:
         return outcome
 
     def ended(self) -> dict[str, Any]:
-        """The exit record of an attempt that is over; one whose supervisor died is cleaned up and called
+        """The exit record of an attempt that is over; one without a record is ended for good and called
         lost."""
         exit_record = self._files.exit()
         self._watch.poll(final=True)
@@ -126,7 +126,7 @@ class AttemptMonitor:
         started = attempt.launched_at
         if started is None or attempt.first_step_at is not None or self._watch.rows.first_step_seen:
             return False
-        return metrics_known and now - started > self._experiment.plan["first_step_s"]
+        return metrics_known and now - started >= self._experiment.plan["first_step_s"]
 
     def seen(self) -> Seen:
         """What has been seen so far."""
@@ -168,14 +168,23 @@ class AttemptMonitor:
         )
 
     def _next_deadline(self) -> float:
-        """When to look even if nothing happens: the supervisor ends an attempt at the deadline by itself."""
-        return self._experiment.state.deadline_at + DEADLINE_PATIENCE_S
+        """When to look even if nothing happens: at the first-step time-out, and when the supervisor should
+        long have ended the attempt by itself."""
+        end = self._end_of_patience()
+        attempt = self._experiment.state.attempt
+        if attempt is None or attempt.launched_at is None or self._watch.rows.first_step_seen:
+            return end
+        first_step = attempt.launched_at + self._experiment.plan["first_step_s"]
+        return min(first_step, end) if self._experiment.clock() < first_step else end
+
+    def _end_of_patience(self) -> float:
+        return self._experiment.state.deadline_at + LONGEST_END_S
 
     def _is_hopeless(self, wake: Wake) -> bool:
-        """Whether the attempt should be over by its deadline but nothing says that it is."""
-        late = self._experiment.clock() >= self._next_deadline()
+        """Whether the attempt never came to life, or should be over by its deadline although nothing says
+        so."""
         never_started = wake.reason is WakeReason.SESSION_GONE and self._files.state() == "not_started"
-        return never_started or (late and self._files.state() != "running")
+        return never_started or self._experiment.clock() >= self._end_of_patience()
 
     async def _sample_resources(self) -> None:
         while True:

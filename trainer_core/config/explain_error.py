@@ -14,11 +14,10 @@ from trainer_core.config.schema import RULE_BROKEN
 
 def problems_of(error: ValidationError, layered: Layered) -> tuple[Problem, ...]:
     """Every problem of a failed validation, once per key."""
-    found: dict[str, Problem] = {}
-    for details in error.errors(include_url=False):
-        for problem in _problems(details, layered):
-            found.setdefault(problem.key or "", problem)
-    return tuple(found.values())
+    every = (
+        problem for details in error.errors(include_url=False) for problem in _problems(details, layered)
+    )
+    return tuple({problem.key: problem for problem in every}.values())
 
 
 def _problems(details: ErrorDetails, layered: Layered) -> list[Problem]:

@@ -56,7 +56,7 @@ def read_file(path: Path) -> Layered:
     """Read the user's YAML. Raises ConfigError if it is missing, empty, binary, or not a mapping."""
     name = str(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise _file_error(name, "does not exist.", _near(path)) from None
     except IsADirectoryError:

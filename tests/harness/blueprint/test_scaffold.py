@@ -9,8 +9,8 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner, Result
 
 from harness.blueprint import check_surroundings, check_trainer, read
+from harness.blueprint.scaffold import default_config
 from harness.cli.app import app
-from harness.cli.new import default_config
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -133,7 +133,7 @@ def test_a_terminal_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_the_default_config_is_taken_by_the_trainer(tmp_path: Path) -> None:
     from harness.blueprint.trainer import ask_trainer
 
-    (tmp_path / "c.yaml").write_text(default_config({"name": "a: b"}))
+    (tmp_path / "c.yaml").write_text(default_config("a: b"))
     import sys
 
     assert ask_trainer(Path(sys.executable), tmp_path / "c.yaml", tmp_path).remarks == ()

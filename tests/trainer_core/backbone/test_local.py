@@ -100,9 +100,10 @@ def test_a_run_leaves_everything_a_reader_expects(
 def test_same_seed_same_digits_and_another_seed_other_digits(
     tiny_config: TinyConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for folder, seed in (("a", 0), ("b", 0), ("c", 1)):
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"cache-{folder}"))
-        assert train(tiny_config(folder, seed=seed)) == 0
+    assert train(tiny_config("c", seed=1)) == 0
+    for folder in ("a", "b"):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"cache-{folder}"))  # each warms up for itself
+        assert train(tiny_config(folder)) == 0
     assert numbers(tmp_path / "a") == numbers(tmp_path / "b")
     assert numbers(tmp_path / "a")[1:] != numbers(tmp_path / "c")[1:]
     last = "checkpoints/step_000006"

@@ -207,13 +207,20 @@ def test_a_byte_order_mark_is_tolerated(file: Path) -> None:
 
 
 def test_resolved_yaml_reads_back_to_the_same_config(file: Path) -> None:
-    words = ("ajet.project_name='1e-6'", "ajet.trainer_common.optim.lr=1e-6", "verl.a.b=[1, on]")
+    long_name = "long name " * 20
+    words = (
+        f"ajet.task_judge.alien_llm_model={long_name}",
+        "ajet.project_name='1e-6'",
+        "ajet.trainer_common.optim.lr=1e-6",
+        "verl.a.b=[1, on]",
+    )
     first = load(file, GOOD, *words)
     second = load(file, resolved_yaml(first.config))
     assert second.config == first.config
     assert {warning.key for warning in second.warnings} == {warning.key for warning in first.warnings}
     written = YAML(typ="safe", pure=True).load(resolved_yaml(first.config))
     assert written["ajet"]["trainer_common"]["optim"]["lr"] == 1e-6
+    assert f"{long_name.strip()}\n" in resolved_yaml(first.config)
     settable = [key for key in all_keys().values() if key.path.startswith("ajet.") and not key.is_section]
     for key in settable:
         here = written

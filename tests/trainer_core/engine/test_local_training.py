@@ -126,7 +126,7 @@ def test_the_good_becomes_likelier_and_kl_holds_back(model: Any, batch: TokenBat
         drift[name] = metrics["actor/kl_loss"]
         if name == "free":
             assert change > 1.0
-    assert drift["tied"] < 0.2 * drift["free"]
+    assert drift["tied"] < 0.5 * drift["free"]
 
 
 def test_divergence_is_an_error_and_leaves_the_weights(model: Any, batch: TokenBatch) -> None:
