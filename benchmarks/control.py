@@ -7,15 +7,11 @@ those of `quickstart.py`.
 
 from __future__ import annotations
 
-import argparse
-import json
-from pathlib import Path
-
+from claim import Row, parser, publish
 from quickstart import Trained, run_seed
-from rich.console import Console
-from rich.table import Table
 
-PEER = "plain .254 → .940, shuffled .254 → .002 (probe script, same task and algorithm)"
+PEER_PLAIN = ".254 → .940 (probe script, same task and algorithm)"
+PEER_SHUFFLED = ".254 → .002 (the same probe)"
 
 
 def rose(run: Trained) -> bool:
@@ -24,31 +20,27 @@ def rose(run: Trained) -> bool:
 
 
 def main() -> None:
-    """Run, print the table, write the JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one seed, 80 steps")
-    parser.add_argument("--json", type=Path, help="also write the numbers here")
-    options = parser.parse_args()
+    """Run both for every seed and publish."""
+    options = parser(__doc__, quick="one seed, 80 steps").parse_args()
     seeds = [0] if options.quick else [0, 1, 2]
     plainly = ["ajet.trainer_common.total_training_steps=80"] if options.quick else []
     shuffled = [*plainly, "ajet.trainer_common.algorithm.shuffle_rewards=true"]
     pairs = [(run_seed(seed, *plainly), run_seed(seed, *shuffled)) for seed in seeds]
 
-    table = Table(
-        "what", "ours", "goal", "peer", title="rewards as they are and shuffled: pass@1, start → end"
-    )
+    rows = []
     for plain, control in pairs:
-        table.add_row(f"seed {plain.seed}, plain", f"{plain.start} → {plain.end}", "+0.3, disjoint", PEER)
-        table.add_row(f"seed {plain.seed}, shuffled", f"{control.start} → {control.end}", "no rise", PEER)
+        rows.append(
+            Row(f"seed {plain.seed}, plain", f"{plain.start} → {plain.end}", "+0.3, disjoint", PEER_PLAIN)
+        )
+        rows.append(
+            Row(f"seed {plain.seed}, shuffled", f"{control.start} → {control.end}", "no rise", PEER_SHUFFLED)
+        )
     learned = sum(plain.improved for plain, _ in pairs)
     still = sum(not rose(control) for _, control in pairs)
-    table.add_row("plain runs that improved", f"{learned} of {len(pairs)}", "all", "2 of 2")
-    table.add_row("shuffled runs that did not", f"{still} of {len(pairs)}", "all", "2 of 2")
-    Console(width=160).print(table)
-    if options.json:
-        rows = [{"plain": plain.as_json(), "shuffled": control.as_json()} for plain, control in pairs]
-        report = {"benchmark": "control", "quick": options.quick, "runs": rows}
-        options.json.write_text(json.dumps(report, indent=2))
+    rows.append(Row("plain runs that improved", f"{learned} of {len(pairs)}", "all", "2 of 2"))
+    rows.append(Row("shuffled runs that did not", f"{still} of {len(pairs)}", "all", "2 of 2"))
+    raw = [{"plain": plain.as_json(), "shuffled": control.as_json()} for plain, control in pairs]
+    publish("rewards as they are and shuffled: pass@1, start → end", rows, options, raw)
 
 
 if __name__ == "__main__":

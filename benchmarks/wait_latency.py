@@ -21,8 +21,10 @@ import sys
 import tempfile
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from claim import Row, parser, publish
 
 from monitors.files import AttemptFiles
 from monitors.launch import LaunchSpec, launch
@@ -175,8 +177,8 @@ async def poll_like_the_script(names: list[str], idle_ends_s: float) -> None:
     print(json.dumps({"at": found, "cpu_s": cpu_s}))
 
 
-def table(results: list[Result], count: int) -> list[tuple[str, str, str, str]]:
-    """Return rows (what, ours, goal, peer): medians over the runs."""
+def rows(results: list[Result], count: int) -> list[Row]:
+    """Return the table's rows: medians over the runs."""
 
     def middle(name: str) -> float:
         return statistics.median(getattr(result, name) for result in results)
@@ -185,32 +187,30 @@ def table(results: list[Result], count: int) -> list[tuple[str, str, str, str]]:
         return f"{sum(getattr(result, name) for result in results)} of {count * len(results)}"
 
     return [
-        ("exit to wake, p50", f"{middle('p50_ms'):.1f} ms", "", f"{middle('peer_p50_ms'):.0f} ms"),
-        (
+        Row("exit to wake, p50", f"{middle('p50_ms'):.1f} ms", "", f"{middle('peer_p50_ms'):.0f} ms"),
+        Row(
             "exit to wake, p99",
             f"{middle('p99_ms'):.1f} ms",
             f"< {GOAL_P99_MS:.0f} ms",
             f"{middle('peer_p99_ms'):.0f} ms",
         ),
-        ("exit to wake, worst", f"{max(result.worst_ms for result in results):.1f} ms", "", ""),
-        ("false exits", total("false_exits"), "0", total("peer_false_exits")),
-        ("wrong exit status", total("wrong_status"), "0", "never known"),
-        (
+        Row("exit to wake, worst", f"{max(result.worst_ms for result in results):.1f} ms", "", ""),
+        Row("false exits", total("false_exits"), "0", total("peer_false_exits")),
+        Row("wrong exit status", total("wrong_status"), "0", "never known"),
+        Row(
             f"CPU idle, {count} waits (of one core)",
             f"{middle('idle_cpu'):.2f} %",
             "",
             f"{middle('peer_idle_cpu'):.1f} %",
         ),
-        (f"CPU idle, {count} supervisors and fronts", f"{middle('supervisors_cpu'):.2f} %", "", "none"),
+        Row(f"CPU idle, {count} supervisors and fronts", f"{middle('supervisors_cpu'):.2f} %", "", "none"),
     ]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--quick", action="store_true", help="20 sessions, once")
-    parser.add_argument("--json", type=Path, help="write the results here")
-    parser.add_argument("--peer", nargs="+", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    options = parser(__doc__, quick="20 sessions, once")
+    options.add_argument("--peer", nargs="+", help=argparse.SUPPRESS)
+    arguments = options.parse_args()
     if arguments.peer:
         asyncio.run(poll_like_the_script(arguments.peer[1:], float(arguments.peer[0])))
         return
@@ -225,12 +225,8 @@ def main() -> None:
                 results.append(asyncio.run(run(count, idle_s, spread_s, Path(top))))
             finally:
                 subprocess.run(["tmux", "-L", socket, "kill-server"], check=False)
-    rows = table(results, count)
-    for what, ours, goal, peer in [("what", "ours", "goal", "peer: poll every 2 s"), *rows]:
-        print(f"{what:44} {ours:>14} {goal:>10} {peer:>22}")
-    if arguments.json:
-        names = ("what", "ours", "goal", "peer")
-        arguments.json.write_text(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=1))
+    title = f"{count} tmux sessions watched at once; peer: polling each every {POLL_S:.0f} s"
+    publish(title, rows(results, count), arguments, [asdict(result) for result in results])
 
 
 if __name__ == "__main__":

@@ -2,10 +2,19 @@
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 
 from trainer_core.backbone.stop import StopRequested, StopSignals
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_interrupts() -> Iterator[None]:
+    """Python's own handler, also where the tests were started in the background, which ignores SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
