@@ -38,9 +38,9 @@ class LaunchSpec:
     """One launch.
 
     `command`, `prepare`, `cleanup`: shell text, run by `bash -c` in `cwd`; several lines are allowed.
-    `env`: variables set for them; `secret_env`: the same, but kept out of every file that stays (variables of
-    `env` whose names look secret are treated so too). `deadline_at`: epoch seconds after which everything is
-    killed, or None. `grace_s`: seconds between TERM and KILL.
+    `env`: their variables, all of them but TERM, which is the pane's; `secret_env`: the same, but kept out
+    of every file that stays (variables of `env` whose names look secret are treated so too). `deadline_at`:
+    epoch seconds after which everything is killed, or None. `grace_s`: seconds between TERM and KILL.
     """
 
     attempt_dir: Path
@@ -78,7 +78,7 @@ def write_script(spec: LaunchSpec) -> Path:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise LaunchError(f"{name!r} cannot be the name of an environment variable")
     secrets = {name: value for name, value in spec.env.items() if is_secret_name(name)} | spec.secret_env
-    plain = {name: value for name, value in spec.env.items() if name not in secrets}
+    plain = {"PATH": os.defpath, **{name: value for name, value in spec.env.items() if name not in secrets}}
     files = AttemptFiles(spec.attempt_dir)
     files.dir.mkdir(parents=True, exist_ok=True)
     secret_file = _write_secrets(spec.attempt_id, secrets) if secrets else None
@@ -172,7 +172,8 @@ def _script_lines(
         f"# Starts attempt {spec.attempt_id} in tmux session {spec.session_name}, once.",
         "trap '' HUP INT QUIT TSTP",
         f"mkdir {started} 2>/dev/null || {{ echo 'this attempt has already been launched'; exit 0; }}",
-        *(f"export {name}={quote(value)}" for name, value in sorted(env.items())),
+        'for name in $(compgen -e); do [ "$name" = TERM ] || unset "$name"; done',  # the tmux server's
+        *(f"export {name}={quote(value)}" for name, value in sorted(env.items()) if name != "TERM"),
         *([f". {quote(str(secret_file))}; rm -f {quote(str(secret_file))}"] if secret_file else []),
         f"export {ATTEMPT_VARIABLE}={quote(spec.attempt_id)}",
         "shopt -s execfail",

@@ -62,6 +62,15 @@ def test_metrics_report_and_flag(bench: Bench) -> None:
     assert sessions() == []
 
 
+def test_the_training_sees_the_callers_variables_but_not_the_keys_of_the_harness(bench: Bench) -> None:
+    bench.plan('echo "seen: $WANDB_API_KEY, $FLAVOUR, <$ANTHROPIC_API_KEY>" | tr a-z A-Z')
+    keys = {"WANDB_API_KEY": "wand-b-key", "FLAVOUR": "sweet", "ANTHROPIC_API_KEY": "the-harness-key"}
+    bench.harness("run", str(bench.blueprint), env=keys)
+    assert "SEEN: WAND-B-KEY, SWEET, <>" in (bench.attempt() / "pane.log").read_text()
+    written = [path for path in bench.folder.rglob("*") if path.is_file()]
+    assert not [path for path in written if b"-key" in path.read_bytes()]
+
+
 def test_no_metrics_is_said(bench: Bench) -> None:
     bench.plan("echo all done")
     bench.run()

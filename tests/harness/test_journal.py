@@ -95,3 +95,20 @@ def test_lock_dies_with_its_owner(tmp_path: Path) -> None:
     assert killed.returncode == -9
     with Journal(path, clock=lambda: 2.0) as opened:
         assert [entry.kind for entry in opened.entries] == ["one"]
+
+
+def test_a_full_disk_leaves_what_was_written_and_an_entry_is_whole_or_absent(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    code = (
+        "import sys, signal, resource, pathlib; from harness.journal import Journal\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "j = Journal(pathlib.Path(sys.argv[1]), clock=lambda: 1.0); j.append('one')\n"
+        "size = j.path.stat().st_size\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (size + 40, size + 40))\n"
+        "try: j.append('two', text='x' * 200)\n"
+        "except OSError: print(j.path.stat().st_size == size, [e.kind for e in j.entries])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert done.stdout == "True ['one']\n"
+    write(path, "two")
+    assert [entry.kind for entry in journal.read(path)] == ["one", "two"]
