@@ -16,22 +16,11 @@ from typing import Any
 from harness import training_config
 from harness.blueprint.scaffold import default_config
 from monitors.files import AttemptFiles
-from monitors.launch import LaunchSpec, is_secret_name
+from monitors.launch import LaunchSpec, environment_of_caller
 
 GRACE_S = 20.0
 LONGEST_END_S = GRACE_S + 400.0  # TERM, grace, KILL, and a cleanup command that uses all its time
 _LLM_KEYS = {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"}
-_NOT_INHERITED = {
-    "TMUX",
-    "TMUX_PANE",
-    "PWD",
-    "OLDPWD",
-    "SHLVL",
-    "_",
-    "PYTEST_CURRENT_TEST",
-    "COLUMNS",
-    "LINES",
-}
 _WORD = re.compile(r"[^\s'\"=;&|<>()]+")
 
 
@@ -74,29 +63,19 @@ def uses_config(plan: Mapping[str, Any]) -> bool:
     return str(marker) in command(plan, marker)
 
 
-def environment(
-    plan: Mapping[str, Any], files: AttemptFiles, inherited: Mapping[str, str] = os.environ
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Plain and secret variables of the training: the caller's own, without the keys that drive the
-    harness's LLM.
+def environment(plan: Mapping[str, Any], files: AttemptFiles) -> dict[str, str]:
+    """The variables of the training: the caller's own, without the keys that drive the harness's LLM.
 
     The plan's interpreter comes first on PATH, so that a bare `python` in the command is the right one.
     """
-    wanted = {
-        name: value
-        for name, value in inherited.items()
-        if name not in _NOT_INHERITED
-        and name not in _LLM_KEYS
-        and not name.startswith(("HARNESS_", "BASH_FUNC_"))
-    }
+    wanted = {name: value for name, value in environment_of_caller().items() if name not in _LLM_KEYS}
     bin_dir = Path(plan["venv_exe"]).parent
     wanted["PATH"] = f"{bin_dir}{os.pathsep}{wanted.get('PATH', os.defpath)}"
     if (bin_dir.parent / "pyvenv.cfg").exists():
         wanted["VIRTUAL_ENV"] = str(bin_dir.parent)
     wanted["HARNESS_ATTEMPT_DIR"] = str(files.dir)
     wanted.setdefault("PYTHONUNBUFFERED", "1")
-    secrets = {name: value for name, value in wanted.items() if is_secret_name(name)}
-    return {name: value for name, value in wanted.items() if name not in secrets}, secrets
+    return wanted
 
 
 def launch_spec(
@@ -105,15 +84,13 @@ def launch_spec(
     """Everything `monitors.launch` needs to start this attempt; writes the attempt's config on the way."""
     files.dir.mkdir(parents=True, exist_ok=True)
     config = write_config(plan, files)
-    env, secret_env = environment(plan, files)
     return LaunchSpec(
         attempt_dir=files.dir,
         attempt_id=attempt_id,
         session_name=session,
         command=command(plan, config),
         cwd=Path(plan["codebase_dir"]),
-        env=env,
-        secret_env=secret_env,
+        env=environment(plan, files),
         prepare=plan["prepare_command"],
         cleanup=plan["cleanup_command"],
         deadline_at=deadline_at,

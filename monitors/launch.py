@@ -28,6 +28,11 @@ SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 
+# What belongs to the terminal a launch was asked for in, not to the command.
+OF_A_TERMINAL = re.compile(
+    r"TMUX|TMUX_PANE|TERM|TERMCAP|PWD|OLDPWD|SHLVL|_|COLUMNS|LINES|SSH_TTY|AJET_ATTEMPT_ID"
+)
+
 
 class LaunchError(ValueError):
     """The launch was described in a way that cannot work; the message says what to change."""
@@ -60,6 +65,15 @@ class LaunchSpec:
 def is_secret_name(name: str) -> bool:
     """Say whether a variable of this name probably holds a secret (`WANDB_API_KEY`, `HF_TOKEN`, ...)."""
     return SECRET_NAME.search(name) is not None
+
+
+def environment_of_caller() -> dict[str, str]:
+    """Return this process's environment as a command shall see it that is launched as if typed here."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and not OF_A_TERMINAL.fullmatch(name)
+    }
 
 
 def state_home() -> Path:
@@ -173,7 +187,7 @@ def _script_lines(
         "trap '' HUP INT QUIT TSTP",
         f"mkdir {started} 2>/dev/null || {{ echo 'this attempt has already been launched'; exit 0; }}",
         'for name in $(compgen -e); do [ "$name" = TERM ] || unset "$name"; done',  # the tmux server's
-        *(f"export {name}={quote(value)}" for name, value in sorted(env.items()) if name != "TERM"),
+        *(f"export {name}={quote(value)}" for name, value in sorted(env.items())),
         *([f". {quote(str(secret_file))}; rm -f {quote(str(secret_file))}"] if secret_file else []),
         f"export {ATTEMPT_VARIABLE}={quote(spec.attempt_id)}",
         "shopt -s execfail",

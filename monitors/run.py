@@ -15,14 +15,10 @@ import time
 from pathlib import Path
 
 from monitors.files import AttemptFiles
-from monitors.launch import LaunchSpec, find_attempt, launch, state_home
+from monitors.launch import LaunchSpec, environment_of_caller, find_attempt, launch, state_home
 from monitors.tmux import Session, TmuxError
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-# What belongs to the terminal this was typed in, not to the command.
-OF_THIS_TERMINAL = re.compile(
-    r"TMUX|TMUX_PANE|TERM|TERMCAP|PWD|OLDPWD|SHLVL|_|COLUMNS|LINES|SSH_TTY|AJET_ATTEMPT_ID"
-)
 
 
 def main(argv: list[str]) -> int:
@@ -66,20 +62,11 @@ def start(session_name: str, command: list[str], cwd: Path, max_time_s: float | 
         session_name=session_name,
         command=command[0] if len(command) == 1 else shlex.join(command),
         cwd=cwd,
-        env=_environment(),
+        env=environment_of_caller(),
         deadline_at=time.time() + max_time_s if max_time_s else None,
     )
     launch(spec, session)
     return AttemptFiles(spec.attempt_dir)
-
-
-def _environment() -> dict[str, str]:
-    """Return this process's environment as the command shall see it, as if typed here."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and not OF_THIS_TERMINAL.fullmatch(name)
-    }
 
 
 def _seconds(text: str) -> float:

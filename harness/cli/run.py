@@ -1,7 +1,6 @@
 """`harness run` and `harness resume`: carry experiments to their end, with a live display and a way out."""
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -109,7 +108,7 @@ def _resume_all(keep_session: bool) -> None:
 
 def _detach(experiment: "Experiment", keep_session: bool) -> None:
     """Start `harness resume` on this experiment the supervised way, in a tmux session of its own."""
-    from monitors.launch import LaunchSpec, launch, state_home
+    from monitors.launch import LaunchSpec, environment_of_caller, launch, state_home
     from monitors.tmux import Session, TmuxError, session_name
 
     state = experiment.state
@@ -126,11 +125,7 @@ def _detach(experiment: "Experiment", keep_session: bool) -> None:
         session_name=name,
         command=command,
         cwd=Path.cwd(),
-        env={
-            key: value
-            for key, value in os.environ.items()
-            if key.isidentifier() and key not in ("TMUX", "TMUX_PANE")
-        },
+        env=environment_of_caller(),
     )
     try:
         launch(spec, Session.create(name, Path.cwd()))

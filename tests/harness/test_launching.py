@@ -1,5 +1,6 @@
 """The command and the environment that an attempt gets."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -53,18 +54,27 @@ def test_without_a_command_the_bundled_trainer_is_launched(plan: dict) -> None:
     )
 
 
-def test_secrets_travel_apart_and_the_harnesss_own_keys_not_at_all(plan: dict, tmp_path: Path) -> None:
-    inherited = {
-        "PATH": "/usr/bin",
+def test_the_callers_environment_without_its_terminal_and_without_the_harnesss_own_keys(
+    plan: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        os,
+        "environ",
+        {
+            "PATH": "/usr/bin",
+            "WANDB_API_KEY": "w",
+            "ANTHROPIC_API_KEY": "a",
+            "OPENAI_API_KEY": "o",
+            "CUDA_VISIBLE_DEVICES": "3",
+            "TMUX": "/tmp/x",
+            "BASH_FUNC_ml%%": "() { :; }",
+        },
+    )
+    env = launching.environment(plan, AttemptFiles(tmp_path))
+    assert env.pop("HARNESS_ATTEMPT_DIR") == str(tmp_path)
+    assert env == {
+        "PATH": "/opt/venv/bin:/usr/bin",
         "WANDB_API_KEY": "w",
-        "HF_TOKEN": "h",
-        "ANTHROPIC_API_KEY": "a",
-        "OPENAI_API_KEY": "o",
         "CUDA_VISIBLE_DEVICES": "3",
-        "TMUX": "/tmp/x",
+        "PYTHONUNBUFFERED": "1",
     }
-    env, secrets = launching.environment(plan, AttemptFiles(tmp_path), inherited)
-    assert secrets == {"WANDB_API_KEY": "w", "HF_TOKEN": "h"}
-    assert env["PATH"] == "/opt/venv/bin:/usr/bin"
-    assert env["CUDA_VISIBLE_DEVICES"] == "3"
-    assert "TMUX" not in env
