@@ -218,12 +218,18 @@ class Hands:
         return {**ended, "rows": rows, "last_step": last_step, "shortfall": owed, "complete": complete}
 
     def _close_sessions(self) -> None:
-        """Kill what is left of our attempts, and their sessions unless a person wants to keep them."""
+        """Kill what is left of our attempts, and this run's sessions unless a person wants to keep them.
+
+        A harness that runs in one of these sessions itself lives on: its terminal is its supervisor's.
+        """
         from monitors.launch import kill_leftovers
         from monitors.tmux import Session
 
+        names = [entry.data["session"] for entry in self.experiment.journal.of_kind("detached")]
         for attempt in self.experiment.state.attempts:
             kill_leftovers(attempt.attempt_id)
-            session = None if self.options.keep_session else Session.find(attempt.session)
+            names.append(attempt.session)
+        for name in names if not self.options.keep_session else ():
+            session = Session.find(name)
             if session is not None:
                 session.kill()

@@ -1,6 +1,7 @@
 """`harness run` and `harness resume`: carry experiments to their end, with a live display and a way out."""
 
 import asyncio
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -114,16 +115,15 @@ def _detach(experiment: "Experiment", keep_session: bool) -> None:
     state = experiment.state
     take_over = len(list(experiment.journal.of_kind("owner")))
     name = session_name(f"watch_{state.name}", state.experiment_id[:4], take_over)
-    command = f"{sys.executable} -m harness.cli.app resume {experiment.dir}" + (
-        " --keep-session" if keep_session else ""
-    )
+    command = [sys.executable, "-m", "harness.cli.app", "resume", str(experiment.dir)]
+    command += ["--keep-session"] if keep_session else []
     experiment.record("detached", session=name)
     experiment.close()
     spec = LaunchSpec(
         attempt_dir=state_home() / "watch" / f"{state.experiment_id}-{take_over:02d}",
         attempt_id=f"watch-{state.experiment_id}-{take_over:02d}",
         session_name=name,
-        command=command,
+        command=shlex.join(command),
         cwd=Path.cwd(),
         env=environment_of_caller(),
     )

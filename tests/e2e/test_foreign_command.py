@@ -218,6 +218,16 @@ def test_detach_then_look_then_stop_without_a_harness(bench: Bench) -> None:
     until(lambda: not alive(owner.data["pid"]), "the harness is dead")
     bench.harness("stop", str(bench.result_dir), status=130)
     assert bench.flag["outcome"] == "cancelled"
+    assert sessions() == []
+
+
+def test_detached_to_the_end(bench: Bench) -> None:
+    bench.script("train.py", TRAIN)
+    bench.plan("python train.py 5 0.05")
+    bench.harness("run", "--detach", str(bench.blueprint))
+    until(lambda: (bench.result_dir / "finish.flag").exists(), "finish.flag")
+    assert bench.flag["outcome"] == "succeeded"
+    until(lambda: sessions() == [], "the end of all sessions")
 
 
 def test_ctrl_c_asks_and_detaches(bench: Bench) -> None:
