@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.10 python3; do \
 	"$$p" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' 2>/dev/null && { echo $$p; break; }; done)
 TORCH := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
+# The exact versions are those for Python 3.11 and 3.12; many of them no longer exist for 3.10, which gets the newest.
+CONSTRAINTS := $(shell $(PYTHON) -c 'import sys; print("-c constraints.txt" if sys.version_info >= (3, 11) else "")' 2>/dev/null)
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
@@ -29,7 +31,7 @@ $(VENV)/ready: pyproject.toml constraints.txt
 		|| $(BIN)/python -m pip install --quiet --no-deps --retries 1 --timeout 20 --index-url $(TORCH_CPU_INDEX) $(TORCH) 2>/dev/null \
 		|| echo "no CPU build within reach: the default index decides"; \
 	fi
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS) -e '.[dev]'
 	touch $@
 
 tmux:
