@@ -7,7 +7,7 @@ those of `quickstart.py`.
 
 from __future__ import annotations
 
-from claim import Row, parser, publish
+from _claim import Row, parser, publish
 from quickstart import Trained, run_seed
 
 PEER_PLAIN = ".254 → .940 (probe script, same task and algorithm)"

@@ -19,7 +19,7 @@ from collections import defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from claim import Row, parser, publish
+from _claim import Row, parser, publish
 
 CONFIG = Path(__file__).resolve().parent.parent / "blueprints" / "quickstart" / "config.yaml"
 PEER_END = ".884 to .947 on 5 seeds (probe script, same task and algorithm)"

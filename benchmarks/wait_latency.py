@@ -24,7 +24,7 @@ import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from claim import Row, parser, publish
+from _claim import Row, parser, publish
 
 from monitors.files import AttemptFiles
 from monitors.launch import LaunchSpec, launch

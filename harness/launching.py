@@ -15,6 +15,7 @@ from typing import Any
 
 from harness import training_config
 from harness.blueprint.scaffold import default_config
+from harness.durable import write_atomically
 from monitors.files import AttemptFiles
 from monitors.launch import LaunchSpec, environment_of_caller
 
@@ -32,7 +33,7 @@ def write_config(plan: Mapping[str, Any], files: AttemptFiles) -> Path | None:
         text = default_config(plan["name"])
     else:
         return None
-    files.config.write_text(training_config.for_attempt(text, files.dir), encoding="utf-8")
+    write_atomically(files.config, training_config.for_attempt(text, files.dir), mode=0o600)
     return files.config
 
 

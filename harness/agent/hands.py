@@ -73,7 +73,7 @@ class Hands:
         plan = self.experiment.plan
         facts = gather(plan["codebase_dir"], plan["venv_exe"], plan["yaml_path"], plan["launch_command"])
         write_json(self.experiment.dir / "provenance.json", facts)
-        (self.experiment.dir / "attempts").mkdir(exist_ok=True)
+        (self.experiment.dir / "attempts").mkdir(mode=0o700, exist_ok=True)
         return {}
 
     async def _preflight(self, action: actions.Preflight) -> dict[str, Any]:

@@ -180,8 +180,9 @@ class Lines:
         self._shown, self._shown_at = key, time.monotonic()
         reward = "–" if now.reward is None else f"{now.reward:.3f}"
         attempt = "–" if now.attempt is None else str(now.attempt)
+        remaining = f"  about {duration(now.remaining_s)} left" if now.remaining_s is not None else ""
         print(
             f"[{duration(now.elapsed_s):>7}] {now.phase:<10}  attempt {attempt}  step {now.steps}  "
-            f"reward {reward}  pass rate {now.validation}",
+            f"reward {reward}  pass rate {now.validation}{remaining}",
             flush=True,
         )
