@@ -85,7 +85,7 @@ class Hands:
         }
 
     async def _launch(self, action: actions.Launch) -> dict[str, Any]:
-        from monitors.launch import launch, write_script
+        from monitors.launch import launch
         from monitors.tmux import Session
 
         files = self.experiment.attempt_files(action.attempt)
@@ -97,7 +97,6 @@ class Hands:
                 action.attempt_id,
                 self.experiment.state.deadline_at,
             )
-            write_script(spec)
             session = Session.find(action.session) or Session.create(action.session, spec.cwd)
             launch(spec, session)
         return {

@@ -41,7 +41,8 @@ class Foreground:
         try:
             verdict = await self._task
         except asyncio.CancelledError:
-            self.experiment.record("let_go", status=self._let_go_status)
+            if self.experiment.state.verdict is None:
+                self.experiment.record("let_go", status=self._let_go_status)
             self.progress.close()
             folder = self.experiment.dir
             console().print(

@@ -77,11 +77,16 @@ def resume(
 def carry_on(experiment: "Experiment", keep_session: bool) -> None:
     """Run the loop in this process and end with the outcome's exit status."""
     from harness.cli.foreground import Foreground
+    from monitors.tmux import TmuxError
 
+    way_on = f"what runs goes on running, and `harness resume {experiment.dir}` goes on from here"
     try:
         status = asyncio.run(Foreground(experiment, keep_session).run())
-    except OSError as error:
-        fail(f"{error}; the training goes on. Mend that, then `harness resume {experiment.dir}`", 1)
+    except (OSError, TmuxError) as error:
+        fail(f"{error}. Mend that: {way_on}", 1)
+    except Exception:
+        typer.echo(f"harness: this is a defect of the harness; {way_on}", err=True)
+        raise
     finally:
         experiment.close()
     raise typer.Exit(status)
