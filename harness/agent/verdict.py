@@ -3,11 +3,10 @@
 In: the exit record, the raw rows, the plan, the state. Out: a shortfall in words, or a `Verdict`.
 """
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from harness.results.raw import json_lines
 from harness.state import ExperimentState, Outcome, Verdict
 from harness.training_config import TrainingConfig
 from monitors.files import AttemptFiles
@@ -32,26 +31,12 @@ def shortfall(plan: Mapping[str, Any], files: AttemptFiles, rows: int, last_step
 
 def _validated_steps(files: AttemptFiles) -> set[int]:
     """Steps with a validation in the trainer's raw file or among the metric rows."""
-    steps: set[int] = set()
-    for path, is_validation in (
-        (files.trainer / "validation.jsonl", lambda row: True),
-        (files.metrics, lambda row: any(key.startswith("val") for key in row["values"])),
-    ):
-        steps |= {row["step"] for row in _rows(path) if is_validation(row)}
-    return steps
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    """Complete JSON lines of a file; a torn last line is left out."""
-    if not path.exists():
-        return []
-    rows = []
-    for line in path.read_text(errors="replace").splitlines():
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
-    return rows
+    tasks = json_lines(files.trainer / "validation.jsonl", "validation.jsonl", [])
+    rows = json_lines(files.metrics, "metrics.jsonl", [])
+    among_rows = {
+        row.data["step"] for row in rows if any(key.startswith("val") for key in row.data["values"])
+    }
+    return among_rows | {row.data["step"] for row in tasks}
 
 
 def verdict(state: ExperimentState, now: float) -> Verdict:

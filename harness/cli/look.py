@@ -160,17 +160,13 @@ def _state_word(state: "ExperimentState", owned: bool) -> str:
 
 def _last_step(folder: Path, state: "ExperimentState") -> int | None:
     """The newest step in the newest attempt's metrics."""
+    from harness.results.raw import json_lines
+
     if state.attempt is None:
         return None
     path = folder / "attempts" / f"{state.attempt.number:02d}" / "metrics.jsonl"
-    if not path.exists():
-        return None
-    for line in reversed(path.read_text(errors="replace").splitlines()):
-        try:
-            return int(json.loads(line)["step"])
-        except (json.JSONDecodeError, KeyError, TypeError):
-            continue
-    return None
+    steps = [row.data["step"] for row in json_lines(path, path.name, []) if "step" in row.data]
+    return steps[-1] if steps else None
 
 
 def _attempts(state: "ExperimentState | None") -> list[dict[str, Any]]:
