@@ -8,6 +8,7 @@ file they name is replaced by the attempt's copy of it.
 import os
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 from harness import training_config
 from harness.blueprint.scaffold import default_config
 from harness.durable import write_atomically
+from harness.training_config import TrainingConfig
 from monitors.files import AttemptFiles
 from monitors.launch import LaunchSpec, environment_of_caller
 
@@ -77,6 +79,25 @@ def environment(plan: Mapping[str, Any], files: AttemptFiles) -> dict[str, str]:
     wanted["HARNESS_ATTEMPT_DIR"] = str(files.dir)
     wanted.setdefault("PYTHONUNBUFFERED", "1")
     return wanted
+
+
+def carry_checkpoint(previous: AttemptFiles, files: AttemptFiles) -> str | None:
+    """Give an attempt of the bundled trainer the last checkpoint of the one before, which it goes on from.
+
+    The files are hard links: nothing is copied, and the earlier attempt keeps its own. Returns the name of
+    the checkpoint, None when there is none or the config wants a fresh start. Can be repeated.
+    """
+    config = TrainingConfig.read(previous.config)
+    source, target = previous.trainer / "checkpoints", files.trainer / "checkpoints"
+    pointer = source / "latest"
+    if not config.goes_on_from_checkpoints or not pointer.is_file():
+        return None
+    name = pointer.read_text(encoding="utf-8").strip()
+    if not (target / "latest").exists():
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(source / name, target / name, copy_function=os.link)
+        write_atomically(target / "latest", name + "\n")
+    return name
 
 
 def launch_spec(

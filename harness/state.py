@@ -56,6 +56,7 @@ class AttemptState:
     attempt_id: str
     why: str
     launched_at: float | None = None
+    checkpoint: str | None = None
     first_step_at: float | None = None
     ended: dict[str, Any] | None = None
     stop_reason: str | None = None
@@ -188,7 +189,9 @@ def _with_attempt(state: ExperimentState, **changes: Any) -> ExperimentState:
 
 
 def _launched(state: ExperimentState, entry: Entry) -> ExperimentState:
-    return _with_attempt(state, launched_at=entry.data["launched_at"])
+    return _with_attempt(
+        state, launched_at=entry.data["launched_at"], checkpoint=entry.data.get("checkpoint")
+    )
 
 
 def _waited(state: ExperimentState, entry: Entry) -> ExperimentState:

@@ -75,8 +75,14 @@ def _attempt(attempt: AttemptState, later: tuple[AttemptState, ...]) -> AttemptS
         status=ended.get("status"),
         why_started=attempt.why,
         diagnosis=attempt.diagnosis,
-        repair="started again without a change" if later else None,
+        repair=_repair(later[0]) if later else None,
     )
+
+
+def _repair(following: AttemptState) -> str:
+    if following.checkpoint is None:
+        return "started again from the beginning, without a change"
+    return f"started again from its checkpoint {following.checkpoint}, without a change"
 
 
 def _notes(entries: list[Entry]) -> list[EventNote]:

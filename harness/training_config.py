@@ -42,6 +42,11 @@ class TrainingConfig:
         return self.is_ajet and bool(self._trainer_common("use_kl_loss", True))
 
     @property
+    def goes_on_from_checkpoints(self) -> bool:
+        """Whether a trainer that finds a checkpoint in its output folder goes on from it."""
+        return self.is_ajet and self._trainer_common("resume", "auto") != "never"
+
+    @property
     def total_steps(self) -> int | None:
         """The number of optimizer steps, where the config fixes it."""
         value = self._trainer_common("total_training_steps", None)

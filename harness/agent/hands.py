@@ -89,6 +89,9 @@ class Hands:
         from monitors.tmux import Session
 
         files = self.experiment.attempt_files(action.attempt)
+        checkpoint = None
+        if action.attempt > 1:
+            checkpoint = launching.carry_checkpoint(self.experiment.attempt_files(action.attempt - 1), files)
         if files.state() == "not_started":
             spec = launching.launch_spec(
                 self.experiment.plan,
@@ -102,6 +105,7 @@ class Hands:
         return {
             "launched_at": self.experiment.clock(),
             "command": launching.command(self.experiment.plan, files.config),
+            "checkpoint": checkpoint,
         }
 
     async def _wait(self, action: actions.Wait) -> dict[str, Any]:
@@ -210,9 +214,10 @@ class Hands:
 
     def _ended(self, attempt: AttemptState, ended: dict[str, Any]) -> dict[str, Any]:
         """An exit record, with what the attempt achieved and whether that is all it owed."""
-        files = self.experiment.attempt_files(attempt.number)
+        attempts = [self.experiment.attempt_files(number) for number in range(1, attempt.number + 1)]
         rows, last_step = self.monitor(attempt).achieved()
-        owed = shortfall(self.experiment.plan, files, rows, last_step) if ended.get("status") == 0 else None
+        clean = ended.get("status") == 0
+        owed = shortfall(self.experiment.plan, attempts, rows, last_step) if clean else None
         complete = ended.get("reason") == "exited" and ended.get("status") == 0 and owed is None
         return {**ended, "rows": rows, "last_step": last_step, "shortfall": owed, "complete": complete}
 

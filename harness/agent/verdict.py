@@ -3,7 +3,7 @@
 In: the exit record, the raw rows, the plan, the state. Out: a shortfall in words, or a `Verdict`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.results.raw import json_lines
@@ -12,31 +12,39 @@ from harness.training_config import TrainingConfig
 from monitors.files import AttemptFiles
 
 
-def shortfall(plan: Mapping[str, Any], files: AttemptFiles, rows: int, last_step: int | None) -> str | None:
-    """What a training that exited with status 0 still owes, or None when it owes nothing.
+def shortfall(
+    plan: Mapping[str, Any], attempts: Sequence[AttemptFiles], rows: int, last_step: int | None
+) -> str | None:
+    """What the last of `attempts`, which exited with status 0, still owes, or None when it owes nothing.
 
     The bundled trainer, and any command whose blueprint names its metrics, owes at least one metric row; an
-    `ajet:` config owes every validation it asked for.
+    `ajet:` config owes every validation it asked for, where an attempt that went on from a checkpoint may
+    leave those before its first step to the attempts before it.
     """
-    config = TrainingConfig.read(files.config)
+    config = TrainingConfig.read(attempts[-1].config)
     if rows == 0:
         owes_rows = config.is_ajet or plan["metrics"] is not None
         return "it exited with status 0 without a single metric row" if owes_rows else None
-    missing = config.expected_validations(last_step or 0) - _validated_steps(files)
+    missing = config.expected_validations(last_step or 0) - _validated_steps(attempts)
     if missing:
         steps = ", ".join(map(str, sorted(missing)))
         return f"it exited with status 0, but the validation at step {steps} is missing"
     return None
 
 
-def _validated_steps(files: AttemptFiles) -> set[int]:
-    """Steps with a validation in the trainer's raw file or among the metric rows."""
-    tasks = json_lines(files.trainer / "validation.jsonl", "validation.jsonl", [])
-    rows = json_lines(files.metrics, "metrics.jsonl", [])
-    among_rows = {
-        row.data["step"] for row in rows if any(key.startswith("val") for key in row.data["values"])
-    }
-    return among_rows | {row.data["step"] for row in tasks}
+def _validated_steps(attempts: Sequence[AttemptFiles]) -> set[int]:
+    """Steps with a validation in the trainer's raw file or among the metric rows, attempts merged."""
+    steps: set[int] = set()
+    for files in attempts:
+        tasks = json_lines(files.trainer / "validation.jsonl", "validation.jsonl", [])
+        rows = list(json_lines(files.metrics, "metrics.jsonl", []))
+        first = min((row.data["step"] for row in rows), default=None)
+        steps = {step for step in steps if first is None or step < first}
+        steps |= {row.data["step"] for row in tasks}
+        steps |= {
+            row.data["step"] for row in rows if any(key.startswith("val") for key in row.data["values"])
+        }
+    return steps
 
 
 def verdict(state: ExperimentState, now: float) -> Verdict:

@@ -13,7 +13,8 @@ from typing import Any
 from harness.diagnosis import tracebacks
 from harness.diagnosis.signatures import Signature, load
 from monitors.files import AttemptFiles
-from monitors.logs import LogReader
+from monitors.logs import LogReader, is_progress_bar
+from monitors.metrics import parse_line
 
 LINES_KEPT = 20_000
 LAST_LINES = 30
@@ -48,7 +49,7 @@ class Diagnosis:
 def diagnose(files: AttemptFiles, ended: dict[str, Any], stop_reason: str | None = None) -> Diagnosis:
     """The cause of the end described by `ended` (the exit record, or {"reason": "lost", …})."""
     lines = _tail_of_log(files)
-    last = tuple(Evidence("pane.log", number, text) for number, text in lines if text.strip())[-LAST_LINES:]
+    last = tuple(Evidence("pane.log", number, text) for number, text in _useful(lines))
     family, signature, cause, transient, evidence, wait_s = _cause(lines, ended, stop_reason)
     return Diagnosis(family, signature, cause, transient, evidence, last, wait_s)
 
@@ -115,7 +116,7 @@ def _known_failure(
     if block is not None:
         candidates = [(block.line, block.exception)]
     else:
-        candidates = [item for item in lines if item[1].strip()][-LAST_LINES:]
+        candidates = _useful(lines)
     for number, text in candidates:
         for signature in load():
             if signature.matches(text):
@@ -128,6 +129,13 @@ def _how_it_ended(ended: dict[str, Any]) -> str:
     if number is not None:
         return f"The training was killed by {signal.Signals(number).name}."
     return f"The training ended with status {status} and printed no traceback."
+
+
+def _useful(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    """The last lines that can tell something: no blanks, no progress bars, of the metric rows the last."""
+    told = [(number, text) for number, text in lines if text.strip() and not is_progress_bar(text)]
+    earlier_rows = set([number for number, text in told if parse_line(text) is not None][:-1])
+    return [(number, text) for number, text in told if number not in earlier_rows][-LAST_LINES:]
 
 
 def _tail_of_log(files: AttemptFiles) -> list[tuple[int, str]]:

@@ -2,6 +2,7 @@
 tmux."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness import config_edit
-from tests.e2e.bench import Bench, until
+from tests.e2e.bench import PATIENCE_S, Bench, until
 
 ROOT = Path(__file__).parents[2]
 SHORT = {
@@ -81,6 +82,28 @@ def test_kill_9_in_the_middle_then_resume(bench: Bench) -> None:
     assert bench.result["missing"] == []
     rows = [json.loads(line) for line in (bench.attempt() / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == list(range(61))
+
+
+def test_a_training_ended_from_outside_goes_on_from_its_checkpoint(bench: Bench) -> None:
+    quickstart(bench, **{"ajet.trainer_common.total_training_steps": 40})
+    watching = bench.start("run", str(bench.blueprint))
+    log = bench.attempt() / "pane.log"
+    until(lambda: log.exists() and "step:22 " in log.read_text(), "step 22")
+    started = json.loads((bench.attempt() / "started" / "supervisor.json").read_text())
+    os.kill(started["command_pid"], signal.SIGTERM)
+    output, _ = watching.communicate(timeout=PATIENCE_S)
+    assert watching.returncode == 0, output
+    assert bench.flag["attempts"] == 2
+    lines = (bench.attempt(2) / "metrics.jsonl").read_text().splitlines()
+    steps = [json.loads(line)["step"] for line in lines]
+    assert steps == list(range(steps[0], 41))
+    assert steps[0] > 20
+    assert bench.result["missing"] == bench.result["discrepancies"] == []
+    story = (bench.result_dir / "trial_and_error.md").read_text()
+    assert f"checkpoint step_{steps[0]:06d}" in story
+    table = (bench.result_dir / "validation.md").read_text().splitlines()
+    validated = [row.split("|")[1].strip() for row in table if row.startswith("|")][2:]
+    assert validated == ["0", "10", "20", "30", "40"]
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,13 @@ def test_ends_that_the_log_cannot_tell(tmp_path: Path, ended: dict, transient: b
     assert says in found.cause
 
 
+def test_last_lines_are_those_that_tell_something(tmp_path: Path) -> None:
+    rows = "".join(f"step:{step} - actor/kl_loss:0.1\n" for step in range(1, 100))
+    found = of(tmp_path, f"loading the model\n{rows}\ncheckpoint written\n")
+    texts = [item.text for item in found.last_lines]
+    assert texts == ["loading the model", "step:99 - actor/kl_loss:0.1", "checkpoint written"]
+
+
 def test_no_log_at_all(tmp_path: Path) -> None:
     found = diagnose(AttemptFiles(tmp_path), {"reason": "exited", "status": 2})
     assert found.last_lines == ()
