@@ -1,5 +1,6 @@
 """From a file and a command line to a config: layers, names, and errors that say where and how to mend."""
 
+from copy import deepcopy
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -257,7 +258,7 @@ def setting(draw: st.DrawFn) -> tuple[str, Any]:
     """A key of the schema, perhaps misspelt, with its default, a small number or just anything."""
     key = draw(st.sampled_from(list(all_keys().values())))
     path = draw(st.sampled_from([key.path, key.path, key.path, f"{key.path}x", f"{key.path}.x"]))
-    return path, draw(st.just(key.default) | st.integers(-1, 3) | anything)
+    return path, draw(st.just(key.default).map(deepcopy) | st.integers(-1, 3) | anything)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
