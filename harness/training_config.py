@@ -64,12 +64,13 @@ class TrainingConfig:
 def for_attempt(text: str, attempt_dir: Path) -> str:
     """The config an attempt runs with: an `ajet:` config with its outputs in `attempt_dir`, any other one
     unchanged."""
-    if not isinstance(config_edit.load(text).get("ajet"), Mapping):
+    data = config_edit.load(text)
+    if not isinstance(data.get("ajet"), Mapping):
         return text
-    return config_edit.edit(
-        text,
-        {
-            "ajet.experiment_dir": str(attempt_dir / "trainer"),
-            f"{TRAINER_COMMON}.val_print_to_markdown_file_path": str(attempt_dir / "validation.md"),
-        },
-    )
+    changes: dict[str, config_edit.Scalar] = {
+        "ajet.experiment_dir": str(attempt_dir / "trainer"),
+        f"{TRAINER_COMMON}.val_print_to_markdown_file_path": str(attempt_dir / "validation.md"),
+    }
+    if config_edit.get(data, f"{TRAINER_COMMON}.checkpoint_base_dir") is not None:
+        changes[f"{TRAINER_COMMON}.checkpoint_base_dir"] = "auto"  # never the checkpoints of another run
+    return config_edit.edit(text, changes)

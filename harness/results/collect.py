@@ -218,7 +218,8 @@ def _merge_series(attempts: list[_Attempt]) -> dict[str, Series]:
     keys: dict[str, None] = {}
     for attempt in attempts:
         keys.update(dict.fromkeys(attempt.columns))
-    return {key: _merge_one(key, attempts) for key in keys}
+    merged = {key: _merge_one(key, attempts) for key in keys}
+    return {key: series for key, series in merged.items() if len(series.steps)}
 
 
 def _merge_one(key: str, attempts: list[_Attempt]) -> Series:
@@ -257,7 +258,11 @@ def _merge_evaluations(attempts: list[_Attempt]) -> tuple[Evaluation, ...]:
     merged: dict[int, Evaluation] = {}
     for attempt in attempts:
         first = attempt.first_step
+        carried = None if first is None else merged.get(first)
         if first is not None:
             merged = {step: evaluation for step, evaluation in merged.items() if step < first}
         merged.update(attempt.evaluations)
+        again = None if first is None else attempt.evaluations.get(first)
+        if carried and carried.tasks and again and not again.tasks:
+            merged[carried.step] = carried  # the row of the checkpoint that this attempt went on from
     return tuple(merged[step] for step in sorted(merged))

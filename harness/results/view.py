@@ -223,6 +223,15 @@ def _extent(view: View, facts: Mapping[str, Fact]) -> str:
     return ", ".join(parts)
 
 
+def _finding_without_pairs(facts: Mapping[str, Fact]) -> str:
+    """Where every task changed by the same amount there is no paired interval; the ends may still tell."""
+    start, end = (facts[name].interval for name in ("key/pass_rate_start", "key/pass_rate_end"))
+    if start and end and (start.high < end.low or end.high < start.low):
+        went = "rose" if start.high < end.low else "fell"
+        return f"The task pass rate {went}; the 95 % intervals of the two validations are disjoint."
+    return "Whether the task pass rate changed cannot be told from these tasks."
+
+
 def _finding(facts: Mapping[str, Fact]) -> str:
     """What the validations say, in one careful sentence."""
     change = facts.get("key/pass_rate_change")
@@ -230,7 +239,7 @@ def _finding(facts: Mapping[str, Fact]) -> str:
         return ""
     interval = change.interval
     if interval is None:
-        return "Whether the task pass rate changed cannot be told from these tasks."
+        return _finding_without_pairs(facts)
     if interval.low > 0:
         return "The task pass rate rose; the 95 % interval of the change excludes zero."
     if interval.high < 0:

@@ -46,5 +46,8 @@ def test_an_attempts_copy_writes_into_its_own_folder_and_keeps_the_rest(tmp_path
     data = config_edit.load(copy := training_config.for_attempt(text, tmp_path / "attempts" / "02"))
     assert data["ajet"]["experiment_dir"] == str(tmp_path / "attempts" / "02" / "trainer")
     assert "# often" in copy
+    shared = "ajet: {trainer_common: {checkpoint_base_dir: ./saved_checkpoints}}\n"
+    data = config_edit.load(training_config.for_attempt(shared, tmp_path))
+    assert data["ajet"]["trainer_common"]["checkpoint_base_dir"] == "auto"
     foreign = "a:   1\n"
     assert training_config.for_attempt(foreign, tmp_path) == foreign

@@ -66,8 +66,8 @@ def train(config: Config) -> int:
 def _train(run: Run, stop: StopSignals) -> None:
     """The loop."""
     common = run.ajet.trainer_common
-    if run.start_step == 0 and (common.val_before_train or common.val_only):
-        _record(run, 0, _validate(run, 0))
+    if common.val_only or (run.start_step == 0 and common.val_before_train):
+        _record(run, run.start_step, _validate(run, run.start_step))
     if run.order is None:
         return
     if run.start_step >= run.total_steps:

@@ -80,7 +80,8 @@ def open_run(config: Config, *, say: Callable[[str], None], safe_point: Callable
     folder = Path(ajet.experiment_dir)
     _prepare_process(folder, common.num_threads, common.seed)
 
-    tasks = read_tasks(ajet.task_reader)
+    validates = common.val_only or common.val_before_train or common.test_freq > 0
+    tasks = read_tasks(ajet.task_reader, validates=validates)
     order, total_steps = _schedule(ajet, tasks)
     say(
         f"{len(tasks.training)} training tasks, {len(tasks.validation)} validation tasks, {total_steps} steps"
@@ -98,6 +99,7 @@ def open_run(config: Config, *, say: Callable[[str], None], safe_point: Callable
         training.restore(checkpoint.folder, checkpoint.engine)
         say(f"going on after step {checkpoint.step}, from {checkpoint.folder}")
     done = checkpoint.step if checkpoint else None
+    validated = done - 1 if done is not None and common.val_only else done  # val_only validates `done` again
 
     _describe_run(config, folder, start)
     metrics = MetricsLog(folder / "metrics.jsonl", sys.stdout, resume_step=done)
@@ -118,8 +120,8 @@ def open_run(config: Config, *, say: Callable[[str], None], safe_point: Callable
         checkpoints=checkpoints,
         metrics=metrics,
         service=_service(config, folder, say),
-        validation_record=ValidationRecord(folder / "validation.jsonl", resume_step=done),
-        validation_table=_validation_table(ajet, done),
+        validation_record=ValidationRecord(folder / "validation.jsonl", resume_step=validated),
+        validation_table=_validation_table(ajet, validated),
     )
 
 
@@ -136,11 +138,19 @@ def _rollout(ajet: Ajet, start: StartModel, tasks: TaskSplits, judge: Judge) -> 
     longest = ajet.data.max_prompt_length
     training = encode_prompts(start.tokenizer, tasks.training, max_prompt_length=longest)
     validation = encode_prompts(start.tokenizer, tasks.validation, max_prompt_length=longest)
+    prompts = {**training, **validation}
+    needed = max(map(len, prompts.values())) + longest_response(ajet)
+    limit = getattr(start.model.config, "max_position_embeddings", None)
+    if limit is not None and needed > limit:
+        raise TrainingError(
+            f"model.path: the model reads at most {limit} tokens, but the longest question and its answer "
+            f"can take {needed}. Lower data.max_response_length, or shorten the questions"
+        )
     return SingleTurnRollout(
         LocalInference(start.model, start.tokenizer),
         start.tokenizer,
         judge,
-        {**training, **validation},
+        prompts,
         longest_response(ajet),
     )
 
@@ -197,6 +207,13 @@ def _check_resumable(
             f"trainer_common.resume is never, but {checkpoint.folder.parent} already holds the "
             "checkpoints of a run (the last is "
             f"{checkpoint.folder.name}). Choose another experiment_dir, or resume: auto"
+        )
+    before_name = checkpoint.config.get("experiment_name")
+    own_folder = checkpoint.folder.parent.absolute() == Path(ajet.experiment_dir, "checkpoints").absolute()
+    if before_name != ajet.experiment_name and not own_folder:
+        raise TrainingError(
+            f"checkpoint {checkpoint.folder} belongs to experiment {before_name!r}, not to "
+            f"{ajet.experiment_name!r}. Choose another trainer_common.checkpoint_base_dir, or leave it out"
         )
     if checkpoint.start_digest != start_digest:
         raise TrainingError(

@@ -50,7 +50,8 @@ class ValidationSampling(Section):
         default=1.0, description="Sample among the likeliest tokens of this total probability."
     )
     do_sample: bool = Field(
-        default=True, description="false: always the likeliest token. Unset: `val_pass_n` > 1."
+        default=True,
+        description="false: always the likeliest token. Unset: whether `temperature` is above 0.",
     )
     num_repeat: Positive = Field(
         default=1,

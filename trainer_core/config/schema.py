@@ -99,7 +99,7 @@ class Ajet(Section):
         _set_if_unset(rollout, "max_model_len", longest)
         _set_if_unset(rollout, "max_response_length_in_one_turn", min(4096, data.max_response_length))
         _set_if_unset(rollout.val_kwargs, "temperature", 1.0 if trainer.val_pass_n > 1 else 0.0)
-        _set_if_unset(rollout.val_kwargs, "do_sample", trainer.val_pass_n > 1)
+        _set_if_unset(rollout.val_kwargs, "do_sample", rollout.val_kwargs.temperature > 0)
         if self.backbone == "local":
             _set_if_unset(rollout, "compute_madness_checklist", [])
         judge = self.task_judge

@@ -21,12 +21,18 @@ def read_huggingface(dataset_path: str, dataset_name: str | None, split: str) ->
     try:
         if (Path(dataset_path) / "dataset_dict.json").is_file():
             loaded: Any = datasets.load_from_disk(dataset_path)[split]
+        elif (Path(dataset_path) / "state.json").is_file():
+            raise DataError(
+                f"task_reader.huggingface_dat_repo: {dataset_path!r} is one saved split without a name; save "
+                "a DatasetDict with the splits that training and validation take"
+            )
         else:
             loaded = datasets.load_dataset(dataset_path, dataset_name, split=split)
     except (OSError, ValueError, KeyError, datasets.exceptions.DatasetsError) as error:
         raise DataError(
             f"task_reader.huggingface_dat_repo: cannot load split {split!r} of {dataset_path!r}: "
-            f"{type(error).__name__}: {error}. For training without a network give the path of a local copy"
+            f"{type(error).__name__}: {error}. Check training_split and validation_split; for training "
+            "without a network give the path of a local copy"
         ) from error
     return unique_tasks(_rows(loaded, f"{dataset_path}[{split}]", split), source=f"{dataset_path}[{split}]")
 

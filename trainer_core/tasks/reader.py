@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _WARMUP_TASKS = 128
 
 
-def read_tasks(reader: TaskReader) -> TaskSplits:
-    """Read the tasks the config names.
+def read_tasks(reader: TaskReader, *, validates: bool = True) -> TaskSplits:
+    """Read the tasks the config names; without `validates` a data set needs no validation split.
 
     Files and data sets have no split for the warm-up, so up to 128 training tasks (a tenth at most) serve as
     it.
@@ -41,7 +41,9 @@ def read_tasks(reader: TaskReader) -> TaskSplits:
     elif reader.type == "huggingface_dat_repo":
         repo = reader.huggingface_dat_repo
         training = read_huggingface(repo.dataset_path, repo.dataset_name, repo.training_split)
-        validation = read_huggingface(repo.dataset_path, repo.dataset_name, repo.validation_split)
+        validation = (
+            read_huggingface(repo.dataset_path, repo.dataset_name, repo.validation_split) if validates else ()
+        )
     else:
         raise DataError(
             f"task_reader.type: {reader.type!r} cannot be read by this backbone; "

@@ -12,7 +12,7 @@ QUESTION_KEYS = ("main_query", "question", "prompt", "query", "problem")
 ANSWER_KEYS = ("answer", "reference_answer", "reference", "target", "solution")
 ID_KEYS = ("task_id", "id")
 
-_GSM8K_ANSWER = re.compile(r"####\s*(.+?)\s*$")
+_GSM8K_ANSWER = re.compile(r"(?:^|\n)####\s*(-?[\d$.,/%]+)\s*$")
 
 
 def task_from_row(row: Mapping[str, Any], *, where: str, fallback_id: str) -> Task:
@@ -69,6 +69,8 @@ def _first(row: Mapping[str, Any], keys: tuple[str, ...], where: str) -> str | N
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-            raise DataError(f"{where}: {key} must be text or a number, not {type(value).__name__}")
+            raise DataError(
+                f"{where}: {key} must be text or a number, not {type(value).__name__}; write it as text"
+            )
         return str(value)
     return None

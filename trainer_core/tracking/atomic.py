@@ -34,7 +34,7 @@ def cut_back(path: Path, resume_step: int | None) -> int | None:
     kept: list[str] = []
     last_step = None
     if resume_step is not None and path.is_file():
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for line in path.read_text(encoding="utf-8").split("\n"):
             step = _step_of(line)
             if step is not None and step <= resume_step:
                 kept.append(line + "\n")

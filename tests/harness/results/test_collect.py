@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.results.collect import collect
+from harness.results.report import build_report
 from harness.results.types import Source
-from tests.harness.results.synthetic import attempt
+from tests.harness.results.synthetic import attempt, summary
 
 numbers = st.floats(allow_nan=False, width=32)
 rows = st.lists(st.tuples(st.integers(0, 12), st.dictionaries(st.sampled_from("abc"), numbers)), max_size=12)
@@ -102,3 +103,31 @@ def test_a_table_alone_gives_reported_numbers_with_their_lines(tmp_path: Path) -
 def test_an_empty_folder_is_an_empty_record(tmp_path: Path) -> None:
     record = collect(tmp_path)
     assert (record.attempts, record.evaluations, record.problems, dict(record.series)) == ((), (), (), {})
+
+
+def test_a_metric_whose_rows_were_all_replaced_is_gone(tmp_path: Path) -> None:
+    first = [
+        (step, {"loss": 1.0, **({"timing_s/testing": 0.1} if step == 4 else {})}) for step in range(1, 6)
+    ]
+    attempt(tmp_path, 1).metrics(first).exit(1)
+    attempt(tmp_path, 2).metrics([(1, {"loss": 1.0}), (2, {"loss": 0.9})]).exit()
+    record = collect(tmp_path)
+    assert set(record.series) == {"loss"}
+    assert build_report(tmp_path, summary()).discrepancies == ()
+
+
+def test_an_attempt_that_went_on_from_a_checkpoint_keeps_that_checkpoints_validation(tmp_path: Path) -> None:
+    tried = {"a": [True, False], "b": [True, True]}
+    rates = {"val/task_pass_rate@1": 0.75}
+    attempt(tmp_path, 1).metrics([(0, {}), (1, {"loss": 1.0}), (2, {"loss": 0.9, **rates})]).validations(
+        {0: tried, 2: tried}
+    ).exit(143)
+    attempt(tmp_path, 2).metrics([(2, {"loss": 0.9, **rates}), (3, {"loss": 0.8})]).validations(
+        {3: tried}
+    ).exit()
+    evaluations = collect(tmp_path).evaluations
+    assert [(evaluation.step, evaluation.attempt, len(evaluation.tasks)) for evaluation in evaluations] == [
+        (0, 1, 2),
+        (2, 1, 2),
+        (3, 2, 2),
+    ]

@@ -314,3 +314,10 @@ def elements_with(word: str, result_dir: Path) -> list[tuple[str, frozenset[str]
     assert len({line.count("|") for line in table}) == 1 and len(table) == 3
     assert not any("\x1b" in line or "\x07" in line for line in report.headline)
     return [(tag, frozenset(attributes)) for tag, attributes in page.elements]
+
+
+def test_a_rise_on_every_task_is_told(tmp_path: Path) -> None:
+    never, always = ({f"t{number}": [value] * 2 for number in range(40)} for value in (False, True))
+    attempt(tmp_path).metrics([(1, {"loss": 1.0})]).validations({0: never, 1: always}).exit()
+    build_report(tmp_path, summary())
+    assert "The task pass rate rose" in (tmp_path / "result.md").read_text()

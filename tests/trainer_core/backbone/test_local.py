@@ -267,3 +267,35 @@ def test_the_same_ids_in_both_files_do_not_mix_the_questions(tiny_config: TinyCo
     assert {row["prompt_length/mean"] for row in rows(tmp_path / "run")[1:]} == {
         6.0
     }  # three digits, never one
+
+
+def test_the_checkpoints_of_another_experiment_are_not_taken_for_ones_own(
+    tiny_config: TinyConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shared = str(tmp_path / "saved_checkpoints")
+    assert train(tiny_config("first", total_training_steps=2, checkpoint_base_dir=shared)) == 0
+    other = tiny_config("second", total_training_steps=2, checkpoint_base_dir=shared).model_dump()
+    other["ajet"]["experiment_name"] = "another"
+    assert train(Config.model_validate(other)) == 1
+    assert "belongs to experiment 'test'" in capsys.readouterr().err
+
+
+def test_validation_only_validates_the_last_checkpoint(tiny_config: TinyConfig, tmp_path: Path) -> None:
+    assert train(tiny_config(total_training_steps=2, test_freq=-1)) == 0
+    assert train(tiny_config(total_training_steps=2, test_freq=-1, val_only=True)) == 0
+    record = (tmp_path / "run" / "validation.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in record] == [0] * 12 + [2] * 12
+    assert "val/task_pass_rate@1" in rows(tmp_path / "run")[-1]
+
+
+def test_a_model_that_reads_too_little_is_refused(
+    tiny_config: TinyConfig, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert train(tiny_config("first", total_training_steps=2)) == 0
+    folder = tmp_path / "first" / "checkpoints" / "step_000002"
+    settings = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**settings, "max_position_embeddings": 6}))
+    config = tiny_config("second").model_dump()
+    config["ajet"]["model"] = {"path": str(folder)}
+    assert train(Config.model_validate(config)) == 1
+    assert "reads at most 6 tokens" in capsys.readouterr().err

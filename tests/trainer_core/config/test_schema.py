@@ -78,6 +78,7 @@ def test_validation_samples_only_for_several_attempts(
     assert (sampling.temperature, sampling.do_sample) == (temperature, samples)
     told = config(trainer_common={"val_pass_n": attempts}, rollout={"val_kwargs": {"temperature": 0.7}})
     assert told.ajet.rollout.val_kwargs.temperature == 0.7
+    assert told.ajet.rollout.val_kwargs.do_sample
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from trainer_core.tasks.huggingface import read_huggingface
 from trainer_core.tasks.jsonl import read_jsonl
 from trainer_core.tasks.order import TaskOrder
 from trainer_core.tasks.reader import read_tasks
+from trainer_core.tasks.rows import task_from_row
 from trainer_core.types import DataError, Task
 
 
@@ -169,3 +170,21 @@ def test_reader_takes_both_files_and_sets_warmup_questions_aside(tmp_path: Path)
     splits = read_tasks(config.ajet.task_reader)
     assert (len(splits.training), len(splits.validation), len(splits.warmup)) == (50, 3, 5)
     assert all(task in splits.training for task in splits.warmup)
+
+
+def test_without_validation_a_data_set_needs_no_validation_split(tmp_path: Path) -> None:
+    write(tmp_path / "train.jsonl", '{"question": "a", "answer": "b"}')
+    reader = {"type": "huggingface_dat_repo", "huggingface_dat_repo": {"dataset_path": str(tmp_path)}}
+    config = Config.model_validate({"ajet": {"task_reader": reader}})
+    assert len(read_tasks(config.ajet.task_reader, validates=False).training) == 1
+    with pytest.raises(DataError, match="validation_split"):
+        read_tasks(config.ajet.task_reader)
+
+
+@pytest.mark.parametrize(
+    ("written", "answer"),
+    [("5 + 7 = 12\n#### 12", "12"), ("#### $1,000", "$1,000"), ("1) do this\n#### Conclusion", None)],
+)
+def test_only_a_number_behind_four_hashes_is_gsm8ks_answer(written: str, answer: str | None) -> None:
+    task = task_from_row({"question": "q", "answer": written}, where="here", fallback_id="1")
+    assert task.answer == (written if answer is None else answer)

@@ -150,3 +150,11 @@ def test_swanlab_takes_rows_without_a_network(tmp_path: Path) -> None:
     )
     logged = "".join(path.read_text() for path in tmp_path.glob("swanlog/run-*/logs/*/*.log"))
     assert "0.125" in logged and "0.375" in logged
+
+
+def test_cutting_back_keeps_rows_whose_text_holds_other_line_separators(tmp_path: Path) -> None:
+    path = tmp_path / "validation.jsonl"
+    odd = "".join(f'{{"step": {step}, "task_id": "a\u2028b\u0085c"}}\n' for step in (1, 2, 3))
+    path.write_text(odd, encoding="utf-8")
+    assert cut_back(path, 2) == 2
+    assert path.read_text(encoding="utf-8").count("\n") == 2
