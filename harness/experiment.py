@@ -4,6 +4,7 @@
 is decided or happens goes through `record`, which is durable before it returns.
 """
 
+import logging
 import shutil
 import time
 import uuid
@@ -19,6 +20,8 @@ from monitors.files import AttemptFiles
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
+
+_log = logging.getLogger(__name__)
 
 Clock = Callable[[], float]
 
@@ -93,7 +96,10 @@ def create(blueprint: "Blueprint", policy: str = "playbook", clock: Clock = time
         plan=plan_of(blueprint),
     )
     experiment.record("owner", **journal.owner_data())
-    index.add(index.IndexedRun(experiment_id, blueprint.name, str(result_dir), now))
+    try:
+        index.add(index.IndexedRun(experiment_id, blueprint.name, str(result_dir), now))
+    except OSError as error:
+        _log.warning("%s will not be listed by `harness ls`: %s", result_dir, error)
     return experiment
 
 

@@ -46,11 +46,11 @@ class Entry:
     def to_line(self) -> bytes:
         body = {"seq": self.seq, "time": self.time, "kind": self.kind, "data": self.data}
         text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), default=str)
-        return f'{text[:-1]},"crc":"{_checksum(text)}"}}\n'.encode()
+        return f'{text[:-1]},"crc":"{_checksum(text)}"}}\n'.encode("utf-8", "surrogatepass")
 
 
 def _checksum(text: str) -> str:
-    return f"{zlib.crc32(text.encode()):08x}"
+    return f"{zlib.crc32(text.encode('utf-8', 'surrogatepass')):08x}"
 
 
 def _parse(line: bytes) -> Entry | None:
@@ -59,7 +59,7 @@ def _parse(line: bytes) -> Entry | None:
     if not separator or not line.endswith(b"\n"):
         return None
     try:
-        text = head.decode() + "}"
+        text = head.decode("utf-8", "surrogatepass") + "}"
         if tail.decode() != f'{_checksum(text)}"}}':
             return None
         body = json.loads(text)

@@ -24,12 +24,21 @@ from monitors.launch import LaunchSpec, environment_of_caller
 GRACE_S = 20.0
 LONGEST_END_S = GRACE_S + 400.0  # TERM, grace, KILL, and a cleanup command that uses all its time
 _LLM_KEYS = {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"}
-_WORD = re.compile(r"[^\s'\"=;&|<>()]+")
+_QUOTED = re.compile(r"""'[^'\n]+'|"[^"$`\\\n]+\"""")
+_WORD = re.compile(r"""(?:\\.|[^\s'"=;&|<>()\\])+""")
 
 
-def write_config(plan: Mapping[str, Any], files: AttemptFiles) -> Path | None:
-    """Write the attempt's config.yaml; None when there is none that the command is known to read."""
-    if plan["yaml_path"] is not None and uses_config(plan):
+def write_config(
+    plan: Mapping[str, Any], files: AttemptFiles, previous: AttemptFiles | None = None
+) -> Path | None:
+    """Write the attempt's config.yaml; None when there is none that the command is known to read.
+
+    The first attempt takes the config as it is now, a later one that of the attempt before it: what a person
+    edits meanwhile is for their next experiment.
+    """
+    if previous is not None and previous.config.exists():
+        text = previous.config.read_text(encoding="utf-8")
+    elif plan["yaml_path"] is not None and uses_config(plan):
         text = Path(plan["yaml_path"]).read_text(encoding="utf-8")
     elif plan["launch_command"] is None:
         text = default_config(plan["name"])
@@ -49,12 +58,17 @@ def command(plan: Mapping[str, Any], config: Path | None) -> str:
     original = Path(plan["yaml_path"]).resolve()
     bases = (Path(plan["codebase_dir"]), Path(plan["path"]).parent)
 
-    def swap(match: re.Match[str]) -> str:
-        word = Path(match.group())
-        same = any((base / word).resolve() == original for base in bases)
-        return shlex.quote(str(config)) if same else match.group()
+    def is_the_config(text: str) -> bool:
+        return any((base / text).resolve() == original for base in bases)
 
-    return _WORD.sub(swap, given)
+    def swap_quoted(match: re.Match[str]) -> str:
+        return shlex.quote(str(config)) if is_the_config(match.group()[1:-1]) else match.group()
+
+    def swap_word(match: re.Match[str]) -> str:
+        plain = re.sub(r"\\(.)", r"\1", match.group())
+        return shlex.quote(str(config)) if is_the_config(plain) else match.group()
+
+    return _WORD.sub(swap_word, _QUOTED.sub(swap_quoted, given))
 
 
 def uses_config(plan: Mapping[str, Any]) -> bool:
@@ -101,11 +115,16 @@ def carry_checkpoint(previous: AttemptFiles, files: AttemptFiles) -> str | None:
 
 
 def launch_spec(
-    plan: Mapping[str, Any], files: AttemptFiles, session: str, attempt_id: str, deadline_at: float
+    plan: Mapping[str, Any],
+    files: AttemptFiles,
+    session: str,
+    attempt_id: str,
+    deadline_at: float,
+    previous: AttemptFiles | None,
 ) -> LaunchSpec:
     """Everything `monitors.launch` needs to start this attempt; writes the attempt's config on the way."""
     files.dir.mkdir(parents=True, exist_ok=True)
-    config = write_config(plan, files)
+    config = write_config(plan, files, previous)
     return LaunchSpec(
         attempt_dir=files.dir,
         attempt_id=attempt_id,

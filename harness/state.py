@@ -113,7 +113,7 @@ class ExperimentState:
             return "launch"
         if attempt.ended is None:
             return "watch" if attempt.first_step_at else "first step"
-        return "collect" if attempt.diagnosis is None and attempt.ended.get("status") == 0 else "diagnose"
+        return "collect" if attempt.ended.get("complete") else "diagnose"
 
 
 def fold(entries: Iterable[Entry]) -> ExperimentState:

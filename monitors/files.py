@@ -60,6 +60,7 @@ class SupervisorInfo:
     command_pid: int | None = None
     pgid: int | None = None
     command_start_ticks: int | None = None
+    command_started_at: float | None = None
 
 
 @dataclass(frozen=True)
@@ -121,9 +122,16 @@ class AttemptFiles:
         info = self.supervisor()
         if info is None:
             return "lost" if self._never_came_up() else "not_started"
-        if is_alive(info):
+        if is_alive(info) or self._beats_elsewhere(info):
             return "running"
         return "ended" if self.exit() else "lost"  # it may have written it between our two looks
+
+    def _beats_elsewhere(self, info: SupervisorInfo) -> bool:
+        """Say whether another machine supervises the attempt in a shared folder: its heart still beats."""
+        beat = self.heartbeat()
+        if beat is None or info.boot_id == boot_id():
+            return False
+        return self._clock() - beat.time < START_PATIENCE_S
 
     def _never_came_up(self) -> bool:
         """Say whether the launch script began long ago and was killed before there was a supervisor."""

@@ -108,12 +108,17 @@ def launch(spec: LaunchSpec, session: Session) -> None:
     files = AttemptFiles(spec.attempt_dir)
     if files.started.exists():
         return
-    script = write_script(spec)
+    write_script(spec)
     note = {"attempt_dir": str(files.dir), "attempt_id": spec.attempt_id, "socket": session.socket}
     index = _index_file(session.name)
     index.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(index, note)
-    session.type_line(f"bash {shlex.quote(str(script))}")
+    type_launch_line(files, session)
+
+
+def type_launch_line(files: AttemptFiles, session: Session) -> None:
+    """Type the line that runs the attempt's `launch.sh`; typing it again has no effect once it has run."""
+    session.type_line(f"bash {shlex.quote(str(files.script))}")
 
 
 def find_attempt(session_name: str, socket: str | None) -> AttemptFiles | None:

@@ -8,6 +8,7 @@ bounded for logs of any size.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator
@@ -82,6 +83,11 @@ class LogReader:
             lines.append(self._take(b""))
         return lines
 
+    def skip_to_last(self, count: int) -> None:
+        """Begin at the last `count` lines; a file that is not there yet is read from its beginning."""
+        with contextlib.suppress(FileNotFoundError):
+            self.start_at(*_start_of_tail(self.path, count))
+
     def start_at(self, offset: int, number: int) -> None:
         """Begin at this byte, where `number` lines have passed."""
         self._offset, self._number = offset, number
@@ -131,10 +137,7 @@ class LogReader:
 def tail(path: Path, count: int) -> list[Line]:
     """Return the last `count` lines with their true numbers; at most the last READ_BYTES are looked at."""
     reader = LogReader(path)
-    try:
-        reader.start_at(*_start_of_tail(path, count))
-    except FileNotFoundError:
-        return []
+    reader.skip_to_last(count)
     return reader.read(final=True)[-count:]
 
 

@@ -54,6 +54,7 @@ class Supervisor:
     child: int | None = None
     command_pid: int | None = None
     command_ticks: int | None = None
+    command_started_at: float | None = None
     stop_asked: bool = False
     leftovers: set[int] = field(default_factory=set)
     ended: dict[int, int] = field(default_factory=dict)
@@ -99,6 +100,7 @@ class Supervisor:
             "command_pid": self.command_pid,
             "pgid": self.command_pid,
             "command_start_ticks": self.command_ticks,
+            "command_started_at": self.command_started_at,
         }
         with contextlib.suppress(OSError):
             write_atomically(self.dir / "started" / "supervisor.json", record)
@@ -238,6 +240,7 @@ class Supervisor:
         if phase == "command" and not error:
             entry = read_process(pid)
             self.command_pid, self.command_ticks = pid, entry.start_ticks if entry else None
+            self.command_started_at = time.time()
             self.announce()
         self.next_heartbeat = 0.0
         while pid not in self.ended:

@@ -78,6 +78,7 @@ class Watch:
         self._events: list[Event] = []
         self._metrics_file: MetricsFile | None = None
         self.rows = Rows()
+        self.last_line = ""
 
     def paths(self) -> list[Path]:
         """Return the files whose growth can bring events."""
@@ -126,6 +127,7 @@ class Watch:
                 self._start_again()
             restarts = self._log.restarts
             for line in lines:
+                self.last_line = line.text or self.last_line
                 self._look_at(line)
 
     def _look_at(self, line: Line) -> None:
@@ -207,9 +209,7 @@ class Watch:
 
     def _check_finite(self, row: Row, number: int) -> None:
         for name, value in row.values.items():
-            if math.isfinite(value):
-                self._told.discard("nan" + name)
-            elif MUST_BE_FINITE.search(name):
+            if not math.isfinite(value) and MUST_BE_FINITE.search(name):
                 text = f"{name} is {value} at step {row.step}"
                 self._tell_once("nan", text, name, step=row.step, line_number=number, data={"metric": name})
 
@@ -235,17 +235,17 @@ class Watch:
 
     def _check_time(self, final: bool) -> None:
         info = self._files.supervisor()
-        if info is None or info.started_at is None or final:
+        if info is None or info.command_started_at is None or final:
             return
         now = self._clock()
         limit = self._rules.first_step_timeout_s
-        if limit is not None and not self.rows.first_step_seen and now - info.started_at > limit:
+        if limit is not None and not self.rows.first_step_seen and now - info.command_started_at > limit:
             self._tell_once(
                 "first_step_timeout", f"no first step within {limit:.0f} s", data={"limit_s": limit}
             )
         if self._rules.hang_s is None:
             return
-        silent = now - max(info.started_at, *(_changed_at(path) for path in self.paths()))
+        silent = now - max(info.command_started_at, *(_changed_at(path) for path in self.paths()))
         if silent > self._rules.hang_s:
             text = f"no output for {silent:.0f} s"
             self._tell_once("hang", text, step=self.rows.step, data={"silent_s": silent})

@@ -50,8 +50,8 @@ def one_attempt_at_a_time(action: AnyAction, observation: Observation) -> str | 
 
 def launches_fit_the_limits(action: AnyAction, observation: Observation) -> str | None:
     """Rule 3, first half: attempts and wall time are bounded, and a person's stop is final."""
-    if not isinstance(action, Launch):
-        return None
+    if not isinstance(action, Launch) or observation.launched_unrecorded:
+        return None  # what has been launched already is only written down
     if action.attempt > MAX_ATTEMPTS:
         return f"{MAX_ATTEMPTS} attempts have been made, which is the limit"
     if observation.now >= observation.state.deadline_at:

@@ -38,12 +38,13 @@ class Hands:
 
     def observe(self) -> Observation:
         """The state, the time, and what only a look at the running attempt can tell."""
-        state, now = self.experiment.state, self.experiment.clock()
-        attempt = state.attempt
-        overdue = False
+        now, attempt = self.experiment.clock(), self.experiment.state.attempt
+        overdue = unrecorded = False
         if attempt is not None and attempt.is_running:
             overdue = self.monitor(attempt).first_step_overdue(attempt, now)
-        return Observation(state, now, overdue)
+        elif attempt is not None and attempt.launched_at is None:
+            unrecorded = self.experiment.attempt_files(attempt.number).started.exists()
+        return Observation(self.experiment.state, now, overdue, unrecorded)
 
     def monitor(self, attempt: AttemptState) -> AttemptMonitor:
         """The monitor of this attempt, made when first asked for."""
@@ -89,9 +90,8 @@ class Hands:
         from monitors.tmux import Session
 
         files = self.experiment.attempt_files(action.attempt)
-        checkpoint = None
-        if action.attempt > 1:
-            checkpoint = launching.carry_checkpoint(self.experiment.attempt_files(action.attempt - 1), files)
+        previous = self.experiment.attempt_files(action.attempt - 1) if action.attempt > 1 else None
+        checkpoint = launching.carry_checkpoint(previous, files) if previous is not None else None
         if files.state() == "not_started":
             spec = launching.launch_spec(
                 self.experiment.plan,
@@ -99,6 +99,7 @@ class Hands:
                 action.session,
                 action.attempt_id,
                 self.experiment.state.deadline_at,
+                previous,
             )
             session = Session.find(action.session) or Session.create(action.session, spec.cwd)
             launch(spec, session)
@@ -143,13 +144,15 @@ class Hands:
         files = self.experiment.attempt_files(attempt.number)
         await asyncio.to_thread(stop, files, launching.LONGEST_END_S)
         ended = self._ended(attempt, self.monitor(attempt).ended())
+        if ended["reason"] not in ("stopped", "lost"):
+            return {"ended": ended, "why": None, "detail": "it had ended by itself"}
         return {"ended": {**ended, "complete": False}, "why": action.why, "detail": action.detail}
 
     async def _diagnose(self, action: actions.Diagnose) -> dict[str, Any]:
         attempt = self._attempt()
         assert attempt.ended is not None
         files = self.experiment.attempt_files(attempt.number)
-        found = diagnose(files, attempt.ended, attempt.stop_reason).as_json()
+        found = (await asyncio.to_thread(diagnose, files, attempt.ended, attempt.stop_reason)).as_json()
         if files.dir.exists():
             write_json(files.dir / "diagnosis.json", found)
         return {"diagnosis": found}

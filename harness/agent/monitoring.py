@@ -14,8 +14,7 @@ from harness.launching import LONGEST_END_S
 from harness.state import AttemptState
 from harness.training_config import TrainingConfig
 from monitors.clock import SystemClock
-from monitors.launch import kill_leftovers
-from monitors.logs import tail
+from monitors.launch import kill_leftovers, type_launch_line
 from monitors.metrics import MetricPatterns
 from monitors.resources import ResourceSampler, append_sample
 from monitors.rules import Event, MetricSource, WatchRules
@@ -24,6 +23,9 @@ from monitors.wait import Waiter, Wake, WakeReason
 from monitors.watch import Watch
 
 RESOURCES_EVERY_S = 30.0
+STARTING_LOOK_S = 2.0
+SWALLOWED_AFTER_S = 15.0
+MOST_TYPED_AGAIN = 3
 EXIT_FIELDS = (
     "reason",
     "status",
@@ -71,8 +73,10 @@ class AttemptMonitor:
             if entry.data["attempt"] == attempt.number
         }
         self._watch = Watch(self._files, source, rules)
-        session = Session.find(attempt.session)
-        self._waiter = Waiter(self._files, session, watch=self._watch, clock=SystemClock())
+        self._session = Session(attempt.session)
+        self._waiter = Waiter(self._files, self._session, watch=self._watch, clock=SystemClock())
+        self._typed_at = experiment.clock()
+        self._typed_again = 0
         self._sampler: ResourceSampler | None = None
         self._pace: tuple[float, int] | None = None
 
@@ -89,6 +93,8 @@ class AttemptMonitor:
             await asyncio.gather(sampling, return_exceptions=True)
         for event in wake.events:
             self._record(event)
+        if wake.reason in (WakeReason.TICK, WakeReason.DEADLINE):
+            self._type_again_if_swallowed()
         outcome: dict[str, Any] = {
             "reason": wake.reason.value,
             "detail": wake.detail,
@@ -121,23 +127,25 @@ class AttemptMonitor:
 
     def first_step_overdue(self, attempt: AttemptState, now: float) -> bool:
         """Whether the first step is late although it could have been seen: the metrics of the attempt are
-        known."""
-        metrics_known = self._config.is_ajet or self._names_metrics or self._watch.rows.count > 0
-        started = attempt.launched_at
-        if started is None or attempt.first_step_at is not None or self._watch.rows.first_step_seen:
+        known. What happened while nobody watched is read first; a prepare command does not count."""
+        due = self._first_step_due()
+        if attempt.first_step_at is not None or due is None or now < due or self._files.state() != "running":
             return False
-        return metrics_known and now - started >= self._experiment.plan["first_step_s"]
+        for event in self._watch.poll():
+            if event.wakes:
+                self._record(event)
+        metrics_known = self._config.is_ajet or self._names_metrics or self._watch.rows.count > 0
+        return metrics_known and not self._watch.rows.first_step_seen
 
     def seen(self) -> Seen:
         """What has been seen so far."""
         rows = self._watch.rows
-        last = tail(self._files.pane_log, 1)
         return Seen(
             step=rows.step,
             total_steps=self._config.total_steps,
             reward=rows.rewards[-1][1] if rows.rewards else None,
             pass_rates=tuple(rate for _, rate in rows.pass_rates),
-            last_line=last[-1].text if last else "",
+            last_line=self._watch.last_line,
         )
 
     def remaining_s(self, now: float) -> float | None:
@@ -168,14 +176,29 @@ class AttemptMonitor:
         )
 
     def _next_deadline(self) -> float:
-        """When to look even if nothing happens: at the first-step time-out, and when the supervisor should
-        long have ended the attempt by itself."""
-        end = self._end_of_patience()
-        attempt = self._experiment.state.attempt
-        if attempt is None or attempt.launched_at is None or self._watch.rows.first_step_seen:
-            return end
-        first_step = attempt.launched_at + self._experiment.plan["first_step_s"]
-        return min(first_step, end) if self._experiment.clock() < first_step else end
+        """When to look even if nothing happens: while nothing has started, at the first-step time-out, and
+        when the supervisor should long have ended the attempt by itself."""
+        end, now = self._end_of_patience(), self._experiment.clock()
+        due = self._first_step_due()
+        if due is None:
+            return min(end, now + STARTING_LOOK_S)
+        return min(end, due) if now < due and not self._watch.rows.first_step_seen else end
+
+    def _first_step_due(self) -> float | None:
+        """When the first step is late, None while the command has not been started yet."""
+        info = self._files.supervisor()
+        if info is None or info.command_started_at is None:
+            return None
+        return info.command_started_at + float(self._experiment.plan["first_step_s"])
+
+    def _type_again_if_swallowed(self) -> None:
+        """Type the launch line once more where a shell's start-up swallowed it; it never launches twice."""
+        now = self._experiment.clock()
+        if self._files.started.exists() or now - self._typed_at < SWALLOWED_AFTER_S:
+            return
+        self._typed_at, self._typed_again = now, self._typed_again + 1
+        if self._typed_again <= MOST_TYPED_AGAIN and self._session.exists():
+            type_launch_line(self._files, self._session)
 
     def _end_of_patience(self) -> float:
         return self._experiment.state.deadline_at + LONGEST_END_S
@@ -183,7 +206,8 @@ class AttemptMonitor:
     def _is_hopeless(self, wake: Wake) -> bool:
         """Whether the attempt never came to life, or should be over by its deadline although nothing says
         so."""
-        never_started = wake.reason is WakeReason.SESSION_GONE and self._files.state() == "not_started"
+        gave_up = wake.reason is WakeReason.SESSION_GONE or self._typed_again > MOST_TYPED_AGAIN
+        never_started = gave_up and self._files.state() == "not_started"
         return never_started or self._experiment.clock() >= self._end_of_patience()
 
     async def _sample_resources(self) -> None:

@@ -11,6 +11,7 @@ from harness.state import ExperimentState
 class Observation:
     """What a policy sees before it decides. Times are seconds since the epoch.
 
+    `launched_unrecorded`: the newest attempt was launched by a harness that died before it could say so.
     `first_step_overdue`: the running attempt has shown no first step within its time although its metrics
     are known.
     """
@@ -18,6 +19,7 @@ class Observation:
     state: ExperimentState
     now: float
     first_step_overdue: bool = False
+    launched_unrecorded: bool = False
 
 
 class Policy(Protocol):

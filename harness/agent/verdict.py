@@ -58,7 +58,8 @@ def verdict(state: ExperimentState, now: float) -> Verdict:
     if ended["complete"]:
         note = "" if ended["rows"] else " (no metrics: the command printed no metric line)"
         return Verdict(Outcome.SUCCEEDED, f"attempt {attempt.number} ran to its end{note}")
-    if ended.get("reason") == "deadline" or now >= state.deadline_at:
+    too_late_to_restart = (attempt.diagnosis or {}).get("transient", False) and now >= state.deadline_at
+    if ended.get("reason") == "deadline" or too_late_to_restart:
         return Verdict(Outcome.TIMED_OUT, f"the time limit was reached after step {ended['last_step'] or 0}")
     cause = (attempt.diagnosis or {}).get("cause", "the cause is unknown")
     return Verdict(Outcome.FAILED, f"attempt {attempt.number}: {cause}")

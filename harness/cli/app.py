@@ -1,5 +1,9 @@
 """`harness`: the command line, put together from one small file per group."""
 
+import io
+import signal
+import sys
+
 import typer
 
 from harness.cli import check, control, look, new, report, run
@@ -29,6 +33,10 @@ for command in (
 
 def main() -> None:
     """Entry point of the console script."""
+    signal.signal(signal.SIGUSR1, lambda *_: None)  # `harness stop` asks again until a run can listen
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     app()
 
 

@@ -1,6 +1,8 @@
 """What every command shares: where a run is found, how an error is said, how numbers and times are shown to
 people."""
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -15,7 +17,14 @@ def console(width: int | None = None) -> "Console":
     waits."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=True, width=width)
+    class LastingConsole(Console):
+        """Goes quiet when nobody reads any more; Rich's own would end the process, and with it the run."""
+
+        def on_broken_pipe(self) -> None:
+            self.quiet = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    return LastingConsole(highlight=False, soft_wrap=True, width=width)
 
 
 def fail(message: str, status: int = 2) -> NoReturn:

@@ -10,7 +10,8 @@ import typer
 
 from harness.cli.console import fail, find_run
 
-PATIENCE_S = 180.0
+PATIENCE_S = 600.0
+ASK_AGAIN_S = 0.5
 
 
 def stop(
@@ -31,12 +32,17 @@ def stop(
         return
     if owner.get("host") != journal.owner_data()["host"]:
         fail(f"{folder} is run by process {owner.get('pid')} on {owner.get('host')}: stop it there")
-    os.kill(int(owner["pid"]), signal.SIGUSR1)
     give_up = time.monotonic() + PATIENCE_S
     while not (folder / "finish.flag").exists():
         if time.monotonic() > give_up:
             fail(f"process {owner['pid']} was asked to stop but has not finished after {PATIENCE_S:.0f} s", 1)
-        time.sleep(0.1)
+        if not journal.is_owned(folder / "journal.jsonl"):
+            time.sleep(ASK_AGAIN_S)  # it may be on its way out
+            if not (folder / "finish.flag").exists():
+                _stop_unwatched(folder)
+            break
+        os.kill(int(owner["pid"]), signal.SIGUSR1)
+        time.sleep(ASK_AGAIN_S)
     typer.echo(f"stopped: {folder}")
 
 

@@ -5,6 +5,7 @@ goes on. Ctrl-C asks which of the two is meant; where nobody can be asked, it le
 """
 
 import asyncio
+import contextlib
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -51,7 +52,8 @@ class Foreground:
             return self._let_go_status
         finally:
             display.cancel()
-            self.progress.close()
+            with contextlib.suppress(OSError, ValueError):  # who reads our output does not decide how it ends
+                self.progress.close()
             self.hands.close()
         self._say_how_it_ended(verdict)
         return verdict.outcome.exit_code
@@ -70,7 +72,7 @@ class Foreground:
 
     def _on_ctrl_c(self) -> None:
         if self._asking or not sys.stdin.isatty():
-            self._let_go(0)
+            self._let_go(0 if self._asking else 128 + signal.SIGINT)
             return
         self._asking = True
         self.progress.pause()

@@ -102,7 +102,8 @@ def logs(
             typer.echo(line.text)
         return
     reader = LogReader(files.pane_log)
-    fresh = reader.read()[-lines:]
+    reader.skip_to_last(lines)
+    fresh = reader.read()
     while True:
         for line in fresh:
             typer.echo(line.text)

@@ -5,12 +5,14 @@ looks at the hands of the loop; it never waits for anything the run needs.
 """
 
 import asyncio
+import os
 import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from harness.cli.console import console, duration
+from monitors.processes import ATTEMPT_VARIABLE
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -90,8 +92,8 @@ class Progress(Protocol):
 
 
 def progress_for(hands: "Hands") -> Progress:
-    """The display that suits standard output."""
-    return LiveTable(hands) if sys.stdout.isatty() else Lines(hands)
+    """The display that suits standard output; a detached harness writes lines, as its terminal is a log."""
+    return LiveTable(hands) if sys.stdout.isatty() and ATTEMPT_VARIABLE not in os.environ else Lines(hands)
 
 
 class LiveTable:

@@ -107,7 +107,10 @@ def _resume_all(keep_session: bool) -> None:
             continue
         if unfinished:
             found += 1
-            _detach(Experiment.open(entry.dir), keep_session)
+            try:
+                _detach(Experiment.open(entry.dir), keep_session)
+            except (journal.JournalOwnedError, OSError, typer.Exit) as error:
+                typer.echo(f"skipped {entry.dir}: {error}", err=True)
     if not found:
         typer.echo("no unfinished run without a harness")
 

@@ -127,7 +127,8 @@ def _known_failure(
 def _how_it_ended(ended: dict[str, Any]) -> str:
     status, number = ended.get("status"), ended.get("signal")
     if number is not None:
-        return f"The training was killed by {signal.Signals(number).name}."
+        name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+        return f"The training was killed by {name}."
     return f"The training ended with status {status} and printed no traceback."
 
 

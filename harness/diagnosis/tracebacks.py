@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+LONGEST = 2000  # characters of a line that are looked at
 START = "Traceback (most recent call last):"
 _CHAIN = re.compile(r"During handling of the above exception|The above exception was the direct cause")
 _RAY_PREFIX = re.compile(r"^\s*\([^()]*pid=\d+[^()]*\)\s?")
@@ -38,7 +39,7 @@ def find(lines: Iterable[tuple[int, str]]) -> list[Traceback]:
     frames: list[tuple[int, str]] | None = None
     chained = False
     for number, raw in lines:
-        text = without_ray_prefix(raw).rstrip()
+        text = without_ray_prefix(raw[:LONGEST]).rstrip()
         if text.lstrip().endswith(START):
             frames = []
         elif frames is None:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -189,6 +190,83 @@ def test_tmux_server_dies_and_the_run_ends_well(bench: Bench) -> None:
     output, _ = watching.communicate(timeout=60)
     assert watching.returncode == 0, output
     assert "step=30 " in _log(bench)
+
+
+NAMED = "\n## [exp_metrics]\n- pattern: `step=(?P<step>\\d+) loss=(?P<loss>[\\d.]+)`\n"
+
+
+def test_resumed_after_the_first_step_time_a_healthy_training_goes_on(bench: Bench) -> None:
+    bench.script("train.py", TRAIN)
+    bench.plan("python train.py 60 0.1", first_step="2 seconds", more=NAMED)
+    watching = bench.start("run", str(bench.blueprint))
+    until(lambda: bench.attempt().joinpath("started", "supervisor.json").exists(), "the launch")
+    watching.kill()
+    watching.communicate(timeout=30)
+    until(lambda: "step=30 " in _log(bench), "step 30, after the first-step time")
+    bench.harness("resume", str(bench.result_dir))
+    assert bench.flag["outcome"] == "succeeded"
+
+
+def test_stopping_what_had_ended_by_itself_keeps_its_success(bench: Bench) -> None:
+    bench.script("train.py", TRAIN)
+    bench.plan("python train.py 20 0.05")
+    watching = bench.start("run", str(bench.blueprint))
+    until(lambda: "step=2 " in _log(bench), "the second step")
+    watching.kill()
+    watching.communicate(timeout=30)
+    until(lambda: (bench.attempt() / "exit.json").exists(), "the end of the training")
+    bench.harness("stop", str(bench.result_dir))
+    assert bench.flag["outcome"] == "succeeded"
+
+
+def test_a_launch_that_was_not_written_down_is_found_after_the_deadline(bench: Bench) -> None:
+    bench.plan("echo step=1 loss=2", max_time="5 seconds")
+    dies_after_launch = (
+        "import os, monitors.launch as l, sys; launch = l.launch\n"
+        "l.launch = lambda *a: (launch(*a), os._exit(9))\n"
+        "from harness.cli.app import app; app()"
+    )
+    command = [sys.executable, "-c", dies_after_launch, "run", str(bench.blueprint)]
+    assert subprocess.run(command, cwd=bench.folder, capture_output=True, check=False).returncode == 9
+    until(lambda: (bench.attempt() / "exit.json").exists(), "the end of the training")
+    until(lambda: time.time() > bench.state.deadline_at, "the deadline")
+    bench.harness("resume", str(bench.result_dir))
+    assert bench.flag["outcome"] == "succeeded"
+
+
+def test_a_line_swallowed_by_the_shells_start_up_is_typed_again(bench: Bench) -> None:
+    (bench.folder / "home").mkdir()
+    (bench.folder / "home" / ".bashrc").write_text("read -t 3 -p 'update? [Y/n] '\n")
+    bench.plan("echo step=1 loss=2")
+    bench.harness("run", str(bench.blueprint), env={"HOME": str(bench.folder / "home"), "SHELL": "/bin/bash"})
+    assert bench.flag["outcome"] == "succeeded"
+
+
+def test_a_config_edited_during_the_run_is_for_the_next_one(bench: Bench) -> None:
+    config = bench.folder / "config.yaml"
+    config.write_text("lr: 0.1\n")
+    bench.script("edit.sh", f"mkdir been-here && echo 'lr: 999' > {config}")
+    command = f"if bash edit.sh; then kill -TERM $$; sleep 5; else cat {config}; fi"
+    bench.plan(command, more="\n## [exp_yaml_path]\nconfig.yaml\n")
+    bench.run()
+    assert config.read_text() == "lr: 999\n"
+    assert (bench.attempt(2) / "config.yaml").read_text() == "lr: 0.1\n"
+    assert "lr: 0.1" in (bench.attempt(2) / "pane.log").read_text()
+
+
+def test_a_real_time_signal_is_a_cause_like_any_other(bench: Bench) -> None:
+    bench.plan("kill -40 $$")
+    bench.run(status=1)
+    assert "signal 40" in bench.flag["reason"]
+
+
+def test_a_reader_that_goes_away_does_not_decide_the_outcome(bench: Bench) -> None:
+    bench.plan("echo step=1 loss=2; sleep 2")
+    harness = f"{sys.executable} -m harness.cli.app run {bench.blueprint}"
+    command = ["bash", "-c", f"{harness} | head -1; exit ${{PIPESTATUS[0]}}"]
+    done = subprocess.run(command, cwd=bench.folder, capture_output=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert bench.flag["outcome"] == "succeeded"
 
 
 def test_stop_from_another_terminal(bench: Bench) -> None:

@@ -31,6 +31,7 @@ def plan(tmp_path: Path) -> dict[str, Any]:
         "python train.py --config=../plans/config.yaml",
         "cd x && python train.py -c 'config.yaml'",
         "python train.py \\\n  --config config.yaml",
+        'bash -c "python train.py -c config.yaml"',
     ],
 )
 def test_the_config_named_by_the_command_becomes_the_attempts_copy(plan: dict, command: str) -> None:
