@@ -51,8 +51,7 @@ class Rows:
 
 
 class Watch:
-    """Turns an attempt's raw files into events. `told_lines`: error lines up to this one are known
-    already."""
+    """Turns an attempt's raw files into events."""
 
     def __init__(
         self,
@@ -60,13 +59,11 @@ class Watch:
         source: MetricSource = MetricSource.CONSOLE,
         rules: WatchRules | None = None,
         clock: Callable[[], float] = time.time,
-        told_lines: int = 0,
     ) -> None:
         self._files = files
         self._source = source
         self._rules = rules or WatchRules()
         self._clock = clock
-        self._told_lines = told_lines
         self._log = LogReader(files.pane_log)
         self._trainer = LogReader(files.trainer_metrics)
         self._ignored = [re.compile(pattern) for pattern in self._rules.ignored_errors]
@@ -139,7 +136,7 @@ class Watch:
             if row:
                 self._take(row, line.number)
                 return
-        if line.number > self._told_lines and is_error(line.text):
+        if is_error(line.text):
             self._error(line)
 
     def _error(self, line: Line) -> None:

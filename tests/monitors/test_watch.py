@@ -149,12 +149,6 @@ def test_errors_are_told_at_once_then_gathered(world: World) -> None:
     assert [event.text for event in watch.poll()] == ["torch.OutOfMemoryError: CUDA out of memory"]
 
 
-def test_resumed_watch_does_not_tell_known_errors(world: World) -> None:
-    world.log("KeyError: 'a'", "ValueError: b")
-    watch = Watch(world.files, told_lines=1, clock=lambda: world.now)
-    assert [event.line_number for event in watch.poll()] == [2]
-
-
 def test_first_step_timeout_and_hang(world: World) -> None:
     watch = world.watch(first_step_timeout_s=1200, hang_s=600)
     world.now = START + 599
