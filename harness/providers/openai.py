@@ -1,0 +1,249 @@
+"""OpenAI's chat completions protocol through its official SDK: OpenAI, and every server that speaks the same
+(vLLM, Ollama, llama.cpp, gateways).
+
+In: a `Request`. Out: a `Reply`, put together from the chunks, whatever liberties the server takes with them.
+"""
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import openai
+
+from harness.providers import failures
+from harness.providers.streaming import client_options, put_together
+from harness.providers.turns import (
+    arguments_object,
+    by_side,
+    estimated_tokens,
+    request_bytes,
+    sendable,
+    spoken,
+)
+from harness.providers.types import (
+    AssistantTurn,
+    Reply,
+    Request,
+    StopReason,
+    ToolCall,
+    ToolResultTurn,
+    Turn,
+    Usage,
+)
+
+OFFICIAL_URL = "https://api.openai.com/v1"
+
+_WITHOUT_PARALLEL_SWITCH = re.compile(r"o\d")
+_STOPS = {"length": StopReason.TRUNCATED, "content_filter": StopReason.REFUSED}
+
+
+class OpenAIProvider:
+    """One model on OpenAI's server, or on another one that speaks its protocol."""
+
+    name = "openai"
+
+    def __init__(
+        self,
+        model: str,
+        key: str | None,
+        base_url: str | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """`key` None: the server needs none."""
+        self.model = model
+        self._now = now
+        self._is_official = base_url is None
+        self._place = failures.Place(self.name, model, base_url, key)
+        sent_key = key or "none"  # the SDK wants one; without it, it would take OPENAI_API_KEY
+        self._client = openai.AsyncOpenAI(
+            api_key=sent_key,
+            base_url=base_url or OFFICIAL_URL,
+            # Named so that an Authorization in OPENAI_CUSTOM_HEADERS goes to no other server.
+            default_headers={"Authorization": f"Bearer {sent_key}"} if base_url else None,
+            **client_options(openai),
+        )
+        if base_url is not None:  # what the SDK took from the environment is OpenAI's business alone
+            self._client.organization = self._client.project = None
+
+    async def complete(self, request: Request) -> Reply:
+        """The model's reply. Raises ProviderError, with what is known of the usage."""
+        wire = wire_request(self.model, request, self._is_official)
+
+        def opening() -> Awaitable[Any]:
+            return self._client.chat.completions.create(**wire, stream=True)
+
+        return await put_together(openai, self._place, opening, _Parts(request), self._now)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+@dataclass
+class _Call:
+    """One tool call while it streams in."""
+
+    index: int | None
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+class _Parts:
+    """A reply while it streams in."""
+
+    def __init__(self, request: Request) -> None:
+        self.has_begun = False
+        self._request = request
+        self._text = ""
+        self._refusal = ""
+        self._calls: list[_Call] = []
+        self._finish: str | None = None
+        self._usage: Usage | None = None
+        self._model = ""
+        self._written = 0
+
+    @property
+    def is_complete(self) -> bool:
+        return self._finish is not None
+
+    def add(self, chunk: Any) -> None:
+        self.has_begun = True
+        self._model = getattr(chunk, "model", None) or self._model
+        if getattr(chunk, "usage", None):
+            self._usage = _usage(chunk.usage)
+        for choice in (getattr(chunk, "choices", None) or [])[:1]:
+            self._finish = getattr(choice, "finish_reason", None) or self._finish
+            if getattr(choice, "delta", None):
+                self._add_delta(choice.delta)
+
+    def _add_delta(self, delta: Any) -> None:
+        said = getattr(delta, "content", None) or ""
+        refusal = getattr(delta, "refusal", None) or ""
+        thought = getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None) or ""
+        self._text += said
+        self._refusal += refusal
+        self._written += len(f"{said}{refusal}{thought}".encode("utf-8", "replace"))
+        for fragment in getattr(delta, "tool_calls", None) or []:
+            self._add_call(fragment)
+
+    def _add_call(self, fragment: Any) -> None:
+        """One fragment. Servers may send a call whole, leave out its index or id, or repeat either."""
+        function = getattr(fragment, "function", None)
+        index, id = getattr(fragment, "index", None), getattr(fragment, "id", None) or ""
+        name, arguments = getattr(function, "name", None) or "", getattr(function, "arguments", None) or ""
+        if not isinstance(arguments, str):
+            arguments = json.dumps(arguments)
+        call = self._continued(index, id, name)
+        if call is None:
+            call = _Call(index)
+            self._calls.append(call)
+        call.id, call.name = call.id or id, call.name or name
+        call.arguments += arguments
+        self._written += len((name + arguments).encode("utf-8", "replace"))
+
+    def _continued(self, index: int | None, id: str, name: str) -> _Call | None:
+        """The call that a fragment goes on with; None for the first fragment of a new one."""
+        if not self._calls:
+            return None
+        if index is None:
+            last = self._calls[-1]
+            return last if (id == last.id if id else not name) else None
+        same = next((call for call in reversed(self._calls) if call.index == index), None)
+        return None if same is None or (id and same.id and id != same.id) else same
+
+    def known_usage(self) -> Usage | None:
+        """What a reply that broke off has used; None when it had not begun."""
+        return self._counted() if self.has_begun else None
+
+    def _counted(self) -> Usage:
+        if self._usage is not None:
+            return self._usage
+        return Usage(
+            input_tokens=estimated_tokens(request_bytes(self._request)),
+            output_tokens=estimated_tokens(self._written),
+        )
+
+    def reply(self) -> Reply:
+        calls = tuple(
+            ToolCall(
+                call.id or f"call_{len(self._request.turns)}_{number}", call.name, call.arguments or "{}"
+            )
+            for number, call in enumerate(self._calls)
+        )
+        stop = StopReason.TOOL_CALL if calls else StopReason.END
+        if self._refusal:
+            stop = StopReason.REFUSED
+        stop = _STOPS.get(self._finish or "", stop)
+        return Reply(self._text or self._refusal, calls, stop, self._counted(), self._model)
+
+
+def _usage(usage: Any) -> Usage:
+    """Token counts; the protocol's prompt tokens include those that the cache gave or took."""
+    details = getattr(usage, "prompt_tokens_details", None)
+    read = getattr(details, "cached_tokens", None) or 0
+    written = getattr(details, "cache_write_tokens", None) or 0
+    prompt = getattr(usage, "prompt_tokens", None) or 0
+    return Usage(
+        input_tokens=max(0, prompt - read - written),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        output_tokens=getattr(usage, "completion_tokens", None) or 0,
+    )
+
+
+def wire_request(model: str, request: Request, is_official: bool) -> dict[str, Any]:
+    """The request in the protocol's own form; `is_official`: for OpenAI's own server."""
+    limit = "max_completion_tokens" if is_official else "max_tokens"
+    wire: dict[str, Any] = {
+        "model": model,
+        "messages": _messages(request),
+        "stream_options": {"include_usage": True},
+        limit: request.max_output_tokens,
+    }
+    tools = [
+        {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+        for tool in request.tools
+    ]
+    if tools:
+        wire["tools"] = [{"type": "function", "function": tool} for tool in tools]
+        if not (is_official and _WITHOUT_PARALLEL_SWITCH.match(model)):
+            wire["parallel_tool_calls"] = False
+    if is_official:
+        head = json.dumps([request.system, tools]).encode()
+        wire["prompt_cache_key"] = hashlib.sha256(head).hexdigest()[:32]
+    return wire
+
+
+def _messages(request: Request) -> list[dict[str, Any]]:
+    """System text and turns; neighbouring user turns are one message, as many chat templates demand."""
+    messages: list[dict[str, Any]] = []
+    if request.system.strip():
+        messages.append({"role": "system", "content": sendable(request.system)})
+    for side, group in by_side(request.turns):
+        for _, turn in group:
+            message = _message(turn)
+            last = messages[-1] if messages else {}
+            if side == "user" and message["role"] == last.get("role") == "user":
+                last["content"] += "\n\n" + message["content"]
+            else:
+                messages.append(message)
+    return messages
+
+
+def _message(turn: Turn) -> dict[str, Any]:
+    if isinstance(turn, ToolResultTurn):
+        text = f"Error: {turn.text}" if turn.is_error else turn.text
+        return {"role": "tool", "tool_call_id": turn.call_id, "content": sendable(text)}
+    if not isinstance(turn, AssistantTurn):
+        return {"role": "user", "content": spoken(turn.text)}
+    if turn.call is None:
+        return {"role": "assistant", "content": spoken(turn.text)}
+    arguments = json.dumps(arguments_object(turn.call), ensure_ascii=False)
+    function = {"name": turn.call.name, "arguments": sendable(arguments)}
+    call = {"id": turn.call.id, "type": "function", "function": function}
+    words = sendable(turn.text) if turn.text.strip() else None
+    return {"role": "assistant", "content": words, "tool_calls": [call]}

@@ -1,0 +1,98 @@
+"""One streamed call through an SDK, from the open connection to a whole reply or a `ProviderError`.
+
+Both SDKs are made alike (same exception names, same stream objects), so what a broken call means is said
+once, here. `Parts` is what each protocol fills: events in, a reply out.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import ModuleType
+from typing import Any, Protocol
+
+from harness.providers import failures
+from harness.providers.types import ProviderError, Reply, Usage
+
+CONNECT_S = 10.0
+BETWEEN_CHUNKS_S = 120.0
+WHOLE_REPLY_S = 900.0
+
+
+class Parts(Protocol):
+    """A reply while it streams in."""
+
+    @property
+    def has_begun(self) -> bool: ...
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the model has said why it stopped: nothing but bookkeeping can follow."""
+        ...
+
+    def add(self, event: Any) -> None: ...
+
+    def known_usage(self) -> Usage | None:
+        """What a reply that broke off has used; None when it had not begun."""
+        ...
+
+    def reply(self) -> Reply: ...
+
+
+def client_options(sdk: ModuleType) -> dict[str, Any]:
+    """What every client is made with: our time-outs, no retries, and no redirects, which would carry key and
+    prompt to an address that nobody named."""
+    return {
+        "timeout": sdk.Timeout(BETWEEN_CHUNKS_S, connect=CONNECT_S, pool=CONNECT_S),
+        "max_retries": 0,
+        "http_client": sdk.DefaultAsyncHttpxClient(follow_redirects=False),
+    }
+
+
+async def put_together(
+    sdk: ModuleType,
+    place: failures.Place,
+    opening: Callable[[], Awaitable[Any]],
+    parts: Parts,
+    now: Callable[[], float],
+) -> Reply:
+    """The reply of the stream that `opening` opens. Raises ProviderError, with what is known of the usage."""
+    content_type = ""
+
+    async def read() -> None:
+        nonlocal content_type
+        async with await opening() as stream:
+            content_type = stream.response.headers.get("content-type", "")
+            async for event in stream:
+                parts.add(event)
+
+    try:
+        await asyncio.wait_for(read(), WHOLE_REPLY_S)
+    except Exception as error:
+        failure = _failure(sdk, place, error, parts.known_usage(), now())
+        if failure is None:
+            raise
+        if not parts.is_complete:
+            raise failure from error
+    if parts.is_complete:
+        return parts.reply()
+    if not parts.has_begun and "event-stream" not in content_type:
+        raise failures.no_stream(place, content_type)
+    raise failures.cut_off(place, "the stream ended early", parts.known_usage())
+
+
+def _failure(
+    sdk: ModuleType, place: failures.Place, error: Exception, usage: Usage | None, now: float
+) -> ProviderError | None:
+    """What the error means; None for one that neither the SDK, the network nor the server made."""
+    is_late = isinstance(error, sdk.APITimeoutError | asyncio.TimeoutError)
+    if is_late or isinstance(error, sdk.APIConnectionError) or failures.is_transport_error(error):
+        if usage is not None:
+            return failures.cut_off(place, str(error) or type(error).__name__, usage)
+        return failures.timed_out(place) if is_late else failures.connection_failed(place, error)
+    if isinstance(error, sdk.APIStatusError):
+        headers = error.response.headers
+        return failures.from_status(place, error.status_code, error.body, error.message, headers, now, usage)
+    if isinstance(error, sdk.APIError):  # an error inside the stream
+        return failures.from_status(place, 0, error.body, error.message, {}, now, usage)
+    if isinstance(error, ValueError):
+        return failures.cut_off(place, f"what it sent cannot be read: {error}", usage)
+    return None

@@ -1,0 +1,191 @@
+"""Every request to a language model and every reply, one JSON object per line, and their replay.
+
+In: requests and replies, which are redacted on their way. Out: `transcript.jsonl` (mode 0600) that a person
+can read a year later; `replies`, from a request's hash to its reply; `ReplayProvider`, which answers from
+them without a network. System text and tools are written in full where they first appear and by their hash
+afterwards. A torn last line (power loss) is passed over.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from harness.providers.types import (
+    AssistantTurn,
+    RejectedError,
+    Reply,
+    Request,
+    StopReason,
+    ToolCall,
+    ToolResultTurn,
+    Turn,
+    Usage,
+)
+from harness.redaction import MASK, redact, secret_values
+
+
+def request_hash(request: Request) -> str:
+    """SHA-256 over everything the model sees: system, tools, turns."""
+    return _sha({"system": request.system, "tools": _tools(request), "turns": _turns(request)})
+
+
+def redacted_request(request: Request, known: Iterable[str] = ()) -> Request:
+    """The request without secrets; applying it twice changes nothing more."""
+    known = tuple(known)
+    turns = tuple(_redacted_turn(turn, known) for turn in request.turns)
+    return replace(request, system=redact(request.system, known), turns=turns)
+
+
+def redacted_reply(reply: Reply, known: Iterable[str] = ()) -> Reply:
+    """The reply without secrets."""
+    known = tuple(known)
+    calls = tuple(_redacted_call(call, known) for call in reply.calls)
+    return replace(reply, text=redact(reply.text, known), calls=calls)
+
+
+class Transcript:
+    """The transcript of one experiment, opened for appending with each line."""
+
+    def __init__(self, path: Path, secrets: Iterable[str] | None = None) -> None:
+        """`secrets` are values to mask wherever they stand; by default those in the environment."""
+        self.path = path
+        self.secrets = tuple(secret_values(os.environ) if secrets is None else secrets)
+        self._said: set[str] = set()
+
+    def request(self, call: int, model: str, request: Request, time: float) -> None:
+        request = redacted_request(request, self.secrets)
+        line: dict[str, Any] = {"kind": "request", "call": call, "time": time, "model": model}
+        line["hash"] = request_hash(request)
+        parts: tuple[tuple[str, Any], ...] = (("system", request.system), ("tools", _tools(request)))
+        for name, part in parts:
+            sha = _sha(part)
+            line[f"{name}_sha256"] = sha
+            if sha not in self._said:
+                line[name] = part
+                self._said.add(sha)
+        line |= {"turns": _turns(request), "max_output_tokens": request.max_output_tokens}
+        self._append(line)
+
+    def reply(self, call: int, hash: str, reply: Reply, cost_usd: float | None, time: float) -> None:
+        """`cost_usd`: None when the price is not known."""
+        reply = redacted_reply(reply, self.secrets)
+        line = {"kind": "reply", "call": call, "time": time, "hash": hash, "cost_usd": cost_usd}
+        self._append(line | asdict(reply))
+
+    def failure(self, call: int, hash: str, error: str, cost_usd: float | None, time: float) -> None:
+        line = {"kind": "failure", "call": call, "time": time, "hash": hash, "cost_usd": cost_usd}
+        self._append(line | {"error": redact(error, self.secrets)})
+
+    def _append(self, line: dict[str, Any]) -> None:
+        text = json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n"
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(fd, "rb+") as file:
+            size = file.seek(0, os.SEEK_END)
+            if size and os.pread(fd, 1, size - 1) != b"\n":
+                text = "\n" + text  # the last line was torn: keep this one whole
+            file.write(text.encode("utf-8", "surrogatepass"))
+
+
+def replies(path: Path) -> dict[str, Reply]:
+    """The reply to each request of a transcript, by the request's hash; the last one where there are two."""
+    found = {}
+    for line in _lines(path):
+        if line.get("kind") == "reply":
+            calls = tuple(ToolCall(**call) for call in line["calls"])
+            usage = Usage(**line["usage"])
+            found[line["hash"]] = Reply(line["text"], calls, StopReason(line["stop"]), usage, line["model"])
+    return found
+
+
+class ReplayProvider:
+    """A provider that repeats a transcript and knows nothing else."""
+
+    name = "replay"
+
+    def __init__(self, path: Path, model: str = "transcript") -> None:
+        self.model = model
+        self._path = path
+        self._replies = replies(path)
+
+    async def complete(self, request: Request) -> Reply:
+        """The recorded reply. Raises RejectedError for a request that was never recorded."""
+        digest = request_hash(request)
+        if digest not in self._replies:
+            raise RejectedError(
+                f"{self._path} has no reply to this request (hash {digest[:12]}, {len(request.turns)} turns, "
+                f"{len(self._replies)} replies recorded): the prompts, the tools or what happened differ "
+                "from the recorded run. Replay it with the version that recorded it, or ask a model instead"
+            )
+        return self._replies[digest]
+
+    async def close(self) -> None:
+        return None
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines that are whole; a torn one was never a reply that anybody acted on."""
+    for raw in path.read_bytes().split(b"\n"):
+        try:
+            line = json.loads(raw.decode("utf-8", "surrogatepass"))
+        except ValueError:
+            continue
+        if isinstance(line, dict):
+            yield line
+
+
+def _sha(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _tools(request: Request) -> list[dict[str, Any]]:
+    return [asdict(tool) for tool in request.tools]
+
+
+def _turns(request: Request) -> list[dict[str, Any]]:
+    return [_turn(turn) for turn in request.turns]
+
+
+def _turn(turn: Turn) -> dict[str, Any]:
+    side = "assistant" if isinstance(turn, AssistantTurn) else "user"
+    return {"side": "tool" if isinstance(turn, ToolResultTurn) else side, **asdict(turn)}
+
+
+def _redacted_turn(turn: Turn, known: tuple[str, ...]) -> Turn:
+    text = redact(turn.text, known)
+    if isinstance(turn, AssistantTurn) and turn.call is not None:
+        return AssistantTurn(text, _redacted_call(turn.call, known))
+    return replace(turn, text=text)
+
+
+def _redacted_call(call: ToolCall, known: tuple[str, ...]) -> ToolCall:
+    return replace(call, arguments=_redacted_arguments(call.arguments, known))
+
+
+def _redacted_arguments(text: str, known: tuple[str, ...]) -> str:
+    """JSON stays JSON: where masking would swallow an escaped quote, each string is masked by itself."""
+    masked = redact(text, known)
+    if masked == text or _parse(text) is None or _parse(masked) is not None:
+        return masked
+    return json.dumps(_redacted_value("", _parse(text), known), ensure_ascii=False)
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _redacted_value(name: str, value: Any, known: tuple[str, ...]) -> Any:
+    if isinstance(value, dict):
+        return {key: _redacted_value(key, inner, known) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_redacted_value(name, inner, known) for inner in value]
+    if not isinstance(value, str):
+        return value
+    is_secret = redact(f'{name}: "x{MASK}x"') != f'{name}: "x{MASK}x"'
+    return MASK if is_secret and value else redact(value, known)

@@ -1,0 +1,145 @@
+"""The words that language models are spoken to in, whatever their provider.
+
+A `Request` is what is sent: system text, tools, and turns. A `Reply` is what came back. `Provider` is the
+one thing a new provider has to implement; errors say what may be done about them.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A function the model may call; `parameters` is a JSON schema of type object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """One call as the model wrote it: `arguments` is its text, which need not be valid JSON."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
+class UserTurn:
+    """What we say to the model."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class AssistantTurn:
+    """What the model said: words, one tool call, or both."""
+
+    text: str
+    call: ToolCall | None = None
+
+
+@dataclass(frozen=True)
+class ToolResultTurn:
+    """What came of a tool call."""
+
+    call_id: str
+    text: str
+    is_error: bool = False
+
+
+Turn = UserTurn | AssistantTurn | ToolResultTurn
+
+
+@dataclass(frozen=True)
+class Request:
+    """One question to a model.
+
+    Ordered by how rarely it changes: `tools` and `system` are the same bytes in every request of a run, the
+    first `pinned` turns are the same within one consultation, the rest grows. A provider sets its cache marks
+    accordingly: a long-lived one after tools and system, further ones after the pinned turns and the last
+    turn.
+    """
+
+    system: str
+    tools: tuple[Tool, ...]
+    turns: tuple[Turn, ...]
+    pinned: int = 1
+    max_output_tokens: int = 4096
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens of one call. `input_tokens` are those that were neither read from nor written to the cache."""
+
+    input_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    output_tokens: int = 0
+
+    @property
+    def all_input_tokens(self) -> int:
+        return (
+            self.input_tokens + self.cache_read_tokens + self.cache_write_tokens + self.cache_write_1h_tokens
+        )
+
+
+class StopReason(str, Enum):
+    """Why the model stopped."""
+
+    TOOL_CALL = "tool_call"
+    END = "end"  # it has said what it wanted, without calling a tool
+    TRUNCATED = "truncated"  # it ran into `max_output_tokens`
+    REFUSED = "refused"  # it, or a filter, declined
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back. `model`: the name the server reports."""
+
+    text: str
+    calls: tuple[ToolCall, ...]
+    stop: StopReason
+    usage: Usage
+    model: str = ""
+
+
+class ProviderError(Exception):
+    """A call failed. `usage`: what it cost all the same, as far as is known (None: nothing was said)."""
+
+    def __init__(self, message: str, usage: Usage | None = None) -> None:
+        super().__init__(message)
+        self.usage = usage
+
+
+class UnavailableError(ProviderError):
+    """It will pass: rate limit, overload, server error, time-out, no network, a reply cut off on its way."""
+
+    def __init__(self, message: str, retry_after_s: float | None = None, usage: Usage | None = None) -> None:
+        super().__init__(message, usage)
+        self.retry_after_s = retry_after_s
+
+
+class RequestTooLongError(ProviderError):
+    """The request does not fit the model's context window."""
+
+
+class RejectedError(ProviderError):
+    """It will not pass by itself: wrong key, unknown model, no credit, a request the server does not take."""
+
+
+class Provider(Protocol):
+    """One model behind one provider's protocol."""
+
+    name: str
+    model: str
+
+    async def complete(self, request: Request) -> Reply:
+        """The model's reply, streamed in and put together. Raises ProviderError; never retries by itself."""
+        ...
+
+    async def close(self) -> None: ...

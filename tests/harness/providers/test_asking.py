@@ -1,0 +1,298 @@
+"""Limits, patience and records around a provider that does as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.providers.asking import (
+    InterruptedAskError,
+    LimitReachedError,
+    Model,
+    OutOfPatienceError,
+)
+from harness.providers.prices import Price, worst_case
+from harness.providers.spending import Limits, Spending, after
+from harness.providers.transcript import Transcript, replies, request_hash
+from harness.providers.types import (
+    RejectedError,
+    Reply,
+    Request,
+    StopReason,
+    ToolCall,
+    UnavailableError,
+    Usage,
+    UserTurn,
+)
+from tests.harness.providers.conftest import FakeClock
+
+PRICE = Price(1.0, 0.1, 1.25, 2.0, 5.0)
+REQUEST = Request("Be brief.", (), (UserTurn("Go on?"),), max_output_tokens=1000)
+REPLY = Reply(
+    "Yes.", (ToolCall("c", "wait", "{}"),), StopReason.TOOL_CALL, Usage(100, output_tokens=10), "m-1"
+)
+REPLY_USD = 150 / 1e6
+BUSY = UnavailableError("fake:m answered 429: slow down, request req_1")
+
+
+class FakeProvider:
+    """Answers in turn with replies, errors or what a function makes of the request; the last one for ever."""
+
+    name = "fake"
+    model = "m"
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[Request] = []
+
+    async def complete(self, request: Request) -> Reply:
+        self.asked.append(request)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return await answer() if callable(answer) else answer
+
+    async def close(self) -> None:
+        return None
+
+
+class Bench:
+    """A model with everything around it, and what it recorded."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *answers: Any,
+        limits: Limits | None = None,
+        price: Price | None = PRICE,
+        set_after: int | None = None,
+    ) -> None:
+        self.entries: list[tuple[str, dict[str, Any]]] = []
+        self.provider = FakeProvider(*answers)
+        self.clock = FakeClock(set_after)
+        self.transcript = Transcript(folder / "transcript.jsonl", ["battery-staple"])
+        self.model = Model(
+            self.provider,
+            price,
+            limits or Limits(),
+            self.record,
+            self.transcript,
+            self.clock,
+            random.Random(1),
+        )
+
+    def record(self, kind: str, **data: Any) -> None:
+        json.dumps(data)
+        self.entries.append((kind, data))
+
+    @property
+    def kinds(self) -> list[str]:
+        return [kind for kind, _ in self.entries]
+
+    @property
+    def last(self) -> dict[str, Any]:
+        return self.entries[-1][1]
+
+    def spending(self) -> Spending:
+        spending = Spending()
+        for kind, data in self.entries:
+            spending = after(spending, kind, data)
+        return spending
+
+    async def ask(self, patience_s: float = 0.0, interrupted: asyncio.Event | None = None) -> Reply:
+        return await self.model.ask(REQUEST, self.spending(), patience_s=patience_s, interrupted=interrupted)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Callable[..., Bench]:
+    return lambda *answers, **options: Bench(tmp_path, *answers, **options)
+
+
+async def test_a_call_is_reserved_before_it_leaves_and_settled_after(bench: Callable[..., Bench]) -> None:
+    async def look() -> Reply:
+        assert made.kinds == ["llm_reserved"]
+        return REPLY
+
+    made = bench(look)
+    assert await made.ask() == REPLY
+    assert made.kinds == ["llm_reserved", "llm_settled"]
+    reserved = made.entries[0][1]
+    assert reserved["call"] == 1
+    assert reserved["request"] == request_hash(REQUEST)
+    assert reserved["reserved_usd"] == worst_case(REQUEST, PRICE)
+    assert made.last["cost_usd"] == pytest.approx(REPLY_USD)
+    assert made.last["calls"] == [{"id": "c", "name": "wait", "arguments": "{}"}]
+    assert made.spending() == Spending(1, made.last["cost_usd"], 0.0)
+    assert replies(made.transcript.path) == {reserved["request"]: REPLY}
+
+
+async def test_limits_are_kept_before_anything_is_recorded(bench: Callable[..., Bench]) -> None:
+    made = bench(REPLY, limits=Limits(max_cost_usd=worst_case(REQUEST, PRICE) + REPLY_USD / 2))
+    await made.ask()
+    with pytest.raises(LimitReachedError, match="max_cost"):
+        await made.ask()
+    assert len(made.provider.asked) == 1
+    assert made.kinds == ["llm_reserved", "llm_settled"]
+
+
+async def test_an_unknown_price(bench: Callable[..., Bench]) -> None:
+    with pytest.raises(LimitReachedError, match="price of fake:m is not known"):
+        await bench(REPLY, price=None, limits=Limits(1.0)).ask()
+    made = bench(REPLY, price=None)
+    await made.ask()
+    assert made.last["cost_usd"] is None
+    assert made.spending() == Spending(1)
+
+
+async def test_a_storm_of_failures_is_waited_out_in_few_lines(
+    bench: Callable[..., Bench], caplog: pytest.LogCaptureFixture
+) -> None:
+    storm = [
+        UnavailableError(f"fake:m answered 429: slow down, request req_{n}x, wait {n} s") for n in range(500)
+    ]
+    made = bench(*storm, REPLY)
+    with caplog.at_level(logging.WARNING):
+        assert await made.ask(patience_s=48 * 3600) == REPLY
+    assert made.kinds == ["llm_reserved", "llm_retried", "llm_settled"]
+    assert made.last["tries"] == 501
+    assert list(made.last["failures"].values()) == [500]
+    assert made.last["call"] == 1
+    waits = made.clock.waits
+    assert 1.0 <= waits[0] <= 2.0
+    assert waits[:6] == sorted(waits[:6])
+    assert max(waits) <= 300
+    hours = sum(waits) / 3600
+    assert hours - 2 <= len(caplog.records) <= hours + 2
+
+
+async def test_the_server_says_when(bench: Callable[..., Bench]) -> None:
+    asked = [UnavailableError("busy", retry_after_s=seconds) for seconds in (40.0, 9000.0)]
+    made = bench(*asked, REPLY)
+    await made.ask(patience_s=3600)
+    assert made.clock.waits == [40.0, 300.0]
+
+
+async def test_patience_ends(bench: Callable[..., Bench]) -> None:
+    made = bench(BUSY)
+    with pytest.raises(OutOfPatienceError, match="slow down"):
+        await made.ask(patience_s=1000)
+    assert sum(made.clock.waits) == pytest.approx(1000)
+    assert made.kinds == ["llm_reserved", "llm_retried", "llm_failed"]
+    assert made.last["cost_usd"] == 0
+    assert made.spending() == Spending(1)
+
+
+async def test_tries_that_were_charged_count(bench: Callable[..., Bench]) -> None:
+    cut = UnavailableError("cut off", usage=Usage(output_tokens=200))
+    made = bench(cut, cut, REPLY)
+    await made.ask(patience_s=3600)
+    assert made.last["cost_usd"] == pytest.approx(2 * 200 * 5 / 1e6 + REPLY_USD)
+
+
+async def test_charged_tries_cannot_pass_the_limit(bench: Callable[..., Bench]) -> None:
+    cut = UnavailableError("cut off", usage=Usage(output_tokens=200))
+    limit = worst_case(REQUEST, PRICE) + 0.0025
+    made = bench(cut, limits=Limits(limit))
+    with pytest.raises(LimitReachedError):
+        await made.ask(patience_s=1e6)
+    assert made.last["tries"] == 3
+    assert made.spending().total_usd <= limit
+
+
+async def test_what_will_not_pass_is_raised_at_once(bench: Callable[..., Bench]) -> None:
+    made = bench(RejectedError("fake:m answered 401: bad battery-staple"))
+    with pytest.raises(RejectedError):
+        await made.ask(patience_s=3600)
+    assert made.kinds == ["llm_reserved", "llm_failed"]
+    assert "battery-staple" not in json.dumps(made.entries)
+    assert made.clock.waits == []
+
+
+async def test_interrupted_between_tries(bench: Callable[..., Bench]) -> None:
+    made = bench(BUSY, set_after=3)
+    with pytest.raises(InterruptedAskError):
+        await made.ask(patience_s=3600, interrupted=asyncio.Event())
+    assert made.kinds[-1] == "llm_failed"
+    assert made.last["cost_usd"] == 0
+    assert made.last["is_estimated"] is False
+
+
+async def test_interrupted_in_flight_counts_all_it_can_have_cost(bench: Callable[..., Bench]) -> None:
+    interrupted, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def hang() -> Reply:
+        interrupted.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        return REPLY
+
+    made = bench(hang)
+    with pytest.raises(InterruptedAskError):
+        await made.ask(interrupted=interrupted)
+    assert cancelled.is_set()
+    assert made.last["is_estimated"] is True
+    assert made.last["cost_usd"] == worst_case(REQUEST, PRICE)
+
+
+async def test_interrupted_before(bench: Callable[..., Bench]) -> None:
+    made, interrupted = bench(REPLY), asyncio.Event()
+    interrupted.set()
+    with pytest.raises(InterruptedAskError):
+        await made.ask(interrupted=interrupted)
+    assert made.entries == []
+
+
+async def test_cancelled_from_outside_is_settled_too(bench: Callable[..., Bench]) -> None:
+    begun = asyncio.Event()
+
+    async def hang() -> Reply:
+        begun.set()
+        await asyncio.Event().wait()
+        return REPLY
+
+    made = bench(hang)
+    task = asyncio.create_task(made.ask())
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert made.kinds == ["llm_reserved", "llm_failed"]
+    assert made.spending().total_usd == worst_case(REQUEST, PRICE)
+
+
+async def test_a_mistake_of_ours_is_recorded_and_not_hidden(bench: Callable[..., Bench]) -> None:
+    made = bench(ZeroDivisionError("a bug"))
+    with pytest.raises(ZeroDivisionError):
+        await made.ask(patience_s=3600)
+    assert made.kinds == ["llm_reserved", "llm_failed"]
+
+
+async def test_secrets_neither_leave_nor_are_kept(bench: Callable[..., Bench]) -> None:
+    leaked = ToolCall("c", "note", '{"text": "it is battery-staple"}')
+    made = bench(Reply("battery-staple!", (leaked,), StopReason.TOOL_CALL, Usage(1)))
+    request = Request("s", (), (UserTurn("log: battery-staple, sk-abcdefghijklmnop"),))
+    reply = await made.model.ask(request, Spending(), patience_s=0)
+    everything = f"{made.provider.asked} {made.entries} {reply} {made.transcript.path.read_text()}"
+    assert "battery-staple" not in everything
+    assert "sk-abc" not in everything
+    assert made.entries[0][1]["request"] == request_hash(made.provider.asked[0])
+
+
+async def test_the_warning_on_the_way_comes_once(
+    bench: Callable[..., Bench], caplog: pytest.LogCaptureFixture
+) -> None:
+    made = bench(REPLY, limits=Limits(max_calls=5))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(5):
+            await made.ask()
+    assert [record.message for record in caplog.records] == ["4 of 5 calls to the language model are used"]

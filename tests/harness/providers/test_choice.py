@@ -1,0 +1,181 @@
+"""Which model is used, and where keys go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.providers.choice import ModelWord, configured, make_provider, parse_model
+from harness.providers.prices import FREE
+from harness.providers.settings import ConfigurationError
+
+KEY = {"ANTHROPIC_API_KEY": "sk-ant-mine", "OPENAI_API_KEY": "sk-mine"}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "home" / "harness").mkdir(parents=True)
+    (tmp_path / "work").mkdir()
+    return tmp_path
+
+
+def choose(home: Path, option: str | None = None, toml: str = "", **environ: str):  # type: ignore[no-untyped-def]
+    if toml:
+        (home / "work" / "harness.toml").write_text(toml)
+    return configured(option, home / "work", {"XDG_CONFIG_HOME": str(home / "home"), **environ})
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("anthropic:claude-x", ModelWord("anthropic", "claude-x")),
+        (
+            "openai:qwen3:8b@http://localhost:11434",
+            ModelWord("openai", "qwen3:8b", "http://localhost:11434/v1"),
+        ),
+        ("openai:org/m@https://h/api/v2/", ModelWord("openai", "org/m", "https://h/api/v2")),
+        ("openai:m@http://h/v1/chat/completions", ModelWord("openai", "m", "http://h/v1")),
+        ("anthropic:m@http://h:1/v1", ModelWord("anthropic", "m", "http://h:1")),
+        ("openai:m@https://api.openai.com/v1", ModelWord("openai", "m")),
+        ("anthropic:claude@20250101", ModelWord("anthropic", "claude@20250101")),
+    ],
+)
+def test_model_words(text: str, word: ModelWord) -> None:
+    assert parse_model(text) == word
+
+
+@pytest.mark.parametrize(
+    ("text", "mend"),
+    [
+        ("claude-opus-4-5", "did you mean anthropic:claude-opus-4-5?"),
+        ("gpt-5", "did you mean openai:gpt-5?"),
+        ("antropic:claude-x", "did you mean anthropic:claude-x?"),
+        ("openai:", "names no model"),
+        ("openai:m@http://", "names no host"),
+        ("openai:m@http://h:port", "is not an address"),
+        ("openai:m@localhost:8000/v1", "needs http://"),
+        ("openai:m@http://me:secret@h", "key_env"),
+    ],
+)
+def test_words_that_name_nothing_say_what_to_write(text: str, mend: str) -> None:
+    with pytest.raises(ConfigurationError) as failed:
+        parse_model(text)
+    assert mend in str(failed.value)
+    assert str(failed.value).startswith("--model: ")
+
+
+def test_a_key_alone_starts_no_spending(home: Path) -> None:
+    assert choose(home, **KEY) is None
+    assert choose(home, None, "[llm]\nmax_cost = 1.0\n", **KEY) is None
+
+
+def test_the_option_then_the_working_directory_then_the_persons_own_file(home: Path) -> None:
+    (home / "home" / "harness" / "harness.toml").write_text('[llm]\nmodel = "anthropic:own"\n')
+    assert choose(home, **KEY).model_word == "anthropic:own"
+    config = choose(home, None, '[llm]\nmodel = "openai:here"\nmax_cost = 2.5\nmax_calls = 7\n', **KEY)
+    assert (config.model_word, config.key, config.max_cost_usd, config.max_calls) == (
+        "openai:here",
+        "sk-mine",
+        2.5,
+        7,
+    )
+    assert choose(home, "anthropic:asked", **KEY).key == "sk-ant-mine"
+
+
+def test_no_key(home: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"export ANTHROPIC_API_KEY=.*key_env"):
+        choose(home, "anthropic:m")
+    assert choose(home, "anthropic:m", ANTHROPIC_AUTH_TOKEN="t").is_token
+
+
+def test_the_public_key_stays_with_the_public_provider(home: Path) -> None:
+    config = choose(home, "openai:m@http://127.0.0.1:1", **KEY)
+    assert config.key is None
+    assert config.price == FREE
+    toml = '[llm]\nmodel = "openai:m@http://gpu:1"\nkey_env = "OPENAI_API_KEY"\n'
+    config = choose(home, "openai:m@http://gpu:1", toml, **KEY)
+    assert config.key == "sk-mine"
+    assert config.key_variable == "OPENAI_API_KEY"
+    assert any(
+        "sends the key in OPENAI_API_KEY to http://gpu:1/v1, unencrypted" in said for said in config.warnings
+    )
+    assert choose(home, "openai:m@http://elsewhere:1", **KEY).key is None
+    assert choose(home, config.model_word, **KEY).key == "sk-mine"
+
+
+def test_a_file_that_came_with_the_code_does_not_choose_who_is_asked(home: Path) -> None:
+    toml = '[llm]\nmodel = "openai:m@https://stranger.example"\nkey_env = "OPENAI_API_KEY"\n'
+    with pytest.raises(ConfigurationError, match=r"stranger.*--model"):
+        choose(home, None, toml, **KEY)
+    own = home / "home" / "harness" / "harness.toml"
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text(toml)
+    (home / "work" / "harness.toml").unlink()
+    assert choose(home, None, **KEY).base_url == "https://stranger.example/v1"
+
+
+def test_a_key_in_the_file_does_not_go_to_another_provider(home: Path) -> None:
+    toml = '[llm]\nmodel = "openai:m"\nkey = "in-the-file"\n'
+    assert choose(home, "anthropic:m", toml, **KEY).key == "sk-ant-mine"
+    assert choose(home, "openai:other", **KEY).key == "in-the-file"
+
+
+def test_a_key_set_together_with_another_address_is_not_sent_to_the_public_one(home: Path) -> None:
+    with pytest.raises(ConfigurationError, match="openai:m@http://gate/v1"):
+        choose(home, "openai:m", OPENAI_BASE_URL="http://gate/v1", **KEY)
+    assert choose(home, "openai:m", OPENAI_BASE_URL="https://api.openai.com/v1/", **KEY)
+
+
+def test_named_variable_that_is_not_set(home: Path) -> None:
+    with pytest.raises(ConfigurationError, match="export GATE_KEY="):
+        choose(home, None, '[llm]\nmodel = "openai:m"\nkey_env = "GATE_KEY"\n', **KEY)
+
+
+@pytest.mark.parametrize(
+    ("toml", "mend"),
+    [
+        ("[llm]\nmodle = 'x'", "`llm.modle` is unknown, did you mean `model`?"),
+        ("[lmm]\n", "`lmm` is unknown, did you mean `llm`?"),
+        ("[llm]\nmax_cost = -1.0", "`llm.max_cost`: input should be greater than 0"),
+        ('[llm]\nmax_calls = "many"', "`llm.max_calls`: input should be a valid integer"),
+        ('[prices."openai:m"]\ninput = 1.0', "`prices.openai:m.output` is missing"),
+        ('[prices."openai:m"]\ninput = 1\noutput=1\ncached = 1', "did you mean `cached_input`?"),
+        ("[llm\n", "is not valid TOML"),
+        ('[llm]\nkey = "a"\nkey_env = "B"', "remove one of them"),
+        ('[llm]\nkey = ["hunter2hunter2"]', "`llm.key`: input should be a valid string"),
+    ],
+)
+def test_a_file_that_is_wrong_says_where_and_how_to_mend(home: Path, toml: str, mend: str) -> None:
+    with pytest.raises(ConfigurationError) as failed:
+        choose(home, "openai:m", toml, **KEY)
+    assert mend in str(failed.value)
+    assert str(home / "work" / "harness.toml") in str(failed.value)
+    assert "hunter2" not in str(failed.value)
+
+
+def test_whole_numbers_are_prices_and_costs_too(home: Path) -> None:
+    toml = '[llm]\nmodel = "openai:m"\nmax_cost = 5\n[prices."openai:m"]\ninput = 1\noutput = 2\n'
+    config = choose(home, None, toml, **KEY)
+    assert config.max_cost_usd == 5
+    assert config.price is not None
+    assert config.price.output == 2
+
+
+def test_a_key_that_others_may_read_is_warned_of(home: Path) -> None:
+    path = home / "work" / "harness.toml"
+    path.write_text('[llm]\nmodel = "anthropic:claude-opus-4-5"\nkey = "in-the-file"\n')
+    path.chmod(0o644)
+    config = choose(home)
+    assert any("chmod 600" in said for said in config.warnings)
+    assert config.secrets == ("in-the-file",)
+    assert "in-the-file" not in repr(config)
+    path.chmod(0o600)
+    assert choose(home).warnings == ()
+
+
+async def test_providers_are_made(home: Path) -> None:
+    for option, name in (("anthropic:m", "anthropic"), ("openai:m@http://127.0.0.1:1", "openai")):
+        provider = make_provider(choose(home, option, **KEY))
+        assert (provider.name, provider.model) == (name, "m")
+        await provider.close()

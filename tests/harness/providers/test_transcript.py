@@ -1,0 +1,115 @@
+"""What is written can be read a year later, holds no secret, and can be replayed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.providers.transcript import (
+    ReplayProvider,
+    Transcript,
+    redacted_reply,
+    redacted_request,
+    replies,
+    request_hash,
+)
+from harness.providers.types import (
+    AssistantTurn,
+    RejectedError,
+    Reply,
+    Request,
+    StopReason,
+    Tool,
+    ToolCall,
+    ToolResultTurn,
+    Turn,
+    Usage,
+    UserTurn,
+)
+
+TOOL = Tool("wait", "Waits.", {"type": "object", "properties": {}})
+REQUEST = Request("Be brief.", (TOOL,), (UserTurn("Go on?"),))
+REPLY = Reply("Yes.", (ToolCall("c", "wait", "{}"),), StopReason.TOOL_CALL, Usage(1, 2, 3, 4, 5), "m-1")
+
+TEXTS = st.one_of(
+    st.text(),
+    st.sampled_from(
+        ["api_key=hunter2hunter2", 'say "password": "x\\"y"', "sk-abcdefghijklmnop", "Bearer abcdefgh.ij"]
+    ),
+)
+CALLS = st.builds(ToolCall, TEXTS, TEXTS, st.one_of(TEXTS, st.dictionaries(TEXTS, TEXTS).map(json.dumps)))
+TURNS: st.SearchStrategy[Turn] = st.one_of(
+    st.builds(UserTurn, TEXTS),
+    st.builds(AssistantTurn, TEXTS, st.none() | CALLS),
+    st.builds(ToolResultTurn, TEXTS, TEXTS, st.booleans()),
+)
+REQUESTS = st.builds(Request, TEXTS, st.just((TOOL,)), st.lists(TURNS, max_size=4).map(tuple))
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@given(REQUESTS)
+def test_redaction_twice_is_once_and_keeps_the_hash(request: Request) -> None:
+    once = redacted_request(request)
+    assert redacted_request(once) == once
+    assert request_hash(redacted_request(once)) == request_hash(once)
+
+
+@given(st.dictionaries(TEXTS, TEXTS).map(json.dumps))
+def test_arguments_stay_json(arguments: str) -> None:
+    reply = redacted_reply(Reply("", (ToolCall("", "", arguments),), StopReason.TOOL_CALL, Usage()))
+    assert isinstance(json.loads(reply.calls[0].arguments), dict)
+    assert "hunter2" not in reply.calls[0].arguments
+
+
+def test_the_hash_is_of_what_the_model_sees() -> None:
+    same = Request("Be brief.", (TOOL,), (UserTurn("Go on?"),), pinned=0, max_output_tokens=9)
+    assert request_hash(same) == request_hash(REQUEST)
+    others = [
+        Request("Be brief!", (TOOL,), REQUEST.turns),
+        Request("Be brief.", (), REQUEST.turns),
+        Request("Be brief.", (TOOL,), (AssistantTurn("Go on?"),)),
+        Request("Be brief.", (TOOL,), (ToolResultTurn("", "Go on?"),)),
+    ]
+    assert len({request_hash(other) for other in [REQUEST, *others]}) == 5
+
+
+def test_system_and_tools_are_written_once(tmp_path: Path) -> None:
+    transcript = Transcript(tmp_path / "t.jsonl", ["battery-staple"])
+    for number in (1, 2):
+        transcript.request(number, "anthropic:m", REQUEST, 10.0)
+    changed = Request("It is battery-staple", (TOOL,), (UserTurn("sk-abcdefghijklmnop \udc80"),))
+    transcript.request(3, "anthropic:m", changed, 11.0)
+    text = transcript.path.read_bytes()
+    assert b"battery-staple" not in text
+    assert b"sk-abc" not in text
+    assert transcript.path.stat().st_mode & 0o777 == 0o600
+    written = [json.loads(line.decode("utf-8", "surrogatepass")) for line in text.splitlines()]
+    assert ["system" in line for line in written] == [True, False, True]
+    assert ["tools" in line for line in written] == [True, False, False]
+    assert written[0]["system_sha256"] == written[1]["system_sha256"] != written[2]["system_sha256"]
+
+
+def test_replies_are_read_past_a_torn_line(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    digest = request_hash(REQUEST)
+    Transcript(path, ()).reply(1, digest, REPLY, 0.25, 10.0)
+    with path.open("ab") as file:
+        file.write(b'{"kind":"reply","ca')
+    Transcript(path, ()).reply(2, "other", REPLY, None, 11.0)
+    assert replies(path) == {digest: REPLY, "other": REPLY}
+
+
+async def test_replay_answers_what_it_knows_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    Transcript(path, ()).reply(1, request_hash(REQUEST), REPLY, 0.25, 10.0)
+    provider = ReplayProvider(path)
+    assert await provider.complete(REQUEST) == REPLY
+    with pytest.raises(RejectedError, match="no reply to this request"):
+        await provider.complete(Request("Another.", (), ()))
