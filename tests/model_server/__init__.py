@@ -1,0 +1,11 @@
+"""A model server with a script instead of a model, for tests and benchmarks.
+
+It speaks Anthropic's Messages and OpenAI's Chat Completions over HTTP on loopback, streaming or not, is as
+strict as the real ones about what it is sent, counts tokens and simulates their prompt caches.
+
+`steps` what it may answer · `seen` what a script is shown of a request · `scripts` scripted models ·
+`caching` tokens and prompt caches, also usable without HTTP · `server` the server itself. The rest is
+private: `anthropic_rules` and `openai_rules` say what each protocol forbids, `anthropic_wire` and
+`openai_wire` translate both ways, `tool_schema` checks JSON schemas, `bad_request` is how any of them
+objects.
+"""

@@ -1,0 +1,139 @@
+"""HTTP on loopback: a request in, a `Delivery` out, byte by byte as planned, breaks included."""
+
+import json
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event as Signal
+from threading import Thread
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What is sent: a whole JSON body, or server-sent events as frames.
+
+    When it is not `complete` the connection is closed where the frames end, after a silence of `silence_s`;
+    without any frame not even a status line is sent.
+    """
+
+    status: int = 200
+    frames: tuple[bytes, ...] = ()
+    streamed: bool = False
+    complete: bool = True
+    silence_s: float = 0.0
+    retry_after_s: float | None = None
+    request_id: str = ""
+
+    @classmethod
+    def of_json(cls, status: int, body: dict[str, Any], **more: Any) -> "Delivery":
+        return cls(status, (json.dumps(body).encode(),), **more)
+
+
+Respond = Callable[[str, str, dict[str, str], bytes], Delivery]
+
+
+class Loopback:
+    """A server thread; `respond(method, path, headers, body)` decides. `release` ends every silence, now and
+    later.
+    """
+
+    def __init__(self, respond: Respond) -> None:
+        self._released = Signal()
+        self._connections: set[socket.socket] = set()
+        self._httpd = ThreadingHTTPServer(("127.0.0.1", 0), self._handler(respond))
+        self._httpd.daemon_threads = False
+        self._thread = Thread(target=self._httpd.serve_forever, args=(0.02,), name="model-server")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._httpd.server_address[1]}"
+
+    def release(self) -> None:
+        self._released.set()
+
+    def close(self) -> None:
+        """Stop serving, close every connection, and wait for the threads."""
+        self.release()
+        self._httpd.shutdown()
+        self._thread.join()
+        for connection in list(self._connections):
+            _hang_up(connection)
+        self._httpd.server_close()
+
+    def _handler(self, respond: Respond) -> type[BaseHTTPRequestHandler]:
+        loopback = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def setup(self) -> None:
+                super().setup()
+                loopback._connections.add(self.connection)
+
+            def finish(self) -> None:
+                loopback._connections.discard(self.connection)
+                super().finish()
+
+            def handle(self) -> None:
+                try:
+                    super().handle()
+                except ConnectionError:
+                    self.close_connection = True  # the client has gone away, as clients may
+
+            def do_GET(self) -> None:
+                self._deliver("GET", b"")
+
+            def do_POST(self) -> None:
+                self._deliver("POST", self.rfile.read(int(self.headers.get("Content-Length", 0))))
+
+            def _deliver(self, method: str, body: bytes) -> None:
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                loopback._send(self, respond(method, self.path.partition("?")[0], headers, body))
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Say nothing: a test reads the server's log instead."""
+
+        return Handler
+
+    def _send(self, handler: BaseHTTPRequestHandler, delivery: Delivery) -> None:
+        if delivery.frames or delivery.complete:
+            self._send_head(handler, delivery)
+        for frame in delivery.frames:
+            handler.wfile.write(
+                f"{len(frame):x}\r\n".encode() + frame + b"\r\n" if delivery.streamed else frame
+            )
+        if delivery.silence_s:
+            self._released.wait(delivery.silence_s)
+        if not delivery.complete:
+            handler.close_connection = True
+            _hang_up(handler.connection)
+        elif delivery.streamed:
+            handler.wfile.write(b"0\r\n\r\n")
+
+    def _send_head(self, handler: BaseHTTPRequestHandler, delivery: Delivery) -> None:
+        handler.send_response(delivery.status)
+        handler.send_header("request-id", delivery.request_id)
+        handler.send_header("x-request-id", delivery.request_id)
+        if delivery.retry_after_s is not None:
+            handler.send_header("retry-after", f"{delivery.retry_after_s:g}")
+        if delivery.streamed:
+            handler.send_header("Content-Type", "text/event-stream; charset=utf-8")
+            handler.send_header("Transfer-Encoding", "chunked")
+        else:
+            handler.send_header("Content-Type", "application/json")
+            size = sum(map(len, delivery.frames))
+            handler.send_header("Content-Length", str(size if delivery.complete else 2 * size + 1))
+        handler.end_headers()
+
+
+def _hang_up(connection: socket.socket) -> None:
+    try:
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass  # the other side was quicker
