@@ -4,11 +4,11 @@ YAML 1.2 (ruamel.yaml): `1e-6` is a number, `on` is a word. Nothing here knows w
 """
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 Scalar = str | int | float | bool | None
@@ -53,11 +53,15 @@ def get(data: Mapping[str, Any], key: str, default: Any = None) -> Any:
     return node
 
 
-def edit(text: str, changes: Mapping[str, Scalar]) -> str:
-    """`text` with every dotted key set; missing parents are made. Text without changes comes back byte for
-    byte."""
+def edit(text: str, changes: Mapping[str, Scalar], remove: Iterable[str] = ()) -> str:
+    """`text` with every dotted key set and those to remove taken out; missing parents are made. Text without
+    changes comes back byte for byte. Raises ConfigEditError, also where a mapping or list would be
+    overwritten.
+    """
     data = load(text)
     changed = False
+    for key in remove:
+        changed |= _remove(data, key)
     for key, value in changes.items():
         changed |= _set(data, key, value)
     if not changed:
@@ -65,6 +69,15 @@ def edit(text: str, changes: Mapping[str, Scalar]) -> str:
     stream = io.StringIO()
     _yaml().dump(data, stream)
     return stream.getvalue()
+
+
+def _remove(data: CommentedMap, key: str) -> bool:
+    parent, _, last = key.rpartition(".")
+    node = get(data, parent) if parent else data
+    if not isinstance(node, CommentedMap) or last not in node:
+        return False
+    del node[last]
+    return True
 
 
 def _set(data: CommentedMap, key: str, value: Scalar) -> bool:
@@ -82,5 +95,8 @@ def _set(data: CommentedMap, key: str, value: Scalar) -> bool:
     old = node.get(last, missing)
     if old is not missing and type(old) is type(value) and old == value:
         return False
+    if isinstance(old, CommentedMap | CommentedSeq) and len(old):
+        what = "mapping: name a key in it" if isinstance(old, CommentedMap) else "list, not a single value"
+        raise ConfigEditError(f"cannot set {key}: it holds a {what}")
     node[last] = value
     return True

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from harness import index, journal
 from harness.durable import write_json
 from harness.journal import Entry, Journal
+from harness.options import RunOptions
 from harness.state import ExperimentState, apply, fold
 from monitors.files import AttemptFiles
 
@@ -77,29 +78,35 @@ class Experiment:
         write_json(self.dir / "finish.flag", content)
 
 
-def create(blueprint: "Blueprint", policy: str = "playbook", clock: Clock = time.time) -> Experiment:
-    """A new result folder for a blueprint that can run.
+def create(blueprint: "Blueprint", options: RunOptions | None = None, clock: Clock = time.time) -> Experiment:
+    """A new result folder for a blueprint that can run, listed for `harness ls`.
 
     Raises ExperimentUnfinishedError when the folder of that name holds a run without an end.
     """
     result_dir = _new_folder(blueprint)
     now = clock()
-    experiment = Experiment(result_dir, clock)
-    shutil.copyfile(blueprint.path, result_dir / "blueprint.md")
-    experiment_id = uuid.uuid4().hex[:12]
-    experiment.record(
-        "created",
-        experiment_id=experiment_id,
-        name=blueprint.name,
-        deadline_at=now + blueprint.max_time_s,
-        policy=policy,
-        plan=plan_of(blueprint),
-    )
-    experiment.record("owner", **journal.owner_data())
+    experiment = begin(blueprint, result_dir, options or RunOptions(), clock)
     try:
-        index.add(index.IndexedRun(experiment_id, blueprint.name, str(result_dir), now))
+        index.add(index.IndexedRun(experiment.state.experiment_id, blueprint.name, str(result_dir), now))
     except OSError as error:
         _log.warning("%s will not be listed by `harness ls`: %s", result_dir, error)
+    return experiment
+
+
+def begin(blueprint: "Blueprint", result_dir: Path, options: RunOptions, clock: Clock) -> Experiment:
+    """An experiment in an empty folder: the blueprint as issued, and the first entries of the journal."""
+    experiment = Experiment(result_dir, clock)
+    shutil.copyfile(blueprint.path, result_dir / "blueprint.md")
+    experiment.record(
+        "created",
+        experiment_id=uuid.uuid4().hex[:12],
+        name=blueprint.name,
+        deadline_at=clock() + blueprint.max_time_s,
+        policy=options.policy,
+        plan=plan_of(blueprint),
+    )
+    experiment.record("options", **options.as_json())
+    experiment.record("owner", **journal.owner_data())
     return experiment
 
 

@@ -10,42 +10,83 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness import training_config
-from harness.blueprint.scaffold import default_config
+from harness.blueprint.scaffold import render_config
+from harness.config_edit import Scalar
+from harness.draft import Draft, diff
 from harness.durable import write_atomically
+from harness.options import RunOptions
 from harness.training_config import TrainingConfig
 from monitors.files import AttemptFiles
 from monitors.launch import LaunchSpec, environment_of_caller
 
 GRACE_S = 20.0
 LONGEST_END_S = GRACE_S + 400.0  # TERM, grace, KILL, and a cleanup command that uses all its time
-_LLM_KEYS = {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"}
 _QUOTED = re.compile(r"""'[^'\n]+'|"[^"$`\\\n]+\"""")
 _WORD = re.compile(r"""(?:\\.|[^\s'"=;&|<>()\\])+""")
 
 
-def write_config(
-    plan: Mapping[str, Any], files: AttemptFiles, previous: AttemptFiles | None = None
-) -> Path | None:
-    """Write the attempt's config.yaml; None when there is none that the command is known to read.
+@dataclass(frozen=True)
+class Order:
+    """What was decided about one launch.
 
-    The first attempt takes the config as it is now, a later one that of the attempt before it: what a person
-    edits meanwhile is for their next experiment.
+    `previous`: the attempt before it, None for the first. `draft`: what is changed for it. `environment`:
+    variables set by repairs, of this launch and of those before. `hidden`: variables of the caller that the
+    training is not given. `codebase`: the working directory, which is a private copy where code is patched;
+    then `code_diff` is what this draft patched, and `relocate` points the command into the copy.
+    """
+
+    session: str
+    attempt_id: str
+    deadline_at: float
+    codebase: Path
+    hidden: frozenset[str] = RunOptions().hidden
+    previous: AttemptFiles | None = None
+    draft: Draft = field(default_factory=Draft)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    code_diff: str = ""
+    relocate: Callable[[str], str] = str
+
+
+def base_config(
+    plan: Mapping[str, Any], previous: AttemptFiles | None, settings: Mapping[str, Scalar] | None
+) -> str | None:
+    """The config text a launch starts from; None when there is none that the command is known to read.
+
+    The first attempt takes the config as it is now (or renders one from `settings`), a later one that of the
+    attempt before it: what a person edits meanwhile is for their next experiment.
     """
     if previous is not None and previous.config.exists():
-        text = previous.config.read_text(encoding="utf-8")
-    elif plan["yaml_path"] is not None and uses_config(plan):
-        text = Path(plan["yaml_path"]).read_text(encoding="utf-8")
-    elif plan["launch_command"] is None:
-        text = default_config(plan["name"])
-    else:
+        return previous.config.read_text(encoding="utf-8")
+    if plan["yaml_path"] is not None:
+        return Path(plan["yaml_path"]).read_text(encoding="utf-8") if uses_config(plan) else None
+    return render_config(plan["name"], settings or {}) if plan["launch_command"] is None else None
+
+
+def write_config(plan: Mapping[str, Any], files: AttemptFiles, order: Order) -> Path | None:
+    """Write the attempt's config.yaml, with the draft's changes; None when there is none. What is changed is
+    kept as change.diff."""
+    base = base_config(plan, order.previous, order.draft.settings)
+    text = order.draft.apply(base) if base is not None else ""
+    _keep_diff(files, order, diff(base or "", text, "config.yaml") + order.code_diff)
+    if base is None:
         return None
     write_atomically(files.config, training_config.for_attempt(text, files.dir), mode=0o600)
     return files.config
+
+
+def _keep_diff(files: AttemptFiles, order: Order, changes: str) -> None:
+    """Write what was changed to get here into the folder of the attempt before; before the first launch, into
+    the first attempt's own, where the changes that follow it come behind. Can be repeated."""
+    kept = (order.previous or files).dir / "change.diff"
+    there = kept.read_text(encoding="utf-8") if kept.exists() else ""
+    if changes and not there.endswith(changes):
+        write_atomically(kept, there + changes, mode=0o600)
 
 
 def command(plan: Mapping[str, Any], config: Path | None) -> str:
@@ -80,19 +121,25 @@ def uses_config(plan: Mapping[str, Any]) -> bool:
     return str(marker) in command(plan, marker)
 
 
-def environment(plan: Mapping[str, Any], files: AttemptFiles) -> dict[str, str]:
-    """The variables of the training: the caller's own, without the keys that drive the harness's LLM.
+def environment(
+    plan: Mapping[str, Any],
+    files: AttemptFiles,
+    hidden: frozenset[str],
+    repairs: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """The variables of the training: the caller's own without the `hidden` ones, and those that repairs have
+    set.
 
     The plan's interpreter comes first on PATH, so that a bare `python` in the command is the right one.
     """
-    wanted = {name: value for name, value in environment_of_caller().items() if name not in _LLM_KEYS}
+    wanted = {name: value for name, value in environment_of_caller().items() if name not in hidden}
     bin_dir = Path(plan["venv_exe"]).parent
     wanted["PATH"] = f"{bin_dir}{os.pathsep}{wanted.get('PATH', os.defpath)}"
     if (bin_dir.parent / "pyvenv.cfg").exists():
         wanted["VIRTUAL_ENV"] = str(bin_dir.parent)
     wanted["HARNESS_ATTEMPT_DIR"] = str(files.dir)
     wanted.setdefault("PYTHONUNBUFFERED", "1")
-    return wanted
+    return {**wanted, **(repairs or {})}
 
 
 def carry_checkpoint(previous: AttemptFiles, files: AttemptFiles) -> str | None:
@@ -114,27 +161,28 @@ def carry_checkpoint(previous: AttemptFiles, files: AttemptFiles) -> str | None:
     return name
 
 
-def launch_spec(
-    plan: Mapping[str, Any],
-    files: AttemptFiles,
-    session: str,
-    attempt_id: str,
-    deadline_at: float,
-    previous: AttemptFiles | None,
-) -> LaunchSpec:
+def _at_home(plan: Mapping[str, Any], order: Order, text: str | None) -> str | None:
+    """Preparing and cleaning up is done in the author's own codebase, also where the training runs in a copy:
+    what they install or fetch must outlive it."""
+    if text is None or order.codebase == Path(plan["codebase_dir"]):
+        return text
+    return f"cd {shlex.quote(plan['codebase_dir'])} || exit 1\n{text}"
+
+
+def launch_spec(plan: Mapping[str, Any], files: AttemptFiles, order: Order) -> LaunchSpec:
     """Everything `monitors.launch` needs to start this attempt; writes the attempt's config on the way."""
     files.dir.mkdir(parents=True, exist_ok=True)
-    config = write_config(plan, files, previous)
+    config = write_config(plan, files, order)
     return LaunchSpec(
         attempt_dir=files.dir,
-        attempt_id=attempt_id,
-        session_name=session,
-        command=command(plan, config),
-        cwd=Path(plan["codebase_dir"]),
-        env=environment(plan, files),
-        prepare=plan["prepare_command"],
-        cleanup=plan["cleanup_command"],
-        deadline_at=deadline_at,
+        attempt_id=order.attempt_id,
+        session_name=order.session,
+        command=order.relocate(command(plan, config)),
+        cwd=order.codebase,
+        env=environment(plan, files, order.hidden, order.environment),
+        prepare=_at_home(plan, order, plan["prepare_command"]),
+        cleanup=_at_home(plan, order, plan["cleanup_command"]),
+        deadline_at=order.deadline_at,
         grace_s=GRACE_S,
         supervisor_python=sys.executable,
     )

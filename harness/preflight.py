@@ -6,13 +6,14 @@ is what may have changed since, and what needs the folder.
 """
 
 import shutil
+import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from harness import launching
-from harness.blueprint.trainer import ask_trainer
+from harness.blueprint.trainer import Verdict, ask_trainer
 
 MIN_FREE_BYTES = 200 * 2**20
 
@@ -25,8 +26,11 @@ class Findings:
     warnings: list[str]
 
 
-def check(plan: Mapping[str, Any], result_dir: Path) -> Findings:
-    """Look at disk, tmux, working directory and config, without starting the training."""
+def check(plan: Mapping[str, Any], result_dir: Path, draft: str | None = None) -> Findings:
+    """Look at disk, tmux, working directory and config, without starting the training.
+
+    `draft`: the config that the next launch would use, where it is not the blueprint's own.
+    """
     problems: list[str] = []
     warnings: list[str] = []
     free = shutil.disk_usage(result_dir).free
@@ -38,8 +42,7 @@ def check(plan: Mapping[str, Any], result_dir: Path) -> Findings:
     if not codebase.is_dir():
         problems.append(f"the codebase {codebase} is not a folder: mend [exp_codebase_dir]")
     elif plan["launch_command"] is None:
-        config = Path(plan["yaml_path"]) if plan["yaml_path"] else None
-        verdict = ask_trainer(Path(plan["venv_exe"]), config, codebase)
+        verdict = _ask_trainer(plan, codebase, draft)
         problems += [verdict.failure] if verdict.failure else []
         for text, mend, severity in verdict.remarks:
             (problems if severity == "error" else warnings).append(f"{text} — {mend}")
@@ -49,3 +52,18 @@ def check(plan: Mapping[str, Any], result_dir: Path) -> Findings:
             "outputs are not pointed into the result folder"
         )
     return Findings(problems, warnings)
+
+
+def _ask_trainer(plan: Mapping[str, Any], codebase: Path, draft: str | None) -> Verdict:
+    """The trainer's own dry run of the config that would be launched."""
+    python = Path(plan["venv_exe"])
+    if draft is None:
+        return ask_trainer(python, Path(plan["yaml_path"]) if plan["yaml_path"] else None, codebase)
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "config.yaml"
+        config.write_text(draft, encoding="utf-8")
+        verdict = ask_trainer(python, config, codebase)
+    remarks = tuple(
+        (text.replace(str(config), "config.yaml"), mend, severity) for text, mend, severity in verdict.remarks
+    )
+    return replace(verdict, remarks=remarks)

@@ -10,7 +10,11 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
+from harness import llm_use
+from harness.draft import Draft, with_outcome
 from harness.journal import Entry
+from harness.llm_use import LlmUse
+from harness.options import RunOptions
 
 
 class Outcome(str, Enum):
@@ -49,7 +53,7 @@ class Verdict:
 @dataclass(frozen=True)
 class AttemptState:
     """One launch. Times are seconds since the epoch; `ended` is the supervisor's exit record, or how it was
-    lost."""
+    lost; `draft` is what was changed for it."""
 
     number: int
     session: str
@@ -62,6 +66,7 @@ class AttemptState:
     stop_reason: str | None = None
     stop_detail: str = ""
     diagnosis: dict[str, Any] | None = None
+    draft: Draft = field(default_factory=Draft)
 
     @property
     def is_running(self) -> bool:
@@ -70,22 +75,29 @@ class AttemptState:
 
 @dataclass(frozen=True)
 class ExperimentState:
-    """Everything known from the journal; the default value is an experiment that does not exist yet."""
+    """Everything known from the journal; the default value is an experiment that does not exist yet.
+
+    `draft` is what the next launch will change. `denied` are the actions that a person did not approve.
+    """
 
     experiment_id: str = ""
     name: str = ""
     created_at: float = 0.0
     deadline_at: float = 0.0
-    policy: str = "playbook"
+    options: RunOptions = field(default_factory=RunOptions)
     plan: dict[str, Any] = field(default_factory=dict)
     prepared: bool = False
-    preflight: dict[str, Any] | None = None
+    checked: dict[str, Any] | None = None
+    draft: Draft = field(default_factory=Draft)
     attempts: tuple[AttemptState, ...] = ()
     stop_asked: str | None = None
     collected: dict[str, Any] | None = None
     reported: dict[str, Any] | None = None
     pending: Entry | None = None
     refusals: tuple[str, ...] = ()
+    denied: frozenset[str] = frozenset()
+    narrative: dict[str, str] = field(default_factory=dict)
+    llm: LlmUse = field(default_factory=LlmUse)
     verdict: Verdict | None = None
     finished_at: float | None = None
     last_seq: int = 0
@@ -94,6 +106,12 @@ class ExperimentState:
     def attempt(self) -> AttemptState | None:
         """The newest attempt."""
         return self.attempts[-1] if self.attempts else None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables set by repairs, for the next launch."""
+        drafts = [*(attempt.draft for attempt in self.attempts), self.draft]
+        return {name: value for draft in drafts for name, value in draft.environment.items()}
 
     @property
     def phase(self) -> str:
@@ -108,7 +126,7 @@ class ExperimentState:
         if not self.prepared:
             return "prepare"
         if attempt is None:
-            return "launch" if self.preflight else "preflight"
+            return "launch" if self.checked else "preflight"
         if attempt.launched_at is None:
             return "launch"
         if attempt.ended is None:
@@ -127,6 +145,8 @@ def fold(entries: Iterable[Entry]) -> ExperimentState:
 def apply(state: ExperimentState, entry: Entry) -> ExperimentState:
     """The state after one more entry; entries of unknown kinds change nothing but `last_seq`."""
     state = replace(state, last_seq=entry.seq)
+    if entry.kind in llm_use.ENTRIES:
+        return replace(state, llm=llm_use.fold(state.llm, entry))
     handle = _ENTRIES.get(entry.kind)
     return handle(state, entry) if handle else state
 
@@ -139,13 +159,13 @@ def _created(state: ExperimentState, entry: Entry) -> ExperimentState:
         name=data["name"],
         created_at=entry.time,
         deadline_at=data["deadline_at"],
-        policy=data["policy"],
+        options=RunOptions(policy=data["policy"]),
         plan=data["plan"],
     )
 
 
 def _intent(state: ExperimentState, entry: Entry) -> ExperimentState:
-    state = replace(state, pending=entry)
+    state = replace(state, pending=entry, llm=llm_use.after_intent(state.llm, entry))
     if entry.data["action"] == "launch":
         return _launch_intended(state, entry)
     return state
@@ -155,18 +175,25 @@ def _launch_intended(state: ExperimentState, entry: Entry) -> ExperimentState:
     args = entry.data["args"]
     if state.attempt is not None and state.attempt.number == args["attempt"]:
         return state
-    attempt = AttemptState(args["attempt"], args["session"], args["attempt_id"], args["why"])
-    return replace(state, attempts=(*state.attempts, attempt))
+    attempt = AttemptState(
+        args["attempt"], args["session"], args["attempt_id"], args["why"], draft=state.draft
+    )
+    return replace(state, attempts=(*state.attempts, attempt), draft=Draft())
 
 
 def _outcome(state: ExperimentState, entry: Entry) -> ExperimentState:
-    state = replace(state, pending=None, refusals=())
+    if state.pending is not None and entry.data["action"] in _PREPARING and "error" not in entry.data:
+        args = state.pending.data["args"]
+        state = replace(state, draft=with_outcome(state.draft, entry.data["action"], args, entry.data))
+    llm = llm_use.after_outcome(state.llm, entry)
+    state = replace(state, pending=None, refusals=(), llm=llm)
     handle = _OUTCOMES.get(entry.data["action"])
     return handle(state, entry) if handle else state
 
 
 def _refused(state: ExperimentState, entry: Entry) -> ExperimentState:
-    return replace(state, refusals=(*state.refusals, entry.data["why"]))
+    refusals = (*state.refusals, entry.data["why"])
+    return replace(state, refusals=refusals, llm=llm_use.after_refusal(state.llm, entry))
 
 
 def _event(state: ExperimentState, entry: Entry) -> ExperimentState:
@@ -208,23 +235,30 @@ def _stopped(state: ExperimentState, entry: Entry) -> ExperimentState:
     )
 
 
+_PREPARING = ("render_config", "edit_config", "set_environment", "patch_code")
+
 _ENTRIES: dict[str, Callable[[ExperimentState, Entry], ExperimentState]] = {
     "created": _created,
     "intent": _intent,
     "outcome": _outcome,
     "refused": _refused,
+    "denied": lambda state, entry: replace(state, denied=state.denied | {entry.data["action"]}),
     "event": _event,
+    "options": lambda state, entry: replace(state, options=RunOptions.from_json(entry.data)),
     "stop_asked": lambda state, entry: replace(state, stop_asked=entry.data["by"]),
     "finish": _finish,
 }
 
 _OUTCOMES: dict[str, Callable[[ExperimentState, Entry], ExperimentState]] = {
     "prepare": lambda state, entry: replace(state, prepared=True),
-    "preflight": lambda state, entry: replace(state, preflight=entry.data),
+    "check": lambda state, entry: replace(state, checked=entry.data),
     "launch": _launched,
     "wait": _waited,
     "stop": _stopped,
     "diagnose": lambda state, entry: _with_attempt(state, diagnosis=entry.data["diagnosis"]),
     "collect": lambda state, entry: replace(state, collected=entry.data),
+    "write_report_section": lambda state, entry: replace(
+        state, narrative={**state.narrative, entry.data["section"]: entry.data["text"]}
+    ),
     "report": lambda state, entry: replace(state, reported=entry.data),
 }

@@ -1,20 +1,174 @@
-"""What a policy can do: typed arguments for each action. How an action is carried out stands in
-`hands.py`."""
+"""What a policy can do: typed arguments for each action. How an action is carried out stands in `hands.py`.
 
-from typing import Annotated, Literal
+The docstrings and field descriptions are what a language model is told (`tools.py` makes its tool schemas of
+them), so they say what an action is for and what comes back. A field marked `Filled` is not the model's to
+choose: code fills it in.
+"""
+
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.state import Outcome
 
-StopReason = Literal["first_step_timeout", "fatal_error", "person"]
+Scalar = str | int | float | bool | None
+StopReason = Literal["first_step_timeout", "fatal_error", "plateau", "person"]
+Section = Literal["findings", "what_happened", "limitations", "next_steps"]
+LONGEST_WHY = 600
+Why = Annotated[
+    str,
+    Field(
+        min_length=1, max_length=LONGEST_WHY, description="One sentence for the record: why this, why now."
+    ),
+]
+Number = Annotated[int | None, Field(ge=1, description="Number of the attempt; leave out for the newest.")]
+
+
+class Filled:
+    """Marks an argument that code fills in and no model is asked for."""
 
 
 class Action(BaseModel):
-    """One step that a policy asks for; `kind` names it in the journal."""
+    """One step that a policy asks for; `kind` names it in the journal and is the tool's name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     kind: str
+
+
+# --- looking: nothing changes ---------------------------------------------------------------------------
+
+
+class ReadBlueprint(Action):
+    """Read the plan of this experiment as its author wrote it. It is in your first message already; use
+    this only when that was shortened."""
+
+    kind: Literal["read_blueprint"] = "read_blueprint"
+
+
+class ReadConfig(Action):
+    """Read a training config (YAML). Without a number you get the config that the NEXT launch would use, with
+    your edits in it; with a number the one which that attempt ran with."""
+
+    kind: Literal["read_config"] = "read_config"
+    attempt: Number = None
+
+
+class ReadFile(Action):
+    """Read part of a text file of this experiment: in its result folder, or source code and settings in its
+    codebase. Lines come numbered, at most 200 at a time; secrets are masked. Other files are refused."""
+
+    kind: Literal["read_file"] = "read_file"
+    path: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=500,
+            description="In the result folder (attempts/01/exit.json) or in the codebase (train.py).",
+        ),
+    ]
+    first_line: Annotated[int, Field(ge=1, description="First line, counting from 1.")] = 1
+    lines: Annotated[int, Field(ge=1, le=200, description="How many lines.")] = 80
+
+
+class ReadPane(Action):
+    """Read the last lines that the training printed: its terminal, progress bars and repeats left out. For
+    the cause of a failure use `search_log`: the last lines are often only consequences."""
+
+    kind: Literal["read_pane"] = "read_pane"
+    attempt: Number = None
+    lines: Annotated[int, Field(ge=1, le=120, description="How many lines.")] = 40
+
+
+class SearchLog(Action):
+    """Find lines in the whole log of an attempt by a regular expression (Python's, case ignored). You get the
+    first matches with their line numbers and the lines around them, and how many there are in all."""
+
+    kind: Literal["search_log"] = "search_log"
+    pattern: Annotated[
+        str, Field(min_length=1, max_length=200, description="Such as `error|killed|out of memory`.")
+    ]
+    attempt: Number = None
+    around: Annotated[int, Field(ge=0, le=20, description="Lines shown before and after each match.")] = 3
+    most: Annotated[int, Field(ge=1, le=20, description="Most matches shown.")] = 5
+
+
+class MetricsSummary(Action):
+    """Read the metrics of an attempt as a small table: for each metric its first, last, lowest and highest
+    value, and its course in a few points. This is the way to see how a training went; never read raw metric
+    files for it."""
+
+    kind: Literal["metrics_summary"] = "metrics_summary"
+    attempt: Number = None
+    metrics: Annotated[
+        tuple[str, ...],
+        Field(max_length=20, description="Parts of names, such as `reward`, `kl`; leave out for all."),
+    ] = ()
+
+
+# --- preparing the next launch --------------------------------------------------------------------------
+
+
+class RenderConfig(Action):
+    """Write the training config from the bundled trainer's template, because the blueprint names none. Only
+    before the first launch. Settings are short names (model_path, training_file, validation_file, task,
+    total_training_steps, train_batch_size, num_repeat, lr, kl_loss_coef, temperature, max_prompt_length,
+    max_response_length, val_pass_n, test_freq, save_freq, seed) or dotted keys beginning with `ajet.`. Take
+    every value that the blueprint gives; leave out what it does not speak of. Use `check` afterwards."""
+
+    kind: Literal["render_config"] = "render_config"
+    settings: Annotated[dict[str, Scalar], Field(max_length=60, description="Name to value.")]
+    why: Why
+
+
+class EditConfig(Action):
+    """Change single values of the config for the NEXT launch. A repair may change how the training runs
+    (memory, parallelism, offloading, ports, time-outs, paths that do not exist), never what is studied:
+    model, data, algorithm, learning rate, batch, lengths, LoRA, seed and protected keys are refused. Read the
+    config first and use the keys that are there. Use `check` afterwards."""
+
+    kind: Literal["edit_config"] = "edit_config"
+    changes: Annotated[
+        dict[str, Scalar],
+        Field(
+            max_length=20, description="Dotted key to new value, such as {'ajet.rollout.n_vllm_engine': 1}."
+        ),
+    ] = {}
+    remove: Annotated[
+        tuple[str, ...], Field(max_length=20, description="Dotted keys to take out, such as a misspelt one.")
+    ] = ()
+    why: Why
+
+
+class SetEnvironment(Action):
+    """Set one environment variable of the training for the NEXT launch. Only variables that tune how it runs
+    are allowed (such as PYTORCH_CUDA_ALLOC_CONF, NCCL_P2P_DISABLE, OMP_NUM_THREADS, HF_HUB_OFFLINE)."""
+
+    kind: Literal["set_environment"] = "set_environment"
+    name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,80}$")]
+    value: Annotated[str, Field(max_length=256)]
+    why: Why
+
+
+class PatchCode(Action):
+    """Correct a defect in the training's code, in a private copy of it; the author's files stay as they are.
+    Only if the blueprint's [exp_code_changes] allows that file. Give text that stands in the file exactly
+    once and what replaces it. Never touch how results are computed: reward, data, metrics, evaluation."""
+
+    kind: Literal["patch_code"] = "patch_code"
+    path: Annotated[str, Field(min_length=1, max_length=300, description="Relative to the codebase.")]
+    old: Annotated[str, Field(min_length=1, max_length=4000, description="Text that stands there once.")]
+    new: Annotated[str, Field(max_length=4000, description="The text that replaces it.")]
+    why: Why
+
+
+class Check(Action):
+    """Check what the next launch would use, in seconds and without training: disk, tmux, folders, and the
+    trainer's own dry run of the config with your edits. Do this before every launch that follows an edit."""
+
+    kind: Literal["check"] = "check"
+
+
+# --- the life of a run ----------------------------------------------------------------------------------
 
 
 class Prepare(Action):
@@ -23,25 +177,23 @@ class Prepare(Action):
     kind: Literal["prepare"] = "prepare"
 
 
-class Preflight(Action):
-    """Check in seconds what would otherwise fail after minutes: interpreter, config, paths, disk, tmux."""
-
-    kind: Literal["preflight"] = "preflight"
-
-
 class Launch(Action):
-    """Start the training in its own tmux session. Asking twice for the same attempt launches once."""
+    """Start the training in its own tmux session with the config, variables and patches prepared for it.
+    After a failure this is refused unless something was changed that could help, or the cause is known to
+    pass. It returns at once; waiting is done for you, and you are asked again only if something goes wrong.
+    """
 
     kind: Literal["launch"] = "launch"
-    attempt: Annotated[int, Field(ge=1, description="number of the attempt, counting from 1")]
-    session: Annotated[str, Field(description="name of the tmux session, beginning with ajet_")]
-    attempt_id: Annotated[str, Field(description="identity that every process of the attempt carries")]
-    why: Annotated[str, Field(description="one sentence: why this launch")]
+    attempt: Annotated[int, Field(ge=1, description="number of the attempt, counting from 1"), Filled()]
+    session: Annotated[str, Field(description="tmux session, beginning with ajet_"), Filled()]
+    attempt_id: Annotated[str, Field(description="identity that every process of it carries"), Filled()]
+    why: Why
 
 
 class Wait(Action):
-    """Wait until something happens: an end, a first step, an error, a deadline, or the next back-off
-    check."""
+    """Let the running training go on, and wait until something happens: its end, an error, a deadline, or the
+    next routine look. You get what happened, not a log. This costs nothing: choose it whenever the training
+    may recover or you are not sure."""
 
     kind: Literal["wait"] = "wait"
 
@@ -55,17 +207,39 @@ class Pause(Action):
 
 
 class Stop(Action):
-    """End the running attempt: TERM, then KILL, to everything it started."""
+    """End the running training (TERM, then KILL, to all it started). Refused for a healthy run: only when it
+    cannot recover (`fatal_error`: numbers that stay NaN, a hang, a crash that left processes behind), or when
+    it is in its second half and validation has been flat for several evaluations (`plateau`)."""
 
     kind: Literal["stop"] = "stop"
     why: StopReason
-    detail: Annotated[str, Field(description="one sentence with the evidence")] = ""
+    detail: Annotated[str, Field(max_length=600, description="One sentence with the evidence.")] = ""
 
 
 class Diagnose(Action):
-    """Find the cause of the newest attempt's end, with lines of its log as evidence."""
+    """Find the cause of the newest attempt's end, with lines of its log as evidence. This has been done
+    already when you are asked about a failure."""
 
     kind: Literal["diagnose"] = "diagnose"
+
+
+class Note(Action):
+    """Keep one remark in the record of this experiment, for whoever reads it later, you included: a finding,
+    a suspicion, what was ruled out. It changes nothing."""
+
+    kind: Literal["note"] = "note"
+    text: Annotated[str, Field(min_length=1, max_length=2000)]
+
+
+class WriteReportSection(Action):
+    """Write one section of the report's narrative (Markdown, a few sentences). It is shown below the measured
+    numbers, marked as written by a model. Say only what the metrics and logs you read show; name what is
+    missing or failed; take numbers as they stand there, with their step. Writing a section again replaces it.
+    """
+
+    kind: Literal["write_report_section"] = "write_report_section"
+    section: Section
+    text: Annotated[str, Field(min_length=1, max_length=4000)]
 
 
 class Collect(Action):
@@ -81,14 +255,45 @@ class Report(Action):
 
 
 class Finish(Action):
-    """Close the session and write finish.flag; nothing happens in the experiment after this."""
+    """Say that you are done. After a failure this gives up: results of what there is are collected, the
+    report is written, and the experiment ends as failed. When you were asked to read results, it ends your
+    part and the report is written. The outcome is decided by the raw files, not by you."""
 
     kind: Literal["finish"] = "finish"
-    outcome: Outcome
-    reason: str
+    outcome: Annotated[Outcome, Filled()]
+    reason: Annotated[str, Field(max_length=600, description="One sentence: why there is no more to do.")]
 
+
+LOOKING = (ReadBlueprint, ReadConfig, ReadFile, ReadPane, SearchLog, MetricsSummary)
+"""Actions that only look. Their outcome is `{"text": …}`."""
 
 AnyAction = Annotated[
-    Prepare | Preflight | Launch | Wait | Pause | Stop | Diagnose | Collect | Report | Finish,
+    ReadBlueprint
+    | ReadConfig
+    | ReadFile
+    | ReadPane
+    | SearchLog
+    | MetricsSummary
+    | RenderConfig
+    | EditConfig
+    | SetEnvironment
+    | PatchCode
+    | Check
+    | Prepare
+    | Launch
+    | Wait
+    | Pause
+    | Stop
+    | Diagnose
+    | Note
+    | WriteReportSection
+    | Collect
+    | Report
+    | Finish,
     Field(discriminator="kind"),
 ]
+
+
+def arguments(action: Action) -> dict[str, Any]:
+    """The action's arguments as JSON values, as the journal keeps them."""
+    return action.model_dump(mode="json", exclude={"kind"})

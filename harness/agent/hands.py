@@ -5,34 +5,31 @@ In: an action and the experiment. Out: what the journal keeps as its outcome. Sl
 """
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from harness import launching, preflight
-from harness.agent import actions
+from harness.agent import actions, looking, preparing, worktree
 from harness.agent.monitoring import AttemptMonitor
 from harness.agent.types import Observation
 from harness.agent.verdict import shortfall, verdict
 from harness.diagnosis import diagnose
 from harness.durable import write_json
 from harness.experiment import Experiment
+from harness.redaction import redact
 from harness.state import AttemptState
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a person may choose for one run."""
-
-    keep_session: bool = False
+from monitors.files import AttemptFiles
+from monitors.rules import Health
 
 
 class Hands:
     """Carries out actions on one experiment; keeps the monitor of the running attempt between two waits."""
 
-    def __init__(self, experiment: Experiment, options: Options | None = None) -> None:
+    def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
-        self.options = options or Options()
         self.interrupted = asyncio.Event()
         self._monitor: AttemptMonitor | None = None
 
@@ -40,11 +37,16 @@ class Hands:
         """The state, the time, and what only a look at the running attempt can tell."""
         now, attempt = self.experiment.clock(), self.experiment.state.attempt
         overdue = unrecorded = False
+        health, config = Health(), ""
         if attempt is not None and attempt.is_running:
             overdue = self.monitor(attempt).first_step_overdue(attempt, now)
+            health = self.monitor(attempt).health(attempt, now)
         elif attempt is not None and attempt.launched_at is None:
             unrecorded = self.experiment.attempt_files(attempt.number).started.exists()
-        return Observation(self.experiment.state, now, overdue, unrecorded)
+        elif self.experiment.state.collected is None:
+            config = preparing.config_before(self.experiment)
+        state = self.experiment.state
+        return Observation(state, now, overdue, unrecorded, health, config, self.experiment.dir)
 
     def monitor(self, attempt: AttemptState) -> AttemptMonitor:
         """The monitor of this attempt, made when first asked for."""
@@ -63,8 +65,36 @@ class Hands:
             self.experiment.record("stop_asked", by=by)
         self.interrupted.set()
 
+    async def ask_for_approval(self, action: actions.AnyAction) -> str | None:
+        """Ask a person where they wanted to be asked; returns why not, None when it may be done."""
+        from harness.agent import approval
+
+        state, attempt = self.experiment.state, self.experiment.state.attempt
+        if action.kind not in state.options.approve or self._was_approved(action):
+            return None
+        running = attempt.number if attempt is not None and attempt.is_running else None
+
+        def still_wanted() -> bool:
+            if self.experiment.state.stop_asked or self.experiment.clock() >= state.deadline_at:
+                return False
+            return running is None or self.experiment.attempt_files(running).state() == "running"
+
+        return await approval.ask(self.experiment, action, still_wanted, self.interrupted)
+
+    def _was_approved(self, action: actions.AnyAction) -> bool:
+        """Whether the newest decision was a yes to this very action whose deed a kill prevented."""
+        pending = self.experiment.state.pending
+        return pending is not None and (pending.data["action"], pending.data["args"]) == (
+            action.kind,
+            actions.arguments(action),
+        )
+
     async def act(self, action: actions.AnyAction) -> dict[str, Any]:
         """Carry out one action; returns what the journal keeps of it."""
+        if isinstance(action, actions.LOOKING):
+            return await asyncio.to_thread(looking.look, action, self.experiment)
+        if isinstance(action, preparing.PREPARING):
+            return await asyncio.to_thread(preparing.prepare, action, self.experiment)
         carry_out: Callable[[Any], Awaitable[dict[str, Any]]] = getattr(self, f"_{action.kind}")
         return await carry_out(action)
 
@@ -77,8 +107,9 @@ class Hands:
         (self.experiment.dir / "attempts").mkdir(mode=0o700, exist_ok=True)
         return {}
 
-    async def _preflight(self, action: actions.Preflight) -> dict[str, Any]:
-        findings = preflight.check(self.experiment.plan, self.experiment.dir)
+    async def _check(self, action: actions.Check) -> dict[str, Any]:
+        config = preparing.config_after(self.experiment)
+        findings = await asyncio.to_thread(preflight.check, self.experiment.plan, self.experiment.dir, config)
         return {
             "can_run": not findings.problems,
             "problems": findings.problems,
@@ -93,21 +124,48 @@ class Hands:
         previous = self.experiment.attempt_files(action.attempt - 1) if action.attempt > 1 else None
         checkpoint = launching.carry_checkpoint(previous, files) if previous is not None else None
         if files.state() == "not_started":
-            spec = launching.launch_spec(
-                self.experiment.plan,
-                files,
-                action.session,
-                action.attempt_id,
-                self.experiment.state.deadline_at,
-                previous,
-            )
+            order = await asyncio.to_thread(self._order, action, previous)
+            spec = launching.launch_spec(self.experiment.plan, files, order)
             session = Session.find(action.session) or Session.create(action.session, spec.cwd)
             launch(spec, session)
         return {
             "launched_at": self.experiment.clock(),
-            "command": launching.command(self.experiment.plan, files.config),
+            "command": self._relocated(launching.command(self.experiment.plan, files.config)),
             "checkpoint": checkpoint,
         }
+
+    def _order(self, action: actions.Launch, previous: AttemptFiles | None) -> launching.Order:
+        """What this launch uses; where code was ever patched, the training runs in the private copy."""
+        plan, state, draft = self.experiment.plan, self.experiment.state, self._attempt().draft
+        order = launching.Order(
+            action.session,
+            action.attempt_id,
+            state.deadline_at,
+            Path(plan["codebase_dir"]),
+            state.options.hidden,
+            previous,
+            draft,
+            state.environment,
+        )
+        patches = self._patches()
+        if not patches:
+            return order
+        return replace(
+            order,
+            codebase=worktree.folder(plan, state.experiment_id, patches),
+            environment={**worktree.variables(plan, state.experiment_id, os.environ), **order.environment},
+            code_diff=worktree.diffs(state.experiment_id, draft.patches),
+            relocate=self._relocated,
+        )
+
+    def _patches(self) -> list[dict[str, str]]:
+        """Every code correction that a launched attempt has had, in order."""
+        return [patch for attempt in self.experiment.state.attempts for patch in attempt.draft.patches]
+
+    def _relocated(self, command: str) -> str:
+        """The command line, pointing into the private copy where code was patched."""
+        state = self.experiment.state
+        return worktree.relocate(command, state.plan, state.experiment_id) if self._patches() else command
 
     async def _wait(self, action: actions.Wait) -> dict[str, Any]:
         attempt = self._attempt()
@@ -157,6 +215,12 @@ class Hands:
             write_json(files.dir / "diagnosis.json", found)
         return {"diagnosis": found}
 
+    async def _note(self, action: actions.Note) -> dict[str, Any]:
+        return {"text": redact(action.text)}
+
+    async def _write_report_section(self, action: actions.WriteReportSection) -> dict[str, Any]:
+        return {"section": action.section, "text": redact(action.text)}
+
     async def _collect(self, action: actions.Collect) -> dict[str, Any]:
         judged = verdict(self.experiment.state, self.experiment.clock())
         return {"outcome": judged.outcome.value, "reason": judged.reason}
@@ -175,6 +239,11 @@ class Hands:
 
     async def _finish(self, action: actions.Finish) -> dict[str, Any]:
         self._close_sessions()
+        state = self.experiment.state
+        if self._patches() or state.draft.patches:
+            kept = await asyncio.to_thread(worktree.remove, self.experiment.plan, state.experiment_id)
+            if kept is not None:
+                self.experiment.record("copy_kept", folder=str(kept))
         self.experiment.record("finish", outcome=action.outcome.value, reason=action.reason)
         return {}
 
@@ -236,7 +305,7 @@ class Hands:
         for attempt in self.experiment.state.attempts:
             kill_leftovers(attempt.attempt_id)
             names.append(attempt.session)
-        for name in names if not self.options.keep_session else ():
+        for name in names if not self.experiment.state.options.keep_session else ():
             session = Session.find(name)
             if session is not None:
                 session.kill()

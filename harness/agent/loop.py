@@ -1,10 +1,11 @@
 """The loop: observe → decide → guard → record the intent → act → record the outcome. The only place a
 policy is called."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.agent import guard
-from harness.agent.types import Policy
+from harness.agent.actions import AnyAction, arguments
+from harness.agent.types import Observation, Policy
 from harness.state import Verdict
 
 if TYPE_CHECKING:
@@ -27,16 +28,14 @@ async def run(hands: "Hands", policy: Policy) -> Verdict:
     experiment = hands.experiment
     while experiment.state.verdict is None:
         observation = hands.observe()
-        action = policy.decide(observation)
-        refusal = guard.check(action, observation)
+        action = await policy.decide(observation)
+        refusal = guard.check(action, observation) or await hands.ask_for_approval(action)
         if refusal is not None:
-            experiment.record("refused", action=action.kind, why=refusal)
+            experiment.record("refused", **_decision(action, observation), why=refusal)
             if len(experiment.state.refusals) > MAX_REFUSALS:
                 raise PolicyStuckError(f"the policy keeps asking for what is refused: {refusal}")
             continue
-        intent = experiment.record(
-            "intent", action=action.kind, args=action.model_dump(mode="json", exclude={"kind"})
-        )
+        intent = experiment.record("intent", **_decision(action, observation))
         try:
             outcome = await hands.act(action)
         except Exception as error:
@@ -46,3 +45,8 @@ async def run(hands: "Hands", policy: Policy) -> Verdict:
             experiment.record("outcome", intent=intent.seq, action=action.kind, **outcome)
     hands.seal()
     return experiment.state.verdict
+
+
+def _decision(action: AnyAction, observation: Observation) -> dict[str, Any]:
+    """What the journal keeps of a decision: enough to carry it out, and to make it once more."""
+    return {"action": action.kind, "args": arguments(action), "observed": observation.beyond_state()}

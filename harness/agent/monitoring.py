@@ -17,7 +17,7 @@ from monitors.clock import SystemClock
 from monitors.launch import kill_leftovers, type_launch_line
 from monitors.metrics import MetricPatterns
 from monitors.resources import ResourceSampler, append_sample
-from monitors.rules import Event, MetricSource, WatchRules
+from monitors.rules import Event, Health, MetricSource, WatchRules, in_second_half
 from monitors.tmux import Session
 from monitors.wait import Waiter, Wake, WakeReason
 from monitors.watch import Watch
@@ -78,6 +78,7 @@ class AttemptMonitor:
         self._typed_at = experiment.clock()
         self._typed_again = 0
         self._sampler: ResourceSampler | None = None
+        self._next_sample_at = 0.0
         self._pace: tuple[float, int] | None = None
 
     async def wait(self) -> dict[str, Any]:
@@ -131,11 +132,27 @@ class AttemptMonitor:
         due = self._first_step_due()
         if attempt.first_step_at is not None or due is None or now < due or self._files.state() != "running":
             return False
-        for event in self._watch.poll():
-            if event.wakes:
-                self._record(event)
+        for event in self._watch.poll_piece():
+            self._record(event)
+        if not self._watch.at_end:  # a long log is read by the next wait, which can be interrupted
+            return False
         metrics_known = self._config.is_ajet or self._names_metrics or self._watch.rows.count > 0
         return metrics_known and not self._watch.rows.first_step_seen
+
+    def health(self, attempt: AttemptState, now: float) -> Health:
+        """Whether anything would justify ending the running attempt before its time; nothing does while a
+        part of its log is still unread, since what was read may be long over."""
+        if not self._watch.at_end:
+            return Health()
+        launched_at = now if attempt.launched_at is None else attempt.launched_at
+        deadline_at = self._experiment.state.deadline_at
+        return Health(
+            fatal=self._watch.fatal(now),
+            plateau=self._watch.plateau,
+            second_half=in_second_half(
+                self._watch.rows.step, self._config.total_steps, launched_at, deadline_at, now
+            ),
+        )
 
     def seen(self) -> Seen:
         """What has been seen so far."""
@@ -212,8 +229,9 @@ class AttemptMonitor:
 
     async def _sample_resources(self) -> None:
         while True:
+            await asyncio.sleep(max(0.0, self._next_sample_at - time.monotonic()))
             info = self._files.supervisor()
             if info is not None:
                 self._sampler = self._sampler or ResourceSampler(info.pid, self._files.dir, time.time)
-                append_sample(self._files.resources, self._sampler.sample())
-            await asyncio.sleep(RESOURCES_EVERY_S)
+                append_sample(self._files.resources, await asyncio.to_thread(self._sampler.sample))
+            self._next_sample_at = time.monotonic() + RESOURCES_EVERY_S

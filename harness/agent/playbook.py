@@ -6,13 +6,14 @@ failure is known to go away by itself.
 
 from harness.agent import guard
 from harness.agent.actions import (
+    LONGEST_WHY,
     AnyAction,
+    Check,
     Collect,
     Diagnose,
     Finish,
     Launch,
     Pause,
-    Preflight,
     Prepare,
     Report,
     Stop,
@@ -28,7 +29,7 @@ class Playbook:
 
     name = "playbook"
 
-    def decide(self, observation: Observation) -> AnyAction:
+    async def decide(self, observation: Observation) -> AnyAction:
         state = observation.state
         if state.collected is not None:
             return self._end(state)
@@ -36,14 +37,10 @@ class Playbook:
             return Collect()
         if not state.prepared:
             return Prepare()
-        if state.preflight is None:
-            return Preflight()
-        if not state.preflight["can_run"]:
-            return Collect()
-        if state.attempt is None or state.attempt.launched_at is None:
-            return self._launch(observation, "the first launch") or Collect()
-        if state.attempt.is_running:
+        if state.attempt is not None and state.attempt.is_running:
             return self._watch(observation)
+        if state.attempt is None or state.attempt.launched_at is None:
+            return self._launch(observation, "the first launch")
         return self._after(observation, state.attempt)
 
     def _end(self, state: ExperimentState) -> AnyAction:
@@ -55,6 +52,8 @@ class Playbook:
     def _watch(self, observation: Observation) -> AnyAction:
         if observation.state.stop_asked:
             return Stop(why="person", detail=f"asked by {observation.state.stop_asked}")
+        if "stop" in observation.state.denied:
+            return Wait()
         if observation.first_step_overdue:
             return Stop(
                 why="first_step_timeout", detail="no first step was seen within the first-step time-out"
@@ -63,26 +62,37 @@ class Playbook:
 
     def _after(self, observation: Observation, attempt: AttemptState) -> AnyAction:
         assert attempt.ended is not None
-        if attempt.ended["complete"] or attempt.stop_reason == "person":
+        if attempt.ended["complete"] or attempt.stop_reason in ("person", "plateau"):
             return Collect()
         if attempt.diagnosis is None:
             return Diagnose()
-        why = f"attempt {attempt.number} ended because: {attempt.diagnosis['cause']} This is known to pass."
+        hope = "This is known to pass." if observation.state.draft.is_empty else "A repair has been made."
+        why = f"attempt {attempt.number} ended because: {attempt.diagnosis['cause']} {hope}"
         launch = self._launch(observation, why)
-        if launch is None:
-            return Collect()
         ready_at = attempt.ended["ended_at"] + attempt.diagnosis["wait_s"]
-        return Pause(until=ready_at, why=why) if observation.now < ready_at else launch
+        if isinstance(launch, Launch) and observation.now < ready_at:
+            return Pause(until=ready_at, why=why)
+        return launch
 
-    def _launch(self, observation: Observation, why: str) -> Launch | None:
-        """The next launch, or None when the guard would refuse it."""
-        state = observation.state
-        pending = state.attempt if state.attempt is not None and state.attempt.launched_at is None else None
-        number = pending.number if pending else len(state.attempts) + 1
-        launch = Launch(
-            attempt=number,
-            session=session_name(state.name, state.experiment_id[:4], number),
-            attempt_id=f"{state.experiment_id}-{number:02d}",
-            why=pending.why if pending else why,
-        )
-        return launch if guard.check(launch, observation) is None else None
+    def _launch(self, observation: Observation, why: str) -> AnyAction:
+        """The next launch, after a check of what it would use; `Collect` where neither can help."""
+        state, launch = observation.state, next_launch(observation.state, why)
+        if guard.check(launch, observation) is not None or "launch" in state.denied:
+            return Collect()
+        if observation.launched_unrecorded:
+            return launch
+        if state.checked is None:
+            return Check()
+        return launch if state.checked["can_run"] else Collect()
+
+
+def next_launch(state: ExperimentState, why: str) -> Launch:
+    """The launch of the next attempt, or once more of one whose launch was not recorded."""
+    pending = state.attempt if state.attempt is not None and state.attempt.launched_at is None else None
+    number = pending.number if pending else len(state.attempts) + 1
+    return Launch(
+        attempt=number,
+        session=session_name(state.name, state.experiment_id[:4], number),
+        attempt_id=f"{state.experiment_id}-{number:02d}",
+        why=(pending.why if pending else why)[:LONGEST_WHY],
+    )

@@ -1,10 +1,12 @@
 """The words that policies and the loop share."""
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
 
 from harness.agent.actions import AnyAction
 from harness.state import ExperimentState
+from monitors.rules import Health
 
 
 @dataclass(frozen=True)
@@ -13,13 +15,24 @@ class Observation:
 
     `launched_unrecorded`: the newest attempt was launched by a harness that died before it could say so.
     `first_step_overdue`: the running attempt has shown no first step within its time although its metrics
-    are known.
+    are known. `health`: what the running attempt shows. `config`: the text that the next launch would start
+    from, without the draft's changes; "" when no attempt may follow or there is no config.
     """
 
     state: ExperimentState
     now: float
     first_step_overdue: bool = False
     launched_unrecorded: bool = False
+    health: Health = field(default_factory=Health)
+    config: str = ""
+    result_dir: Path = Path()
+
+    def beyond_state(self) -> dict[str, Any]:
+        """What the journal keeps of it beside the state, to make the decision once more from it."""
+        told: dict[str, Any] = {"now": self.now}
+        if self.first_step_overdue or self.launched_unrecorded:
+            told |= {"overdue": self.first_step_overdue, "unrecorded": self.launched_unrecorded}
+        return told if self.health == Health() else {**told, "health": asdict(self.health)}
 
 
 class Policy(Protocol):
@@ -27,6 +40,6 @@ class Policy(Protocol):
 
     name: str
 
-    def decide(self, observation: Observation) -> AnyAction:
+    async def decide(self, observation: Observation) -> AnyAction:
         """The next action. After a refusal the same observation comes again, with `state.refusals` filled."""
         ...

@@ -55,6 +55,8 @@ def verdict(state: ExperimentState, now: float) -> Verdict:
     if attempt is None or attempt.ended is None:
         return _never_ran(state, now)
     ended = attempt.ended
+    if attempt.stop_reason == "plateau":
+        return Verdict(Outcome.STOPPED_EARLY, attempt.stop_detail or "validation had been flat")
     if ended["complete"]:
         note = "" if ended["rows"] else " (no metrics: the command printed no metric line)"
         return Verdict(Outcome.SUCCEEDED, f"attempt {attempt.number} ran to its end{note}")
@@ -70,8 +72,10 @@ def _complete(state: ExperimentState) -> bool:
 
 
 def _never_ran(state: ExperimentState, now: float) -> Verdict:
-    if state.preflight is not None and not state.preflight["can_run"]:
-        return Verdict(Outcome.CANNOT_RUN, "; ".join(state.preflight["problems"]))
+    if "launch" in state.denied:
+        return Verdict(Outcome.CANCELLED, "a person did not approve the launch")
+    if state.checked is not None and not state.checked["can_run"]:
+        return Verdict(Outcome.CANNOT_RUN, "; ".join(state.checked["problems"]))
     if now >= state.deadline_at:
         return Verdict(Outcome.TIMED_OUT, "the time limit was reached before the training could start")
     return Verdict(Outcome.FAILED, "the training was never started")

@@ -1,4 +1,4 @@
-"""The optional sections: patterns for metrics, protected keys, the host."""
+"""The optional sections: patterns for metrics, protected keys, which code may be changed, the host."""
 
 import re
 import warnings
@@ -10,6 +10,19 @@ from harness.blueprint.types import MetricSpec, Problem
 
 _KEY = re.compile(r"[A-Za-z_*][\w.*-]*")
 _HOST = re.compile(r"(?:[a-z]+://)?[\w.@:%\[\]-]+(?:/.*)?")
+_GLOB = re.compile(r"(?:\./)?[\w*?][\w*?.\[\]!@+=-]*(?:/[\w*?.\[\]!@+=-]+)*/?")
+_ALLOWED = re.compile(
+    r"(?:allow(?:ed)?|yes|true|all|any(?:thing| file)?|all files|允许|是)[.。!]?", re.IGNORECASE
+)
+_FORBIDDEN = re.compile(
+    r"(?:no|not allowed|none|never|false|forbidden|nothing|no code changes|不允许|禁止|否|不)[.。!]?",
+    re.IGNORECASE,
+)
+_CHANGE_LABEL = re.compile(
+    r"(?:(?:allowed|code|source|changes?|files?|folders?|paths?|globs?|patterns?|values?|content|item"
+    r"|exp_code_changes)(?: ?\d+)? ?)*|(?:允许|文件|路径|值|代码|内容)*",
+    re.IGNORECASE,
+)
 _FIRST = re.compile(r"first[ _-]?step", re.IGNORECASE)
 _PATTERN_LABEL = re.compile(
     r"(?P<label>first[ _-]?step|patterns?|metrics?|regex(?:es)?|content|item|line)(?: ?\d+)?\s*[:：]"
@@ -66,6 +79,68 @@ def read_keys(section: Section | None) -> tuple[tuple[str, ...], list[Problem]]:
                     )
                 )
     return tuple(dict.fromkeys(keys)), problems
+
+
+def read_code_changes(section: Section | None) -> tuple[tuple[str, ...], list[Problem]]:
+    """`[exp_code_changes]`: `allowed` (any source file, as `**`), globs relative to the codebase, or no.
+
+    Whatever could be misread as a permission is a problem: the words around a file decide nothing here.
+    """
+    globs: dict[str, int] = {}
+    answers: dict[bool, int] = {}
+    problems: list[Problem] = []
+    for item, line, value in _lines(section):
+        if not _CHANGE_LABEL.fullmatch(item.label):
+            problems.append(_no_permission(line, item.text.split("\n")[0]))
+        elif _FORBIDDEN.fullmatch(value.strip(" *_`")) or is_nothing(value):
+            answers.setdefault(False, line)
+        elif _ALLOWED.fullmatch(value.strip(" *_`")):
+            answers.setdefault(True, line)
+        elif (words := _globs(value, item.block)) is None:
+            problems.append(_no_permission(line, value))
+        else:
+            problems += [problem for word in words if (problem := _check_glob(word, line)) is not None]
+            globs.update((word.removeprefix("./"), line) for word in words)
+    if len(answers) + bool(globs) > 1:
+        first, second = sorted([*answers.values(), *list(globs.values())[:1]])[:2]
+        problems.append(
+            Problem(
+                second, f"this says something else than line {first}", "keep one: `allowed`, `no` or globs"
+            )
+        )
+    if problems:
+        return (), problems
+    return ("**",) if answers.get(True) else tuple(globs), []
+
+
+def _globs(value: str, block: bool) -> list[str] | None:
+    """The globs of a line that holds nothing else; None when it holds other words."""
+    found = spans(value)
+    if block or not found.literals:
+        words = [word for word in re.split(r"[\s,，、;；]+", value) if word]
+        return words if all(re.search(r"[/.*~]", word) for word in words) else None
+    rest = re.sub(r"`+[^`]*`+", " ", value)
+    joined = re.fullmatch(r"(?:[\s,，、;；.。]|\band\b|\bor\b|和|及)*", rest)
+    return [text.strip() for text in found.literals] if joined else None
+
+
+def _check_glob(word: str, line: int) -> Problem | None:
+    if word.startswith(("/", "~")) or ".." in word.split("/"):
+        return Problem(
+            line, f"`{word}` leads out of the codebase", "write globs relative to it, as `src/train/*.py`"
+        )
+    if not _GLOB.fullmatch(word):
+        return Problem(line, f"{word!r} is no glob of files", "write it as `src/train/*.py`")
+    return None
+
+
+def _no_permission(line: int, text: str) -> Problem:
+    return Problem(
+        line,
+        f"{text[:80]!r} does not say clearly which code may be changed",
+        "write `no`, `allowed`, or globs relative to the codebase such as `src/train/*.py`, one per line; "
+        "put everything else behind `- hint:`",
+    )
 
 
 def read_host(section: Section | None) -> tuple[str | None, list[Problem]]:

@@ -13,13 +13,14 @@ RESULT = "exp_result_dir"
 MAX_TIME = "exp_max_time"
 METRICS = "exp_metrics"
 PROTECTED = "exp_protected_keys"
+CODE_CHANGES = "exp_code_changes"
 PREPARE = "exp_prepare_command"
 CLEANUP = "exp_cleanup_command"
 HOST = "exp_host"
 NOTES = "notes"
 
 REQUIRED = (PURPOSE, CODEBASE, VENV, YAML, COMMAND, RESULT, MAX_TIME)
-OPTIONAL = (METRICS, PROTECTED, PREPARE, CLEANUP, HOST)
+OPTIONAL = (METRICS, PROTECTED, CODE_CHANGES, PREPARE, CLEANUP, HOST)
 SECTIONS = (*REQUIRED, *OPTIONAL)
 
 _LEAD = re.compile(r"[^A-Za-z\[【]{0,16}")

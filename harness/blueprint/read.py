@@ -10,7 +10,7 @@ from harness.blueprint import durations, names
 from harness.blueprint.choice import choose
 from harness.blueprint.commands import find_commands
 from harness.blueprint.document import Document, Section, read_document
-from harness.blueprint.extras import read_host, read_keys, read_metrics
+from harness.blueprint.extras import read_code_changes, read_host, read_keys, read_metrics
 from harness.blueprint.inline import is_nothing
 from harness.blueprint.labels import Role, role_of
 from harness.blueprint.limits import read_limits
@@ -104,8 +104,9 @@ class _Reader:
         max_time, first_step = self._limits()
         metrics, metric_problems = read_metrics(self.sections.get(names.METRICS))
         keys, key_problems = read_keys(self.sections.get(names.PROTECTED))
+        code_changes, code_problems = read_code_changes(self.sections.get(names.CODE_CHANGES))
         host, host_problems = read_host(self.sections.get(names.HOST))
-        self.problems += [*metric_problems, *key_problems, *host_problems]
+        self.problems += [*metric_problems, *key_problems, *code_problems, *host_problems]
         return Blueprint(
             path=self.path,
             name=name,
@@ -120,6 +121,7 @@ class _Reader:
             notes=_notes(document),
             metrics=metrics,
             protected_keys=keys,
+            code_changes=code_changes,
             prepare_command=self._command(names.PREPARE),
             cleanup_command=self._command(names.CLEANUP),
             host=host,

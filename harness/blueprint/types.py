@@ -60,6 +60,8 @@ class Blueprint:
     metrics: MetricSpec | None = None
     protected_keys: tuple[str, ...] = ()
     """Dotted config keys that no repair may change."""
+    code_changes: tuple[str, ...] = ()
+    """Globs, relative to the codebase, of files that a repair may correct in a private copy."""
     prepare_command: str | None = None
     cleanup_command: str | None = None
     host: str | None = None
@@ -93,6 +95,7 @@ class Blueprint:
             if self.metrics
             else None,
             "protected_keys": list(self.protected_keys),
+            "code_changes": list(self.code_changes),
             "prepare_command": self.prepare_command,
             "cleanup_command": self.cleanup_command,
             "host": self.host,

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from harness.cli import check, control, look, new, report, run
+from harness.cli import check, control, look, new, replay, report, run
 
 app = typer.Typer(
     name="harness",
@@ -26,7 +26,9 @@ for command in (
     look.logs,
     look.attach,
     control.stop,
+    control.approve,
     report.report,
+    replay.replay,
 ):
     app.command()(command)
 

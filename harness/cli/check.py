@@ -57,6 +57,7 @@ def _print_understood(plan: "Blueprint") -> None:
         "first step": f"within {duration(plan.first_step_s)}",
         "metrics": "\n".join(filter(None, metrics)),
         "protected keys": ", ".join(plan.protected_keys),
+        "code changes": "any source file" if plan.code_changes == ("**",) else ", ".join(plan.code_changes),
         "prepare": plan.prepare_command or "",
         "cleanup": plan.cleanup_command or "",
         "host": plan.host or "",

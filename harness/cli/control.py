@@ -46,6 +46,24 @@ def stop(
     typer.echo(f"stopped: {folder}")
 
 
+def approve(
+    run: Annotated[
+        str | None, typer.Argument(help="A result folder, a run's name or its id; default: newest.")
+    ] = None,
+    deny: Annotated[bool, typer.Option("--deny", help="Say no.")] = False,
+) -> None:
+    """Answer a run that waits for a person's approval (see `harness run --approve`)."""
+    from harness import journal
+    from harness.agent import approval
+
+    folder = find_run(run)
+    question = approval.open_question(journal.read(folder / "journal.jsonl"))
+    if question is None:
+        fail(f"{folder} asks for nothing now")
+    approval.answer(folder, question, "no" if deny else "yes", "`harness approve`")
+    typer.echo(f"{'denied' if deny else 'approved'}: {question.text}")
+
+
 def _live_owner(folder: Path) -> dict | None:
     """Who holds the journal now, once it has said so; None when nobody does."""
     from harness import journal
@@ -60,4 +78,4 @@ def _stop_unwatched(folder: Path) -> None:
 
     experiment = Experiment.open(folder)
     experiment.record("stop_asked", by="`harness stop`")
-    carry_on(experiment, keep_session=False)
+    carry_on(experiment)

@@ -8,27 +8,31 @@ import asyncio
 import contextlib
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.agent import loop
-from harness.agent.hands import Hands, Options
+from harness.agent import approval, loop
+from harness.agent.hands import Hands
 from harness.agent.playbook import Playbook
+from harness.agent.policies import make_policy
 from harness.cli.console import console
 from harness.cli.progress import Progress, progress_for
 
 if TYPE_CHECKING:
+    from harness.agent.types import Policy
     from harness.experiment import Experiment
     from harness.state import Verdict
 
+LOOK_FOR_QUESTIONS_S = 0.5
 QUESTION = "Ctrl-C: [d]etach and leave it training, [s]top it and write the report, [Enter] go on watching? "
 
 
 class Foreground:
     """Runs an experiment to its end, or until it is let go of; `run` returns the exit status."""
 
-    def __init__(self, experiment: "Experiment", keep_session: bool) -> None:
+    def __init__(self, experiment: "Experiment") -> None:
         self.experiment = experiment
-        self.hands = Hands(experiment, Options(keep_session=keep_session))
+        self.hands = Hands(experiment)
         self.progress: Progress = progress_for(self.hands)
         self._asking = False
         self._let_go_status = 0
@@ -36,9 +40,10 @@ class Foreground:
 
     async def run(self) -> int:
         """Carry the experiment on; exit status of its outcome, 0 after a detach, 143 after SIGTERM."""
-        self._task = asyncio.ensure_future(loop.run(self.hands, Playbook()))
+        self._task = asyncio.ensure_future(loop.run(self.hands, self._policy()))
         self._listen()
         display = asyncio.ensure_future(self.progress.run())
+        questions = asyncio.ensure_future(self._pass_on_questions())
         try:
             verdict = await self._task
         except asyncio.CancelledError:
@@ -52,11 +57,22 @@ class Foreground:
             return self._let_go_status
         finally:
             display.cancel()
+            questions.cancel()
             with contextlib.suppress(OSError, ValueError):  # who reads our output does not decide how it ends
                 self.progress.close()
             self.hands.close()
         self._say_how_it_ended(verdict)
         return verdict.outcome.exit_code
+
+    def _policy(self) -> "Policy":
+        """The policy of the run's options; where its model cannot be had any more, the playbook goes on."""
+        from harness.providers import ConfigurationError
+
+        try:
+            return make_policy(self.experiment, self.hands.interrupted, Path.cwd())
+        except ConfigurationError as error:
+            console().print(f"{error}; going on without a language model", markup=False)
+            return Playbook()
 
     def _listen(self) -> None:
         events = asyncio.get_running_loop()
@@ -79,10 +95,39 @@ class Foreground:
         print(f"\n{QUESTION}", end="", flush=True)
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._on_answer)
 
-    def _on_answer(self) -> None:
+    async def _pass_on_questions(self) -> None:
+        """Put what waits for approval to the person here; others answer with `harness approve`."""
+        told = 0
+        while True:
+            question = approval.open_question(self.experiment.journal.entries)
+            if question is not None and question.number != told and not self._asking:
+                told = question.number
+                self._put(question)
+            await asyncio.sleep(LOOK_FOR_QUESTIONS_S)
+
+    def _put(self, question: approval.OpenQuestion) -> None:
+        if not sys.stdin.isatty():
+            print(f"waits for approval: {question.text} (harness approve {self.experiment.dir})", flush=True)
+            return
+        self._asking = True
+        self.progress.pause()
+        print(f"\nApprove {question.text}? [y]es, [n]o: ", end="", flush=True)
+        events = asyncio.get_running_loop()
+        events.add_reader(sys.stdin.fileno(), self._on_approval, question)
+
+    def _on_approval(self, question: approval.OpenQuestion) -> None:
+        word: approval.Answer = "yes" if self._read_answer().startswith("y") else "no"
+        approval.answer(self.experiment.dir, question, word, "the run's own terminal")
+        self.progress.go_on()
+
+    def _read_answer(self) -> str:
         answer = sys.stdin.readline().strip().lower()
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
         self._asking = False
+        return answer
+
+    def _on_answer(self) -> None:
+        answer = self._read_answer()
         if answer.startswith("s"):
             self.hands.ask_to_stop("Ctrl-C")
         elif answer.startswith("d"):
@@ -109,3 +154,5 @@ class Foreground:
             )
         else:
             out.print(f"report: {self.experiment.dir / 'report.html'}", markup=False)
+        for entry in self.experiment.journal.of_kind("copy_kept"):
+            out.print(f"files of the patched code were left in {entry.data['folder']}", markup=False)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from harness.agent.hands import Hands
+    from harness.llm_use import LlmUse
 
 REDRAW_S = 0.5
 LINE_EVERY_S = 15.0
@@ -40,6 +41,7 @@ class Snapshot:
     remaining_s: float | None
     time_limit_s: float
     last_line: str
+    model: str
 
     @property
     def steps(self) -> str:
@@ -79,7 +81,16 @@ def snapshot(hands: "Hands") -> Snapshot:
         remaining_s=min(remaining, limit) if remaining is not None else None,
         time_limit_s=limit,
         last_line=seen.last_line if seen else "",
+        model=_model(state.llm),
     )
+
+
+def _model(use: "LlmUse") -> str:
+    """What the language model is asked now and has cost; "" where none was asked."""
+    if not use.calls:
+        return ""
+    asked = f"asked about {use.consultation.topic}; " if use.consultation is not None else ""
+    return f"{asked}{use.calls} calls, {use.cost_usd:.4f} USD"
 
 
 class Progress(Protocol):
@@ -145,9 +156,12 @@ class LiveTable:
             "pass rate": now.validation,
             "elapsed": duration(now.elapsed_s),
             "remaining": f"{remaining}  (limit in {duration(now.time_limit_s)})",
+            "model": now.model,
             "last line": now.last_line,
         }
         for name, value in rows.items():
+            if name == "model" and not value:
+                continue
             table.add_row(name, Text(value))
         return table
 
@@ -175,7 +189,7 @@ class Lines:
 
     def _look(self) -> None:
         now = snapshot(self._hands)
-        key = (now.phase, now.attempt, len(now.pass_rates))
+        key = (now.phase, now.attempt, len(now.pass_rates), now.model)
         due = time.monotonic() - self._shown_at > LINE_EVERY_S and now.step is not None
         if key == self._shown and not due:
             return
@@ -185,6 +199,7 @@ class Lines:
         remaining = f"  about {duration(now.remaining_s)} left" if now.remaining_s is not None else ""
         print(
             f"[{duration(now.elapsed_s):>7}] {now.phase:<10}  attempt {attempt}  step {now.steps}  "
-            f"reward {reward}  pass rate {now.validation}{remaining}",
+            f"reward {reward}  pass rate {now.validation}{remaining}"
+            f"{f'  model {now.model}' if now.model else ''}",
             flush=True,
         )

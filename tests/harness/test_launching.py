@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harness import launching
+from harness.options import RunOptions
 from monitors.files import AttemptFiles
 
 
@@ -46,7 +47,7 @@ def test_other_words_of_the_command_stay_as_they_are(plan: dict) -> None:
     plan["launch_command"] = "accelerate launch --config_file other/config.yaml train.py > out.txt 2>&1"
     assert launching.command(plan, Path("/x/config.yaml")) == plan["launch_command"]
     assert not launching.uses_config(plan)
-    assert launching.write_config(plan, AttemptFiles(Path(plan["codebase_dir"]))) is None
+    assert launching.base_config(plan, None, None) is None
 
 
 def test_without_a_command_the_bundled_trainer_is_launched(plan: dict) -> None:
@@ -66,12 +67,13 @@ def test_the_callers_environment_without_its_terminal_and_without_the_harnesss_o
             "WANDB_API_KEY": "w",
             "ANTHROPIC_API_KEY": "a",
             "OPENAI_API_KEY": "o",
+            "MY_KEY": "m",
             "CUDA_VISIBLE_DEVICES": "3",
             "TMUX": "/tmp/x",
             "BASH_FUNC_ml%%": "() { :; }",
         },
     )
-    env = launching.environment(plan, AttemptFiles(tmp_path))
+    env = launching.environment(plan, AttemptFiles(tmp_path), RunOptions(key_variable="MY_KEY").hidden)
     assert env.pop("HARNESS_ATTEMPT_DIR") == str(tmp_path)
     assert env == {
         "PATH": "/opt/venv/bin:/usr/bin",

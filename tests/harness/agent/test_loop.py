@@ -125,7 +125,7 @@ class Stubborn:
 
     name = "stubborn"
 
-    def decide(self, observation: object) -> Stop:
+    async def decide(self, observation: object) -> Stop:
         return Stop(why="fatal_error", detail="it looks bad")
 
 

@@ -46,6 +46,9 @@ class FakeHands:
     def observe(self) -> Observation:
         return Observation(self.experiment.state, self.world.now, self.first_step_overdue)
 
+    async def ask_for_approval(self, action: Any) -> str | None:
+        return None
+
     async def act(self, action: Any) -> dict[str, Any]:
         self._moment()
         outcome = getattr(self, action.kind)(action)
@@ -55,7 +58,7 @@ class FakeHands:
     def prepare(self, action: Any) -> dict[str, Any]:
         return {}
 
-    def preflight(self, action: Any) -> dict[str, Any]:
+    def check(self, action: Any) -> dict[str, Any]:
         ok = self.world.preflight_ok
         return {"can_run": ok, "problems": [] if ok else ["no such interpreter"], "warnings": []}
 
@@ -96,6 +99,19 @@ class FakeHands:
     def report(self, action: Any) -> dict[str, Any]:
         return {"headline": []}
 
+    def read_pane(self, action: Any) -> dict[str, Any]:
+        return {"text": "the last lines"}
+
+    def set_environment(self, action: Any) -> dict[str, Any]:
+        change = {"kind": "environment", "what": action.name, "old": None, "new": action.value}
+        return {"changes": [{**change, "why": action.why}], "text": "set"}
+
+    def note(self, action: Any) -> dict[str, Any]:
+        return {"text": action.text}
+
+    def write_report_section(self, action: Any) -> dict[str, Any]:
+        return {"section": action.section, "text": action.text}
+
     def finish(self, action: Any) -> dict[str, Any]:
         self.experiment.record("finish", outcome=action.outcome.value, reason=action.reason)
         return {}
@@ -133,6 +149,7 @@ def new_experiment(folder: Path, world: World) -> Experiment:
             name="sort digits",
             deadline_at=world.now + world.max_time_s,
             policy="playbook",
-            plan={"max_time_s": world.max_time_s},
+            plan={"max_time_s": world.max_time_s, "yaml_path": None, "launch_command": "train"},
         )
+        (folder / "blueprint.md").write_text("# A plan\n")
     return experiment

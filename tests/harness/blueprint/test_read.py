@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.blueprint import read
-from tests.harness.blueprint.reading import CWD, FOLDER, errors, read_text, warnings
+from tests.harness.blueprint.reading import CWD, FOLDER, errors, read_text, section, warnings
 
 VALUES = (
     "Compare two rates",
@@ -341,6 +341,49 @@ class TestExtras:
         )
         assert blueprint.protected_keys == ("a.b", "c.d", "e_f")
         assert errors(read_text("## [exp_purpose]\nx\n## [exp_protected_keys]\n- a b!\n"))[0][0] == 4
+
+    @pytest.mark.parametrize(
+        ("body", "globs"),
+        [
+            ("no", ()),
+            ("NA", ()),
+            ("- not allowed", ()),
+            ("不允许", ()),
+            ("- hint: src/a.py", ()),
+            ("allowed", ("**",)),
+            ("- **Allowed**", ("**",)),
+            ("- changes: yes", ("**",)),
+            ("- `src/train/*.py`\n- ./train.py, lib/**", ("src/train/*.py", "train.py", "lib/**")),
+            ("- files: `src/a.py` and `src/b.py`", ("src/a.py", "src/b.py")),
+            ("```\nsrc/a.py\n**/fix_me.py\n```", ("src/a.py", "**/fix_me.py")),
+        ],
+    )
+    def test_code_changes(self, body: str, globs: tuple[str, ...]) -> None:
+        blueprint = read_text(section("exp_code_changes", body))
+        assert errors(blueprint) == []
+        assert blueprint.code_changes == globs
+        assert blueprint.as_json()["code_changes"] == list(globs)
+
+    @pytest.mark.parametrize(
+        ("body", "words"),
+        [
+            ("Do not change `src/reward.py`", "does not say clearly"),
+            ("- except: `src/reward.py`", "does not say clearly"),
+            ("only if really needed", "does not say clearly"),
+            ("/home/me/code/train.py", "leads out of the codebase"),
+            ("../other/*.py", "leads out of the codebase"),
+            ("src/{a,b}.py;rm", "does not say clearly"),
+            ("src/$(x).py", "no glob"),
+            ("allowed\n\n- src/a.py", "something else than line 5"),
+            ("- no\n- allowed", "something else than line 5"),
+        ],
+    )
+    def test_unclear_code_changes_are_no_permission(self, body: str, words: str) -> None:
+        blueprint = read_text(section("exp_code_changes", body))
+        (problem,) = errors(blueprint)
+        assert problem[0] in (5, 6, 7)
+        assert words in problem[1]
+        assert blueprint.code_changes == ()
 
     def test_host(self) -> None:
         assert read_text("## [exp_purpose]\nx\n## [exp_host]\nlocal\n").host is None

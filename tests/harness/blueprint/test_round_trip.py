@@ -25,6 +25,7 @@ FRAGMENTS = st.sampled_from(
         ],
         *[
             "[exp_protected_keys]",
+            "[exp_code_changes]",
             "[exp_host]",
             "【exp_venv_exe】",
             "[exp_x]",

@@ -1,0 +1,81 @@
+"""A person's yes before an action: asked for in the journal, answered by a file.
+
+`harness approve RUN` (or a key in the run's own terminal) writes `approvals/NNN.json` beside the journal,
+where NNN is the number of the entry that asked; the run waits for that file. A kill in between asks the same
+question again, and an answer that was given meanwhile counts.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from harness.agent.actions import Action, arguments
+from harness.durable import write_json
+from harness.experiment import Experiment
+from harness.journal import Entry
+
+LOOK_EVERY_S = 0.5
+
+Answer = Literal["yes", "no"]
+
+
+@dataclass(frozen=True)
+class OpenQuestion:
+    """What waits for a person's answer; `number` is that of the journal's entry."""
+
+    number: int
+    action: str
+    args: dict[str, object]
+
+    @property
+    def text(self) -> str:
+        told = ", ".join(f"{name}: {value}" for name, value in self.args.items())
+        return f"{self.action} ({told})" if told else self.action
+
+
+def open_question(entries: list[Entry]) -> OpenQuestion | None:
+    """The newest question without an answer."""
+    asked = [entry for entry in entries if entry.kind in ("approval_asked", "approved", "refused")]
+    if not asked or asked[-1].kind != "approval_asked":
+        return None
+    return OpenQuestion(asked[-1].seq, asked[-1].data["action"], asked[-1].data["args"])
+
+
+def answer(result_dir: Path, question: OpenQuestion, word: Answer, by: str) -> None:
+    """Write a person's answer; the first one counts."""
+    folder = result_dir / "approvals"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if not _file(result_dir, question).exists():
+        write_json(_file(result_dir, question), {"answer": word, "by": by})
+
+
+async def ask(
+    experiment: Experiment, action: Action, still_wanted: Callable[[], bool], woken: asyncio.Event
+) -> str | None:
+    """Wait for a person's answer: None for yes, else why not. `still_wanted` says whether the question
+    stands; `woken` is set when something else wants attention."""
+    question = open_question(experiment.journal.entries)
+    if question is None or (question.action, question.args) != (action.kind, arguments(action)):
+        entry = experiment.record("approval_asked", action=action.kind, args=arguments(action))
+        question = OpenQuestion(entry.seq, action.kind, arguments(action))
+    while not _file(experiment.dir, question).exists():
+        if not still_wanted():
+            return "what it was for is over; nobody had answered"
+        try:
+            await asyncio.wait_for(woken.wait(), LOOK_EVERY_S)
+            woken.clear()
+        except asyncio.TimeoutError:
+            pass
+    given = json.loads(_file(experiment.dir, question).read_text(encoding="utf-8"))
+    if given["answer"] != "yes":
+        experiment.record("denied", action=action.kind, by=given["by"])
+        return f"a person ({given['by']}) did not approve this"
+    experiment.record("approved", action=action.kind, by=given["by"])
+    return None
+
+
+def _file(result_dir: Path, question: OpenQuestion) -> Path:
+    return result_dir / "approvals" / f"{question.number:04d}.json"

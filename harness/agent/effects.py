@@ -1,0 +1,153 @@
+"""What a YAML text says to whoever reads it: every value by its path, anchors and merges followed.
+
+In: the text of a config before and after an edit. Out: the paths whose value differs. The nodes are walked,
+not constructed, so no tag can create an object. Trainers read YAML 1.2 (ours) or 1.1 (PyYAML), which take
+`on` or `1e3` differently: callers compare both readings.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+Path = tuple[str, ...]
+"""Keys from the top; a place in a list is written `[0]`."""
+
+VERSIONS = ((1, 2), (1, 1))
+_TAG = "tag:yaml.org,2002:"
+_MOST_NODES = 50_000
+
+
+class UnreadableConfigError(ValueError):
+    """The text cannot be judged; the message says why."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """One value: its kind (`str`, `int`, `float`, `bool`, `null`, `map`, `seq`, or a tag) and its text."""
+
+    kind: str
+    text: str
+
+    @property
+    def is_empty_section(self) -> bool:
+        return self.kind in ("null", "map")
+
+
+def values(text: str, version: tuple[int, int]) -> dict[Path, Value]:
+    """Every scalar and every empty mapping or list of the text by its path. Raises UnreadableConfigError."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.version = version
+    try:
+        root = yaml.compose(text)
+    except (YAMLError, RecursionError, ValueError) as error:
+        raise UnreadableConfigError(f"the config is not YAML that can be read: {error}") from error
+    if root is None:
+        return {}
+    found: dict[Path, Value] = {}
+    _Walk(found).walk(root, (), ())
+    return found
+
+
+def readings(text: str) -> tuple[dict[Path, Value], ...]:
+    """`values` in each version of YAML, ours first. Raises UnreadableConfigError."""
+    return tuple(values(text, version) for version in VERSIONS)
+
+
+def changed(
+    before: Sequence[dict[Path, Value]], after: Sequence[dict[Path, Value]]
+) -> dict[Path, tuple[Value | None, Value | None]]:
+    """The paths whose value differs in any of the `readings`, with both values (None: absent).
+
+    A section that only became empty or was filled is not listed; what stands in it is.
+    """
+    found: dict[Path, tuple[Value | None, Value | None]] = {}
+    for old, new in zip(before, after, strict=True):
+        for path in (*old, *(path for path in new if path not in old)):
+            one, other = old.get(path), new.get(path)
+            if one != other and not _is_only_section(path, one, other, old, new):
+                found.setdefault(path, (one, other))
+    return found
+
+
+def _is_only_section(
+    path: Path, one: Value | None, other: Value | None, old: dict[Path, Value], new: dict[Path, Value]
+) -> bool:
+    """Whether an empty section at `path` stands for values below it in the other text."""
+    if one is None and other is not None:
+        return other.is_empty_section and _has_below(old, path)
+    return one is not None and other is None and one.is_empty_section and _has_below(new, path)
+
+
+def _has_below(tree: dict[Path, Value], path: Path) -> bool:
+    return any(len(other) > len(path) and other[: len(path)] == path for other in tree)
+
+
+class _Walk:
+    """One pass over the nodes of a text, filling `found`."""
+
+    def __init__(self, found: dict[Path, Value]) -> None:
+        self.found = found
+        self.visited = 0
+
+    def walk(self, node: Node, path: Path, above: tuple[int, ...]) -> None:
+        self.visited += 1
+        if id(node) in above or self.visited > _MOST_NODES or len(path) > 100:
+            raise UnreadableConfigError("the config contains itself or grows too large through aliases")
+        above = (*above, id(node))
+        kind = str(node.tag).removeprefix(_TAG)
+        if isinstance(node, ScalarNode):
+            self.found[path] = Value(kind, _plain(kind, node.value))
+            return
+        items = self._items(node, above)
+        if not items or kind not in ("map", "seq"):
+            self.found[path] = Value(kind, "")
+        for key, child in items:
+            self.walk(child, (*path, key), above)
+
+    def _items(self, node: Node, above: tuple[int, ...]) -> list[tuple[str, Node]]:
+        if isinstance(node, SequenceNode):
+            return [(f"[{index}]", child) for index, child in enumerate(node.value)]
+        assert isinstance(node, MappingNode)
+        return list(self._mapping(node, above).items())
+
+    def _mapping(self, node: MappingNode, above: tuple[int, ...]) -> dict[str, Node]:
+        own: dict[str, Node] = {}
+        merged: dict[str, Node] = {}
+        for key, child in node.value:
+            if not isinstance(key, ScalarNode):
+                raise UnreadableConfigError("the config has a list or a mapping as a key")
+            if key.tag == f"{_TAG}merge":
+                merged = {**self._merged(child, above), **merged}
+            else:
+                own[key.value] = child
+        return {**merged, **own}
+
+    def _merged(self, node: Node, above: tuple[int, ...]) -> dict[str, Node]:
+        """What `<<` brings in; of several mappings, the first wins."""
+        self.visited += 1
+        if id(node) in above or self.visited > _MOST_NODES:
+            raise UnreadableConfigError("the config contains itself or grows too large through aliases")
+        parts = node.value if isinstance(node, SequenceNode) else [node]
+        together: dict[str, Node] = {}
+        for part in parts:
+            if not isinstance(part, MappingNode):
+                raise UnreadableConfigError("`<<` in the config merges something that is not a mapping")
+            together = {**self._mapping(part, (*above, id(node))), **together}
+        return together
+
+
+def _plain(kind: str, text: str) -> str:
+    """The text of a scalar, the same for spellings that mean the same."""
+    if kind == "null":
+        return ""
+    if kind == "bool":
+        return text.lower()
+    if kind == "float":
+        try:
+            return repr(float(text.replace("_", "")))
+        except ValueError:
+            return text
+    return text

@@ -1,0 +1,147 @@
+"""Text that a policy is shown: control characters gone, secrets masked, lines numbered, size bounded.
+
+In: lines of files that anybody may have written. Out: at most LONGEST_TEXT characters. Masking comes
+before cutting, and over whole lines, so that no cut can leave half a secret standing.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from harness.redaction import MASK, redact, secret_values
+from monitors.logs import LogReader, clean
+
+LONGEST_TEXT = 8_000
+LONGEST_LINE = 1_000
+LONGEST_KEY_LINES = 200
+_LONGEST_TITLE = 400
+_ROOM_FOR_MARKER = 160
+_BLOCK_BYTES = 1 << 20
+_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
+_KEY_ENDS = re.compile(r"-----END [A-Z ]*PRIVATE KEY-----")
+
+Marker = Callable[[int, int], str]
+
+
+class PrivateKeys:
+    """Masks the lines of private keys as they pass by, one line for one, so that line numbers stay true."""
+
+    def __init__(self) -> None:
+        self._left = 0
+
+    def mask(self, text: str) -> str:
+        """The line, masked if it belongs to a key. A key without an end is over after LONGEST_KEY_LINES."""
+        begins = _KEY_BEGINS.search(text) if "-----BEGIN" in text else None
+        inside, ends = self._left > 0, _KEY_ENDS.search(text) if "-----END" in text else None
+        if begins is not None and (ends is None or ends.start() < begins.start()):
+            self._left = LONGEST_KEY_LINES
+        elif ends is not None:
+            self._left = 0
+        elif inside:
+            self._left -= 1
+        if inside:
+            return MASK
+        return text[: begins.start()] + MASK if begins is not None else text
+
+
+def known_secrets() -> tuple[str, ...]:
+    """The secrets in our own environment, line by line."""
+    values = secret_values(os.environ)
+    return tuple(part for value in values for part in map(str.strip, value.split("\n")) if len(part) >= 8)
+
+
+def masked(lines: Iterable[str]) -> list[str]:
+    """The lines as they may be shown, as many as there were: cleaned first, so that no invisible character
+    keeps a secret from being recognised, then masked."""
+    keys = PrivateKeys()
+    return redact("\n".join(keys.mask(plain(line)) for line in lines), known_secrets()).split("\n")
+
+
+def plain(text: str) -> str:
+    """One line without characters that do anything but print: escapes, controls, invisible marks."""
+    if text.isprintable():
+        return text
+    text = clean(text.encode("utf-8", errors="replace"))
+    return "".join(
+        char if char.isprintable() or char == "\t" else " " if char.isspace() else "" for char in text
+    )
+
+
+def of_text(text: str) -> list[str]:
+    """The lines of a text, ready to be shown."""
+    return masked(text.rstrip("\n").split("\n"))
+
+
+def of_file(path: Path, first: int, count: int) -> tuple[list[str], int]:
+    """Up to `count` lines of a text file from line `first` on, ready to be shown, and how many it has in all.
+
+    Lines before them are read too, because they may say that these are a secret. Memory stays bounded.
+    """
+    start = max(1, first - LONGEST_KEY_LINES)
+    offset, total = _find_line(path, start)
+    reader = LogReader(path)
+    reader.start_at(offset, start - 1)
+    wanted, lines = first - start + count, list[str]()
+    while len(lines) < wanted and (batch := reader.read(final=True)):
+        lines += [line.text for line in batch[: wanted - len(lines)]]
+        if reader.at_end:
+            break
+    return masked(lines)[first - start :] if lines else [], total
+
+
+def numbered(lines: Iterable[str], first: int) -> list[str]:
+    """The lines with their numbers, from `first` on."""
+    lines = list(lines)
+    width = len(str(first + len(lines)))
+    return [f"{number:>{width}}| {line}" for number, line in enumerate(lines, start=first)]
+
+
+def fitted(title: str, lines: Sequence[str], left_out: Marker, head: float = 0.5) -> str:
+    """Title and lines as one text of at most LONGEST_TEXT characters.
+
+    Where that is too much, `head` of the room goes to the first lines and the rest to the last ones;
+    `left_out(index, count)` says what stands between them.
+    """
+    title = cut(title, _LONGEST_TITLE)
+    lines = [cut(line, LONGEST_LINE) for line in lines]
+    room = LONGEST_TEXT - len(title) - 1
+    if sum(len(line) + 1 for line in lines) <= room:
+        return "\n".join([title, *lines] if title else lines)
+    room -= _ROOM_FOR_MARKER
+    first = _how_many_fit(lines, room * head)
+    last = _how_many_fit(lines[:first:-1], room * (1 - head))
+    gap = cut(left_out(first, len(lines) - first - last), _ROOM_FOR_MARKER - 1)
+    return "\n".join([*([title] if title else []), *lines[:first], gap, *lines[len(lines) - last :]])
+
+
+def cut(text: str, longest: int) -> str:
+    """The text, or its beginning with the number of characters that are missing."""
+    if len(text) <= longest:
+        return text
+    room = longest - 40
+    return f"{text[:room]} …[{len(text) - room} characters cut]"
+
+
+def _how_many_fit(lines: Sequence[str], room: float) -> int:
+    for count, line in enumerate(lines):
+        room -= len(line) + 1
+        if room < 0:
+            return count
+    return len(lines)
+
+
+def _find_line(path: Path, number: int) -> tuple[int, int]:
+    """Where a line begins (the file's end if it is shorter), and how many lines there are."""
+    offset: int | None = 0 if number == 1 else None
+    breaks, position, last = 0, 0, b"\n"
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            here = block.count(b"\n")
+            if offset is None and breaks + here >= number - 1:
+                at = -1
+                for _ in range(number - 1 - breaks):
+                    at = block.index(b"\n", at + 1)
+                offset = position + at + 1
+            breaks, position, last = breaks + here, position + len(block), block[-1:]
+    return position if offset is None else offset, breaks + (last != b"\n")

@@ -1,0 +1,192 @@
+"""The LLM policy: code does the routine, a language model is asked where judgement is needed.
+
+It stands on the playbook: whatever the playbook would do is done, unless `questions.question` finds that
+judgement is needed. Then a consultation is opened in the journal, and the model's tool calls are the next
+actions until the question is closed. Everything it knows is in the journal, so that a kill at any instant
+costs at most one call; without an answer (outage, limit, nonsense) the playbook's action is taken.
+"""
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from harness.agent import tools, view
+from harness.agent.actions import AnyAction, Finish, Launch, Wait
+from harness.agent.playbook import Playbook, next_launch
+from harness.agent.questions import question, still_open
+from harness.agent.types import Observation
+from harness.experiment import Experiment
+from harness.llm_use import Consultation
+from harness.providers.asking import InterruptedAskError, LimitReachedError, Model, OutOfPatienceError
+from harness.providers.types import ProviderError, RequestTooLongError, StopReason, ToolCall
+from harness.state import ExperimentState, Outcome
+
+MAX_CALLS = 24
+MAX_TROUBLES = 5
+MAX_SHRUNK = 3
+PATIENCE_S = 6 * 3600.0
+PATIENCE_FOR_WORDS_S = 1800.0  # a report is not kept waiting for its narrative for longer
+PATIENCE_WHILE_RUNNING_S = 60.0
+
+_ACTION: TypeAdapter[AnyAction] = TypeAdapter(AnyAction)
+_log = logging.getLogger(__name__)
+
+
+class LlmPolicy:
+    """A `Policy` that asks a model about what the playbook cannot decide.
+
+    `interrupted` is set when a person wants something of the run; an answer is not waited for then.
+    """
+
+    name = "llm"
+
+    def __init__(self, experiment: Experiment, model: Model, interrupted: asyncio.Event) -> None:
+        self._experiment = experiment
+        self._model = model
+        self._interrupted = interrupted
+        self._playbook = Playbook()
+
+    async def decide(self, observation: Observation) -> AnyAction:
+        while True:
+            observation = replace(observation, state=self._state)
+            fallback = await self._playbook.decide(observation)
+            consultation = self._state.llm.consultation
+            if consultation is None:
+                if not self._open(observation, fallback):
+                    return fallback
+            elif not still_open(consultation.topic, observation):
+                self._close(consultation, "it has been acted on")
+            elif (cut_off := self._cut_off(consultation)) is not None:
+                return cut_off
+            elif self._state.llm.answer is None:
+                if why := _enough(consultation):
+                    self._close(consultation, why)
+                elif not await self._ask(consultation, observation):
+                    return await self._playbook.decide(replace(observation, state=self._state))
+            elif (action := self._take(consultation)) is not None:
+                return action
+
+    @property
+    def _state(self) -> ExperimentState:
+        return self._experiment.state
+
+    # --- opening and closing --------------------------------------------------------------------------
+
+    def _open(self, observation: Observation, fallback: AnyAction) -> bool:
+        asked = question(observation, fallback)
+        if asked is None or asked.topic in self._state.llm.closed:
+            return False
+        self._experiment.record("consult", topic=asked.topic, why=asked.why, facts=asked.facts)
+        return True
+
+    def _close(self, consultation: Consultation, why: str) -> None:
+        self._experiment.record("consulted", topic=consultation.topic, why=why)
+
+    def _cut_off(self, consultation: Consultation) -> AnyAction | None:
+        """The action that a kill interrupted: it is carried out once more before the model hears of it."""
+        pending = self._state.pending
+        if not consultation.asked or pending is None:
+            return None
+        return _ACTION.validate_python({"kind": pending.data["action"], **pending.data["args"]})
+
+    # --- asking ---------------------------------------------------------------------------------------
+
+    async def _ask(self, consultation: Consultation, observation: Observation) -> bool:
+        """Have the next call settled in the journal. False: there is no answer now, the playbook goes on."""
+        attempt = self._state.attempt
+        running = attempt is not None and attempt.is_running
+        patience = _patience(consultation, running, self._state.deadline_at - observation.now)
+        budget = view.BUDGET_CHARS >> consultation.shrunk
+        try:
+            request = view.request(self._experiment, consultation, budget)
+            spending = self._state.llm.spending
+            await self._model.ask(request, spending, patience_s=patience, interrupted=self._interrupted)
+        except InterruptedAskError:
+            return False
+        except OutOfPatienceError as error:
+            if not running:
+                self._close(consultation, f"no answer: {error}")
+            return False
+        except RequestTooLongError as error:
+            self._experiment.record("view_shrunk", topic=consultation.topic, why=str(error))
+            if consultation.shrunk >= MAX_SHRUNK:
+                self._close(consultation, f"the model takes no request this long: {error}")
+            return True
+        except (LimitReachedError, ProviderError) as error:
+            _log.warning("the language model cannot be asked: %s", error)
+            self._close(consultation, f"no answer: {error}")
+            return True
+        return True
+
+    # --- taking an answer -----------------------------------------------------------------------------
+
+    def _take(self, consultation: Consultation) -> AnyAction | None:
+        """The action of the settled answer; None after it was turned down or has closed the question."""
+        answer = self._state.llm.answer
+        assert answer is not None
+        calls = [ToolCall(**call) for call in answer.data["calls"]]
+        try:
+            action = self._action(answer.data["stop"], calls)
+        except tools.CallError as error:
+            self._experiment.record("call_rejected", call=answer.data["call"], why=str(error))
+            return None
+        if isinstance(action, Finish):
+            self._close(consultation, action.reason or "the model has nothing to add")
+            return None
+        if isinstance(action, Wait) and consultation.topic.startswith("alarm:"):
+            self._close(consultation, "the model chose to wait")
+        return action
+
+    def _action(self, stop: str, calls: list[ToolCall]) -> AnyAction:
+        if stop == StopReason.REFUSED.value:
+            raise tools.CallError("You declined. Call one of the tools, or finish with the reason.")
+        if stop == StopReason.TRUNCATED.value:
+            raise tools.CallError(
+                "Your reply was cut off because it was too long. Call one tool, with less text."
+            )
+        if not calls:
+            raise tools.CallError(
+                "No tool was called. Answer with one tool call; finish says that you are done."
+            )
+        action = tools.action_of(calls[0], self._filled())
+        if isinstance(action, Launch):
+            self._refuse_unchecked()
+        return action  # type: ignore[return-value]
+
+    def _filled(self) -> dict[str, dict[str, Any]]:
+        """The arguments that no model is asked for."""
+        launch = next_launch(self._state, "a model says why")
+        return {
+            "launch": launch.model_dump(include={"attempt", "session", "attempt_id"}),
+            "finish": {"outcome": Outcome.FAILED},
+        }
+
+    def _refuse_unchecked(self) -> None:
+        checked = self._state.checked
+        if checked is None:
+            raise tools.CallError(
+                "Call check first: something has changed since the last check, or none was made."
+            )
+        if not checked["can_run"]:
+            raise tools.CallError(f"It cannot run yet: {'; '.join(checked['problems'])[:1000]}")
+
+
+def _patience(consultation: Consultation, running: bool, left_s: float) -> float:
+    """Seconds to wait for a provider that is down; `left_s`: what is left of the experiment's time."""
+    if running:
+        return PATIENCE_WHILE_RUNNING_S  # asked again at the next wake
+    if consultation.topic.startswith("results:"):
+        return PATIENCE_FOR_WORDS_S
+    return min(PATIENCE_S, max(PATIENCE_WHILE_RUNNING_S, left_s))
+
+
+def _enough(consultation: Consultation) -> str | None:
+    """Why no more calls are made for this question, or None."""
+    if consultation.calls >= MAX_CALLS:
+        return f"{MAX_CALLS} calls were made without coming to an end"
+    if consultation.troubles >= MAX_TROUBLES:
+        return f"{MAX_TROUBLES} answers in a row could not be used"
+    return None

@@ -1,0 +1,108 @@
+"""What the next launch will use, and the actions that change it: config, environment, code.
+
+Nothing is written to disk but a private copy of code that is patched: the changes live in the journal, and
+the launch makes its config of them. So every action here can be repeated after a kill.
+"""
+
+from dataclasses import asdict
+from typing import Any
+
+from harness import config_edit, launching
+from harness.agent.actions import Action, EditConfig, PatchCode, RenderConfig, SetEnvironment
+from harness.blueprint.scaffold import ScaffoldError
+from harness.config_edit import ConfigEditError, Scalar
+from harness.draft import Change, diff
+from harness.experiment import Experiment
+from harness.redaction import redact
+from harness.state import ExperimentState
+
+PREPARING = (RenderConfig, EditConfig, SetEnvironment, PatchCode)
+
+
+def config_before(experiment: Experiment, state: ExperimentState | None = None) -> str:
+    """The config that the next launch starts from, without the changes of the draft; "" when there is none.
+    `state`: an earlier one, to see it as it was then."""
+    state = state or experiment.state
+    launched = [attempt for attempt in state.attempts if attempt.launched_at is not None]
+    previous = experiment.attempt_files(launched[-1].number) if launched else None
+    try:
+        return launching.base_config(experiment.plan, previous, state.draft.settings) or ""
+    except (OSError, UnicodeDecodeError):
+        return ""  # the check says what is wrong with it
+
+
+def config_after(experiment: Experiment) -> str | None:
+    """The config that the next launch would use, None when nothing is changed in the blueprint's own."""
+    draft = experiment.state.draft
+    if draft.settings is None and not draft.config and not draft.removed:
+        return None
+    return draft.apply(config_before(experiment))
+
+
+def prepare(action: Action, experiment: Experiment) -> dict[str, Any]:
+    """Carry out one preparing action. Returns `changes` (see `Change`) and a text, or `error`."""
+    try:
+        if isinstance(action, RenderConfig):
+            return _render(action, experiment)
+        if isinstance(action, EditConfig):
+            return _edit(action, experiment)
+        if isinstance(action, SetEnvironment):
+            return _set_variable(action, experiment)
+        assert isinstance(action, PatchCode)
+        return _patch(action, experiment)
+    except (ConfigEditError, ScaffoldError) as error:
+        return {"error": redact(str(error))}
+
+
+def _render(action: RenderConfig, experiment: Experiment) -> dict[str, Any]:
+    text = launching.base_config(experiment.plan, None, action.settings) or ""
+    changes = [Change("config", key, None, value, action.why) for key, value in action.settings.items()]
+    return {"changes": [asdict(change) for change in changes], "text": redact(text)}
+
+
+def _edit(action: EditConfig, experiment: Experiment) -> dict[str, Any]:
+    before = experiment.state.draft.apply(config_before(experiment))
+    after = config_edit.edit(before, action.changes, action.remove)
+    if after == before:
+        return {"error": "nothing would change: these values stand there already, or the keys do not exist"}
+    old = config_edit.load(before)
+    changes = [
+        Change("config", key, _scalar(config_edit.get(old, key)), value, action.why)
+        for key, value in action.changes.items()
+        if config_edit.get(old, key) != value
+    ]
+    changes += [
+        Change("removed", key, _scalar(config_edit.get(old, key)), None, action.why) for key in action.remove
+    ]
+    return {
+        "changes": [asdict(change) for change in changes],
+        "text": redact(diff(before, after, "config.yaml")),
+    }
+
+
+def _set_variable(action: SetEnvironment, experiment: Experiment) -> dict[str, Any]:
+    old = experiment.state.environment.get(action.name)
+    if old == action.value:
+        return {"error": f"{action.name} is set to that already"}
+    change = Change("environment", action.name, old, action.value, action.why)
+    return {
+        "changes": [asdict(change)],
+        "text": f"{action.name}={action.value} will be set for the next launch",
+    }
+
+
+def _patch(action: PatchCode, experiment: Experiment) -> dict[str, Any]:
+    from harness.agent import worktree
+
+    try:
+        shown = worktree.patch(
+            experiment.plan, experiment.state.experiment_id, action.path, action.old, action.new
+        )
+    except worktree.PatchError as error:
+        return {"error": redact(str(error))}
+    change = Change("code", action.path, action.old, action.new, action.why)
+    return {"changes": [asdict(change)], "text": redact(shown)}
+
+
+def _scalar(value: Any) -> Scalar:
+    return value if isinstance(value, str | int | float | bool) or value is None else str(value)

@@ -1,0 +1,154 @@
+"""The decisions of a run, made once more offline: from its journal, without a model, a network or an effect.
+
+In: a result folder. Out: one `Decision` per decision of the loop, each saying whether today's code, shown the
+same observation (and the same replies of the model), decides and asks the same.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import journal, llm_use
+from harness.agent import preparing
+from harness.agent.actions import arguments
+from harness.agent.llm import LlmPolicy
+from harness.agent.playbook import Playbook
+from harness.agent.types import Observation
+from harness.journal import Entry
+from harness.providers import InterruptedAskError, LimitReachedError, RejectedError, Spending
+from harness.providers.transcript import redacted_request, request_hash
+from harness.providers.types import Request
+from harness.state import ExperimentState, apply, fold
+from monitors.files import AttemptFiles
+from monitors.rules import Health
+
+OF_THE_POLICY = frozenset(llm_use.ENTRIES)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One decision. `number`: of its entry in the journal; `calls`: how many calls of a model led to it;
+    `differs`: what is not the same this time, empty when all is."""
+
+    number: int
+    time: float
+    action: str
+    args: dict[str, Any]
+    refused: bool
+    calls: int
+    differs: tuple[str, ...]
+
+
+def replay(result_dir: Path) -> Iterator[Decision]:
+    """Every decision of the run, in order. Raises JournalDamagedError."""
+    entries = journal.read(result_dir / "journal.jsonl")
+    past = _Past(result_dir)
+    begun = 0
+    for position, entry in enumerate(entries):
+        if entry.kind not in ("intent", "refused") or "observed" not in entry.data:
+            continue
+        past.go_back_to(entries[:begun], entries[begun:position])
+        yield asyncio.run(_decide_again(past, entry))
+        begun = position + 1
+
+
+async def _decide_again(past: "_Past", recorded: Entry) -> Decision:
+    """What today's code decides where `recorded` was decided."""
+    calls = sum(entry.kind == "llm_reserved" for entry in past.ahead)
+    past.let_pass()
+    wanted = (recorded.data["action"], recorded.data["args"])
+    is_llm = past.state.options.policy == "llm"
+    policy = LlmPolicy(past, _RecordedModel(past), asyncio.Event()) if is_llm else Playbook()  # type: ignore[arg-type]
+    action = await policy.decide(_observation(past, recorded.data["observed"]))
+    if (action.kind, arguments(action)) != wanted:
+        past.differences.append(f"decided {action.kind} {arguments(action)}")
+    return Decision(
+        recorded.seq, recorded.time, *wanted, recorded.kind == "refused", calls, tuple(past.differences)
+    )
+
+
+def _observation(past: "_Past", seen: dict[str, Any]) -> Observation:
+    health = seen.get("health", {})
+    return Observation(
+        past.state,
+        seen["now"],
+        seen.get("overdue", False),
+        seen.get("unrecorded", False),
+        Health(**{**health, "fatal": tuple(health.get("fatal", ()))}),
+        preparing.config_before(past, past.state),  # type: ignore[arg-type]
+        past.dir,
+    )
+
+
+class _Past:
+    """An experiment as it was: what is recorded is compared with what was recorded then."""
+
+    def __init__(self, result_dir: Path) -> None:
+        self.dir = result_dir
+        self.entries: list[Entry] = []
+        self.ahead: list[Entry] = []
+        self.state = ExperimentState()
+        self.differences: list[str] = []
+
+    @property
+    def journal(self) -> "_Past":
+        return self
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        return self.state.plan
+
+    def attempt_files(self, number: int) -> AttemptFiles:
+        return AttemptFiles(self.dir / "attempts" / f"{number:02d}")
+
+    def go_back_to(self, entries: list[Entry], ahead: list[Entry]) -> None:
+        """Stand after `entries`; `ahead` is what was recorded from there to the next decision."""
+        self.entries, self.ahead, self.state = list(entries), list(ahead), fold(entries)
+        self.differences = []
+
+    def let_pass(self) -> None:
+        """Let happen what the policy had no part in, up to the next thing that it recorded."""
+        while self.ahead and self.ahead[0].kind not in OF_THE_POLICY:
+            self._add(self.ahead.pop(0))
+
+    def record(self, kind: str, **data: Any) -> Entry:
+        """What the policy records: the entry recorded then, if it was one of this kind."""
+        self.let_pass()
+        if self.ahead and self.ahead[0].kind == kind:
+            return self._add(self.ahead.pop(0))
+        self.differences.append(f"recorded {kind} {data.get('topic', '')}".rstrip())
+        return self._add(Entry(len(self.entries) + 1, 0.0, kind, data))
+
+    def _add(self, entry: Entry) -> Entry:
+        self.entries.append(entry)
+        self.state = apply(self.state, entry)
+        return entry
+
+
+class _RecordedModel:
+    """Answers with what the model answered then."""
+
+    def __init__(self, past: _Past) -> None:
+        self._past = past
+
+    async def ask(self, request: Request, spending: Spending, **options: Any) -> None:
+        past = self._past
+        past.let_pass()
+        if not past.ahead or past.ahead[0].kind != "llm_reserved":
+            raise LimitReachedError("no call was made here")
+        reserved = past.record("llm_reserved")
+        if request_hash(redacted_request(request)) != reserved.data["request"]:
+            past.differences.append("the prompt is not the one that was sent")
+        while past.ahead and past.ahead[0].kind == "llm_retried":
+            past.record("llm_retried")
+        past.let_pass()
+        ending = past.ahead[0].kind if past.ahead else "llm_failed"
+        ended = past.record(ending)
+        if ended.kind == "llm_settled":
+            return
+        past.let_pass()
+        if past.ahead and past.ahead[0].kind == "consulted":
+            raise RejectedError(str(ended.data.get("error", "")))
+        raise InterruptedAskError(str(ended.data.get("error", "")))

@@ -1,0 +1,165 @@
+"""What a repair may change in a config or an environment, and what it may not because it is being studied.
+
+Edits are judged by their effects: the edit is made, and every value that then differs must be one that a
+repair may change. So an anchor, a parent or an odd spelling cannot carry a change past the rules.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from harness import config_edit
+from harness.agent import batches, config_keys, effects, variables
+from harness.agent.config_keys import Meaning
+from harness.agent.effects import Path, UnreadableConfigError, Value
+from harness.agent.places import looks_private
+from harness.blueprint.scaffold import CONFIG_KEYS
+from harness.config_edit import ConfigEditError, Scalar
+
+MAY_BE_CHANGED = (
+    "a repair may change how the training runs: memory, micro-batches, offloading, parallelism, ports, "
+    "time-outs, workers, logging, how often it saves"
+)
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-z0-9_-]*)*")
+_WORD_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+:,=-]*|[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_SETTING_VALUE = re.compile(r"[\w./+:@, -]*")
+_SYSTEM_FOLDERS = ("/etc", "/proc", "/sys", "/dev", "/root/.", "/var/run", "/run")
+_LONGEST_VALUE = 80
+_LONGEST_SETTING = 300
+
+
+def refuse_edit(
+    before: str, changes: Mapping[str, Scalar], remove: Sequence[str], protected: Sequence[str]
+) -> str | None:
+    """Why these edits of the config text `before` are refused, or None."""
+    for key in (*changes, *remove):
+        if not _KEY.fullmatch(key):
+            return f"{key[:80]!r} is no dotted key: write it as it stands in the config, such as `a.b_c`"
+    for key, value in changes.items():
+        if isinstance(value, str) and not value.isprintable():
+            return f"the value {value[:80]!r} for `{key}` is refused: write plain text of one line"
+    try:
+        after = _edited(before, changes, remove)
+        old, new = effects.readings(before), effects.readings(after)
+    except (ConfigEditError, UnreadableConfigError) as error:
+        return f"this edit cannot be made: {error}"
+    is_ajet = any(path[:1] == ("ajet",) for path in old[0])
+    for path, (_, now) in effects.changed(old, new).items():
+        why = _refuse_change(path, now, is_ajet, protected)
+        if why is not None:
+            return why
+    return None if is_ajet else batches.refuse(old[0], new[0])
+
+
+def _edited(before: str, changes: Mapping[str, Scalar], remove: Sequence[str]) -> str:
+    try:
+        return config_edit.edit(before, changes, remove)
+    except KeyError as error:  # ruamel.yaml cannot delete what another mapping has merged in
+        raise UnreadableConfigError(
+            f"{error} is merged into other mappings (`<<`) and cannot be taken out; set it instead"
+        ) from error
+
+
+def _refuse_change(path: Path, now: Value | None, is_ajet: bool, protected: Sequence[str]) -> str | None:
+    """Why the value at `path` may not become `now` (None: taken out), or None."""
+    shown = ".".join(path)
+    name = config_keys.is_protected(path, protected)
+    if name is not None:
+        return f"`{shown}` is protected by the blueprint ({name}) and stays as it is"
+    found = config_keys.meaning(path, is_ajet)
+    if not is_ajet and batches.is_factor(path):
+        return _refuse_value(shown, now)  # the product is judged for all of them together
+    if found.role == "running":
+        return _refuse_value(shown, now)
+    if found.role == "tracker":
+        quiet = now is not None and config_keys.quiet_tracker(now.text)
+        return None if quiet else _refuse_tracker(shown)
+    if found.role == "unknown":
+        return _refuse_unknown(shown, now)
+    return _refuse_fixed(shown, found)
+
+
+def _refuse_fixed(shown: str, found: Meaning) -> str:
+    if found.role == "place":
+        return f"`{shown}` concerns the {found.kind}: only the author sets it, in the blueprint's config"
+    return (
+        f"`{shown}` belongs to what is studied ({found.kind}) and stays as the author wrote it; "
+        f"{MAY_BE_CHANGED}. If only this change would help, say so in a note and finish: a person must decide"
+    )
+
+
+def _refuse_tracker(shown: str) -> str:
+    return (
+        f"`{shown}` says where metrics are sent; it may only be set to something that sends nothing, such as "
+        "`console` or `none`"
+    )
+
+
+def _refuse_unknown(shown: str, now: Value | None) -> str | None:
+    """A misspelt key that only concerns how the training runs may be taken out. One that was meant for the
+    science may not: without it the trainer would silently use its default."""
+    meant = config_keys.nearest_ajet_key(shown.removeprefix("ajet."))
+    hint = f" (did you mean `ajet.{meant}`?)" if meant else ""
+    if now is not None:
+        return f"`{shown}` is a key that the trainer does not know{hint}"
+    if meant is not None and config_keys.ajet_meaning(meant).role == "running":
+        return None
+    return (
+        f"`{shown}` may stand for something that is studied{hint}; without it the training would silently "
+        "use a default. Say in a note what is misspelt, and finish: a person must decide"
+    )
+
+
+def _refuse_value(shown: str, now: Value | None) -> str | None:
+    """A repair sets numbers, switches and plain words: nothing to be followed, imported or expanded."""
+    if now is None or now.kind in ("int", "float", "bool", "null"):
+        return None
+    if now.kind == "str" and len(now.text) <= _LONGEST_VALUE and _WORD_VALUE.fullmatch(now.text):
+        return None
+    return (
+        f"the value {now.text[:80]!r} for `{shown}` is refused: a repair sets numbers, true or false, and "
+        "plain words, no paths, addresses, module names, expressions or `${…}`"
+    )
+
+
+def refuse_settings(settings: Mapping[str, Scalar], protected: Sequence[str]) -> str | None:
+    """Why a config may not be rendered with these settings, or None.
+
+    Rendering is how the author's own choices get into the config, so the science and protected keys may be
+    set here; outputs, code, addresses and trackers may not.
+    """
+    return next((why for key, value in settings.items() if (why := _refuse_setting(key, value))), None)
+
+
+def _refuse_setting(key: str, value: Scalar) -> str | None:
+    dotted = CONFIG_KEYS.get(key, key)
+    if not _KEY.fullmatch(dotted) or not dotted.startswith("ajet."):
+        return f"{key[:80]!r} is neither a short name of a setting nor a dotted key that begins with `ajet.`"
+    found = config_keys.ajet_meaning(".".join(config_keys.named_segments((dotted,))[1:]))
+    if found.role == "place":
+        return f"`{dotted}` concerns the {found.kind}: only the author sets it; leave it out"
+    if found.role == "tracker" and not config_keys.quiet_tracker(str(value)):
+        return _refuse_tracker(dotted)
+    if found.role == "unknown":
+        meant = config_keys.nearest_ajet_key(dotted.removeprefix("ajet."))
+        return f"`{dotted}` is no key of the trainer" + (f" (did you mean `ajet.{meant}`?)" if meant else "")
+    if isinstance(value, str) and (why := _refuse_setting_text(value)):
+        return f"the value {value[:80]!r} for `{dotted}` is refused: {why}"
+    return None
+
+
+def _refuse_setting_text(value: str) -> str | None:
+    if len(value) > _LONGEST_SETTING or not _SETTING_VALUE.fullmatch(value) or "\n" in value:
+        return "only names, numbers and plain paths are set, without `${…}`, quotes or other signs"
+    if "://" in value or "->" in value:
+        return "addresses and code are not set by a model"
+    parts = value.split("/")
+    if ".." in parts or any(map(looks_private, parts)) or value.startswith(_SYSTEM_FOLDERS):
+        return "this path leads to private files or out of its folder; name the file that the blueprint names"
+    return None
+
+
+def refuse_variable(name: str, value: str, protected: Sequence[str]) -> str | None:
+    """Why this environment variable may not be set, or None."""
+    if name in protected:
+        return f"{name} is protected by the blueprint and stays as it is"
+    return variables.refuse(name, value)

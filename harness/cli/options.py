@@ -1,0 +1,102 @@
+"""The options that `harness run` and `harness resume` share, and what they come to."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, get_args
+
+import typer
+
+from harness.cli.console import fail
+
+if TYPE_CHECKING:
+    from harness.options import RunOptions
+
+PolicyName = Annotated[
+    str | None,
+    typer.Option("--policy", help="playbook or llm; default: llm when a model is configured."),
+]
+ModelName = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="MODEL",
+        help="anthropic:NAME or openai:NAME; with @http://host:port/v1 any server that speaks that protocol.",
+    ),
+]
+MaxCost = Annotated[
+    float | None, typer.Option("--max-cost", metavar="USD", help="Most that the model may cost in this run.")
+]
+MaxCalls = Annotated[
+    int | None, typer.Option("--max-llm-calls", min=0, help="Most calls of the model in this run.")
+]
+Approve = Annotated[
+    str | None,
+    typer.Option(
+        "--approve",
+        metavar="ACTIONS",
+        help="Ask a person before these actions, such as launch,stop; `harness approve` answers.",
+    ),
+]
+PassKey = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--pass-key",
+        metavar="NAME",
+        help="Give the training this variable too, although it holds a key of a language model.",
+    ),
+]
+KeepSession = Annotated[bool, typer.Option("--keep-session", help="Leave the tmux session open at the end.")]
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the command line says; None or False: nothing."""
+
+    policy: str | None = None
+    model: str | None = None
+    max_cost: float | None = None
+    max_llm_calls: int | None = None
+    approve: str | None = None
+    pass_key: list[str] | None = None
+    keep_session: bool = False
+
+    def over(self, before: "RunOptions") -> "RunOptions":
+        """The options of a run that had `before`, made definite; a clear end for what is wrong."""
+        from harness.agent.policies import settled
+        from harness.providers import ConfigurationError
+
+        self._check()
+        options = before.changed(
+            model=self.model,
+            max_cost_usd=self.max_cost,
+            max_calls=self.max_llm_calls,
+            approve=_actions(self.approve) if self.approve is not None else None,
+            pass_keys=tuple(self.pass_key) if self.pass_key else None,
+            keep_session=self.keep_session or None,
+        )
+        try:
+            definite, warnings = settled(options, self.policy, Path.cwd())
+        except ConfigurationError as error:
+            fail(str(error))
+        for warning in warnings:
+            typer.echo(f"harness: {warning}", err=True)
+        return definite
+
+    def _check(self) -> None:
+        if self.policy not in (None, "playbook", "llm"):
+            fail(f"--policy {self.policy}: there are `playbook` and `llm`")
+        if self.max_cost is not None and not self.max_cost >= 0:
+            fail(f"--max-cost {self.max_cost}: give an amount in USD, such as 2.50")
+        if self.policy == "playbook" and self.model is not None:
+            fail("--policy playbook asks no model: leave out --model, or choose --policy llm")
+
+
+def _actions(words: str) -> tuple[str, ...]:
+    from harness.agent.actions import AnyAction
+
+    known = [str(action.model_fields["kind"].default) for action in get_args(get_args(AnyAction)[0])]
+    asked = tuple(word.strip() for word in words.split(",") if word.strip())
+    for word in asked:
+        if word not in known:
+            fail(f"--approve {word}: there is no such action; the actions are {', '.join(sorted(known))}")
+    return asked

@@ -1,0 +1,83 @@
+"""`harness run --read-only`: what would be launched, without launching, writing or changing anything."""
+
+import asyncio
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.agent import loop, preparing
+from harness.agent.actions import LOOKING, Action, AnyAction, Check, Launch, Note, Prepare
+from harness.agent.hands import Hands
+from harness.agent.policies import make_policy
+from harness.cli.console import console, fail
+
+if TYPE_CHECKING:
+    from harness.blueprint import Blueprint
+    from harness.experiment import Experiment
+    from harness.options import RunOptions
+
+
+class _EffectError(Exception):
+    """The policy came to the first action that would have an effect."""
+
+    def __init__(self, action: Action) -> None:
+        self.action = action
+
+
+class PlanningHands(Hands):
+    """Looks and prepares in a folder that is thrown away; stops where the world would change."""
+
+    async def act(self, action: AnyAction) -> dict[str, Any]:
+        if isinstance(action, Prepare):
+            return {}
+        harmless = isinstance(action, (*LOOKING, Check, Note, *preparing.PREPARING))
+        if not harmless or action.kind == "patch_code":
+            raise _EffectError(action)
+        return await super().act(action)
+
+    async def ask_for_approval(self, action: AnyAction) -> str | None:
+        return None
+
+
+def plan_only(blueprint: "Blueprint", options: "RunOptions") -> None:
+    """Print what a run of this blueprint would begin with; exit status 2 when it could not."""
+    from harness.experiment import begin
+
+    with tempfile.TemporaryDirectory() as folder:
+        experiment = begin(blueprint, Path(folder), options, time.time)
+        try:
+            action = asyncio.run(_first_effect(experiment))
+            _print(experiment, blueprint, action)
+        finally:
+            experiment.close()
+
+
+async def _first_effect(experiment: "Experiment") -> Action:
+    hands = PlanningHands(experiment)
+    try:
+        await loop.run(hands, make_policy(experiment, hands.interrupted, Path.cwd()))
+    except _EffectError as reached:
+        return reached.action
+    raise AssertionError("a run that ends without an effect")
+
+
+def _print(experiment: "Experiment", blueprint: "Blueprint", action: Action) -> None:
+    out, state = console(), experiment.state
+    who = state.options.policy if state.options.model is None else f"llm, {state.options.model}"
+    out.print(f"read only: nothing was launched or written. Who decides: {who}", markup=False)
+    for change in state.draft.changes:
+        out.print(f"would change  {change.in_words}", markup=False)
+    for entry in experiment.journal.entries:
+        if entry.kind == "outcome" and entry.data["action"] == "note":
+            out.print(f"note          {entry.data['text']}", markup=False)
+    for text in (state.checked or {}).get("warnings", ()):
+        out.print(f"warning       {text}", markup=False)
+    if not isinstance(action, Launch):
+        problems = (state.checked or {}).get("problems") or ["it would end without a launch"]
+        fail("; ".join(problems))
+    command = blueprint.launch_command or f"{blueprint.venv_exe} -m trainer_core.cli --conf CONFIG"
+    out.print(f"would launch  {command}", markup=False)
+    out.print(f"in            {blueprint.codebase_dir}", markup=False)
+    out.print(f"session       {action.session}", markup=False)
+    out.print(f"results       {blueprint.result_dir}", markup=False)

@@ -1,0 +1,94 @@
+"""What is changed on the way to the next launch: config, environment, code. Folded from the journal.
+
+A draft holds changes only. The config it leads to is the previous attempt's (or the blueprint's) with the
+changes made in it; nothing is written to disk before the launch, so a kill loses nothing.
+"""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from harness import config_edit
+from harness.config_edit import Scalar
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that differs from the attempt before. `what`: a dotted key, a variable or a file."""
+
+    kind: str  # "config" | "removed" | "environment" | "code"
+    what: str
+    old: Scalar
+    new: Scalar
+    why: str
+
+    @property
+    def in_words(self) -> str:
+        """Such as `ajet.rollout.n_vllm_engine: 2 → 1 (…)`."""
+        if self.kind == "code":
+            return f"code of {self.what} corrected ({self.why})"
+        if self.kind == "removed":
+            return f"{self.what} taken out, it was {self.old!r} ({self.why})"
+        was = "unset" if self.old is None else repr(self.old)
+        return f"{self.what}: {was} → {self.new!r} ({self.why})"
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Changes since the last launch.
+
+    `settings`: what the config was rendered from, None when it was not rendered here. `config`: dotted key to
+    new value. `removed`: dotted keys taken out. `environment`: variables set. `patches`: code corrections,
+    each {path, old, new}. `changes`: all of them in words, in order.
+    """
+
+    settings: dict[str, Scalar] | None = None
+    config: dict[str, Scalar] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+    patches: tuple[dict[str, str], ...] = ()
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return self.settings is None and not (self.config or self.removed or self.environment or self.patches)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What tells two repairs apart: the values, without the words."""
+        return {
+            "config": dict(sorted(self.config.items())),
+            "removed": sorted(self.removed),
+            "environment": dict(sorted(self.environment.items())),
+            "patches": [dict(patch) for patch in self.patches],
+        }
+
+    def apply(self, text: str) -> str:
+        """The config `text` with the changes made in it, comments and order kept. Raises ConfigEditError."""
+        return config_edit.edit(text, self.config, self.removed)
+
+
+def with_outcome(draft: Draft, action: str, args: Mapping[str, Any], outcome: Mapping[str, Any]) -> Draft:
+    """The draft after one of the preparing actions was carried out; `outcome` holds its `changes`."""
+    changes = (*draft.changes, *(Change(**change) for change in outcome.get("changes", ())))
+    draft = replace(draft, changes=changes)
+    if action == "render_config":
+        return replace(draft, settings=dict(args["settings"]), config={}, removed=())
+    if action == "edit_config":
+        gone = tuple(key for key in (*draft.removed, *args["remove"]) if key not in args["changes"])
+        config = {k: v for k, v in {**draft.config, **args["changes"]}.items() if k not in args["remove"]}
+        return replace(draft, config=config, removed=tuple(dict.fromkeys(gone)))
+    if action == "set_environment":
+        return replace(draft, environment={**draft.environment, args["name"]: args["value"]})
+    if action == "patch_code":
+        patch = {name: args[name] for name in ("path", "old", "new")}
+        return draft if patch in draft.patches else replace(draft, patches=(*draft.patches, patch))
+    return draft
+
+
+def diff(old: str, new: str, name: str) -> str:
+    """A unified diff of two configs; empty when they are the same."""
+    lines = difflib.unified_diff(
+        old.splitlines(keepends=True), new.splitlines(keepends=True), f"before/{name}", f"after/{name}"
+    )
+    return "".join(line if line.endswith("\n") else line + "\n" for line in lines)

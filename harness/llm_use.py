@@ -1,0 +1,139 @@
+"""What the journal says about the language model: calls, cost, and the consultation that is open.
+
+A *consultation* is one question put to the model (an unknown failure, the reading of the results …) with the
+calls and actions that answer it. It begins with an entry `consult`, and ends with one `consulted`.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from harness.journal import Entry
+from harness.providers.spending import Spending, after
+
+
+@dataclass(frozen=True)
+class Consultation:
+    """The open question. `topic` names it for good; `since` is the number of its first entry; `seen` counts
+    (call, result) pairs, by which repeating without learning is noticed; `shrunk` times the view was halved
+    because it did not fit the model."""
+
+    topic: str
+    since: int
+    calls: int = 0
+    troubles: int = 0
+    seen: tuple[tuple[str, str], ...] = ()
+    asked: str = ""
+    shrunk: int = 0
+
+    def repeats(self, kind: str, args: Mapping[str, Any]) -> int:
+        """How often this very call has been answered in the same words as the time before."""
+        results = [result for call, result in self.seen if call == signature(kind, args)]
+        return results.count(results[-1]) if results else 0
+
+
+@dataclass(frozen=True)
+class LlmUse:
+    """Money and answers. `tokens` are sums by the names of `Usage`, `model` the one asked last.
+
+    `answer` is the settled call that has led to no action yet; `closed` are the topics that are done with.
+    """
+
+    spending: Spending = field(default_factory=Spending)
+    tokens: dict[str, int] = field(default_factory=dict)
+    model: str = ""
+    answer: Entry | None = None
+    consultation: Consultation | None = None
+    closed: frozenset[str] = frozenset()
+
+    @property
+    def calls(self) -> int:
+        return self.spending.calls
+
+    @property
+    def cost_usd(self) -> float:
+        """The most that can have been spent so far."""
+        return self.spending.total_usd
+
+
+def signature(kind: str, args: Mapping[str, Any]) -> str:
+    """One line that is the same for the same call."""
+    return f"{kind} {json.dumps(args, sort_keys=True, ensure_ascii=False)}"
+
+
+def digest(outcome: Mapping[str, Any]) -> str:
+    """One word that is the same for the same result."""
+    return hashlib.sha256(json.dumps(outcome, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def fold(use: LlmUse, entry: Entry) -> LlmUse:
+    """The use after one more entry of a kind in ENTRIES."""
+    use = replace(use, spending=after(use.spending, entry.kind, entry.data))
+    return ENTRIES[entry.kind](use, entry)
+
+
+def after_intent(use: LlmUse, entry: Entry) -> LlmUse:
+    """An answer that became an action is used up."""
+    asked = signature(entry.data["action"], entry.data["args"])
+    return _consulting(replace(use, answer=None), asked=asked)
+
+
+def after_outcome(use: LlmUse, entry: Entry) -> LlmUse:
+    """What an action of the consultation brought."""
+    open_now = use.consultation
+    if open_now is None or not open_now.asked:
+        return use
+    told = {name: value for name, value in entry.data.items() if name not in ("intent", "action")}
+    return _consulting(use, asked="", troubles=0, seen=(*open_now.seen, (open_now.asked, digest(told))))
+
+
+def after_refusal(use: LlmUse, entry: Entry) -> LlmUse:
+    return _trouble(use)
+
+
+def _consulting(use: LlmUse, **changes: Any) -> LlmUse:
+    if use.consultation is None:
+        return use
+    return replace(use, consultation=replace(use.consultation, **changes))
+
+
+def _trouble(use: LlmUse) -> LlmUse:
+    """An answer that led to nothing."""
+    troubles = use.consultation.troubles + 1 if use.consultation else 0
+    return _consulting(replace(use, answer=None), troubles=troubles, asked="")
+
+
+def _reserved(use: LlmUse, entry: Entry) -> LlmUse:
+    use = replace(use, model=entry.data["model"])
+    return _consulting(use, calls=use.consultation.calls + 1) if use.consultation else use
+
+
+def _settled(use: LlmUse, entry: Entry) -> LlmUse:
+    tokens = dict(use.tokens)
+    for name, count in entry.data["usage"].items():
+        tokens[name] = tokens.get(name, 0) + count
+    return replace(use, tokens=tokens, answer=entry)
+
+
+def _consult(use: LlmUse, entry: Entry) -> LlmUse:
+    return replace(use, consultation=Consultation(entry.data["topic"], entry.seq), answer=None)
+
+
+def _consulted(use: LlmUse, entry: Entry) -> LlmUse:
+    return replace(use, consultation=None, answer=None, closed=use.closed | {entry.data["topic"]})
+
+
+ENTRIES = {
+    "llm_reserved": _reserved,
+    "llm_settled": _settled,
+    "llm_retried": lambda use, entry: use,
+    "llm_failed": lambda use, entry: use,
+    "call_rejected": lambda use, entry: _trouble(use),
+    "view_shrunk": lambda use, entry: _consulting(
+        use, shrunk=use.consultation.shrunk + 1 if use.consultation else 0
+    ),
+    "consult": _consult,
+    "consulted": _consulted,
+}

@@ -1,0 +1,50 @@
+"""What a person chose for one run: who decides, what it may cost, what they want to be asked about.
+
+Kept in the journal as an entry `options`, so that `harness resume` goes on as the run was started.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+LLM_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """`policy`: "playbook" or "llm". `model`: as in `anthropic:NAME@URL`, None for the playbook.
+
+    `max_cost_usd`, `max_calls`: hard limits of the language model. `approve`: kinds of actions that wait for
+    a person's yes. `keep_session`: leave the tmux session open at the end. `key_variable`: the variable with
+    the model's key, which the training is not given; `pass_keys`: variables that it is given although they
+    hold such keys.
+    """
+
+    policy: str = "playbook"
+    model: str | None = None
+    max_cost_usd: float | None = None
+    max_calls: int | None = None
+    approve: tuple[str, ...] = ()
+    keep_session: bool = False
+    key_variable: str | None = None
+    pass_keys: tuple[str, ...] = ()
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """Variables that no training sees."""
+        own = {self.key_variable} if self.key_variable else set()
+        return frozenset({*LLM_KEYS, *own} - set(self.pass_keys))
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def changed(self, **given: Any) -> "RunOptions":
+        """These options with what was given anew; None means not given."""
+        return replace(self, **{name: value for name, value in given.items() if value is not None})
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "RunOptions":
+        """The options of an entry; fields of other versions are left out."""
+        known = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
+        lists = {name: tuple(known.get(name, ())) for name in ("approve", "pass_keys")}
+        return cls(**{**known, **lists})

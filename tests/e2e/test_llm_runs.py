@@ -1,0 +1,186 @@
+"""Whole runs with a language model: the real command line, tmux, SDK and HTTP; only the model is scripted."""
+
+import json
+import os
+import stat
+import subprocess
+
+import pytest
+
+from harness import journal
+from tests.e2e.bench import Bench, until
+from tests.model_server.seen import Seen
+from tests.model_server.server import ModelServer
+from tests.model_server.steps import Step, call, say_and_call, server_error
+
+TRAIN = """
+import sys, time
+lines = [line.split("#")[0].strip() for line in open(sys.argv[1])]
+config = dict(line.split(": ") for line in lines if line)
+print("token", "hf_" + "abcdefghijklmnopqrstuvwxyz")
+if int(config["num_workers"]) > 2:
+    raise RuntimeError("pool exhausted: num_workers must be at most 2 here")
+for step in range(1, 6):
+    print(f"step:{step} - loss:{1 / step:.4f} - reward:{step / 5:.3f}", flush=True)
+"""
+CONFIG = "# how it runs\nnum_workers: 8   # loaders\nlr: 0.001\n"
+FINDINGS = "The reward rose from 0.200 at step 1 to 1.000 at step 5. <script>alert(1)</script>"
+
+
+def write_plan(bench: Bench) -> None:
+    bench.script("train.py", TRAIN)
+    bench.script("config.yaml", CONFIG)
+    more = f"\n## [exp_yaml_path]\n{bench.codebase / 'config.yaml'}\n"
+    bench.plan("python train.py config.yaml", purpose="Does the reward rise?", more=more)
+
+
+def careful(seen: Seen) -> Step:
+    """A model that finds the cause, repairs it, and reads the results."""
+    if "The experiment is over" in seen.text:
+        written = any(each.name == "write_report_section" for each in seen.calls)
+        if written:
+            return call("finish", reason="all said")
+        return call("write_report_section", section="findings", text=FINDINGS)
+    done = [each.name for each in seen.calls]
+    if not done:
+        return say_and_call("Let me see.", "search_log", pattern="pool exhausted")
+    if done[-1] == "search_log":
+        return call("read_config")
+    if done[-1] == "read_config":
+        return call("edit_config", changes={"num_workers": 2}, why="the pool holds two")
+    return call("check") if done[-1] == "edit_config" else call("launch", why="fewer loaders")
+
+
+@pytest.mark.parametrize("protocol", ["anthropic", "openai"])
+def test_an_unknown_failure_is_repaired_and_the_report_tells_it(bench: Bench, protocol: str) -> None:
+    write_plan(bench)
+    with ModelServer(careful) as server:
+        url = server.anthropic_url if protocol == "anthropic" else server.openai_url
+        bench.harness("run", str(bench.blueprint), "--model", f"{protocol}:scripted@{url}")
+        shown = "\n".join(exchange.seen.text for exchange in server.log if exchange.seen)
+    assert bench.flag["outcome"] == "succeeded"
+    assert len(bench.state.attempts) == 2
+    assert "num_workers: 2   # loaders" in (bench.attempt(2) / "config.yaml").read_text()
+    assert (bench.codebase / "config.yaml").read_text() == CONFIG
+    assert "-num_workers: 8" in (bench.attempt(1) / "change.diff").read_text()
+    report = (bench.result_dir / "result.md").read_text()
+    assert "rose from 0.200" in report and "not been checked" in report
+    assert "num_workers" in report
+    assert "<script>" not in (bench.result_dir / "report.html").read_text().split("rose from")[1][:200]
+    assert "hf_abcdefghij" not in shown
+    transcript = bench.result_dir / "transcript.jsonl"
+    assert "hf_abcdefghij" not in transcript.read_text()
+    assert stat.S_IMODE(transcript.stat().st_mode) == 0o600
+    assert 5 <= bench.state.llm.calls <= 8
+    assert "the same" in bench.harness("replay", str(bench.result_dir))
+
+
+def test_a_defect_of_the_code_is_corrected_in_a_private_copy(bench: Bench) -> None:
+    broken = "import time\nfor step in range(1, 4):\n    print(f'step:{step} - loss:{1 / (step - 1)}')\n"
+    bench.script("train.py", broken)
+    for command in (
+        ["init", "-q"],
+        ["add", "."],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"],
+    ):
+        subprocess.run(["git", *command], cwd=bench.codebase, check=True)
+    more = "\n## [exp_code_changes]\n`train.py`\n"
+    bench.plan("python train.py", purpose="Does the loss fall?", more=more)
+
+    def model(seen: Seen) -> Step:
+        done = [each.name for each in seen.calls]
+        if "The experiment is over" in seen.text:
+            return call("finish", reason="all said")
+        if not done:
+            return call("read_file", path="train.py")
+        if done[-1] == "read_file":
+            return call("patch_code", path="train.py", old="(step - 1)", new="step", why="it divided by zero")
+        return call("check") if done[-1] == "patch_code" else call("launch", why="corrected")
+
+    with ModelServer(model) as server:
+        bench.harness("run", str(bench.blueprint), "--model", f"anthropic:scripted@{server.anthropic_url}")
+    assert bench.flag["outcome"] == "succeeded"
+    assert (bench.codebase / "train.py").read_text() == broken
+    assert "+    print(f'step:{step} - loss:{1 / step}')" in (bench.attempt(1) / "change.diff").read_text()
+    assert "it divided by zero" in (bench.result_dir / "result.md").read_text()
+    worktrees = subprocess.run(
+        ["git", "worktree", "list"], cwd=bench.codebase, capture_output=True, text=True
+    )
+    assert len(worktrees.stdout.splitlines()) == 1
+
+
+def test_a_clean_run_needs_two_calls_and_none_while_it_trains(bench: Bench) -> None:
+    bench.script("train.py", TRAIN)
+    bench.script("config.yaml", CONFIG.replace("8", "1"))
+    bench.plan(
+        "python train.py config.yaml", more=f"\n## [exp_yaml_path]\n{bench.codebase / 'config.yaml'}\n"
+    )
+    with ModelServer(careful) as server:
+        bench.harness("run", str(bench.blueprint), "--model", f"anthropic:scripted@{server.anthropic_url}")
+        assert len(server.log) == 2
+    assert bench.flag["outcome"] == "succeeded"
+
+
+def test_without_its_model_a_run_ends_by_the_playbook(bench: Bench) -> None:
+    bench.plan("echo step:1 - loss:0.5")
+    bench.harness("run", str(bench.blueprint), "--model", "anthropic:scripted@http://127.0.0.1:9", "--detach")
+    kinds = until(
+        lambda: [e.kind for e in journal.read(bench.result_dir / "journal.jsonl") if e.kind == "llm_retried"],
+        "a first try",
+    )
+    assert kinds
+    bench.harness("stop", str(bench.result_dir))
+    assert bench.flag["outcome"] == "succeeded"  # it had run to its end before it was stopped
+
+
+def test_read_only_plans_and_does_nothing(bench: Bench) -> None:
+    write_plan(bench)
+    before = sorted(path for path in bench.folder.rglob("*"))
+    output = bench.harness("run", str(bench.blueprint), "--read-only")
+    assert "would launch  python train.py config.yaml" in output
+    assert sorted(path for path in bench.folder.rglob("*")) == before
+    assert "no runs yet" in bench.harness("ls")
+
+
+@pytest.mark.parametrize("answer", ["yes", "no"])
+def test_a_person_approves_or_denies_the_launch(bench: Bench, answer: str) -> None:
+    bench.plan("echo step:1 - loss:0.5")
+    process = bench.start("run", str(bench.blueprint), "--approve", "launch")
+    journal_file = bench.result_dir / "journal.jsonl"
+    until(lambda: journal_file.exists() and '"approval_asked"' in journal_file.read_text(), "the question")
+    assert not bench.attempt().exists()
+    bench.harness("approve", str(bench.result_dir), *(["--deny"] if answer == "no" else []))
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == (0 if answer == "yes" else 130), output
+    assert bench.launches() == (1 if answer == "yes" else 0)
+    assert bench.flag["outcome"] == ("succeeded" if answer == "yes" else "cancelled")
+
+
+def test_wrong_options_are_one_clear_error(bench: Bench) -> None:
+    bench.plan("echo step:1 - loss:0.5")
+    for arguments, said in {
+        ("--policy", "llm"): "no language model is configured",
+        ("--policy", "luck"): "there are `playbook` and `llm`",
+        ("--model", "claude"): "names no provider",
+        ("--approve", "lunch"): "there is no such action",
+        ("--max-cost", "-1"): "give an amount in USD",
+    }.items():
+        output = bench.harness("run", str(bench.blueprint), *arguments, status=2)
+        assert said in output and "Traceback" not in output
+    assert not bench.result_dir.exists()
+
+
+def test_a_key_of_the_harness_never_reaches_the_training(bench: Bench) -> None:
+    bench.plan('echo "step:1 - loss:0.5"; env > seen.txt')
+    key = "sk-ant-" + "x" * 40
+    with ModelServer(
+        lambda seen: server_error() if seen.number == 1 else call("finish", reason="ok")
+    ) as server:
+        word = f"anthropic:scripted@{server.anthropic_url}"
+        (bench.folder / "harness.toml").write_text('[llm]\nkey_env = "MY_GATEWAY_KEY"\n')
+        env = {"MY_GATEWAY_KEY": key, "ANTHROPIC_API_KEY": "sk-ant-" + "y" * 40}
+        bench.harness("run", str(bench.blueprint), "--model", word, env={**os.environ, **env})
+        headers = [exchange.seen.headers for exchange in server.log if exchange.seen]
+    assert all("y" * 40 not in json.dumps(each) for each in headers)
+    seen = (bench.codebase / "seen.txt").read_text()
+    assert "x" * 40 not in seen and "y" * 40 not in seen

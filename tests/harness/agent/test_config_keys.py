@@ -1,0 +1,260 @@
+"""The tables of keys: complete for the trainer's own tree, and right for the trees people bring."""
+
+import pytest
+
+from harness.agent.config_keys import ajet_meaning, is_protected, meaning, named_segments, nearest_ajet_key
+from trainer_core.config.keys import all_keys
+
+
+def test_every_key_of_the_trainer_has_been_judged() -> None:
+    known = [key.path for key in all_keys().values() if key.path.startswith("ajet.") and not key.is_section]
+    assert len(known) > 150
+    assert [path for path in known if ajet_meaning(path.removeprefix("ajet.")).role == "unknown"] == []
+
+
+def test_no_key_stands_in_the_table_that_the_trainer_does_not_have() -> None:
+    from harness.agent.config_keys import _ajet_table
+
+    paths = set(all_keys())
+    assert [key for key in _ajet_table() if f"ajet.{key.removesuffix('.*')}" not in paths] == []
+
+
+VERL = {
+    "running": [
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
+        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu",
+        "actor_rollout_ref.rollout.gpu_memory_utilization",
+        "actor_rollout_ref.rollout.tensor_model_parallel_size",
+        "actor_rollout_ref.rollout.max_num_batched_tokens",
+        "actor_rollout_ref.rollout.max_num_seqs",
+        "actor_rollout_ref.rollout.enforce_eager",
+        "actor_rollout_ref.rollout.free_cache_engine",
+        "actor_rollout_ref.actor.fsdp_config.param_offload",
+        "actor_rollout_ref.actor.fsdp_config.optimizer_offload",
+        "actor_rollout_ref.actor.use_dynamic_bsz",
+        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu",
+        "actor_rollout_ref.actor.ulysses_sequence_parallel_size",
+        "actor_rollout_ref.model.enable_gradient_checkpointing",
+        "actor_rollout_ref.model.use_remove_padding",
+        "actor_rollout_ref.model.enable_activation_offload",
+        "reward_model.micro_batch_size_per_gpu",
+        "data.filter_overlong_prompts_workers",
+        "trainer.nnodes",
+        "trainer.n_gpus_per_node",
+        "trainer.save_freq",
+        "trainer.max_actor_ckpt_to_keep",
+        "ray_init.num_cpus",
+    ],
+    "science": [
+        "actor_rollout_ref.model.lora_rank",
+        "actor_rollout_ref.model.target_modules",
+        "actor_rollout_ref.actor.ppo_mini_batch_size",
+        "actor_rollout_ref.actor.clip_ratio",
+        "actor_rollout_ref.actor.entropy_coeff",
+        "actor_rollout_ref.actor.kl_loss_coef",
+        "actor_rollout_ref.actor.loss_agg_mode",
+        "actor_rollout_ref.actor.optim.lr",
+        "actor_rollout_ref.actor.optim.total_training_steps",
+        "actor_rollout_ref.actor.grad_clip",
+        "actor_rollout_ref.actor.shuffle",
+        "actor_rollout_ref.actor.fsdp_config.model_dtype",
+        "actor_rollout_ref.rollout.n",
+        "actor_rollout_ref.rollout.temperature",
+        "actor_rollout_ref.rollout.top_p",
+        "actor_rollout_ref.rollout.response_length",
+        "actor_rollout_ref.rollout.max_model_len",
+        "actor_rollout_ref.rollout.load_format",
+        "actor_rollout_ref.rollout.val_kwargs.n",
+        "algorithm.adv_estimator",
+        "algorithm.kl_ctrl.kl_coef",
+        "algorithm.anything_new",
+        "data.train_batch_size",
+        "data.max_prompt_length",
+        "data.truncation",
+        "data.seed",
+        "reward_model.reward_manager",
+        "reward_model.timeout",
+        "critic.optim.lr",
+        "trainer.total_epochs",
+        "trainer.test_freq",
+        "trainer.val_before_train",
+        "trainer.critic_warmup",
+    ],
+    "place": [
+        "actor_rollout_ref.model.path",
+        "data.train_files",
+        "data.trust_remote_code_path",
+        "custom_reward_function.path",
+        "trainer.default_local_dir",
+        "trainer.default_hdfs_dir",
+        "trainer.rollout_data_dir",
+        "trainer.resume_from_path",
+        "ray_kwargs.ray_init.runtime_env.env_vars.LD_PRELOAD",
+        "ray_init.address",
+        "data.custom_cls.name_class",
+        "actor_rollout_ref.rollout.agent.agent_loop_config_path",
+        "callback._target_",
+        "hydra.searchpath",
+    ],
+    "tracker": ["trainer.logger", "trainer.use_wandb"],
+}
+HUGGING_FACE = {
+    "running": [
+        "gradient_checkpointing",
+        "dataloader_num_workers",
+        "dataloader_pin_memory",
+        "per_device_eval_batch_size",
+        "torch_empty_cache_steps",
+        "attn_implementation",
+        "ddp_timeout",
+        "save_steps",
+        "save_total_limit",
+        "logging_steps",
+        "vllm_gpu_memory_utilization",
+        "vllm_tensor_parallel_size",
+        "vllm_server_port",
+        "vllm_server_timeout",
+        "use_liger_kernel",
+        "torch_compile",
+        "dataset_num_proc",
+        "preprocessing_num_workers",
+        "optim_offload",
+    ],
+    "science": [
+        "learning_rate",
+        "warmup_ratio",
+        "weight_decay",
+        "adam_beta2",
+        "max_grad_norm",
+        "num_train_epochs",
+        "max_steps",
+        "lr_scheduler_type",
+        "optim",
+        "seed",
+        "data_seed",
+        "bf16",
+        "load_in_4bit",
+        "use_peft",
+        "finetuning_type",
+        "lora_target",
+        "num_generations",
+        "max_completion_length",
+        "max_seq_length",
+        "cutoff_len",
+        "beta",
+        "epsilon_high",
+        "loss_type",
+        "scale_rewards",
+        "temperature",
+        "top_k",
+        "packing",
+        "template",
+        "stage",
+        "eval_steps",
+        "eval_strategy",
+        "auto_find_batch_size",
+        "group_by_length",
+        "model_name",
+        "model_revision",
+        "neftune_noise_alpha",
+        "remove_unused_columns",
+        "load_best_model_at_end",
+    ],
+    "place": [
+        "output_dir",
+        "logging_dir",
+        "model_name_or_path",
+        "dataset_path",
+        "hub_model_id",
+        "push_to_hub",
+        "hub_token",
+        "deepspeed",
+        "resume_from_checkpoint_path",
+        "vllm_server_host",
+        "vllm_server_base_url",
+    ],
+    "tracker": ["report_to"],
+}
+PLAIN = {
+    "running": ["num_workers", "device", "fail_at_start", "timeout_s", "train.perDeviceEvalBatchSize"],
+    "science": [
+        "LR",
+        "Learning-Rate",
+        "learningRate",
+        "batch_size",
+        "batchSize",
+        "train/lr",
+        "optim.lr",
+        "dropout",
+        "hidden",
+        "num_layers",
+        "gamma",
+        "epochs",
+        "steps",
+        "num_envs",
+        "replay_memory_size",
+        "num_parallel_envs",
+        "r",
+        "rank",
+        "seeds.[0]",
+        "target_update",
+        "momentum",
+    ],
+    "place": ["out_dir", "script", "ckpt_file", "include", "webhook"],
+}
+
+
+@pytest.mark.parametrize(
+    ("role", "key"),
+    [(role, key) for tree in (VERL, HUGGING_FACE, PLAIN) for role, keys in tree.items() for key in keys],
+)
+def test_keys_of_other_trainers(role: str, key: str) -> None:
+    assert meaning(tuple(key.split(".")), is_ajet=False).role == role
+
+
+@pytest.mark.parametrize("key", [key for keys in VERL.values() for key in keys])
+def test_raw_keys_of_verl_mean_the_same_below_verl_in_a_config_of_the_bundled_trainer(key: str) -> None:
+    alone = meaning(tuple(key.split(".")), is_ajet=False)
+    assert meaning(("verl", *key.split(".")), is_ajet=True) == alone
+
+
+def test_unknown_words_at_the_top_of_an_ajet_config_are_left_to_people() -> None:
+    assert meaning(("defaults", "[0]"), is_ajet=True).role == "place"
+    assert meaning(("hydra", "searchpath"), is_ajet=True).role == "place"
+
+
+def test_spelling_does_not_hide_a_key() -> None:
+    assert named_segments(("Train/Opt.LR", "[3]", "per-Device")) == ("train", "opt", "lr", "per_device")
+    assert ajet_meaning("rollout.temperature").kind == "sampling"
+    assert meaning(("ajet", "Rollout", "Temperature"), is_ajet=True).role == "science"
+
+
+def test_a_key_inside_a_fixed_section_is_fixed_and_a_section_is_what_is_in_it() -> None:
+    assert ajet_meaning("model.anything.new").kind == "model"
+    assert ajet_meaning("trainer_common").role == "science"
+    assert ajet_meaning("trainer_common.fsdp_config").role == "running"
+
+
+@pytest.mark.parametrize(
+    ("path", "protected", "hit"),
+    [
+        ("ajet.rollout.max_num_seqs", "ajet.rollout.max_num_seqs", True),
+        ("ajet.rollout.max_num_seqs", "rollout.max_num_seqs", True),
+        ("ajet.rollout.max_num_seqs", "ajet.rollout", True),
+        ("ajet.rollout.max_num_seqs", "ajet.rollout.*", True),
+        ("ajet.rollout.max_num_seqs", "max_num_seqs", True),
+        ("ajet.Rollout.max-num-seqs", "ajet.rollout.max_num_seqs", True),
+        ("ajet.rollout", "ajet.rollout.max_num_seqs", True),
+        ("ajet.rollout.max_num_seqs", "ajet.rollout.max_num", False),
+        ("ajet.rollout.max_num_seqs", "max_num", False),
+        ("ajet.rollout.max_num_seqs", "", False),
+    ],
+)
+def test_protected_keys(path: str, protected: str, hit: bool) -> None:
+    assert (is_protected(tuple(path.split(".")), [protected]) is not None) is hit
+
+
+def test_what_a_misspelt_key_was_meant_to_be() -> None:
+    assert nearest_ajet_key("trainer_common.kl_los_coef") == "trainer_common.kl_loss_coef"
+    assert nearest_ajet_key("rollout.gpu_memory_utilisation") == "rollout.gpu_memory_utilization"
+    assert nearest_ajet_key("rollout.zzzzz") is None

@@ -1,0 +1,248 @@
+"""Whole runs decided by a scripted model through the real SDKs, over HTTP, in both protocols; time is faked.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import journal
+from harness.agent import loop
+from harness.agent.llm import MAX_CALLS, MAX_TROUBLES, LlmPolicy
+from harness.agent.replay import replay
+from harness.providers import Limits, Model, Transcript
+from harness.providers.anthropic import AnthropicProvider
+from harness.providers.openai import OpenAIProvider
+from harness.providers.prices import Price
+from harness.state import ExperimentState, Outcome
+from tests.harness.agent.world import FakeHands, World, done, failed, new_experiment
+from tests.model_server.seen import Seen
+from tests.model_server.server import ModelServer
+from tests.model_server.steps import (
+    Script,
+    Step,
+    as_call,
+    call,
+    context_overflow,
+    cut_off,
+    error_in_stream,
+    overloaded,
+    quota_exceeded,
+    raw_call,
+    refuse,
+    say,
+    say_and_call,
+    several,
+    status,
+    truncate,
+    truncate_call,
+    unauthorized,
+)
+
+BUG = failed(None, transient=False)
+PRICE = Price(input=3.0, cached_input=0.3, cache_write=3.75, cache_write_1h=6.0, output=15.0)
+READ = (call("finish", reason="all said"),)
+REPAIR = (
+    say_and_call("The threads fight.", "set_environment", name="OMP_NUM_THREADS", value="1", why="fewer"),
+    call("check"),
+    call("launch", why="with one thread"),
+    *READ,
+)
+
+
+class FakeClock:
+    """Waiting is instant, and moves the world's time."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def time(self) -> float:
+        return self._world.now
+
+    async def wait(self, event: asyncio.Event, seconds: float) -> None:
+        await asyncio.sleep(0)
+        self._world.now += max(0.0, seconds)
+
+
+@pytest.fixture(params=["anthropic", "openai"])
+def protocol(request: pytest.FixtureRequest) -> Iterator[str]:
+    yield request.param
+
+
+async def drive(
+    folder: Path,
+    protocol: str,
+    script: Script | Callable[[World], Script],
+    ends: list[dict[str, Any]],
+    limits: Limits | None = None,
+    max_time_s: float = 86_400.0,
+) -> tuple[Outcome, ExperimentState, ModelServer]:
+    """One experiment from its start to its finish."""
+    world = World(ends, max_time_s=max_time_s)
+    steps = script(world) if getattr(script, "needs_world", False) else script
+    with ModelServer(steps, now=world.clock) as server:
+        provider = (
+            AnthropicProvider("claude-scripted", "test-key", server.anthropic_url)
+            if protocol == "anthropic"
+            else OpenAIProvider("gpt-scripted", "test-key", server.openai_url)
+        )
+        experiment = new_experiment(folder, world)
+        experiment.record("options", policy="llm", model=f"{protocol}:scripted")
+        model = Model(
+            provider,
+            PRICE,
+            limits or Limits(5.0, 100),
+            experiment.record,
+            Transcript(folder / "transcript.jsonl", ()),
+            FakeClock(world),
+            random.Random(0),
+        )
+        hands = FakeHands(experiment, world)
+        try:
+            verdict = await loop.run(hands, LlmPolicy(experiment, model, asyncio.Event()))  # type: ignore[arg-type]
+        finally:
+            await model.close()
+            experiment.close()
+        return verdict.outcome, experiment.state, server
+
+
+async def test_an_unknown_failure_is_repaired(tmp_path: Path, protocol: str) -> None:
+    outcome, state, server = await drive(tmp_path, protocol, REPAIR, [BUG, done()])
+    assert outcome is Outcome.SUCCEEDED
+    assert state.attempts[1].draft.environment == {"OMP_NUM_THREADS": "1"}
+    assert state.llm.calls == len(server.log) == 4
+    assert 0 < state.llm.cost_usd < 0.2
+    assert state.llm.spending.reserved_usd == 0
+
+
+async def test_its_decisions_and_prompts_can_be_made_again_offline(tmp_path: Path, protocol: str) -> None:
+    await drive(tmp_path, protocol, REPAIR, [BUG, done()])
+    decisions = await asyncio.to_thread(lambda: list(replay(tmp_path)))
+    assert [decision.action for decision in decisions if decision.calls][:3] == [
+        "set_environment", "check", "launch",
+    ]  # fmt: skip
+    assert {decision.differs for decision in decisions} == {()}
+    entries = journal.read(tmp_path / "journal.jsonl")
+    assert len(decisions) == sum(entry.kind in ("intent", "refused") for entry in entries)
+
+
+async def test_a_changed_prompt_is_noticed_by_a_replay(tmp_path: Path, protocol: str) -> None:
+    await drive(tmp_path, protocol, REPAIR, [BUG, done()])
+    (tmp_path / "blueprint.md").write_text("# Another plan\n")
+    decisions = await asyncio.to_thread(lambda: list(replay(tmp_path)))
+    assert any("the prompt is not the one" in " ".join(each.differs) for each in decisions)
+
+
+NONSENSE: dict[str, Step] = {
+    "malformed arguments": raw_call("launch", '{"why": "again'),
+    "arguments that are no object": raw_call("launch", "[1, 2]"),
+    "wrong arguments": call("search_log", pattern=17, lines="many"),
+    "arguments that are not its business": call("launch", why="again", attempt=7),
+    "an unknown tool": call("run_bash", command="rm -rf /"),
+    "words only": say("I would restart it."),
+    "nothing at all": say(""),
+    "a refusal": refuse("I cannot help with that."),
+    "a reply cut off in words": truncate("Let me think about this for a very long"),
+    "a reply cut off in a call": truncate_call("set_environment", '{"name": "OMP_'),
+    "several calls at once": several(as_call("read_pane"), as_call("launch", why="at once")),
+    "a forbidden wish": call("stop", why="fatal_error", detail="because"),
+    "a launch of nothing new": call("launch", why="once more"),
+}
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+async def test_nonsense_is_answered_and_the_repair_still_comes(
+    tmp_path: Path, protocol: str, name: str
+) -> None:
+    outcome, state, server = await drive(tmp_path, protocol, (NONSENSE[name], *REPAIR), [BUG, done()])
+    assert outcome is Outcome.SUCCEEDED
+    assert len(state.attempts) == 2
+    assert len(server.log) == 1 + len(REPAIR)
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+async def test_endless_nonsense_ends_in_an_honest_failure(tmp_path: Path, protocol: str, name: str) -> None:
+    def model(seen: Seen) -> Step:
+        return READ[0] if "The experiment is over" in seen.text else NONSENSE[name]
+
+    outcome, state, server = await drive(tmp_path, protocol, model, [BUG])
+    assert outcome is Outcome.FAILED
+    assert len(state.attempts) == 1
+    assert len(server.log) <= MAX_TROUBLES + 4
+
+
+async def test_an_endless_loop_of_different_looks_is_ended(tmp_path: Path, protocol: str) -> None:
+    def model(seen: Seen) -> Step:
+        if "The experiment is over" in seen.text:
+            return READ[0]
+        return call("read_pane", lines=1 + seen.number % 100)
+
+    outcome, _, server = await drive(tmp_path, protocol, model, [BUG])
+    assert outcome is Outcome.FAILED
+    assert len(server.log) == MAX_CALLS + 1
+
+
+TROUBLE: dict[str, tuple[Step, ...]] = {
+    "a storm of rate limits": tuple(status(429, retry_after=7) for _ in range(30)),
+    "overload": (overloaded(), overloaded()),
+    "server errors": tuple(status(code) for code in (500, 502, 503, 504)),
+    "an error in the stream": (error_in_stream(),),
+    "a stream cut off": (cut_off(2), cut_off(4)),
+}
+
+
+@pytest.mark.parametrize("name", TROUBLE)
+async def test_what_passes_is_waited_for(tmp_path: Path, protocol: str, name: str) -> None:
+    script = (*TROUBLE[name], *REPAIR[:1], *TROUBLE[name], *REPAIR[1:])
+    outcome, state, _ = await drive(tmp_path, protocol, script, [BUG, done()])
+    assert outcome is Outcome.SUCCEEDED
+    assert state.llm.calls == 4
+    lines = (tmp_path / "journal.jsonl").read_text().splitlines()
+    assert sum('"llm_retried"' in line for line in lines) <= 12
+
+
+async def test_an_outage_of_twenty_minutes(tmp_path: Path, protocol: str) -> None:
+    steps = iter(REPAIR)
+
+    def script(world: World) -> Script:
+        back_at = world.now + 20 + 1200
+        return lambda seen: overloaded() if world.now < back_at else next(steps)
+
+    script.needs_world = True  # type: ignore[attr-defined]
+    outcome, state, server = await drive(tmp_path, protocol, script, [BUG, done()])
+    assert outcome is Outcome.SUCCEEDED
+    assert state.llm.calls == 4
+    assert len(server.log) < 30
+
+
+@pytest.mark.parametrize(
+    "step", [unauthorized(), quota_exceeded(), status(404)], ids=["key", "credit", "name"]
+)
+async def test_without_a_usable_model_the_playbook_goes_on(tmp_path: Path, protocol: str, step: Step) -> None:
+    outcome, state, server = await drive(tmp_path, protocol, lambda seen: step, [BUG])
+    assert outcome is Outcome.FAILED
+    assert len(server.log) == 2  # one for the failure, one for the results
+    assert state.llm.cost_usd < 0.5
+
+
+async def test_a_context_that_overflows_is_shortened(tmp_path: Path, protocol: str) -> None:
+    outcome, _, server = await drive(tmp_path, protocol, (context_overflow(), *REPAIR), [BUG, done()])
+    assert outcome is Outcome.SUCCEEDED
+    assert len(server.log) == 5
+
+
+async def test_the_limit_on_calls_is_hard(tmp_path: Path, protocol: str) -> None:
+    outcome, state, server = await drive(tmp_path, protocol, REPAIR, [BUG, done()], limits=Limits(None, 3))
+    assert outcome is Outcome.SUCCEEDED  # repaired with three calls; nobody reads the results
+    assert state.llm.calls == len(server.log) == 3
+
+
+async def test_the_limit_on_cost_is_hard(tmp_path: Path, protocol: str) -> None:
+    def model(seen: Seen) -> Step:
+        return call("read_pane", lines=1 + seen.number % 100)
+
+    _, state, _ = await drive(tmp_path, protocol, model, [BUG], limits=Limits(0.3, None))
+    assert 0 < state.llm.cost_usd <= 0.3

@@ -1,0 +1,173 @@
+"""What is prepared stands in the journal, and the next launch uses it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.agent import preparing
+from harness.agent.actions import (
+    Action,
+    EditConfig,
+    Launch,
+    PatchCode,
+    RenderConfig,
+    SetEnvironment,
+    arguments,
+)
+from harness.agent.hands import Hands
+from harness.experiment import Experiment
+from monitors.launch import LaunchSpec
+
+CONFIG = "ajet:\n  rollout:\n    n_vllm_engine: 4  # per node\n  trainer_common:\n    seed: 3\n"
+TRAIN = "batch = 1\nprint(batch / 0)\n"
+
+
+@pytest.fixture
+def codebase(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "train.py").write_text(TRAIN)
+    (folder / "config.yaml").write_text(CONFIG)
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "first"]):
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words]
+        subprocess.run(command, cwd=folder, check=True, env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull})
+    return folder
+
+
+@pytest.fixture
+def experiment(tmp_path: Path, codebase: Path) -> Experiment:
+    plan = {
+        "name": "sort digits",
+        "path": str(codebase / "blueprint.md"),
+        "codebase_dir": str(codebase),
+        "yaml_path": str(codebase / "config.yaml"),
+        "launch_command": f"python {codebase}/train.py --config config.yaml",
+        "result_dir": str(tmp_path / "result"),
+        "venv_exe": sys.executable,
+        "prepare_command": "pip install -e .",
+        "cleanup_command": None,
+    }
+    return created(tmp_path / "result", plan)
+
+
+def created(folder: Path, plan: dict[str, Any]) -> Experiment:
+    folder.mkdir()
+    made = Experiment(folder, lambda: 1000.0)
+    made.record(
+        "created", experiment_id="7f3a00000000", name="sort", deadline_at=9999.0, policy="llm", plan=plan
+    )
+    return made
+
+
+def prepared(action: Action, experiment: Experiment) -> dict[str, Any]:
+    """Carry out an action as the loop does: intent, act, outcome."""
+    experiment.record("intent", action=action.kind, args=arguments(action))
+    outcome = preparing.prepare(action, experiment)
+    experiment.record("outcome", action=action.kind, **outcome)
+    return outcome
+
+
+async def launched(experiment: Experiment, number: int, monkeypatch: pytest.MonkeyPatch) -> LaunchSpec:
+    """Launch an attempt up to the terminal that it would be typed into, and let it fail."""
+    specs: list[LaunchSpec] = []
+    monkeypatch.setattr("monitors.launch.launch", lambda spec, session: specs.append(spec))
+    monkeypatch.setattr("monitors.tmux.Session.find", lambda name: name)
+    action = Launch(attempt=number, session=f"ajet_x-{number:02d}", attempt_id=f"7f3a-{number:02d}", why="go")
+    experiment.record("intent", action="launch", args=arguments(action))
+    outcome = await Hands(experiment).act(action)
+    experiment.record("outcome", action="launch", **outcome)
+    experiment.record("outcome", action="wait", reason="ended", ended={"reason": "exited", "status": 1})
+    assert outcome["command"] == specs[0].command
+    return specs[0]
+
+
+def test_edit_is_shown_as_a_diff_and_waits_for_the_launch(experiment: Experiment, codebase: Path) -> None:
+    assert preparing.config_after(experiment) is None
+    edit = EditConfig(changes={"ajet.rollout.n_vllm_engine": 1}, why="memory")
+    outcome = prepared(edit, experiment)
+    assert "-    n_vllm_engine: 4  # per node\n+    n_vllm_engine: 1  # per node\n" in outcome["text"]
+    assert outcome["changes"] == [
+        {"kind": "config", "what": "ajet.rollout.n_vllm_engine", "old": 4, "new": 1, "why": "memory"}
+    ]
+    assert preparing.config_after(experiment) == CONFIG.replace(": 4", ": 1")
+    assert preparing.config_before(experiment) == CONFIG
+    assert (codebase / "config.yaml").read_text() == CONFIG
+    assert "nothing would change" in prepared(edit, experiment)["error"]
+
+
+def test_later_edit_builds_on_the_earlier_one(experiment: Experiment) -> None:
+    prepared(EditConfig(changes={"ajet.rollout.n_vllm_engine": 1}, why="a"), experiment)
+    outcome = prepared(EditConfig(changes={"ajet.rollout.n_vllm_engine": 2}, why="b"), experiment)
+    assert outcome["changes"][0]["old"] == 1
+    prepared(EditConfig(remove=("ajet.rollout.n_vllm_engine",), why="c"), experiment)
+    assert "n_vllm_engine" not in (preparing.config_after(experiment) or "")
+
+
+def test_config_is_rendered_from_settings(tmp_path: Path) -> None:
+    plan = {"name": "sort", "path": str(tmp_path), "codebase_dir": str(tmp_path), "yaml_path": None}
+    experiment = created(tmp_path / "result", {**plan, "launch_command": None})
+    outcome = prepared(RenderConfig(settings={"seed": 7, "total_training_steps": 5}, why="plan"), experiment)
+    assert "seed: 7" in outcome["text"]
+    assert [change["what"] for change in outcome["changes"]] == ["seed", "total_training_steps"]
+    assert "seed: 7" in preparing.config_before(experiment)
+    assert "error" in prepared(RenderConfig(settings={"no_such_setting": 1}, why="x"), experiment)
+    assert "seed: 7" in preparing.config_before(experiment)
+
+
+def test_variable_is_set_once(experiment: Experiment) -> None:
+    action = SetEnvironment(name="OMP_NUM_THREADS", value="1", why="threads")
+    assert prepared(action, experiment)["changes"][0]["old"] is None
+    assert experiment.state.environment == {"OMP_NUM_THREADS": "1"}
+    assert "already" in prepared(action, experiment)["error"]
+
+
+def test_failed_patch_changes_nothing(experiment: Experiment) -> None:
+    outcome = prepared(PatchCode(path="train.py", old="no such text", new="x", why="?"), experiment)
+    assert "does not stand in train.py" in outcome["error"]
+    assert experiment.state.draft.is_empty
+
+
+async def test_launch_without_changes_runs_in_the_authors_codebase(
+    experiment: Experiment, codebase: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = await launched(experiment, 1, monkeypatch)
+    assert spec.cwd == codebase
+    assert spec.prepare == "pip install -e ."
+    assert f"python {codebase}/train.py" in spec.command
+    assert not (experiment.dir / "attempts" / "01" / "change.diff").exists()
+
+
+async def test_patched_code_is_what_the_next_launches_run(
+    experiment: Experiment, codebase: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await launched(experiment, 1, monkeypatch)
+    prepared(PatchCode(path="train.py", old="batch / 0", new="batch / 1", why="typo"), experiment)
+    prepared(EditConfig(changes={"ajet.rollout.n_vllm_engine": 1}, why="memory"), experiment)
+    spec = await launched(experiment, 2, monkeypatch)
+    copy = spec.cwd
+    assert copy != codebase
+    assert f"python {copy}/train.py --config {experiment.dir}/attempts/02/config.yaml" in spec.command
+    assert (copy / "train.py").read_text() == TRAIN.replace("/ 0", "/ 1")
+    assert (codebase / "train.py").read_text() == TRAIN
+    assert spec.prepare == f"cd {codebase} || exit 1\npip install -e ."
+    kept = (experiment.dir / "attempts" / "01" / "change.diff").read_text()
+    assert "+    n_vllm_engine: 1" in kept
+    assert "+print(batch / 1)" in kept
+    assert (await launched(experiment, 3, monkeypatch)).cwd == copy
+    assert not (experiment.dir / "attempts" / "02" / "change.diff").exists()
+
+
+async def test_changes_before_the_first_launch_are_kept_with_the_first_attempt(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared(PatchCode(path="train.py", old="batch / 0", new="batch / 1", why="typo"), experiment)
+    await launched(experiment, 1, monkeypatch)
+    prepared(EditConfig(changes={"ajet.rollout.n_vllm_engine": 1}, why="memory"), experiment)
+    await launched(experiment, 2, monkeypatch)
+    kept = (experiment.dir / "attempts" / "01" / "change.diff").read_text()
+    assert kept.index("+print(batch / 1)") < kept.index("+    n_vllm_engine: 1")

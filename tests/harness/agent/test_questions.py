@@ -1,0 +1,108 @@
+"""When a model is asked: never while nothing is in question, and about each thing once."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.agent.actions import AnyAction, Check, Collect, Report, Wait
+from harness.agent.questions import question, still_open
+from harness.agent.types import Observation
+from harness.draft import Draft
+from harness.state import AttemptState, ExperimentState, Verdict
+from monitors.rules import Health
+
+HOUR = 3600.0
+STARTED = ExperimentState(
+    experiment_id="7f3a",
+    name="trial",
+    created_at=0.0,
+    deadline_at=24 * HOUR,
+    plan={"yaml_path": "c.yaml", "launch_command": "train"},
+    prepared=True,
+    checked={"can_run": True, "problems": [], "warnings": []},
+)
+RUNNING = AttemptState(1, "ajet_x", "7f3a-01", "first", launched_at=0.0)
+BUG = {"cause": "The training raised KeyError.", "signature": None, "transient": False, "wait_s": 0.0}
+FAILED = replace(RUNNING, ended={"complete": False, "reason": "exited", "status": 1}, diagnosis=BUG)
+DONE = replace(RUNNING, ended={"complete": True, "reason": "exited", "status": 0})
+HUNG = Health(fatal=("no output for 3 h",))
+FLAT = Health(plateau="5 validations within 0.01", second_half=True)
+
+
+def seen(
+    *attempts: AttemptState, now: float = HOUR, health: Health | None = None, **state: Any
+) -> Observation:
+    return Observation(
+        replace(STARTED, attempts=attempts, **state), now, health=health or Health(), config="a: 1"
+    )
+
+
+def topic(observation: Observation, fallback: AnyAction) -> str | None:
+    asked = question(observation, fallback)
+    return asked.topic if asked else None
+
+
+QUIET: dict[str, tuple[Observation, AnyAction]] = {
+    "before anything": (seen(prepared=False), Check()),
+    "a healthy training": (seen(RUNNING), Wait()),
+    "flat, but in its first half": (seen(RUNNING, health=Health(plateau="flat")), Wait()),
+    "a training that ended well": (seen(DONE), Collect()),
+    "a training that a person stopped": (seen(replace(FAILED, stop_reason="person")), Collect()),
+    "a stop asked for": (seen(FAILED, stop_asked="somebody"), Collect()),
+    "a failure after the deadline": (seen(FAILED, now=25 * HOUR), Collect()),
+    "a failure that the playbook can mend": (seen(FAILED), Check()),
+    "a fifth failure": (seen(*[replace(FAILED, number=n) for n in range(1, 6)]), Collect()),
+    "a launch that a person denied": (seen(FAILED, denied=frozenset({"launch"})), Collect()),
+    "a run that never launched": (seen(collected={"outcome": "cannot_run", "reason": ""}), Report()),
+    "a report that is written": (seen(DONE, collected={"outcome": "x"}, reported={}), Report()),
+    "a finished run": (seen(DONE, verdict=Verdict("x", "y")), Report()),  # type: ignore[arg-type]
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_no_call_is_made_for(name: str) -> None:
+    assert question(*QUIET[name]) is None
+
+
+NO_CONFIG = {"yaml_path": None, "launch_command": None}
+CANNOT = {"can_run": False, "problems": ["unknown key"], "warnings": []}
+ASKED: dict[str, tuple[Observation, AnyAction]] = {
+    "config:1": (seen(plan=NO_CONFIG), Check()),
+    "check:1": (seen(checked=CANNOT), Collect()),
+    "check:2": (seen(FAILED, checked=CANNOT), Collect()),
+    "failure:1": (seen(FAILED), Collect()),
+    "results:1": (seen(DONE, collected={"outcome": "succeeded", "reason": ""}), Report()),
+    "alarm:1:fatal_error:1": (seen(RUNNING, health=HUNG), Wait()),
+    "alarm:1:fatal_error:3": (seen(RUNNING, now=5 * HOUR, health=HUNG), Wait()),
+    "alarm:1:plateau:4": (seen(RUNNING, now=13 * HOUR, health=FLAT), Wait()),
+}
+
+
+@pytest.mark.parametrize("expected", ASKED)
+def test_judgement_is_asked_for(expected: str) -> None:
+    observation, fallback = ASKED[expected]
+    assert topic(observation, fallback) == expected
+    assert still_open(expected, observation)
+
+
+def test_a_rendered_config_is_not_asked_about_again() -> None:
+    assert question(seen(plan=NO_CONFIG, draft=Draft(settings={"lr": 1e-5})), Check()) is None
+
+
+@pytest.mark.parametrize(
+    ("question_topic", "later"),
+    [
+        ("failure:1", seen(FAILED, replace(RUNNING, number=2))),
+        ("failure:1", seen(FAILED, stop_asked="somebody")),
+        ("failure:1", seen(FAILED, now=25 * HOUR)),
+        ("failure:1", seen(FAILED, collected={"outcome": "failed"})),
+        ("check:1", seen(RUNNING)),
+        ("config:1", seen(RUNNING)),
+        ("alarm:1:fatal_error:1", seen(FAILED)),
+        ("alarm:1:fatal_error:1", seen(FAILED, replace(RUNNING, number=2))),
+        ("results:1", seen(DONE, collected={"outcome": "succeeded"}, reported={})),
+    ],
+)
+def test_a_question_ends_with_the_situation_it_was_about(question_topic: str, later: Observation) -> None:
+    assert not still_open(question_topic, later)
