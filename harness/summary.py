@@ -2,19 +2,10 @@
 folder)."""
 
 from harness.journal import Entry
-from harness.results.types import AttemptSummary, EventNote, RunSummary
+from harness.results import deviations, journal_notes
+from harness.results.model_use import model_use
+from harness.results.types import AttemptSummary, RunSummary
 from harness.state import AttemptState, ExperimentState, fold
-
-_TOLD = {
-    "first_step",
-    "nan",
-    "hang",
-    "plateau",
-    "disk_low",
-    "session_gone",
-    "first_step_timeout",
-    "error_line",
-}
 
 
 def run_summary(entries: list[Entry]) -> RunSummary:
@@ -33,11 +24,15 @@ def run_summary(entries: list[Entry]) -> RunSummary:
         started_at=state.created_at or None,
         ended_at=_ended_at(entries, state),
         max_time_s=plan.get("max_time_s"),
-        policy=state.policy,
+        policy=state.options.policy,
         attempts=tuple(
             _attempt(attempt, state.attempts[index + 1 :]) for index, attempt in enumerate(state.attempts)
         ),
-        events=tuple(_notes(entries)),
+        events=journal_notes.events(entries),
+        remarks=journal_notes.remarks(entries),
+        unused=deviations.net(state.draft.changes),
+        narrative=state.narrative,
+        llm=model_use(entries, state.llm),
     )
 
 
@@ -76,28 +71,14 @@ def _attempt(attempt: AttemptState, later: tuple[AttemptState, ...]) -> AttemptS
         why_started=attempt.why,
         diagnosis=attempt.diagnosis,
         repair=_repair(later[0]) if later else None,
+        changes=deviations.deviating(attempt.draft),
+        settings=deviations.chosen(attempt.draft),
     )
 
 
 def _repair(following: AttemptState) -> str:
-    if following.checkpoint is None:
-        return "started again from the beginning, without a change"
-    return f"started again from its checkpoint {following.checkpoint}, without a change"
-
-
-def _notes(entries: list[Entry]) -> list[EventNote]:
-    notes = []
-    for line, entry in enumerate(entries, start=1):
-        if entry.kind == "event" and entry.data["event"] in _TOLD:
-            data = entry.data
-            notes.append(
-                EventNote(entry.time, data["event"], data.get("text", ""), data.get("attempt"), line)
-            )
-        elif entry.kind == "stop_asked":
-            notes.append(EventNote(entry.time, "stop asked", f"by {entry.data['by']}", None, line))
-        elif entry.kind == "owner" and line > 3:
-            note = f"the harness was started again (process {entry.data['pid']})"
-            notes.append(EventNote(entry.time, "resumed", note, None, line))
-        elif entry.kind == "action_failed":
-            notes.append(EventNote(entry.time, "harness error", entry.data["error"], None, line))
-    return notes
+    """What was done to get to the next attempt."""
+    start = "the beginning" if following.checkpoint is None else f"its checkpoint {following.checkpoint}"
+    changes = deviations.net(following.draft.changes)
+    changed = f"with {deviations.sentence(changes)}" if changes else "without a change"
+    return f"started again from {start}, {changed}"

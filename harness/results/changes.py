@@ -14,12 +14,12 @@ from ruamel.yaml import YAML, YAMLError
 from harness.results.provenance import scalars
 from harness.results.types import AttemptRecord
 
-_ABSENT = "(not set)"
+NOT_SET = "(not set)"
 _ATTEMPT_PATH = re.compile(r"attempts/\d{2,}")
 
 
 @dataclass(frozen=True)
-class Change:
+class ConfigChange:
     """One key whose value differs."""
 
     attempt: int  # the attempt that runs with `after`
@@ -28,24 +28,25 @@ class Change:
     after: str
 
 
-def config_changes(attempts: tuple[AttemptRecord, ...]) -> tuple[Change, ...]:
+def config_changes(attempts: tuple[AttemptRecord, ...]) -> tuple[ConfigChange, ...]:
     """All changes, attempt by attempt; an attempt without a readable config is passed over."""
-    changes: list[Change] = []
+    changes: list[ConfigChange] = []
     before: dict[str, Any] | None = None
     for attempt in attempts:
-        after = _flat(attempt.config_text)
+        after = flat(attempt.config_text)
         if after is None:
             continue
         if before is not None:
             for key in dict.fromkeys([*before, *after]):
-                old, new = str(before.get(key, _ABSENT)), str(after.get(key, _ABSENT))
+                old, new = str(before.get(key, NOT_SET)), str(after.get(key, NOT_SET))
                 if _ATTEMPT_PATH.sub("", old) != _ATTEMPT_PATH.sub("", new):
-                    changes.append(Change(attempt.number, key, old, new))
+                    changes.append(ConfigChange(attempt.number, key, old, new))
         before = after
     return tuple(changes)
 
 
-def _flat(text: str | None) -> dict[str, Any] | None:
+def flat(text: str | None) -> dict[str, Any] | None:
+    """The leaves of a config by dotted key; None when there is none or it cannot be read."""
     if text is None:
         return None
     try:

@@ -10,13 +10,15 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness.durable import write_atomically
 from harness.redaction import secret_values
-from harness.results import text
+from harness.results import narrative, text
 from harness.results.collect import collect
+from harness.results.deviations import new_value
 from harness.results.drawing import colour_variables
 from harness.results.facts import build_facts
 from harness.results.figures import draw_figures
@@ -25,6 +27,7 @@ from harness.results.types import Discrepancy, Fact, Figure, Record, Report, Run
 from harness.results.validation_facts import reported_differences
 from harness.results.verify import DOCUMENTS, check_facts, fact_to_json, fingerprints, manifest
 from harness.results.view import View, build_view, headline, with_interval
+from harness.results.wording import format_number
 from harness.templating import render
 
 _SCHEMA = 1
@@ -46,7 +49,8 @@ def build_report(result_dir: Path, summary: RunSummary) -> Report:
     view = text.clean_tree(build_view(record, facts, summary, missing, discrepancies), known_secrets)
     provenance = text.clean_tree(provenance, known_secrets)
     lines = headline(view, text.clean_tree(facts, known_secrets))
-    _write_documents(result_dir, view, figures, provenance, lines)
+    said = narrative.sections(view.summary.narrative, known_secrets)
+    _write_documents(result_dir, view, figures, provenance, lines, said)
     result = _result_json(view, record, facts, figures, lines, provenance)
     result["documents"] = fingerprints(result_dir, [result_dir / name for name in DOCUMENTS])
     content = json.dumps(
@@ -107,13 +111,17 @@ def _write_documents(
     figures: list[Figure],
     provenance: dict[str, Any] | None,
     lines: tuple[str, ...],
+    said: tuple[narrative.Section, ...],
 ) -> None:
     values: dict[str, Any] = {
         "view": view,
+        "narrative": said,
         "figures": figures,
         "provenance": provenance,
         "headline": lines,
         "with_interval": with_interval,
+        "new_value": new_value,
+        "count": partial(format_number, unit="count"),
     }
     formats: dict[str, Callable[..., str]] = {"md": text.markdown, "code": text.code, "fenced": text.fenced}
     for name in ("validation.md", "trial_and_error.md", "result.md"):
@@ -148,6 +156,8 @@ def _result_json(
         "finding": view.finding,
         "seeds": (provenance or {}).get("seeds", {}),
         "seed_note": view.seed_note,
+        "deviations": [deviation.as_json() for deviation in view.deviations],
+        **_of_model(view),
         "attempts": [
             {
                 "number": attempt.number,
@@ -166,3 +176,18 @@ def _result_json(
         "discrepancies": [asdict(discrepancy) for discrepancy in view.discrepancies],
         "manifest": manifest(record.result_dir),
     }
+
+
+def _of_model(view: View) -> dict[str, Any]:
+    """What result.json says only of a run that a language model had a hand in."""
+    summary = view.summary
+    data: dict[str, Any] = {}
+    if view.settings:
+        data["chosen_settings"] = [vars(change) for change in view.settings]
+    if summary.llm is not None:
+        use = {**asdict(summary.llm), "cost": summary.llm.cost}
+        data["llm"] = use if use["cost"] != "price unknown" else {**use, "cost_usd": None}
+    if summary.narrative:
+        sections = {name: said[: narrative.LONGEST] for name, said in summary.narrative.items()}
+        data["narrative"] = {"written_by": view.author, "checked": False, "sections": sections}
+    return data

@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness.draft import Change
+from harness.results.model_use import ModelUse
+from harness.results.wording import format_number
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -21,7 +25,7 @@ class EventNote:
     """Something that happened and that a reader of the report should know."""
 
     time: float  # seconds since the epoch
-    kind: str  # e.g. "first_step", "nan", "hang", "decision"
+    kind: str  # e.g. "first_step", "nan", "hang", "note"
     text: str
     attempt: int | None = None
     line: int | None = None  # 1-based line of journal.jsonl
@@ -42,7 +46,8 @@ class AttemptSummary:
         None  # {"cause", "evidence": [{"file", "line", "text"}], "last_lines": [...]}
     )
     repair: str | None = None  # what was done after this attempt failed
-    changed_keys: tuple[str, ...] = ()  # dotted config keys changed on purpose for this attempt
+    changes: tuple[Change, ...] = ()  # how this attempt was made to deviate from the blueprint
+    settings: tuple[Change, ...] = ()  # what was chosen for a config that the blueprint does not name
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,10 @@ class RunSummary:
     policy: str  # who decided: "playbook", or the LLM's name
     attempts: tuple[AttemptSummary, ...] = ()
     events: tuple[EventNote, ...] = ()
+    remarks: tuple[EventNote, ...] = ()  # notes and refusals, each with the newest attempt of its time
+    unused: tuple[Change, ...] = ()  # prepared for a launch that never came
+    narrative: Mapping[str, str] = field(default_factory=dict)  # a model's words: section to Markdown
+    llm: ModelUse | None = None  # None when no model was asked
 
 
 # --- read: what the raw files say --------------------------------------------------------------------------
@@ -275,39 +284,3 @@ def describe_sources(sources: tuple[Source, ...]) -> str:
     if len(joined) > 3:
         shown.append(f"and {len(joined) - 3} more places")
     return ", ".join(shown)
-
-
-def format_number(value: float, unit: Unit) -> str:
-    """A number as a reader wants it: rates with three decimals, durations in words, counts whole."""
-    if value != value:
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "∞" if value > 0 else "−∞"
-    if unit == "seconds":
-        return format_duration(value)
-    if unit == "count":
-        return f"{value:,.0f}".replace(",", " ")
-    if unit == "rate":
-        return f"{value:.3f}"
-    if unit == "difference":
-        return f"{value:+.3f}".replace("-", "−")
-    if value == int(value) and abs(value) < 1e4:
-        return str(int(value)).replace("-", "−")
-    shown = f"{value:,.0f}".replace(",", " ") if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
-    return shown.replace("-", "−")
-
-
-def format_duration(seconds: float) -> str:
-    """`0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`."""
-    if seconds < 0:
-        return "−" + format_duration(-seconds)
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    if whole < 86400:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{whole // 86400} d {whole % 86400 // 3600} h"

@@ -7,37 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from typing import Any
 
-from harness.results.changes import Change, config_changes
-from harness.results.evidence import CitedLine, cited_lines
+from harness.draft import Change
+from harness.results.attempt_view import AttemptView, attempt_views, remark
+from harness.results.changes import ConfigChange, config_changes
+from harness.results.deviations import Deviation, deviations
 from harness.results.facts import MAX_METRICS, ONE_SEED
 from harness.results.types import (
-    AttemptSummary,
     Discrepancy,
     EventNote,
     Fact,
     Record,
     RunSummary,
     describe_sources,
-    format_duration,
 )
+from harness.results.wording import format_duration, format_time
 
 PAGE_VALIDATIONS = 40  # rows of the validation table on the page; the Markdown table has them all
 _MAX_EVENTS = 100
 _COUNTS = ("pass_n", "total_tasks", "num_all_success_tasks", "num_pass_n_tasks")
 _COLUMN_ORDER = (*_COUNTS, "task_pass_rate", "mean_reward", "std_reward")  # as the trainers' own table has it
-_ATTEMPT_FACTS = (
-    "status",
-    "signal",
-    "prepare_status",
-    "cleanup_status",
-    "duration",
-    "rows",
-    "first_step",
-    "last_step",
-)
 _VERDICTS = {
     "succeeded": "Succeeded",
     "failed": "Failed",
@@ -78,27 +67,6 @@ class MetricRow:
 
 
 @dataclass(frozen=True)
-class AttemptView:
-    """One attempt, from the journal and from its folder."""
-
-    number: int
-    session: str
-    why_started: str
-    started: str
-    reason: str
-    facts: Mapping[str, Fact | None]  # by the names in _ATTEMPT_FACTS
-    family: str
-    cause: str
-    evidence: tuple[CitedLine, ...]
-    last_lines: str
-    last_lines_place: str
-    repair: str
-    changes: tuple[Change, ...]
-    other_changed_keys: tuple[str, ...]  # changed on purpose, without a readable before and after
-    came_of_it: str
-
-
-@dataclass(frozen=True)
 class View:
     """Everything the documents show."""
 
@@ -114,8 +82,11 @@ class View:
     page_validations: tuple[ValidationRow, ...]
     metrics: tuple[MetricRow, ...]
     hidden_metrics: int
+    deviations: tuple[Deviation, ...]
+    settings: tuple[Change, ...]  # chosen for a config that the blueprint does not name
+    before_launch: tuple[tuple[str, str], ...]  # remarks before the first launch: time, text
     attempts: tuple[AttemptView, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[ConfigChange, ...]  # differences between the attempts' configs that are no deviation above
     events: tuple[tuple[str, str], ...]  # time, text
     methods: tuple[str, ...]
     config_text: str
@@ -123,6 +94,11 @@ class View:
     missing: tuple[str, ...]
     discrepancies: tuple[Discrepancy, ...]
     seed_note: str
+
+    @property
+    def author(self) -> str:
+        """Who wrote the narrative and a rendered config: the model, where one was asked."""
+        return self.summary.llm.model if self.summary.llm else self.summary.policy
 
     @property
     def shown_facts(self) -> tuple[Fact, ...]:
@@ -144,7 +120,8 @@ def build_view(
 ) -> View:
     """Arrange everything for the documents."""
     columns, validations = _validations(record, facts)
-    changes = config_changes(record.attempts)
+    deviating = deviations(summary.attempts, record.attempts)
+    changes = _unexplained(config_changes(record.attempts), deviating)
     metrics = _metrics(facts)
     config = next((attempt for attempt in reversed(record.attempts) if attempt.config_text), None)
     finding = _finding(facts)
@@ -161,7 +138,10 @@ def build_view(
         page_validations=_thinned(validations),
         metrics=metrics,
         hidden_metrics=max(0, sum(not key.startswith("val/") for key in record.series) - MAX_METRICS),
-        attempts=_attempts(record, facts, summary, changes),
+        deviations=deviating,
+        settings=tuple(change for attempt in summary.attempts for change in attempt.settings),
+        before_launch=tuple(remark(note) for note in summary.remarks if note.attempt is None),
+        attempts=attempt_views(record, facts, summary, deviating, changes),
         changes=changes,
         events=tuple(_event(event) for event in summary.events[:_MAX_EVENTS]),
         methods=tuple(sorted({fact.interval.method for fact in facts.values() if fact.interval})),
@@ -176,6 +156,7 @@ def build_view(
 def headline(view: View, facts: Mapping[str, Fact]) -> tuple[str, ...]:
     """The few lines a terminal shows at the end of a run."""
     lines = [f"{view.verdict}: {view.summary.reason}" if view.summary.reason else view.verdict]
+    lines.append(_deviation_line(view))
     start, end, change = (facts.get(f"key/pass_rate_{name}") for name in ("start", "end", "change"))
     if start and end:
         lines.append(f"pass rate {with_interval(start)} → {with_interval(end)}")
@@ -190,19 +171,26 @@ def headline(view: View, facts: Mapping[str, Fact]) -> tuple[str, ...]:
     return tuple(line for line in lines if line)
 
 
+def _deviation_line(view: View) -> str:
+    found = [f"{deviation.change.what} (since attempt {deviation.attempt})" for deviation in view.deviations]
+    if not found:
+        return ""
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return f"deviates from its blueprint in {', '.join(found[:3])}{more}"
+
+
+def _unexplained(
+    changes: tuple[ConfigChange, ...], deviating: tuple[Deviation, ...]
+) -> tuple[ConfigChange, ...]:
+    """Differences between the attempts' configs that are not told as deviations."""
+    return tuple(
+        change for change in changes if not any(deviation.explains(change) for deviation in deviating)
+    )
+
+
 def with_interval(fact: Fact) -> str:
     """`0.912 [0.889, 0.935]`, the interval being the 95 % one over tasks."""
     return f"{fact.text} {fact.interval.text}" if fact.interval and not fact.withheld else fact.text
-
-
-def format_time(seconds: float | None) -> str:
-    """`2026-11-21 14:02:11 UTC`, or a dash."""
-    if seconds is None:
-        return "—"
-    try:
-        return datetime.fromtimestamp(seconds, tz=timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (OverflowError, ValueError, OSError):
-        return "—"
 
 
 def _event(event: EventNote) -> tuple[str, str]:
@@ -290,57 +278,3 @@ def _metrics(facts: Mapping[str, Fact]) -> tuple[MetricRow, ...]:
             }
             rows.append(MetricRow(stem.removeprefix("metric/"), first, facts[f"{stem}/last"], **found))
     return tuple(rows)
-
-
-def _attempts(
-    record: Record, facts: Mapping[str, Fact], summary: RunSummary, changes: tuple[Change, ...]
-) -> tuple[AttemptView, ...]:
-    told = {attempt.number: attempt for attempt in summary.attempts}
-    read = {attempt.number: attempt for attempt in record.attempts}
-    views = []
-    numbers = sorted({*told, *read})
-    for number in numbers:
-        attempt = told.get(number, AttemptSummary(number))
-        following = next((told[later] for later in numbers if later > number and later in told), None)
-        exit_record = (read[number].exit if number in read else None) or {}
-        views.append(_attempt_view(record, facts, attempt, exit_record, changes, following, summary))
-    return tuple(views)
-
-
-def _attempt_view(
-    record: Record,
-    facts: Mapping[str, Fact],
-    attempt: AttemptSummary,
-    exit_record: Mapping[str, Any],
-    changes: tuple[Change, ...],
-    following: AttemptSummary | None,
-    summary: RunSummary,
-) -> AttemptView:
-    diagnosis = attempt.diagnosis or {}
-    own_changes = tuple(change for change in changes if change.attempt == attempt.number)
-    last = cited_lines(record.result_dir, attempt.number, diagnosis.get("last_lines"))
-    shown = [line.text for line in last if line.is_found]
-    return AttemptView(
-        number=attempt.number,
-        session=attempt.session,
-        why_started=attempt.why_started,
-        started=format_time(attempt.started_at),
-        reason=attempt.reason or str(exit_record.get("reason") or "unknown"),
-        facts={name: facts.get(f"attempt/{attempt.number}/{name}") for name in _ATTEMPT_FACTS},
-        family=str(diagnosis.get("family") or ""),
-        cause=str(diagnosis.get("cause") or ""),
-        evidence=cited_lines(record.result_dir, attempt.number, diagnosis.get("evidence")),
-        last_lines="\n".join(shown),
-        last_lines_place=f"{last[0].file}:{last[0].line}–{last[-1].line}" if shown else "",
-        repair=attempt.repair or "",
-        changes=own_changes,
-        other_changed_keys=tuple(set(attempt.changed_keys) - {change.key for change in own_changes}),
-        came_of_it=_came_of_it(following, summary),
-    )
-
-
-def _came_of_it(following: AttemptSummary | None, summary: RunSummary) -> str:
-    if following is None:
-        return f"The run ended: {summary.outcome}" + (f" ({summary.reason})" if summary.reason else "")
-    status = "" if following.status is None else f", status {following.status}"
-    return f"Attempt {following.number} followed; it ended: {following.reason or 'unknown'}{status}"

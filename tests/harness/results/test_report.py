@@ -4,7 +4,6 @@ import json
 import math
 import re
 from functools import cache
-from html.parser import HTMLParser
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,10 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
+from harness.draft import Change
+from harness.results.model_use import ModelUse
 from harness.results.report import build_report
 from harness.results.types import AttemptSummary, EventNote, Report
 from harness.results.verify import verify
+from tests.harness.results.page import Page
 from tests.harness.results.synthetic import (
     START,
     attempt,
@@ -24,42 +27,6 @@ from tests.harness.results.synthetic import (
     successful_run,
     summary,
 )
-
-VOID = {"meta", "br", "wbr"}
-
-
-class Page(HTMLParser):
-    """The elements, attributes and text of a page; fails on tags that do not close."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.text: list[str] = []
-        self.numbers: dict[str, str] = {}
-        self._open: list[str] = []
-        self._fact: str | None = None
-        self.feed(html)
-        self.close()
-        assert self._open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        self._fact = dict(attrs).get("data-fact")
-        if tag not in VOID:
-            self._open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in VOID:
-            assert self._open.pop() == tag
-        self._fact = None
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
-        if self._fact:
-            self.numbers[self._fact] = data
 
 
 @pytest.fixture(scope="module")
@@ -276,13 +243,14 @@ def test_hostile_text_adds_no_element(word: str, tmp_path_factory: pytest.TempPa
 
 
 @cache
-def elements_with_plain_words() -> list[tuple[str, frozenset[str]]]:
+def elements_with_plain_words() -> list[object]:
     with TemporaryDirectory() as folder:
         return elements_with("plain", Path(folder))
 
 
-def elements_with(word: str, result_dir: Path) -> list[tuple[str, frozenset[str]]]:
-    """Elements and attribute names of a report with `word` in every place that outsiders can write to."""
+def elements_with(word: str, result_dir: Path) -> list[object]:
+    """Elements and attribute names of the page and blocks of the Markdown documents of a report with `word`
+    in every place that outsiders can write to."""
     rows = [(step, {f"m{word}": 1.0 / step, "loss": 0.5}) for step in (1, 2)]
     made = attempt(result_dir).exit(1).metrics(rows).config(f"a: {json.dumps(word)}\n")
     made.pane("line\n")
@@ -292,8 +260,12 @@ def elements_with(word: str, result_dir: Path) -> list[tuple[str, frozenset[str]
     words = f"x {word} x"
     evidence = [{"file": "pane.log", "line": 1, "text": words}]
     diagnosis = {"cause": words, "family": words, "evidence": evidence, "last_lines": evidence}
+    changes = tuple(
+        Change(kind, words, words, words, words) for kind in ("config", "removed", "environment", "code")
+    )
     told = tuple(
-        AttemptSummary(n, words, START, START, words, 1, words, diagnosis, words, (words,)) for n in (1, 2)
+        AttemptSummary(n, words, START, START, words, 1, words, diagnosis, words, changes, changes)
+        for n in (1, 2)
     )
     report = build_report(
         result_dir,
@@ -306,6 +278,9 @@ def elements_with(word: str, result_dir: Path) -> list[tuple[str, frozenset[str]
             policy=words,
             attempts=told,
             events=(EventNote(START, "note", words),),
+            remarks=tuple(EventNote(START, "note", words, number) for number in (None, 1)),
+            unused=changes,
+            llm=ModelUse(words, 1, 2, 3, 4, 0.5),
         ),
     )
     page = Page(report.html.read_text(encoding="utf-8"))
@@ -313,7 +288,9 @@ def elements_with(word: str, result_dir: Path) -> list[tuple[str, frozenset[str]
     table = [line.replace("\\|", "") for line in lines if line.startswith("|")]
     assert len({line.count("|") for line in table}) == 1 and len(table) == 3
     assert not any("\x1b" in line or "\x07" in line for line in report.headline)
-    return [(tag, frozenset(attributes)) for tag, attributes in page.elements]
+    texts = [(result_dir / name).read_text(encoding="utf-8") for name in ("result.md", "trial_and_error.md")]
+    blocks = [token.type for text in texts for token in MarkdownIt("commonmark").enable("table").parse(text)]
+    return [(tag, frozenset(attributes)) for tag, attributes in page.elements] + blocks
 
 
 def test_a_rise_on_every_task_is_told(tmp_path: Path) -> None:

@@ -1,0 +1,171 @@
+"""What was changed on purpose for a launch, and how that is told.
+
+In: what the journal says was prepared for a launch (`Draft`). Out: its net changes (several to one thing are
+one, what was undone is none), divided into deviations from the blueprint and settings of a config that the
+blueprint leaves open; as a sentence, and as rows that say whether the attempt's config holds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.config_edit import Scalar
+from harness.draft import Change, Draft, diff
+from harness.results.changes import NOT_SET, ConfigChange, flat
+from harness.results.types import AttemptRecord, AttemptSummary
+
+_IN_CONFIG = ("config", "removed")
+_LONGEST = 160  # characters of a value in a table; the full ones stand in result.json
+_MOST_IN_SENTENCE = 6
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """One deviation. `confirmed`: whether the attempt's config.yaml holds it; None where that is no question
+    or cannot be looked up. Texts are made of `change` when they are shown: cut ones cannot be redacted."""
+
+    attempt: int
+    change: Change
+    confirmed: bool | None
+
+    @property
+    def before(self) -> str:
+        return NOT_SET if self.change.old is None else _shortened(value_text(self.change.old))
+
+    @property
+    def after(self) -> str:
+        return new_value(self.change)
+
+    @property
+    def kind(self) -> str:
+        """What kind of thing was changed, where it is not a key of the config."""
+        return {"environment": "environment variable", "code": "code"}.get(self.change.kind, "")
+
+    @property
+    def doubt(self) -> str:
+        """What a reader should know about it, or ""."""
+        return "" if self.confirmed is not False else f"not so in attempts/{self.attempt:02d}/config.yaml"
+
+    @property
+    def diff(self) -> str:
+        """A correction of code as a unified diff; "" for anything else."""
+        if self.change.kind != "code":
+            return ""
+        return diff(str(self.change.old), str(self.change.new), self.change.what)
+
+    def explains(self, difference: ConfigChange) -> bool:
+        """Whether a difference between two attempts' configs is this deviation."""
+        if difference.attempt != self.attempt or self.change.kind not in _IN_CONFIG:
+            return False
+        if self.change.kind == "removed":
+            return _is_below(difference.key, self.change.what)
+        return difference.key == self.change.what and difference.after == str(self.change.new)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"attempt": self.attempt, **vars(self.change), "confirmed": self.confirmed}
+
+
+def deviating(draft: Draft) -> tuple[Change, ...]:
+    """The net changes of a launch, without the settings of a config that was rendered for it."""
+    if draft.settings is None:
+        return net(draft.changes)
+    return net(change for change in draft.changes if change.kind not in _IN_CONFIG)
+
+
+def chosen(draft: Draft) -> tuple[Change, ...]:
+    """The settings of a config that was rendered for this launch, with the edits made in it afterwards."""
+    if draft.settings is None:
+        return ()
+    kept = {*draft.settings, *draft.config, *draft.removed}
+    return net(change for change in draft.changes if change.kind in _IN_CONFIG and change.what in kept)
+
+
+def net(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """Several changes of one key or variable as one, in the order of the first; none where all was undone.
+    Corrections of code are kept one by one."""
+    found: dict[tuple[Any, ...], Change] = {}
+    for change in changes:
+        place = _place(change)
+        first = found.get(place)
+        if first is None:
+            found[place] = change
+        elif change.kind != "code":
+            found[place] = replace(change, old=first.old)
+            if _is_undone(first, change):
+                del found[place]
+    return tuple(found.values())
+
+
+def _place(change: Change) -> tuple[Any, ...]:
+    if change.kind == "code":
+        return ("code", change.what, change.old, change.new)
+    return ("config" if change.kind in _IN_CONFIG else change.kind, change.what)
+
+
+def _is_undone(first: Change, last: Change) -> bool:
+    return type(first.old) is type(last.new) and first.old == last.new
+
+
+def sentence(changes: tuple[Change, ...]) -> str:
+    """`ajet.rollout.x 4 → 2, PYTORCH_CUDA_ALLOC_CONF set to expandable_segments:True`."""
+    told = [_told(change) for change in changes[:_MOST_IN_SENTENCE]]
+    if len(changes) > _MOST_IN_SENTENCE:
+        told.append(f"{len(changes) - _MOST_IN_SENTENCE} more changes")
+    return ", ".join(told)
+
+
+def _told(change: Change) -> str:
+    old, new = value_text(change.old), value_text(change.new)
+    if change.kind == "code":
+        return f"{change.what} corrected"
+    if change.kind == "removed":
+        return f"{change.what} ({old}) taken out"
+    if change.old is None:
+        return f"{change.what} set to {new}"
+    return f"{change.what} {old} → {new}"
+
+
+def value_text(value: Scalar) -> str:
+    """A value as YAML writes it, without quotes."""
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def new_value(change: Change) -> str:
+    """What a change leads to, as a table shows it."""
+    return "(taken out)" if change.kind == "removed" else _shortened(value_text(change.new))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1].rstrip()}…"
+
+
+def deviations(
+    attempts: tuple[AttemptSummary, ...], records: tuple[AttemptRecord, ...]
+) -> tuple[Deviation, ...]:
+    """All deviations of all attempts, in their order, looked up in the attempts' configs."""
+    configs = {record.number: flat(record.config_text) for record in records}
+    return tuple(
+        Deviation(
+            attempt.number,
+            change,
+            _confirmed(change, configs.get(attempt.number)),
+        )
+        for attempt in attempts
+        for change in attempt.changes
+    )
+
+
+def _confirmed(change: Change, config: dict[str, Any] | None) -> bool | None:
+    if config is None or change.kind not in _IN_CONFIG:
+        return None
+    if change.kind == "removed":
+        return not any(_is_below(key, change.what) for key in config)
+    return change.what in config and config[change.what] == change.new
+
+
+def _is_below(key: str, parent: str) -> bool:
+    return key == parent or key.startswith(f"{parent}.")

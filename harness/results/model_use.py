@@ -1,0 +1,74 @@
+"""What asking a language model took: calls, tokens, money. Folded from the journal; shown, never a fact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from harness.journal import Entry
+from harness.llm_use import LlmUse
+from harness.results.wording import format_number
+
+
+@dataclass(frozen=True)
+class ModelUse:
+    """What asking a language model took, as the journal keeps it."""
+
+    model: str
+    calls: int
+    input_tokens: int  # all of them, also those from the cache
+    cached_tokens: int  # read from the cache
+    output_tokens: int
+    cost_usd: float  # of the calls with a known price; with the most that cut off ones may have cost
+    unpriced_calls: int = 0
+    cut_off_calls: int = 0  # of which nobody knows what they cost in the end
+
+    @property
+    def cost(self) -> str:
+        """In words, e.g. `0.0412 USD`, `price unknown`."""
+        if self.unpriced_calls >= self.calls:
+            return "price unknown"
+        cost = f"{self.cost_usd:.4f} USD" if 0 < self.cost_usd < 10 else f"{self.cost_usd:.2f} USD"
+        if self.cut_off_calls:
+            cost = f"at most {cost} ({_calls(self.cut_off_calls)} cut off before the price was known)"
+        return f"{cost}, and {_calls(self.unpriced_calls)} of unknown price" if self.unpriced_calls else cost
+
+    @property
+    def tokens(self) -> str:
+        """In words, e.g. `12 000 input tokens (8 000 from the cache), 900 output tokens`."""
+        read = f" ({format_number(self.cached_tokens, 'count')} from the cache)" if self.cached_tokens else ""
+        sent, written = (format_number(count, "count") for count in (self.input_tokens, self.output_tokens))
+        return f"{sent} input tokens{read}, {written} output tokens"
+
+
+def model_use(entries: Iterable[Entry], use: LlmUse) -> ModelUse | None:
+    """Calls, tokens and money of a run; None when no model was asked."""
+    if not use.calls:
+        return None
+    begun: set[int] = set()
+    unpriced: set[int] = set()
+    ended: set[int] = set()
+    for entry in entries:
+        if entry.kind == "llm_reserved":
+            begun.add(entry.data["call"])
+            if entry.data["reserved_usd"] is None:
+                unpriced.add(entry.data["call"])
+        elif entry.kind in ("llm_settled", "llm_failed") and not entry.data.get("is_estimated"):
+            ended.add(entry.data["call"])
+            if entry.data["cost_usd"] is None:
+                unpriced.add(entry.data["call"])
+    tokens = use.tokens
+    return ModelUse(
+        model=use.model,
+        calls=use.calls,
+        input_tokens=sum(count for name, count in tokens.items() if name != "output_tokens"),
+        cached_tokens=tokens.get("cache_read_tokens", 0),
+        output_tokens=tokens.get("output_tokens", 0),
+        cost_usd=use.cost_usd,
+        unpriced_calls=len(unpriced),
+        cut_off_calls=len(begun - ended - unpriced),
+    )
+
+
+def _calls(count: int) -> str:
+    return f"{count} call" if count == 1 else f"{count} calls"
