@@ -66,9 +66,29 @@ def edit(text: str, changes: Mapping[str, Scalar], remove: Iterable[str] = ()) -
         changed |= _set(data, key, value)
     if not changed:
         return text
+    edited = _dump(data)
+    return edited if _says(edited, data) else _dump(_plain(data))
+
+
+def _dump(data: Any) -> str:
     stream = io.StringIO()
     _yaml().dump(data, stream)
     return stream.getvalue()
+
+
+def _says(text: str, data: CommentedMap) -> bool:
+    """Whether the text still means the data: comments beside removed keys can end up where they break it."""
+    try:
+        return load(text) == data
+    except ConfigEditError:
+        return False
+
+
+def _plain(node: Any) -> Any:
+    """The data without its comments."""
+    if isinstance(node, Mapping):
+        return {key: _plain(value) for key, value in node.items()}
+    return [_plain(item) for item in node] if isinstance(node, CommentedSeq) else node
 
 
 def _remove(data: CommentedMap, key: str) -> bool:

@@ -5,7 +5,7 @@ changes made in it; nothing is written to disk before the launch, so a kill lose
 """
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,8 +39,8 @@ class Draft:
     """Changes since the last launch.
 
     `settings`: what the config was rendered from, None when it was not rendered here. `config`: dotted key to
-    new value. `removed`: dotted keys taken out. `environment`: variables set. `patches`: code corrections,
-    each {path, old, new}. `changes`: all of them in words, in order.
+    new value. `removed`: dotted keys taken out before any are set. `environment`: variables set. `patches`:
+    code corrections, each {path, old, new}. `changes`: all of them in words, in order.
     """
 
     settings: dict[str, Scalar] | None = None
@@ -75,15 +75,19 @@ def with_outcome(draft: Draft, action: str, args: Mapping[str, Any], outcome: Ma
     if action == "render_config":
         return replace(draft, settings=dict(args["settings"]), config={}, removed=())
     if action == "edit_config":
-        gone = tuple(key for key in (*draft.removed, *args["remove"]) if key not in args["changes"])
-        config = {k: v for k, v in {**draft.config, **args["changes"]}.items() if k not in args["remove"]}
-        return replace(draft, config=config, removed=tuple(dict.fromkeys(gone)))
+        removed = tuple(dict.fromkeys((*draft.removed, *args["remove"])))
+        kept = {key: value for key, value in draft.config.items() if not _is_below(key, args["remove"])}
+        return replace(draft, config={**kept, **args["changes"]}, removed=removed)
     if action == "set_environment":
         return replace(draft, environment={**draft.environment, args["name"]: args["value"]})
     if action == "patch_code":
         patch = {name: args[name] for name in ("path", "old", "new")}
         return draft if patch in draft.patches else replace(draft, patches=(*draft.patches, patch))
     return draft
+
+
+def _is_below(key: str, parents: Iterable[str]) -> bool:
+    return any(key == parent or key.startswith(f"{parent}.") for parent in parents)
 
 
 def diff(old: str, new: str, name: str) -> str:

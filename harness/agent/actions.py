@@ -7,7 +7,7 @@ choose: code fills it in.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from harness.state import Outcome
 
@@ -137,6 +137,13 @@ class EditConfig(Action):
         tuple[str, ...], Field(max_length=20, description="Dotted keys to take out, such as a misspelt one.")
     ] = ()
     why: Why
+
+    @model_validator(mode="after")
+    def _each_key_once(self) -> "EditConfig":
+        both = sorted(set(self.changes) & set(self.remove))
+        if both:
+            raise ValueError(f"{', '.join(both)} cannot be changed and removed at once")
+        return self
 
 
 class SetEnvironment(Action):

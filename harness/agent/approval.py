@@ -32,7 +32,8 @@ class OpenQuestion:
 
     @property
     def text(self) -> str:
-        told = ", ".join(f"{name}: {value}" for name, value in self.args.items())
+        ids = ("session", "attempt_id")
+        told = ", ".join(f"{name}: {value}" for name, value in self.args.items() if name not in ids)
         return f"{self.action} ({told})" if told else self.action
 
 

@@ -22,7 +22,8 @@ MAY_BE_CHANGED = (
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-z0-9_-]*)*")
 _WORD_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+:,=-]*|[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _SETTING_VALUE = re.compile(r"[\w./+:@, -]*")
-_SYSTEM_FOLDERS = ("/etc", "/proc", "/sys", "/dev", "/root/.", "/var/run", "/run")
+_SYSTEM_FOLDERS = ("/etc/", "/proc/", "/sys/", "/dev/", "/var/run/", "/run/")
+_CACHES = frozenset((".cache", ".local"))  # where models and data sets are kept although the name is hidden
 _LONGEST_VALUE = 80
 _LONGEST_SETTING = 300
 
@@ -153,7 +154,11 @@ def _refuse_setting_text(value: str) -> str | None:
     if "://" in value or "->" in value:
         return "addresses and code are not set by a model"
     parts = value.split("/")
-    if ".." in parts or any(map(looks_private, parts)) or value.startswith(_SYSTEM_FOLDERS):
+    if (
+        ".." in parts
+        or any(looks_private(part) for part in parts if part not in _CACHES)
+        or value.startswith(_SYSTEM_FOLDERS)
+    ):
         return "this path leads to private files or out of its folder; name the file that the blueprint names"
     return None
 

@@ -79,5 +79,4 @@ def _print(experiment: "Experiment", blueprint: "Blueprint", action: Action) -> 
     command = blueprint.launch_command or f"{blueprint.venv_exe} -m trainer_core.cli --conf CONFIG"
     out.print(f"would launch  {command}", markup=False)
     out.print(f"in            {blueprint.codebase_dir}", markup=False)
-    out.print(f"session       {action.session}", markup=False)
     out.print(f"results       {blueprint.result_dir}", markup=False)

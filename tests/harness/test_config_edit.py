@@ -75,3 +75,14 @@ def test_what_is_set_is_read_back(changes: dict) -> None:
     data = config_edit.load(config_edit.edit(TEXT.replace("ajet", "root"), changes))
     for key, value in changes.items():
         assert config_edit.get(data, key, "missing") == value
+
+
+def test_removing_everything_around_a_comment_leaves_yaml_that_still_says_the_same() -> None:
+    text = "# kept\na: 1\nb: {c: 2, d: text}   # inside\n"
+    edited = config_edit.edit(text, {"b.new.deep": 0}, ["a", "b"])
+    assert config_edit.load(edited) == {"b": {"new": {"deep": 0}}}
+
+
+def test_a_mapping_is_not_overwritten_by_a_value() -> None:
+    with pytest.raises(config_edit.ConfigEditError, match="holds a mapping"):
+        config_edit.edit("a: {b: 1}\n", {"a": 5})

@@ -176,7 +176,14 @@ HUGGING_FACE = {
     "tracker": ["report_to"],
 }
 PLAIN = {
-    "running": ["num_workers", "device", "fail_at_start", "timeout_s", "train.perDeviceEvalBatchSize"],
+    "running": [
+        "num_workers",
+        "device",
+        "fail_at_start",
+        "network.retries",
+        "timeout_s",
+        "train.perDeviceEvalBatchSize",
+    ],
     "science": [
         "LR",
         "Learning-Rate",
@@ -198,9 +205,12 @@ PLAIN = {
         "rank",
         "seeds.[0]",
         "target_update",
+        "num_return_sequences",
+        "env.name",
+        "network.dropout",
         "momentum",
     ],
-    "place": ["out_dir", "script", "ckpt_file", "include", "webhook"],
+    "place": ["out_dir", "run_name", "script", "ckpt_file", "include", "webhook"],
 }
 
 

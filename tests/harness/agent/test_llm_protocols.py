@@ -1,9 +1,9 @@
-"""Whole runs decided by a scripted model through the real SDKs, over HTTP, in both protocols; time is faked.
-"""
+"""Whole runs decided by a scripted model through the real SDKs, over HTTP, in both protocols, with faked
+time."""
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +68,8 @@ class FakeClock:
 
 
 @pytest.fixture(params=["anthropic", "openai"])
-def protocol(request: pytest.FixtureRequest) -> Iterator[str]:
-    yield request.param
+def protocol(request: pytest.FixtureRequest) -> str:
+    return request.param
 
 
 async def drive(

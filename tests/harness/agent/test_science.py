@@ -1,5 +1,8 @@
 """What is studied stays as it is, whatever way an edit takes; how the training runs may change."""
 
+import math
+from collections.abc import Collection
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -279,12 +282,53 @@ def test_no_accepted_edit_changes_what_is_studied(
     assert _studied(after, protected) == _studied(text, protected)
 
 
-def _studied(text: str, protected: list[str]) -> dict[effects.Path, effects.Value]:
+_FOREIGN_KEYS = [
+    *("per_device_train_batch_size", "gradient_accumulation_steps", "num_gpus", "learning_rate", "timeout_s"),
+    *("optim.lr", "optim.timeout_s", "run", "run.timeout_s", "optim", "other.num_workers", "seed", "name"),
+]
+_FOREIGN_TEXTS = [
+    "per_device_train_batch_size: 8\ngradient_accumulation_steps: 2\nlearning_rate: 1\nseed: 0\n",
+    "run: &r {timeout_s: 1, lr: 3}\noptim: *r\nother: {<<: *r, num_workers: 2}\n",
+    "per_device_train_batch_size: 4\nnum_gpus: 2\nrun: {timeout_s: 1}\noptim: {lr: 1}\n",
+]
+_BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_gpus")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(_FOREIGN_TEXTS),
+    st.dictionaries(
+        st.sampled_from(_FOREIGN_KEYS), st.one_of(st.sampled_from([1, 2, 4, 8, 16]), _SCALARS), max_size=3
+    ),
+    st.lists(st.sampled_from(_FOREIGN_KEYS), max_size=2),
+)
+def test_nor_in_a_foreign_config_where_batches_may_be_cut_up(
+    text: str, changes: dict[str, Scalar], remove: list[str]
+) -> None:
+    if refuse_edit(text, changes, remove, ()) is not None:
+        return
+    after = config_edit.edit(text, changes, remove)
+    assert _studied(after, [], _BATCH) == _studied(text, [], _BATCH)
+    assert _product(after) == _product(text)
+
+
+def _product(text: str) -> int | None:
+    """The effective batch, None where the config does not speak of one."""
+    data = config_edit.load(text)
+    return math.prod(int(data.get(name, 1)) for name in _BATCH) if _BATCH[0] in data else None
+
+
+def _studied(text: str, protected: list[str], but: Collection[str] = ()) -> dict[effects.Path, effects.Value]:
+    found = effects.values(text, (1, 2))
+    is_ajet = any(path[:1] == ("ajet",) for path in found)
     return {
         path: value
-        for path, value in effects.values(text, (1, 2)).items()
+        for path, value in found.items()
         if not value.is_empty_section
-        and (config_keys.meaning(path, True).role != "running" or config_keys.is_protected(path, protected))
+        and path[-1] not in but
+        and (
+            config_keys.meaning(path, is_ajet).role != "running" or config_keys.is_protected(path, protected)
+        )
     }
 
 
@@ -301,6 +345,8 @@ class TestRendering:
             "ajet.trainer_common.logger": "console",
         }
         assert refuse_settings(settings, ("lr",)) is None
+        cached = "/home/u/.cache/huggingface/hub/models--Qwen--Qwen2.5-0.5B/snapshots/a1"
+        assert refuse_settings({"model_path": cached}, ()) is None
 
     @pytest.mark.parametrize(
         ("key", "value"),
