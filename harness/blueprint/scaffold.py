@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from harness import templating
 from harness.blueprint.read import parse
 from harness.blueprint.trainer import ask_trainer
+from harness.blueprint.types import Blueprint
 from harness.config_edit import ConfigEditError, Scalar, edit
 
 CONFIG_KEYS = {
@@ -36,8 +37,10 @@ CONFIG_KEYS = {
 }
 """Short names of config keys."""
 
+_READER = "ajet.task_reader.type"
 _PATHS = ("codebase_dir", "venv_exe", "result_dir")
-_DEFAULTS = {
+_LISTS = ("metrics", "protected_keys")
+DEFAULTS = {
     "purpose": "",
     "codebase_dir": "",
     "venv_exe": "",
@@ -45,8 +48,12 @@ _DEFAULTS = {
     "result_dir": "",
     "max_time": "24 hours",
     "first_step": "20 minutes",
+    "metrics": "",
+    "protected_keys": "",
     "notes": "",
 }
+"""What a blueprint's templates are filled with; `metrics` and `protected_keys` are one entry per line."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -55,30 +62,18 @@ class ScaffoldError(Exception):
 
 
 @dataclass(frozen=True)
-class Question:
-    """One answer a person is asked for."""
+class Composed:
+    """The texts of a new experiment, before they are written. `config`: None where the template has none."""
 
-    key: str
-    text: str
-    default: str
+    blueprint: str
+    config: str | None
+    codebase: Path
 
-
-def questions(name: str, template: str) -> tuple[Question, ...]:
-    """What to ask on a terminal, with the answer that Enter gives."""
-    asked = [
-        Question("purpose", "What should this experiment find out?", f"Find out what {name} changes."),
-        Question("codebase_dir", "Folder with the code (the working directory)", "."),
-        Question("max_time", "How long may it take at most?", _DEFAULTS["max_time"]),
-    ]
-    if not _has_config(template):
-        return (*asked, Question("launch_command", "Command that trains", "python train.py"))
-    return (
-        *asked,
-        Question("model_path", "Model: `tiny`, or the folder of a Hugging Face model", "tiny"),
-        Question("training_file", "Training questions (JSONL file; empty: a built-in task)", ""),
-        Question("validation_file", "Validation questions (JSONL file; empty: a built-in task)", ""),
-        Question("total_training_steps", "Optimizer steps", "240"),
-    )
+    @property
+    def files(self) -> dict[str, str]:
+        """Texts by file name."""
+        config = {} if self.config is None else {"config.yaml": self.config}
+        return {"blueprint.md": self.blueprint, **config}
 
 
 def write_experiment(
@@ -92,34 +87,77 @@ def write_experiment(
     codebase. Nothing is ever overwritten: the folder appears whole or not at all. Raises ScaffoldError.
     """
     cwd = cwd or Path.cwd()
+    target = place_for(name, folder, cwd)
+    check_template(template)
+    sections, settings = sort_answers(answers, template)
+    composed = compose(name, target, sections, settings, template, cwd)
+    if composed.config is not None:
+        _ask_trainer(composed.config, composed.codebase)
+    publish(target, composed.files)
+    return target / "blueprint.md"
+
+
+def place_for(name: str, folder: Path, cwd: Path) -> Path:
+    """The folder that a new experiment gets. Raises ScaffoldError for a bad name or one that is taken."""
     target = Path(os.path.abspath(cwd / folder / name))  # noqa: PTH100 - keeps symbolic links
     _check_name(name, target)
-    _check_template(template)
-    blueprint_values, config_values = _sort_answers(answers, template)
-    text, codebase = _blueprint_text(name, template, blueprint_values, target, cwd)
-    config = _config_text(name, template, config_values) if _has_config(template) else None
-    target.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=target.parent))
+    return target
+
+
+def compose(
+    name: str,
+    target: Path,
+    sections: Mapping[str, str],
+    settings: Mapping[str, Scalar],
+    template: str,
+    cwd: Path,
+) -> Composed:
+    """The texts of the experiment whose folder will be `target`; `sections` by names in DEFAULTS, `settings`
+    by short names or dotted keys. Writes nothing. Raises ScaffoldError."""
+    text, codebase = _blueprint_text(name, template, sections, target, cwd)
+    if not has_config(template):
+        return Composed(text, None, codebase)
+    dotted = {_dotted(key): value for key, value in settings.items()}
+    return Composed(text, _config_text(name, template, dotted), codebase)
+
+
+def publish(target: Path, files: Mapping[str, str], private: Collection[str] = ()) -> None:
+    """Make the folder `target` with these files, all at once and only if nothing is there; the `private` ones
+    are for their owner alone. Raises ScaffoldError."""
     try:
-        (staging / "blueprint.md").write_text(text, encoding="utf-8")
-        if config is not None:
-            (staging / "config.yaml").write_text(config, encoding="utf-8")
-            _ask_trainer(staging / "config.yaml", codebase)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise ScaffoldError(f"{target} cannot be written: {error.strerror}") from error
+    try:
+        for name, text in files.items():
+            (staging / name).touch(mode=0o600 if name in private else 0o666)
+            (staging / name).write_text(text, encoding="utf-8")
         staging.chmod(0o755)
         staging.rename(target)
     except OSError as error:
         raise ScaffoldError(f"{target} cannot be written: {error.strerror}") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-    return target / "blueprint.md"
 
 
-def default_config(name: str) -> str:
-    """The config of an experiment that names none: GRPO on a built-in task."""
-    return _config_text(name, "grpo", {})
+def render_config(name: str, settings: Mapping[str, Scalar]) -> str:
+    """The config of an experiment that names none: GRPO, on a built-in task unless settings say else.
+
+    `settings`: short names or dotted keys to values. Raises ScaffoldError for a name that does not exist.
+    """
+    return _config_text(name, "grpo", {_dotted(key): value for key, value in settings.items()})
 
 
-def _has_config(template: str) -> bool:
+def _dotted(key: str) -> str:
+    dotted = CONFIG_KEYS.get(key, key)
+    if not re.fullmatch(r"(?:ajet|verl|trinity)\.[\w.]*\w", dotted):
+        raise ScaffoldError(f"there is no setting {key!r}{_did_you_mean(key, [*DEFAULTS, *CONFIG_KEYS])}")
+    return dotted
+
+
+def has_config(template: str) -> bool:
+    """Whether experiments of this template come with a config."""
     return template in templating.template_names("configs")
 
 
@@ -135,7 +173,8 @@ def _check_name(name: str, target: Path) -> None:
         )
 
 
-def _check_template(template: str) -> None:
+def check_template(template: str) -> None:
+    """Raises ScaffoldError for a template that does not exist."""
     known = templating.template_names("blueprints")
     if template not in known:
         raise ScaffoldError(
@@ -143,20 +182,18 @@ def _check_template(template: str) -> None:
         )
 
 
-def _sort_answers(answers: Mapping[str, str], template: str) -> tuple[dict[str, str], dict[str, Scalar]]:
-    """Split the answers into the blueprint's and the config's; an unknown name is refused."""
+def sort_answers(answers: Mapping[str, str], template: str) -> tuple[dict[str, str], dict[str, Scalar]]:
+    """Split the answers into the blueprint's and the config's; an unknown name is refused with a
+    ScaffoldError."""
     sections: dict[str, str] = {}
     config: dict[str, Scalar] = {}
     for key, value in answers.items():
         section = key.strip("[]").removeprefix("exp_")
-        dotted = CONFIG_KEYS.get(key, key)
-        if section in _DEFAULTS:
+        if section in DEFAULTS:
             sections[section] = value.strip()
-        elif not re.fullmatch(r"(?:ajet|verl|trinity)\.[\w.]*\w", dotted):
-            raise ScaffoldError(
-                f"there is no setting {key!r}{_did_you_mean(key, [*_DEFAULTS, *CONFIG_KEYS])}"
-            )
-        elif not _has_config(template):
+            continue
+        dotted = _dotted(key)
+        if not has_config(template):
             raise ScaffoldError(
                 f"the template {template} has no config, so {key} has no meaning; leave it out"
             )
@@ -184,29 +221,45 @@ def _blueprint_text(
     name: str, template: str, given: Mapping[str, str], target: Path, cwd: Path
 ) -> tuple[str, Path]:
     """The rendered blueprint and its codebase. Read back, what was given must be what is understood."""
-    values: dict[str, Any] = {**_DEFAULTS, **given}
+    values: dict[str, Any] = {**DEFAULTS, **given}
     for key in _PATHS:
         if values[key]:
             values[key] = os.path.normpath(cwd / Path(values[key]).expanduser())
     values["codebase_dir"] = values["codebase_dir"] or os.path.relpath(cwd, target)
     values["purpose"] = values["purpose"] or f"Find out what {name} changes."
-    if not _has_config(template) and not values["launch_command"]:
+    if not has_config(template) and not values["launch_command"]:
         raise ScaffoldError(
             f"the template {template} needs a command: --set launch_command='python train.py'"
         )
+    values["purpose"] = "\n".join(filter(None, map(str.strip, values["purpose"].split("\n"))))
+    values["notes"] = values["notes"].strip()
+    for key in _LISTS:
+        values[key] = [line.strip() for line in values[key].split("\n") if line.strip()]
     text = templating.render(f"blueprints/{template}.md.j2", name=name, **values)
     understood = parse(text, target / "blueprint.md", cwd)
     errors = [problem for problem in understood.problems if problem.severity == "error"]
     if errors:
         raise ScaffoldError("; ".join(f"{error.message} — {error.mend}" for error in errors))
-    as_read = {**understood.as_json(), "launch_command": understood.launch_command or ""}
-    for key in ("purpose", *(key for key in _PATHS if given.get(key))):
-        if str(as_read[key]) != values[key]:
+    _compare(values, understood, given)
+    return text, understood.codebase_dir
+
+
+def _compare(values: Mapping[str, Any], understood: Blueprint, given: Mapping[str, str]) -> None:
+    """Refuse words that would be read back as something else, such as a heading inside the notes."""
+    as_read = {
+        **understood.as_json(),
+        "launch_command": understood.launch_command or "",
+        "metrics": list(understood.metrics.patterns) if understood.metrics else [],
+    }
+    meant = {"purpose": values["purpose"], "notes": values["notes"], **{key: values[key] for key in _LISTS}}
+    meant |= {key: values[key] for key in (*_PATHS, "launch_command") if given.get(key)}
+    meant |= dict.fromkeys(("prepare_command", "cleanup_command", "host"))
+    for key, value in meant.items():
+        if as_read[key] != value:
             raise ScaffoldError(
-                f"{key} {values[key]!r} would be read back as {as_read[key]!r}: say it in simpler words, or "
+                f"{key} {value!r} would be read back as {as_read[key]!r}: say it in simpler words, or "
                 "write the blueprint by hand"
             )
-    return text, understood.codebase_dir
 
 
 def _config_text(name: str, template: str, config: Mapping[str, Scalar]) -> str:
@@ -223,15 +276,20 @@ def _config_text(name: str, template: str, config: Mapping[str, Scalar]) -> str:
         validation_file=files[1],
     )
     changes = dict(config)
-    _keep_lengths(changes)
+    is_foreign = not files[0] and changes.get(_READER, "builtin") != "builtin"
+    _keep_lengths(changes, is_foreign)
     try:
-        return edit(text, changes)
+        return edit(text, changes, ["ajet.task_reader.builtin"] if is_foreign else [])
     except ConfigEditError as error:
         raise ScaffoldError(str(error)) from error
 
 
-def _keep_lengths(changes: dict[str, Scalar]) -> None:
-    """Longer prompts or answers need room: the lengths that were not given follow those that were."""
+def _keep_lengths(changes: dict[str, Scalar], is_foreign: bool) -> None:
+    """Longer prompts or answers need room: the lengths that were not given follow those that were. Data that
+    the template does not know (`is_foreign`) is longer than the digits of its built-in task."""
+    if is_foreign:
+        for part in ("prompt", "response"):
+            changes.setdefault(CONFIG_KEYS[f"max_{part}_length"], 1024)
     prompt, response = (changes.get(CONFIG_KEYS[f"max_{part}_length"]) for part in ("prompt", "response"))
     if isinstance(response, int):
         changes.setdefault("ajet.rollout.max_response_length_in_one_turn", response)
@@ -240,9 +298,12 @@ def _keep_lengths(changes: dict[str, Scalar]) -> None:
         changes.setdefault("ajet.rollout.max_model_len", room)
 
 
-def _ask_trainer(config: Path, codebase: Path) -> None:
+def _ask_trainer(config: str, codebase: Path) -> None:
     """Refuse what the trainer would refuse, with its own words."""
-    verdict = ask_trainer(Path(sys.executable), config, codebase)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "config.yaml"
+        file.write_text(config, encoding="utf-8")
+        verdict = ask_trainer(Path(sys.executable), file, codebase)
     refused = [
         f"{text.split(': ', 1)[-1]} — {mend}"
         for text, mend, severity in verdict.remarks

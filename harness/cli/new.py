@@ -1,19 +1,28 @@
-"""`harness new`: a blueprint and a config from the templates."""
+"""`harness new`: a blueprint and a config, from a name and answers or from a request in words."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli import options
 from harness.cli.console import console, fail
 
 if TYPE_CHECKING:
-    from harness.blueprint.scaffold import Question
+    from harness.author.draft import Brief
 
 
 def new(
-    name: Annotated[str, typer.Argument(help="Name of the experiment and of its folder.")],
+    request: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME|WORDS",
+            help="A name for the experiment and its folder, or in quotes what you want to find out: a "
+            "language model fills the templates then, or a terminal is asked.",
+        ),
+    ],
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -25,19 +34,101 @@ def new(
     ] = None,
     folder: Annotated[Path, typer.Option("--dir", help="Where the experiment's folder is made.")] = Path(),
     template: Annotated[
-        str, typer.Option("--template", help="grpo (the bundled trainer) or command (a command of your own).")
-    ] = "grpo",
+        str | None,
+        typer.Option(
+            "--template", help="grpo (the bundled trainer; default) or command (a command of your own)."
+        ),
+    ] = None,
+    model: options.ModelName = None,
+    max_cost: options.MaxCost = None,
+    max_llm_calls: options.MaxCalls = None,
 ) -> None:
-    """Write a new blueprint, with its config, ready to be run. Nothing is overwritten."""
-    from harness.blueprint.scaffold import ScaffoldError, questions, write_experiment
+    """Write a new blueprint, with its config, ready to be run. Nothing is overwritten.
+
+    Exit status: 0 written; 1 the language model did not come to an end, what it had made is kept; 2 it cannot
+    be written, or was written with problems that are left; 130 interrupted.
+    """
+    from harness.author import words
+    from harness.author.draft import Brief
+    from harness.blueprint.scaffold import ScaffoldError, check_template
 
     answers = _parse(settings or [])
     try:
+        if template is not None:
+            check_template(template)
+        if words.is_request(request):
+            brief = Brief(request, answers, template, folder, Path.cwd())
+            _from_words(brief, model, max_cost, max_llm_calls)
+            return
+        if model is not None:
+            fail(f"--model fills the templates from a request in words; {request!r} is a name")
         if not settings and _is_terminal():
-            answers = {question.key: _ask(question) for question in questions(name, template)}
-        blueprint = write_experiment(name, folder, answers, template)
+            answers = _ask_all(request, template or "grpo", {})
+        _write(request, folder, answers, template or "grpo")
     except ScaffoldError as error:
         fail(str(error))
+
+
+def _from_words(brief: "Brief", model: str | None, max_cost: float | None, max_llm_calls: int | None) -> None:
+    """Let the configured model write the experiment; without one, ask."""
+    from harness.blueprint.scaffold import sort_answers
+    from harness.cli import new_by_model
+
+    sort_answers(brief.given, brief.template or "grpo")  # what is wrong in them is said before a call is paid
+    if max_cost is not None and not max_cost >= 0:
+        fail(f"--max-cost {max_cost}: give an amount in USD, such as 2.50")
+    choice = new_by_model.chosen(model, max_cost, max_llm_calls)
+    if choice is not None:
+        status = new_by_model.write(brief, choice)
+        if status is not None:
+            raise typer.Exit(status)
+        if not _is_terminal():
+            raise typer.Exit(1)
+        typer.echo("Without the model, you are asked.")
+    elif not _is_terminal():
+        fail(
+            "a request in words needs a language model (--model anthropic:NAME, or `model` in the [llm] "
+            "section of harness.toml) or a terminal, where you are asked; or write "
+            "`harness new NAME --set purpose=…`"
+        )
+    else:
+        typer.echo(
+            "No language model is configured (--model), so you are asked; Enter takes the answer in brackets."
+        )
+    _ask_about(brief)
+
+
+def _ask_about(brief: "Brief") -> None:
+    """Write the experiment from a person's answers; the words give the name and the defaults."""
+    from rich.prompt import Prompt
+
+    from harness.author import words
+
+    template = brief.template or "grpo"
+    name = Prompt.ask("Name of the experiment", default=words.slug(brief.words), console=console())
+    answers = _ask_all(name, template, words.guesses(brief.words, brief.cwd), brief.given)
+    _write(name, brief.folder, answers, template)
+
+
+def _ask_all(
+    name: str, template: str, guessed: dict[str, str], given: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The answers to all questions that `given` does not answer."""
+    from rich.prompt import Prompt
+
+    from harness.author.questions import questions
+
+    answers = dict(given or {})
+    for question in questions(name, template, guessed):
+        if question.key not in answers:
+            answers[question.key] = Prompt.ask(question.text, default=question.default, console=console())
+    return answers
+
+
+def _write(name: str, folder: Path, answers: dict[str, str], template: str) -> None:
+    from harness.blueprint.scaffold import write_experiment
+
+    blueprint = write_experiment(name, folder, answers, template)
     shown = folder / name / blueprint.name
     typer.echo(
         f"written: {', '.join(sorted(str(folder / name / f.name) for f in blueprint.parent.iterdir()))}"
@@ -59,9 +150,3 @@ def _parse(settings: list[str]) -> dict[str, str]:
             fail(f"--set gives {key.strip()} twice")
         answers[key.strip()] = value
     return answers
-
-
-def _ask(question: "Question") -> str:
-    from rich.prompt import Prompt
-
-    return Prompt.ask(question.text, default=question.default, console=console())

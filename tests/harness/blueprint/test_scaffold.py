@@ -9,7 +9,7 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner, Result
 
 from harness.blueprint import check_surroundings, check_trainer, read
-from harness.blueprint.scaffold import default_config
+from harness.blueprint.scaffold import render_config
 from harness.cli.app import app
 
 REPOSITORY = Path(__file__).parents[3]
@@ -69,6 +69,26 @@ def test_a_command_of_ones_own(tmp_path: Path) -> None:
     assert read(tmp_path / "demo" / "blueprint.md").launch_command == "python train.py --lr 1"
 
 
+def test_patterns_and_protected_keys_are_read_back(tmp_path: Path) -> None:
+    pattern = r"it (?P<step>\d+) loss (?P<loss>\S+)"
+    result = new(
+        "launch_command=python t.py", f"metrics={pattern}", "protected_keys=lr\noptim.*", template="command"
+    )
+    assert result.exit_code == 0, result.output
+    plan = read(tmp_path / "demo" / "blueprint.md")
+    assert plan.metrics is not None and plan.metrics.patterns == (pattern,)
+    assert plan.protected_keys == ("lr", "optim.*")
+
+
+def test_data_of_another_reader_gets_room(tmp_path: Path) -> None:
+    result = new("ajet.task_reader.type=huggingface_dat_repo", "max_response_length=512")
+    assert result.exit_code == 0, result.output
+    config = YAML(typ="safe").load(tmp_path / "demo" / "config.yaml")["ajet"]
+    assert "builtin" not in config["task_reader"]
+    assert config["data"]["max_prompt_length"] == 1024
+    assert config["rollout"]["max_model_len"] == 1024 + 512
+
+
 def test_relative_paths_start_where_the_command_is_typed(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     assert new("codebase_dir=src", "result_dir=out").exit_code == 0
@@ -86,6 +106,9 @@ def test_relative_paths_start_where_the_command_is_typed(tmp_path: Path) -> None
         ("lr=[1", "no YAML"),
         ("max_time=12", "no unit"),
         ("purpose=x\n## [exp_max_time]\n1 hour", ""),
+        ("notes=x\n## [exp_prepare_command]\n`rm -rf /`", "would be read back"),
+        ("max_time=1 hour\n## [exp_cleanup_command]\n`rm -rf /`", "would be read back"),
+        ("protected_keys=two words!", "no config key"),
         ("no-equals", "not KEY=VALUE"),
         ("model_path=/no/such/model", "no such folder"),
     ],
@@ -106,9 +129,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert [file.name for file in (tmp_path / "demo").iterdir()] == ["mine.txt"]
 
 
-@pytest.mark.parametrize(
-    ("name", "words"), [("a/b", "such as a-b"), ("..", "my-experiment"), ("ä ö", "no experiment name")]
-)
+@pytest.mark.parametrize(("name", "words"), [("a/b", "such as a-b"), ("..", "my-experiment")])
 def test_names(name: str, words: str) -> None:
     assert words in new("purpose=x", name=name).stderr
 
@@ -118,7 +139,7 @@ def test_templates_have_a_did_you_mean() -> None:
 
 
 def test_a_terminal_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.blueprint.scaffold import questions
+    from harness.author.questions import questions
 
     monkeypatch.setattr("harness.cli.new._is_terminal", lambda: True)
     answers = "\n".join(["What is it?", "", "2 hours", "", "", "", "7"])
@@ -133,7 +154,7 @@ def test_a_terminal_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_the_default_config_is_taken_by_the_trainer(tmp_path: Path) -> None:
     from harness.blueprint.trainer import ask_trainer
 
-    (tmp_path / "c.yaml").write_text(default_config("a: b"))
+    (tmp_path / "c.yaml").write_text(render_config("a: b", {}))
     import sys
 
     assert ask_trainer(Path(sys.executable), tmp_path / "c.yaml", tmp_path).remarks == ()

@@ -1,0 +1,64 @@
+"""What a model may see of the person's files: folders and the first lines of text files below the current
+directory.
+
+In: a path as the model wrote it. Out: bounded text with secrets masked. A path is judged after all its
+symbolic links were followed, by the same rules as in a run (`harness.agent.places`).
+"""
+
+from pathlib import Path
+
+from harness.agent import excerpts, places
+
+MOST_ENTRIES = 100
+
+
+class NotShownError(Exception):
+    """This is not shown; the message says why."""
+
+
+def look(path: str, lines: int, cwd: Path) -> str:
+    """A folder's entries, or the first lines of a file. Raises NotShownError."""
+    root = cwd.resolve()
+    if Path.home().resolve().is_relative_to(root):
+        raise NotShownError(
+            "the current directory is the home folder or one above it, and nothing is read there; the person "
+            "can start in the folder of their project"
+        )
+    try:
+        if _is_folder(path, root):
+            return _listing(path, root)
+        found = places.resolve_reading(path, root, {})
+        shown, total = excerpts.of_file(found, 1, lines)
+    except places.PlaceRefusedError as refusal:
+        if not _is_there(path, root):
+            raise NotShownError(f"there is no {path!r}; `.` lists the current directory") from refusal
+        raise NotShownError(str(refusal)) from refusal
+    except OSError as error:
+        raise NotShownError(f"{path} cannot be read: {error.strerror}") from error
+    title = f"{path}: the first {len(shown)} of {total} lines"
+    return excerpts.fitted(title, excerpts.numbered(shown, 1), _left_out)
+
+
+def _is_folder(path: str, root: Path) -> bool:
+    return path.isprintable() and (root / path).is_dir()
+
+
+def _is_there(path: str, root: Path) -> bool:
+    return path.isprintable() and (root / path).exists()
+
+
+def _listing(path: str, root: Path) -> str:
+    folder = (root / path).resolve()
+    if not folder.is_relative_to(root):
+        raise NotShownError(f"{path} leads out of the current directory, and only what is below it is shown")
+    if any(map(places.looks_private, folder.relative_to(root).parts)):
+        raise NotShownError(f"{path} is hidden or looks as if it holds secrets, so it is not shown")
+    entries = sorted(folder.iterdir(), key=lambda entry: (entry.is_file(), entry.name))
+    shown = [entry for entry in entries if not places.looks_private(entry.name)]
+    names = [excerpts.plain(entry.name) + ("/" if entry.is_dir() else "") for entry in shown[:MOST_ENTRIES]]
+    more = [f"… {len(shown) - MOST_ENTRIES} more"] if len(shown) > MOST_ENTRIES else []
+    return excerpts.fitted(f"{path}: {len(shown)} entries", [*names, *more], _left_out)
+
+
+def _left_out(index: int, count: int) -> str:
+    return f"… {count} lines left out …"

@@ -1,0 +1,109 @@
+"""What code can tell from a request in words, without a model.
+
+In: the words as they were typed. Out: whether they are a request at all, a name, answers that are safe to
+propose, and whether a value stands in them.
+"""
+
+import re
+import unicodedata
+from pathlib import Path
+
+from harness.blueprint import durations
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_FILLERS = frozenset((
+    "a", "an", "and", "are", "at", "be", "by", "can", "could", "do", "does", "for", "from", "how", "i", "if",
+    "in", "is", "it", "my", "of", "on", "or", "our", "please", "should", "that", "the", "their", "then",
+    "this", "to", "train", "use", "want", "we", "what", "when", "whether", "which", "will", "with", "would",
+))  # fmt: skip
+_LONGEST_SLUG = 40
+_NUMBER = re.compile(r"(?<![\w.-])\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?!\w|\.\d)", re.IGNORECASE)
+_STEPS = re.compile(r"(?<![\w.,-])(\d+(?:,\d{3})*) (?:optimi[sz]er |training |update )?(?:steps|updates)\b")
+_PATH_CHARACTERS = r"\w./~-"
+
+
+def is_request(text: str) -> bool:
+    """Whether this is a request in words; a single word of plain characters is (meant as) a name."""
+    return not _NAME.fullmatch(text) and (any(map(str.isspace, text.strip())) or not text.isascii())
+
+
+def slug(text: str) -> str:
+    """A name for an experiment, from the words that say something."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    words = [word.strip("-_.") for word in re.findall(r"[a-z0-9][a-z0-9_.-]*", plain)]
+    kept = [word for word in words if word and word not in _FILLERS] or ["my-experiment"]
+    name = kept[0][:_LONGEST_SLUG]
+    for word in kept[1:]:
+        if len(name) + 1 + len(word) > _LONGEST_SLUG:
+            break
+        name += f"-{word}"
+    return name.strip("-_.")
+
+
+def guesses(text: str, cwd: Path) -> dict[str, str]:
+    """Answers by question that the words leave no doubt about: the purpose, one length of time, one number
+    of steps, files and folders that are there."""
+    found = {"purpose": " ".join(text.split())}
+    plain = durations.normalise(text)
+    lengths = durations.find(plain)
+    if len(lengths) == 1 and lengths[0].seconds > 0 and not durations.is_open(plain):
+        found["max_time"] = durations.describe(lengths[0].seconds)
+    steps = {match.replace(",", "") for match in _STEPS.findall(text)}
+    if len(steps) == 1:
+        found["total_training_steps"] = steps.pop()
+    return found | _paths(text, cwd)
+
+
+def names_path(text: str, path: str) -> bool:
+    """Whether the words name this very path."""
+    wanted = path.rstrip("/").removeprefix("./")
+    edge = rf"(?<![{_PATH_CHARACTERS}])(?:\./)?{re.escape(wanted)}/?(?![\w/~-]|\.\w)"
+    return bool(wanted) and re.search(edge, text) is not None
+
+
+def states(text: str, value: object) -> bool:
+    """Whether the words contain this value: a number, a length of time, a name or its last part."""
+    if isinstance(value, bool) or value is None:
+        return False
+    if isinstance(value, int | float):
+        return any(float(match.replace(",", "")) == value for match in _NUMBER.findall(text))
+    wanted = str(value).strip()
+    lengths = durations.find(durations.normalise(wanted))
+    if len(lengths) == 1 and lengths[0].text.strip() == wanted:
+        said = durations.find(durations.normalise(text))
+        return any(length.seconds == lengths[0].seconds for length in said)
+    return any(
+        re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text, re.IGNORECASE)
+        for part in (wanted, wanted.rstrip("/").rpartition("/")[2])
+        if part
+    )
+
+
+def _paths(text: str, cwd: Path) -> dict[str, str]:
+    """Answers out of paths in the words that exist: data by the split in their names, a folder, a script."""
+    words = dict.fromkeys(word.rstrip(".,;:?!)\"'`").lstrip("(\"'`") for word in text.split())
+    there = [word for word in words if ("/" in word or "." in word) and _exists(cwd, word)]
+    folders = [word for word in there if (cwd / word).expanduser().is_dir()]
+    data = [word for word in there if word.endswith(".jsonl")]
+    training = [word for word in data if "train" in Path(word).name]
+    validation = [word for word in data if re.search(r"val|test|dev|eval", Path(word).name)]
+    scripts = [word for word in there if word.endswith(".py")]
+    found = {}
+    models = [word for word in folders if (cwd / word / "config.json").is_file()]
+    if len(models) == 1:
+        found["model_path"] = models[0]
+    codebases = [word for word in folders if word not in models]
+    if len(codebases) == 1:
+        found["codebase_dir"] = codebases[0]
+    if len(training) == 1 and len(validation) == 1 and training != validation:
+        found |= {"training_file": training[0], "validation_file": validation[0]}
+    if len(scripts) == 1:
+        found["launch_command"] = f"python {scripts[0]}"
+    return found
+
+
+def _exists(cwd: Path, word: str) -> bool:
+    try:
+        return (cwd / word).expanduser().exists()
+    except (OSError, ValueError, RuntimeError):
+        return False

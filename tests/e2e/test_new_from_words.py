@@ -1,0 +1,134 @@
+"""`harness new "WORDS"` as a process, with the real SDK and a scripted model server."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from harness.blueprint import check_surroundings, check_trainer, read
+from harness.cli.app import app
+from tests.e2e.bench import Bench
+from tests.model_server.server import ModelServer
+from tests.model_server.steps import Step, call, hang, raw_call, unauthorized
+
+WORDS = "does a higher KL coefficient stop reward hacking on sort_digits? 2 hours, 20 steps"
+BLUEPRINT: dict[str, Any] = {
+    "name": "kl-0.001",
+    "template": "grpo",
+    "purpose": "Does a higher KL coefficient stop reward hacking?\nHypothesis: it does.",
+    "max_time": "2 hours",
+    "protected_keys": ["ajet.trainer_common.kl_loss_coef"],
+    "notes": "A sweep would vary `ajet.trainer_common.kl_loss_coef`.",
+    "said": ["max_time"],
+}
+RIGHT = {"total_training_steps": 20, "kl_loss_coef": 0.001}
+WRONG = {**RIGHT, "ajet.trainer_common.mini_batch_num": 7}
+FINISH = call("finish", assumptions=["One seed is enough."], look_at=["The reward is exact match."])
+
+
+def begun() -> list[Step]:
+    return [
+        raw_call("render_blueprint", '{"name": "kl-0.001", '),
+        call("render_blueprint", **BLUEPRINT),
+        call("render_config", settings=WRONG, said=["total_training_steps"]),
+    ]
+
+
+def mended() -> list[Step]:
+    repaired = call("render_config", settings=RIGHT, said=["total_training_steps"])
+    return [*begun(), call("check"), repaired, call("check"), FINISH]
+
+
+def model(server: ModelServer, protocol: str = "anthropic") -> list[str]:
+    url = server.anthropic_url if protocol == "anthropic" else server.openai_url
+    return ["new", WORDS, "--model", f"{protocol}:test@{url}"]
+
+
+@pytest.mark.parametrize("protocol", ["anthropic", "openai"])
+def test_a_request_becomes_an_experiment_that_can_run(bench: Bench, protocol: str) -> None:
+    with ModelServer(mended()) as server:
+        shown = bench.harness(*model(server, protocol))
+        told = [result.text for result in server.log[-1].seen.turns[-1].results]  # type: ignore[union-attr]
+    assert "no problems" in told[0]
+    folder = bench.folder / "kl-0.001"
+    assert {file.name for file in folder.iterdir()} == {"blueprint.md", "config.yaml", "transcript.jsonl"}
+    plan = check_trainer(check_surroundings(read(folder / "blueprint.md", bench.folder)))
+    assert plan.problems == ()
+    assert plan.max_time_s == 7200
+    rows = [" ".join(line.split()) for line in shown.splitlines()]
+    assert "at most 2 hours said by you" in rows
+    assert "ajet.trainer_common.total_training_steps 20 said by you" in rows
+    assert "ajet.trainer_common.kl_loss_coef 0.001 assumed" in rows
+    assert "- One seed is enough." in rows
+    assert "- The reward is exact match." in rows
+    assert any("7 calls" in row for row in rows)
+    lines = [json.loads(line) for line in (folder / "transcript.jsonl").read_text().splitlines()]
+    assert [line["kind"] for line in lines] == ["request", "reply"] * 7
+
+
+def test_problems_that_are_left_are_said(bench: Bench) -> None:
+    with ModelServer([*begun(), call("check"), FINISH]) as server:
+        shown = bench.harness(*model(server), status=2)
+    assert "Problems that are left" in shown and "mini_batch_num" in shown
+    assert (bench.folder / "kl-0.001" / "blueprint.md").exists()
+
+
+def test_what_was_made_before_an_outage_is_kept(bench: Bench) -> None:
+    with ModelServer([*begun()[:2], unauthorized()]) as server:
+        shown = bench.harness(*model(server), status=1)
+    assert "did not come to an end" in shown and "unfinished" in shown
+    assert (bench.folder / "kl-0.001" / "config.yaml").exists()
+
+
+def test_an_outage_before_anything_was_made_writes_nothing(bench: Bench) -> None:
+    before = sorted(bench.folder.iterdir())
+    with ModelServer([unauthorized()]) as server:
+        shown = bench.harness(*model(server), status=1)
+    assert "nothing was written" in shown
+    assert sorted(bench.folder.iterdir()) == before
+
+
+def test_on_a_terminal_an_outage_leads_to_the_questions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("harness.cli.new._is_terminal", lambda: True)
+    with ModelServer([unauthorized()]) as server:
+        result = CliRunner().invoke(app, model(server), input="\n" * 9)
+    assert result.exit_code == 0, result.output
+    assert "Without the model, you are asked." in result.output
+    folder = tmp_path / "higher-kl-coefficient-stop-reward"
+    assert read(folder / "blueprint.md").purpose == WORDS
+
+
+def test_control_c_keeps_what_there_is(bench: Bench) -> None:
+    with ModelServer([*begun()[:2], hang(60)]) as server:
+        process = bench.start(*model(server))
+        server.wait_for_request(3)
+        process.send_signal(signal.SIGINT)
+        shown, _ = process.communicate(timeout=60)
+        server.release()
+    assert process.returncode == 130, shown
+    assert (bench.folder / "kl-0.001" / "blueprint.md").exists()
+
+
+def test_limits_hold(bench: Bench) -> None:
+    with ModelServer(mended()) as server:
+        shown = bench.harness(*model(server), "--max-llm-calls", "2", status=1)
+        assert len(server.log) == 2
+    assert "2 are allowed" in shown
+
+
+def test_a_key_leaves_the_machine_nowhere(bench: Bench) -> None:
+    secret = "sk-live-0123456789abcdefghij"
+    (bench.folder / "notes.txt").write_text(f"key = {secret}\n")
+    script = [call("look", path="notes.txt"), call("render_blueprint", **BLUEPRINT), call("check"), FINISH]
+    with ModelServer(script) as server:
+        words = f"{WORDS} with OPENAI_API_KEY={secret}"
+        bench.harness("new", words, *model(server)[2:])
+        seen = "".join(json.dumps(exchange.seen.body) for exchange in server.log if exchange.seen)
+    assert secret not in seen and "[redacted]" in seen
+    assert secret not in (bench.folder / "kl-0.001" / "transcript.jsonl").read_text()

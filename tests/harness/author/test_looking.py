@@ -1,0 +1,69 @@
+"""What a model may see of the person's files."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.author.looking import NotShownError, look
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / "data").mkdir(parents=True)
+    (folder / "train.py").write_text("import argparse\nprint('step:1 - loss:2')\n")
+    (folder / "data" / "train.jsonl").write_text('{"question": "1+1", "answer": "2"}\n' * 500)
+    (folder / ".env").write_text("OPENAI_API_KEY=sk-abcdefghijklmnop")
+    (tmp_path / "outside.txt").write_text("outside")
+    (folder / "link.txt").symlink_to(tmp_path / "outside.txt")
+    (folder / "up").symlink_to(tmp_path)
+    return folder
+
+
+def test_folders_and_the_first_lines_of_files_are_shown(project: Path) -> None:
+    listing = look(".", 1, project)
+    assert "train.py" in listing and "data/" in listing and ".env" not in listing
+    shown = look("data/train.jsonl", 3, project)
+    assert "the first 3 of 500 lines" in shown
+    assert shown.count('"question"') == 3
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".env",
+        "link.txt",
+        "up",
+        "up/outside.txt",
+        "..",
+        "../outside.txt",
+        "/etc/passwd",
+        "~/.ssh/id_rsa",
+        "nothing.txt",
+        "a\0b",
+        "train.py/..",
+        "x" * 5000,
+    ],
+)
+def test_nothing_else_is(project: Path, path: str) -> None:
+    with pytest.raises(NotShownError):
+        look(path, 10, project)
+
+
+def test_a_pipe_does_not_block(project: Path) -> None:
+    os.mkfifo(project / "pipe.txt")
+    with pytest.raises(NotShownError):
+        look("pipe.txt", 10, project)
+
+
+def test_secrets_are_masked(project: Path) -> None:
+    (project / "notes.txt").write_text("key: sk-abcdefghijklmnopqrst\nlr 1e-5\n")
+    shown = look("notes.txt", 10, project)
+    assert "sk-abc" not in shown and "lr 1e-5" in shown
+
+
+def test_a_home_folder_is_not_read(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(project / "data"))
+    with pytest.raises(NotShownError, match="home folder"):
+        look(".", 10, project)
