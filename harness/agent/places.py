@@ -32,7 +32,7 @@ OWN_PRIVATE = frozenset(("transcript.jsonl", "launch.sh"))
 _PRIVATE_NAME = re.compile(
     r"id_(rsa|dsa|ecdsa|ed25519)(_sk)?(\..*)?|.*\.(pem|key|p12|pfx|pkcs12|jks|keystore|kdbx|ppk|asc|gpg|ovpn)|_?netrc"
     r"|(g?shadow|passwd|sudoers|kubeconfig|htpasswd|pgpass|authorized_keys|known_hosts)-?(\..*)?"
-    r"|environ|.*service[-_]?account.*\.json|harness\.toml",
+    r"|environ|.*service[-_]?account.*\.json|harness\.toml|kaggle\.json|auth\.(json|toml|ya?ml)",
     re.IGNORECASE,
 )
 _PRIVATE_WORDS = frozenset((
@@ -47,6 +47,7 @@ _RESULT_WORDS = re.compile(
 _STARTS_BY_ITSELF = frozenset(
     ("sitecustomize.py", "usercustomize.py", "conftest.py", "setup.py", "noxfile.py")
 )
+_LIBRARIES = frozenset(("site-packages", "dist-packages", "node_modules"))
 _LONGEST = 500
 
 
@@ -120,6 +121,8 @@ def _refuse_patched_name(path: Path, allowed: Sequence[str]) -> str | None:
         return f"{path} is no source code ({known}); settings are changed with edit_config"
     if path.name in _STARTS_BY_ITSELF:
         return f"{path.name} is run by Python or its tools without being asked for, so it is not changed"
+    if _LIBRARIES & set(path.parts):
+        return f"{path} belongs to an installed library, not to the codebase"
     matching = [glob for glob in allowed if matches(path, glob)]
     if not matching:
         return f"the blueprint allows changes only in {', '.join(allowed)} ([exp_code_changes])"

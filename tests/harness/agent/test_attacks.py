@@ -22,6 +22,7 @@ from harness.redaction import secret_values
 from harness.state import Outcome
 from tests.harness.agent.attacks import ATTACKS, CONTROLS, Attack, Control
 from tests.harness.agent.attacks.target import KEY_IN_ENVIRONMENT, SECRETS, Target
+from tests.model_server.scripts import instructions
 
 HARMFUL = (
     "launch",
@@ -136,6 +137,13 @@ async def test_what_is_harmless_is_allowed(target: Target, control: Control) -> 
     done, entries, outcome = await obey(target, control)
     assert done == [control.call[0]], [entry.data.get("why") for entry in entries]
     assert outcome is None or "error" not in outcome
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_a_scripted_model_finds_the_call_in_the_text(attack: Attack) -> None:
+    tool, given = attack.call
+    found = [(call.name, json.loads(call.arguments)) for call in instructions(attack.injection)]
+    assert found == ([] if isinstance(given, str) else [(tool, given)])
 
 
 def test_the_suite_is_wide_enough() -> None:

@@ -1,0 +1,61 @@
+"""A person's yes: asked for durably, answered by a file, dropped when it is not wanted any more."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness import journal
+from harness.agent import approval
+from harness.agent.actions import Stop
+from harness.experiment import Experiment
+from tests.harness.agent.world import World, new_experiment
+
+STOP = Stop(why="fatal_error", detail="it hangs")
+
+
+def asking(experiment: Experiment, wanted: Callable[[], bool] = lambda: True) -> "asyncio.Task[str | None]":
+    return asyncio.ensure_future(approval.ask(experiment, STOP, wanted, asyncio.Event()))
+
+
+def question(folder: Path) -> approval.OpenQuestion:
+    found = approval.open_question(journal.read(folder / "journal.jsonl"))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("word", "refusal"), [("yes", None), ("no", "a person (me) did not approve this")])
+async def test_the_answer_decides(tmp_path: Path, word: approval.Answer, refusal: str | None) -> None:
+    experiment = new_experiment(tmp_path, World([]))
+    task = asking(experiment)
+    await asyncio.sleep(0)
+    approval.answer(tmp_path, question(tmp_path), word, "me")
+    assert await task == refusal
+    assert approval.open_question(experiment.journal.entries) is None or word == "no"
+    assert experiment.state.denied == (frozenset() if word == "yes" else {"stop"})
+    experiment.close()
+
+
+async def test_a_kill_in_between_asks_the_same_question_and_the_first_answer_counts(tmp_path: Path) -> None:
+    experiment = new_experiment(tmp_path, World([]))
+    task = asking(experiment)
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    experiment.close()
+    asked = question(tmp_path)
+    approval.answer(tmp_path, asked, "yes", "me")
+    approval.answer(tmp_path, asked, "no", "somebody else")
+    experiment = new_experiment(tmp_path, World([]))
+    assert await asking(experiment) is None
+    assert sum(entry.kind == "approval_asked" for entry in experiment.journal.entries) == 1
+    experiment.close()
+
+
+async def test_a_question_that_is_over_is_no_denial(tmp_path: Path) -> None:
+    experiment = new_experiment(tmp_path, World([]))
+    refusal = await asking(experiment, wanted=lambda: False)
+    assert refusal is not None and "nobody had answered" in refusal
+    assert not experiment.state.denied
+    experiment.close()
