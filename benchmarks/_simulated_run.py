@@ -18,9 +18,10 @@ from typing import Any
 from _training_console import Training, console, launches
 
 from harness import launching
-from harness.agent import actions, loop, preparing
+from harness.agent import actions, loop
 from harness.agent.llm import LlmPolicy
-from harness.agent.looking import look
+from harness.agent.looking.look import look
+from harness.agent.repairing import preparing
 from harness.agent.types import Observation
 from harness.agent.verdict import shortfall, verdict
 from harness.blueprint import read

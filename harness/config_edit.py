@@ -67,7 +67,11 @@ def edit(text: str, changes: Mapping[str, Scalar], remove: Iterable[str] = ()) -
     if not changed:
         return text
     edited = _dump(data)
-    return edited if _says(edited, data) else _dump(_plain(data))
+    if _says(edited, data):
+        return edited
+    if "<<" in text:
+        raise ConfigEditError(f"{', '.join([*changes, *remove])} cannot be edited: the text uses `<<`")
+    return _dump(_plain(data))
 
 
 def _dump(data: Any) -> str:
@@ -77,9 +81,12 @@ def _dump(data: Any) -> str:
 
 
 def _says(text: str, data: CommentedMap) -> bool:
-    """Whether the text still means the data: comments beside removed keys can end up where they break it."""
+    """Whether the text still means the data: comments beside removed keys can end up where they break it.
+
+    What `<<` merges in is only read again: its copies in `data` are those from before the edit.
+    """
     try:
-        return load(text) == data
+        return load(text) == data or "<<" in text
     except ConfigEditError:
         return False
 
@@ -96,7 +103,12 @@ def _remove(data: CommentedMap, key: str) -> bool:
     node = get(data, parent) if parent else data
     if not isinstance(node, CommentedMap) or last not in node:
         return False
-    del node[last]
+    try:
+        del node[last]
+    except KeyError as error:  # it comes out of a mapping that is merged in, or others merge this one
+        raise ConfigEditError(
+            f"cannot remove {key}: it is shared with another mapping by `<<`; set it instead"
+        ) from error
     return True
 
 

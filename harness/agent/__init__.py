@@ -1,6 +1,10 @@
 """The agent that carries an experiment from its plan to `finish.flag`.
 
 `loop` is the whole of it on one screen: observe, decide, guard, record the intent, act, record the outcome.
-`actions` is what can be done, `guard` what no policy may do, `playbook` the built-in policy, `verdict` how
-an end is judged.
+What can be done stands in `actions`, what no policy may do in `guard` (with `allowed/`), how it is done in
+`hands` (with `looking/`, `repairing/`, `monitoring`, `verdict`).
+
+Who decides: `playbook`, the built-in policy; `llm`, which stands on it and asks a model where `questions`
+says so, about a `view` of the journal, offering `tools`; `policies` chooses. `approval` asks a person,
+`replay` makes the decisions of a run once more.
 """

@@ -122,7 +122,7 @@ class RenderConfig(Action):
 
 class EditConfig(Action):
     """Change single values of the config for the NEXT launch. A repair may change how the training runs
-    (memory, parallelism, offloading, ports, time-outs, paths that do not exist), never what is studied:
+    (memory, parallelism, offloading, ports, time-outs), never what is studied:
     model, data, algorithm, learning rate, batch, lengths, LoRA, seed and protected keys are refused. Read the
     config first and use the keys that are there. Use `check` afterwards."""
 

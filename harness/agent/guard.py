@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.agent import patch_text, places, science
 from harness.agent.actions import (
     AnyAction,
     Collect,
@@ -29,6 +28,7 @@ from harness.agent.actions import (
     WriteReportSection,
     arguments,
 )
+from harness.agent.allowed import patch_text, places, science
 from harness.agent.types import Observation
 from harness.config_edit import ConfigEditError
 from harness.state import AttemptState

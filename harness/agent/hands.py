@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from harness import launching, preflight
-from harness.agent import actions, looking, preparing, worktree
+from harness.agent import actions
+from harness.agent.looking.look import look
 from harness.agent.monitoring import AttemptMonitor
+from harness.agent.repairing import preparing, worktree
 from harness.agent.types import Observation
 from harness.agent.verdict import shortfall, verdict
 from harness.diagnosis import diagnose
@@ -92,7 +94,7 @@ class Hands:
     async def act(self, action: actions.AnyAction) -> dict[str, Any]:
         """Carry out one action; returns what the journal keeps of it."""
         if isinstance(action, actions.LOOKING):
-            return await asyncio.to_thread(looking.look, action, self.experiment)
+            return await asyncio.to_thread(look, action, self.experiment)
         if isinstance(action, preparing.PREPARING):
             return await asyncio.to_thread(preparing.prepare, action, self.experiment)
         carry_out: Callable[[Any], Awaitable[dict[str, Any]]] = getattr(self, f"_{action.kind}")

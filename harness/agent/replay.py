@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from harness import journal, llm_use
-from harness.agent import preparing
 from harness.agent.actions import arguments
 from harness.agent.llm import LlmPolicy
 from harness.agent.playbook import Playbook
+from harness.agent.repairing import preparing
 from harness.agent.types import Observation
 from harness.journal import Entry
 from harness.providers import InterruptedAskError, LimitReachedError, RejectedError, Spending

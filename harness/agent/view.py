@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness import templating
-from harness.agent import looking, preparing
 from harness.agent.actions import MetricsSummary
 from harness.agent.guard import MAX_ATTEMPTS
+from harness.agent.looking.look import look
+from harness.agent.repairing import preparing
 from harness.agent.tools import tools
 from harness.experiment import Experiment
 from harness.journal import Entry
@@ -94,7 +95,7 @@ def _question(experiment: Experiment, consult: Entry, state: ExperimentState) ->
     elif kind == "results":
         collected = state.collected or {}
         facts |= {"outcome": collected.get("outcome"), "reason": _data(collected.get("reason", ""), 600)}
-        seen = looking.look(MetricsSummary(), experiment)
+        seen = look(MetricsSummary(), experiment)
         facts["metrics"] = _data(seen.get("text") or seen.get("error", ""), LONGEST_TEXT)
     return templating.render(f"prompts/{kind}.md.j2", **facts)
 

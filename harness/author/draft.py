@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness import templating
-from harness.agent.science import refuse_settings
+from harness.agent.allowed.science import refuse_settings
 from harness.author import words
 from harness.author.calls import Finish, RenderBlueprint, RenderConfig
 from harness.blueprint.scaffold import (

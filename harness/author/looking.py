@@ -2,12 +2,13 @@
 directory.
 
 In: a path as the model wrote it. Out: bounded text with secrets masked. A path is judged after all its
-symbolic links were followed, by the same rules as in a run (`harness.agent.places`).
+symbolic links were followed, by the same rules as in a run (`harness.agent.allowed.places`).
 """
 
 from pathlib import Path
 
-from harness.agent import excerpts, places
+from harness.agent.allowed import places
+from harness.agent.looking import excerpts
 
 MOST_ENTRIES = 100
 

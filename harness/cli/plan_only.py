@@ -6,10 +6,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.agent import loop, preparing
+from harness.agent import loop
 from harness.agent.actions import LOOKING, Action, AnyAction, Check, Launch, Note, Prepare
 from harness.agent.hands import Hands
 from harness.agent.policies import make_policy
+from harness.agent.repairing import preparing
 from harness.cli.console import console, fail
 
 if TYPE_CHECKING:

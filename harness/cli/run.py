@@ -100,7 +100,7 @@ def resume(
 
 def carry_on(experiment: "Experiment") -> None:
     """Run the loop in this process and end with the outcome's exit status."""
-    from harness.agent.worktree import PatchError
+    from harness.agent.repairing.worktree import PatchError
     from harness.cli.foreground import Foreground
     from monitors.tmux import TmuxError
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from ruamel.yaml import YAML
 
-from harness.agent.effects import Path
+from harness.agent.allowed.effects import Path
 
 Role = Literal["running", "tracker", "science", "place", "unknown"]
 PASSED_THROUGH = ("verl", "trinity")
@@ -109,7 +109,7 @@ def _snake(name: str) -> str:
 
 @cache
 def _tables() -> Mapping[str, Any]:
-    text = (resources.files("harness.agent") / "config_keys.yaml").read_text(encoding="utf-8")
+    text = (resources.files("harness.agent.allowed") / "config_keys.yaml").read_text(encoding="utf-8")
     return YAML(typ="safe", pure=True).load(text)
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.agent import effects
-from harness.agent.effects import Path, UnreadableConfigError, Value, readings, values
+from harness.agent.allowed import effects
+from harness.agent.allowed.effects import Path, UnreadableConfigError, Value, readings, values
 
 
 def changed(before: str, after: str) -> dict[Path, tuple[Value | None, Value | None]]:

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.agent.excerpts import PrivateKeys, known_secrets
+from harness.agent.looking.excerpts import PrivateKeys, known_secrets
 from harness.redaction import redact
 from monitors.logs import READ_BYTES, LogReader
 
@@ -28,7 +28,7 @@ TAIL_BYTES = 56 << 20
 _BLOCK_BYTES = 1 << 20
 _PATIENCE_S = 5.0  # for the process to start and to report
 _START = (
-    "import sys; sys.path[:] = sys.argv[1:]; from harness.agent.log_search import serve_request; "
+    "import sys; sys.path[:] = sys.argv[1:]; from harness.agent.looking.log_search import serve_request; "
     "serve_request()"
 )
 

@@ -8,10 +8,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from harness import config_edit
-from harness.agent import batches, config_keys, effects, variables
-from harness.agent.config_keys import Meaning
-from harness.agent.effects import Path, UnreadableConfigError, Value
-from harness.agent.places import looks_private
+from harness.agent.allowed import batches, config_keys, effects, variables
+from harness.agent.allowed.config_keys import Meaning
+from harness.agent.allowed.effects import Path, UnreadableConfigError, Value
+from harness.agent.allowed.places import looks_private
 from harness.blueprint.scaffold import CONFIG_KEYS
 from harness.config_edit import ConfigEditError, Scalar
 
@@ -39,7 +39,7 @@ def refuse_edit(
         if isinstance(value, str) and not value.isprintable():
             return f"the value {value[:80]!r} for `{key}` is refused: write plain text of one line"
     try:
-        after = _edited(before, changes, remove)
+        after = config_edit.edit(before, changes, remove)
         old, new = effects.readings(before), effects.readings(after)
     except (ConfigEditError, UnreadableConfigError) as error:
         return f"this edit cannot be made: {error}"
@@ -49,15 +49,6 @@ def refuse_edit(
         if why is not None:
             return why
     return None if is_ajet else batches.refuse(old[0], new[0])
-
-
-def _edited(before: str, changes: Mapping[str, Scalar], remove: Sequence[str]) -> str:
-    try:
-        return config_edit.edit(before, changes, remove)
-    except KeyError as error:  # ruamel.yaml cannot delete what another mapping has merged in
-        raise UnreadableConfigError(
-            f"{error} is merged into other mappings (`<<`) and cannot be taken out; set it instead"
-        ) from error
 
 
 def _refuse_change(path: Path, now: Value | None, is_ajet: bool, protected: Sequence[str]) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.agent import private_copy, worktree
+from harness.agent.repairing import private_copy, worktree
 
 ID = "7f3a00000000"
 TRAIN = "import model\n\nlr = 1\n\n\ndef main():\n    print(model.name, lr)\n\n\nmain()\n"

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.agent import excerpts, log_search, metric_table, places, preparing
 from harness.agent.actions import (
     Action,
     MetricsSummary,
@@ -18,6 +17,9 @@ from harness.agent.actions import (
     ReadPane,
     SearchLog,
 )
+from harness.agent.allowed import places
+from harness.agent.looking import excerpts, log_search, metric_table
+from harness.agent.repairing import preparing
 from harness.config_edit import ConfigEditError
 from harness.experiment import Experiment
 from harness.redaction import redact

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from harness.agent import preparing
 from harness.agent.actions import (
     Action,
     EditConfig,
@@ -19,6 +18,7 @@ from harness.agent.actions import (
     arguments,
 )
 from harness.agent.hands import Hands
+from harness.agent.repairing import preparing
 from harness.experiment import Experiment
 from monitors.launch import LaunchSpec
 

@@ -2,7 +2,13 @@
 
 import pytest
 
-from harness.agent.config_keys import ajet_meaning, is_protected, meaning, named_segments, nearest_ajet_key
+from harness.agent.allowed.config_keys import (
+    ajet_meaning,
+    is_protected,
+    meaning,
+    named_segments,
+    nearest_ajet_key,
+)
 from trainer_core.config.keys import all_keys
 
 
@@ -13,7 +19,7 @@ def test_every_key_of_the_trainer_has_been_judged() -> None:
 
 
 def test_no_key_stands_in_the_table_that_the_trainer_does_not_have() -> None:
-    from harness.agent.config_keys import _ajet_table
+    from harness.agent.allowed.config_keys import _ajet_table
 
     paths = set(all_keys())
     assert [key for key in _ajet_table() if f"ajet.{key.removesuffix('.*')}" not in paths] == []

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import config_edit
-from harness.agent import config_keys, effects
-from harness.agent.science import refuse_edit, refuse_settings
+from harness.agent.allowed import config_keys, effects
+from harness.agent.allowed.science import refuse_edit, refuse_settings
 from harness.config_edit import Scalar
 
 AJET = """\

@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.agent import variables
-from harness.agent.science import refuse_variable
+from harness.agent.allowed import variables
+from harness.agent.allowed.science import refuse_variable
 from monitors.launch import is_secret_name
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.agent import log_search, looking, places
 from harness.agent.actions import (
     Action,
     MetricsSummary,
@@ -17,7 +16,10 @@ from harness.agent.actions import (
     ReadPane,
     SearchLog,
 )
-from harness.agent.excerpts import LONGEST_TEXT
+from harness.agent.allowed import places
+from harness.agent.looking import log_search
+from harness.agent.looking.excerpts import LONGEST_TEXT
+from harness.agent.looking.look import look
 from harness.experiment import Experiment
 
 KEY = "sk-abcdefghijklmnop1234567890"
@@ -56,14 +58,14 @@ def experiment(tmp_path: Path, codebase: Path) -> Experiment:
 
 
 def text(action: Action, experiment: Experiment) -> str:
-    shown = looking.look(action, experiment)
+    shown = look(action, experiment)
     assert set(shown) == {"text"}, shown
     assert len(shown["text"]) <= LONGEST_TEXT
     return shown["text"]
 
 
 def error(action: Action, experiment: Experiment) -> str:
-    shown = looking.look(action, experiment)
+    shown = look(action, experiment)
     assert set(shown) == {"error"}, shown
     return shown["error"]
 

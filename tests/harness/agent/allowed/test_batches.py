@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.agent.science import refuse_edit
+from harness.agent.allowed.science import refuse_edit
 
 HF = "per_device_train_batch_size: 8\ngradient_accumulation_steps: 2\nlearning_rate: 1e-5\n"
 

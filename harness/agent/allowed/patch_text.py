@@ -7,7 +7,7 @@ around config and environment: another learning rate in the code, a program star
 import re
 from collections import Counter
 
-from harness.agent.config_keys import meaning
+from harness.agent.allowed.config_keys import meaning
 
 _NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+)"
 _LITERAL = rf"""(?P<value>{_NUMBER}|'[^'\n]*'|"[^"\n]*"|(?i:true|false|none)\b)"""

@@ -7,8 +7,8 @@ what it was. Where a total batch stands in the config itself, that key is fixed,
 import re
 from collections.abc import Mapping
 
-from harness.agent.config_keys import named_segments
-from harness.agent.effects import Path, Value
+from harness.agent.allowed.config_keys import named_segments
+from harness.agent.allowed.effects import Path, Value
 
 _PER_DEVICE = re.compile(
     r"per_(device|gpu)_train_batch_size|batch_size_per_(gpu|device)"

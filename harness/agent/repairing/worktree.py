@@ -16,8 +16,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from harness.agent import excerpts, private_copy
-from harness.agent.private_copy import AppliedPatch, CopyError, PrivateCopy
+from harness.agent.looking.look import excerpts
+from harness.agent.repairing import private_copy
+from harness.agent.repairing.private_copy import AppliedPatch, CopyError, PrivateCopy
 from harness.draft import diff
 from harness.durable import write_atomically
 

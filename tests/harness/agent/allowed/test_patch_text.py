@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.agent.patch_text import refuse
+from harness.agent.allowed.patch_text import refuse
 
 FILE = """\
 import torch

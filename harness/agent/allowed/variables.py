@@ -37,7 +37,7 @@ def allowed_names() -> tuple[str, ...]:
 @cache
 def _table() -> Mapping[str, tuple[str, str]]:
     """Name to (pattern of its values, what that means in words)."""
-    text = (resources.files("harness.agent") / "variables.yaml").read_text(encoding="utf-8")
+    text = (resources.files("harness.agent.allowed") / "variables.yaml").read_text(encoding="utf-8")
     data: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
     kinds = {name: (kind["pattern"], kind["told"]) for name, kind in data["values"].items()}
     return {name: kinds[row["takes"]] for name, row in data["variables"].items()}

@@ -92,7 +92,7 @@ def _set_variable(action: SetEnvironment, experiment: Experiment) -> dict[str, A
 
 
 def _patch(action: PatchCode, experiment: Experiment) -> dict[str, Any]:
-    from harness.agent import worktree
+    from harness.agent.repairing import worktree
 
     try:
         shown = worktree.patch(

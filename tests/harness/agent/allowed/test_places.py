@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.agent.places import (
+from harness.agent.allowed.places import (
     PlaceRefusedError,
     looks_private,
     matches,

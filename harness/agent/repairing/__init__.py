@@ -1,0 +1,5 @@
+"""What the next launch will use, and the actions that change it.
+
+`preparing` carries them out (config, environment, code); `worktree` and `private_copy` keep the copy of the
+code in which a defect may be corrected.
+"""
