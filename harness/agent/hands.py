@@ -5,17 +5,15 @@ In: an action and the experiment. Out: what the journal keeps as its outcome. Sl
 """
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
 from harness import launching, preflight
 from harness.agent import actions
 from harness.agent.looking.look import look
 from harness.agent.monitoring import AttemptMonitor
-from harness.agent.repairing import preparing, worktree
+from harness.agent.repairing import ordering, preparing, worktree
 from harness.agent.types import Observation
 from harness.agent.verdict import shortfall, verdict
 from harness.diagnosis import diagnose
@@ -23,7 +21,6 @@ from harness.durable import write_json
 from harness.experiment import Experiment
 from harness.redaction import redact
 from harness.state import AttemptState
-from monitors.files import AttemptFiles
 from monitors.rules import Health
 
 
@@ -73,6 +70,8 @@ class Hands:
 
         state, attempt = self.experiment.state, self.experiment.state.attempt
         if action.kind not in state.options.approve or self._was_approved(action):
+            return None
+        if isinstance(action, actions.Stop) and action.why == "person":
             return None
         running = attempt.number if attempt is not None and attempt.is_running else None
 
@@ -126,53 +125,24 @@ class Hands:
         previous = self.experiment.attempt_files(action.attempt - 1) if action.attempt > 1 else None
         checkpoint = launching.carry_checkpoint(previous, files) if previous is not None else None
         if files.state() == "not_started":
-            order = await asyncio.to_thread(self._order, action, previous)
+            order = await asyncio.to_thread(ordering.order, self.experiment, action, previous)
             spec = launching.launch_spec(self.experiment.plan, files, order)
             session = Session.find(action.session) or Session.create(action.session, spec.cwd)
             launch(spec, session)
         return {
             "launched_at": self.experiment.clock(),
-            "command": self._relocated(launching.command(self.experiment.plan, files.config)),
+            "command": ordering.relocated(
+                self.experiment, launching.command(self.experiment.plan, files.config)
+            ),
             "checkpoint": checkpoint,
         }
-
-    def _order(self, action: actions.Launch, previous: AttemptFiles | None) -> launching.Order:
-        """What this launch uses; where code was ever patched, the training runs in the private copy."""
-        plan, state, draft = self.experiment.plan, self.experiment.state, self._attempt().draft
-        order = launching.Order(
-            action.session,
-            action.attempt_id,
-            state.deadline_at,
-            Path(plan["codebase_dir"]),
-            state.options.hidden,
-            previous,
-            draft,
-            state.environment,
-        )
-        patches = self._patches()
-        if not patches:
-            return order
-        return replace(
-            order,
-            codebase=worktree.folder(plan, state.experiment_id, patches),
-            environment={**worktree.variables(plan, state.experiment_id, os.environ), **order.environment},
-            code_diff=worktree.diffs(state.experiment_id, draft.patches),
-            relocate=self._relocated,
-        )
-
-    def _patches(self) -> list[dict[str, str]]:
-        """Every code correction that a launched attempt has had, in order."""
-        return [patch for attempt in self.experiment.state.attempts for patch in attempt.draft.patches]
-
-    def _relocated(self, command: str) -> str:
-        """The command line, pointing into the private copy where code was patched."""
-        state = self.experiment.state
-        return worktree.relocate(command, state.plan, state.experiment_id) if self._patches() else command
 
     async def _wait(self, action: actions.Wait) -> dict[str, Any]:
         attempt = self._attempt()
         monitor = self.monitor(attempt)
         self.interrupted.clear()
+        if self.experiment.state.stop_asked:
+            return {"reason": "interrupted"}
         waiting = asyncio.ensure_future(monitor.wait())
         interrupted = asyncio.ensure_future(self.interrupted.wait())
         try:
@@ -191,6 +161,8 @@ class Hands:
     async def _pause(self, action: actions.Pause) -> dict[str, Any]:
         seconds = max(0.0, min(action.until, self.experiment.state.deadline_at) - self.experiment.clock())
         self.interrupted.clear()
+        if self.experiment.state.stop_asked:
+            return {"reason": "interrupted"}
         try:
             await asyncio.wait_for(self.interrupted.wait(), timeout=seconds)
         except asyncio.TimeoutError:
@@ -242,7 +214,7 @@ class Hands:
     async def _finish(self, action: actions.Finish) -> dict[str, Any]:
         self._close_sessions()
         state = self.experiment.state
-        if self._patches() or state.draft.patches:
+        if ordering.patches(self.experiment) or state.draft.patches:
             kept = await asyncio.to_thread(worktree.remove, self.experiment.plan, state.experiment_id)
             if kept is not None:
                 self.experiment.record("copy_kept", folder=str(kept))
