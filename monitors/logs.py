@@ -3,7 +3,8 @@
 A line's number is its physical one (count of line feeds, from 1), as an editor or `sed -n 12p` shows it.
 Escape sequences are removed, a progress bar that redraws itself with carriage returns becomes its last
 state, invalid UTF-8 is replaced, and a line longer than LONGEST_LINE bytes is cut and says so. Memory stays
-bounded for logs of any size.
+bounded for logs of any size. `read` makes every line; `pick` makes only those that matter, which costs a
+fraction.
 """
 
 from __future__ import annotations
@@ -11,20 +12,26 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 LONGEST_LINE = 65_536
 READ_BYTES = 8 << 20
+PIECE_BYTES = 128 << 10  # looked through within 0.1 s even if each line is a row: nobody waits longer for us
 ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequences: colours, cursor
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # strings: titles, links
     r"|\x1b[ -/]*[0-~]"  # everything else
 )
+RAW_ESCAPES = re.compile(
+    rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]"
+)
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+RAW_CONTROLS = bytes({*range(32), 127} - set(b"\t\n\r"))
 BAR = re.compile(
-    r"\d{1,3}%\s*\|.{0,200}?\|\s*[\d.]+\w?/[\d.]+\w?|\d+(?:it|ex|tok\w*|B|kB|MB)(?:/s)? \[\d\d:\d\d"
+    r"\d{1,3}%\s*\|.{0,200}?\|\s*[\d.]{1,30}\w?/[\d.]+\w?"
+    r"|(?<!\d)\d+(?:it|ex|tok\w*|B|kB|MB)(?:/s)? \[\d\d:\d\d"
 )
 
 
@@ -48,6 +55,25 @@ def clean(raw: bytes, dropped: int = 0) -> str:
     return f"{text} …[{dropped} bytes cut]" if dropped else text
 
 
+def _cut(raw: bytes) -> str:
+    """Return what a terminal would show of a line, cut where it is too long."""
+    if len(raw) <= LONGEST_LINE:
+        return clean(raw)
+    last_redraw = raw[max(0, raw.rstrip(b"\r").rfind(b"\r")) :]
+    return clean(last_redraw[:LONGEST_LINE], max(0, len(last_redraw) - LONGEST_LINE))
+
+
+def _last_text(body: bytes) -> str:
+    """Return the last line that says something."""
+    end = len(body.rstrip())
+    while end > 0:
+        begin = body.rfind(b"\n", 0, end) + 1
+        if text := _cut(body[begin:end]):
+            return text
+        end = begin - 1
+    return ""
+
+
 def is_progress_bar(text: str) -> bool:
     """Say whether a line is a progress bar and nothing else (tqdm's and its like)."""
     match = BAR.search(text)
@@ -55,33 +81,44 @@ def is_progress_bar(text: str) -> bool:
 
 
 class LogReader:
-    """Reads a growing log piece by piece. `restarts` counts how often the file was truncated or replaced."""
+    """Reads a growing log piece by piece. `restarts` counts how often the file was truncated or replaced,
+    `bytes_read` what was read in all; `last_text` is the last line that says something, where `pick` is used.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
         self.restarts = 0
+        self.bytes_read = 0
         self.at_end = True
+        self.last_text = ""
         self._reset(None)
 
-    def read(self, final: bool = False) -> list[Line]:
+    def read(self, final: bool = False, most_bytes: int = READ_BYTES) -> list[Line]:
         """Return the lines completed since the last call; with `final` also a last one without a break.
 
-        Reads at most READ_BYTES; `at_end` says whether that was everything there is.
+        Reads at most `most_bytes`; `at_end` says whether that was everything there is.
         """
-        try:
-            file = self.path.open("rb")
-        except FileNotFoundError:
-            return []
-        with file:
-            self._notice_restart(os.fstat(file.fileno()))
-            file.seek(self._offset)
-            data = file.read(READ_BYTES)
-            self._offset += len(data)
-            self.at_end = len(data) < READ_BYTES
-        lines = list(self._feed(data))
-        if final and self.at_end and (self._partial or self._dropped):
-            lines.append(self._take(b""))
-        return lines
+        lines = list(self._feed(self._next_bytes(most_bytes)))
+        return [*lines, *self._unfinished(final)]
+
+    def pick(
+        self, words: re.Pattern[bytes], every: Callable[[], bool], final: bool, most_bytes: int
+    ) -> Iterator[Line]:
+        """Read at most `most_bytes` at once, then return those of their lines in which `words` is found.
+
+        `every` is asked before each step: while it says yes, each line is returned. Take all lines before
+        the next call. Words are looked for as a terminal would show them, without escapes and controls.
+        """
+        head, newline, rest = self._next_bytes(most_bytes).partition(b"\n")
+        if not newline:
+            self._keep(head)
+            return iter(self._unfinished(final))
+        cut = rest.rfind(b"\n") + 1
+        first, body = self._take(head), rest[:cut]
+        self._keep(rest[cut:])
+        if b"\x1b" in body:
+            body = RAW_ESCAPES.sub(b"", body)
+        return self._picked(first, body.translate(None, RAW_CONTROLS), words, every, final)
 
     def skip_to_last(self, count: int) -> None:
         """Begin at the last `count` lines; a file that is not there yet is read from its beginning."""
@@ -105,6 +142,50 @@ class LogReader:
         elif status.st_ino != self._inode or status.st_size < self._offset:
             self._reset(status.st_ino)
             self.restarts += 1
+
+    def _next_bytes(self, most: int) -> bytes:
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            self.at_end = True
+            return b""
+        with file:
+            self._notice_restart(os.fstat(file.fileno()))
+            file.seek(self._offset)
+            data = file.read(most)
+        self._offset += len(data)
+        self.bytes_read += len(data)
+        self.at_end = len(data) < most
+        return data
+
+    def _unfinished(self, final: bool) -> list[Line]:
+        if not (final and self.at_end and (self._partial or self._dropped)):
+            return []
+        line = self._take(b"")
+        self.last_text = line.text or self.last_text
+        return [line]
+
+    def _picked(
+        self, first: Line, body: bytes, words: re.Pattern[bytes], every: Callable[[], bool], final: bool
+    ) -> Iterator[Line]:
+        """Yield the first line, what is picked of the complete lines in `body`, and the unfinished one."""
+        self.last_text = first.text or self.last_text
+        yield first
+        number, begin = first.number, 0
+        self._number += body.count(b"\n")
+        while begin < len(body):
+            passed = begin
+            if not every():
+                found = words.search(body, begin)
+                if found is None:
+                    break
+                begin = body.rfind(b"\n", begin, found.start()) + 1 or begin
+            end = body.find(b"\n", begin)
+            number += body.count(b"\n", passed, begin) + 1
+            yield Line(number, _cut(body[begin:end]))
+            begin = end + 1
+        self.last_text = _last_text(body) or self.last_text
+        yield from self._unfinished(final)
 
     def _feed(self, chunk: bytes) -> Iterator[Line]:
         *complete, rest = chunk.split(b"\n")

@@ -22,9 +22,10 @@ from dataclasses import dataclass
 from monitors.logs import ESCAPES, is_progress_bar
 
 LONGEST_METRIC_LINE = 65_536
-NUMBER = r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf(?:inity)?)"
+METRIC_WORDS = (b"tep", b"TEP", b"}")  # without one of them no line is a row
+NUMBER = r"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|nan|inf(?:inity)?)"
 PLAIN = rf"({NUMBER})(?![\w%:/]|[.,]\d|\.\w)"
-VALUE = rf"(?:(?:(?:np|numpy|torch)\.\w+|tensor)\(({NUMBER})[^()]*\)|{PLAIN})"
+VALUE = rf"(?:(?:(?:np|numpy|torch)\.\w+|tensor)\(({NUMBER})(?![\d.])[^()]*\)|{PLAIN})"
 PAIR = re.compile(rf"(?:(?<=[\s,;|\[({{])|^)([A-Za-z_][\w./@#%-]*)\s?[:=]\s?{VALUE}", re.IGNORECASE)
 STEP = re.compile(
     r"(?:(?<=[\s,;|\[({])|^)(?:global[_ ]|train(?:ing)?[_ ])?step\s{0,2}[:=#]?\s{0,2}(\d+)"
@@ -42,6 +43,9 @@ REPORTED = re.compile(
     re.IGNORECASE,
 )
 WORD = re.compile(r"[A-Za-z]{2,}")
+PATTERN_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d*,?\d*\}|.", re.DOTALL)
+PATTERN_SIGNS = frozenset(".^$*+?()|")
+NAMED_CHARACTER = re.compile(r"\\[xuUN0-9]")
 
 
 @dataclass(frozen=True)
@@ -98,28 +102,27 @@ def _parse_pairs(text: str) -> Row | None:
     step = STEP.search(text)
     if step is None:
         return None
+    before = text[: step.start()]
     values: dict[str, float] = {}
-    rest = [text[: step.start()]]
+    rest = [PAIR.sub(" ", before)]
     end = step.end()
     for pair in PAIR.finditer(text, step.end()):
-        values.update(_pair(pair))
+        _add_pair(values, pair)
         rest.append(text[end : pair.start()])
         end = pair.end()
     rest.append(text[end:])
-    for pair in PAIR.finditer(rest[0]):
-        values.update(_pair(pair))
-    prose = sum(len(WORD.findall(PAIR.sub(" ", piece))) for piece in rest[:1])
-    prose += sum(len(WORD.findall(piece)) for piece in rest[1:])
+    for pair in PAIR.finditer(before):
+        _add_pair(values, pair)
     values.pop("step", None)
-    if not values or prose > len(values):
+    if not values or len(WORD.findall(" ".join(rest))) > len(values):
         return None
     return Row(int(step[1][:18]), values)
 
 
-def _pair(match: re.Match[str]) -> dict[str, float]:
-    if SOURCE_FILE.search(match[1]):
-        return {}
-    return {match[1]: float(_first(match.groups()[1:]))}
+def _add_pair(values: dict[str, float], match: re.Match[str]) -> None:
+    name = match[1]
+    if "." not in name or not SOURCE_FILE.search(name):
+        values[name] = float(match[match.lastindex or 0])
 
 
 def _with_step(values: dict[str, float]) -> Row | None:
@@ -147,6 +150,29 @@ def _first(groups: Sequence[str | None]) -> str:
     return next(group for group in groups if group is not None and group not in "'\"")
 
 
+def literal_in(pattern: re.Pattern[str]) -> str | None:
+    """Return the longest plain text outside of groups that whatever the pattern matches must hold, or None.
+
+    It errs on the safe side: what is not surely plain text and needed is left out.
+    """
+    if pattern.flags & (re.IGNORECASE | re.VERBOSE):
+        return None
+    depth, pieces = 0, [""]
+    for token in PATTERN_TOKEN.findall(pattern.pattern):
+        if NAMED_CHARACTER.match(token) or (token == "|" and depth == 0):
+            return None
+        depth += (token == "(") - (token == ")")
+        plain = token.removeprefix("\\")
+        is_plain = plain not in PATTERN_SIGNS if plain == token else not plain.isalnum()
+        if depth == 0 and len(plain) == 1 and is_plain:
+            pieces[-1] += plain
+            continue
+        if token in ("?", "*") or token[0] == "{":
+            pieces[-1] = pieces[-1][:-1]
+        pieces.append("")
+    return max(pieces, key=len) or None
+
+
 @dataclass(frozen=True)
 class MetricPatterns:
     """Patterns a user names for lines of another shape.
@@ -162,6 +188,12 @@ class MetricPatterns:
     def compile(cls, rows: Sequence[str] = (), first_step: str | None = None) -> MetricPatterns:
         """Compile the patterns. Raises re.error for one that is no regular expression."""
         return cls(tuple(re.compile(row) for row in rows), re.compile(first_step) if first_step else None)
+
+    def words(self) -> tuple[bytes, ...] | None:
+        """Return words of which every line that matters to a pattern holds one; None where none are known."""
+        patterns = [*self.rows, *([self.first_step] if self.first_step else [])]
+        words = [literal_in(pattern) for pattern in patterns]
+        return None if None in words else tuple(word.encode() for word in words if word)
 
     def parse(self, text: str) -> Row | None:
         """Return the row that the first matching pattern finds in a line."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from enum import Enum
@@ -9,9 +10,7 @@ from typing import Any, Literal
 
 from monitors.metrics import MetricPatterns, Row
 
-EventKind = Literal[
-    "first_step", "first_step_timeout", "error_line", "nan", "hang", "plateau", "disk_low", "metric"
-]
+EventKind = Literal["first_step", "first_step_timeout", "error_line", "nan", "hang", "plateau", "disk_low"]
 ERROR_START = re.compile(
     r"(?:\([^)]*\)\s*)?(?:"
     r"Traceback \(most recent call last\)"
@@ -21,12 +20,24 @@ ERROR_START = re.compile(
     r")"
 )
 ERROR_ANYWHERE = re.compile(r"CUDA out of memory|No space left on device|NCCL (?:error|WARN)")
+ERROR_WORDS = (  # without one of them no line is an error
+    *(b"Traceback (most", b"Error", b"Exception", b"Interrupt", b"Exit", b"FATAL", b"CRITICAL"),
+    *(b"Segmentation fault", b"Killed", b"Fatal Python error", b"terminate called after"),
+    *(b"CUDA out of memory", b"No space left on device", b"NCCL error", b"NCCL WARN"),
+)
+OF_ANY_ROW = re.compile(r"^(?:timing_s|perf)/|^(?:epoch|step)$")
 VALIDATION_NAME = re.compile(r"^(?:val|eval|test|validation)(?:[-_/]|$)")
 REWARD_NAME = re.compile(r"^(?:critic/)?(?:rewards?|score)(?:/mean)?$|^train/reward$")
 PASS_RATE_NAME = re.compile(
     r"^(?:val|eval|test|validation)\b.*(?:task_pass_rate@1|/acc/mean@1|/reward/mean@1|accuracy|mean_reward)$"
 )
 MUST_BE_FINITE = re.compile(r"loss|grad_norm|reward|kl|entropy")
+GRADIENT_NAME = re.compile(r"grad(?:ient)?_norm")
+
+BROKEN_ROWS = 3
+BROKEN_GRADIENTS = 20  # with 16-bit floats a loss scale too high gives infinite norms until it has come down
+HANG_FACTOR = 10.0
+SILENT_AFTER_ERROR_S = 600.0
 
 
 class MetricSource(Enum):
@@ -47,11 +58,6 @@ class Event:
     step: int | None = None
     line_number: int | None = None
     data: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def wakes(self) -> bool:
-        """Say whether a waiter returns for it; metric rows only add up."""
-        return self.kind != "metric"
 
 
 @dataclass(frozen=True)
@@ -74,14 +80,29 @@ class WatchRules:
     ignored_errors: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Health:
+    """What shows that a running attempt may be stopped before its time; every sentence names its evidence.
+
+    `fatal`: why it cannot come to a good end, empty for a healthy run and for one that has recovered.
+    `plateau`: why its validations count as flat, None while they do not. `second_half`: whether half of its
+    steps, or of its time where they are not known, is over.
+    """
+
+    fatal: tuple[str, ...] = ()
+    plateau: str | None = None
+    second_half: bool = False
+
+
 def is_error(text: str) -> bool:
     """Say whether a line of a log reports a failure."""
     return bool(ERROR_START.match(text) or ERROR_ANYWHERE.search(text))
 
 
 def is_validation(row: Row) -> bool:
-    """Say whether a row holds validation results only."""
-    return all(VALIDATION_NAME.match(name) or name in ("epoch", "step") for name in row.values)
+    """Say whether a row holds validation results only; how long they took does not count."""
+    told = [name for name in row.values if not OF_ANY_ROW.match(name)]
+    return bool(told) and all(VALIDATION_NAME.match(name) for name in told)
 
 
 def proves_first_step(row: Row, rules: WatchRules) -> bool:
@@ -98,3 +119,35 @@ def plateau(scores: list[float], evaluations: int, delta: float) -> bool:
     before."""
     before, last = scores[:-evaluations], scores[-evaluations:]
     return bool(before) and len(last) == evaluations and max(last) <= max(before) + delta
+
+
+def broken_values(row: Row) -> dict[str, float] | None:
+    """Return the losses, rewards and gradient norms of a training row that are not finite, or None where it
+    has no such metric. The reward is the run's own: a part of it that is NaN may only not apply."""
+    vital = {
+        name: value
+        for name, value in row.values.items()
+        if not VALIDATION_NAME.match(name)
+        and ("loss" in name or REWARD_NAME.match(name) or GRADIENT_NAME.search(name))
+    }
+    return {name: value for name, value in vital.items() if not math.isfinite(value)} if vital else None
+
+
+def is_hang(silent_s: float, longest_silence_s: float, hang_s: float | None) -> bool:
+    """Say whether a silence is beyond the limit and far beyond everything this run has done before."""
+    return hang_s is not None and silent_s > hang_s and silent_s > HANG_FACTOR * longest_silence_s
+
+
+def is_dead_after_error(silent_s: float, longest_silence_s: float) -> bool:
+    """Say whether the silence after an error is its end: one used to longer silences may only be waiting."""
+    return silent_s > max(SILENT_AFTER_ERROR_S, longest_silence_s)
+
+
+def in_second_half(
+    step: int | None, total_steps: int | None, launched_at: float, deadline_at: float, now: float
+) -> bool:
+    """Say whether half of the steps are done; where their number is not known, whether half of the time from
+    launch to deadline is over."""
+    if total_steps:
+        return step is not None and 2 * step >= total_steps
+    return 2 * (now - launched_at) >= deadline_at - launched_at

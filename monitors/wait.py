@@ -1,7 +1,8 @@
 """Waits for an attempt: returns the moment something happens, with the reason, and costs nothing until then.
 
 The supervisor's end is announced by a pidfd, the pane's by another, growth of the log by inotify; tmux is
-never polled. A slow check stands behind them for systems and file systems that announce nothing.
+never polled. A slow check stands behind them for systems and file systems that announce nothing. A quiet log
+is read the moment it grows, a busy one at a pace, a huge one in pieces between which the event loop goes on.
 
 `python -m monitors.wait SESSION SECONDS` is for other agents: exit status 0 means the time is up and the
 command still runs, 1 that it ended or the session is gone; a line says which.
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING
 from monitors.alarms import Alarms
 from monitors.clock import Clock, SystemClock
 from monitors.files import AttemptFiles, Exit
-from monitors.logs import Line, LogReader
+from monitors.logs import PIECE_BYTES, Line, LogReader
 from monitors.processes import read_process
 from monitors.tmux import Session, TmuxError
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 BACKOFF = (30.0, 60.0, 120.0, 240.0, 480.0, 960.0)
 SAFETY_CHECK_S = 30.0
 LOG_PACE_S = 0.25
+BUSY_LOG_PACE_S = 1.0
+BUSY_LOG_BYTES = 8192
 
 
 class WakeReason(Enum):
@@ -78,6 +81,7 @@ class Waiter:
         self._intervals_waited = 0
         self._log = LogReader(files.pane_log)
         self._unseen: deque[Line] = deque()
+        self._untold: list[Event] = []
         self._pane: tuple[int, int | None] | None = None
         self._next_session_look = 0.0
         self._session_gone_told = False
@@ -97,15 +101,16 @@ class Waiter:
         begun = self._clock.time()
         interval = BACKOFF[min(self._intervals_waited, len(BACKOFF) - 1)] if timeout is None else timeout
         event = asyncio.Event()
-        next_log_look = begun
         wants_log = bool(compiled or self._watch)
+        log_is_quiet, next_log_look = True, begun
         self._next_session_look = begun
         with Alarms(event) as alarms:
             while True:
                 now = self._clock.time()
-                reads_log = wants_log and not 0 < next_log_look - now <= LOG_PACE_S
+                reads_log = wants_log and not 0 < next_log_look - now <= BUSY_LOG_PACE_S
                 event.clear()
-                self._set_alarms(alarms, reads_log)
+                self._set_alarms(alarms, reads_log and log_is_quiet)
+                already_read = self._bytes_read()
                 if wake := await self._look(compiled, reads_log, begun, alarms):
                     return wake
                 if deadline is not None and now >= deadline:
@@ -113,13 +118,18 @@ class Waiter:
                 if now - begun >= interval:
                     self._intervals_waited += timeout is None
                     return self._wake(WakeReason.TICK, "it still runs", begun)
+                if reads_log:
+                    was_quiet, grown = log_is_quiet, self._bytes_read() - already_read
+                    log_is_quiet, next_log_look = not grown, now + (_pace(grown) if grown else 0.0)
+                    if log_is_quiet and not was_quiet:
+                        continue  # no alarm was set while it was busy
                 ends = [begun + interval, now + SAFETY_CHECK_S]
                 ends += [deadline] if deadline is not None else []
-                if reads_log:
-                    next_log_look = now + LOG_PACE_S  # a busy log is read at this pace, a quiet one at once
-                elif wants_log:
-                    ends.append(next_log_look)
+                ends += [next_log_look] if next_log_look > now else []
                 await self._clock.wait(event, min(ends) - now)
+
+    def _bytes_read(self) -> int:
+        return self._log.bytes_read + (self._watch.bytes_read if self._watch else 0)
 
     def _set_alarms(self, alarms: Alarms, log: bool) -> None:
         """Arm everything that can happen next; what happened before is seen by the look that follows."""
@@ -141,16 +151,16 @@ class Waiter:
         """Look at everything once, the most final first."""
         state = self._files.state()
         over = state in ("ended", "lost")
-        events: tuple[Event, ...] = ()
         if self._watch and (reads_log or over):
-            events = tuple(event for event in self._watch.poll(final=over) if event.wakes)
+            await self._read_events(self._watch, final=over)
+        events = tuple(self._untold)
         if over:
             ending = self._files.exit()
             reason = WakeReason.EXITED if ending else WakeReason.LOST
             return self._wake(reason, describe(ending), begun, exit=ending, events=events)
         if events:
             return self._wake(WakeReason.EVENT, events[0].text, begun, events=events)
-        if patterns and reads_log and (line := self._find_line(patterns)):
+        if patterns and reads_log and (line := await self._find_line(patterns)):
             return self._wake(WakeReason.LINE, line.text, begun, line=line)
         if await self._session_is_gone(alarms):
             gone = "the tmux session is gone"
@@ -158,13 +168,24 @@ class Waiter:
             return self._wake(WakeReason.SESSION_GONE, f"{gone}; {goes_on}", begun)
         return None
 
-    def _find_line(self, patterns: list[re.Pattern[str]]) -> Line | None:
-        self._unseen.extend(self._log.read())
-        while self._unseen:
-            line = self._unseen.popleft()
-            if any(pattern.search(line.text) for pattern in patterns):
-                return line
-        return None
+    async def _read_events(self, watch: Watch, final: bool) -> None:
+        """Take in all events there are, piece by piece; those of a wait that is cancelled are told by the
+        next."""
+        self._untold += watch.poll_piece(final)
+        while not watch.at_end:
+            await asyncio.sleep(0)
+            self._untold += watch.poll_piece(final)
+
+    async def _find_line(self, patterns: list[re.Pattern[str]]) -> Line | None:
+        while True:
+            while self._unseen:
+                line = self._unseen.popleft()
+                if any(pattern.search(line.text) for pattern in patterns):
+                    return line
+            self._unseen.extend(self._log.read(most_bytes=PIECE_BYTES))
+            if not self._unseen and self._log.at_end:
+                return None
+            await asyncio.sleep(0)
 
     async def _session_is_gone(self, alarms: Alarms) -> bool:
         """Ask tmux only when the pane's process is not there; tell a running attempt's loss once."""
@@ -200,7 +221,14 @@ class Waiter:
         events: tuple[Event, ...] = (),
         line: Line | None = None,
     ) -> Wake:
+        if events:
+            self._untold.clear()
         return Wake(reason, detail, self._clock.time() - begun, exit, events, line)
+
+
+def _pace(grown: int) -> float:
+    """Return how long a log that has grown by so many bytes may go on unread."""
+    return BUSY_LOG_PACE_S if grown >= BUSY_LOG_BYTES else LOG_PACE_S
 
 
 def describe(ending: Exit | None) -> str:

@@ -1,7 +1,8 @@
 """Follows one attempt's log and metrics and tells what matters as events.
 
 In: `pane.log`, the metric source, the clock, the disk. Out: events (`poll`), the rows so far (`rows`), and
-`metrics.jsonl`, written from scratch when a watch starts and appended to afterwards.
+`metrics.jsonl`, written from scratch when a watch starts and appended to afterwards. Of the log only lines
+that hold a word of a metric or an error are looked at, so that a chatty one costs next to nothing.
 """
 
 from __future__ import annotations
@@ -11,19 +12,18 @@ import math
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from monitors.files import AttemptFiles
-from monitors.logs import Line, LogReader
-from monitors.metrics import Row, parse_line, row_from_object
+from monitors.logs import PIECE_BYTES, Line, LogReader
+from monitors.metrics import METRIC_WORDS, Row, parse_line, row_from_object
 from monitors.metrics_file import MetricsFile
 from monitors.resources import disk_free
+from monitors.rows import Rows
 from monitors.rules import (
+    ERROR_WORDS,
     MUST_BE_FINITE,
-    PASS_RATE_NAME,
-    REWARD_NAME,
     Event,
     EventKind,
     MetricSource,
@@ -33,21 +33,12 @@ from monitors.rules import (
     plateau,
     proves_first_step,
 )
+from monitors.vitals import Vitals
 
 DISK_CHECK_S = 60.0
 ERROR_PAUSE_S = 60.0
-
-
-@dataclass
-class Rows:
-    """The rows so far. `values`: the latest of every metric; histories are (step, value) in order."""
-
-    count: int = 0
-    step: int | None = None
-    values: dict[str, float] = field(default_factory=dict)
-    first_step_seen: bool = False
-    rewards: list[tuple[int, float]] = field(default_factory=list)
-    pass_rates: list[tuple[int, float]] = field(default_factory=list)
+MOST_SHAPES = 1000
+LONGEST_TOLD = 2000
 
 
 class Watch:
@@ -68,35 +59,65 @@ class Watch:
         self._trainer = LogReader(files.trainer_metrics)
         self._ignored = [re.compile(pattern) for pattern in self._rules.ignored_errors]
         self._told: set[str] = set()
-        self._told_errors: set[str] = set()
+        self._told_errors: dict[str, None] = {}
         self._error_pause_ends = -math.inf
         self._held_error: Line | None = None
         self._next_disk_check = -math.inf
         self._events: list[Event] = []
         self._metrics_file: MetricsFile | None = None
+        self._vitals = Vitals(self._rules.hang_s)
+        words = self._rules.patterns.words()
+        self._reads_every_line = words is None
+        rows_words = METRIC_WORDS if source == MetricSource.CONSOLE else ()
+        self._words = re.compile(b"|".join(map(re.escape, (*rows_words, *(words or ()), *ERROR_WORDS))))
         self.rows = Rows()
         self.last_line = ""
+        self.plateau: str | None = None
 
     def paths(self) -> list[Path]:
         """Return the files whose growth can bring events."""
         trainer = [self._files.trainer_metrics] if self._source == MetricSource.TRAINER else []
         return [self._files.pane_log, *trainer]
 
+    @property
+    def bytes_read(self) -> int:
+        """How much has been read so far, of all files."""
+        return self._log.bytes_read + self._trainer.bytes_read
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the last poll read everything there was."""
+        return self._log.at_end and self._trainer.at_end
+
     def poll(self, final: bool = False) -> list[Event]:
         """Read what is new and return the events in it, oldest first; `final` also takes an unfinished last
         line."""
+        events = self.poll_piece(final)
+        while not self.at_end:
+            events += self.poll_piece(final)
+        return events
+
+    def poll_piece(self, final: bool = False) -> list[Event]:
+        """Like `poll`, but read at most PIECE_BYTES, so that the caller can do other things before the next
+        piece; `at_end` says whether there is one."""
         self._events = []
         if self._metrics_file is None and self._files.dir.is_dir():
             self._metrics_file = MetricsFile(self._files.metrics)
         self._read_log(final)
-        if self._source == MetricSource.TRAINER:
+        if self._source == MetricSource.TRAINER and self._log.at_end:
             self._read_trainer()
+        if not self.at_end:
+            return self._events
         if self._metrics_file:
             self._metrics_file.publish()
         self._tell_held_error()
         self._check_time(final)
         self._check_disk()
         return self._events
+
+    def fatal(self, now: float) -> tuple[str, ...]:
+        """Say why the attempt cannot come to a good end, as far as polls have seen; empty while it may."""
+        return self._vitals.fatal(now)
 
     def close(self) -> None:
         """Close metrics.jsonl."""
@@ -116,35 +137,42 @@ class Watch:
 
     def _read_log(self, final: bool) -> None:
         restarts = self._log.restarts
-        at_end = False
-        while not at_end:
-            lines = self._log.read(final)
-            at_end = self._log.at_end
-            if self._log.restarts != restarts and self._source == MetricSource.CONSOLE:
-                self._start_again()
-            restarts = self._log.restarts
-            for line in lines:
-                self.last_line = line.text or self.last_line
-                self._look_at(line)
+        lines = self._log.pick(self._words, self._wants_every_line, final, PIECE_BYTES)
+        if self._log.restarts != restarts and self._source == MetricSource.CONSOLE:
+            self._start_again()
+        for line in lines:
+            self._look_at(line)
+        self.last_line = self._log.last_text
+
+    def _wants_every_line(self) -> bool:
+        return self._reads_every_line or self._vitals.error_stands
 
     def _look_at(self, line: Line) -> None:
         first_step = self._rules.patterns.first_step
         if first_step and not self.rows.first_step_seen and first_step.search(line.text):
-            self._first_step(line.text, None, line.number)
+            self._first_step(line.text[:LONGEST_TOLD], None, line.number)
         if self._source == MetricSource.CONSOLE:
             row = self._rules.patterns.parse(line.text) or parse_line(line.text)
             if row:
                 self._take(row, line.number)
+                self._vitals.line(line)
                 return
         if is_error(line.text):
             self._error(line)
+        elif self._vitals.error_stands:
+            self._vitals.line(line)
 
     def _error(self, line: Line) -> None:
         """Tell a new error at once, then hold back for a while: one failure prints many lines."""
-        shape = re.sub(r"\d+", "0", line.text)[:200]
-        if shape in self._told_errors or any(pattern.search(line.text) for pattern in self._ignored):
+        if any(pattern.search(line.text) for pattern in self._ignored):
             return
-        self._told_errors.add(shape)
+        self._vitals.line(line)
+        shape = re.sub(r"\d+", "0", line.text[:LONGEST_TOLD])[:200]
+        if shape in self._told_errors:
+            return
+        if len(self._told_errors) >= MOST_SHAPES:
+            del self._told_errors[next(iter(self._told_errors))]
+        self._told_errors[shape] = None
         self._held_error = line
         self._tell_held_error()
 
@@ -155,30 +183,28 @@ class Watch:
         if line and now >= self._error_pause_ends:
             self._held_error = None
             self._error_pause_ends = now + ERROR_PAUSE_S
-            self._tell("error_line", line.text, line_number=line.number, step=self.rows.step)
+            self._tell("error_line", line.text[:LONGEST_TOLD], line_number=line.number, step=self.rows.step)
 
     # --- rows -----------------------------------------------------------------------------------------
 
     def _read_trainer(self) -> None:
         restarts = self._trainer.restarts
-        at_end = False
-        while not at_end:
-            lines = self._trainer.read()
-            at_end = self._trainer.at_end
-            if self._trainer.restarts != restarts:
-                restarts = self._trainer.restarts
-                self._start_again()
-            for line in lines:
-                try:
-                    row = row_from_object(json.loads(line.text))
-                except ValueError:
-                    continue  # torn by a crash; the trainer's resume writes the step again
-                if row:
-                    self._take(row, line.number)
+        lines = self._trainer.read(most_bytes=PIECE_BYTES)
+        if self._trainer.restarts != restarts:
+            self._start_again()
+        for line in lines:
+            try:
+                row = row_from_object(json.loads(line.text))
+            except ValueError:
+                continue  # torn by a crash; the trainer's resume writes the step again
+            if row:
+                self._take(row, line.number)
 
     def _start_again(self) -> None:
         """The source was rewritten (the trainer resumed): so are the rows."""
         self.rows = Rows(first_step_seen=self.rows.first_step_seen)
+        self.plateau = None
+        self._vitals.start_again()
         if self._metrics_file:
             self._metrics_file.close()
             self._metrics_file = MetricsFile(self._files.metrics)
@@ -188,44 +214,40 @@ class Watch:
         if row.step is None:
             counted = (rows.step or 0) + (0 if is_validation(row) else 1)
             row = Row(counted, row.values)
-        step = row.step or 0
-        rows.count += 1
-        rows.step = step
-        rows.values.update(row.values)
+        has_pass_rate = rows.add(row)
         if self._metrics_file:
             self._metrics_file.add(row, self._source.value, number)
-        self._tell("metric", f"step {step}", step=step, line_number=number, data=dict(row.values))
         if not rows.first_step_seen and proves_first_step(row, self._rules):
-            self._first_step(f"first step: {step}", step, number)
+            self._first_step(f"first step: {row.step}", row.step, number)
         self._check_finite(row, number)
-        self._add_history(row, step)
+        self._vitals.row(row, f"line {number} of {self._source.value}")
+        if has_pass_rate:
+            self._check_plateau(row.step)
 
     def _first_step(self, text: str, step: int | None, number: int) -> None:
         self.rows.first_step_seen = True
         self._tell("first_step", text, step=step, line_number=number)
 
     def _check_finite(self, row: Row, number: int) -> None:
+        if all(map(math.isfinite, row.values.values())):
+            return
         for name, value in row.values.items():
             if not math.isfinite(value) and MUST_BE_FINITE.search(name):
                 text = f"{name} is {value} at step {row.step}"
                 self._tell_once("nan", text, name, step=row.step, line_number=number, data={"metric": name})
 
-    def _add_history(self, row: Row, step: int) -> None:
-        reward = next((value for name, value in row.values.items() if REWARD_NAME.match(name)), None)
-        rate = next((value for name, value in row.values.items() if PASS_RATE_NAME.match(name)), None)
-        if reward is not None:
-            self.rows.rewards.append((step, reward))
-        if rate is None or not math.isfinite(rate):
-            return
-        self.rows.pass_rates.append((step, rate))
+    def _check_plateau(self, step: int | None) -> None:
         wanted = self._rules.plateau_evaluations
         if wanted is None:
             return
         scores = [score for _, score in self.rows.pass_rates]
         if not plateau(scores, wanted, self._rules.plateau_delta):
             self._told.discard("plateau")
+            self.plateau = None
             return
         text = f"no validation of the last {wanted} was better than {max(scores[:-wanted]):.4g}"
+        last = ", ".join(f"{score:.4g} at step {at}" for at, score in self.rows.pass_rates[-wanted:])
+        self.plateau = f"{text}: {last}"
         self._tell_once("plateau", text, step=step, data={"scores": scores[-wanted - 1 :]})
 
     # --- clock and disk -------------------------------------------------------------------------------
@@ -235,6 +257,8 @@ class Watch:
         if info is None or info.command_started_at is None or final:
             return
         now = self._clock()
+        printed_at = max(_changed_at(path) for path in self.paths())
+        self._vitals.look(now, info.command_started_at, printed_at)
         limit = self._rules.first_step_timeout_s
         if limit is not None and not self.rows.first_step_seen and now - info.command_started_at > limit:
             self._tell_once(
@@ -242,7 +266,7 @@ class Watch:
             )
         if self._rules.hang_s is None:
             return
-        silent = now - max(info.command_started_at, *(_changed_at(path) for path in self.paths()))
+        silent = now - max(info.command_started_at, printed_at)
         if silent > self._rules.hang_s:
             text = f"no output for {silent:.0f} s"
             self._tell_once("hang", text, step=self.rows.step, data={"silent_s": silent})

@@ -175,7 +175,7 @@ class Hands:
         attempt = self._attempt()
         files = self.experiment.attempt_files(attempt.number)
         await asyncio.to_thread(stop, files, launching.LONGEST_END_S)
-        ended = self._ended(attempt, self.monitor(attempt).ended())
+        ended = self._ended(attempt, await asyncio.to_thread(self.monitor(attempt).ended))
         if ended["reason"] not in ("stopped", "lost"):
             return {"ended": ended, "why": None, "detail": "it had ended by itself"}
         return {"ended": {**ended, "complete": False}, "why": action.why, "detail": action.detail}

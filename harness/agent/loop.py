@@ -29,7 +29,8 @@ async def run(hands: "Hands", policy: Policy) -> Verdict:
     while experiment.state.verdict is None:
         observation = hands.observe()
         action = await policy.decide(observation)
-        refusal = guard.check(action, observation) or await hands.ask_for_approval(action)
+        seen_now = hands.observe()  # a model may have thought for minutes
+        refusal = guard.check(action, seen_now) or await hands.ask_for_approval(action)
         if refusal is not None:
             experiment.record("refused", **_decision(action, observation), why=refusal)
             if len(experiment.state.refusals) > MAX_REFUSALS:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitors.logs import LONGEST_LINE, LogReader, clean, is_progress_bar, last_useful_lines, tail
+from monitors.logs import LONGEST_LINE, Line, LogReader, clean, is_progress_bar, last_useful_lines, tail
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,46 @@ def test_any_split_into_pieces_gives_the_same_lines(
             lines += reader.read()
     assert [line.text for line in lines] == [text.rstrip() for text in texts]
     assert [line.number for line in lines] == list(range(1, len(texts) + 1))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["", "plain ", "\x1b[1mlo\x1b[0mss ", "\rbar\r", "x\x00y "]), st.booleans()
+        ),
+        max_size=30,
+    ),
+    st.integers(1, 60),
+    st.booleans(),
+    st.integers(0, 30),
+)
+def test_picked_lines_are_those_of_read_that_hold_the_word(
+    tmp_path_factory: pytest.TempPathFactory,
+    parts: list[tuple[str, bool]],
+    piece: int,
+    unfinished: bool,
+    every_from: int,
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "log"
+    text = "".join(f"{part}{'loss' if wanted else ''} é\r\n" for part, wanted in parts)
+    path.write_bytes((text + ("loss at last" if unfinished else "")).encode())
+    all_lines = LogReader(path).read(final=True)
+    reader, picked = LogReader(path), list[Line]()
+
+    def every() -> bool:
+        return bool(picked) and picked[-1].number >= every_from
+
+    while reader.bytes_read < len(path.read_bytes()) or not reader.at_end:
+        for line in reader.pick(re.compile(b"loss"), every, True, piece):
+            picked.append(line)
+    assert [line for line in picked if "loss" in line.text] == [
+        line for line in all_lines if "loss" in line.text
+    ]
+    assert set(picked) <= set(all_lines)
+    after = [line.number for line in picked if line.number >= every_from][:1]
+    if after:
+        assert [line for line in picked if line.number >= after[0]] == all_lines[after[0] - 1 :]
+    assert reader.last_text == next((line.text for line in reversed(all_lines) if line.text), "")
 
 
 def test_unfinished_line_waits_for_its_end_unless_final(tmp_path: Path) -> None:

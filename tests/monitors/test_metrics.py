@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import json
 import math
+import re
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitors.metrics import MetricPatterns, parse_line
+from monitors.metrics import MetricPatterns, literal_in, parse_line
 
 ROWS = [
     ("step:12 - actor/kl_loss:0.01 - a/reward/mean:0.6", 12, {"actor/kl_loss": 0.01, "a/reward/mean": 0.6}),
@@ -122,3 +124,50 @@ def test_patterns_of_the_user() -> None:
     row = patterns.parse("accuracy is now 0.5")
     assert row is not None and (row.step, row.values) == (None, {"accuracy": 0.5})
     assert patterns.parse("accuracy is now unknown") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "step " + "1" * 64_000,
+        "step:1 - a:" + "1" * 64_000 + "x",
+        "step:1 - a:tensor(" + "1" * 64_000,
+        "{'a': '" + "1" * 64_000 + "}",
+        "1it" * 20_000 + " step",
+        "step:1 - " + "a=" * 30_000,
+    ],
+    ids=lambda text: text[:18],
+)
+def test_endless_digits_and_names_cost_no_more_than_their_length(text: str) -> None:
+    begun = time.process_time()
+    parse_line(text)
+    assert time.process_time() - begun < 1.0  # a quadratic expression takes minutes
+
+
+@pytest.mark.parametrize(
+    ("pattern", "literal"),
+    [
+        (r"it (?P<step>\d+) \| ppl (?P<perplexity>\S+)", " | ppl "),
+        (r"^eval\.loss: ?(?P<loss>\d+)", "eval.loss:"),
+        (r"(?P<name>\w+) is now (?P<value>\S+)", " is now "),
+        (r"los{1,2}es* [ab]c", "lo"),
+        (r"(?:loss|reward)", None),
+        (r"loss|reward", None),
+        (r"(?i)loss", None),
+        (r"\x41loss", None),
+    ],
+)
+def test_literal_that_every_match_of_a_pattern_holds(pattern: str, literal: str | None) -> None:
+    assert literal_in(re.compile(pattern)) == literal
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@given(st.from_regex(r"[a-c|()?*+.\\\[\]{}1, ^$d]{1,12}", fullmatch=True), st.data())
+def test_literal_is_in_whatever_matches(pattern: str, data: st.DataObject) -> None:
+    try:
+        compiled = re.compile(pattern)
+    except re.error:
+        return
+    literal = literal_in(compiled)
+    match = compiled.search(data.draw(st.text(alphabet="abcd1|()?*+.[]{}, ^$\\", max_size=12)))
+    assert literal is None or match is None or literal in match[0]

@@ -12,6 +12,7 @@ import pytest
 from monitors.files import AttemptFiles
 from monitors.processes import boot_id, read_process
 from monitors.wait import BACKOFF, Waiter, WakeReason
+from monitors.watch import Watch
 
 
 class FakeClock:
@@ -85,14 +86,6 @@ async def test_attempt_that_has_not_started_is_waited_for(tmp_path: Path) -> Non
     assert wake.reason == WakeReason.TICK
 
 
-async def test_script_killed_before_its_supervisor_came_up_is_lost(tmp_path: Path) -> None:
-    files = AttemptFiles(tmp_path)
-    files.started.mkdir()
-    assert files.state() == "not_started"
-    later = files.started.stat().st_mtime + 61
-    assert AttemptFiles(tmp_path, clock=lambda: later).state() == "lost"
-
-
 async def test_supervisor_of_another_boot_is_lost(files: AttemptFiles) -> None:
     record = json.loads(files.supervisor_file.read_text()) | {"boot_id": "another"}
     files.supervisor_file.write_text(json.dumps(record))
@@ -119,6 +112,62 @@ async def test_new_line_wakes_through_the_file_system(files: AttemptFiles) -> No
     wake = await waiting
     assert wake.reason == WakeReason.LINE
     assert wake.waited_s < 10
+
+
+class BusyLog(FakeClock):
+    """Time in which a log grows by a line every 50 ms; `errors`: at which moments one of them is an error."""
+
+    def __init__(self, log: Path, errors: list[float]) -> None:
+        super().__init__()
+        self._log = log.open("ab", buffering=0)
+        self.errors = [self.now + at for at in errors]
+
+    async def wait(self, event: asyncio.Event, seconds: float) -> None:
+        end = self.now + seconds
+        while self.now < end and not event.is_set():
+            self.now += 0.05
+            self._log.write(b"Engine 000: throughput 812.4 tokens/s, KV cache usage 41.3%\n" * 40)
+            if self.errors and self.errors[0] <= self.now:
+                self._log.write(b"ValueError: %d\n" % self.errors.pop(0))
+            await asyncio.sleep(0)
+
+
+async def test_busy_log_is_read_seldom_but_its_first_error_is_told_within_a_second(
+    files: AttemptFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = BusyLog(files.pane_log, errors=[20.3])
+    watch = Watch(files, clock=clock.time)
+    polls: list[float] = []
+    poll = watch.poll_piece
+    monkeypatch.setattr(watch, "poll_piece", lambda final: polls.append(clock.now) or poll(final))
+    wake = await Waiter(files, watch=watch, clock=clock).wait(timeout=60)
+    assert (wake.reason, wake.detail) == (WakeReason.EVENT, f"ValueError: {1_000_020}")
+    assert wake.waited_s == pytest.approx(20.3, abs=1.1)
+    assert len(polls) < 25
+
+
+async def test_huge_log_is_read_in_pieces_that_can_be_interrupted(files: AttemptFiles) -> None:
+    lines = b"Engine 000: throughput 812.4 tokens/s, KV cache usage 41.3%\n" * 5000
+    files.pane_log.write_bytes(b"step:1 - loss:0.5\n" + 8 * lines + b"step:2 - loss:0.25\n")
+    watch = Watch(files)
+    waiter = Waiter(files, watch=watch)
+    waiting = asyncio.ensure_future(waiter.wait(timeout=20))
+    for _ in range(4):
+        await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert 0 < watch.bytes_read < 2 << 20 and watch.rows.count == 1
+    wake = await waiter.wait(timeout=20)
+    assert [event.kind for event in wake.events] == [
+        "first_step"
+    ]  # found before the interrupt, told after it
+    assert watch.bytes_read == files.pane_log.stat().st_size and watch.rows.count == 2
+
+
+async def test_pattern_is_found_behind_many_pieces(files: AttemptFiles) -> None:
+    files.pane_log.write_bytes(b"noise and nothing but noise\n" * 60_000 + b"needle\n")
+    wake = await Waiter(files, clock=FakeClock()).wait(timeout=60, patterns=["^needle"])
+    assert (wake.reason, wake.line and wake.line.number, wake.waited_s) == (WakeReason.LINE, 60_001, 0)
 
 
 async def test_cancelled_waits_leave_no_descriptor_behind(files: AttemptFiles) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def world(tmp_path: Path) -> World:
 
 
 def waking(events: list[Event]) -> list[str]:
-    return [event.kind for event in events if event.wakes]
+    return [event.kind for event in events]
 
 
 def test_first_step_needs_the_kl_loss_where_there_is_one(world: World) -> None:
@@ -58,7 +59,7 @@ def test_first_step_needs_the_kl_loss_where_there_is_one(world: World) -> None:
     world.log("step:0 - val/task_pass_rate@1:0.25", "step:1 - actor/pg_loss:0.1")
     assert waking(watch.poll()) == []
     world.log("step:2 - actor/kl_loss:0.001")
-    (event,) = [event for event in watch.poll() if event.wakes]
+    (event,) = watch.poll()
     assert (event.kind, event.step, event.line_number) == ("first_step", 2, 3)
     world.log("step:3 - actor/kl_loss:0.001")
     assert waking(watch.poll()) == []
@@ -172,9 +173,84 @@ def test_plateau(world: World) -> None:
     assert watch.rows.pass_rates[-1] == (6, 0.7)
 
 
+def test_plateau_is_known_with_its_evidence_for_as_long_as_it_lasts(world: World) -> None:
+    watch = world.watch(plateau_evaluations=2, plateau_delta=0.01)
+    for step, rate in enumerate([0.5, 0.4, 0.45, 0.44]):
+        world.log(f"step:{step} - val/task_pass_rate@1:{rate}")
+    watch.poll()
+    assert watch.plateau is not None
+    assert "0.5: 0.45 at step 2, 0.44 at step 3" in watch.plateau
+    world.log("step:4 - val/task_pass_rate@1:0.6")
+    watch.poll()
+    assert watch.plateau is None
+
+
+@pytest.mark.parametrize("source", list(MetricSource))
+def test_fatal_signs_name_file_and_line_and_go_when_the_run_recovers(
+    world: World, source: MetricSource
+) -> None:
+    watch = world.watch(source)
+    for step in (1, 2, 3):
+        world.log(f"step:{step} - actor/loss:nan")
+        world.row(step=step, **{"actor/loss": math.nan})
+    watch.poll()
+    (why,) = watch.fatal(world.now)
+    assert f"actor/loss is nan at step 3 (line 3 of {source.value})" in why
+    world.log("step:4 - actor/loss:0.5")
+    world.row(step=4, **{"actor/loss": 0.5})
+    watch.poll()
+    assert watch.fatal(world.now) == ()
+
+
+@pytest.mark.parametrize("source", list(MetricSource))
+def test_error_after_the_last_row_and_then_nothing_is_fatal(world: World, source: MetricSource) -> None:
+    watch = world.watch(source, ignored_errors=("harmless",))
+    world.row(step=1, loss=0.5)
+    world.log("step:1 - loss:0.5", "ValueError: broken", "    in layer 3", "HarmlessError: harmless")
+    watch.poll()
+    for _ in range(21):
+        world.now += 30
+        watch.poll()
+    (why,) = watch.fatal(world.now)
+    assert "630 s after the error in line 2: ValueError: broken" in why
+
+
 def test_plateau_needs_something_to_compare_with() -> None:
     assert not plateau([0.5, 0.5, 0.5], 3, 0.0)
     assert plateau([0.5, 0.5, 0.5, 0.5], 3, 0.0)
+
+
+def test_long_log_leaves_no_more_behind_than_a_short_one(world: World) -> None:
+    watch = world.watch(plateau_evaluations=3)
+
+    def go_on(first: int) -> int:
+        steps = range(first, first + 1200)
+        world.log(
+            *(f"step:{step} - loss:0.5 - reward:0.5 - val/accuracy:{step % 7}" for step in steps),
+            *(f"Error{chr(97 + step % 26)}{chr(97 + step // 26 % 26)}Error: {step}" for step in steps),
+        )
+        watch.poll()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        sizes = [go_on(first) for first in range(0, 6000, 1200)]
+    finally:
+        tracemalloc.stop()
+    assert sizes[-1] - sizes[1] < 20_000
+    assert watch.rows.count == 6000 and watch.rows.pass_rates[0] == (0, 0)
+
+
+def test_one_piece_at_a_time_gives_the_same_as_all_at_once(world: World) -> None:
+    world.log(*(f"step:{step} - loss:0.5 {'x' * 2000}" for step in range(1, 801)), "KeyError: 'a'")
+    pieces = world.watch()
+    events = pieces.poll_piece()
+    assert not pieces.at_end and 0 < pieces.rows.count < 800
+    while not pieces.at_end:
+        events += pieces.poll_piece()
+    assert events == world.watch().poll()
+    assert [event.kind for event in events] == ["first_step", "error_line"]
+    assert pieces.rows.count == 800
 
 
 def test_low_disk(world: World) -> None:

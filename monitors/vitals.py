@@ -1,0 +1,112 @@
+"""Remembers of an attempt what tells a healthy run from one that is lost: broken rows, silences, last errors.
+
+In: rows, lines and looks at the clock, as a watch comes by them. Out: `fatal`, the reasons why the run cannot
+come to a good end. Memory stays the same however long the run.
+"""
+
+from __future__ import annotations
+
+import math
+
+from monitors.logs import Line, is_progress_bar
+from monitors.metrics import RAY_PREFIX, Row
+from monitors.rules import (
+    BROKEN_GRADIENTS,
+    BROKEN_ROWS,
+    ERROR_START,
+    GRADIENT_NAME,
+    broken_values,
+    is_dead_after_error,
+    is_hang,
+)
+
+AWAY_S = 600.0
+
+
+class Vitals:
+    """The signs of life of one attempt. Times are epoch seconds."""
+
+    def __init__(self, hang_s: float | None) -> None:
+        self._hang_s = hang_s
+        self._error: Line | None = None
+        self._looked_at: float | None = None
+        self._counts_from = 0.0
+        self._printed_at = 0.0
+        self._longest_silence_s = 0.0
+        self.start_again()
+
+    @property
+    def error_stands(self) -> bool:
+        """Whether an error was the last thing of substance, so that further lines must be shown to `line`."""
+        return self._error is not None
+
+    def start_again(self) -> None:
+        """The rows begin anew."""
+        self._broken = 0
+        self._broken_beyond_gradients = 0
+        self._first_broken = ""
+        self._last_broken = ""
+
+    def row(self, row: Row, where: str) -> None:
+        """Take in one row; `where` says in which line of which file it stands."""
+        if not self._broken and all(map(math.isfinite, row.values.values())):
+            return
+        broken = broken_values(row)
+        if broken is None:
+            return
+        if not broken:
+            self.start_again()
+            return
+        values = ", ".join(f"{name} is {value}" for name, value in list(broken.items())[:3])
+        self._last_broken = f"{values} at step {row.step} ({where})"
+        self._first_broken = self._first_broken or self._last_broken
+        self._broken += 1
+        only_gradients = all(GRADIENT_NAME.search(name) for name in broken)
+        self._broken_beyond_gradients = 0 if only_gradients else self._broken_beyond_gradients + 1
+
+    def line(self, line: Line) -> None:
+        """Take in one line of the log; blank ones, progress bars and a traceback's frames say nothing."""
+        text = RAY_PREFIX.sub("", line.text)
+        if ERROR_START.match(line.text):
+            self._error = line
+        elif self._error and text and not text[0].isspace() and not is_progress_bar(text):
+            self._error = None
+
+    def look(self, now: float, started_at: float, printed_at: float) -> None:
+        """Take in when the attempt last gave a sign of life. What happened before the first look counts as
+        one silence, at most as long as the limit, since a longer one would have been told."""
+        last_sign = max(started_at, printed_at)
+        if self._looked_at is None:
+            unseen = last_sign - started_at
+            self._longest_silence_s = unseen if self._hang_s is None else min(unseen, self._hang_s)
+            self._counts_from = now
+        elif now - self._looked_at > AWAY_S:  # the machine slept: that is no silence of the training's
+            self._counts_from = now
+        elif last_sign > self._printed_at:
+            silence = last_sign - max(self._printed_at, self._counts_from)
+            self._longest_silence_s = max(self._longest_silence_s, silence)
+        self._looked_at, self._printed_at = now, last_sign
+
+    def fatal(self, now: float) -> tuple[str, ...]:
+        """Say why the run cannot come to a good end, a sentence with its evidence for each reason."""
+        found = []
+        if self._broken_beyond_gradients >= BROKEN_ROWS or self._broken >= BROKEN_GRADIENTS:
+            found.append(
+                f"the last {self._broken} metric rows all have a value that is not finite: first "
+                f"{self._first_broken}, last {self._last_broken}"
+            )
+        if self._looked_at is None:
+            return tuple(found)
+        silent_s = now - max(self._printed_at, self._counts_from)
+        longest_s = self._longest_silence_s
+        if is_hang(silent_s, longest_s, self._hang_s):
+            found.append(
+                f"no output and no metric row for {silent_s:.0f} s; the limit is {self._hang_s:.0f} s, "
+                f"and the longest silence before was {longest_s:.0f} s"
+            )
+        if self._error and is_dead_after_error(silent_s, longest_s):
+            found.append(
+                f"nothing was printed for {silent_s:.0f} s after the error in line {self._error.number}: "
+                f"{self._error.text[:300]}"
+            )
+        return tuple(found)

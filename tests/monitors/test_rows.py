@@ -1,0 +1,36 @@
+"""What is kept of many rows."""
+
+from __future__ import annotations
+
+import random
+
+from monitors.metrics import Row
+from monitors.rows import MOST_NAMES, Rows
+from monitors.rules import plateau
+
+
+def test_latest_values_and_histories() -> None:
+    rows = Rows()
+    assert not rows.add(Row(1, {"loss": 0.5, "critic/rewards/mean": 0.25}))
+    assert not rows.add(Row(2, {"loss": 0.4, "val/accuracy": float("nan")}))
+    assert rows.add(Row(2, {"val/accuracy": 0.75}))
+    assert (rows.count, rows.step, rows.values["loss"]) == (3, 2, 0.4)
+    assert (rows.rewards, rows.pass_rates) == ([(1, 0.25)], [(2, 0.75)])
+
+
+def test_shortened_history_gives_the_same_plateaus() -> None:
+    rows, scores, chance = Rows(), [], random.Random(0)
+    for step in range(3000):
+        scores.append(chance.random() + step / 3000 * chance.random())
+        rows.add(Row(step, {"val/accuracy": scores[-1]}))
+        kept = [score for _, score in rows.pass_rates]
+        assert plateau(kept, 5, 0.01) == plateau(scores, 5, 0.01)
+    assert len(rows.pass_rates) < 500 and rows.pass_rates[0] == (0, scores[0])
+    assert rows.pass_rates[-100:] == list(enumerate(scores))[-100:]
+
+
+def test_names_that_never_come_again_do_not_pile_up() -> None:
+    rows = Rows()
+    for step in range(3 * MOST_NAMES):
+        rows.add(Row(step, {f"seen_at_{step}": 1.0}))
+    assert len(rows.values) <= MOST_NAMES and f"seen_at_{step}" in rows.values
