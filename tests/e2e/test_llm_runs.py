@@ -184,3 +184,34 @@ def test_a_key_of_the_harness_never_reaches_the_training(bench: Bench) -> None:
     assert all("y" * 40 not in json.dumps(each) for each in headers)
     seen = (bench.codebase / "seen.txt").read_text()
     assert "x" * 40 not in seen and "y" * 40 not in seen
+
+
+def test_a_plan_without_a_config_is_run_with_what_the_model_makes_of_its_words(bench: Bench) -> None:
+    bench.blueprint.write_text(
+        "# Sort digits\n## [exp_purpose]\nDoes a learning rate of 5e-4 sort digits in 2 steps?\n"
+        f"## [exp_result_dir]\n{bench.result_dir}\n## [exp_max_time]\n10 minutes\n"
+    )
+    small = {"total_training_steps": 2, "lr": 5e-4, "test_freq": 2, "train_batch_size": 4, "num_repeat": 2}
+    small |= {"ajet.model.warmup.max_steps": 2, "ajet.task_reader.builtin.num_validation_tasks": 8}
+
+    def model(seen: Seen) -> Step:
+        done = [each.name for each in seen.calls]
+        if "The experiment is over" in seen.text:
+            return call("finish", reason="all said")
+        if not done:
+            wrong = {**small, "ajet.rollout.max_model_len": 3}
+            return call("render_config", settings=wrong, why="the plan's words")
+        if done == ["render_config"]:
+            return call("check")
+        if done == ["render_config", "check"]:
+            return call("render_config", settings=small, why="room for prompt and answer")
+        return call("launch", why="as planned") if done[-1] == "check" else call("check")
+
+    with ModelServer(model) as server:
+        bench.harness("run", str(bench.blueprint), "--model", f"openai:scripted@{server.openai_url}")
+        answers = [exchange.seen.text for exchange in server.log if exchange.seen]
+    assert "cannot run" in answers[2] and "max_model_len" in answers[2]
+    assert bench.flag["outcome"] == "succeeded"
+    config = (bench.attempt() / "config.yaml").read_text()
+    assert "total_training_steps: 2" in config and "lr: 0.0005" in config
+    assert len(bench.state.attempts) == 1
