@@ -6,7 +6,6 @@ is decided or happens goes through `record`, which is durable before it returns.
 
 import logging
 import shutil
-import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from harness.durable import write_json
 from harness.journal import Entry, Journal
 from harness.options import RunOptions
 from harness.state import ExperimentState, apply, fold
+from monitors.clock import steady_time
 from monitors.files import AttemptFiles
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class ExperimentUnfinishedError(Exception):
 class Experiment:
     """One result folder, owned by this process until `close`."""
 
-    def __init__(self, result_dir: Path, clock: Clock = time.time) -> None:
+    def __init__(self, result_dir: Path, clock: Clock = steady_time) -> None:
         """Own the folder's journal. Raises JournalOwnedError, JournalDamagedError."""
         self.dir = result_dir
         self.clock = clock
@@ -49,7 +49,7 @@ class Experiment:
         self.state: ExperimentState = fold(self.journal.entries)
 
     @classmethod
-    def open(cls, result_dir: Path, clock: Clock = time.time) -> "Experiment":
+    def open(cls, result_dir: Path, clock: Clock = steady_time) -> "Experiment":
         """Take over an existing experiment, and say in the journal who did, unless it is finished."""
         experiment = cls(result_dir, clock)
         if experiment.state.finished_at is None:
@@ -78,28 +78,35 @@ class Experiment:
         write_json(self.dir / "finish.flag", content)
 
 
-def create(blueprint: "Blueprint", options: RunOptions | None = None, clock: Clock = time.time) -> Experiment:
+def create(
+    blueprint: "Blueprint", options: RunOptions | None = None, clock: Clock = steady_time
+) -> Experiment:
     """A new result folder for a blueprint that can run, listed for `harness ls`.
 
     Raises ExperimentUnfinishedError when the folder of that name holds a run without an end.
     """
     result_dir = _new_folder(blueprint)
-    now = clock()
-    experiment = begin(blueprint, result_dir, options or RunOptions(), clock)
-    try:
-        index.add(index.IndexedRun(experiment.state.experiment_id, blueprint.name, str(result_dir), now))
+    experiment_id = uuid.uuid4().hex[:12]
+    try:  # before the journal begins, so that no kill hides a run that has begun
+        index.add(index.IndexedRun(experiment_id, blueprint.name, str(result_dir), clock()))
     except OSError as error:
         _log.warning("%s will not be listed by `harness ls`: %s", result_dir, error)
-    return experiment
+    return begin(blueprint, result_dir, options or RunOptions(), clock, experiment_id)
 
 
-def begin(blueprint: "Blueprint", result_dir: Path, options: RunOptions, clock: Clock) -> Experiment:
+def begin(
+    blueprint: "Blueprint",
+    result_dir: Path,
+    options: RunOptions,
+    clock: Clock = steady_time,
+    experiment_id: str = "",
+) -> Experiment:
     """An experiment in an empty folder: the blueprint as issued, and the first entries of the journal."""
     experiment = Experiment(result_dir, clock)
     shutil.copyfile(blueprint.path, result_dir / "blueprint.md")
     experiment.record(
         "created",
-        experiment_id=uuid.uuid4().hex[:12],
+        experiment_id=experiment_id or uuid.uuid4().hex[:12],
         name=blueprint.name,
         deadline_at=clock() + blueprint.max_time_s,
         policy=options.policy,

@@ -7,6 +7,7 @@ moved or deleted simply is not listed any more.
 
 import difflib
 import json
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -34,15 +35,20 @@ class IndexedRun:
 
 
 def add(run: IndexedRun) -> None:
-    """Append one line; a single small write, so that concurrent runs do not mix theirs."""
+    """Append one line; a single small write, so that concurrent runs do not mix theirs. A line that a full
+    disk cut off stays alone."""
     path = state_home() / "runs.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab", buffering=0) as file:
-        file.write((json.dumps(asdict(run)) + "\n").encode())
+    with path.open("ab+", buffering=0) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        is_cut_off = file.read(1) not in (b"", b"\n")
+        file.write(("\n" * is_cut_off + json.dumps(asdict(run)) + "\n").encode())
 
 
 def runs() -> list[IndexedRun]:
-    """Every indexed experiment whose folder still exists, oldest first; a folder listed twice counts once."""
+    """Every indexed experiment that had begun and whose folder still exists, oldest first; a folder listed
+    twice counts once."""
     try:
         lines = (state_home() / "runs.jsonl").read_text(errors="replace").splitlines()
     except FileNotFoundError:
@@ -53,7 +59,7 @@ def runs() -> list[IndexedRun]:
             run = IndexedRun(**json.loads(line))
         except (json.JSONDecodeError, TypeError):
             continue
-        if (run.dir / "journal.jsonl").exists():
+        if journal.has_begun(run.dir / "journal.jsonl"):
             found[run.result_dir] = run
     return list(found.values())
 
@@ -74,8 +80,13 @@ def find(word: str | None) -> Path:
             raise UnknownRunError("no runs yet: start one with `harness run BLUEPRINT`")
         return known[-1].dir
     path = Path(word).expanduser()
-    if (path / "journal.jsonl").exists():
+    if journal.has_begun(path / "journal.jsonl"):
         return path.resolve()
+    if (path / "journal.jsonl").exists():
+        raise UnknownRunError(
+            f"{path}: the harness went away before the run had begun; "
+            "start it again with `harness run BLUEPRINT`"
+        )
     by_folder = [run for run in known if run.dir.name == word]
     by_name = [run for run in known if run.name == word]
     by_id = [run for run in known if len(word) >= 4 and run.experiment_id.startswith(word)]

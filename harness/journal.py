@@ -11,12 +11,16 @@ import fcntl
 import json
 import os
 import socket
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+LOCK_PATIENCE_S = 1.0
+LOCK_RETRY_S = 0.02
 
 
 class JournalDamagedError(Exception):
@@ -115,16 +119,25 @@ class Journal:
             self.entries, sound, torn = _read(path)
             if torn:
                 os.ftruncate(self._fd, sound)
-                self.append("journal_repaired", torn=torn.decode(errors="replace"))
+                if self.entries:  # a journal without a first entry has not begun
+                    self.append("journal_repaired", torn=torn.decode(errors="replace"))
         except BaseException:
             os.close(self._fd)
             raise
 
     def _lock(self) -> None:
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise JournalOwnedError(self.path, last_owner(read(self.path))) from None
+        """Take the lock. Who holds it is known a moment later, when the holder has written its `owner` entry;
+        a mere look (`is_owned`) holds it for a moment only. Both are waited for."""
+        give_up = time.monotonic() + LOCK_PATIENCE_S
+        while True:
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                owner = last_owner(read(self.path))
+            if _runs_here(owner) or time.monotonic() > give_up:
+                raise JournalOwnedError(self.path, owner)
+            time.sleep(LOCK_RETRY_S)
 
     def append(self, kind: str, **data: Any) -> Entry:
         """Write one entry and return once it is on the disk."""
@@ -157,6 +170,15 @@ class Journal:
         self.close()
 
 
+def has_begun(path: Path) -> bool:
+    """Whether there is a first entry; without one there is nothing to go on with."""
+    try:
+        with path.open("rb") as file:
+            return file.readline().endswith(b"\n")
+    except FileNotFoundError:
+        return False
+
+
 def is_owned(path: Path) -> bool:
     """Whether a live process holds the journal at `path`."""
     try:
@@ -176,6 +198,19 @@ def last_owner(entries: list[Entry]) -> dict[str, Any]:
     """The data of the newest `owner` entry: pid and host of whoever opened the journal last; {} when none
     is known."""
     return next((entry.data for entry in reversed(entries) if entry.kind == "owner"), {})
+
+
+def _runs_here(owner: dict[str, Any]) -> bool:
+    """Whether a process of this machine has the pid that an `owner` entry names."""
+    if owner.get("host") != socket.gethostname():
+        return False
+    try:
+        os.kill(int(owner["pid"]), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def owner_data() -> dict[str, Any]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from functools import cache
 from typing import Protocol
+
+from monitors.processes import uptime
 
 
 class Clock(Protocol):
@@ -18,11 +21,22 @@ class Clock(Protocol):
         ...
 
 
+def steady_time() -> float:
+    """Return epoch seconds that nobody can set: the machine's clock when this process first asked, and the
+    uptime since."""
+    return _time_of_boot() + uptime()
+
+
+@cache
+def _time_of_boot() -> float:
+    return time.time() - uptime()
+
+
 class SystemClock:
-    """The machine's own time."""
+    """The machine's own time, steady while this process lives."""
 
     def time(self) -> float:
-        return time.time()
+        return steady_time()
 
     async def wait(self, event: asyncio.Event, seconds: float) -> None:
         with contextlib.suppress(asyncio.TimeoutError):

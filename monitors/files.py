@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from monitors.processes import boot_id, read_process
+from monitors.processes import boot_id, read_process, uptime
 
 State = Literal["not_started", "running", "ended", "lost"]
 START_PATIENCE_S = 60.0
+LEAST_WATCHED_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,15 @@ class Exit:
 
 @dataclass(frozen=True)
 class SupervisorInfo:
-    """Who supervises an attempt. `start_ticks` and `boot_id` tell it from a later process of that pid."""
+    """Who supervises an attempt. `start_ticks` and `boot_id` tell it from a later process of that pid.
+
+    Times are epoch seconds, `…_uptime` the same moments in seconds since the boot.
+    """
 
     attempt_id: str
     pid: int
     start_ticks: int | None = None
+    host: str = ""
     boot_id: str = ""
     front_pid: int | None = None
     started_at: float | None = None
@@ -61,6 +67,21 @@ class SupervisorInfo:
     pgid: int | None = None
     command_start_ticks: int | None = None
     command_started_at: float | None = None
+    command_started_uptime: float | None = None
+    deadline_uptime: float | None = None
+
+    def running_s(self, now: float) -> float | None:
+        """Seconds since the command started, None before. `now`, in epoch seconds, counts only where another
+        boot supervises: on this one the uptime does, since a clock may be set."""
+        if self.command_started_uptime is not None and self.boot_id == boot_id():
+            return uptime() - self.command_started_uptime
+        return None if self.command_started_at is None else now - self.command_started_at
+
+    def left_s(self, deadline_at: float, now: float) -> float:
+        """Seconds until the supervisor ends the attempt; `deadline_at` and `now` count as in `running_s`."""
+        if self.deadline_uptime is not None and self.boot_id == boot_id():
+            return self.deadline_uptime - uptime()
+        return deadline_at - now
 
 
 @dataclass(frozen=True)
@@ -81,9 +102,16 @@ Record = TypeVar("Record", Exit, SupervisorInfo, Heartbeat)
 class AttemptFiles:
     """The files of one attempt (`<result_dir>/attempts/NN/`) and their readers."""
 
-    def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        clock: Callable[[], float] = time.time,
+        since_boot: Callable[[], float] = uptime,
+    ) -> None:
         self.dir = Path(directory).absolute()
         self._clock = clock
+        self._since_boot = since_boot
+        self._starting_since: float | None = None
         self.config = self.dir / "config.yaml"
         self.script = self.dir / "launch.sh"
         self.started = self.dir / "started"
@@ -129,17 +157,21 @@ class AttemptFiles:
     def _beats_elsewhere(self, info: SupervisorInfo) -> bool:
         """Say whether another machine supervises the attempt in a shared folder: its heart still beats."""
         beat = self.heartbeat()
-        if beat is None or info.boot_id == boot_id():
+        if beat is None or info.boot_id == boot_id() or info.host == socket.gethostname():
             return False
-        return self._clock() - beat.time < START_PATIENCE_S
+        return abs(self._clock() - beat.time) < START_PATIENCE_S
 
     def _never_came_up(self) -> bool:
-        """Say whether the launch script began long ago and was killed before there was a supervisor."""
+        """Say whether the launch script began long ago and was killed before there was a supervisor. A clock
+        that was set, or a file server's that differs, can make a young folder look old: it is watched too."""
         try:
             age = self._clock() - self.started.stat().st_mtime
         except OSError:
             return False
-        return age > START_PATIENCE_S and not self.exit_file.exists()
+        if self._starting_since is None:
+            self._starting_since = self._since_boot()
+        watched_s = self._since_boot() - self._starting_since
+        return age > START_PATIENCE_S and watched_s > LEAST_WATCHED_S and not self.exit_file.exists()
 
 
 def is_alive(info: SupervisorInfo) -> bool:

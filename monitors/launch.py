@@ -121,6 +121,15 @@ def type_launch_line(files: AttemptFiles, session: Session) -> None:
     session.type_line(f"bash {shlex.quote(str(files.script))}")
 
 
+def withdraw(files: AttemptFiles) -> bool:
+    """Keep a launch that has not begun from ever beginning; say whether that was in time."""
+    try:
+        files.started.mkdir(parents=True)
+    except FileExistsError:
+        return False
+    return True
+
+
 def find_attempt(session_name: str, socket: str | None) -> AttemptFiles | None:
     """Return the attempt last launched in a session of this name, also when the session is gone."""
     try:
@@ -153,8 +162,12 @@ def stop(files: AttemptFiles, timeout_s: float = 0.0) -> bool:
 def kill_leftovers(attempt_id: str, grace_s: float = 5.0) -> set[int]:
     """End whatever still carries the attempt's id, for when its supervisor was killed; return those pids.
 
-    TERM first, KILL after `grace_s`. Call it only for an attempt whose supervisor is dead.
+    TERM first, KILL after `grace_s`; secrets that no script came to read are deleted. Call it only for an
+    attempt whose supervisor is dead.
     """
+    secrets = _secret_file(attempt_id)
+    for path in (secrets, _scratch(secrets)):
+        path.unlink(missing_ok=True)
     found = members_of_attempt(attempt_id)
     for pid in found:
         send_signal(pid, signal.SIGTERM)
@@ -205,9 +218,8 @@ def _script_lines(
 
 
 def _write_secrets(attempt_id: str, secrets: dict[str, str]) -> Path:
-    folder = state_home() / "env"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path = folder / f"{attempt_id}.sh"
+    path = _secret_file(attempt_id)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     lines = [f"export {name}={shlex.quote(value)}\n" for name, value in sorted(secrets.items())]
     _write_private(path, "".join(lines), 0o600)
     return path
@@ -215,13 +227,25 @@ def _write_secrets(attempt_id: str, secrets: dict[str, str]) -> Path:
 
 def _write_private(path: Path, text: str, mode: int) -> None:
     """Replace a file by one that nobody else could read at any moment, and that is never half there."""
-    scratch = path.with_name(path.name + ".tmp")
+    scratch = _scratch(path)
     scratch.unlink(missing_ok=True)
-    with os.fdopen(
-        os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8"
-    ) as file:
-        file.write(text)
-    scratch.replace(path)
+    try:
+        with os.fdopen(
+            os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8"
+        ) as file:
+            file.write(text)
+        scratch.replace(path)
+    except OSError:
+        scratch.unlink(missing_ok=True)
+        raise
+
+
+def _scratch(path: Path) -> Path:
+    return path.with_name(path.name + ".tmp")
+
+
+def _secret_file(attempt_id: str) -> Path:
+    return state_home() / "env" / f"{attempt_id}.sh"
 
 
 def _index_file(session_name: str) -> Path:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+LOG_BACKLOG_BYTES = 4 << 20
 EXIT_RETRY_S = 600.0
 EXIT_RESERVE_BYTES = 8192
 
@@ -21,28 +22,45 @@ EXIT_RESERVE_BYTES = 8192
 def write_atomically(path: Path, record: Mapping[str, object]) -> None:
     """Replace `path` by `record` as JSON; a reader sees the old or the new file, never half of one."""
     scratch = path.with_name(path.name + ".tmp")
-    scratch.write_text(json.dumps(record), encoding="utf-8")
-    scratch.replace(path)
+    try:
+        scratch.write_text(json.dumps(record), encoding="utf-8")
+        scratch.replace(path)
+    except OSError:
+        scratch.unlink(missing_ok=True)
+        raise
 
 
 class PaneLog:
-    """The log of the training's terminal. A full disk loses bytes (counted), never the training."""
+    """The log of the training's terminal. A full disk loses bytes (counted), never the training: up to
+    LOG_BACKLOG_BYTES wait in memory for room."""
 
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._waiting = bytearray()
+        self._dropped = 0
         self.written = 0
-        self.lost = 0
+
+    @property
+    def lost(self) -> int:
+        """Bytes that are not in the log: dropped for good, or waiting for room on the disk."""
+        return self._dropped + len(self._waiting)
 
     def write(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
+        room = LOG_BACKLOG_BYTES - len(self._waiting)
+        self._waiting += data[:room]
+        self._dropped += len(data[room:])
+        self.flush()
+
+    def flush(self) -> bool:
+        """Write what waits, as far as the disk takes it; say whether it took all."""
+        while self._waiting:
             try:
-                count = os.write(self._fd, view)
+                count = os.write(self._fd, self._waiting)
             except OSError:
-                self.lost += len(view)
-                return
+                return False
             self.written += count
-            view = view[count:]
+            del self._waiting[:count]
+        return True
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,12 +32,14 @@ from monitors.processes import (
     family,
     read_process,
     send_signal,
+    uptime,
 )
 from monitors.records import ExitRecord, PaneLog, PhaseEnd, write_atomically
 from monitors.terminal import Terminal
 
 HEARTBEAT_S = 5.0
 KILL_PATIENCE_S = 10.0
+FULL_DISK_PATIENCE_S = 10.0
 MOST_LEFTOVERS = 200
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -50,11 +53,14 @@ class Supervisor:
     front_pid: int
     umask: int
     started_at: float = field(default_factory=time.time)
+    started_uptime: float = field(default_factory=uptime)
     phase: str = "prepare"
     child: int | None = None
     command_pid: int | None = None
     command_ticks: int | None = None
     command_started_at: float | None = None
+    command_started_uptime: float | None = None
+    announced: bool = False
     stop_asked: bool = False
     leftovers: set[int] = field(default_factory=set)
     ended: dict[int, int] = field(default_factory=dict)
@@ -62,6 +68,8 @@ class Supervisor:
 
     def __post_init__(self) -> None:
         self.dir = Path(self.options.dir)
+        limit = self.options.deadline
+        self.deadline = None if limit is None else self.started_uptime + limit - self.started_at
         self.log = PaneLog(self.dir / "pane.log")
         self.exit_record = ExitRecord(self.dir / "exit.json")
         self.terminal = Terminal()
@@ -94,16 +102,18 @@ class Supervisor:
             "attempt_id": self.options.attempt_id,
             "pid": os.getpid(),
             "start_ticks": self.entry.start_ticks if self.entry else None,
+            "host": socket.gethostname(),
             "boot_id": self.boot_id,
             "front_pid": self.front_pid,
             "started_at": self.started_at,
+            "deadline_uptime": self.deadline,
             "command_pid": self.command_pid,
             "pgid": self.command_pid,
             "command_start_ticks": self.command_ticks,
             "command_started_at": self.command_started_at,
+            "command_started_uptime": self.command_started_uptime,
         }
-        with contextlib.suppress(OSError):
-            write_atomically(self.dir / "started" / "supervisor.json", record)
+        self.announced = saved(self.dir / "started" / "supervisor.json", record)
 
     # --- the event loop -------------------------------------------------------------------------------
 
@@ -124,7 +134,11 @@ class Supervisor:
         while (left := end - time.monotonic()) > 0:
             self.turn(left)
 
-    def beat(self) -> None:
+    def beat(self) -> bool:
+        """Give a sign of life, and write what a full disk refused before; say whether it took everything."""
+        logged = self.log.flush()
+        if not self.announced:
+            self.announce()
         record = {
             "time": time.time(),
             "pid": os.getpid(),
@@ -133,8 +147,7 @@ class Supervisor:
             "log_bytes": self.log.written,
             "log_lost_bytes": self.log.lost,
         }
-        with contextlib.suppress(OSError):
-            write_atomically(self.dir / "heartbeat", record)
+        return saved(self.dir / "heartbeat", record) and logged and self.announced
 
     def read_terminal(self) -> None:
         """Copy what the training printed to the log, a bounded amount; nudge the front to show it."""
@@ -187,22 +200,25 @@ class Supervisor:
         prepare = PhaseEnd(wait_status=0)
         command = cleanup = PhaseEnd()
         if self.options.prepare:
-            prepare = self.run_phase("prepare", self.options.prepare, self.options.deadline)
+            prepare = self.run_phase("prepare", self.options.prepare, self.deadline)
         if prepare.status == 0 and not prepare.cause:
-            command = self.run_phase("command", self.options.command, self.options.deadline)
-        ended_at = time.time()
+            command = self.run_phase("command", self.options.command, self.deadline)
+        ended_at, took_s = time.time(), uptime() - self.started_uptime
         if self.options.cleanup:
-            limit = time.time() + self.options.cleanup_timeout
+            limit = uptime() + self.options.cleanup_timeout
             cleanup = self.run_phase("cleanup", self.options.cleanup, limit)
         self.kill_family()
         self.drain_terminal()
-        self.beat()
-        self.exit_record.write(self.outcome(prepare, command, cleanup, ended_at))
+        give_up = time.monotonic() + FULL_DISK_PATIENCE_S
+        while not self.beat() and time.monotonic() < give_up:
+            time.sleep(0.5)
+        self.exit_record.write(self.outcome(prepare, command, cleanup, ended_at, took_s))
 
     def outcome(
-        self, prepare: PhaseEnd, command: PhaseEnd, cleanup: PhaseEnd, ended_at: float
+        self, prepare: PhaseEnd, command: PhaseEnd, cleanup: PhaseEnd, ended_at: float, took_s: float
     ) -> dict[str, object]:
-        """Sum the phases up as the record that goes into exit.json."""
+        """Sum the phases up as the record that goes into exit.json. Both its times stand on the clock as it
+        was at the end: their difference is the time taken, even if the clock was set meanwhile."""
         error = prepare.error or command.error
         if cause := prepare.cause or command.cause:
             reason = cause
@@ -217,7 +233,7 @@ class Supervisor:
             "reason": reason,
             "status": command.status,
             "signal": command.signal,
-            "started_at": self.started_at,
+            "started_at": ended_at - took_s,
             "ended_at": ended_at,
             "pid": self.command_pid,
             "pgid": self.command_pid,
@@ -231,7 +247,7 @@ class Supervisor:
         }
 
     def run_phase(self, phase: str, command: str, until: float | None) -> PhaseEnd:
-        """Run a shell command until it ends, a stop is asked for, or `until` (epoch s) is over."""
+        """Run a shell command until it ends, a stop is asked for, or `until` (uptime, s) is over."""
         self.phase = phase
         if cause := self.cause_to_end(until):
             return PhaseEnd(cause=cause)
@@ -240,14 +256,14 @@ class Supervisor:
         if phase == "command" and not error:
             entry = read_process(pid)
             self.command_pid, self.command_ticks = pid, entry.start_ticks if entry else None
-            self.command_started_at = time.time()
+            self.command_started_at, self.command_started_uptime = time.time(), uptime()
             self.announce()
         self.next_heartbeat = 0.0
         while pid not in self.ended:
             if cause := self.cause_to_end(until):
                 self.kill_family()
                 break
-            self.turn(HEARTBEAT_S if until is None else until - time.time())
+            self.turn(HEARTBEAT_S if until is None else until - uptime())
         self.child = None
         return PhaseEnd(error=error) if error else PhaseEnd(self.ended.get(pid), cause)
 
@@ -256,7 +272,7 @@ class Supervisor:
         cleaning = self.phase == "cleanup"
         if self.stop_asked and not cleaning:
             return "stopped"
-        if until is not None and time.time() >= until:
+        if until is not None and uptime() >= until:
             return "timeout" if cleaning else "deadline"
         return None
 
@@ -288,6 +304,15 @@ class Supervisor:
         if self.child is not None and self.child_lives():
             found.add(self.child)  # the only one we know of where there is no /proc
         return found - {os.getpid(), self.front_pid}
+
+
+def saved(path: Path, record: Mapping[str, object]) -> bool:
+    """Write a record; say whether the disk took it."""
+    try:
+        write_atomically(path, record)
+    except OSError:
+        return False
+    return True
 
 
 def supervise(options: argparse.Namespace, front: socket.socket, front_pid: int) -> None:

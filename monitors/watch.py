@@ -253,20 +253,20 @@ class Watch:
     # --- clock and disk -------------------------------------------------------------------------------
 
     def _check_time(self, final: bool) -> None:
-        info = self._files.supervisor()
-        if info is None or info.command_started_at is None or final:
+        info, now = self._files.supervisor(), self._clock()
+        running_s = None if info is None else info.running_s(now)
+        if info is None or info.command_started_at is None or running_s is None or final:
             return
-        now = self._clock()
         printed_at = max(_changed_at(path) for path in self.paths())
         self._vitals.look(now, info.command_started_at, printed_at)
         limit = self._rules.first_step_timeout_s
-        if limit is not None and not self.rows.first_step_seen and now - info.command_started_at > limit:
+        if limit is not None and not self.rows.first_step_seen and running_s > limit:
             self._tell_once(
                 "first_step_timeout", f"no first step within {limit:.0f} s", data={"limit_s": limit}
             )
         if self._rules.hang_s is None:
             return
-        silent = now - max(info.command_started_at, printed_at)
+        silent = min(running_s, now - max(info.command_started_at, printed_at))
         if silent > self._rules.hang_s:
             text = f"no output for {silent:.0f} s"
             self._tell_once("hang", text, step=self.rows.step, data={"silent_s": silent})

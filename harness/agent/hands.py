@@ -5,6 +5,7 @@ In: an action and the experiment. Out: what the journal keeps as its outcome. Sl
 """
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Any
@@ -119,7 +120,7 @@ class Hands:
 
     async def _launch(self, action: actions.Launch) -> dict[str, Any]:
         from monitors.launch import launch
-        from monitors.tmux import Session
+        from monitors.tmux import Session, TmuxError
 
         files = self.experiment.attempt_files(action.attempt)
         previous = self.experiment.attempt_files(action.attempt - 1) if action.attempt > 1 else None
@@ -127,8 +128,10 @@ class Hands:
         if files.state() == "not_started":
             order = await asyncio.to_thread(ordering.order, self.experiment, action, previous)
             spec = launching.launch_spec(self.experiment.plan, files, order)
-            session = Session.find(action.session) or Session.create(action.session, spec.cwd)
-            launch(spec, session)
+            try:
+                launch(spec, Session.find(action.session) or Session.create(action.session, spec.cwd))
+            except TmuxError:  # its server died on the way; typing twice never launches twice
+                launch(spec, Session.find(action.session) or Session.create(action.session, spec.cwd))
         return {
             "launched_at": self.experiment.clock(),
             "command": ordering.relocated(
@@ -207,7 +210,9 @@ class Hands:
             report = await asyncio.to_thread(
                 build_report, self.experiment.dir, run_summary(self.experiment.journal.entries)
             )
-        except Exception as error:  # noqa: BLE001  a report can be built again; the run still has to finish
+        except Exception as error:  # a report can be built again; the run still has to finish
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise  # once there is room again, resuming builds it
             return {"error": f"{type(error).__name__}: {error}", "headline": []}
         return {"headline": report.headline, "discrepancies": [asdict(item) for item in report.discrepancies]}
 
@@ -260,12 +265,24 @@ class Hands:
 
     def _ended(self, attempt: AttemptState, ended: dict[str, Any]) -> dict[str, Any]:
         """An exit record, with what the attempt achieved and whether that is all it owed."""
+        self._tell_lost_lines(attempt, ended.get("log_lost_bytes") or 0)
         attempts = [self.experiment.attempt_files(number) for number in range(1, attempt.number + 1)]
         rows, last_step = self.monitor(attempt).achieved()
         clean = ended.get("status") == 0
         owed = shortfall(self.experiment.plan, attempts, rows, last_step) if clean else None
         complete = ended.get("reason") == "exited" and ended.get("status") == 0 and owed is None
         return {**ended, "rows": rows, "last_step": last_step, "shortfall": owed, "complete": complete}
+
+    def _tell_lost_lines(self, attempt: AttemptState, lost: int) -> None:
+        """Say once that the log is not whole."""
+        data = {
+            "attempt": attempt.number,
+            "event": "log_lost",
+            "text": f"{lost} bytes of the log were lost while the disk was full",
+        }
+        told = (entry.data for entry in self.experiment.journal.of_kind("event"))
+        if lost and not any(data.items() <= entry.items() for entry in told):
+            self.experiment.record("event", **data, at=self.experiment.clock(), step=None, line=None)
 
     def _close_sessions(self) -> None:
         """Kill what is left of our attempts, and this run's sessions unless a person wants to keep them.

@@ -14,7 +14,7 @@ from harness.launching import LONGEST_END_S
 from harness.state import AttemptState
 from harness.training_config import TrainingConfig
 from monitors.clock import SystemClock
-from monitors.launch import kill_leftovers, type_launch_line
+from monitors.launch import kill_leftovers, type_launch_line, withdraw
 from monitors.metrics import MetricPatterns
 from monitors.resources import ResourceSampler, append_sample
 from monitors.rules import Event, Health, MetricSource, WatchRules, in_second_half
@@ -34,6 +34,7 @@ EXIT_FIELDS = (
     "ended_at",
     "prepare_status",
     "cleanup_status",
+    "log_lost_bytes",
     "error",
 )
 
@@ -147,7 +148,7 @@ class AttemptMonitor:
         launched_at = now if attempt.launched_at is None else attempt.launched_at
         deadline_at = self._experiment.state.deadline_at
         return Health(
-            fatal=self._watch.fatal(now),
+            fatal=self._watch.fatal(time.time()),
             plateau=self._watch.plateau,
             second_half=in_second_half(
                 self._watch.rows.step, self._config.total_steps, launched_at, deadline_at, now
@@ -203,10 +204,9 @@ class AttemptMonitor:
 
     def _first_step_due(self) -> float | None:
         """When the first step is late, None while the command has not been started yet."""
-        info = self._files.supervisor()
-        if info is None or info.command_started_at is None:
-            return None
-        return info.command_started_at + float(self._experiment.plan["first_step_s"])
+        info, now = self._files.supervisor(), self._experiment.clock()
+        running_s = None if info is None else info.running_s(now)
+        return None if running_s is None else now - running_s + float(self._experiment.plan["first_step_s"])
 
     def _type_again_if_swallowed(self) -> None:
         """Type the launch line once more where a shell's start-up swallowed it; it never launches twice."""
@@ -218,13 +218,16 @@ class AttemptMonitor:
             type_launch_line(self._files, self._session)
 
     def _end_of_patience(self) -> float:
-        return self._experiment.state.deadline_at + LONGEST_END_S
+        now, deadline_at = self._experiment.clock(), self._experiment.state.deadline_at
+        info = self._files.supervisor()
+        left_s = deadline_at - now if info is None else info.left_s(deadline_at, now)
+        return now + left_s + LONGEST_END_S
 
     def _is_hopeless(self, wake: Wake) -> bool:
         """Whether the attempt never came to life, or should be over by its deadline although nothing says
         so."""
         gave_up = wake.reason is WakeReason.SESSION_GONE or self._typed_again > MOST_TYPED_AGAIN
-        never_started = gave_up and self._files.state() == "not_started"
+        never_started = gave_up and self._files.state() == "not_started" and withdraw(self._files)
         return never_started or self._experiment.clock() >= self._end_of_patience()
 
     async def _sample_resources(self) -> None:

@@ -59,7 +59,9 @@ def ls(json_output: AsJson = False) -> None:
 
 def show(run: Run = None, json_output: AsJson = False) -> None:
     """Show one run: its state, its attempts, its headline numbers."""
-    from harness import index
+    from harness import index, journal
+    from harness.agent import approval
+    from harness.cli.progress import model_use
 
     folder = find_run(run)
     row = _row(folder)
@@ -77,6 +79,11 @@ def show(run: Run = None, json_output: AsJson = False) -> None:
     out.print(
         f"time      {duration(row['elapsed_s'])} of {duration(state.plan.get('max_time_s'))}", markup=False
     )
+    if state.llm.calls:
+        out.print(f"model     {state.llm.model}  {model_use(state.llm)}", markup=False)
+    question = approval.open_question(journal.read(folder / "journal.jsonl"))
+    if question is not None and state.verdict is None:
+        out.print(f"waits for {question.text}: harness approve {folder}", style="bold", markup=False)
     for attempt in _attempts(state):
         out.print(f"attempt   {attempt['number']:02d}  {attempt['session']}  {attempt['end']}", markup=False)
     if state.verdict is not None:

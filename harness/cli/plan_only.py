@@ -2,7 +2,6 @@
 
 import asyncio
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +45,7 @@ def plan_only(blueprint: "Blueprint", options: "RunOptions") -> None:
     from harness.experiment import begin
 
     with tempfile.TemporaryDirectory() as folder:
-        experiment = begin(blueprint, Path(folder), options, time.time)
+        experiment = begin(blueprint, Path(folder), options)
         try:
             action = asyncio.run(_first_effect(experiment))
             _print(experiment, blueprint, action)

@@ -81,11 +81,11 @@ def snapshot(hands: "Hands") -> Snapshot:
         remaining_s=min(remaining, limit) if remaining is not None else None,
         time_limit_s=limit,
         last_line=seen.last_line if seen else "",
-        model=_model(state.llm),
+        model=model_use(state.llm),
     )
 
 
-def _model(use: "LlmUse") -> str:
+def model_use(use: "LlmUse") -> str:
     """What the language model is asked now and has cost; "" where none was asked."""
     if not use.calls:
         return ""

@@ -232,7 +232,7 @@ def _wall_time(record: Record) -> Iterator[Fact]:
         for attempt in record.attempts
         if (end := number_in(attempt.exit or {}, "ended_at")) is not None
     ]
-    if start is None or not ends:
+    if start is None or not ends or ends[-1][0] < start:  # the machine's clock was set back
         return
     end, source = ends[-1]
     sources = (source, Source("journal.jsonl", 1, key="time"))

@@ -19,6 +19,7 @@ _TOLD = {
     "first_step",
     "nan",
     "hang",
+    "log_lost",
     "plateau",
     "disk_low",
     "session_gone",

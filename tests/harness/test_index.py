@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 
 from harness import index
-from harness.experiment import Experiment
 from harness.index import IndexedRun, UnknownRunError
+from harness.journal import Journal
 
 
 def make(folder: Path, experiment_id: str) -> IndexedRun:
     folder.mkdir()
-    Experiment(folder, lambda: 1.0).close()
+    with Journal(folder / "journal.jsonl", lambda: 1.0) as journal:
+        journal.append("created")
     run = IndexedRun(experiment_id, folder.name, str(folder), 1.0)
     index.add(run)
     return run
@@ -52,3 +53,14 @@ def test_deleted_folders_and_torn_lines_are_left_out(tmp_path: Path) -> None:
     with (index.state_home() / "runs.jsonl").open("a") as file:
         file.write('{"experiment_id": "ff')
     assert index.runs() == [kept]
+    after = make(tmp_path / "after", "ffff00000000")
+    assert index.runs() == [kept, after]
+
+
+def test_a_run_killed_before_its_first_entry_is_not_one_to_resume(tmp_path: Path) -> None:
+    run = make(tmp_path / "trial", "aaaa00000000")
+    path = run.dir / "journal.jsonl"
+    path.write_bytes(path.read_bytes()[:10])
+    assert index.runs() == []
+    with pytest.raises(UnknownRunError, match="harness run"):
+        index.find(str(run.dir))

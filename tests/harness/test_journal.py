@@ -84,6 +84,37 @@ def test_second_owner_is_refused_and_told_who_owns_it(tmp_path: Path) -> None:
     assert not journal.is_owned(path)
 
 
+def test_who_took_over_a_moment_ago_is_waited_for_and_named(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    code = (
+        "import sys, pathlib, time; from harness import journal\n"
+        "j = journal.Journal(pathlib.Path(sys.argv[1]), clock=lambda: 1.0); print('locked', flush=True)\n"
+        "time.sleep(0.3); j.append('owner', **journal.owner_data()); sys.stdin.read()"
+    )
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    with Journal(path, clock=lambda: 1.0) as opened:
+        opened.append("owner", pid=dead.pid, host=journal.owner_data()["host"])
+    command = [sys.executable, "-c", code, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as winner:
+        assert winner.stdout is not None and winner.stdout.readline() == "locked\n"
+        with pytest.raises(JournalOwnedError, match=f"by process {winner.pid} "):
+            Journal(path, clock=lambda: 2.0)
+
+
+def test_a_look_at_the_journal_does_not_keep_its_next_owner_out(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    write(path, "one")
+    code = (
+        "import sys, fcntl, time; file = open(sys.argv[1]); fcntl.flock(file, fcntl.LOCK_SH)\n"
+        "print('looking', flush=True); time.sleep(0.3)"
+    )
+    command = [sys.executable, "-c", code, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as looking:
+        assert looking.stdout is not None and looking.stdout.readline() == "looking\n"
+        write(path, "two")
+
+
 def test_lock_dies_with_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     code = (

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -207,6 +208,39 @@ async def test_full_disk_does_not_hurt_the_training(folder: Path) -> None:
     assert end.log_lost_bytes == sum(len(f"{n}\r\n") for n in range(1, 1001))
 
 
+CLOCK_IS_SET = """#!{python}
+import runpy, sys, time
+machine_time, begun = time.time, time.monotonic()
+time.time = lambda: machine_time() + ({jump_s} if time.monotonic() - begun > 0.4 else 0.0)
+sys.argv = sys.argv[3:]  # after -I and -S
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def python_whose_clock_is_set(folder: Path, jump_s: float) -> str:
+    """An interpreter for the supervisor, on whose machine the clock is set soon after the start."""
+    program = folder.parent / "python-whose-clock-is-set"
+    program.write_text(CLOCK_IS_SET.format(python=sys.executable, jump_s=jump_s))
+    program.chmod(0o700)
+    return str(program)
+
+
+@pytest.mark.parametrize("jump_s", [3600.0, -3600.0])
+async def test_a_clock_that_is_set_ends_nothing_and_no_time_is_negative(folder: Path, jump_s: float) -> None:
+    interpreter = python_whose_clock_is_set(folder, jump_s)
+    files, _ = start(folder, "sleep 1", supervisor_python=interpreter, deadline_at=time.time() + 60)
+    end = await ending(files)
+    assert (end.reason, end.status) == ("exited", 0)
+    assert end.started_at is not None and end.ended_at is not None
+    assert 1 <= end.ended_at - end.started_at < 30
+
+
+async def test_a_clock_that_is_set_back_gives_no_extra_time(folder: Path) -> None:
+    interpreter = python_whose_clock_is_set(folder, -3600.0)
+    files, _ = start(folder, "sleep 600", supervisor_python=interpreter, deadline_at=time.time() + 1.5)
+    assert (await ending(files)).reason == "deadline"
+
+
 async def test_cleanup_is_bounded_and_runs_after_a_deadline(folder: Path) -> None:
     files, _ = start(folder, "sleep 60", cleanup="echo cleaned", deadline_at=time.time() + 0.8)
     end = await ending(files)
@@ -239,6 +273,16 @@ async def test_secrets_reach_the_training_and_no_file(folder: Path, private_surr
     written = [path for top in (folder, private_surroundings) for path in top.rglob("*") if path.is_file()]
     assert not [path for path in written if b"s3cret" in path.read_bytes()]
     assert files.script.stat().st_mode & 0o777 == 0o700
+
+
+def test_secrets_of_a_launch_that_never_began_are_deleted(folder: Path, private_surroundings: Path) -> None:
+    spec = spec_for(folder, "true", secret_env={"OTHER": "s3cret"})
+    write_script(spec)
+    (whole,) = (path for path in private_surroundings.rglob("*.sh") if "s3cret" in path.read_text())
+    whole.with_name(whole.name + ".tmp").write_text("export OTHER=s3c")  # a write that was killed
+    kill_leftovers(spec.attempt_id)
+    written = [path for top in (folder, private_surroundings) for path in top.rglob("*") if path.is_file()]
+    assert not [path for path in written if b"s3c" in path.read_bytes()]
 
 
 async def test_heartbeat_and_identity(folder: Path) -> None:
