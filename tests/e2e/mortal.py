@@ -1,0 +1,219 @@
+"""The harness in a process of its own that dies where a test says, by its own SIGKILL or by its parent's.
+
+In: the command line, the environment, and a `Death`. Out: the process; what it printed is in a file. The
+processes are forked from one server that has imported the product already, so that a hundred lives cost what
+they do, not what importing costs. What a life passes on its way (entries, syncs, tmux commands) is counted,
+so that a test knows every place where a harness can die.
+"""
+
+import importlib
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+# entry: nothing of it is written, but the effect it tells of is there; torn: half of its line is written;
+# sync: a file (or an entry) is written and nothing else has followed; tmux: before and after a command.
+Place = Literal["entry", "torn", "sync", "before tmux", "after tmux"]
+PLACES: tuple[Place, ...] = get_args(Place)
+IMPORTED_BEFOREHAND = [
+    "tests.e2e.movable_clock",  # before the product
+    "tests.e2e.mortal",
+    "harness.cli.app",
+    "harness.cli.run",
+    "harness.cli.foreground",
+    "harness.blueprint",
+    "harness.results.provenance",
+    "harness.results.report",
+    "harness.results.figures",
+    "libtmux",
+    "matplotlib.pyplot",
+    "matplotlib.backends.backend_agg",
+    "matplotlib.backends.backend_svg",
+]
+PAUSE_BEFORE_A_RESTART_S = 0.4  # instead of the 30 s that a real transient failure is given
+
+
+# Starting a process looks at the ends of all others; two threads that read one end lose its exit status.
+_STATUS = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Death:
+    """When the harness comes to `place` for the `nth` time in its life (from 1), the `victim` dies."""
+
+    place: Place
+    nth: int
+    victim: Literal["harness", "tmux server"] = "harness"
+
+
+@dataclass(frozen=True)
+class ClockJump:
+    """The clock is set by `by_s` seconds, `after_s` seconds after the run's first entry."""
+
+    after_s: float
+    by_s: float
+
+
+@dataclass
+class Life:
+    """One process of the harness and the file with what it printed."""
+
+    process: BaseProcess
+    output_file: Path
+
+    def is_over(self, patience_s: float) -> bool:
+        """Whether it ends within `patience_s` seconds."""
+        return bool(wait([self.process.sentinel], patience_s))
+
+    def end(self, patience_s: float) -> int:
+        """Wait for its end; the exit status, -9 when it was killed."""
+        over = self.is_over(patience_s)
+        if not over:
+            self.kill()
+        with _STATUS:
+            self.process.join()
+        assert over, f"still running after {patience_s:.0f} s:\n{self.output}"
+        assert self.process.exitcode is not None
+        return self.process.exitcode
+
+    def kill(self) -> None:
+        self.process.kill()
+        wait([self.process.sentinel])
+
+    @property
+    def output(self) -> str:
+        return self.output_file.read_text(errors="replace")
+
+
+def start(
+    arguments: Sequence[str],
+    folder: Path,
+    env: Mapping[str, str],
+    output_file: Path,
+    death: Death | None = None,
+    jump: ClockJump | None = None,
+    counts_file: Path | None = None,
+) -> Life:
+    """Start `harness …` in `folder`; with `counts_file` a life that ends by itself writes how often it came
+    to each place."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(IMPORTED_BEFOREHAND)
+    output_file.touch(mode=0o600)
+    target = (list(arguments), folder, dict(env), output_file, death, jump, counts_file)
+    process = context.Process(target=_live, args=target, daemon=True)
+    with _STATUS:
+        process.start()
+    return Life(process, output_file)
+
+
+def _live(
+    arguments: list[str],
+    folder: Path,
+    env: dict[str, str],
+    output_file: Path,
+    death: Death | None,
+    jump: ClockJump | None,
+    counts_file: Path | None,
+) -> None:
+    from harness.cli.app import app
+
+    os.environ.clear()
+    os.environ.update(env)
+    os.chdir(folder)
+    output = os.open(output_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    sys.argv = ["harness", *arguments]
+    road = _Road(death, jump)
+    try:
+        app(arguments)
+    finally:
+        if counts_file is not None:
+            counts_file.write_text(json.dumps(road.counts))
+
+
+class _Road:
+    """Counts the places that this process comes to, and kills it at the one that is its death."""
+
+    def __init__(self, death: Death | None, jump: ClockJump | None) -> None:
+        import libtmux
+
+        from harness import preflight
+        from harness.journal import Journal
+
+        preflight.MIN_FREE_BYTES = 0  # the tests' disks are small
+        diagnose = importlib.import_module("harness.diagnosis.diagnose")
+        self.death, self.jump = death, jump
+        self.counts: dict[str, int] = dict.fromkeys(PLACES, 0)
+        self._tearing = False
+        os.write = self._tear(os.write)
+        os.fsync = self._before("sync", os.fsync)
+        Journal.append = self._entry(Journal.append)
+        libtmux.Server.cmd = self._tmux(libtmux.Server.cmd)
+        quick = tuple(
+            replace(known, wait_s=min(known.wait_s, PAUSE_BEFORE_A_RESTART_S)) for known in diagnose.load()
+        )
+        diagnose.load = lambda: quick
+
+    def come_to(self, place: Place) -> bool:
+        """Count a place; whether it is the one to die at."""
+        self.counts[place] += 1
+        return self.death is not None and (self.death.place, self.death.nth) == (place, self.counts[place])
+
+    def _before(self, place: Place, act: Callable[..., Any]) -> Callable[..., Any]:
+        def dangerous(*arguments: Any) -> Any:
+            if self.come_to(place):
+                self._strike()
+            return act(*arguments)
+
+        return dangerous
+
+    def _entry(self, append: Callable[..., Any]) -> Callable[..., Any]:
+        def dangerous(*arguments: Any, **data: Any) -> Any:
+            if self.come_to("entry"):
+                self._strike()
+            self._tearing = self.come_to("torn")
+            entry = append(*arguments, **data)
+            if self.jump is not None and entry.seq == 1:
+                clock = importlib.import_module("tests.e2e.movable_clock")
+                threading.Timer(self.jump.after_s, clock.set_by, (self.jump.by_s,)).start()
+            return entry
+
+        return dangerous
+
+    def _tear(self, write: Callable[[int, bytes], int]) -> Callable[[int, bytes], int]:
+        def dangerous(descriptor: int, data: bytes) -> int:
+            if self._tearing:
+                write(descriptor, data[: len(data) // 2])
+                self._strike()
+            return write(descriptor, data)
+
+        return dangerous
+
+    def _tmux(self, command: Callable[..., Any]) -> Callable[..., Any]:
+        def dangerous(*arguments: Any, **options: Any) -> Any:
+            if self.come_to("before tmux"):
+                self._strike()
+            result = command(*arguments, **options)
+            if self.come_to("after tmux"):
+                self._strike()
+            return result
+
+        return dangerous
+
+    def _strike(self) -> None:
+        if self.death is not None and self.death.victim == "tmux server":
+            command = ["tmux", "-L", os.environ["AJET_TMUX_SOCKET"], "kill-server"]
+            subprocess.run(command, capture_output=True, check=False)
+        else:
+            os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,238 @@
+"""A run of two seconds that a test disturbs, and the story it must tell all the same.
+
+`ShortRun` writes a blueprint and a training into a folder and gives it surroundings of its own (state folder,
+tmux server). `story` is everything of a finished run that does not depend on time, names or process ids: two
+runs of the same training, one disturbed, have equal stories.
+"""
+
+import hashlib
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from harness import journal
+from monitors.files import AttemptFiles
+from monitors.processes import members_of_attempt
+from tests.e2e import mortal
+from tests.e2e.bench import BLUEPRINT
+from tests.e2e.mortal import Death, Life
+
+PATIENCE_S = 90.0
+
+TRAIN = """
+import fcntl, os, sys, time
+attempt = os.path.basename(os.environ["HARNESS_ATTEMPT_DIR"])
+alone = open("alone", "w")
+try:
+    fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    attempt += "-while-another-one-trains"
+with open("starts", "a") as starts:
+    starts.write(f"{attempt}\\n")
+steps, pause = int(sys.argv[1]), float(sys.argv[2])
+for step in range(1, steps + 1):
+    print(f"step={step} loss={1 / step:.4f} reward={step / steps:.4f}", flush=True)
+    time.sleep(pause)
+    if step == 3 and attempt == "01" and "fail-once" in sys.argv:
+        raise ConnectionResetError(104, "Connection reset by peer")
+"""
+SUCCEEDS = "python train.py 5 0.1"
+FAILS_ONCE = "python train.py 5 0.1 fail-once"
+
+_TIMES = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|(?<![\w.])-?\d+(?:\.\d+)?(?= (?:s|min|h)\b)")
+_ONLY_WHILE_WATCHED = {"resources.jsonl"}  # samples are taken while a harness watches
+
+
+class ShortRun:
+    """One experiment in `folder`; `env` is what its harnesses, its tmux server and its training get."""
+
+    def __init__(
+        self,
+        folder: Path,
+        command: str = SUCCEEDS,
+        disk: Path | None = None,
+        state: Path | None = None,
+        **limits: str,
+    ) -> None:
+        """`disk`: where the results and the state folder are, if not in `folder`; `state`: a state folder
+        shared with other runs. `limits`: `max_time` and `first_step` of the blueprint."""
+        self.folder = folder
+        self.codebase = folder / "code"
+        self.codebase.mkdir(parents=True)
+        (self.codebase / "train.py").write_text(TRAIN)
+        self.disk = disk or folder
+        self.result_dir = self.disk / "results" / "trial"
+        self.blueprint = folder / "trial.md"
+        self.socket = f"ajet-test-{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
+        self.env = {
+            **{name: value for name, value in os.environ.items() if name != "TMUX"},
+            "XDG_STATE_HOME": str(state or self.disk / "state"),
+            "XDG_CACHE_HOME": str(folder / "cache"),
+            "AJET_TMUX_SOCKET": self.socket,
+            "SHELL": "/bin/sh",
+            "WANDB_API_KEY": "the-secret-of-this-run",
+        }
+        values = {"max_time": "10 minutes", "first_step": "5 minutes", **limits}
+        self.blueprint.write_text(
+            BLUEPRINT.format(
+                purpose="see whether it survives",
+                codebase=self.codebase,
+                command=command,
+                result_dir=self.result_dir,
+                more="",
+                **values,
+            )
+        )
+        self._lives = itertools.count(1)
+
+    # --- living and dying -----------------------------------------------------------------------------
+
+    def start(self, *arguments: str, **disturbance: Any) -> Life:
+        """Start `harness …` and return at once; what may disturb it stands in `mortal.start`."""
+        output = self.folder / f"life-{next(self._lives)}.txt"
+        return mortal.start(arguments, self.folder, self.env, output, **disturbance)
+
+    def run(self, **disturbance: Any) -> Life:
+        return self.start("run", str(self.blueprint), **disturbance)
+
+    def go_on(self, death: Death | None = None) -> Life:
+        """What a person types after a crash: `resume`, or `run` again where nothing had begun."""
+        if not journal.has_begun(self.result_dir / "journal.jsonl"):
+            return self.run(death=death)
+        return self.start("resume", str(self.result_dir), death=death)
+
+    def finish(self) -> Life:
+        """Go on to the end; the last life."""
+        life = self.go_on()
+        status = life.end(PATIENCE_S)
+        assert status == 0, f"exit status {status}:\n{life.output}"
+        return life
+
+    def entries(self) -> list[journal.Entry]:
+        return journal.read(self.result_dir / "journal.jsonl")
+
+    def starts(self) -> Counter[str]:
+        """How often the training was started, by attempt."""
+        return Counter((self.codebase / "starts").read_text().split())
+
+    def attempt(self, number: int = 1) -> AttemptFiles:
+        return AttemptFiles(self.result_dir / "attempts" / f"{number:02d}")
+
+    def log(self, number: int = 1) -> str:
+        try:
+            return self.attempt(number).pane_log.read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def tmux(self, *arguments: str) -> str:
+        command = ["tmux", "-L", self.socket, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+    def kill_attempt(self, number: int = 1) -> None:
+        """Kill supervisor and training, as a reboot would: no goodbye, no exit record."""
+        info = self.attempt(number).supervisor()
+        assert info is not None
+        for pid in (info.pid, *members_of_attempt(info.attempt_id)):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+
+    def clean_up(self) -> None:
+        """End what is left of this run, whatever a test did to it."""
+        self.tmux("kill-server")
+        (Path(self.env.get("TMUX_TMPDIR", "/tmp")) / f"tmux-{os.getuid()}" / self.socket).unlink(
+            missing_ok=True
+        )
+        for pid in self.processes():
+            os.kill(pid, signal.SIGKILL)
+
+    def processes(self) -> set[int]:
+        """Live processes that belong to this run's attempts."""
+        created = next((entry.data for entry in self.entries() if entry.kind == "created"), None)
+        if created is None:
+            return set()
+        numbers = range(1, 6)
+        return set().union(*(members_of_attempt(f"{created['experiment_id']}-{n:02d}") for n in numbers))
+
+    # --- what must be the same ------------------------------------------------------------------------
+
+    def story(self) -> dict[str, Any]:
+        """All that must not depend on disturbances, of a finished run."""
+        flag = json.loads((self.result_dir / "finish.flag").read_text())
+        entries = self.entries()
+        assert entries[-1].kind == "finish"
+        outcomes = [entry.data for entry in entries if entry.kind == "outcome"]
+        files = {str(path.relative_to(self.result_dir)) for path in self.result_dir.rglob("*")}
+        story = {
+            "flag": {key: flag[key] for key in ("outcome", "reason", "exit_code", "attempts", "headline")},
+            "files": sorted(name for name in files if Path(name).name not in _ONLY_WHILE_WATCHED),
+            "result": self._result(),
+            "documents": [
+                (self.result_dir / name).read_text()
+                for name in ("result.md", "validation.md", "trial_and_error.md")
+            ],
+            "raw": [
+                path.read_text()
+                for name in ("metrics.jsonl", "pane.log")
+                for path in sorted(self.result_dir.glob(f"attempts/*/{name}"))
+            ],
+            "starts": self.starts(),
+            "actions": Counter(
+                outcome["action"] for outcome in outcomes if outcome["action"] not in ("wait", "pause")
+            ),
+            "ends": Counter(
+                (outcome["reason"], outcome["ended"]["status"], outcome["ended"]["rows"])
+                for outcome in outcomes
+                if outcome.get("ended")
+            ),
+            "events": Counter(
+                tuple(str(entry.data.get(key)) for key in ("attempt", "event", "text", "step", "line"))
+                for entry in entries
+                if entry.kind == "event"
+            ),
+        }
+        return self._without_times(story)
+
+    def assert_tidy(self) -> None:
+        """Nothing runs on, no secret is left, and the flag's fingerprints are those of the files."""
+        assert not self.processes()
+        assert "ajet_" not in self.tmux("list-sessions", "-F", "#S")
+        assert not [path for path in self.disk.rglob("env/*") if path.is_file()]
+        for entry in json.loads((self.result_dir / "finish.flag").read_text())["manifest"]:
+            content = (self.result_dir / entry["path"]).read_bytes()
+            assert hashlib.sha256(content).hexdigest() == entry["sha256"], entry["path"]
+
+    def _result(self) -> dict[str, Any]:
+        result = json.loads((self.result_dir / "result.json").read_text())
+        for fact in result["facts"]:
+            if fact["unit"] == "seconds":
+                assert fact["value"] >= 0, fact
+                fact["value"] = "some time"
+        for files in ("manifest", "documents"):
+            names = [entry["path"] for entry in result[files]]
+            result[files] = [name for name in names if Path(name).name not in _ONLY_WHILE_WATCHED]
+        return result
+
+    def _without_times(self, value: Any) -> Any:
+        if isinstance(value, Counter):
+            return Counter({self._without_times(key): count for key, count in value.items()})
+        if isinstance(value, dict):
+            return {key: self._without_times(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return type(value)(self._without_times(item) for item in value)
+        if not isinstance(value, str):
+            return value
+        created = next(entry.data for entry in self.entries() if entry.kind == "created")
+        text = (
+            value.replace(str(self.disk), "<folder>")
+            .replace(str(self.folder), "<folder>")
+            .replace(created["experiment_id"], "<id>")
+        )
+        return _TIMES.sub("<time>", text.replace(f"-{created['experiment_id'][:4]}-", "-<id>-"))

@@ -1,0 +1,122 @@
+"""Whatever instant the harness is killed at, resuming it ends in the story of an undisturbed run.
+
+Each trial runs the same short training, kills the harness (SIGKILL) at a place or an instant, goes on, and
+compares: one start per attempt, every event once, the same metrics, reports and files, finish.flag last.
+`make test` does a seeded sample of the trials, `make soak` all of them.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.mortal import Death
+from tests.e2e.short_run import FAILS_ONCE, PATIENCE_S, SUCCEEDS, ShortRun
+from tests.e2e.trials import Undisturbed, try_all
+
+INSTANTS = 100
+CHAINS = 40
+COMMANDS = {"succeeds": SUCCEEDS, "fails once": FAILS_ONCE}
+
+
+@pytest.fixture(scope="module", params=list(COMMANDS))
+def undisturbed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    return Undisturbed.of(COMMANDS[request.param], tmp_path_factory)
+
+
+Trial = Callable[[ShortRun], None]
+
+
+def dies_at(*deaths: Death) -> Trial:
+    """One life after the other dies at its place, where it comes to it."""
+
+    def trial(run: ShortRun) -> None:
+        run.run(death=deaths[0]).end(PATIENCE_S)
+        for death in deaths[1:]:
+            run.go_on(death).end(PATIENCE_S)
+
+    return trial
+
+
+def dies_after(seconds: float, rest_s: float) -> Trial:
+    """The harness is killed `seconds` after its start, and resumed `rest_s` later."""
+
+    def trial(run: ShortRun) -> None:
+        life = run.run()
+        life.is_over(seconds)
+        life.kill()
+        time.sleep(rest_s)
+
+    return trial
+
+
+def check(trials: Sequence[tuple[str, Trial]], undisturbed: Undisturbed, folder: Path) -> None:
+    """After each trial the run is finished and its story is the undisturbed one."""
+
+    def the_same_story(number: int) -> None:
+        run = ShortRun(folder / f"{number:03d}", undisturbed.command)
+        try:
+            trials[number][1](run)
+            run.finish()
+            undisturbed.assert_same(run.story())
+            run.assert_tidy()
+        finally:
+            run.clean_up()
+
+    try_all([name for name, _ in trials], the_same_story)
+
+
+def at_places(undisturbed: Undisturbed) -> list[tuple[str, Trial]]:
+    return [(str(death), dies_at(death)) for death in undisturbed.deaths()]
+
+
+def at_instants(undisturbed: Undisturbed, count: int) -> list[tuple[str, Trial]]:
+    chance = random.Random(20)
+    return [
+        (f"after {seconds:.4f} s, resumed {rest:.1f} s later", dies_after(seconds, rest))
+        for seconds, rest in _instants(chance, undisturbed.took_s, count)
+    ]
+
+
+def _instants(chance: random.Random, took_s: float, count: int) -> Iterator[tuple[float, float]]:
+    """Instants spread evenly over the run's life, each at random within its share of it."""
+    for number in range(count):
+        yield took_s * (number + chance.random()) / count, chance.choice((0.0, 0.0, 0.3, 1.0))
+
+
+def in_chains(undisturbed: Undisturbed, count: int) -> list[tuple[str, Trial]]:
+    """The run is killed, then its resume, then the resume of that."""
+    chance = random.Random(30)
+    first = undisturbed.deaths()
+    soon = [death for death in first if death.nth <= 12]
+    chains = [(chance.choice(first), chance.choice(soon), chance.choice(soon)) for _ in range(count)]
+    return [(", then ".join(map(str, chain)), dies_at(*chain)) for chain in chains]
+
+
+def sample(trials: list[tuple[str, Trial]], count: int) -> list[tuple[str, Trial]]:
+    return random.Random(10).sample(trials, count)
+
+
+def test_a_few_places(undisturbed: Undisturbed, tmp_path: Path) -> None:
+    check(sample(at_places(undisturbed), 6), undisturbed, tmp_path)
+
+
+def test_a_few_instants_and_chains(undisturbed: Undisturbed, tmp_path: Path) -> None:
+    check([*at_instants(undisturbed, 4), *in_chains(undisturbed, 1)], undisturbed, tmp_path)
+
+
+@pytest.mark.soak
+def test_every_place(undisturbed: Undisturbed, tmp_path: Path) -> None:
+    check(at_places(undisturbed), undisturbed, tmp_path)
+
+
+@pytest.mark.soak
+def test_a_hundred_instants(undisturbed: Undisturbed, tmp_path: Path) -> None:
+    check(at_instants(undisturbed, INSTANTS), undisturbed, tmp_path)
+
+
+@pytest.mark.soak
+def test_many_chains(undisturbed: Undisturbed, tmp_path: Path) -> None:
+    check(in_chains(undisturbed, CHAINS), undisturbed, tmp_path)

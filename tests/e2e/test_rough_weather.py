@@ -1,0 +1,259 @@
+"""What else can happen: the tmux server dies, the disk is full for a while, the clock is set, two people
+resume at once. Each time the run ends well or can be resumed to a good end, and nothing is trained twice.
+
+`make test` does a seeded sample of the trials, `make soak` all of them.
+"""
+
+import random
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import journal
+from tests.e2e.mortal import ClockJump, Death
+from tests.e2e.short_run import PATIENCE_S, SUCCEEDS, ShortRun
+from tests.e2e.trials import Undisturbed, try_all
+
+DISK_MB = 3
+HOUR_S = 3600.0
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    return Undisturbed.of(SUCCEEDS, tmp_path_factory)
+
+
+def end_or_resume(run: ShortRun, status: int) -> None:
+    """A harness that gave up (1), or could not begin (2), has said what to mend and how to go on, and that
+    brings the run to a good end."""
+    if status != 0:
+        said = (run.folder / "life-1.txt").read_text()
+        assert status in (1, 2), f"exit status {status}:\n{said}"
+        assert ("harness resume" if status == 1 else "No space left on device") in said, said
+        run.finish()
+
+
+# --- the tmux server dies --------------------------------------------------------------------------------
+
+
+def assert_trained_once(run: ShortRun, undisturbed: Undisturbed) -> None:
+    """The whole training ran once, alone: in the first attempt, or in the second where tmux died before."""
+    flag = run.story()["flag"]
+    assert flag["outcome"] == "succeeded"
+    assert run.starts() == {f"{flag['attempts']:02d}": 1}
+    if flag["attempts"] == 1:
+        undisturbed.assert_same(_without_loss_of_session(run.story()))
+    run.assert_tidy()
+
+
+def _without_loss_of_session(story: dict[str, Any]) -> dict[str, Any]:
+    events = Counter({key: count for key, count in story["events"].items() if key[1] != "session_gone"})
+    return {**story, "events": events}
+
+
+def kill_tmux(undisturbed: Undisturbed, folder: Path, deaths: list[Death], instants: list[float]) -> None:
+    """The server dies before or after one of the harness's own commands, or at any other instant."""
+
+    def at_a_command(number: int) -> None:
+        run = ShortRun(folder / f"command-{number}")
+        trial(run, run.run(death=deaths[number]).end(PATIENCE_S))
+
+    def at_an_instant(number: int) -> None:
+        run = ShortRun(folder / f"instant-{number}")
+        life = run.run()
+        life.is_over(instants[number])
+        run.tmux("kill-server")
+        trial(run, life.end(PATIENCE_S))
+
+    def trial(run: ShortRun, status: int) -> None:
+        try:
+            end_or_resume(run, status)
+            assert_trained_once(run, undisturbed)
+        finally:
+            run.clean_up()
+
+    try_all([str(death) for death in deaths], at_a_command)
+    try_all([f"after {instant:.4f} s" for instant in instants], at_an_instant)
+
+
+def tmux_deaths(undisturbed: Undisturbed) -> list[Death]:
+    return [Death(d.place, d.nth, "tmux server") for d in undisturbed.deaths() if d.place.endswith("tmux")]
+
+
+def instants(undisturbed: Undisturbed, count: int, seed: int) -> list[float]:
+    chance = random.Random(seed)
+    return [undisturbed.took_s * (number + chance.random()) / count for number in range(count)]
+
+
+def test_the_tmux_server_dies_now_and_then(undisturbed: Undisturbed, tmp_path: Path) -> None:
+    deaths = random.Random(41).sample(tmux_deaths(undisturbed), 3)
+    kill_tmux(undisturbed, tmp_path, deaths, instants(undisturbed, 2, seed=42))
+
+
+@pytest.mark.soak
+def test_the_tmux_server_dies_at_any_time(undisturbed: Undisturbed, tmp_path: Path) -> None:
+    kill_tmux(undisturbed, tmp_path, tmux_deaths(undisturbed), instants(undisturbed, 60, seed=43))
+
+
+# --- the disk is full for a while ------------------------------------------------------------------------
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    """A disk of a few megabytes; the test is skipped where none can be mounted."""
+    folder.mkdir(parents=True)
+    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(folder)]
+    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+    if mounted.returncode != 0:
+        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextmanager
+def filled(disk: Path) -> Iterator[None]:
+    """No byte is free on the disk until the end of the block."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file:
+        for size in (1 << 16, 1 << 10, 1):
+            try:
+                while True:
+                    file.write(b"\0" * size)
+            except OSError:
+                continue
+    try:
+        yield
+    finally:
+        filler.unlink()
+
+
+def fill_disks(folder: Path, reference: Undisturbed, when: list[tuple[float, float]]) -> None:
+    """At each instant the disk is full for so many seconds."""
+
+    def trial(number: int) -> None:
+        full_after_s, full_for_s = when[number]
+        with small_disk(folder / f"disk-{number}") as disk:
+            run = ShortRun(folder / f"run-{number}", disk=disk)
+            try:
+                life = run.run()
+                life.is_over(full_after_s)
+                with filled(disk):
+                    life.is_over(full_for_s)
+                end_or_resume(run, life.end(PATIENCE_S))
+                if not (run.result_dir / "result.json").exists():
+                    assert any("harness report" in said.read_text() for said in run.folder.glob("life-*.txt"))
+                    assert run.start("report", str(run.result_dir)).end(PATIENCE_S) == 0
+                reference.assert_same(run.story(), "flag")
+                run.assert_tidy()
+            finally:
+                run.clean_up()
+
+    try_all([f"full after {begins:.4f} s for {lasts:.1f} s" for begins, lasts in when], trial)
+
+
+def fillings(undisturbed: Undisturbed, count: int, seed: int) -> list[tuple[float, float]]:
+    chance = random.Random(seed)
+    return [(instant, chance.choice((0.2, 1.0, 3.0))) for instant in instants(undisturbed, count, seed)]
+
+
+@pytest.fixture
+def on_a_small_disk(
+    tmp_path_factory: pytest.TempPathFactory, undisturbed: Undisturbed
+) -> Iterator[Undisturbed]:
+    """What a run on a small disk with room enough tells: that the disk is small."""
+    folder = tmp_path_factory.mktemp("small-disk")
+    with small_disk(folder / "disk") as disk:
+        run = ShortRun(folder / "run", disk=disk)
+        life = run.run()
+        assert life.end(PATIENCE_S) == 0, life.output
+        yield Undisturbed(SUCCEEDS, run.story(), {}, undisturbed.took_s)
+        run.clean_up()
+
+
+def test_the_disk_is_full_for_a_while(on_a_small_disk: Undisturbed, tmp_path: Path) -> None:
+    fill_disks(tmp_path, on_a_small_disk, fillings(on_a_small_disk, 3, seed=51))
+
+
+@pytest.mark.soak
+def test_the_disk_is_full_at_any_time(on_a_small_disk: Undisturbed, tmp_path: Path) -> None:
+    fill_disks(tmp_path, on_a_small_disk, fillings(on_a_small_disk, 60, seed=52))
+
+
+# --- the clock is set ------------------------------------------------------------------------------------
+
+
+def set_clocks(undisturbed: Undisturbed, folder: Path, jumps: list[ClockJump]) -> None:
+    """The clock of the harness is set while it runs; a limit counts the time that passes, not the clock's."""
+
+    def trial(number: int) -> None:
+        run = ShortRun(folder / f"run-{number}")
+        try:
+            life = run.run(jump=jumps[number])
+            status = life.end(PATIENCE_S)
+            assert status == 0, f"exit status {status}:\n{life.output}"
+            assert all(e.data.get("waited_s", 0) >= 0 for e in run.entries()), "a negative wait"
+            undisturbed.assert_same(run.story())
+            run.assert_tidy()
+        finally:
+            run.clean_up()
+
+    try_all([str(jump) for jump in jumps], trial)
+
+
+def jumps(undisturbed: Undisturbed, count: int, seed: int) -> list[ClockJump]:
+    chance = random.Random(seed)
+    return [ClockJump(after, chance.choice((-1, 1)) * HOUR_S) for after in instants(undisturbed, count, seed)]
+
+
+def test_the_clock_is_set_ahead_or_back(undisturbed: Undisturbed, tmp_path: Path) -> None:
+    set_clocks(undisturbed, tmp_path, jumps(undisturbed, 4, seed=61))
+
+
+@pytest.mark.soak
+def test_the_clock_is_set_at_any_time(undisturbed: Undisturbed, tmp_path: Path) -> None:
+    set_clocks(undisturbed, tmp_path, jumps(undisturbed, 60, seed=62))
+
+
+# --- two resumes at once ---------------------------------------------------------------------------------
+
+
+def resume_twice(undisturbed: Undisturbed, folder: Path, count: int) -> None:
+    """One goes on, the other says who does, at once, and changes nothing."""
+
+    def trial(number: int) -> None:
+        run = ShortRun(folder / f"run-{number}")
+        try:
+            watching = run.run()
+            watching.is_over(instants[number])
+            watching.kill()
+            if not journal.has_begun(run.result_dir / "journal.jsonl"):
+                return
+            lives = [run.start("resume", str(run.result_dir)) for _ in range(2)]
+            statuses = [life.end(PATIENCE_S) for life in lives]
+            assert sorted(statuses) == [0, 2], [life.output for life in lives]
+            winner, loser = lives[statuses.index(0)], lives[statuses.index(2)]
+            assert f"being run by process {winner.process.pid} " in loser.output, loser.output
+            undisturbed.assert_same(run.story())
+            run.assert_tidy()
+        finally:
+            run.clean_up()
+
+    # while there is something left to do for a second or so
+    instants = [undisturbed.took_s * (0.1 + 0.5 * number / count) for number in range(count)]
+    try_all([f"killed after {instant:.4f} s" for instant in instants], trial)
+
+
+def test_two_resumes_at_once(undisturbed: Undisturbed, tmp_path: Path) -> None:
+    resume_twice(undisturbed, tmp_path, 2)
+
+
+@pytest.mark.soak
+def test_two_resumes_at_once_many_times(undisturbed: Undisturbed, tmp_path: Path) -> None:
+    resume_twice(undisturbed, tmp_path, 30)

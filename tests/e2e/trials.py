@@ -1,0 +1,65 @@
+"""Many disturbed runs side by side, compared with an undisturbed one."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.e2e.mortal import PLACES, Death
+from tests.e2e.short_run import PATIENCE_S, ShortRun
+
+AT_ONCE = 3
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """What an undisturbed run told, how often it came to each place, and how long it took (s)."""
+
+    command: str
+    story: dict[str, Any]
+    counts: dict[str, int]
+    took_s: float
+
+    @classmethod
+    def of(cls, command: str, folders: pytest.TempPathFactory) -> "Undisturbed":
+        """Run the command in peace, once so that everything is imported, and once to know it."""
+        first = ShortRun(folders.mktemp("undisturbed"), command)
+        first.run().end(PATIENCE_S)
+        first.clean_up()
+        run = ShortRun(folders.mktemp("undisturbed"), command)
+        begun = time.monotonic()
+        life = run.run(counts_file=run.folder / "counts.json")
+        assert life.end(PATIENCE_S) == 0, life.output
+        took_s = time.monotonic() - begun
+        run.assert_tidy()
+        run.clean_up()
+        return cls(command, run.story(), json.loads((run.folder / "counts.json").read_text()), took_s)
+
+    def deaths(self) -> list[Death]:
+        """Every place in a life where it can be ended."""
+        return [Death(place, nth) for place in PLACES for nth in range(1, self.counts[place] + 1)]
+
+    def assert_same(self, story: dict[str, Any], *but: str) -> None:
+        """The other run's story is this one, apart from the parts named in `but`."""
+        differing = [part for part in self.story if part not in but and story[part] != self.story[part]]
+        said = [f"{part}: {self.story[part]}\n  not: {story[part]}" for part in differing]
+        assert not differing, "another story\n" + "\n".join(said)
+
+
+def try_all(names: Sequence[str], trial: Callable[[int], None]) -> None:
+    """Do the trials, a few at a time, and fail with all that went wrong, by the trials' names."""
+
+    def outcome(number: int) -> str | None:
+        try:
+            trial(number)
+        except Exception as error:  # noqa: BLE001  every trial is done, whatever one of them meets
+            return f"{number}: {names[number]}: {error!r}"
+        return None
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        failures = [failure for failure in pool.map(outcome, range(len(names))) if failure]
+    assert not failures, f"{len(failures)} of {len(names)} trials:\n" + "\n".join(failures)
