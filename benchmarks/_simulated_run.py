@@ -183,7 +183,7 @@ class SimulatedHands:
         attempt = self.experiment.state.attempt
         assert attempt is not None and attempt.ended is not None
         files = self.experiment.attempt_files(attempt.number)
-        found = diagnose(files, attempt.ended, attempt.stop_reason).as_json()
+        found = diagnose(files, attempt.ended, attempt.stop_reason, attempt.stop_detail).as_json()
         write_json(files.diagnosis, found)
         return {"diagnosis": found}
 

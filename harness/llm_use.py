@@ -38,7 +38,8 @@ class Consultation:
 class LlmUse:
     """Money and answers. `tokens` are sums by the names of `Usage`, `model` the one asked last.
 
-    `answer` is the settled call that has led to no action yet; `closed` are the topics that are done with.
+    `answer` is the settled call that has led to no action yet; `closed` are the topics that are done with;
+    `gave_up` says why no launch may follow any more, "" while one may.
     """
 
     spending: Spending = field(default_factory=Spending)
@@ -47,6 +48,7 @@ class LlmUse:
     answer: Entry | None = None
     consultation: Consultation | None = None
     closed: frozenset[str] = frozenset()
+    gave_up: str = ""
 
     @property
     def calls(self) -> int:
@@ -106,15 +108,15 @@ def _trouble(use: LlmUse) -> LlmUse:
 
 
 def _reserved(use: LlmUse, entry: Entry) -> LlmUse:
-    use = replace(use, model=entry.data["model"])
-    return _consulting(use, calls=use.consultation.calls + 1) if use.consultation else use
+    return replace(use, model=entry.data["model"])
 
 
 def _settled(use: LlmUse, entry: Entry) -> LlmUse:
     tokens = dict(use.tokens)
     for name, count in entry.data["usage"].items():
         tokens[name] = tokens.get(name, 0) + count
-    return replace(use, tokens=tokens, answer=entry)
+    use = replace(use, tokens=tokens, answer=entry)
+    return _consulting(use, calls=use.consultation.calls + 1) if use.consultation else use
 
 
 def _consult(use: LlmUse, entry: Entry) -> LlmUse:
@@ -122,7 +124,9 @@ def _consult(use: LlmUse, entry: Entry) -> LlmUse:
 
 
 def _consulted(use: LlmUse, entry: Entry) -> LlmUse:
-    return replace(use, consultation=None, answer=None, closed=use.closed | {entry.data["topic"]})
+    gave_up = entry.data["why"] if entry.data.get("gave_up") else use.gave_up
+    closed = use.closed | {entry.data["topic"]}
+    return replace(use, consultation=None, answer=None, closed=closed, gave_up=gave_up)
 
 
 ENTRIES = {

@@ -14,10 +14,11 @@ LLM_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
 class RunOptions:
     """`policy`: "playbook" or "llm". `model`: as in `anthropic:NAME@URL`, None for the playbook.
 
-    `max_cost_usd`, `max_calls`: hard limits of the language model. `approve`: kinds of actions that wait for
-    a person's yes. `keep_session`: leave the tmux session open at the end. `key_variable`: the variable with
-    the model's key, which the training is not given; `pass_keys`: variables that it is given although they
-    hold such keys.
+    `max_cost_usd`, `max_calls`: hard limits of the language model, None for the default. `approve`: kinds of
+    actions that wait for a person's yes. `keep_session`: leave the tmux session open at the end.
+    `key_variable`: the variable with the model's key, which the training is not given; `pass_keys`: variables
+    that it is given although they hold such keys. `settings_dir`: where the run was started, and its
+    harness.toml is looked for.
     """
 
     policy: str = "playbook"
@@ -28,6 +29,7 @@ class RunOptions:
     keep_session: bool = False
     key_variable: str | None = None
     pass_keys: tuple[str, ...] = ()
+    settings_dir: str | None = None
 
     @property
     def hidden(self) -> frozenset[str]:

@@ -77,7 +77,9 @@ class AttemptState:
 class ExperimentState:
     """Everything known from the journal; the default value is an experiment that does not exist yet.
 
-    `draft` is what the next launch will change. `denied` are the actions that a person did not approve.
+    `draft` is what the next launch will change; `checked` is the check of just that, None when there was none
+    since it last changed. `denied` are the actions that a person did not approve, `asks` the one they are
+    being asked about.
     """
 
     experiment_id: str = ""
@@ -96,7 +98,9 @@ class ExperimentState:
     pending: Entry | None = None
     refusals: tuple[str, ...] = ()
     denied: frozenset[str] = frozenset()
+    asks: str = ""
     narrative: dict[str, str] = field(default_factory=dict)
+    without_model: bool = False
     llm: LlmUse = field(default_factory=LlmUse)
     verdict: Verdict | None = None
     finished_at: float | None = None
@@ -119,6 +123,8 @@ class ExperimentState:
         attempt = self.attempt
         if self.finished_at is not None:
             return "finished"
+        if self.asks:
+            return f"waits for approval of {self.asks}"
         if self.reported is not None:
             return "finish"
         if self.collected is not None:
@@ -146,7 +152,9 @@ def apply(state: ExperimentState, entry: Entry) -> ExperimentState:
     """The state after one more entry; entries of unknown kinds change nothing but `last_seq`."""
     state = replace(state, last_seq=entry.seq)
     if entry.kind in llm_use.ENTRIES:
-        return replace(state, llm=llm_use.fold(state.llm, entry))
+        state = replace(state, llm=llm_use.fold(state.llm, entry))
+        drops = entry.kind == "consulted" and entry.data.get("drops_draft", False)
+        return replace(state, draft=Draft(), checked=None) if drops else state
     handle = _ENTRIES.get(entry.kind)
     return handle(state, entry) if handle else state
 
@@ -178,13 +186,14 @@ def _launch_intended(state: ExperimentState, entry: Entry) -> ExperimentState:
     attempt = AttemptState(
         args["attempt"], args["session"], args["attempt_id"], args["why"], draft=state.draft
     )
-    return replace(state, attempts=(*state.attempts, attempt), draft=Draft())
+    return replace(state, attempts=(*state.attempts, attempt), draft=Draft(), checked=None)
 
 
 def _outcome(state: ExperimentState, entry: Entry) -> ExperimentState:
     if state.pending is not None and entry.data["action"] in _PREPARING and "error" not in entry.data:
         args = state.pending.data["args"]
-        state = replace(state, draft=with_outcome(state.draft, entry.data["action"], args, entry.data))
+        draft = with_outcome(state.draft, entry.data["action"], args, entry.data)
+        state = replace(state, draft=draft, checked=None)
     llm = llm_use.after_outcome(state.llm, entry)
     state = replace(state, pending=None, refusals=(), llm=llm)
     handle = _OUTCOMES.get(entry.data["action"])
@@ -193,7 +202,7 @@ def _outcome(state: ExperimentState, entry: Entry) -> ExperimentState:
 
 def _refused(state: ExperimentState, entry: Entry) -> ExperimentState:
     refusals = (*state.refusals, entry.data["why"])
-    return replace(state, refusals=refusals, llm=llm_use.after_refusal(state.llm, entry))
+    return replace(state, asks="", refusals=refusals, llm=llm_use.after_refusal(state.llm, entry))
 
 
 def _event(state: ExperimentState, entry: Entry) -> ExperimentState:
@@ -242,10 +251,14 @@ _ENTRIES: dict[str, Callable[[ExperimentState, Entry], ExperimentState]] = {
     "intent": _intent,
     "outcome": _outcome,
     "refused": _refused,
+    "approval_asked": lambda state, entry: replace(state, asks=entry.data["action"]),
+    "approved": lambda state, entry: replace(state, asks=""),
     "denied": lambda state, entry: replace(state, denied=state.denied | {entry.data["action"]}),
     "event": _event,
     "options": lambda state, entry: replace(state, options=RunOptions.from_json(entry.data)),
     "stop_asked": lambda state, entry: replace(state, stop_asked=entry.data["by"]),
+    "model_unavailable": lambda state, entry: replace(state, without_model=True),
+    "model_available": lambda state, entry: replace(state, without_model=False),
     "finish": _finish,
 }
 

@@ -20,6 +20,8 @@ from harness.journal import Entry
 LOOK_EVERY_S = 0.5
 
 Answer = Literal["yes", "no"]
+CAN_BE_ASKED = ("launch", "stop", "render_config", "edit_config", "set_environment", "patch_code")
+"""Actions that a person may want to be asked about: a run can end without any of them."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ async def ask(
 ) -> str | None:
     """Wait for a person's answer: None for yes, else why not. `still_wanted` says whether the question
     stands; `woken` is set when something else wants attention."""
+    if _is_granted(experiment.journal.entries, action):
+        return None
     question = open_question(experiment.journal.entries)
     if question is None or (question.action, question.args) != (action.kind, arguments(action)):
         entry = experiment.record("approval_asked", action=action.kind, args=arguments(action))
@@ -76,6 +80,20 @@ async def ask(
         return f"a person ({given['by']}) did not approve this"
     experiment.record("approved", action=action.kind, by=given["by"])
     return None
+
+
+def _is_granted(entries: list[Entry], action: Action) -> bool:
+    """Whether the newest answer was a yes to this very action, which has not been carried out since."""
+    args: object = None
+    granted = False
+    for entry in entries:
+        if entry.kind == "approval_asked":
+            args, granted = (entry.data["action"], entry.data["args"]), False
+        elif entry.kind == "approved":
+            granted = True
+        elif entry.kind in ("outcome", "refused"):
+            granted = False
+    return granted and args == (action.kind, arguments(action))
 
 
 def _file(result_dir: Path, question: OpenQuestion) -> Path:

@@ -70,7 +70,7 @@ class Hands:
         from harness.agent import approval
 
         state, attempt = self.experiment.state, self.experiment.state.attempt
-        if action.kind not in state.options.approve or self._was_approved(action):
+        if action.kind not in state.options.approve:
             return None
         if isinstance(action, actions.Stop) and action.why == "person":
             return None
@@ -82,14 +82,6 @@ class Hands:
             return running is None or self.experiment.attempt_files(running).state() == "running"
 
         return await approval.ask(self.experiment, action, still_wanted, self.interrupted)
-
-    def _was_approved(self, action: actions.AnyAction) -> bool:
-        """Whether the newest decision was a yes to this very action whose deed a kill prevented."""
-        pending = self.experiment.state.pending
-        return pending is not None and (pending.data["action"], pending.data["args"]) == (
-            action.kind,
-            actions.arguments(action),
-        )
 
     async def act(self, action: actions.AnyAction) -> dict[str, Any]:
         """Carry out one action; returns what the journal keeps of it."""
@@ -177,17 +169,20 @@ class Hands:
 
         attempt = self._attempt()
         files = self.experiment.attempt_files(attempt.number)
+        alarms = self.monitor(attempt).health(attempt, self.experiment.clock()).fatal
         await asyncio.to_thread(stop, files, launching.LONGEST_END_S)
         ended = self._ended(attempt, await asyncio.to_thread(self.monitor(attempt).ended))
         if ended["reason"] not in ("stopped", "lost"):
             return {"ended": ended, "why": None, "detail": "it had ended by itself"}
-        return {"ended": {**ended, "complete": False}, "why": action.why, "detail": action.detail}
+        seen = "; ".join(alarms) if action.why == "fatal_error" and alarms else action.detail
+        return {"ended": {**ended, "complete": False}, "why": action.why, "detail": seen}
 
     async def _diagnose(self, action: actions.Diagnose) -> dict[str, Any]:
         attempt = self._attempt()
         assert attempt.ended is not None
         files = self.experiment.attempt_files(attempt.number)
-        found = (await asyncio.to_thread(diagnose, files, attempt.ended, attempt.stop_reason)).as_json()
+        why = (attempt.stop_reason, attempt.stop_detail)
+        found = (await asyncio.to_thread(diagnose, files, attempt.ended, *why)).as_json()
         if files.dir.exists():
             write_json(files.dir / "diagnosis.json", found)
         return {"diagnosis": found}

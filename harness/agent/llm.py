@@ -8,6 +8,7 @@ costs at most one call; without an answer (outage, limit, nonsense) the playbook
 
 import asyncio
 import logging
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from pydantic import TypeAdapter
 from harness.agent import tools, view
 from harness.agent.actions import AnyAction, Finish, Launch, Wait
 from harness.agent.playbook import Playbook, next_launch
-from harness.agent.questions import question, still_open
+from harness.agent.questions import moved_on, question
 from harness.agent.types import Observation
 from harness.experiment import Experiment
 from harness.llm_use import Consultation
@@ -30,6 +31,7 @@ MAX_SHRUNK = 3
 PATIENCE_S = 6 * 3600.0
 PATIENCE_FOR_WORDS_S = 1800.0  # a report is not kept waiting for its narrative for longer
 PATIENCE_WHILE_RUNNING_S = 60.0
+ASK_AGAIN_S = 3600.0
 
 _ACTION: TypeAdapter[AnyAction] = TypeAdapter(AnyAction)
 _log = logging.getLogger(__name__)
@@ -43,11 +45,19 @@ class LlmPolicy:
 
     name = "llm"
 
-    def __init__(self, experiment: Experiment, model: Model, interrupted: asyncio.Event) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        model: Model,
+        interrupted: asyncio.Event,
+        longest_patience_s: float = math.inf,
+    ) -> None:
         self._experiment = experiment
         self._model = model
         self._interrupted = interrupted
+        self._longest_patience_s = longest_patience_s
         self._playbook = Playbook()
+        self._in_vain_at = -math.inf
 
     async def decide(self, observation: Observation) -> AnyAction:
         while True:
@@ -57,13 +67,15 @@ class LlmPolicy:
             if consultation is None:
                 if not self._open(observation, fallback):
                     return fallback
-            elif not still_open(consultation.topic, observation):
-                self._close(consultation, "it has been acted on")
+            elif (news := moved_on(consultation.topic, observation)) is not None:
+                self._close(consultation, news, gave_up=False)
             elif (cut_off := self._cut_off(consultation)) is not None:
                 return cut_off
             elif self._state.llm.answer is None:
                 if why := _enough(consultation):
                     self._close(consultation, why)
+                elif self._too_soon(observation):
+                    return fallback
                 elif not await self._ask(consultation, observation):
                     return await self._playbook.decide(replace(observation, state=self._state))
             elif (action := self._take(consultation)) is not None:
@@ -82,8 +94,23 @@ class LlmPolicy:
         self._experiment.record("consult", topic=asked.topic, why=asked.why, facts=asked.facts)
         return True
 
-    def _close(self, consultation: Consultation, why: str) -> None:
-        self._experiment.record("consulted", topic=consultation.topic, why=why)
+    def _close(self, consultation: Consultation, why: str, gave_up: bool | None = None) -> None:
+        """Close the question. `gave_up`: no launch follows any more; by default where no config was written.
+
+        What a repair that was not launched has changed is dropped: half a repair is none.
+        """
+        kind = consultation.topic.split(":")[0]
+        if gave_up is None:
+            gave_up = kind == "config" and self._state.draft.settings is None
+        drops = kind in ("failure", "check", "config") and not self._state.draft.is_empty
+        told = f"the config of this plan was not written: {why}" if gave_up and kind == "config" else why
+        data = {"topic": consultation.topic, "why": told, "gave_up": gave_up, "drops_draft": drops}
+        self._experiment.record("consulted", **data)
+
+    def _too_soon(self, observation: Observation) -> bool:
+        """Whether the model was asked in vain about a running training not long ago."""
+        running = self._state.attempt is not None and self._state.attempt.is_running
+        return running and observation.now - self._in_vain_at < ASK_AGAIN_S
 
     def _cut_off(self, consultation: Consultation) -> AnyAction | None:
         """The action that a kill interrupted: it is carried out once more before the model hears of it."""
@@ -99,6 +126,7 @@ class LlmPolicy:
         attempt = self._state.attempt
         running = attempt is not None and attempt.is_running
         patience = _patience(consultation, running, self._state.deadline_at - observation.now)
+        patience = min(patience, self._longest_patience_s)
         budget = view.BUDGET_CHARS >> consultation.shrunk
         try:
             request = view.request(self._experiment, consultation, budget)
@@ -107,6 +135,7 @@ class LlmPolicy:
         except InterruptedAskError:
             return False
         except OutOfPatienceError as error:
+            self._in_vain_at = observation.now
             if not running:
                 self._close(consultation, f"no answer: {error}")
             return False
@@ -133,10 +162,12 @@ class LlmPolicy:
         except tools.CallError as error:
             self._experiment.record("call_rejected", call=answer.data["call"], why=str(error))
             return None
+        kind = consultation.topic.split(":")[0]
         if isinstance(action, Finish):
-            self._close(consultation, action.reason or "the model has nothing to add")
+            gives_up = kind in ("config", "check", "failure")
+            self._close(consultation, action.reason or "the model has nothing to add", gave_up=gives_up)
             return None
-        if isinstance(action, Wait) and consultation.topic.startswith("alarm:"):
+        if isinstance(action, Wait) and kind == "alarm":
             self._close(consultation, "the model chose to wait")
         return action
 

@@ -35,6 +35,8 @@ class Playbook:
             return self._end(state)
         if state.attempt is None and (state.stop_asked or observation.now >= state.deadline_at):
             return Collect()
+        if state.llm.gave_up and not (state.attempt is not None and state.attempt.is_running):
+            return Collect()
         if not state.prepared:
             return Prepare()
         if state.attempt is not None and state.attempt.is_running:

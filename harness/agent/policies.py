@@ -1,6 +1,7 @@
 """Which policy decides a run: the language model where one is configured, else the playbook."""
 
 import asyncio
+import math
 import os
 import random
 from pathlib import Path
@@ -13,7 +14,7 @@ from harness.redaction import secret_values
 
 if TYPE_CHECKING:
     from harness.agent.types import Policy
-    from harness.providers import LlmConfig
+    from harness.providers import Limits, LlmConfig
 
 
 DEFAULT_MAX_CALLS = 100
@@ -35,38 +36,59 @@ def settled(options: RunOptions, given_policy: str | None, cwd: Path) -> tuple[R
         if given_policy == "llm":
             raise ConfigurationError("no language model is configured: name one, as --model anthropic:NAME")
         return options.changed(policy="playbook"), ()
-    limits = RunOptions(
-        max_cost_usd=DEFAULT_MAX_COST_USD if config.price is not None else None,
-        max_calls=DEFAULT_MAX_CALLS,
-    ).changed(max_cost_usd=config.max_cost_usd, max_calls=config.max_calls)
-    limits = limits.changed(max_cost_usd=options.max_cost_usd, max_calls=options.max_calls)
+    cost, calls = options.max_cost_usd, options.max_calls
     definite = options.changed(
         policy="llm",
         model=config.model_word,
-        max_cost_usd=limits.max_cost_usd,
-        max_calls=limits.max_calls,
+        max_cost_usd=config.max_cost_usd if cost is None else cost,
+        max_calls=config.max_calls if calls is None else calls,
         key_variable=config.key_variable,
     )
     return definite, config.warnings
 
 
-def make_policy(experiment: Experiment, interrupted: asyncio.Event, cwd: Path) -> "Policy":
+def make_policy(
+    experiment: Experiment, interrupted: asyncio.Event, longest_patience_s: float = math.inf
+) -> "Policy":
     """The policy of this experiment's options. Raises ConfigurationError."""
     options = experiment.state.options
     if options.policy == "playbook":
-        return Playbook()
+        return playbook(experiment, "the playbook was chosen")
     from harness.agent.llm import LlmPolicy
-    from harness.providers import Limits, Model, Transcript, configured, make_provider
+    from harness.providers import Model, Transcript, configured, make_provider
 
-    config: LlmConfig | None = configured(options.model, cwd, os.environ)
+    config: LlmConfig | None = configured(options.model, Path(options.settings_dir or Path.cwd()), os.environ)
     assert config is not None
     secrets = (*secret_values(os.environ), *config.secrets)
     model = Model(
         make_provider(config),
         config.price,
-        Limits(options.max_cost_usd, options.max_calls),
+        limits_of(options, config),
         experiment.record,
         Transcript(experiment.dir / "transcript.jsonl", secrets),
         jitter=random.Random(experiment.state.experiment_id),
     )
-    return LlmPolicy(experiment, model, interrupted)
+    if experiment.state.without_model:
+        experiment.record("model_available", model=config.model_word)
+    return LlmPolicy(experiment, model, interrupted, longest_patience_s)
+
+
+def limits_of(options: RunOptions, config: "LlmConfig") -> "Limits":
+    """What the model may cost: as was said, else the defaults; money is bounded where the price is known."""
+    from harness.providers import Limits
+
+    cost, calls = options.max_cost_usd, options.max_calls
+    if cost is None and config.price is not None:
+        cost = DEFAULT_MAX_COST_USD
+    return Limits(cost, DEFAULT_MAX_CALLS if calls is None else calls)
+
+
+def playbook(experiment: Experiment, why: str) -> Playbook:
+    """The built-in policy; a question that a model was being asked is closed."""
+    state = experiment.state
+    if state.options.policy == "llm" and not state.without_model:
+        experiment.record("model_unavailable", why=why)
+    if state.llm.consultation is not None:
+        told = {"why": f"the playbook decides now: {why}", "gave_up": False, "drops_draft": True}
+        experiment.record("consulted", topic=state.llm.consultation.topic, **told)
+    return Playbook()

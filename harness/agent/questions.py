@@ -4,6 +4,7 @@ A topic names a question once and for all in the life of an experiment (`failure
 question, there is none, and no call is made.
 """
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +32,9 @@ def question(observation: Observation, fallback: AnyAction) -> Question | None:
     attempt = state.attempt
     if state.collected is not None:
         return _results(state) if attempt is not None and attempt.launched_at is not None else None
-    if observation.now >= state.deadline_at or not state.prepared or state.denied:
+    if observation.now >= state.deadline_at or not state.prepared or "launch" in state.denied:
+        return None
+    if state.llm.gave_up:
         return None
     if attempt is not None and attempt.is_running:
         return _alarm(observation, attempt)
@@ -47,23 +50,24 @@ def question(observation: Observation, fallback: AnyAction) -> Question | None:
     return None
 
 
-def still_open(topic: str, observation: Observation) -> bool:
-    """Whether a question that was put is still one: the situation may have moved on meanwhile."""
+def moved_on(topic: str, observation: Observation) -> str | None:
+    """Why a question that was put is none any more; None while it still stands."""
     state = observation.state
     kind, number = topic.split(":")[:2]
     attempt = state.attempt
-    if state.stop_asked or state.verdict is not None:
-        return False
+    if state.stop_asked:
+        return f"stopped on request of {state.stop_asked}"
     if kind == "results":
-        return state.collected is not None and state.reported is None
-    if state.collected is not None or observation.now >= state.deadline_at:
-        return False
-    running = attempt is not None and attempt.is_running
+        return None if state.reported is None else "the report was written"
+    if state.collected is not None:
+        return "the results were collected"
+    if observation.now >= state.deadline_at:
+        return "the time limit has passed"
     if kind == "alarm":
-        return running and attempt is not None and attempt.number == int(number)
-    if kind == "failure":
-        return not running and len(state.attempts) == int(number)
-    return not running and len(state.attempts) == int(number) - 1  # check, config: before that launch
+        same = attempt is not None and attempt.is_running and attempt.number == int(number)
+        return None if same else f"attempt {number} is over"
+    before = int(number) if kind == "failure" else int(number) - 1  # attempts there were when it was put
+    return None if len(state.attempts) == before else f"attempt {before + 1} was launched"
 
 
 def _results(state: ExperimentState) -> Question | None:
@@ -78,12 +82,17 @@ def _alarm(observation: Observation, attempt: AttemptState) -> Question | None:
     assert launched_at is not None  # it is running
     age = int((observation.now - launched_at) / 3600).bit_length()
     if health.fatal:
-        topic = f"alarm:{attempt.number}:fatal_error:{age}"
+        topic = f"alarm:{attempt.number}:fatal_error:{age}:{_slug(health.fatal[0])}"
         return Question("alarm", topic, health.fatal[0], {"alarm": list(health.fatal)})
     if health.plateau is not None and health.second_half:
         topic = f"alarm:{attempt.number}:plateau:{age}"
         return Question("alarm", topic, health.plateau, {"alarm": [health.plateau]})
     return None
+
+
+def _slug(sentence: str) -> str:
+    """What kind of alarm it is: its words without its numbers."""
+    return re.sub(r"[^a-z]+", "-", re.sub(r"\d\S*", "", sentence.lower())).strip("-")[:40]
 
 
 def _needs_config(state: ExperimentState) -> bool:

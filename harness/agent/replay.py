@@ -5,7 +5,7 @@ same observation (and the same replies of the model), decides and asks the same.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,9 @@ from harness.agent.repairing import preparing
 from harness.agent.types import Observation
 from harness.journal import Entry
 from harness.providers import InterruptedAskError, LimitReachedError, RejectedError, Spending
-from harness.providers.transcript import redacted_request, request_hash
+from harness.providers.transcript import redacted_request, request_hash, requests, texts_of
 from harness.providers.types import Request
+from harness.redaction import MASK
 from harness.state import ExperimentState, apply, fold
 from monitors.files import AttemptFiles
 from monitors.rules import Health
@@ -59,7 +60,7 @@ async def _decide_again(past: "_Past", recorded: Entry) -> Decision:
     calls = sum(entry.kind == "llm_reserved" for entry in past.ahead)
     past.let_pass()
     wanted = (recorded.data["action"], recorded.data["args"])
-    is_llm = past.state.options.policy == "llm"
+    is_llm = past.state.options.policy == "llm" and not past.state.without_model
     policy = LlmPolicy(past, _RecordedModel(past), asyncio.Event()) if is_llm else Playbook()  # type: ignore[arg-type]
     action = await policy.decide(_observation(past, recorded.data["observed"]))
     if (action.kind, arguments(action)) != wanted:
@@ -132,6 +133,7 @@ class _RecordedModel:
 
     def __init__(self, past: _Past) -> None:
         self._past = past
+        self._sent: dict[str, tuple[str, ...]] = {}
 
     async def ask(self, request: Request, spending: Spending, **options: Any) -> None:
         past = self._past
@@ -139,16 +141,47 @@ class _RecordedModel:
         if not past.ahead or past.ahead[0].kind != "llm_reserved":
             raise LimitReachedError("no call was made here")
         reserved = past.record("llm_reserved")
-        if request_hash(redacted_request(request)) != reserved.data["request"]:
+        if not self._is_what_was_sent(request, reserved.data["request"]):
             past.differences.append("the prompt is not the one that was sent")
         while past.ahead and past.ahead[0].kind == "llm_retried":
             past.record("llm_retried")
         past.let_pass()
-        ending = past.ahead[0].kind if past.ahead else "llm_failed"
-        ended = past.record(ending)
+        if not past.ahead or past.ahead[0].kind not in ("llm_settled", "llm_failed"):
+            return  # a kill cut this call off; the next harness asked again, or decided without
+        ended = past.record(past.ahead[0].kind)
         if ended.kind == "llm_settled":
             return
         past.let_pass()
         if past.ahead and past.ahead[0].kind == "consulted":
             raise RejectedError(str(ended.data.get("error", "")))
         raise InterruptedAskError(str(ended.data.get("error", "")))
+
+    def _is_what_was_sent(self, request: Request, digest: str) -> bool:
+        """Whether this prompt is the recorded one, where secrets of that day's environment were masked."""
+        request = redacted_request(request)
+        if request_hash(request) == digest:
+            return True
+        self._sent = self._sent or requests(self._past.dir / "transcript.jsonl")
+        sent = self._sent.get(digest)
+        return sent is not None and _matches(sent, request)
+
+
+def _matches(masked: Sequence[str], request: Request) -> bool:
+    """Whether texts with masks in them can be those of this request."""
+    texts = texts_of(request)
+    return len(masked) == len(texts) and all(map(_can_be, masked, texts))
+
+
+def _can_be(masked: str, text: str) -> bool:
+    first, *others = masked.split(MASK)
+    if not others:
+        return masked == text
+    position = len(first)
+    if not text.startswith(first) or not text.endswith(others[-1]):
+        return False
+    for piece in others[:-1]:
+        position = text.find(piece, position)
+        if position < 0:
+            return False
+        position += len(piece)
+    return len(text) - len(others[-1]) >= position

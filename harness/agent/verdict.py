@@ -74,6 +74,8 @@ def _complete(state: ExperimentState) -> bool:
 def _never_ran(state: ExperimentState, now: float) -> Verdict:
     if "launch" in state.denied:
         return Verdict(Outcome.CANCELLED, "a person did not approve the launch")
+    if state.llm.gave_up:
+        return Verdict(Outcome.CANNOT_RUN, state.llm.gave_up)
     if state.checked is not None and not state.checked["can_run"]:
         return Verdict(Outcome.CANNOT_RUN, "; ".join(state.checked["problems"]))
     if now >= state.deadline_at:

@@ -8,7 +8,7 @@ by a model, so this cannot loop or lose what the journal has. Secrets are masked
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness import templating
@@ -33,7 +33,8 @@ from harness.state import AttemptState, ExperimentState, fold
 BUDGET_CHARS = 120_000
 LONGEST_TEXT = 8_000
 LONGEST_BLUEPRINT = 12_000
-CUT_TOGETHER = 6
+LONGEST_WORDS = 2_000  # of what the model said beside a call
+CUT_TOGETHER = 12
 MAX_OUTPUT_TOKENS = 16_000  # for models that think before they answer; it counts against this
 CUT_TO = 160
 
@@ -157,6 +158,9 @@ def _turns(reply: _Reply | None, meanwhile: list[str], count: int, deadline_at: 
         return []
     said, calls = reply.entry.data["text"], reply.entry.data["calls"]
     call = ToolCall(**calls[0]) if calls else None
+    if call is not None and len(call.arguments) > LONGEST_TEXT:
+        call = replace(call, arguments=f"{call.arguments[:LONGEST_TEXT]} … [cut]")
+    said = said if len(said) <= LONGEST_WORDS else f"{said[:LONGEST_WORDS]} … [cut]"
     turns: list[Turn] = [AssistantTurn(said, call)] if said or call else []
     if reply.outcome is None or reply.last is None:
         return turns
@@ -201,16 +205,14 @@ _ANSWERS = {
 
 
 def _shorten(turns: list[Turn], budget: int) -> list[Turn]:
-    """The turns with as many of the oldest results cut short as the budget wants, some at a time."""
-    results = [index for index, turn in enumerate(turns) if isinstance(turn, ToolResultTurn)]
+    """The turns with as many of the oldest cut short as the budget wants, some at a time."""
     cut = 0
-    while sum(_length(turn) for turn in turns) > budget and cut < len(results):
-        for index in results[cut : cut + CUT_TOGETHER]:
+    while sum(_length(turn) for turn in turns) > budget and cut < len(turns):
+        for index in range(cut, min(cut + CUT_TOGETHER, len(turns))):
             turn = turns[index]
-            assert isinstance(turn, ToolResultTurn)
             if len(turn.text) > CUT_TO:
                 text = f"{turn.text[:CUT_TO]} … [cut to save room; ask again if you need it]"
-                turns[index] = ToolResultTurn(turn.call_id, text, turn.is_error)
+                turns[index] = replace(turn, text=text)
         cut += CUT_TOGETHER
     return turns
 

@@ -8,13 +8,13 @@ import asyncio
 import contextlib
 import signal
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING
+import termios
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from harness.agent import approval, loop
 from harness.agent.hands import Hands
-from harness.agent.playbook import Playbook
-from harness.agent.policies import make_policy
+from harness.agent.policies import make_policy, playbook
 from harness.cli.console import console
 from harness.cli.progress import Progress, progress_for
 
@@ -35,6 +35,7 @@ class Foreground:
         self.hands = Hands(experiment)
         self.progress: Progress = progress_for(self.hands)
         self._asking = False
+        self._put_to_person: approval.OpenQuestion | None = None
         self._let_go_status = 0
         self._task: asyncio.Task[Verdict] | None = None
 
@@ -69,10 +70,10 @@ class Foreground:
         from harness.providers import ConfigurationError
 
         try:
-            return make_policy(self.experiment, self.hands.interrupted, Path.cwd())
+            return make_policy(self.experiment, self.hands.interrupted)
         except ConfigurationError as error:
             console().print(f"{error}; going on without a language model", markup=False)
-            return Playbook()
+            return playbook(self.experiment, str(error))
 
     def _listen(self) -> None:
         events = asyncio.get_running_loop()
@@ -92,14 +93,15 @@ class Foreground:
             return
         self._asking = True
         self.progress.pause()
-        print(f"\n{QUESTION}", end="", flush=True)
-        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._on_answer)
+        self._ask_for(f"\n{QUESTION}", self._on_answer)
 
     async def _pass_on_questions(self) -> None:
         """Put what waits for approval to the person here; others answer with `harness approve`."""
         told = 0
         while True:
             question = approval.open_question(self.experiment.journal.entries)
+            if self._put_to_person is not None and question != self._put_to_person:
+                self._take_back()
             if question is not None and question.number != told and not self._asking:
                 told = question.number
                 self._put(question)
@@ -109,25 +111,42 @@ class Foreground:
         if not sys.stdin.isatty():
             print(f"waits for approval: {question.text} (harness approve {self.experiment.dir})", flush=True)
             return
-        self._asking = True
+        self._asking, self._put_to_person = True, question
         self.progress.pause()
-        print(f"\nApprove {question.text}? [y]es, [n]o: ", end="", flush=True)
-        events = asyncio.get_running_loop()
-        events.add_reader(sys.stdin.fileno(), self._on_approval, question)
+        self._ask_for(f"\nApprove {question.text}? [y]es, [n]o: ", self._on_approval, question)
+
+    def _ask_for(self, prompt: str, on_answer: Callable[..., None], *arguments: Any) -> None:
+        """Show a prompt; what was typed before it was shown is no answer to it."""
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+        print(prompt, end="", flush=True)
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), on_answer, *arguments)
 
     def _on_approval(self, question: approval.OpenQuestion) -> None:
-        word: approval.Answer = "yes" if self._read_answer().startswith("y") else "no"
-        approval.answer(self.experiment.dir, question, word, "the run's own terminal")
+        line = self._read_line()
+        word = line.strip().lower()
+        if word in ("y", "yes", "n", "no"):
+            given: approval.Answer = "yes" if word.startswith("y") else "no"
+            approval.answer(self.experiment.dir, question, given, "the run's own terminal")
+            self._take_back()
+        elif line:
+            self._ask_for("Please answer y or n: ", self._on_approval, question)
+        else:  # nobody is there any more; `harness approve` answers
+            self._take_back()
+
+    def _take_back(self) -> None:
+        """The question at this terminal is settled, perhaps by an answer from elsewhere."""
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        self._asking, self._put_to_person = False, None
         self.progress.go_on()
 
-    def _read_answer(self) -> str:
-        answer = sys.stdin.readline().strip().lower()
+    def _read_line(self) -> str:
+        """One line; "" when the terminal is gone."""
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
-        self._asking = False
-        return answer
+        return sys.stdin.readline()
 
     def _on_answer(self) -> None:
-        answer = self._read_answer()
+        answer = self._read_line().strip().lower()
+        self._asking = False
         if answer.startswith("s"):
             self.hands.ask_to_stop("Ctrl-C")
         elif answer.startswith("d"):

@@ -33,9 +33,9 @@ class Choice:
 
 def chosen(model: str | None, max_cost: float | None, max_calls: int | None) -> Choice | None:
     """The model that is configured, None without one; a clear end for what cannot be used."""
-    from harness.agent.policies import settled
+    from harness.agent.policies import limits_of, settled
     from harness.options import RunOptions
-    from harness.providers import ConfigurationError, Limits, configured
+    from harness.providers import ConfigurationError, configured
 
     try:
         options, warnings = settled(RunOptions("llm", model, max_cost, max_calls), None, Path.cwd())
@@ -44,7 +44,7 @@ def chosen(model: str | None, max_cost: float | None, max_calls: int | None) -> 
         fail(str(error))
     for warning in warnings:
         typer.echo(f"harness: {warning}", err=True)
-    return Choice(config, Limits(options.max_cost_usd, options.max_calls)) if config else None
+    return Choice(config, limits_of(options, config)) if config else None
 
 
 def write(brief: "Brief", choice: Choice) -> int | None:

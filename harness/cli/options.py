@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -66,7 +66,19 @@ class Given:
         from harness.providers import ConfigurationError
 
         self._check()
-        options = before.changed(
+        options = self._changed(before)
+        if before.settings_dir is not None and self.policy is None and self.model is None:
+            return options  # a run goes on with the policy it has
+        try:
+            definite, warnings = settled(options, self.policy, Path.cwd())
+        except ConfigurationError as error:
+            fail(str(error))
+        for warning in warnings:
+            typer.echo(f"harness: {warning}", err=True)
+        return definite.changed(settings_dir=str(Path.cwd()))
+
+    def _changed(self, before: "RunOptions") -> "RunOptions":
+        return before.changed(
             model=self.model,
             max_cost_usd=self.max_cost,
             max_calls=self.max_llm_calls,
@@ -74,13 +86,6 @@ class Given:
             pass_keys=tuple(self.pass_key) if self.pass_key else None,
             keep_session=self.keep_session or None,
         )
-        try:
-            definite, warnings = settled(options, self.policy, Path.cwd())
-        except ConfigurationError as error:
-            fail(str(error))
-        for warning in warnings:
-            typer.echo(f"harness: {warning}", err=True)
-        return definite
 
     def _check(self) -> None:
         if self.policy not in (None, "playbook", "llm"):
@@ -92,11 +97,10 @@ class Given:
 
 
 def _actions(words: str) -> tuple[str, ...]:
-    from harness.agent.actions import AnyAction
+    from harness.agent.approval import CAN_BE_ASKED
 
-    known = [str(action.model_fields["kind"].default) for action in get_args(get_args(AnyAction)[0])]
     asked = tuple(word.strip() for word in words.split(",") if word.strip())
     for word in asked:
-        if word not in known:
-            fail(f"--approve {word}: there is no such action; the actions are {', '.join(sorted(known))}")
+        if word not in CAN_BE_ASKED:
+            fail(f"--approve {word}: you can be asked before {', '.join(CAN_BE_ASKED)}")
     return asked

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from harness.experiment import Experiment
     from harness.options import RunOptions
 
+PATIENCE_S = 60.0
+
 
 class _EffectError(Exception):
     """The policy came to the first action that would have an effect."""
@@ -56,7 +58,7 @@ def plan_only(blueprint: "Blueprint", options: "RunOptions") -> None:
 async def _first_effect(experiment: "Experiment") -> Action:
     hands = PlanningHands(experiment)
     try:
-        await loop.run(hands, make_policy(experiment, hands.interrupted, Path.cwd()))
+        await loop.run(hands, make_policy(experiment, hands.interrupted, PATIENCE_S))
     except _EffectError as reached:
         return reached.action
     raise AssertionError("a run that ends without an effect")

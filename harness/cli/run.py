@@ -84,7 +84,10 @@ def resume(
     from harness.experiment import Experiment
     from harness.journal import JournalDamagedError, JournalOwnedError
 
+    given = options.Given(policy, model, max_cost, max_llm_calls, approve, pass_key, keep_session)
     if resume_all:
+        if given != options.Given():
+            fail("--all goes on with every run as it was started; give options to one run")
         _resume_all()
         return
     folder = find_run(run)
@@ -92,7 +95,6 @@ def resume(
         experiment = Experiment.open(folder)
     except (JournalOwnedError, JournalDamagedError) as error:
         fail(str(error))
-    given = options.Given(policy, model, max_cost, max_llm_calls, approve, pass_key, keep_session)
     if experiment.state.finished_at is None and given != options.Given():
         experiment.record("options", **given.over(experiment.state.options).as_json())
     carry_on(experiment)

@@ -5,6 +5,7 @@ process itself cannot tell (it was killed, the machine went down) comes from the
 else from the log.
 """
 
+import re
 import signal
 from collections import deque
 from dataclasses import asdict, dataclass
@@ -18,6 +19,8 @@ from monitors.metrics import parse_line
 
 LINES_KEPT = 20_000
 LAST_LINES = 30
+AFTER_AN_ERROR = "after the error in line"
+NOT_FINITE = re.compile(r"\b(?:nan|inf)\b|not finite|non-finite", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -46,19 +49,23 @@ class Diagnosis:
         return asdict(self)
 
 
-def diagnose(files: AttemptFiles, ended: dict[str, Any], stop_reason: str | None = None) -> Diagnosis:
+def diagnose(
+    files: AttemptFiles, ended: dict[str, Any], stop_reason: str | None = None, stop_detail: str = ""
+) -> Diagnosis:
     """The cause of the end described by `ended` (the exit record, or {"reason": "lost", …})."""
     lines = _tail_of_log(files)
     last = tuple(Evidence("pane.log", number, text) for number, text in _useful(lines))
-    family, signature, cause, transient, evidence, wait_s = _cause(lines, ended, stop_reason)
+    family, signature, cause, transient, evidence, wait_s = _cause(lines, ended, stop_reason, stop_detail)
     return Diagnosis(family, signature, cause, transient, evidence, last, wait_s)
 
 
 _Cause = tuple[str, str | None, str, bool, tuple[Evidence, ...], float]
 
 
-def _cause(lines: list[tuple[int, str]], ended: dict[str, Any], stop_reason: str | None) -> _Cause:
-    from_exit = _from_exit(ended, stop_reason)
+def _cause(
+    lines: list[tuple[int, str]], ended: dict[str, Any], stop_reason: str | None, stop_detail: str
+) -> _Cause:
+    from_exit = _stopped(stop_reason, stop_detail) if stop_reason is not None else _from_exit(ended)
     if from_exit is not None:
         return from_exit
     block = tracebacks.root(tracebacks.find(lines))
@@ -73,18 +80,22 @@ def _cause(lines: list[tuple[int, str]], ended: dict[str, Any], stop_reason: str
     return "unknown", None, _how_it_ended(ended), False, (), 0.0
 
 
-def _from_exit(ended: dict[str, Any], stop_reason: str | None) -> _Cause | None:
+def _stopped(reason: str, detail: str) -> _Cause | None:
+    """An end that we made ourselves: what was seen before it is the cause; None where the log tells it."""
+    if reason != "fatal_error":
+        text = f"The harness stopped the attempt: {reason}."
+        return "hang_no_output", reason, text, False, (), 0.0
+    text = f"The harness stopped the attempt because it could not recover: {detail or 'no reason was kept'}."
+    if AFTER_AN_ERROR in detail:
+        return None
+    if NOT_FINITE.search(detail):
+        return "numerics_nan", "values_not_finite", text, False, (), 0.0
+    return "hang_no_output", "no_output", text, False, (), 0.0
+
+
+def _from_exit(ended: dict[str, Any]) -> _Cause | None:
     """Ends whose cause the log cannot tell."""
     reason, status = ended.get("reason"), ended.get("status")
-    if stop_reason is not None:
-        return (
-            "hang_no_output",
-            stop_reason,
-            f"The harness stopped the attempt: {stop_reason}.",
-            False,
-            (),
-            0.0,
-        )
     if reason == "lost":
         how = ended.get("detail", "no exit record")
         text = f"The machine or the supervisor went down with the training ({how})."

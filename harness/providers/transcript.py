@@ -8,6 +8,7 @@ afterwards. A torn last line (power loss) is passed over.
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
@@ -25,7 +26,9 @@ from harness.providers.types import (
     Turn,
     Usage,
 )
-from harness.redaction import MASK, redact, secret_values
+from harness.redaction import redact, redact_keys, secret_values
+
+_log = logging.getLogger(__name__)
 
 
 def request_hash(request: Request) -> str:
@@ -41,20 +44,23 @@ def redacted_request(request: Request, known: Iterable[str] = ()) -> Request:
 
 
 def redacted_reply(reply: Reply, known: Iterable[str] = ()) -> Reply:
-    """The reply without secrets."""
+    """The reply without keys. What a model decides is carried out: a telling name in front of a value
+    (`token = tokenizer.decode(ids)`) is no reason to rewrite it."""
     known = tuple(known)
     calls = tuple(_redacted_call(call, known) for call in reply.calls)
-    return replace(reply, text=redact(reply.text, known), calls=calls)
+    return replace(reply, text=redact_keys(reply.text, known), calls=calls)
 
 
 class Transcript:
-    """The transcript of one experiment, opened for appending with each line."""
+    """The transcript of one experiment, opened for appending with each line. A line that cannot be written
+    (full disk) is missing from it, is warned of once, and stops nothing."""
 
     def __init__(self, path: Path, secrets: Iterable[str] | None = None) -> None:
         """`secrets` are values to mask wherever they stand; by default those in the environment."""
         self.path = path
         self.secrets = tuple(secret_values(os.environ) if secrets is None else secrets)
         self._said: set[str] = set()
+        self._is_failing = False
 
     def request(self, call: int, model: str, request: Request, time: float) -> None:
         request = redacted_request(request, self.secrets)
@@ -81,7 +87,16 @@ class Transcript:
         self._append(line | {"error": redact(error, self.secrets)})
 
     def _append(self, line: dict[str, Any]) -> None:
-        text = json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n"
+        try:
+            self._write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+            self._is_failing = False
+        except OSError as error:
+            if not self._is_failing:
+                _log.warning("%s cannot be written (%s); going on without it", self.path, error.strerror)
+            self._is_failing = True
+            self._said.clear()  # what was to be written in full may be what is missing
+
+    def _write(self, text: str) -> None:
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(fd, "rb+") as file:
             size = file.seek(0, os.SEEK_END)
@@ -99,6 +114,24 @@ def replies(path: Path) -> dict[str, Reply]:
             usage = Usage(**line["usage"])
             found[line["hash"]] = Reply(line["text"], calls, StopReason(line["stop"]), usage, line["model"])
     return found
+
+
+def texts_of(request: Request) -> tuple[str, ...]:
+    """What a request says, turn by turn, without system text and tools; a call counts as its arguments."""
+    return tuple(text for turn in _turns(request) for text in _texts(turn))
+
+
+def requests(path: Path) -> dict[str, tuple[str, ...]]:
+    """The texts (as in `texts_of`) of each recorded request, by its hash; {} without a transcript."""
+    if not path.exists():
+        return {}
+    lines = (line for line in _lines(path) if line.get("kind") == "request")
+    return {line["hash"]: tuple(text for turn in line["turns"] for text in _texts(turn)) for line in lines}
+
+
+def _texts(turn: dict[str, Any]) -> list[str]:
+    call = turn.get("call")
+    return [turn["text"], *([call["arguments"]] if call else [])]
 
 
 class ReplayProvider:
@@ -155,10 +188,10 @@ def _turn(turn: Turn) -> dict[str, Any]:
 
 
 def _redacted_turn(turn: Turn, known: tuple[str, ...]) -> Turn:
-    text = redact(turn.text, known)
-    if isinstance(turn, AssistantTurn) and turn.call is not None:
-        return AssistantTurn(text, _redacted_call(turn.call, known))
-    return replace(turn, text=text)
+    if isinstance(turn, AssistantTurn):  # it reads back what it decided, in its own words
+        call = turn.call and _redacted_call(turn.call, known)
+        return AssistantTurn(redact_keys(turn.text, known), call)
+    return replace(turn, text=redact(turn.text, known))
 
 
 def _redacted_call(call: ToolCall, known: tuple[str, ...]) -> ToolCall:
@@ -166,11 +199,12 @@ def _redacted_call(call: ToolCall, known: tuple[str, ...]) -> ToolCall:
 
 
 def _redacted_arguments(text: str, known: tuple[str, ...]) -> str:
-    """JSON stays JSON: where masking would swallow an escaped quote, each string is masked by itself."""
-    masked = redact(text, known)
+    """JSON stays JSON: where a mask would swallow its quotes (a private key has no end), each string is
+    masked by itself."""
+    masked = redact_keys(text, known)
     if masked == text or _parse(text) is None or _parse(masked) is not None:
         return masked
-    return json.dumps(_redacted_value("", _parse(text), known), ensure_ascii=False)
+    return json.dumps(_redacted_value(_parse(text), known), ensure_ascii=False)
 
 
 def _parse(text: str) -> Any:
@@ -180,12 +214,9 @@ def _parse(text: str) -> Any:
         return None
 
 
-def _redacted_value(name: str, value: Any, known: tuple[str, ...]) -> Any:
+def _redacted_value(value: Any, known: tuple[str, ...]) -> Any:
     if isinstance(value, dict):
-        return {key: _redacted_value(key, inner, known) for key, inner in value.items()}
+        return {redact_keys(key, known): _redacted_value(inner, known) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_redacted_value(name, inner, known) for inner in value]
-    if not isinstance(value, str):
-        return value
-    is_secret = redact(f'{name}: "x{MASK}x"') != f'{name}: "x{MASK}x"'
-    return MASK if is_secret and value else redact(value, known)
+        return [_redacted_value(inner, known) for inner in value]
+    return redact_keys(value, known) if isinstance(value, str) else value

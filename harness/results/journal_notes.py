@@ -132,6 +132,9 @@ _NOTES: dict[str, Callable[[Entry, int], EventNote | None]] = {
     "stop_asked": lambda entry, line: EventNote(
         entry.time, "stop asked", f"by {entry.data['by']}", None, line
     ),
+    "model_unavailable": lambda entry, line: EventNote(
+        entry.time, "model not available", f"the playbook decides: {entry.data['why']}", None, line
+    ),
     "action_failed": lambda entry, line: EventNote(
         entry.time, "harness error", entry.data["error"], None, line
     ),

@@ -76,7 +76,10 @@ def test_an_unknown_failure_is_repaired_and_the_report_tells_it(bench: Bench, pr
 
 
 def test_a_defect_of_the_code_is_corrected_in_a_private_copy(bench: Bench) -> None:
-    broken = "import time\nfor step in range(1, 4):\n    print(f'step:{step} - loss:{1 / (step - 1)}')\n"
+    broken = (
+        "import time\nfor step in range(1, 4):\n    pause = 0.01 / (step - 1)\n    time.sleep(pause)\n"
+        "    print(f'step:{step} - loss:{1 / step}')\n"
+    )
     bench.script("train.py", broken)
     for command in (
         ["init", "-q"],
@@ -101,7 +104,7 @@ def test_a_defect_of_the_code_is_corrected_in_a_private_copy(bench: Bench) -> No
         bench.harness("run", str(bench.blueprint), "--model", f"anthropic:scripted@{server.anthropic_url}")
     assert bench.flag["outcome"] == "succeeded"
     assert (bench.codebase / "train.py").read_text() == broken
-    assert "+    print(f'step:{step} - loss:{1 / step}')" in (bench.attempt(1) / "change.diff").read_text()
+    assert "+    pause = 0.01 / step" in (bench.attempt(1) / "change.diff").read_text()
     assert "it divided by zero" in (bench.result_dir / "result.md").read_text()
     worktrees = subprocess.run(
         ["git", "worktree", "list"], cwd=bench.codebase, capture_output=True, text=True
@@ -162,7 +165,7 @@ def test_wrong_options_are_one_clear_error(bench: Bench) -> None:
         ("--policy", "llm"): "no language model is configured",
         ("--policy", "luck"): "there are `playbook` and `llm`",
         ("--model", "claude"): "names no provider",
-        ("--approve", "lunch"): "there is no such action",
+        ("--approve", "lunch"): "you can be asked before launch, stop",
         ("--max-cost", "-1"): "give an amount in USD",
     }.items():
         output = bench.harness("run", str(bench.blueprint), *arguments, status=2)

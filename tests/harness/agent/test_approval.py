@@ -8,7 +8,7 @@ import pytest
 
 from harness import journal
 from harness.agent import approval
-from harness.agent.actions import Stop
+from harness.agent.actions import Stop, arguments
 from harness.experiment import Experiment
 from tests.harness.agent.world import World, new_experiment
 
@@ -50,6 +50,24 @@ async def test_a_kill_in_between_asks_the_same_question_and_the_first_answer_cou
     experiment = new_experiment(tmp_path, World([]))
     assert await asking(experiment) is None
     assert sum(entry.kind == "approval_asked" for entry in experiment.journal.entries) == 1
+    experiment.close()
+
+
+async def test_a_yes_holds_until_the_deed_is_done(tmp_path: Path) -> None:
+    experiment = new_experiment(tmp_path, World([]))
+    task = asking(experiment)
+    await asyncio.sleep(0)
+    approval.answer(tmp_path, question(tmp_path), "yes", "me")
+    assert await task is None
+    experiment.close()
+    experiment = new_experiment(tmp_path, World([]))  # killed before it acted
+    assert await asking(experiment) is None
+    intent = experiment.record("intent", action="stop", args=arguments(STOP))
+    experiment.record("outcome", intent=intent.seq, action="note")
+    again = asking(experiment)
+    await asyncio.sleep(0)
+    assert not again.done()
+    again.cancel()
     experiment.close()
 
 

@@ -193,3 +193,64 @@ async def test_without_an_answer_the_playbook_goes_on(tmp_path: Path) -> None:
     assert verdict.outcome is Outcome.FAILED
     assert len(model.requests) == 2
     hands.experiment.close()
+
+
+async def test_what_was_edited_after_a_check_is_not_launched_unchecked(tmp_path: Path) -> None:
+    edit = ("set_environment", {"name": "OMP_NUM_THREADS", "value": "1", "why": "w"})
+    answers: list[Answer] = [
+        edit,
+        ("launch", {"why": "unchecked"}),
+        ("check", {}),
+        ("launch", {"why": "now"}),
+    ]
+    hands, policy, model = start(tmp_path, [BUG, done()], [*answers, ("finish", {"reason": "done"})])
+    await loop.run(hands, policy)  # type: ignore[arg-type]
+    assert kinds(tmp_path).count("launch") == 2
+    assert "Call check first" in str(model.requests[2].turns[-1])
+    hands.experiment.close()
+
+
+GIVING_UP: dict[str, list[Answer]] = {
+    "in words": [("finish", {"reason": "no allowed change can help"})],
+    "for want of an answer": [OutOfPatienceError("nobody answered")],
+    "in nonsense": ["hm"] * MAX_TROUBLES,
+}
+
+
+@pytest.mark.parametrize("name", GIVING_UP)
+async def test_half_a_repair_is_not_launched(tmp_path: Path, name: str) -> None:
+    edit = ("set_environment", {"name": "OMP_NUM_THREADS", "value": "1", "why": "w"})
+    answers: list[Answer] = [edit, *GIVING_UP[name], ("finish", {"reason": "done"})]
+    hands, policy, _ = start(tmp_path, [BUG], answers)
+    verdict = await loop.run(hands, policy)  # type: ignore[arg-type]
+    assert verdict.outcome is Outcome.FAILED
+    assert len(hands.world.launches) == 1
+    assert hands.experiment.state.draft.is_empty
+    hands.experiment.close()
+
+
+@pytest.mark.parametrize("name", GIVING_UP)
+async def test_without_a_config_of_its_plan_nothing_else_is_launched_instead(
+    tmp_path: Path, name: str
+) -> None:
+    world = World([])
+    experiment = Experiment(tmp_path, world.clock)
+    plan = {"name": "dpo", "max_time_s": 1e4, "yaml_path": None, "launch_command": None}
+    data = {"experiment_id": "7f3a", "name": "dpo", "deadline_at": 1e4, "policy": "llm", "plan": plan}
+    experiment.record("created", **data)
+    (tmp_path / "blueprint.md").write_text("# DPO of a 70B model\n")
+    model = FakeModel(experiment, [("note", {"text": "this trainer has no DPO"}), *GIVING_UP[name]])
+    hands = FakeHands(experiment, world)
+    verdict = await loop.run(hands, LlmPolicy(experiment, model, asyncio.Event()))  # type: ignore[arg-type]
+    assert verdict.outcome is Outcome.CANNOT_RUN
+    assert "the config of this plan was not written" in verdict.reason
+    assert not world.launches
+    experiment.close()
+
+
+async def test_a_model_that_talks_at_length_does_not_make_the_prompt_endless(tmp_path: Path) -> None:
+    words = "I think, therefore " * 4000
+    hands, policy, model = start(tmp_path, [BUG], [words] * MAX_TROUBLES + [("finish", {"reason": "done"})])
+    await loop.run(hands, policy)  # type: ignore[arg-type]
+    assert max(len(str(request.turns)) for request in model.requests) < 40_000
+    hands.experiment.close()

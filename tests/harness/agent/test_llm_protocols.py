@@ -4,6 +4,7 @@ time."""
 import asyncio
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,7 @@ async def drive(
     ends: list[dict[str, Any]],
     limits: Limits | None = None,
     max_time_s: float = 86_400.0,
+    secrets: tuple[str, ...] = (),
 ) -> tuple[Outcome, ExperimentState, ModelServer]:
     """One experiment from its start to its finish."""
     world = World(ends, max_time_s=max_time_s)
@@ -96,7 +98,7 @@ async def drive(
             PRICE,
             limits or Limits(5.0, 100),
             experiment.record,
-            Transcript(folder / "transcript.jsonl", ()),
+            Transcript(folder / "transcript.jsonl", secrets),
             FakeClock(world),
             random.Random(0),
         )
@@ -246,3 +248,25 @@ async def test_the_limit_on_cost_is_hard(tmp_path: Path, protocol: str) -> None:
 
     _, state, _ = await drive(tmp_path, protocol, model, [BUG], limits=Limits(0.3, None))
     assert 0 < state.llm.cost_usd <= 0.3
+
+
+async def test_a_call_cut_off_by_a_kill_is_no_difference_to_a_replay(tmp_path: Path, protocol: str) -> None:
+    await drive(tmp_path, protocol, REPAIR, [BUG, done()])
+    lines = (tmp_path / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    first = next(number for number, line in enumerate(lines) if b'"llm_reserved"' in line)
+    entries = journal.read(tmp_path / "journal.jsonl")
+    lost = [*entries[: first + 1], *entries[first:]]
+    renumbered = [replace(entry, seq=number) for number, entry in enumerate(lost, start=1)]
+    (tmp_path / "journal.jsonl").write_bytes(b"".join(entry.to_line() for entry in renumbered))
+    decisions = await asyncio.to_thread(lambda: list(replay(tmp_path)))
+    assert {decision.differs for decision in decisions} == {()}
+
+
+async def test_a_replay_knows_a_prompt_again_in_which_a_secret_was_masked(
+    tmp_path: Path, protocol: str
+) -> None:
+    (tmp_path / "blueprint.md").write_text("# A plan that talks about plain-looking-value\n")
+    await drive(tmp_path, protocol, REPAIR, [BUG, done()], secrets=("plain-looking-value",))
+    assert "plain-looking-value" not in (tmp_path / "transcript.jsonl").read_text()
+    decisions = await asyncio.to_thread(lambda: list(replay(tmp_path)))
+    assert {decision.differs for decision in decisions} == {()}

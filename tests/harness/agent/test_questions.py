@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.agent.actions import AnyAction, Check, Collect, Report, Wait
-from harness.agent.questions import question, still_open
+from harness.agent.questions import moved_on, question
 from harness.agent.types import Observation
 from harness.draft import Draft
 from harness.state import AttemptState, ExperimentState, Verdict
@@ -73,8 +73,8 @@ ASKED: dict[str, tuple[Observation, AnyAction]] = {
     "check:2": (seen(FAILED, checked=CANNOT), Collect()),
     "failure:1": (seen(FAILED), Collect()),
     "results:1": (seen(DONE, collected={"outcome": "succeeded", "reason": ""}), Report()),
-    "alarm:1:fatal_error:1": (seen(RUNNING, health=HUNG), Wait()),
-    "alarm:1:fatal_error:3": (seen(RUNNING, now=5 * HOUR, health=HUNG), Wait()),
+    "alarm:1:fatal_error:1:no-output-for-h": (seen(RUNNING, health=HUNG), Wait()),
+    "alarm:1:fatal_error:3:no-output-for-h": (seen(RUNNING, now=5 * HOUR, health=HUNG), Wait()),
     "alarm:1:plateau:4": (seen(RUNNING, now=13 * HOUR, health=FLAT), Wait()),
 }
 
@@ -83,7 +83,7 @@ ASKED: dict[str, tuple[Observation, AnyAction]] = {
 def test_judgement_is_asked_for(expected: str) -> None:
     observation, fallback = ASKED[expected]
     assert topic(observation, fallback) == expected
-    assert still_open(expected, observation)
+    assert moved_on(expected, observation) is None
 
 
 def test_a_rendered_config_is_not_asked_about_again() -> None:
@@ -105,4 +105,13 @@ def test_a_rendered_config_is_not_asked_about_again() -> None:
     ],
 )
 def test_a_question_ends_with_the_situation_it_was_about(question_topic: str, later: Observation) -> None:
-    assert not still_open(question_topic, later)
+    assert moved_on(question_topic, later)
+
+
+def test_another_alarm_is_another_question() -> None:
+    nan = Health(fatal=("the last 3 metric rows have a value that is not finite: loss is nan at step 7",))
+    assert topic(seen(RUNNING, health=nan), Wait()) != topic(seen(RUNNING, health=HUNG), Wait())
+
+
+def test_a_denied_repair_does_not_end_the_questions() -> None:
+    assert topic(seen(FAILED, denied=frozenset({"edit_config", "stop"})), Collect()) == "failure:1"

@@ -151,5 +151,6 @@ def new_experiment(folder: Path, world: World) -> Experiment:
             policy="playbook",
             plan={"max_time_s": world.max_time_s, "yaml_path": None, "launch_command": "train"},
         )
-        (folder / "blueprint.md").write_text("# A plan\n")
+        if not (folder / "blueprint.md").exists():
+            (folder / "blueprint.md").write_text("# A plan\n")
     return experiment
