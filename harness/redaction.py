@@ -2,19 +2,23 @@
 
 Two nets: the shapes that keys of well-known services have, and values that stand behind a telling name
 (`api_key: …`, `PASSWORD=…`, `Authorization: Bearer …`). Numbers, and names that only sound alike
-(`eos_token`, `max_tokens`), are kept.
+(`eos_token`, `max_tokens`), are kept. Every pattern takes time in proportion to the text.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 
+from monitors.launch import is_secret_name
+
 MASK = "[redacted]"
+_MOST_PASSES = 4
 
 _SHAPES = re.compile(
     r"""
-      -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----.*?(?:-----END\ [A-Z ]*PRIVATE\ KEY-----|\Z)
+      -----BEGIN\ [A-Z ]{0,40}PRIVATE\ KEY-----.*?(?:-----END\ [A-Z ]{0,40}PRIVATE\ KEY-----|\Z)
     | \b(?:sk|rk|pk)-[A-Za-z0-9_-]{12,}
     | \b(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{12,}
     | \b(?:ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{20,}
@@ -25,31 +29,74 @@ _SHAPES = re.compile(
     | \bxapp-[A-Za-z0-9-]{10,}
     | \b(?:AKIA|ASIA)[A-Z0-9]{16}\b
     | \bAIza[A-Za-z0-9_-]{30,}
-    | \beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*
+    | (?<![\w-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*
     | \bpypi-[A-Za-z0-9_-]{20,}
     | \bnpm_[A-Za-z0-9]{20,}
+    | \b(?:gsk|r8)_[A-Za-z0-9]{20,}
+    | \bxai-[A-Za-z0-9]{20,}
+    | \btvly-[A-Za-z0-9-]{16,}
+    | \bya29\.[A-Za-z0-9_-]{20,}
+    | \bdop_v1_[a-f0-9]{40,}
+    | \bhooks\.slack\.com/(?:services|workflows|triggers)/[^\s"'<>)]+
+    | \bdiscord(?:app)?\.com/api/webhooks/[^\s"'<>)]+
     """,
     re.VERBOSE | re.DOTALL,
 )
-_HEADER = re.compile(r"(?i)\b(bearer|basic)(\s+)(?!\[redacted\])[A-Za-z0-9._~+/=-]{8,}")
-_URL_PASSWORD = re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://[^\s/:@]*):(?!\[redacted\])[^\s/@]+@")
-_NAME = (
-    r"[\w.-]*(?:api[_-]?key|apikey|access[_-]?key(?:[_-]?id)?|private[_-]?key|secret[_-]?key|secret|token"
-    r"|password|passwd|passphrase|credentials?|auth[_-]?key|cookie)"
+_HEADER = re.compile(r"(?i)\b(bearer|basic)(\s{1,20})(?!\[redacted\])[A-Za-z0-9._~+/=-]{8,}")
+_AUTHORIZATION = re.compile(
+    r"""(?i)(authorization["']?[ \t]{0,9}[:=][ \t]{0,9}["']?)"""
+    r"(?!(?:[a-z][a-z-]{0,20}[ \t]{1,9})?\[redacted\])((?:[a-z][a-z-]{0,20}[ \t]{1,9})?)"
+    r"[A-Za-z0-9._~+/=-]{6,}"
 )
+_URL_PASSWORD = re.compile(r"(?i)([a-z][a-z0-9+.-]{0,30}://[^\s/:@]{0,300}):(?!\[redacted\])[^\s/@]{1,1000}@")
+_URL_TOKEN = re.compile(r"(?i)(https?://)(?!\[redacted\])[^\s/:@\"'<>]{6,1000}@")
+_LOGIN = re.compile(
+    r"""(?ix)
+    \b(?P<before> (?:wandb|swanlab|comet|neptune|clearml) [ \t]{1,9} login
+        (?:[ \t]{1,9} --?[\w=:/.-]{1,80}){0,4} [ \t]{1,9}
+      | login \( [ \t]{0,9} (?:\w{1,20} = (?:\w{1,20}|"[^"\n]{0,80}") [ \t]{0,9} , [ \t]{0,9}){0,3}
+        (?:key[ \t]{0,9}=[ \t]{0,9})? ["'] )
+    (?=[^\s"']{0,100}\d) [^\s"'\[-][^\s"']{7,1000}
+    """
+)
+_USER = re.compile(r"""((?<=\s)(?:-u|--user)[ =]["']?[^\s:"']{1,100}:)(?!\[redacted\])([^\s"']{1,300})""")
+_STRONG = (
+    r"(?:api[_-]?keys?|apikeys?|access[_-]?keys?(?:[_-]?id)?|private[_-]?keys?|secret[_-]?keys?|secrets?|token"
+    r"|(?:api|access|auth|bearer|refresh|hf)[_-]?tokens|passwords?|passwd|passphrase|[_-]pass|credentials?"
+    r"|auth[_-]?keys?|cookie)"
+)
+_NAME = rf"(?<![\w.-])[\w.-]*(?:{_STRONG}|keys?|auth|pat|pass)"
+_STRONG_NAME = re.compile(rf"(?i){_STRONG}$")
+_BLOCK = re.compile(
+    rf"""(?imx)
+    ^(?P<indent>[ \t]{{0,200}}) (?:-[ ]{{1,9}})? ["']? (?P<name>{_NAME}) ["']? [ \t]{{0,9}} : [ \t]{{0,9}}
+    (?P<mark> [>|][-+\d]{{0,2}} )? [ \t]{{0,9}} (?:\#[^\n]*)? \n
+    (?P<lines> (?:(?P=indent) (?(mark)[ \t]{{1,200}}|[ \t]{{0,200}}-[ ]) [^\n]* (?:\n|\Z))+ )
+    """
+)
+_INDENT = re.compile(r"(?m)^(?![ \t]*(?:- )?\[redacted\]$)([ \t]*(?:- )?)\S[^\n]*")
 _NAMED = re.compile(
     rf"""(?ix)
-    (?P<name> (?<![\w.-]) {_NAME} )
-    (?P<link> ["']? \s* (?:=>|:=|=|:) \s* | (?<=\w) [ \t]+ (?!\s) )
-    (?P<value> \[redacted\] | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' | [^\s,;&"'<>|}}\])]+ )
+    (?P<name> {_NAME} )
+    (?P<link> [ ]{{0,9}} : [ ]{{0,9}} (?:str(?:[ ]\|[ ]None)?|SecretStr|Optional\[str\]) [ ]{{0,9}} = [ ]?
+      | ["']? [ \t]{{0,9}} \]? \s{{0,80}} (?:=>|:=|=(?!=)|:) \s{{0,80}}
+      | ["'] [ \t]{{0,9}} , [ \t]{{0,9}} (?=["'])
+      | (?<=\w) [ \t]{{1,20}} (?!\s) )
+    (?P<value> \[redacted\] | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' | \[[^\]\n]{{1,2000}}\]
+      | \([ \t]{{0,9}}["'][^)\n]{{1,2000}}\) | [^\s,;&"'<>|}}\])]+ )
     """
 )
 _HARMLESS_NAME = re.compile(
-    r"(?i)(?:eos|bos|pad|unk|sep|cls|mask|stop|start|end|next|prompt|completion|special|image|per|num|first"
-    r"|last)[_-]?token$"
+    r"(?i)(?:eos|bos|pad|unk|sep|cls|mask|stop|start|end|next|prev|prompt|completion|special|image|video|audio"
+    r"|vision|tool|eot|per|num|first|last)[_-]?token$|(?:one|two|first|second|multi|single|by)[_-]pass$"
 )
-_HARMLESS_VALUE = re.compile(r"(?i)[-+]?[\d._]+(?:e[-+]?\d+)?|true|false|null|none|\$\{?\w+\}?|\[redacted\]")
-_SECRET_NAME = re.compile(rf"(?i)^{_NAME}s?$")
+_HARMLESS_VALUE = re.compile(
+    r"(?i)[-+]?[\d._]+(?:e[-+]?\d+)?|true|false|null|none|str|bool|int|bytes|\$\{?\w+\}?|\[redacted\]|\[[\d\s,.]*\]"
+    r"|os\.(?:environ|getenv)\b.*"
+)
+_RANDOM = re.compile(r"(?=(?:[^\d]*\d){2})(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9+/=-]{12,}")
+_VARIABLE = re.compile(r"[A-Z0-9]+_[A-Z0-9_]+=[^\s()\[\]{}]{6,}")
+_FILE = re.compile(r"(?:/[\w.@-]+){2,}/?")
 
 
 def redact(text: str, known: Iterable[str] = ()) -> str:
@@ -59,9 +106,24 @@ def redact(text: str, known: Iterable[str] = ()) -> str:
     """
     for secret in sorted(known, key=len, reverse=True):
         text = text.replace(secret, MASK)
+    for _ in range(_MOST_PASSES):  # a mask can bring a name and a value together
+        masked = _masked(text)
+        if masked == text:
+            break
+        text = masked
+    return text
+
+
+def _masked(text: str) -> str:
     text = _SHAPES.sub(MASK, text)
     text = _HEADER.sub(rf"\1\2{MASK}", text)
+    text = _AUTHORIZATION.sub(rf"\1\2{MASK}", text)
     text = _URL_PASSWORD.sub(rf"\1:{MASK}@", text)
+    text = _URL_TOKEN.sub(rf"\1{MASK}@", text)
+    text = _LOGIN.sub(rf"\g<before>{MASK}", text)
+    if "curl" in text:
+        text = _USER.sub(_mask_user, text)
+    text = _BLOCK.sub(_mask_block, text)
     return _NAMED.sub(_mask_value, text)
 
 
@@ -70,19 +132,66 @@ def secret_values(environment: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(
         value
         for name, value in environment.items()
-        if _SECRET_NAME.match(name) and len(value) >= 8 and not _HARMLESS_VALUE.fullmatch(value)
+        if (is_secret_name(name) or _STRONG_NAME.search(name))
+        and not _HARMLESS_NAME.search(name)
+        and len(value) >= 8
+        and not _HARMLESS_VALUE.fullmatch(value)
+        and not _FILE.fullmatch(value)
     )
 
 
 def _mask_value(match: re.Match[str]) -> str:
-    name, value = match["name"], match["value"]
+    name, link, value = match["name"], match["link"], match["value"]
     bare = value.strip("\"'")
-    if match["link"].isspace() and not name.startswith("--"):
+    if link.isspace() and not name.startswith("--"):
+        return match[0]
+    if "\n" in link and (
+        value.endswith(":") or value == "-"
+    ):  # the next line is a mapping or list of its own
         return match[0]
     is_number = _HARMLESS_VALUE.fullmatch(bare) and not ("pass" in name.lower() and bare[:1].isdigit())
-    if _HARMLESS_NAME.search(name) or not bare or is_number:
+    if not bare or is_number or not _is_secret(name, bare, certain="," not in link):
         return match[0]
     if bare.lower() in ("bearer", "basic"):  # the header's own rule has masked what follows
         return match[0]
     quote = value[0] if value[0] in "\"'" else ""
-    return f"{name}{match['link']}{quote}{MASK}{quote}"
+    return f"{name}{link}{quote}{MASK}{quote}"
+
+
+def _is_secret(name: str, value: str, certain: bool = True) -> bool:
+    """Whether a value behind this name is a secret. Some names say so; others, as `AZURE_KEY` and `sort_key`,
+    only together with how they are written or what stands behind them."""
+    if _HARMLESS_NAME.search(name):
+        return False
+    if certain and _STRONG_NAME.search(name):
+        return True
+    last = re.split(r"[.-]", name)[-1]
+    if not is_secret_name(last) and not _STRONG_NAME.search(name):
+        return False
+    return bool(_RANDOM.fullmatch(value)) or (certain and bool(_VARIABLE.fullmatch(f"{last}={value}")))
+
+
+def _mask_block(match: re.Match[str]) -> str:
+    """Every line of a YAML block scalar or list behind a telling name, one for one."""
+    if _HARMLESS_NAME.search(match["name"]) or not _STRONG_NAME.search(match["name"]):
+        return match[0]
+    return match[0][: match.start("lines") - match.start()] + _INDENT.sub(rf"\1{MASK}", match["lines"])
+
+
+def _mask_user(match: re.Match[str]) -> str:
+    return match[0] if match[2].isdigit() else f"{match[1]}{MASK}"
+
+
+def redact_keys(text: str, known: Iterable[str] = ()) -> str:
+    """The text with known secrets and key shapes masked and nothing else: for what a model decides and code
+    then carries out, where a telling name in front of a value is no evidence. Known values are found in the
+    form that JSON gives them, too."""
+    forms = {
+        form
+        for secret in known
+        if secret
+        for form in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
+    }
+    for form in sorted(forms, key=len, reverse=True):
+        text = text.replace(form, MASK)
+    return _SHAPES.sub(MASK, text)

@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from harness.providers import Limits, LlmConfig
 
 
-DEFAULT_MAX_CALLS = 100
-DEFAULT_MAX_COST_USD = 10.0  # where the price is known
-
-
 def settled(options: RunOptions, given_policy: str | None, cwd: Path) -> tuple[RunOptions, tuple[str, ...]]:
     """The options with policy, model and limits made definite, and warnings for the person.
 
@@ -76,11 +72,12 @@ def make_policy(
 def limits_of(options: RunOptions, config: "LlmConfig") -> "Limits":
     """What the model may cost: as was said, else the defaults; money is bounded where the price is known."""
     from harness.providers import Limits
+    from harness.providers.spending import DEFAULT_LIMIT_CALLS, DEFAULT_LIMIT_USD
 
     cost, calls = options.max_cost_usd, options.max_calls
     if cost is None and config.price is not None:
-        cost = DEFAULT_MAX_COST_USD
-    return Limits(cost, DEFAULT_MAX_CALLS if calls is None else calls)
+        cost = DEFAULT_LIMIT_USD
+    return Limits(cost, DEFAULT_LIMIT_CALLS if calls is None else calls)
 
 
 def playbook(experiment: Experiment, why: str) -> Playbook:

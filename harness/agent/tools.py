@@ -31,6 +31,7 @@ from harness.agent.actions import (
     WriteReportSection,
 )
 from harness.providers.types import Tool, ToolCall
+from harness.redaction import MASK
 
 OFFERED: tuple[type[Action], ...] = (
     ReadBlueprint,
@@ -97,6 +98,7 @@ def action_of(
         ) from error
     if not isinstance(given, dict):
         raise CallError(f"The arguments of {call.name} must be a JSON object. Call it again.")
+    _refuse_unusable_text(call.name, given)
     hidden = _filled_fields(action) & set(given)
     if hidden:
         raise CallError(f"{call.name} has no argument {', '.join(sorted(hidden))}. Leave it out.")
@@ -104,6 +106,23 @@ def action_of(
         return action.model_validate({**given, **filled.get(call.name, {})})
     except ValidationError as error:
         raise CallError(f"{call.name} was called wrongly: {_explain(error)}. Call it again.") from error
+
+
+def _refuse_unusable_text(name: str, given: Mapping[str, Any]) -> None:
+    """A mask is never carried out as if it were what it hides, and half characters cannot be written."""
+    text = json.dumps(given, ensure_ascii=False)
+    if MASK in text:
+        raise CallError(
+            f"The arguments of {name} contain {MASK}: that is a mask that stands for a secret, not a value. "
+            "Leave out what it stands in, or name the variable that holds it. Call it again."
+        )
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise CallError(
+            f"The arguments of {name} contain half of a character (a lone surrogate). Call it again in plain "
+            "text."
+        ) from None
 
 
 def _filled_fields(action: type[Action]) -> frozenset[str]:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from harness import templating
 from harness.agent.tools import CallError, action_of, tools_of
-from harness.author.calls import OFFERED, Finish
+from harness.author.calls import OFFERED, Check, Finish
 from harness.author.desk import Answer, Desk
 from harness.author.looking import NotShownError, look
 from harness.blueprint.scaffold import render_config
@@ -79,6 +79,7 @@ async def converse(
     answered: dict[str, str] = {}
     troubles = 0
     for number in range(1, MAX_CALLS + 1):
+        await asyncio.sleep(0)  # a signal that came while a call was carried out is heard before the next one
         request = Request(templating.render("prompts/author.md.j2"), tools_of(OFFERED), tuple(turns))
         try:
             reply = await model.ask(request, account.spending, patience_s=PATIENCE_S, interrupted=interrupted)
@@ -131,7 +132,9 @@ def _answer(reply: Reply, desk: Desk, answered: dict[str, str], say: Callable[[s
         return Answer(str(error), is_error=True)
     say(_in_words(call))
     answer = desk.carry_out(action)
-    signature = f"{call.name} {action.model_dump_json()}"
+    signature = f"{call.name} {action.model_dump()}"
+    if isinstance(action, Check):  # the same words about another draft are news
+        signature += repr(desk.draft)
     if not answer.is_error and answered.get(signature) == answer.text and not isinstance(action, Finish):
         return Answer("You have this answer already. Do something else, or finish.", is_error=True)
     answered[signature] = answer.text

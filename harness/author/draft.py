@@ -75,7 +75,7 @@ def refuse_config(asked: RenderConfig, draft: Draft) -> None:
     """Raises RefusedError for settings that are not the model's to choose."""
     if draft.blueprint and not has_config(draft.blueprint.template):
         raise RefusedError(f"the template {draft.blueprint.template} has no config")
-    why = refuse_settings(asked.settings, ())
+    why = refuse_settings(asked.settings)
     if why is not None:
         raise RefusedError(why)
 

@@ -35,6 +35,7 @@ class TrainerKeys:
                 done = subprocess.run(
                     command,
                     cwd=empty,
+                    start_new_session=True,
                     capture_output=True,
                     stdin=subprocess.DEVNULL,
                     timeout=TIMEOUT_S,

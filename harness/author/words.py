@@ -57,8 +57,10 @@ def guesses(text: str, cwd: Path) -> dict[str, str]:
 def names_path(text: str, path: str) -> bool:
     """Whether the words name this very path."""
     wanted = path.rstrip("/").removeprefix("./")
+    if not re.search(r"\w", wanted):  # `/` and `~` stand between words, too
+        return False
     edge = rf"(?<![{_PATH_CHARACTERS}])(?:\./)?{re.escape(wanted)}/?(?![\w/~-]|\.\w)"
-    return bool(wanted) and re.search(edge, text) is not None
+    return re.search(edge, text) is not None
 
 
 def states(text: str, value: object) -> bool:
@@ -82,7 +84,9 @@ def states(text: str, value: object) -> bool:
 def _paths(text: str, cwd: Path) -> dict[str, str]:
     """Answers out of paths in the words that exist: data by the split in their names, a folder, a script."""
     words = dict.fromkeys(word.rstrip(".,;:?!)\"'`").lstrip("(\"'`") for word in text.split())
-    there = [word for word in words if ("/" in word or "." in word) and _exists(cwd, word)]
+    there = [
+        word for word in words if re.search(r"\w", word) and re.search(r"[/.]", word) and _exists(cwd, word)
+    ]
     folders = [word for word in there if (cwd / word).expanduser().is_dir()]
     data = [word for word in there if word.endswith(".jsonl")]
     training = [word for word in data if "train" in Path(word).name]

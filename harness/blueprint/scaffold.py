@@ -4,7 +4,6 @@ import difflib
 import os
 import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 
 from harness import templating
 from harness.blueprint.read import parse
-from harness.blueprint.trainer import ask_trainer
+from harness.blueprint.trainer import ask_own_trainer
 from harness.blueprint.types import Blueprint
 from harness.config_edit import ConfigEditError, Scalar, edit
 
@@ -97,10 +96,14 @@ def write_experiment(
     return target / "blueprint.md"
 
 
-def place_for(name: str, folder: Path, cwd: Path) -> Path:
+def place_for(name: str, folder: Path, cwd: Path, may_be_taken: bool = False) -> Path:
     """The folder that a new experiment gets. Raises ScaffoldError for a bad name or one that is taken."""
     target = Path(os.path.abspath(cwd / folder / name))  # noqa: PTH100 - keeps symbolic links
-    _check_name(name, target)
+    _check_name(name)
+    if not may_be_taken and os.path.lexists(target) and (not target.is_dir() or any(target.iterdir())):
+        raise ScaffoldError(
+            f"{target} is already there and is not overwritten: choose another name, or --dir"
+        )
     return target
 
 
@@ -135,8 +138,9 @@ def publish(target: Path, files: Mapping[str, str], private: Collection[str] = (
             (staging / name).write_text(text, encoding="utf-8")
         staging.chmod(0o755)
         staging.rename(target)
-    except OSError as error:
-        raise ScaffoldError(f"{target} cannot be written: {error.strerror}") from error
+    except (OSError, UnicodeEncodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ScaffoldError(f"{target} cannot be written: {why}") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
@@ -161,15 +165,11 @@ def has_config(template: str) -> bool:
     return template in templating.template_names("configs")
 
 
-def _check_name(name: str, target: Path) -> None:
+def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "my-experiment"
         raise ScaffoldError(
             f"{name!r} is no experiment name: use letters, digits, `-`, `_`, such as {slug[:64]}"
-        )
-    if os.path.lexists(target) and (not target.is_dir() or any(target.iterdir())):
-        raise ScaffoldError(
-            f"{target} is already there and is not overwritten: choose another name, or --dir"
         )
 
 
@@ -208,7 +208,8 @@ def _scalar(key: str, value: str) -> Scalar:
 
     try:
         parsed = YAML(typ="safe", pure=True).load(value)
-    except YAMLError as error:
+    except (YAMLError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        # A tag or a shape that promises what the text is not (`2024-13-45`, `!!int abc`) breaks the reader.
         raise ScaffoldError(f"the value of {key}, {value!r}, is no YAML; put quotes inside it") from error
     if not isinstance(parsed, str | int | float | bool | None):
         raise ScaffoldError(
@@ -303,7 +304,7 @@ def _ask_trainer(config: str, codebase: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "config.yaml"
         file.write_text(config, encoding="utf-8")
-        verdict = ask_trainer(Path(sys.executable), file, codebase)
+        verdict = ask_own_trainer(file, codebase)
     refused = [
         f"{text.split(': ', 1)[-1]} — {mend}"
         for text, mend, severity in verdict.remarks

@@ -2,6 +2,8 @@
 
 import json
 import subprocess
+import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,12 @@ from harness.blueprint.types import Severity
 
 MODULE = "trainer_core.cli"
 TIMEOUT_S = 60.0
+
+_FROM_ELSEWHERE = (
+    "import os, runpy, sys; sys.path[:1] = filter(None, sys.path[:1]); os.chdir(sys.argv.pop(1)); "
+    f"runpy.run_module({MODULE!r}, run_name='__main__', alter_sys=True)"
+)
+"""Starts the trainer where there is nothing to import; it finds a config's relative paths all the same."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +34,27 @@ def ask_trainer(python: Path, config: Path | None, cwd: Path, timeout_s: float =
     """The verdict of the trainer that `python` finds from the directory `cwd`; without a config, whether
     it is there.
 
-    Takes about a second and trains nothing.
+    Takes about a second and trains nothing, but runs code of the directory: its packages come first.
     """
+    return _ask(python, ["-m", MODULE], config, cwd, timeout_s)
+
+
+def ask_own_trainer(config: Path, codebase: Path, timeout_s: float = TIMEOUT_S) -> Verdict:
+    """The verdict of the trainer that is installed beside the harness; no code of the codebase is run."""
+    if not codebase.is_dir():
+        return Verdict(failure=f"the codebase {codebase} is not a folder")
+    with tempfile.TemporaryDirectory() as empty:
+        program = ["-c", _FROM_ELSEWHERE, str(codebase)]
+        return _ask(Path(sys.executable), program, config, Path(empty), timeout_s)
+
+
+def _ask(python: Path, program: list[str], config: Path | None, cwd: Path, timeout_s: float) -> Verdict:
     arguments = ["--conf", str(config), "--dry-run", "--json"] if config else ["--help"]
     try:
         done = subprocess.run(
-            [str(python), "-m", MODULE, *arguments],
+            [str(python), *program, *arguments],
             cwd=cwd,
+            start_new_session=True,  # Ctrl-C is for the harness, which decides what becomes of the answer
             capture_output=True,
             stdin=subprocess.DEVNULL,
             text=True,

@@ -52,6 +52,7 @@ def new(
     from harness.author.draft import Brief
     from harness.blueprint.scaffold import ScaffoldError, check_template
 
+    _refuse_undecodable({"NAME|WORDS": request, "--dir": str(folder), "--set": " ".join(settings or [])})
     answers = _parse(settings or [])
     try:
         if template is not None:
@@ -134,6 +135,15 @@ def _write(name: str, folder: Path, answers: dict[str, str], template: str) -> N
         f"written: {', '.join(sorted(str(folder / name / f.name) for f in blueprint.parent.iterdir()))}"
     )
     typer.echo(f"next:    harness check {shown}\n         harness run {shown}")
+
+
+def _refuse_undecodable(given: Mapping[str, str]) -> None:
+    """Bytes of another encoding reach us as half characters, which no file and no model takes."""
+    for name, text in given.items():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            fail(f"{name} is not text in UTF-8; write it in UTF-8, or without the accents")
 
 
 def _is_terminal() -> bool:

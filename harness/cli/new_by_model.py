@@ -4,8 +4,11 @@ import asyncio
 import os
 import signal
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import typer
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from harness.providers import Limits, LlmConfig
 
 _WIDEST_VALUE = 40
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -53,14 +57,22 @@ def write(brief: "Brief", choice: Choice) -> int | None:
     from harness.author.conversation import Account
     from harness.author.desk import Desk
     from harness.author.handing_over import hand_over
+    from harness.author.keeping import check_place
+    from harness.providers import ConfigurationError
 
+    check_place(brief)
     desk, account = Desk(brief), Account()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _held_signals() as stop:
         transcript = Path(folder) / "transcript.jsonl"
         transcript.touch(mode=0o600)
-        ended = asyncio.run(_converse(desk, account, choice, transcript))
         try:
+            ended = asyncio.run(_converse(desk, account, choice, transcript, stop))
             made = hand_over(desk, transcript)
+        except ConfigurationError as error:
+            fail(str(error))
+        except BaseException:
+            _keep(desk, transcript, account)
+            raise
         finally:
             _print_cost(account, choice.config)
     if ended.trouble:
@@ -74,8 +86,45 @@ def write(brief: "Brief", choice: Choice) -> int | None:
     return 2 if made.findings.problems else 0
 
 
-async def _converse(desk: "Desk", account: "Account", choice: Choice, transcript: Path) -> "Ended":
-    """Talk to the model until it hands over; Ctrl-C ends the talk, and what was made is kept."""
+@dataclass
+class _Stop:
+    """What a signal does: nothing but to end the conversation, where there is one."""
+
+    end: Callable[[], object] = field(default=lambda: None)
+
+    def on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.end()
+
+
+@contextmanager
+def _held_signals() -> Iterator[_Stop]:
+    """While what was paid for is not on the disk, Ctrl-C, SIGTERM and a closed terminal do not end the
+    program, however often they come. What is ignored (by `nohup`) stays so."""
+    stop = _Stop()
+    heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stop.on_signal) for number in heard}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _keep(desk: "Desk", transcript: Path, account: "Account") -> None:
+    """Save what was paid for when it cannot be handed over, and say where it is."""
+    from harness.author.keeping import keep_beside
+
+    if account.spending.calls == 0:
+        return
+    folder = keep_beside(desk, transcript)
+    said = f"what was made is kept in {folder}" if folder else "what was made could be written nowhere"
+    typer.echo(f"harness: {said}", err=True)
+
+
+async def _converse(
+    desk: "Desk", account: "Account", choice: Choice, transcript: Path, stop: _Stop
+) -> "Ended":
+    """Talk to the model until it hands over; a signal ends the talk, and what was made is kept."""
     from harness.author.conversation import converse
     from harness.providers import Model, Transcript, make_provider
     from harness.redaction import secret_values
@@ -88,13 +137,14 @@ async def _converse(desk: "Desk", account: "Account", choice: Choice, transcript
         account.record,
         Transcript(transcript, secrets),
     )
-    interrupted = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, interrupted.set)
+    interrupted, events = asyncio.Event(), asyncio.get_running_loop()
+    stop.end = lambda: events.call_soon_threadsafe(interrupted.set)
     try:
         return await converse(
             desk, model, account, interrupted, lambda line: typer.echo(f"· {line}", err=True)
         )
     finally:
+        stop.end = lambda: None
         await model.close()
 
 

@@ -12,15 +12,18 @@ from typing import Any
 
 import anthropic
 
-from harness.providers import failures
+from harness.providers import failures, proxies
 from harness.providers.streaming import client_options, put_together
 from harness.providers.turns import (
     arguments_object,
     by_side,
+    count_of,
     estimated_tokens,
     request_bytes,
     sendable,
     spoken,
+    wire_name,
+    words_of,
 )
 from harness.providers.types import (
     AssistantTurn,
@@ -60,16 +63,17 @@ class AnthropicProvider:
         """`key` None: the server needs none. `is_token`: the key is an OAuth-style token."""
         self.model = model
         self._now = now
-        self._place = failures.Place(self.name, model, base_url, key)
+        url = base_url or OFFICIAL_URL
+        self._place = failures.Place(self.name, model, base_url, key, proxies.proxy_for(url))
         sent_key = key or "none"  # the SDK wants one; without it, it would look for one in the environment
         self._client = anthropic.AsyncAnthropic(
             **{"auth_token" if is_token else "api_key": sent_key},  # type: ignore[arg-type]
-            base_url=base_url or OFFICIAL_URL,
+            base_url=url,
             # Gateways read either header; naming both keeps those in ANTHROPIC_CUSTOM_HEADERS at home.
             default_headers={"Authorization": f"Bearer {sent_key}", "X-Api-Key": sent_key}
             if base_url
             else None,
-            **client_options(anthropic),
+            **client_options(anthropic, proxies.are_used(url)),
         )
 
     async def complete(self, request: Request) -> Reply:
@@ -79,7 +83,7 @@ class AnthropicProvider:
         def opening() -> Awaitable[Any]:
             return self._client.messages.create(**wire, stream=True)
 
-        return await put_together(anthropic, self._place, opening, _Parts(request), self._now)
+        return await put_together(anthropic, self._place, opening, _Parts(request), request, self._now)
 
     async def close(self) -> None:
         await self._client.close()
@@ -117,26 +121,27 @@ class _Parts:
         self.has_begun = True
         kind = getattr(event, "type", "")
         if kind == "message_start":
-            self._model = getattr(event.message, "model", "") or ""
+            self._model = words_of(getattr(event.message, "model", None))
             self._add_usage(getattr(event.message, "usage", None))
         elif kind == "content_block_start":
             block = event.content_block
             self._blocks[event.index] = _Block(
                 block.type,
-                getattr(block, "id", "") or "",
-                getattr(block, "name", "") or "",
-                getattr(block, "text", "") or "",
+                words_of(getattr(block, "id", None)),
+                words_of(getattr(block, "name", None)),
+                words_of(getattr(block, "text", None)),
                 getattr(block, "input", None),
             )
         elif kind == "content_block_delta":
             self._add_text(event.index, event.delta)
         elif kind == "message_delta":
-            self._stop = getattr(event.delta, "stop_reason", None) or self._stop
+            self._stop = words_of(getattr(event.delta, "stop_reason", None)) or self._stop
             self._add_usage(getattr(event, "usage", None))
 
     def _add_text(self, index: int, delta: Any) -> None:
-        said = getattr(delta, "text", None) or getattr(delta, "partial_json", None) or ""
-        self._written += len((said or getattr(delta, "thinking", None) or "").encode("utf-8", "replace"))
+        said = words_of(getattr(delta, "text", None) or getattr(delta, "partial_json", None))
+        thought = words_of(getattr(delta, "thinking", None))
+        self._written += len((said or thought).encode("utf-8", "replace"))
         if index in self._blocks:
             self._blocks[index].text += said
 
@@ -144,7 +149,7 @@ class _Parts:
         """Counts are cumulative: later ones replace earlier ones, a count that is missing or 0 does not."""
 
         def count(name: str, source: Any = usage) -> int:
-            return getattr(source, name, None) or 0
+            return count_of(getattr(source, name, None))
 
         split = getattr(usage, "cache_creation", None)
         old = self._usage
@@ -230,5 +235,5 @@ def _blocks(turn: Turn) -> list[dict[str, Any]]:
     call = turn.call if isinstance(turn, AssistantTurn) else None
     if call is None:
         return [{"type": "text", "text": spoken(turn.text)}]
-    use = {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments_object(call)}
+    use = {"type": "tool_use", "id": call.id, "name": wire_name(call.name), "input": arguments_object(call)}
     return [{"type": "text", "text": sendable(turn.text)}, use] if turn.text.strip() else [use]

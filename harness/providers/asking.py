@@ -23,6 +23,7 @@ from monitors.clock import Clock, SystemClock
 
 FIRST_WAIT_S = 2.0
 LONGEST_WAIT_S = 300.0
+MOST_TRIES = 200
 WARN_EVERY_S = 3600.0
 MOST_KINDS_RECORDED = 10
 
@@ -39,7 +40,7 @@ class LimitReachedError(AskError):
 
 
 class OutOfPatienceError(AskError):
-    """The provider stayed unavailable for as long as the caller would wait."""
+    """The provider stayed unavailable for as long as the caller would wait, or for MOST_TRIES tries."""
 
 
 class InterruptedAskError(AskError):
@@ -54,7 +55,9 @@ class _Ledger:
     reserve: float | None
     tries: int = 0
     cost: float | None = 0.0
+    recorded_cost: float | None = 0.0
     in_flight: bool = False
+    is_estimated: bool = False
     kinds: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -148,9 +151,9 @@ class Model:
                     warned_at = now
                 self._note(ledger, error)
                 remaining = start + patience_s - now
-                if remaining <= 0:
+                if remaining <= 0 or ledger.tries >= MOST_TRIES:
                     raise OutOfPatienceError(
-                        f"{self.name} did not answer within {_duration(patience_s)} "
+                        f"{self.name} did not answer within {_duration(now - start)} "
                         f"({ledger.tries} tries): {error}"
                     ) from error
                 self._check_retry(begun, ledger)
@@ -172,6 +175,7 @@ class Model:
             if isinstance(error, ProviderError):
                 ledger.in_flight = False
                 ledger.add(self._cost(error.usage or Usage()))
+                ledger.is_estimated |= error.is_estimated
             elif error is None:
                 ledger.in_flight = False
                 ledger.add(self._cost(reply.result().usage))
@@ -184,20 +188,21 @@ class Model:
     def _pause(self, tries: int, error: UnavailableError) -> float:
         """Seconds until the next try: doubling with jitter, never before the server asked for it."""
         backoff = FIRST_WAIT_S * 2 ** min(tries - 1, 20)
-        return min(max(backoff * self._jitter.uniform(0.5, 1.0), error.retry_after_s or 0.0), LONGEST_WAIT_S)
+        return max(min(backoff * self._jitter.uniform(0.5, 1.0), LONGEST_WAIT_S), error.retry_after_s or 0.0)
 
     def _note(self, ledger: _Ledger, error: UnavailableError) -> None:
-        """Journal a failure that may pass, once per kind; the end of the call counts them."""
+        """Journal a failure that may pass: each that cost something, so that a kill forgets no spending, and
+        the free ones once per kind. The end of the call counts them all."""
         text = redact(str(error), self._transcript.secrets)
         kind = _VARYING.sub("#", text)
-        is_new = not any(_VARYING.sub("#", known) == kind for known in ledger.kinds)
-        if is_new and len(ledger.kinds) < MOST_KINDS_RECORDED:
-            ledger.kinds[text] = 1
+        known = next((known for known in ledger.kinds if _VARYING.sub("#", known) == kind), None)
+        is_new = known is None and len(ledger.kinds) < MOST_KINDS_RECORDED
+        name = text if is_new else known or "other failures"
+        ledger.kinds[name] = ledger.kinds.get(name, 0) + 1
+        if is_new or ledger.cost != ledger.recorded_cost:
+            ledger.recorded_cost = ledger.cost
             data = {"call": ledger.number, "error": text, "tries": ledger.tries}
             self._record("llm_retried", **data, cost_usd=ledger.cost, reserved_usd=ledger.at_most)
-            return
-        same = next((known for known in ledger.kinds if _VARYING.sub("#", known) == kind), "other failures")
-        ledger.kinds[same] = ledger.kinds.get(same, 0) + 1
 
     def _settled(self, ledger: _Ledger, digest: str, reply: Reply) -> Reply:
         reply = redacted_reply(reply, self._transcript.secrets)
@@ -209,6 +214,7 @@ class Model:
             stop=reply.stop.value,
             text=reply.text,
             calls=[asdict(call) for call in reply.calls],
+            is_estimated=ledger.is_estimated,
             tries=ledger.tries,
             failures=ledger.kinds,
         )
@@ -216,15 +222,15 @@ class Model:
         return reply
 
     def _failed(self, ledger: _Ledger, digest: str, error: BaseException) -> None:
-        is_estimated = ledger.in_flight
-        if is_estimated:  # the request was on its way: the provider may charge for all of it
+        if ledger.in_flight:  # the request was on its way: the provider may charge for all of it
+            ledger.is_estimated = True
             ledger.add(ledger.reserve)
         text = redact(str(error) or type(error).__name__, self._transcript.secrets)
         self._record(
             "llm_failed",
             call=ledger.number,
             cost_usd=ledger.cost,
-            is_estimated=is_estimated,
+            is_estimated=ledger.is_estimated,
             error=text,
             tries=ledger.tries,
             failures=ledger.kinds,

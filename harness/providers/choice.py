@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from harness.providers import proxies
 from harness.providers.failures import SHORTEST_SECRET
 from harness.providers.prices import Price, is_loopback, price_of
 from harness.providers.settings import ConfigurationError, Found, find
@@ -80,7 +81,8 @@ def configured(model_option: str | None, cwd: Path, environ: Mapping[str, str]) 
     word = parse_model(text, source)
     if not model_option:
         _refuse_unasked_host(word, found)
-    key, variable = _key(word, found, environ)
+    key, variable = _key(word, found, environ, is_named_by_person=bool(model_option))
+    _refuse_unsendable(key, f"`key` in {found.path}" if variable is None else variable)
     own = {name: price.model_dump() for name, price in found.settings.prices.items()}
     price = price_of(word.provider, word.model, word.base_url, own)
     return LlmConfig(
@@ -99,7 +101,20 @@ def configured(model_option: str | None, cwd: Path, environ: Mapping[str, str]) 
 
 
 def make_provider(config: LlmConfig) -> Provider:
-    """The provider of a config; imports its SDK."""
+    """The provider of a config; imports its SDK. Raises ConfigurationError for a proxy it cannot use."""
+    try:
+        return _provider(config)
+    except (ImportError, ValueError) as error:
+        if not proxies.named() or (isinstance(error, ImportError) and "socks" not in str(error).lower()):
+            raise
+        raise ConfigurationError(
+            f"{config.model_word} cannot be asked through the proxies that the environment names "
+            f"({proxies.named()}): {error} For a SOCKS proxy `pip install socksio`; or unset ALL_PROXY and "
+            "HTTPS_PROXY, or add the server to NO_PROXY"
+        ) from error
+
+
+def _provider(config: LlmConfig) -> Provider:
     if config.provider == "anthropic":
         from harness.providers.anthropic import AnthropicProvider
 
@@ -114,7 +129,7 @@ def parse_model(text: str, source: str = "--model") -> ModelWord:
     provider, colon, rest = text.strip().partition(":")
     if not colon or provider not in OFFICIAL_URLS:
         raise ConfigurationError(f"{source}: {text!r} names no provider{_guess(text)}; {_FORM}")
-    model, at, url = re.sub(r"@(?=https?:/)", "\n", rest, count=1).partition("\n")
+    model, at, url = re.sub(r"(?i)@(?=https?:/)", "\n", rest, count=1).partition("\n")
     model = model.strip()
     if not model:
         raise ConfigurationError(f"{source}: {text!r} names no model; {_FORM}")
@@ -148,6 +163,7 @@ def _base_url(provider: str, url: str, source: str) -> str | None:
         url = re.sub(r"/v1(/messages)?$", "", url)
     else:
         url = re.sub(r"/chat/completions$", "", url)
+    url = f"{parts.scheme}://{parts.netloc.lower()}{url.partition('://')[2][len(parts.netloc) :]}"
     return None if url == OFFICIAL_URLS[provider] else url
 
 
@@ -161,12 +177,15 @@ def _guess(text: str) -> str:
     return f", did you mean {likely}:{text}?" if re.match(r"claude|gpt|o\d|chatgpt", text) else ""
 
 
-def _key(word: ModelWord, found: Found, environ: Mapping[str, str]) -> tuple[str | None, str | None]:
+def _key(
+    word: ModelWord, found: Found, environ: Mapping[str, str], is_named_by_person: bool
+) -> tuple[str | None, str | None]:
     """The key and the variable it came from."""
     llm = found.settings.llm
     if (llm.key or llm.key_env) and _is_meant_for(word, found):
         if llm.key:
             return llm.key, None
+        _refuse_chosen_variable(word, found, is_named_by_person)
         value = environ.get(llm.key_env or "", "").strip()
         if not value:
             raise ConfigurationError(
@@ -196,6 +215,28 @@ def _refuse_redirected_key(word: ModelWord, variable: str, environ: Mapping[str,
             f"{name} is set to {url}, so {variable} may be meant for that server. To use the server, write "
             f'{word.provider}:{word.model}@{url} and, in harness.toml, [llm] key_env = "{variable}"; to use '
             f"{OFFICIAL_URLS[word.provider]}, unset {name}"
+        )
+
+
+def _refuse_chosen_variable(word: ModelWord, found: Found, is_named_by_person: bool) -> None:
+    """A file in the working directory chooses no variable of the environment that is sent somewhere: it may
+    name the provider's own, and any other only for a server on this machine that the person has named."""
+    variable = found.settings.llm.key_env
+    is_own_server = is_named_by_person and word.base_url is not None and is_loopback(word.base_url)
+    if found.is_project and variable not in _KEY_VARIABLES[word.provider] and not is_own_server:
+        raise ConfigurationError(
+            f"{found.path}: [llm] key_env names {variable}; a file in the working directory may only name "
+            f"{' or '.join(_KEY_VARIABLES[word.provider])}. To use another variable, move the file to "
+            "~/.config/harness/harness.toml"
+        )
+
+
+def _refuse_unsendable(key: str | None, source: str) -> None:
+    """A key with blanks or line breaks would fail in the middle of a header, and be quoted there."""
+    if key is not None and not re.fullmatch(r"[!-~]+", key):
+        raise ConfigurationError(
+            f"{source} holds something that is no key: it has blanks, line breaks or characters that are not "
+            "plain ASCII (a quotation mark from a web page?). Copy the key again"
         )
 
 

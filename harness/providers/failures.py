@@ -39,12 +39,14 @@ SHORTEST_SECRET = 8
 
 @dataclass(frozen=True)
 class Place:
-    """Where a call goes, for error texts. `secret` is the key itself, masked wherever a server repeats it."""
+    """Where a call goes, for error texts. `secret` is the key itself, masked wherever a server repeats it;
+    `proxy` the address the calls go through, None: straight to the server."""
 
     provider: str
     model: str
     base_url: str | None
     secret: str | None
+    proxy: str | None = None
 
     def __str__(self) -> str:
         return f"{self.provider}:{self.model}" + (f" at {self.base_url}" if self.base_url else "")
@@ -99,11 +101,21 @@ def connection_failed(place: Place, error: BaseException) -> UnavailableError:
     cause = error.__cause__ or error
     reason = str(cause) or type(cause).__name__
     mend = "Is the server running and the address right?" if place.base_url else ""
-    return UnavailableError(place.text(f"cannot be reached ({reason})", mend))
+    if place.proxy:
+        mend = f"Is the proxy that the environment names right? {mend}".strip()
+    return UnavailableError(place.text(f"cannot be reached{_through(place)} ({reason})", mend))
 
 
-def timed_out(place: Place) -> UnavailableError:
-    return UnavailableError(place.text("did not answer in time"))
+def timed_out(place: Place, charged: Usage | None) -> UnavailableError:
+    """No answer came. `charged`: what it may cost all the same, None when the request was never delivered."""
+    what = f"did not answer in time{_through(place)}"
+    return UnavailableError(place.text(what), usage=charged, is_estimated=charged is not None)
+
+
+def unreadable(place: Place, error: Exception, usage: Usage | None) -> RejectedError:
+    """The server answered with something that its protocol does not foresee."""
+    what = f"sent a reply that cannot be read ({type(error).__name__}: {error})"
+    return RejectedError(place.text(what, "Does the server speak this protocol?"), usage)
 
 
 def cut_off(place: Place, reason: str, usage: Usage | None) -> UnavailableError:
@@ -143,6 +155,10 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     if date.tzinfo is None:
         date = date.replace(tzinfo=timezone.utc)
     return max(0.0, date.timestamp() - now)
+
+
+def _through(place: Place) -> str:
+    return f" through the proxy {place.proxy}" if place.proxy else ""
 
 
 def _status_inside(body: Any) -> int:

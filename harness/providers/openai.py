@@ -9,20 +9,23 @@ import json
 import re
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import openai
 
-from harness.providers import failures
+from harness.providers import failures, proxies
 from harness.providers.streaming import client_options, put_together
 from harness.providers.turns import (
     arguments_object,
     by_side,
+    count_of,
     estimated_tokens,
     request_bytes,
     sendable,
     spoken,
+    wire_name,
+    words_of,
 )
 from harness.providers.types import (
     AssistantTurn,
@@ -57,14 +60,15 @@ class OpenAIProvider:
         self.model = model
         self._now = now
         self._is_official = base_url is None
-        self._place = failures.Place(self.name, model, base_url, key)
+        url = base_url or OFFICIAL_URL
+        self._place = failures.Place(self.name, model, base_url, key, proxies.proxy_for(url))
         sent_key = key or "none"  # the SDK wants one; without it, it would take OPENAI_API_KEY
         self._client = openai.AsyncOpenAI(
             api_key=sent_key,
-            base_url=base_url or OFFICIAL_URL,
+            base_url=url,
             # Named so that an Authorization in OPENAI_CUSTOM_HEADERS goes to no other server.
             default_headers={"Authorization": f"Bearer {sent_key}"} if base_url else None,
-            **client_options(openai),
+            **client_options(openai, proxies.are_used(url)),
         )
         if base_url is not None:  # what the SDK took from the environment is OpenAI's business alone
             self._client.organization = self._client.project = None
@@ -76,7 +80,7 @@ class OpenAIProvider:
         def opening() -> Awaitable[Any]:
             return self._client.chat.completions.create(**wire, stream=True)
 
-        return await put_together(openai, self._place, opening, _Parts(request), self._now)
+        return await put_together(openai, self._place, opening, _Parts(request), request, self._now)
 
     async def close(self) -> None:
         await self._client.close()
@@ -112,29 +116,30 @@ class _Parts:
 
     def add(self, chunk: Any) -> None:
         self.has_begun = True
-        self._model = getattr(chunk, "model", None) or self._model
+        self._model = words_of(getattr(chunk, "model", None)) or self._model
         if getattr(chunk, "usage", None):
             self._usage = _usage(chunk.usage)
         for choice in (getattr(chunk, "choices", None) or [])[:1]:
-            self._finish = getattr(choice, "finish_reason", None) or self._finish
+            self._finish = words_of(getattr(choice, "finish_reason", None)) or self._finish
             if getattr(choice, "delta", None):
                 self._add_delta(choice.delta)
 
     def _add_delta(self, delta: Any) -> None:
-        said = getattr(delta, "content", None) or ""
-        refusal = getattr(delta, "refusal", None) or ""
+        content = getattr(delta, "content", None)
+        refusal = words_of(getattr(delta, "refusal", None))
         thought = getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None) or ""
-        self._text += said
+        self._text += words_of(content)
         self._refusal += refusal
-        self._written += len(f"{said}{refusal}{thought}".encode("utf-8", "replace"))
+        self._written += len(f"{content or ''}{refusal}{thought}".encode("utf-8", "replace"))
         for fragment in getattr(delta, "tool_calls", None) or []:
             self._add_call(fragment)
 
     def _add_call(self, fragment: Any) -> None:
         """One fragment. Servers may send a call whole, leave out its index or id, or repeat either."""
         function = getattr(fragment, "function", None)
-        index, id = getattr(fragment, "index", None), getattr(fragment, "id", None) or ""
-        name, arguments = getattr(function, "name", None) or "", getattr(function, "arguments", None) or ""
+        index, id = getattr(fragment, "index", None), words_of(getattr(fragment, "id", None))
+        name = words_of(getattr(function, "name", None))
+        arguments = getattr(function, "arguments", None) or ""
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments)
         call = self._continued(index, id, name)
@@ -160,17 +165,20 @@ class _Parts:
         return self._counted() if self.has_begun else None
 
     def _counted(self) -> Usage:
-        if self._usage is not None:
-            return self._usage
-        return Usage(
-            input_tokens=estimated_tokens(request_bytes(self._request)),
-            output_tokens=estimated_tokens(self._written),
-        )
+        """What the server said; an estimate for what it did not say, or said to be nothing and is not."""
+        usage = self._usage or Usage()
+        if not usage.all_input_tokens:
+            usage = replace(usage, input_tokens=estimated_tokens(request_bytes(self._request)))
+        if not usage.output_tokens:
+            usage = replace(usage, output_tokens=estimated_tokens(self._written))
+        return usage
 
     def reply(self) -> Reply:
         calls = tuple(
             ToolCall(
-                call.id or f"call_{len(self._request.turns)}_{number}", call.name, call.arguments or "{}"
+                call.id or f"call_{len(self._request.turns)}_{number}",
+                call.name,
+                sendable(call.arguments) or "{}",
             )
             for number, call in enumerate(self._calls)
         )
@@ -184,14 +192,14 @@ class _Parts:
 def _usage(usage: Any) -> Usage:
     """Token counts; the protocol's prompt tokens include those that the cache gave or took."""
     details = getattr(usage, "prompt_tokens_details", None)
-    read = getattr(details, "cached_tokens", None) or 0
-    written = getattr(details, "cache_write_tokens", None) or 0
-    prompt = getattr(usage, "prompt_tokens", None) or 0
+    read = count_of(getattr(details, "cached_tokens", None))
+    written = count_of(getattr(details, "cache_write_tokens", None))
+    prompt = count_of(getattr(usage, "prompt_tokens", None))
     return Usage(
         input_tokens=max(0, prompt - read - written),
         cache_read_tokens=read,
         cache_write_tokens=written,
-        output_tokens=getattr(usage, "completion_tokens", None) or 0,
+        output_tokens=count_of(getattr(usage, "completion_tokens", None)),
     )
 
 
@@ -243,7 +251,7 @@ def _message(turn: Turn) -> dict[str, Any]:
     if turn.call is None:
         return {"role": "assistant", "content": spoken(turn.text)}
     arguments = json.dumps(arguments_object(turn.call), ensure_ascii=False)
-    function = {"name": turn.call.name, "arguments": sendable(arguments)}
+    function = {"name": wire_name(turn.call.name), "arguments": sendable(arguments)}
     call = {"id": turn.call.id, "type": "function", "function": function}
     words = sendable(turn.text) if turn.text.strip() else None
     return {"role": "assistant", "content": words, "tool_calls": [call]}

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 WARNING_SHARE = 0.8
+DEFAULT_LIMIT_CALLS = 100
+DEFAULT_LIMIT_USD = 10.0
+"""What a run may use where nobody says anything, and the most that the working directory's file may say."""
 
 
 @dataclass(frozen=True)

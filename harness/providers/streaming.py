@@ -10,7 +10,8 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from harness.providers import failures
-from harness.providers.types import ProviderError, Reply, Usage
+from harness.providers.turns import estimated_tokens, request_bytes
+from harness.providers.types import ProviderError, Reply, Request, Usage
 
 CONNECT_S = 10.0
 BETWEEN_CHUNKS_S = 120.0
@@ -37,13 +38,13 @@ class Parts(Protocol):
     def reply(self) -> Reply: ...
 
 
-def client_options(sdk: ModuleType) -> dict[str, Any]:
+def client_options(sdk: ModuleType, uses_proxies: bool) -> dict[str, Any]:
     """What every client is made with: our time-outs, no retries, and no redirects, which would carry key and
-    prompt to an address that nobody named."""
+    prompt to an address that nobody named. `uses_proxies`: those of the environment are gone through."""
     return {
         "timeout": sdk.Timeout(BETWEEN_CHUNKS_S, connect=CONNECT_S, pool=CONNECT_S),
         "max_retries": 0,
-        "http_client": sdk.DefaultAsyncHttpxClient(follow_redirects=False),
+        "http_client": sdk.DefaultAsyncHttpxClient(follow_redirects=False, trust_env=uses_proxies),
     }
 
 
@@ -52,9 +53,11 @@ async def put_together(
     place: failures.Place,
     opening: Callable[[], Awaitable[Any]],
     parts: Parts,
+    request: Request,
     now: Callable[[], float],
 ) -> Reply:
-    """The reply of the stream that `opening` opens. Raises ProviderError, with what is known of the usage."""
+    """The reply of the stream that `opening` opens for `request`. Raises ProviderError, with what is known of
+    the usage."""
     content_type = ""
 
     async def read() -> None:
@@ -62,32 +65,50 @@ async def put_together(
         async with await opening() as stream:
             content_type = stream.response.headers.get("content-type", "")
             async for event in stream:
-                parts.add(event)
+                _add(place, parts, event)
 
     try:
         await asyncio.wait_for(read(), WHOLE_REPLY_S)
     except Exception as error:
-        failure = _failure(sdk, place, error, parts.known_usage(), now())
-        if failure is None:
-            raise
+        failure = _failure(sdk, place, error, parts.known_usage(), request, now())
         if not parts.is_complete:
             raise failure from error
     if parts.is_complete:
-        return parts.reply()
+        try:
+            return parts.reply()
+        except Exception as error:
+            raise failures.unreadable(place, error, parts.known_usage()) from error
     if not parts.has_begun and "event-stream" not in content_type:
         raise failures.no_stream(place, content_type)
     raise failures.cut_off(place, "the stream ended early", parts.known_usage())
 
 
+def _add(place: failures.Place, parts: Parts, event: Any) -> None:
+    """One event. Servers send what their protocol never said; whatever that breaks, it is theirs."""
+    try:
+        parts.add(event)
+    except Exception as error:
+        raise failures.unreadable(place, error, parts.known_usage()) from error
+
+
 def _failure(
-    sdk: ModuleType, place: failures.Place, error: Exception, usage: Usage | None, now: float
-) -> ProviderError | None:
-    """What the error means; None for one that neither the SDK, the network nor the server made."""
+    sdk: ModuleType,
+    place: failures.Place,
+    error: Exception,
+    usage: Usage | None,
+    request: Request,
+    now: float,
+) -> ProviderError:
+    """What the error means."""
+    if isinstance(error, ProviderError):
+        return error
     is_late = isinstance(error, sdk.APITimeoutError | asyncio.TimeoutError)
     if is_late or isinstance(error, sdk.APIConnectionError) or failures.is_transport_error(error):
         if usage is not None:
             return failures.cut_off(place, str(error) or type(error).__name__, usage)
-        return failures.timed_out(place) if is_late else failures.connection_failed(place, error)
+        if not is_late:
+            return failures.connection_failed(place, error)
+        return failures.timed_out(place, _charged(request) if _was_delivered(error) else None)
     if isinstance(error, sdk.APIStatusError):
         headers = error.response.headers
         return failures.from_status(place, error.status_code, error.body, error.message, headers, now, usage)
@@ -95,4 +116,15 @@ def _failure(
         return failures.from_status(place, 0, error.body, error.message, {}, now, usage)
     if isinstance(error, ValueError):
         return failures.cut_off(place, f"what it sent cannot be read: {error}", usage)
-    return None
+    return failures.unreadable(place, error, usage)
+
+
+def _was_delivered(error: BaseException) -> bool:
+    """Whether a time-out came after the request had gone out: the provider may charge for it then."""
+    causes = {type(error).__name__, type(error.__cause__).__name__}
+    return not causes & {"ConnectTimeout", "PoolTimeout", "WriteTimeout"}
+
+
+def _charged(request: Request) -> Usage:
+    """The least that a provider which read the request and answered nothing may charge."""
+    return Usage(input_tokens=estimated_tokens(request_bytes(request)))

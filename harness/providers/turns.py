@@ -1,6 +1,7 @@
 """What both providers need to put a conversation on the wire, and to weigh it."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,6 +9,7 @@ from harness.providers.types import AssistantTurn, Request, ToolCall, Turn
 
 MALFORMED = "_malformed"
 _BYTES_PER_TOKEN = 4
+_LONGEST_NAME = 64
 
 
 def arguments_object(call: ToolCall) -> dict[str, Any]:
@@ -25,6 +27,28 @@ def arguments_object(call: ToolCall) -> dict[str, Any]:
 def sendable(text: str) -> str:
     """Text that UTF-8 can carry: lone surrogates (from undecodable log bytes) become question marks."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def wire_name(name: str) -> str:
+    """A tool's name as protocols take it back: models make up `functions.look`, "" and longer ones."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:_LONGEST_NAME] or "unnamed"
+
+
+def words_of(content: Any) -> str:
+    """What a server sent as text: text, nothing, or a list of parts of which those that are text count."""
+    if isinstance(content, list):
+        return "".join(words_of(part) for part in content)
+    if isinstance(content, dict):
+        return words_of(content.get("text")) if content.get("type", "text") == "text" else ""
+    return "" if content is None else sendable(str(content))
+
+
+def count_of(value: Any) -> int:
+    """A number of tokens as servers write it (12, 12.0, "12"); 0 for what says nothing."""
+    try:
+        return max(0, int(float(value)))
+    except (TypeError, ValueError, OverflowError):
+        return 0
 
 
 def spoken(text: str) -> str:

@@ -109,18 +109,26 @@ class Reply:
 
 
 class ProviderError(Exception):
-    """A call failed. `usage`: what it cost all the same, as far as is known (None: nothing was said)."""
+    """A call failed. `usage`: what it cost all the same, as far as is known (None: nothing was said);
+    `is_estimated`: nobody said it, it is what the provider may charge."""
 
-    def __init__(self, message: str, usage: Usage | None = None) -> None:
+    def __init__(self, message: str, usage: Usage | None = None, is_estimated: bool = False) -> None:
         super().__init__(message)
         self.usage = usage
+        self.is_estimated = is_estimated
 
 
 class UnavailableError(ProviderError):
     """It will pass: rate limit, overload, server error, time-out, no network, a reply cut off on its way."""
 
-    def __init__(self, message: str, retry_after_s: float | None = None, usage: Usage | None = None) -> None:
-        super().__init__(message, usage)
+    def __init__(
+        self,
+        message: str,
+        retry_after_s: float | None = None,
+        usage: Usage | None = None,
+        is_estimated: bool = False,
+    ) -> None:
+        super().__init__(message, usage, is_estimated)
         self.retry_after_s = retry_after_s
 
 
@@ -129,7 +137,8 @@ class RequestTooLongError(ProviderError):
 
 
 class RejectedError(ProviderError):
-    """It will not pass by itself: wrong key, unknown model, no credit, a request the server does not take."""
+    """It will not pass by itself: wrong key, unknown model, no credit, a request the server does not take, a
+    reply that cannot be read."""
 
 
 class Provider(Protocol):

@@ -11,7 +11,7 @@ from harness import journal
 from tests.e2e.bench import Bench, until
 from tests.model_server.seen import Seen
 from tests.model_server.server import ModelServer
-from tests.model_server.steps import Step, call, say_and_call, server_error
+from tests.model_server.steps import Step, call, hang, say_and_call, server_error
 
 TRAIN = """
 import sys, time
@@ -122,6 +122,32 @@ def test_a_clean_run_needs_two_calls_and_none_while_it_trains(bench: Bench) -> N
         bench.harness("run", str(bench.blueprint), "--model", f"anthropic:scripted@{server.anthropic_url}")
         assert len(server.log) == 2
     assert bench.flag["outcome"] == "succeeded"
+
+
+def test_killed_while_the_model_thinks_it_goes_on_with_the_same_question(bench: Bench) -> None:
+    write_plan(bench)
+
+    def model(seen: Seen) -> Step:
+        return hang(60) if seen.number == 1 else careful(seen)
+
+    with ModelServer(model) as server:
+        word = f"anthropic:scripted@{server.anthropic_url}"
+        process = bench.start("run", str(bench.blueprint), "--model", word)
+        server.wait_for_request(1)
+        process.kill()
+        process.communicate(timeout=30)
+        server.release()
+        bench.harness("resume", str(bench.result_dir))
+        server.take_violations()
+    assert bench.flag["outcome"] == "succeeded"
+    assert len(bench.state.attempts) == 2 and bench.launches() == 2
+    topics = [
+        entry.data["topic"]
+        for entry in journal.read(bench.result_dir / "journal.jsonl")
+        if entry.kind == "consult"
+    ]
+    assert topics == ["failure:1", "results:1"]
+    assert "0 of them not the same" in bench.harness("replay", str(bench.result_dir))
 
 
 def test_without_its_model_a_run_ends_by_the_playbook(bench: Bench) -> None:

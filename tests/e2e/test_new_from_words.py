@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 from harness.blueprint import check_surroundings, check_trainer, read
 from harness.cli.app import app
 from tests.e2e.bench import Bench
+from tests.model_server.seen import Seen
 from tests.model_server.server import ModelServer
 from tests.model_server.steps import Step, call, hang, raw_call, unauthorized
 
@@ -104,15 +106,58 @@ def test_on_a_terminal_an_outage_leads_to_the_questions(
     assert read(folder / "blueprint.md").purpose == WORDS
 
 
-def test_control_c_keeps_what_there_is(bench: Bench) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_keeps_what_there_is(bench: Bench, number: signal.Signals) -> None:
     with ModelServer([*begun()[:2], hang(60)]) as server:
         process = bench.start(*model(server))
         server.wait_for_request(3)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
+        for _ in range(20):  # as a person who has no patience, through all that follows
+            time.sleep(0.05)
+            if process.poll() is None and not written(bench):
+                process.send_signal(number)
         shown, _ = process.communicate(timeout=60)
         server.release()
     assert process.returncode == 130, shown
-    assert (bench.folder / "kl-0.001" / "blueprint.md").exists()
+    assert written(bench)
+
+
+def written(bench: Bench) -> bool:
+    return (bench.folder / "kl-0.001" / "blueprint.md").exists()
+
+
+def test_a_place_that_cannot_be_is_said_before_a_call_is_paid(bench: Bench) -> None:
+    (bench.folder / "notes.txt").write_text("x")
+    with ModelServer(lambda seen: FINISH) as server:
+        shown = bench.harness(*model(server), "--dir", "notes.txt", status=2)
+        assert server.log == []
+    assert "notes.txt is no folder" in shown
+
+
+def test_what_cannot_be_handed_over_is_kept_beside(bench: Bench) -> None:
+    def answer(seen: Seen) -> Step:
+        if seen.number == 3:
+            (bench.folder / "kl-0.001").symlink_to(bench.folder / "nowhere")
+        return [*begun()[:2], unauthorized()][seen.number - 1]
+
+    with ModelServer(answer) as server:
+        shown = bench.harness(*model(server), status=2)
+    (kept,) = bench.folder.glob("kl-0.001.kept-*")
+    assert str(kept) in shown and "Traceback" not in shown
+    assert {file.name for file in kept.iterdir()} == {"blueprint.md", "config.yaml", "transcript.jsonl"}
+
+
+def test_a_made_up_tool_name_is_answered_and_goes_on(bench: Bench) -> None:
+    for protocol in ("openai", "anthropic"):
+        script = [
+            raw_call("functions.look", "{}"),
+            call("render_blueprint", **BLUEPRINT),
+            call("check"),
+            FINISH,
+        ]
+        with ModelServer(script) as server:
+            bench.harness(*model(server, protocol), "--dir", protocol)
+        assert (bench.folder / protocol / "kl-0.001" / "blueprint.md").exists()
 
 
 def test_limits_hold(bench: Bench) -> None:

@@ -89,3 +89,11 @@ def test_whether_the_words_state_a_value(value: object, expected: bool) -> None:
 )
 def test_whether_the_words_name_a_folder(path: str, expected: bool) -> None:
     assert words.names_path("use the code in src/, please", path) is expected
+
+
+def test_a_slash_or_a_tilde_between_words_is_no_path() -> None:
+    assert words.guesses("compare lr 1e-5 / 1e-6 on ~ 5 tasks in .. ways", Path("/")) == {
+        "purpose": "compare lr 1e-5 / 1e-6 on ~ 5 tasks in .. ways"
+    }
+    assert not words.names_path("about ~ 6 hours of KL / entropy", "~")
+    assert not words.names_path("about ~ 6 hours of KL / entropy", "/")

@@ -104,6 +104,9 @@ def test_relative_paths_start_where_the_command_is_typed(tmp_path: Path) -> None
         ("ajet.rollout.num_repeet=8", "num_repeat"),
         ("lr=fast", "lr"),
         ("lr=[1", "no YAML"),
+        ("lr=2024-13-45", "no YAML"),
+        ("lr=!!int abc", "no YAML"),
+        ("purpose=caf\udce9", "not text in UTF-8"),
         ("max_time=12", "no unit"),
         ("purpose=x\n## [exp_max_time]\n1 hour", ""),
         ("notes=x\n## [exp_prepare_command]\n`rm -rf /`", "would be read back"),
@@ -196,3 +199,14 @@ class TestCheck:
         assert result.exit_code == 2
         assert result.stderr.count("\n") == 1
         assert "nothere.md:1: error: there is no such file" in result.stderr
+
+
+def test_a_package_of_the_folder_is_not_taken_for_the_trainer(tmp_path: Path) -> None:
+    (tmp_path / "trainer_core").mkdir()
+    (tmp_path / "trainer_core" / "__init__.py").write_text(
+        f"open({str(tmp_path / 'sprung')!r}, 'w').close()\n"
+    )
+    (tmp_path / "trainer_core" / "cli.py").write_text("print('{}')\n")
+    result = new("lr=1e-5")
+    assert result.exit_code == 0, result.output
+    assert not (tmp_path / "sprung").exists()

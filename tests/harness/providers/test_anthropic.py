@@ -255,3 +255,25 @@ def test_sides_alternate_and_malformed_arguments_are_shown_to_the_model() -> Non
     result, words = wire["messages"][2]["content"]
     assert (result["tool_use_id"], result["is_error"], words["text"]) == ("1", True, "again ?")
     assert all(block["text"].strip() for m in wire["messages"][3:] for block in m["content"])
+
+
+async def test_what_no_protocol_foresees_is_a_refusal_and_no_crash(server: Loopback) -> None:
+    server.answers = [reply_of(START, {"type": "content_block_start", "index": 0}, *end("end_turn"))]
+    with pytest.raises(RejectedError, match="sent a reply that cannot be read"):
+        await ask(server)
+
+
+async def test_oddly_typed_parts_are_understood(server: Loopback) -> None:
+    usage = {"input_tokens": "5", "output_tokens": 1.0}
+    start = START | {"message": START["message"] | {"usage": usage, "model": 5}}
+    said = block(0, {"type": "text", "text": None}, {"type": "text_delta", "text": 5})
+    server.answers = [reply_of(start, *said, *end("end_turn", output=3))]
+    reply = await ask(server)
+    assert (reply.text, reply.usage.input_tokens, reply.usage.output_tokens) == ("5", 5, 3)
+
+
+def test_made_up_tool_names_go_back_as_the_protocol_takes_them() -> None:
+    turns = (UserTurn("Go."), AssistantTurn("", ToolCall("c", "multi_tool_use.parallel", "{}")))
+    request = Request("", (TOOL,), (*turns, ToolResultTurn("c", "no such tool")))
+    (use,) = wire_request("m", request)["messages"][1]["content"]
+    assert use["name"] == "multi_tool_use_parallel"

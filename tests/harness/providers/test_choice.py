@@ -20,9 +20,11 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def choose(home: Path, option: str | None = None, toml: str = "", **environ: str):  # type: ignore[no-untyped-def]
+def choose(home: Path, option: str | None = None, toml: str = "", own: str = "", **environ: str):  # type: ignore[no-untyped-def]
     if toml:
         (home / "work" / "harness.toml").write_text(toml)
+    if own:
+        (home / "home" / "harness" / "harness.toml").write_text(own)
     return configured(option, home / "work", {"XDG_CONFIG_HOME": str(home / "home"), **environ})
 
 
@@ -39,6 +41,8 @@ def choose(home: Path, option: str | None = None, toml: str = "", **environ: str
         ("anthropic:m@http://h:1/v1", ModelWord("anthropic", "m", "http://h:1")),
         ("openai:m@https://api.openai.com/v1", ModelWord("openai", "m")),
         ("anthropic:claude@20250101", ModelWord("anthropic", "claude@20250101")),
+        ("openai:m@HTTP://GPU:1/Org/v1", ModelWord("openai", "m", "http://gpu:1/Org/v1")),
+        ("openai:m@https://API.openai.com/v1", ModelWord("openai", "m")),
     ],
 )
 def test_model_words(text: str, word: ModelWord) -> None:
@@ -129,7 +133,7 @@ def test_a_key_set_together_with_another_address_is_not_sent_to_the_public_one(h
 
 def test_named_variable_that_is_not_set(home: Path) -> None:
     with pytest.raises(ConfigurationError, match="export GATE_KEY="):
-        choose(home, None, '[llm]\nmodel = "openai:m"\nkey_env = "GATE_KEY"\n', **KEY)
+        choose(home, None, own='[llm]\nmodel = "openai:m"\nkey_env = "GATE_KEY"\n', **KEY)
 
 
 @pytest.mark.parametrize(
@@ -142,6 +146,9 @@ def test_named_variable_that_is_not_set(home: Path) -> None:
         ('[prices."openai:m"]\ninput = 1.0', "`prices.openai:m.output` is missing"),
         ('[prices."openai:m"]\ninput = 1\noutput=1\ncached = 1', "did you mean `cached_input`?"),
         ("[llm\n", "is not valid TOML"),
+        ('[prices."m"]\ninput = 1\noutput = 1', "names no provider; write provider:NAME"),
+        ('[prices."openai:m@http://h"]\ninput = 1\noutput = 1', '[prices."openai:m"]'),
+        ('[prices."openai:m"]\ninput = nan\noutput = 1', "finite number"),
         ('[llm]\nkey = "a"\nkey_env = "B"', "remove one of them"),
         ('[llm]\nkey = ["hunter2hunter2"]', "`llm.key`: input should be a valid string"),
     ],
@@ -156,7 +163,7 @@ def test_a_file_that_is_wrong_says_where_and_how_to_mend(home: Path, toml: str, 
 
 def test_whole_numbers_are_prices_and_costs_too(home: Path) -> None:
     toml = '[llm]\nmodel = "openai:m"\nmax_cost = 5\n[prices."openai:m"]\ninput = 1\noutput = 2\n'
-    config = choose(home, None, toml, **KEY)
+    config = choose(home, None, own=toml, **KEY)
     assert config.max_cost_usd == 5
     assert config.price is not None
     assert config.price.output == 2
@@ -179,3 +186,60 @@ async def test_providers_are_made(home: Path) -> None:
         provider = make_provider(choose(home, option, **KEY))
         assert (provider.name, provider.model) == (name, "m")
         await provider.close()
+
+
+def test_a_projects_file_chooses_no_variable_to_send(home: Path) -> None:
+    secret = {**KEY, "AWS_SECRET_ACCESS_KEY": "awssecretawssecret"}
+    for model in ("openai:gpt-5", "openai:m@http://127.0.0.1:9"):
+        toml = f'[llm]\nmodel = "{model}"\nkey_env = "AWS_SECRET_ACCESS_KEY"\n'
+        with pytest.raises(ConfigurationError, match=r"may only name OPENAI_API_KEY.*~/.config"):
+            choose(home, None, toml, **secret)
+    toml = '[llm]\nkey_env = "AWS_SECRET_ACCESS_KEY"\n'
+    with pytest.raises(ConfigurationError, match="may only name"):
+        choose(home, "openai:m@https://gate.example", toml, **secret)
+    assert choose(home, "openai:m@http://127.0.0.1:9", toml, **secret).key == "awssecretawssecret"
+
+
+def test_a_projects_file_lowers_limits_and_sets_no_price(home: Path) -> None:
+    price = '[prices."openai:gpt-5"]\ninput = 0\noutput = 0\n'
+    toml = f'[llm]\nmodel = "openai:gpt-5"\nmax_calls = 1000000\nmax_cost = 9999\n{price}'
+    config = choose(home, None, toml, **KEY)
+    assert (config.max_calls, config.max_cost_usd) == (100, 10.0)
+    assert config.price is not None and config.price.output > 0
+    said = " ".join(config.warnings)
+    assert "max_calls" in said and "max_cost" in said and "prices are not used" in said
+    config = choose(home, None, own="[llm]\nmax_calls = 2000\nmax_cost = 3.0\n", **KEY)
+    assert (config.max_calls, config.max_cost_usd) == (2000, 3.0)
+    config = choose(home, None, '[llm]\nmodel = "openai:gpt-5"\nmax_calls = 5\n', **KEY)
+    assert (config.max_calls, config.max_cost_usd) == (5, 3.0)
+
+
+def test_a_projects_file_that_only_lowers_limits_leaves_the_rest(home: Path) -> None:
+    own = '[llm]\nmodel = "openai:m@https://gate.example/v1"\nkey_env = "GATE_KEY"\n'
+    config = choose(home, None, "[llm]\nmax_calls = 3\n", own, GATE_KEY="gate-key-123")
+    assert (config.model_word, config.key) == ("openai:m@https://gate.example/v1", "gate-key-123")
+    assert config.max_calls == 3
+
+
+def test_a_byte_order_mark_is_no_mistake(home: Path) -> None:
+    (home / "work" / "harness.toml").write_bytes(b'\xef\xbb\xbf[llm]\nmodel = "openai:gpt-5"\n')
+    assert choose(home, **KEY).model == "gpt-5"
+
+
+@pytest.mark.parametrize(
+    "key", ["sk-aaaaaaaa\nSECONDLINE99", "sk two", "\u201csk-quoted\u201d", "ключ-abcdefgh"]
+)
+def test_what_cannot_be_a_key_is_refused_without_showing_it(home: Path, key: str) -> None:
+    with pytest.raises(ConfigurationError, match="OPENAI_API_KEY holds something that is no key") as failed:
+        choose(home, "openai:m", OPENAI_API_KEY=key)
+    assert key[-6:] not in str(failed.value)
+
+
+async def test_a_server_on_this_machine_is_asked_without_a_proxy(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks9://me:secretpw@proxy.example:1080")
+    provider = make_provider(choose(home, "openai:m@http://localhost:1", **KEY))
+    await provider.close()
+    with pytest.raises(ConfigurationError, match=r"socks9://proxy.example:1080.*NO_PROXY"):
+        make_provider(choose(home, "openai:m", **KEY))

@@ -252,3 +252,100 @@ def test_messages() -> None:
     assert messages[1]["content"] == "a\n\nb"
     assert messages[2]["tool_calls"][0]["function"]["arguments"] == '{"_malformed": "nonsense"}'
     assert messages[3] == {"role": "tool", "tool_call_id": "1", "content": "Error: no"}
+
+
+def text(*chunks: dict[str, Any]) -> list[Answer]:
+    return [Answer(openai_chunks(*chunks))]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"choices": {"0": {"delta": {"content": "x"}}}},
+        chunk({"tool_calls": 5}),
+        chunk({"tool_calls": [5]}) | {"choices": [{"delta": {"tool_calls": 7}}]},
+    ],
+)
+async def test_what_no_protocol_foresees_is_a_refusal_and_no_crash(
+    server: Loopback, odd: dict[str, Any]
+) -> None:
+    server.answers = text(odd, chunk({}, "stop"))
+    with pytest.raises(RejectedError, match=r"sent a reply that cannot be read.*protocol"):
+        await ask(server)
+
+
+async def test_events_that_are_no_objects(server: Loopback) -> None:
+    for data in (b"null", b"7", b"[1]", b'"hello"'):
+        server.answers = [Answer(b"data: " + data + b"\n\ndata: [DONE]\n\n")]
+        with pytest.raises(ProviderError):
+            await ask(server)
+
+
+async def test_oddly_typed_parts_are_understood(server: Loopback) -> None:
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+    said = chunk({"content": [thought, {"type": "text", "text": "I "}]}), chunk({"content": ["wait"]})
+    made = chunk({"tool_calls": [{"index": "0", "id": 7, "function": {"name": "wait", "arguments": None}}]})
+    counts = {"choices": [], "usage": {"prompt_tokens": "12", "completion_tokens": 3.0}}
+    server.answers = text(*said, made, chunk({}, "stop"), counts)
+    reply = await ask(server)
+    assert reply.text == "I wait"
+    assert reply.calls == (ToolCall("7", "wait", "{}"),)
+    assert reply.usage == Usage(input_tokens=12, output_tokens=3)
+
+
+async def test_counts_of_nothing_are_not_believed(server: Loopback) -> None:
+    for counts in ({"prompt_tokens": 0, "completion_tokens": 0}, {"prompt_tokens": -5}, [1]):
+        server.answers = text(
+            chunk({"content": "hi" * 50}), chunk({}, "stop"), {"choices": [], "usage": counts}
+        )
+        usage = (await ask(server)).usage
+        assert usage.input_tokens > 10
+        assert usage.output_tokens == 25
+
+
+async def test_half_characters_become_question_marks(server: Loopback) -> None:
+    server.answers = text(chunk({"content": "a \ud800 b"}, "stop"))
+    assert (await ask(server)).text == "a ? b"
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"), [("functions.look", "functions_look"), ("", "unnamed"), ("x" * 200, "x" * 64)]
+)
+def test_made_up_tool_names_go_back_as_the_protocol_takes_them(name: str, sent: str) -> None:
+    turns = (
+        UserTurn("Go."),
+        AssistantTurn("", ToolCall("c", name, "{}")),
+        ToolResultTurn("c", "no such tool"),
+    )
+    messages = wire_request("m", Request("", (TOOL,), turns), is_official=True)["messages"]
+    assert messages[1]["tool_calls"][0]["function"]["name"] == sent
+
+
+async def test_a_request_that_was_taken_and_never_answered_is_charged(
+    server: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.providers.streaming.BETWEEN_CHUNKS_S", 0.05)
+    released = threading.Event()
+    server.answers = [Answer(b"", hold=released)]
+    with pytest.raises(UnavailableError, match="did not answer in time") as failed:
+        await ask(server)
+    released.set()
+    assert failed.value.usage is not None and failed.value.usage.input_tokens > 10
+    assert failed.value.is_estimated
+
+
+async def test_no_proxy_stands_before_this_machine(server: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    server.answers = text(chunk({"content": "hi"}, "stop"))
+    assert (await ask(server)).text == "hi"
+
+
+async def test_a_proxy_that_is_down_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://me:secretpw@127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    provider = OpenAIProvider("m", None, "http://models.example/v1")
+    with pytest.raises(UnavailableError, match=r"through the proxy http://127.0.0.1:9") as failed:
+        await provider.complete(REQUEST)
+    await provider.close()
+    assert "secretpw" not in str(failed.value)

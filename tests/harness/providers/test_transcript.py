@@ -63,9 +63,18 @@ def test_redaction_twice_is_once_and_keeps_the_hash(request: Request) -> None:
 
 @given(st.dictionaries(TEXTS, TEXTS).map(json.dumps))
 def test_arguments_stay_json(arguments: str) -> None:
-    reply = redacted_reply(Reply("", (ToolCall("", "", arguments),), StopReason.TOOL_CALL, Usage()))
+    reply = redacted_reply(
+        Reply("", (ToolCall("", "", arguments),), StopReason.TOOL_CALL, Usage()), ['x"y', "hunter2"]
+    )
     assert isinstance(json.loads(reply.calls[0].arguments), dict)
     assert "hunter2" not in reply.calls[0].arguments
+    assert 'x\\"y' not in reply.calls[0].arguments
+
+
+def test_a_private_key_leaves_the_arguments_readable() -> None:
+    arguments = json.dumps({"text": "-----BEGIN RSA PRIVATE KEY-----\nabc", "why": "x"})
+    (call,) = redacted_reply(Reply("", (ToolCall("", "", arguments),), StopReason.END, Usage())).calls
+    assert json.loads(call.arguments) == {"text": "[redacted]", "why": "x"}
 
 
 def test_the_hash_is_of_what_the_model_sees() -> None:

@@ -1,0 +1,57 @@
+"""Paid work is not lost: the place is tried out first, and what cannot go there is kept beside it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.author.draft import Brief
+from harness.author.handing_over import hand_over
+from harness.author.keeping import check_place, keep_beside
+from harness.blueprint.scaffold import ScaffoldError
+from tests.harness.author.authoring import CHECK, FINISH, WORDS, author, blueprint, config, names_in
+
+
+def brief(cwd: Path, folder: str) -> Brief:
+    return Brief(WORDS, folder=Path(folder), cwd=cwd)
+
+
+def test_a_place_is_tried_out_and_left_as_it_was(tmp_path: Path) -> None:
+    check_place(brief(tmp_path, "."))
+    check_place(brief(tmp_path, "new/and/deeper"))
+    assert names_in(tmp_path) == []
+
+
+def test_a_place_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    for folder in ("notes.txt", "notes.txt/deeper"):
+        with pytest.raises(ScaffoldError, match=r"notes\.txt is no folder; choose another --dir"):
+            check_place(brief(tmp_path, folder))
+    with pytest.raises(ScaffoldError, match="nothing can be made in /proc"):
+        check_place(brief(tmp_path, "/proc/experiments"))
+
+
+async def test_what_cannot_be_handed_over_is_kept(tmp_path: Path) -> None:
+    here, transcript = tmp_path / "here", tmp_path / "transcript.jsonl"
+    here.mkdir()
+    transcript.write_text("{}\n")
+    desk, ended, _ = await author(here, [blueprint(), config(total_training_steps=20), CHECK, FINISH])
+    assert ended.trouble == ""
+    (here / "kl-low").write_text("somebody was faster")
+    with pytest.raises(ScaffoldError):
+        hand_over(desk, transcript)
+    kept = keep_beside(desk, transcript)
+    assert kept is not None and kept.parent == here
+    assert names_in(kept) == ["blueprint.md", "config.yaml", "transcript.jsonl"]
+    assert "total_training_steps: 20" in (kept / "config.yaml").read_text()
+
+
+async def test_where_nothing_can_be_written_the_next_place_is_taken(
+    tmp_path: Path,
+) -> None:
+    transcript = tmp_path / "transcript.jsonl"
+    transcript.write_text("{}\n")
+    desk, _, _ = await author(tmp_path, [blueprint(), CHECK, FINISH])
+    desk.brief = replace(desk.brief, folder=Path("/proc"))
+    kept = keep_beside(desk, transcript)
+    assert kept is not None and kept.parent == tmp_path
