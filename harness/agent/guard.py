@@ -74,7 +74,7 @@ def repairs_keep_the_science(action: AnyAction, observation: Observation) -> str
     """Rule 2: model, data, algorithm, lengths, batch, seed and protected keys stay as they are."""
     protected = tuple(observation.state.plan.get("protected_keys", ()))
     if isinstance(action, RenderConfig):
-        return science.refuse_settings(action.settings, protected)
+        return science.refuse_settings(action.settings)
     if isinstance(action, EditConfig):
         try:
             before = observation.state.draft.apply(observation.config)

@@ -1,97 +1,152 @@
 """The effective batch of a config that gives it as a product: batch per device × accumulation × devices.
 
 In: the values of a foreign config before and after an edit. Out: a refusal, or None when every product is
-what it was. Where a total batch stands in the config itself, that key is fixed, and how it is cut up is free.
+what it was. Where the total batch stands in the config itself, that key is fixed; how it is cut up is free.
+
+A trainer ignores factors that it does not read. So a factor counts only where the author wrote it; the one
+that may be added is accumulation, under the name that trainers read, beside the batch per device.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from fractions import Fraction
 
-from harness.agent.allowed.config_keys import named_segments
+from harness.agent.allowed import config_keys
 from harness.agent.allowed.effects import Path, Value
 
 _PER_DEVICE = re.compile(
     r"per_(device|gpu)_train_batch_size|batch_size_per_(gpu|device)"
     r"|(device_)?(train_)?micro_?batch_size(_per_gpu)?|micro_train_batch_size"
 )
+_PLAIN = re.compile(r"(train_)?batch_size")
 _ACCUMULATION = re.compile(
     r"(grad|gradient)(_accum(ulation)?)?_(accum(ulation)?|steps)(_steps)?|accumulate_grad_batches"
 )
 _DEVICES = re.compile(
     r"(n|num)_gpus(_per_node)?|gpus_per_node|n_?nodes|num_nodes|num_machines|num_processes|world_size|devices|gpus"
-    r"|data_parallel(_size)?|dp(_size)?"
+    r"|n_?procs?_per_node|data_parallel(_size|_degree)?|dp(_size|_degree)?"
 )
-_TOTAL = re.compile(r"(global_|total_)?(train_)?batch_size|global_train_batch_size|(ppo_)?mini_batch_size")
-_AMBIGUOUS = re.compile(r"batch_size")
+_MODEL_PARALLEL = re.compile(
+    r"((train|actor)_)?(tensor|pipeline|context|sequence|model|ulysses|ulysses_sequence)_(model_)?"
+    r"parallel_(size|degree|world_size)|tp|pp|(tp|pp|cp|sp)_(size|degree)|sp_ulysses_size"
+)
+_INFERENCE = frozenset(("rollout", "vllm", "sglang", "inference", "generation", "engine_kwargs"))
+_TOTAL = re.compile(r"global_(train_)?(batch_size|bsz|batch)")
+_VERL = frozenset(("actor_rollout_ref", "ppo_mini_batch_size"))
 _GENERATION = re.compile(r"steps_per_generation|generation_batch_size")
-
-_Factors = dict[Path, int | None]
+_MAY_BE_ADDED = "gradient_accumulation_steps"
 
 
 def is_factor(path: Path) -> bool:
     """Whether the key may be one factor of the effective batch."""
-    name = _name(path)
-    return any(pattern.fullmatch(name) for pattern in (_PER_DEVICE, _ACCUMULATION, _DEVICES))
+    return _power(path) != 0
 
 
-def refuse(before: Mapping[Path, Value], after: Mapping[Path, Value]) -> str | None:
-    """Why the edit changes the effective batch, or None."""
+def refuse(
+    before: Mapping[Path, Value], after: Mapping[Path, Value], following: Collection[Path] = ()
+) -> str | None:
+    """Why the edit changes the effective batch, or None. `following`: keys that follow an edited one."""
     differing = {
-        path for path in {*before, *after} if is_factor(path) and before.get(path) != after.get(path)
+        path
+        for path in {*before, *after}
+        if is_factor(path) and (before.get(path) != after.get(path) or path in following)
     }
-    if not differing or _only_cuts_up_a_total(differing, before):
+    if not differing:
         return None
+    if _states_total(before):
+        differing = {path for path in differing if not _cuts_up(path)}
+        why = "the total batch stands in this config, so only micro-batches and devices may change"
+        return _refusal(differing, why) if differing else None
+    if not any(_power(path) > 0 for path in (*differing, *before)):
+        return None  # devices that share the work, in a config that does not speak of batches
     if any(_GENERATION.fullmatch(_name(path)) for path in before):
         return _refusal(
             differing, "`steps_per_generation` or `generation_batch_size` counts in these batches too"
         )
-    old, new = _product(before), _product(after)
-    if old is None or new is None or _has_plain_batch(before):
+    if unread := _added_or_taken_out(differing, before, after):
+        return _refusal(
+            unread, "a factor of the effective batch is only given another value, where it stands"
+        )
+    if _is_ambiguous(differing, before) or (ratio := _ratio(differing, before, after)) is None:
         return _refusal(
             differing, "whether the effective batch stays the same cannot be told from this config"
         )
-    return None if old == new else _refusal(differing, f"the effective batch would go from {old} to {new}")
+    return None if ratio == 1 else _refusal(differing, f"the effective batch would be {ratio} of what it was")
 
 
-def _only_cuts_up_a_total(differing: set[Path], before: Mapping[Path, Value]) -> bool:
-    """Whether the total batch is fixed by a key of its own, and only micro-batches and devices change."""
-    total = any(
-        _TOTAL.fullmatch(_name(path)) and _name(path) != "batch_size" and _whole(value)
-        for path, value in before.items()
-    )
-    cuts = all("micro" in _name(path) or _DEVICES.fullmatch(_name(path)) for path in differing)
-    return cuts and (total or not _counts_per_device(before))
+def _power(path: Path) -> int:
+    """1 for a factor, -1 for one that divides (devices that work on the same batch), 0 for any other key."""
+    name = _name(path)
+    if any(pattern.fullmatch(name) for pattern in (_PER_DEVICE, _ACCUMULATION, _DEVICES)):
+        return 1
+    if _PLAIN.fullmatch(name):
+        return int(config_keys.meaning(path, is_ajet=False).kind == config_keys.EFFECTIVE_BATCH)
+    inference = _INFERENCE & set(config_keys.named_segments(path))
+    return -1 if _MODEL_PARALLEL.fullmatch(name) and not inference else 0
 
 
-def _counts_per_device(tree: Mapping[Path, Value]) -> bool:
+def _cuts_up(path: Path) -> bool:
+    """Whether the key only says how a total batch is cut up."""
+    name = _name(path)
+    return "micro" in name or any(pattern.fullmatch(name) for pattern in (_DEVICES, _MODEL_PARALLEL))
+
+
+def _states_total(tree: Mapping[Path, Value]) -> bool:
+    """Whether a key of its own fixes the total batch: `global_…`, or verl's `data.train_batch_size`, which
+    has a default."""
+    if any(_VERL & set(config_keys.named_segments(path)) for path in tree):
+        return True
+    is_verl = any(_name(path) == "n_gpus_per_node" for path in tree)
     return any(
-        _PER_DEVICE.fullmatch(_name(path))
-        or _ACCUMULATION.fullmatch(_name(path))
-        or _has_plain_batch({path: value})
+        _whole(value) is not None
+        and (_TOTAL.fullmatch(_name(path)) or (is_verl and path == ("data", "train_batch_size")))
         for path, value in tree.items()
     )
 
 
-def _has_plain_batch(tree: Mapping[Path, Value]) -> bool:
-    return any(_AMBIGUOUS.fullmatch(_name(path)) for path in tree)
+def _added_or_taken_out(
+    differing: Collection[Path], before: Mapping[Path, Value], after: Mapping[Path, Value]
+) -> set[Path]:
+    """The factors that are in only one of the two, but for accumulation beside the batch per device."""
+    return {
+        path
+        for path in differing
+        if (path in before) != (path in after) and not _is_added_accumulation(path, before, after)
+    }
 
 
-def _product(tree: Mapping[Path, Value]) -> int | None:
-    """The product of all factors, None where one is no number, stands twice, or there is no batch."""
-    named: dict[str, int] = {}
-    for path, value in tree.items():
-        if not is_factor(path):
-            continue
-        number = _whole(value)
-        if number is None or _name(path) in named:
+def _is_added_accumulation(path: Path, before: Mapping[Path, Value], after: Mapping[Path, Value]) -> bool:
+    beside = [other for other in before if other[:-1] == path[:-1] and _PER_DEVICE.fullmatch(_name(other))]
+    return path in after and path[-1] == _MAY_BE_ADDED and bool(beside)
+
+
+def _is_ambiguous(differing: Collection[Path], before: Mapping[Path, Value]) -> bool:
+    """Whether it is open which of several keys counts, or whether a plain `batch_size` is one per device."""
+    factors = [path for path in before if is_factor(path)]
+    names = [_name(path) for path in factors]
+    batches = [
+        path for path in factors if _PER_DEVICE.fullmatch(_name(path)) or _PLAIN.fullmatch(_name(path))
+    ]
+    if len(batches) != 1 or any(names.count(_name(path)) > 1 for path in differing):
+        return True
+    is_plain = _PLAIN.fullmatch(_name(batches[0])) is not None
+    return is_plain and any(
+        path not in batches and not _ACCUMULATION.fullmatch(_name(path)) for path in differing
+    )
+
+
+def _ratio(
+    differing: Collection[Path], before: Mapping[Path, Value], after: Mapping[Path, Value]
+) -> Fraction | None:
+    """The effective batch after, as a share of that before; None where a factor is no whole number."""
+    ratio = Fraction(1)
+    for path in differing:
+        old = _whole(before[path]) if path in before else 1
+        new = _whole(after[path])
+        if old is None or new is None:
             return None
-        named[_name(path)] = number
-    if not any(_PER_DEVICE.fullmatch(name) for name in named):
-        return None
-    product = 1
-    for number in named.values():
-        product *= number
-    return product
+        ratio *= Fraction(new, old) ** _power(path)
+    return ratio
 
 
 def _whole(value: Value) -> int | None:
@@ -99,10 +154,10 @@ def _whole(value: Value) -> int | None:
 
 
 def _name(path: Path) -> str:
-    return (named_segments(path) or ("",))[-1]
+    return (config_keys.named_segments(path) or ("",))[-1]
 
 
-def _refusal(differing: set[Path], why: str) -> str:
+def _refusal(differing: Collection[Path], why: str) -> str:
     keys = ", ".join(f"`{'.'.join(path)}`" for path in sorted(differing))
     return (
         f"{keys}: {why}. The effective batch belongs to what is studied; halve the batch per device, double "

@@ -1,7 +1,7 @@
 """What a config key means to a repair: how the training runs, what is studied, or where things go.
 
-In: the path of a key, as `effects` gives it. Out: a `Meaning`. The tables stand in `config_keys.yaml`; the
-`ajet:` tree is known key by key, other trees are judged by the names in them.
+In: the path of a key, as `effects` gives it. Out: a `Meaning`. The tables stand in `config_keys.yaml` (the
+`ajet:` tree, key by key) and `foreign_keys.yaml`: of other trees only listed names may be changed.
 """
 
 import difflib
@@ -16,23 +16,28 @@ from ruamel.yaml import YAML
 
 from harness.agent.allowed.effects import Path
 
-Role = Literal["running", "tracker", "science", "place", "unknown"]
+Role = Literal["running", "limited", "tracker", "science", "place", "unknown"]
 PASSED_THROUGH = ("verl", "trinity")
+EFFECTIVE_BATCH = "effective batch"
 
 
 @dataclass(frozen=True)
 class Meaning:
     """What a key is for: `kind` in words, `role` for what follows from it. Only `running` may be changed
-    freely, a `tracker` only be made quiet."""
+    freely, a `tracker` only be made quiet, and a `limited` key go from values that match `was` to such that
+    match `to` (regular expressions; an absent value is empty)."""
 
     role: Role
     kind: str
+    was: str = ""
+    to: str = ""
 
 
 _GRAVEST: tuple[Role, ...] = ("science", "place", "tracker", "running")
 _RUNNING = Meaning("running", "how the training runs")
 _TRACKER = Meaning("tracker", "experiment tracker")
 _UNKNOWN = Meaning("unknown", "key that the trainer does not know")
+_UNLISTED = Meaning("unknown", "key that is not known to be about how the training runs")
 
 
 def meaning(path: Path, is_ajet: bool) -> Meaning:
@@ -93,7 +98,7 @@ def is_protected(path: Path, protected: Iterable[str]) -> str | None:
 
 def quiet_tracker(value: str) -> bool:
     """Whether a tracker with this value sends nothing anywhere."""
-    return value.strip().lower() in _tables()["quiet_trackers"]
+    return value.strip().lower() in _tables("config_keys.yaml")["quiet_trackers"]
 
 
 def _contains(longer: Sequence[str], shorter: Sequence[str], at_start: bool = False) -> bool:
@@ -108,14 +113,18 @@ def _snake(name: str) -> str:
 
 
 @cache
-def _tables() -> Mapping[str, Any]:
-    text = (resources.files("harness.agent.allowed") / "config_keys.yaml").read_text(encoding="utf-8")
+def _tables(file: str) -> Mapping[str, Any]:
+    text = (resources.files("harness.agent.allowed") / file).read_text(encoding="utf-8")
     return YAML(typ="safe", pure=True).load(text)
+
+
+def _foreign() -> Mapping[str, Any]:
+    return _tables("foreign_keys.yaml")
 
 
 @cache
 def _ajet_table() -> Mapping[str, Meaning]:
-    ajet = _tables()["ajet"]
+    ajet = _tables("config_keys.yaml")["ajet"]
     table = dict.fromkeys(ajet["running"], _RUNNING) | dict.fromkeys(ajet["tracker"], _TRACKER)
     roles: tuple[tuple[str, Role], ...] = (("fixed", "science"), ("places", "place"))
     for group, role in roles:
@@ -126,22 +135,23 @@ def _ajet_table() -> Mapping[str, Meaning]:
 
 @dataclass(frozen=True)
 class _Family:
-    """One row of the `foreign` tables."""
+    """One row of the `places` or `science` of foreign trees."""
 
     kind: str
     words: frozenset[str]
     names: tuple[re.Pattern[str], ...]
     segments: frozenset[str]
     sections: frozenset[str]
+    open_sections: frozenset[str]
     paths: frozenset[str]
 
     def covers(self, segments: Sequence[str]) -> bool:
         *above, name = segments
         return (
-            bool(self.words & _words(name))
+            bool(self.words & set(name.split("_")))
             or _matches(name, self.names)
             or bool(self.segments & set(segments))
-            or bool(self.sections & set(above))
+            or bool((self.sections | self.open_sections) & set(above))
             or ".".join(segments) in self.paths
         )
 
@@ -153,19 +163,23 @@ def _families(group: str) -> tuple[_Family, ...]:
             row["kind"],
             frozenset(row.get("words", ())),
             tuple(re.compile(name) for name in row.get("names", ())),
-            *(frozenset(row.get(part, ())) for part in ("segments", "sections", "paths")),
+            *(frozenset(row.get(part, ())) for part in ("segments", "sections", "open_sections", "paths")),
         )
-        for row in _tables()["foreign"][group]
+        for row in _foreign()[group]
     )
 
 
 @cache
-def _names(group: str) -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(name) for name in _tables()["foreign"][group])
+def _patterns(group: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(name) for name in _foreign()[group])
 
 
-def _words(name: str) -> set[str]:
-    return set(name.split("_"))
+@cache
+def _limited() -> tuple[tuple[re.Pattern[str], Meaning], ...]:
+    rows = _foreign()["limited"]
+    return tuple(
+        (re.compile(row["names"]), Meaning("limited", _RUNNING.kind, row["was"], row["to"])) for row in rows
+    )
 
 
 def _matches(name: str, patterns: Iterable[re.Pattern[str]]) -> bool:
@@ -173,19 +187,31 @@ def _matches(name: str, patterns: Iterable[re.Pattern[str]]) -> bool:
 
 
 def _foreign_meaning(segments: Sequence[str]) -> Meaning:
+    """In the order that `foreign_keys.yaml` tells; what comes first there holds against what comes later."""
     if not segments:
         return _UNKNOWN
-    tables = _tables()["foreign"]
     *above, name = segments
     place = next((family for family in _families("places") if family.covers(segments)), None)
-    if place is not None:
+    if place is not None and place.segments & set(segments):
         return Meaning("place", place.kind)
-    if _words(name) & set(tables["trackers"]) or name in tables["tracker_names"]:
+    if _matches(".".join(segments), _patterns("running_paths")):
+        return _RUNNING
+    section = next((family for family in _families("science") if family.sections & set(above)), None)
+    plain = next((meaning for pattern, meaning in _limited() if pattern.fullmatch(name)), None)
+    if plain is None and _matches(name, _patterns("running_exactly")):
+        plain = _RUNNING
+    if place is not None and (section is not None or plain is None):
+        return Meaning("place", place.kind)
+    if section is not None:
+        return _RUNNING if _matches(name, _patterns("anywhere")) else Meaning("science", section.kind)
+    return plain or _meaning_of_name(segments)
+
+
+def _meaning_of_name(segments: Sequence[str]) -> Meaning:
+    name = segments[-1]
+    if _matches(name, (*_patterns("anywhere"), *_patterns("running"))):
+        return _RUNNING
+    if set(_foreign()["trackers"]) & set(segments) or _matches(name, _patterns("tracker_names")):
         return _TRACKER
-    if _matches(name, _names("hardware")):
-        return _RUNNING
-    is_studied = any(family.sections & set(above) for family in _families("science"))
-    if _matches(name, _names("running")) and not is_studied:
-        return _RUNNING
     science = next((family for family in _families("science") if family.covers(segments)), None)
-    return Meaning("science", science.kind) if science is not None else _RUNNING
+    return Meaning("science", science.kind) if science is not None else _UNLISTED

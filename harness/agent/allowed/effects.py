@@ -2,10 +2,12 @@
 
 In: the text of a config before and after an edit. Out: the paths whose value differs. The nodes are walked,
 not constructed, so no tag can create an object. Trainers read YAML 1.2 (ours) or 1.1 (PyYAML), which take
-`on` or `1e3` differently: callers compare both readings.
+`on` or `1e3` differently: callers compare both readings. `${…}`, which OmegaConf and Hydra resolve, is
+followed by `referring`.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ruamel.yaml import YAML
@@ -18,6 +20,8 @@ Path = tuple[str, ...]
 VERSIONS = ((1, 2), (1, 1))
 _TAG = "tag:yaml.org,2002:"
 _MOST_NODES = 50_000
+_REFERENCE = re.compile(r"\$\{([^${}]*)")
+_NAMED = re.compile(r"\.*[\w-]+(?:\.[\w-]+)*\.?")
 
 
 class UnreadableConfigError(ValueError):
@@ -70,6 +74,51 @@ def changed(
             if one != other and not _is_only_section(path, one, other, old, new):
                 found.setdefault(path, (one, other))
     return found
+
+
+def referring(tree: dict[Path, Value], edited: Collection[Path]) -> dict[Path, Path]:
+    """The paths whose value is taken from an edited one by `${…}`, straight or over others, each with the
+    path that it refers to. Where that cannot be told for certain, it is taken to refer."""
+    references = {path: _references(path, value.text) for path, value in tree.items() if "${" in value.text}
+    found: dict[Path, Path] = {}
+    fresh = set(edited)
+    while fresh:
+        hit = {
+            path: target
+            for path, named in references.items()
+            if path not in found
+            for target in fresh
+            if any(_may_mean(name, target) for name in named)
+        }
+        found |= hit
+        fresh = set(hit)
+    return {path: target for path, target in found.items() if path not in edited}
+
+
+def _references(path: Path, text: str) -> list[Path]:
+    """What a value at `path` may refer to; an empty path stands for anything."""
+    found: list[Path] = []
+    for head in _REFERENCE.findall(text):
+        plain = re.sub(r"[\[\]]+\.?", ".", re.sub(r"['\"]", "", head)).strip()
+        resolver, colon, arguments = plain.partition(":")
+        if not plain:
+            found.append(())  # the name itself is put together
+        for name in _NAMED.findall(arguments if colon else resolver):
+            dots = len(name) - len(name.lstrip("."))
+            above = path[: max(len(path) - dots, 0)] if dots else ()
+            found.append((*above, *(part for part in name.split(".") if part)))
+    return found
+
+
+def _may_mean(name: Path, target: Path) -> bool:
+    """Whether a reference means the target, something in it, or a section that holds it. A file may be put
+    below another one before references are followed, so beginnings may be left out."""
+    wanted = tuple(part.strip("[]") for key in target for part in key.split("."))
+    longer, shorter = (name, wanted) if len(name) > len(wanted) else (wanted, name)
+    starts = range(len(longer) - len(shorter) + 1)
+    return any(longer[start : start + len(shorter)] == shorter for start in starts) or any(
+        name[start:] == wanted[: len(name) - start] for start in range(len(name))
+    )
 
 
 def _is_only_section(

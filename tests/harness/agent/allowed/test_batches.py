@@ -67,7 +67,72 @@ def test_a_total_left_to_the_trainer_is_no_total() -> None:
 
 def test_a_plain_batch_may_be_counted_per_device_so_devices_stay() -> None:
     assert refuse_edit("batch_size: 32\nnum_gpus: 4\n", {"num_gpus": 2}, (), ()) is not None
-    assert refuse_edit("num_gpus: 4\n", {"num_gpus": 2}, (), ()) is None
+    both = {"batch_size": 64, "num_gpus": 2}
+    assert refuse_edit("batch_size: 32\nnum_gpus: 4\n", both, (), ()) is not None
+    assert refuse_edit("num_gpus: 4\n", {"num_gpus": 2}, (), ()) is not None, "code may hold a batch per GPU"
+
+
+@pytest.mark.parametrize(
+    ("changes", "remove"),
+    [
+        ({"per_device_train_batch_size": 4, "num_machines": 2}, ()),
+        ({"per_device_train_batch_size": 4, "world_size": 2}, ()),
+        ({"per_device_train_batch_size": 4, "data_parallel_size": 2}, ()),
+        ({"per_device_train_batch_size": 4, "grad_accum": 2}, ()),
+        ({"per_device_train_batch_size": 4, "logging.gradient_accumulation_steps": 2}, ()),
+        ({"per_device_train_batch_size": 4, "accumulate_grad_batches": 2}, ()),
+        ({"gradient_accumulation_steps": 4, "tensor_parallel_size": 2}, ()),
+        ({"batch_size_per_gpu": 8}, ("per_device_train_batch_size",)),
+        ({"grad_accum": 2}, ("gradient_accumulation_steps",)),
+        ({"per_device_train_batch_size": 16}, ("gradient_accumulation_steps",)),
+    ],
+)
+def test_a_factor_that_the_trainer_may_not_read_does_not_count(
+    changes: dict[str, int], remove: tuple[str, ...]
+) -> None:
+    assert "given another value, where it stands" in str(refuse_edit(HF, changes, remove, ()))
+
+
+def test_added_accumulation_stands_beside_the_batch_under_the_name_that_trainers_read() -> None:
+    text = "train: {per_device_train_batch_size: 8}\nother: {a: 1}\n"
+    half = {"train.per_device_train_batch_size": 4}
+    for key, allowed in (
+        ("train.gradient_accumulation_steps", True),
+        ("other.gradient_accumulation_steps", False),
+        ("gradient_accumulation_steps", False),
+        ("train.gradientAccumulationSteps", False),
+        ("train.grad_accum", False),
+    ):
+        assert (refuse_edit(text, half | {key: 2}, (), ()) is None) is allowed, key
+
+
+def test_a_plain_batch_is_halved_where_the_author_wrote_the_accumulation() -> None:
+    text = "train: {batch_size: 64, grad_accum: 1}\nvalidation: {batch_size: 64}\n"
+    assert refuse_edit(text, {"train.batch_size": 32, "train.grad_accum": 2}, (), ()) is None
+    assert refuse_edit(text, {"train.batch_size": 32, "train.grad_accum": 4}, (), ()) is not None
+    assert refuse_edit(text, {"train.batch_size": 32}, (), ()) is not None
+    added = {"batch_size": 32, "grad_accum": 2}
+    assert refuse_edit("batch_size: 64\n", added, (), ()) is not None, "nobody may read it"
+
+
+def test_devices_that_share_a_batch_divide_it() -> None:
+    text = HF + "sequence_parallel_degree: 1\nnum_gpus: 8\n"
+    assert "1/2 of what it was" in str(refuse_edit(text, {"sequence_parallel_degree": 2}, (), ()))
+    kept = {"sequence_parallel_degree": 2, "gradient_accumulation_steps": 4}
+    assert refuse_edit(text, kept, (), ()) is None
+    assert refuse_edit(HF, {"vllm_tensor_parallel_size": 2}, (), ()) is None, "inference has no batch"
+
+
+def test_only_clear_names_are_totals() -> None:
+    for name in ("train_batch_size", "total_batch_size", "mini_batch_size", "batch_size"):
+        text = f"{name}: 64\nper_device_train_batch_size: 8\nnum_gpus: 8\n"
+        assert refuse_edit(text, {"num_gpus": 4}, (), ()) is not None, name
+
+
+def test_a_total_does_not_trade_against_devices() -> None:
+    verl = "data: {train_batch_size: 64}\ntrainer: {nnodes: 1, n_gpus_per_node: 8}\n"
+    changes = {"data.train_batch_size": 32, "trainer.nnodes": 2}
+    assert "data.train_batch_size" in str(refuse_edit(verl, changes, (), ()))
 
 
 def test_generation_batches_keep_their_cut() -> None:
@@ -81,3 +146,11 @@ def test_verl_micro_batches_are_free_and_mini_batches_are_not() -> None:
     assert refuse_edit(verl, {"actor.ppo_micro_batch_size_per_gpu": 1}, (), ()) is None
     assert refuse_edit(verl, {"actor.ppo_mini_batch_size": 16}, (), ()) is not None
     assert refuse_edit(verl, {"data.train_batch_size": 32}, (), ()) is not None
+
+
+def test_what_follows_a_factor_by_reference_is_one_too() -> None:
+    verl = "data: {train_batch_size: 64}\ntrainer: {nnodes: 2, n_gpus_per_node: 8}\n"
+    verl += "reward_model: {nnodes: '${trainer.nnodes}'}\n"
+    assert refuse_edit(verl, {"trainer.nnodes": 1}, (), ()) is None
+    text = "per_device_train_batch_size: 8\ngradient_accumulation_steps: '${save_steps}'\nsave_steps: 2\n"
+    assert "batch" in str(refuse_edit(text, {"save_steps": 4}, (), ()))

@@ -50,6 +50,11 @@ VERL = {
         "trainer.save_freq",
         "trainer.max_actor_ckpt_to_keep",
         "ray_init.num_cpus",
+        "actor_rollout_ref.rollout.name",
+        "actor_rollout_ref.rollout.mode",
+        "actor_rollout_ref.rollout.agent.num_workers",
+        "actor_rollout_ref.rollout.update_weights_bucket_megabytes",
+        "actor_rollout_ref.actor.strategy",
     ],
     "science": [
         "actor_rollout_ref.model.lora_rank",
@@ -85,6 +90,8 @@ VERL = {
         "trainer.test_freq",
         "trainer.val_before_train",
         "trainer.critic_warmup",
+        "actor_rollout_ref.rollout.multi_turn.enable",
+        "actor_rollout_ref.rollout.multi_turn.format",
     ],
     "place": [
         "actor_rollout_ref.model.path",
@@ -103,6 +110,13 @@ VERL = {
         "hydra.searchpath",
     ],
     "tracker": ["trainer.logger", "trainer.use_wandb"],
+    "unknown": [
+        "actor_rollout_ref.rollout.ignore_eos",
+        "actor_rollout_ref.rollout.skip_rollout",
+        "actor_rollout_ref.hybrid_engine",
+        "critic.enable",
+        "trainer.use_legacy_worker_impl",
+    ],
 }
 HUGGING_FACE = {
     "running": [
@@ -125,6 +139,16 @@ HUGGING_FACE = {
         "dataset_num_proc",
         "preprocessing_num_workers",
         "optim_offload",
+        "ddp_bucket_cap_mb",
+        "skip_memory_metrics",
+        "include_tokens_per_second",
+        "enable_liger_kernel",
+        "plot_loss",
+        "preprocessing_batch_size",
+        "saves_per_epoch",
+        "dataset_processes",
+        "flash_attention",
+        "fsdp_config.fsdp_offload_params",
     ],
     "science": [
         "learning_rate",
@@ -165,6 +189,7 @@ HUGGING_FACE = {
         "neftune_noise_alpha",
         "remove_unused_columns",
         "load_best_model_at_end",
+        "prediction_loss_only",
     ],
     "place": [
         "output_dir",
@@ -172,7 +197,6 @@ HUGGING_FACE = {
         "model_name_or_path",
         "dataset_path",
         "hub_model_id",
-        "push_to_hub",
         "hub_token",
         "deepspeed",
         "resume_from_checkpoint_path",
@@ -184,9 +208,13 @@ HUGGING_FACE = {
 PLAIN = {
     "running": [
         "num_workers",
-        "device",
-        "fail_at_start",
         "network.retries",
+        "data.cache",
+        "data.shared_memory",
+        "data.multiprocessing_context",
+        "cudnn_benchmark",
+        "distributed.backend",
+        "tokenizers_parallelism",
         "timeout_s",
         "train.perDeviceEvalBatchSize",
     ],
@@ -216,13 +244,64 @@ PLAIN = {
         "network.dropout",
         "momentum",
     ],
-    "place": ["out_dir", "run_name", "script", "ckpt_file", "include", "webhook"],
+    "place": ["out_dir", "run_name", "script", "ckpt_file", "include", "webhook", "offload_folder"],
+    "limited": ["device", "resume", "offline", "local_files_only"],
+    "tracker": ["wandb.mode", "trainer.create_wandb_logger", "comet.enabled"],
+    "unknown": [
+        *(
+            "lr0",
+            "imgsz",
+            "wd",
+            "eta",
+            "num_boost_round",
+            "few_shot",
+            "dim",
+            "num_experts",
+            "name",
+            "type",
+            "size",
+        ),
+        *("version", "mosaic", "enabled", "fail_at_start", "strategy", "max_seconds", "wandb_project"),
+    ],
+}
+NEMO = {
+    "running": [
+        "model.activations_checkpoint_granularity",
+        "model.activations_checkpoint_num_layers",
+        "model.distributed_timeout_minutes",
+        "model.use_cpu_initialization",
+        "model.dist_ckpt_format",
+        "model.gradient_as_bucket_view",
+        "exp_manager.checkpoint_callback_params.save_top_k",
+        "trainer.strategy",
+        "trainer.log_every_n_steps",
+    ],
+    "science": ["model.optim.grad_sync_dtype", "trainer.num_sanity_val_steps", "trainer.precision"],
+}
+WEAK_WORDS = {
+    "running": [
+        "reward_model.micro_batch_size_per_gpu",
+        "reward_model.rollout.gpu_memory_utilization",
+        "judge.num_workers",
+    ],
+    "science": [
+        *("reward.strategy", "judge.strategy", "loss.strategy", "validation.strategy", "optimizer.strategy"),
+        *("sampling.strategy", "algorithm.recompute_advantage", "algorithm.recompute_old_log_prob"),
+        *("algorithm.context_parallel", "evaluation.compile", "evaluation.tracking", "metrics.comet"),
+        *("rewards.scales.tracking_lin_vel", "reward.cache", "agent.keep_last_messages", "agent.timeout"),
+        *("env.rollout_workers", "data.augmentation.strategy", "metrics.wandb", "tokenizer.verbose"),
+    ],
 }
 
 
 @pytest.mark.parametrize(
     ("role", "key"),
-    [(role, key) for tree in (VERL, HUGGING_FACE, PLAIN) for role, keys in tree.items() for key in keys],
+    [
+        (role, key)
+        for tree in (VERL, HUGGING_FACE, PLAIN, NEMO, WEAK_WORDS)
+        for role, keys in tree.items()
+        for key in keys
+    ],
 )
 def test_keys_of_other_trainers(role: str, key: str) -> None:
     assert meaning(tuple(key.split(".")), is_ajet=False).role == role

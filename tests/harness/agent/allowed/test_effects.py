@@ -72,6 +72,40 @@ def test_a_text_that_cannot_be_judged_is_refused(text: str) -> None:
         values(text, (1, 2))
 
 
+@pytest.mark.parametrize(
+    "reference",
+    [
+        *(
+            "${timeout}",
+            "${run.timeout}",
+            "${.timeout}",
+            "${..run.timeout}",
+            "${run[timeout]}",
+            "${run['timeout']}",
+        ),
+        *("${run}", "${oc.select:run.timeout,3}", "${eval:'${run.timeout} * 2'}", "a ${run.timeout} b"),
+        *("${middle}", "${${name}}", "${run.${name}}", "${job.run.timeout}"),
+    ],
+)
+def test_what_refers_to_an_edited_value_is_found(reference: str) -> None:
+    text = f'name: timeout\nmiddle: "${{run.timeout}}"\nrun:\n  timeout: 1\n  lr: "{reference}"\n'
+    assert ("run", "lr") in effects.referring(values(text, (1, 2)), [("run", "timeout")])
+
+
+@pytest.mark.parametrize(
+    "reference", ["${oc.env:HOME}", "${other.key}", "${.port}", "timeout", "${run.retries}"]
+)
+def test_what_refers_to_something_else_is_not(reference: str) -> None:
+    text = f'run:\n  timeout: 1\n  lr: "{reference}"\n'
+    assert effects.referring(values(text, (1, 2)), [("run", "timeout")]) == {}
+
+
+def test_references_in_circles_end() -> None:
+    text = 'a: "${b}"\nb: "${a}"\nc: 1\nd: "${c}"\n'
+    assert set(effects.referring(values(text, (1, 2)), [("c",)])) == {("d",)}
+    assert set(effects.referring(values(text, (1, 2)), [("a",)])) == {("b",)}
+
+
 def test_a_tag_creates_no_object_and_its_change_is_seen() -> None:
     assert (
         values("a: !!python/object/apply:os.getcwd []\n", (1, 2))["a",].kind

@@ -1,14 +1,7 @@
 """What is studied stays as it is, whatever way an edit takes; how the training runs may change."""
 
-import math
-from collections.abc import Collection
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from harness import config_edit
-from harness.agent.allowed import config_keys, effects
 from harness.agent.allowed.science import refuse_edit, refuse_settings
 from harness.config_edit import Scalar
 
@@ -142,66 +135,6 @@ def test_values_that_a_loader_would_follow_or_expand_are_refused(value: str) -> 
     assert "refused" in str(refuse_edit(AJET, {"ajet.rollout.name": value}, (), ()))
 
 
-class TestTheWaysAround:
-    """Each of these changes the science without naming its key."""
-
-    def test_an_anchor_that_a_harmless_key_shares(self) -> None:
-        text = "shared: &s {steps_per_log: 1, timeout: 5}\ntrain: {timeout_s: 1}\noptim: *s\n"
-        assert refuse_edit(text, {"shared.timeout": 6}, (), ()) is not None, "it stands below optim as well"
-        assert refuse_edit(text, {"train.timeout_s": 6}, (), ()) is None
-
-    def test_a_mapping_that_is_merged_elsewhere(self) -> None:
-        text = "base: &b {timeout: 1, lr: 1}\nrun: {<<: *b}\noptim: {<<: *b}\n"
-        assert "`optim.timeout`" in str(refuse_edit(text, {"base.timeout": 2}, (), ()))
-        assert refuse_edit(text, {"run.timeout": 2}, (), ()) is None, "an own key changes only this mapping"
-
-    @pytest.mark.parametrize(
-        "parent", ["ajet", "ajet.model", "ajet.trainer_common", "ajet.trainer_common.optim", "verl"]
-    )
-    def test_taking_out_a_parent(self, parent: str) -> None:
-        assert refuse_edit(AJET, {}, (parent,), ()) is not None
-
-    @pytest.mark.parametrize("parent", ["ajet.model", "ajet.data", "ajet.trainer_common.optim"])
-    def test_replacing_a_section_by_a_value_or_an_empty_one(self, parent: str) -> None:
-        for value in (None, 1, "x"):
-            assert refuse_edit(AJET, {parent: value}, (), ()) is not None
-
-    def test_a_second_spelling_of_the_same_key(self) -> None:
-        for key in ("ajet.trainer_common.optim.LR", "ajet.Trainer_Common.optim.lr", "AJET.model.path"):
-            assert refuse_edit(AJET, {key: 1}, (), ()) is not None
-
-    def test_a_key_with_dots_inside(self) -> None:
-        text = '"optim.lr": 1\nrun: {timeout: 3}\n'
-        assert refuse_edit(text, {"optim.lr": 2}, (), ()) is not None
-
-    @pytest.mark.parametrize(
-        "key",
-        ["", ".", "ajet.", ".lr", "a..b", "<<", "a: b", "a\nlr", "*x", "ajet.rollout.name ", "lr", "${x}.y"],
-    )
-    def test_keys_that_are_no_keys(self, key: str) -> None:
-        assert refuse_edit("optim: {lr: 1}\n", {key: 3}, (), ()) is not None
-
-    def test_an_entry_of_a_list(self) -> None:
-        text = "runs:\n- {lr: 1, timeout: 3}\n"
-        assert refuse_edit(text, {"runs.0.lr": 2}, (), ()) is not None
-        assert refuse_edit(text, {"runs": "x"}, (), ()) is not None
-
-    def test_a_science_key_that_a_harmless_name_hides_in_a_section(self) -> None:
-        assert refuse_edit("optim: {verbose: 1}\n", {"optim.verbose": 2}, (), ()) is not None
-
-    def test_a_protected_key_through_its_alias(self) -> None:
-        text = "a: &a {num_workers: 1}\nb: *a\n"
-        assert "protected" in str(refuse_edit(text, {"a.num_workers": 2}, (), ("b.num_workers",)))
-
-    def test_a_merged_key_is_not_taken_out(self) -> None:
-        text = "base: &b {timeout: 1}\nrun: {<<: *b}\n"
-        assert "set it instead" in str(refuse_edit(text, {}, ("base.timeout",), ()))
-
-    def test_a_config_that_cannot_be_read_is_not_edited(self) -> None:
-        for text in ("a: [\n", "- 1\n", "a: 1\na: 2\n", "a: &a\n  b: *a\n"):
-            assert "cannot be made" in str(refuse_edit(text, {"timeout": 2}, (), ()))
-
-
 def test_nothing_to_refuse_where_nothing_changes() -> None:
     assert refuse_edit(AJET, {"ajet.trainer_common.seed": 0}, ("ajet.no.such",), ()) is None
     assert refuse_edit("{}\n", {"timeout": 3}, (), ()) is None
@@ -235,101 +168,74 @@ def test_trackers_may_only_be_made_quiet() -> None:
     assert refuse_edit(text, {"wandb_project": "attacker"}, (), ()) is not None
 
 
-_KEYS = [
-    *(
-        "ajet.rollout.max_num_seqs",
-        "ajet.rollout.temperature",
-        "ajet.trainer_common.optim.lr",
-        "ajet.model.path",
-    ),
-    *(
-        "ajet.trainer_common",
-        "ajet.model",
-        "ajet.trainer_common.fsdp_config.param_offload",
-        "extra.max_num_seqs",
-    ),
-    *("ajet.rollout.num_repeat", "ajet.trainer_common.nnodes", "verl.trainer.nnodes", "verl.algorithm.gamma"),
-    *("ajet.rollout", "extra", "verl.actor.lr", "ajet.data.train_batch_size"),
-]
-_SMALL = """\
-ajet: &all
-  model: {path: tiny}
-  rollout: &r {temperature: 0.9, max_num_seqs: 64}
-  trainer_common: {nnodes: 1, optim: {lr: 3e-4}}
-"""
-_TEXTS = [
-    _SMALL,
-    _SMALL + "extra: *r\n",
-    _SMALL + "verl: *all\n",
-    "extra: &e {max_num_seqs: 2, lr: 1}\najet:\n  rollout:\n    <<: *e\n    temperature: 1\n  model: *e\n",
-]
-_SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=12))
+def test_a_list_of_trackers_is_quieted_by_a_variable() -> None:
+    text = "trainer: {logger: [console, wandb]}\n"
+    assert "WANDB_MODE=offline" in str(refuse_edit(text, {"trainer.logger": "console"}, (), ()))
+    assert "WANDB_MODE" not in str(refuse_edit("a: [1]\n", {"a": 1}, (), ()))
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    st.sampled_from(_TEXTS),
-    st.dictionaries(st.sampled_from(_KEYS), _SCALARS, max_size=3),
-    st.lists(st.sampled_from(_KEYS), max_size=2),
-    st.lists(st.sampled_from(_KEYS), max_size=1),
+@pytest.mark.parametrize("key", ["lr0", "imgsz", "wd", "few_shot", "eta", "name", "critic.enable"])
+@pytest.mark.parametrize("below", ["", "verl.", "trinity."])
+def test_a_word_that_nobody_listed_is_left_to_a_person(below: str, key: str) -> None:
+    text = AJET + "trinity: {mode: both}\n" if below else "timeout: 1\n"
+    refusal = str(refuse_edit(text, {f"{below}{key}": 2}, (), ()))
+    assert "not known to be about how the training runs" in refusal and "say in a note what to set" in refusal
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), ".inf", "nan", "-Infinity"])
+def test_numbers_are_finite(value: Scalar) -> None:
+    assert "finite" in str(refuse_edit("timeout: 1\n", {"timeout": value}, (), ()))
+    assert "finite" in str(refuse_settings({"lr": value}))
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "allowed", "refused"),
+    [
+        ("push_to_hub: true\n", "push_to_hub", [False], ["yes", None]),
+        ("local_files_only: false\n", "local_files_only", [True], ["x"]),
+        ("resume: null\n", "resume", [True], [7, "other_run"]),
+        ("resume: other_run\n", "resume", [], [True, False, None]),
+        ("a: 1\n", "resume_mode", ["auto"], ["disable", "resume_path"]),
+        ("resume_mode: resume_path\n", "resume_mode", [], ["auto", "disable"]),
+        ("device: cuda\n", "device", ["cpu", "cuda:1", 0], ["0,1", "evil"]),
+        ("device: 0,1\n", "device", [], ["cpu"]),
+    ],
 )
-def test_no_accepted_edit_changes_what_is_studied(
-    text: str, changes: dict[str, Scalar], remove: list[str], protected: list[str]
+def test_some_keys_may_only_go_one_way(
+    text: str, key: str, allowed: list[Scalar], refused: list[Scalar]
 ) -> None:
-    if refuse_edit(text, changes, remove, protected) is not None:
-        return
-    after = config_edit.edit(text, changes, remove)
-    assert _studied(after, protected) == _studied(text, protected)
+    assert [value for value in allowed if refuse_edit(text, {key: value}, (), ()) is not None] == []
+    assert [value for value in refused if refuse_edit(text, {key: value}, (), ()) is None] == []
+    assert key not in text or refuse_edit("a: 1\n" + text, {}, (key,), ()) is not None
 
 
-_FOREIGN_KEYS = [
-    *("per_device_train_batch_size", "gradient_accumulation_steps", "num_gpus", "learning_rate", "timeout_s"),
-    *("optim.lr", "optim.timeout_s", "run", "run.timeout_s", "optim", "other.num_workers", "seed", "name"),
-]
-_FOREIGN_TEXTS = [
-    "per_device_train_batch_size: 8\ngradient_accumulation_steps: 2\nlearning_rate: 1\nseed: 0\n",
-    "run: &r {timeout_s: 1, lr: 3}\noptim: *r\nother: {<<: *r, num_workers: 2}\n",
-    "per_device_train_batch_size: 4\nnum_gpus: 2\nrun: {timeout_s: 1}\noptim: {lr: 1}\n",
-]
-_BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_gpus")
+class TestTheLengthOfTheInferenceEngine:
+    VERL = "data: {max_prompt_length: 512, max_response_length: 1024}\nrollout: {max_model_len: 8192}\n"
 
+    @pytest.mark.parametrize(
+        ("length", "allowed"), [(4096, True), (1536, True), (1535, False), (9000, False)]
+    )
+    def test_it_may_shrink_to_what_the_longest_answer_needs(self, length: int, allowed: bool) -> None:
+        assert (refuse_edit(self.VERL, {"rollout.max_model_len": length}, (), ()) is None) is allowed
 
-@settings(max_examples=60, deadline=None)
-@given(
-    st.sampled_from(_FOREIGN_TEXTS),
-    st.dictionaries(
-        st.sampled_from(_FOREIGN_KEYS), st.one_of(st.sampled_from([1, 2, 4, 8, 16]), _SCALARS), max_size=3
-    ),
-    st.lists(st.sampled_from(_FOREIGN_KEYS), max_size=2),
-)
-def test_nor_in_a_foreign_config_where_batches_may_be_cut_up(
-    text: str, changes: dict[str, Scalar], remove: list[str]
-) -> None:
-    if refuse_edit(text, changes, remove, ()) is not None:
-        return
-    after = config_edit.edit(text, changes, remove)
-    assert _studied(after, [], _BATCH) == _studied(text, [], _BATCH)
-    assert _product(after) == _product(text)
+    def test_where_a_length_is_not_known_it_stays(self) -> None:
+        for text in (
+            "rollout: {max_model_len: 8192}\n",
+            "max_prompt_length: 5\nrollout: {max_model_len: 8192}\n",
+            self.VERL.replace("512", "${x}"),
+            self.VERL.replace("{max_model_len: 8192}", "{}"),
+            self.VERL + "val_kwargs: {max_response_length: 5000}\n",
+        ):
+            assert refuse_edit(text, {"rollout.max_model_len": 4096}, (), ()) is not None, text
+        assert refuse_edit(self.VERL, {}, ("rollout.max_model_len",), ()) is not None
+        protected = ("max_model_len",)
+        assert refuse_edit(self.VERL, {"rollout.max_model_len": 4096}, (), protected) is not None
 
-
-def _product(text: str) -> int | None:
-    """The effective batch, None where the config does not speak of one."""
-    data = config_edit.load(text)
-    return math.prod(int(data.get(name, 1)) for name in _BATCH) if _BATCH[0] in data else None
-
-
-def _studied(text: str, protected: list[str], but: Collection[str] = ()) -> dict[effects.Path, effects.Value]:
-    found = effects.values(text, (1, 2))
-    is_ajet = any(path[:1] == ("ajet",) for path in found)
-    return {
-        path: value
-        for path, value in found.items()
-        if not value.is_empty_section
-        and path[-1] not in but
-        and (
-            config_keys.meaning(path, is_ajet).role != "running" or config_keys.is_protected(path, protected)
-        )
-    }
+    def test_a_tiny_model_is_built_for_it(self) -> None:
+        text = AJET.replace("num_repeat: 16", "num_repeat: 16, max_model_len: 64")
+        less = {"ajet.rollout.max_model_len": 32}
+        assert refuse_edit(text, less, (), ()) is not None
+        assert refuse_edit(text.replace("tiny", "Qwen"), less, (), ()) is None
 
 
 class TestRendering:
@@ -344,9 +250,9 @@ class TestRendering:
             "ajet.rollout.gpu_memory_utilization": 0.6,
             "ajet.trainer_common.logger": "console",
         }
-        assert refuse_settings(settings, ("lr",)) is None
+        assert refuse_settings(settings) is None
         cached = "/home/u/.cache/huggingface/hub/models--Qwen--Qwen2.5-0.5B/snapshots/a1"
-        assert refuse_settings({"model_path": cached}, ()) is None
+        assert refuse_settings({"model_path": cached}) is None
 
     @pytest.mark.parametrize(
         ("key", "value"),
@@ -372,8 +278,12 @@ class TestRendering:
             ("training_file", "/root/.ssh/id_rsa"),
             ("training_file", "/proc/self/environ"),
             ("training_file", "/etc/passwd"),
+            ("training_file", "//etc/hostname"),
+            ("training_file", "/./etc/hostname"),
+            ("training_file", "///proc//1/cmdline"),
+            ("training_file", "/etc"),
             ("training_file", "data/credentials.json"),
         ],
     )
     def test_outputs_code_and_addresses_are_not(self, key: str, value: Scalar) -> None:
-        assert refuse_settings({"lr": 1e-5, key: value}, ()) is not None
+        assert refuse_settings({"lr": 1e-5, key: value}) is not None

@@ -30,6 +30,26 @@ from monitors.launch import is_secret_name
         ("WANDB_MODE", "offline"),
         ("MASTER_PORT", "29501"),
         ("PYTHONIOENCODING", "utf-8:replace"),
+        ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True,"),
+        ("HYDRA_FULL_ERROR", "1"),
+        ("WANDB_START_METHOD", "thread"),
+        ("WANDB_INIT_TIMEOUT", "300"),
+        ("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),
+        ("XLA_PYTHON_CLIENT_MEM_FRACTION", ".7"),
+        ("TF_FORCE_GPU_ALLOW_GROWTH", "true"),
+        ("PYTORCH_ENABLE_MPS_FALLBACK", "1"),
+        ("VLLM_FLASH_ATTN_VERSION", "2"),
+        ("VLLM_PORT", "12345"),
+        ("NCCL_NET", "Socket"),
+        ("NCCL_CROSS_NIC", "0"),
+        ("NCCL_IB_TC", "106"),
+        ("NCCL_IB_SL", "0"),
+        ("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1"),
+        ("RAY_DISABLE_MEMORY_MONITOR", "1"),
+        ("MPLBACKEND", "Agg"),
+        ("MUJOCO_GL", "egl"),
+        ("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", "python"),
+        ("SWANLAB_MODE", "local"),
     ],
 )
 def test_variables_that_tune_how_it_runs(name: str, value: str) -> None:
@@ -74,7 +94,13 @@ def test_a_number_is_a_number(value: str) -> None:
 def test_trackers_can_only_be_made_quiet() -> None:
     assert refuse_variable("WANDB_MODE", "online", ()) is not None
     assert refuse_variable("WANDB_DISABLED", "false", ()) is not None
+    assert refuse_variable("SWANLAB_MODE", "cloud", ()) is not None
     assert refuse_variable("RAY_USAGE_STATS_ENABLED", "1", ()) is not None
+
+
+def test_what_could_load_a_library_takes_only_known_words() -> None:
+    for name, value in (("NCCL_NET", "evil"), ("MPLBACKEND", "module"), ("MUJOCO_GL", "evil")):
+        assert "takes" in str(refuse_variable(name, value, ()))
 
 
 def test_no_listed_variable_takes_a_path_an_address_several_lines_or_a_secret() -> None:

@@ -36,6 +36,8 @@ per_device_train_batch_size: 8
 gradient_accumulation_steps: 2
 report_to: wandb
 output_dir: out
+vllm_max_num_seqs: 64
+max_completion_length: ${vllm_max_num_seqs}
 """
 CONFIGS = {"ajet": AJET, "hugging_face": HUGGING_FACE}
 METRICS = '{"step": 1, "values": {"loss": 0.5}, "time": 960.0}\n'
