@@ -1,9 +1,12 @@
 """Typed edits of YAML text: dotted keys and plain values in, the same file with comments and order kept out.
 
-YAML 1.2 (ruamel.yaml): `1e-6` is a number, `on` is a word. Nothing here knows what a key means.
+YAML 1.2 (ruamel.yaml): `1e-6` is a number, `on` is a word. A text that is JSON stays JSON.
+Nothing here knows what a key means.
 """
 
 import io
+import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,7 +18,8 @@ Scalar = str | int | float | bool | None
 
 
 class ConfigEditError(Exception):
-    """The text is not a YAML mapping, or a key leads through something that is not one."""
+    """The text is not a YAML mapping, a key leads through something that is not one, or the text writes the
+    key with its dots as one."""
 
 
 def _yaml() -> YAML:
@@ -66,6 +70,9 @@ def edit(text: str, changes: Mapping[str, Scalar], remove: Iterable[str] = ()) -
         changed |= _set(data, key, value)
     if not changed:
         return text
+    written = _spelled_numbers(text)
+    if written is not None:
+        return _as_json(data, written, _indent_of(text)) + ("\n" if text.endswith("\n") else "")
     edited = _dump(data)
     if _says(edited, data):
         return edited
@@ -78,6 +85,66 @@ def _dump(data: Any) -> str:
     stream = io.StringIO()
     _yaml().dump(data, stream)
     return stream.getvalue()
+
+
+class _Spelled(str):
+    """A number as the text writes it."""
+
+
+def _spelled_numbers(text: str) -> dict[str, Any] | None:
+    """The text read as JSON, its numbers as they are written; None where it is YAML only."""
+
+    def refuse(word: str) -> None:
+        raise ValueError(f"{word} is not JSON")
+
+    try:
+        found = json.loads(text, parse_int=_Spelled, parse_float=_Spelled, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _indent_of(text: str) -> str | None:
+    """The indent of the first key; None where everything stands on one line."""
+    found = re.search(r"\n([ \t]+)\S", text)
+    return found[1] if found else None
+
+
+def _as_json(node: Any, written: Any, indent: str | None, above: str = "") -> str:
+    """The data as JSON; `written` is the same place in the text before, whose numbers keep their spelling."""
+    if isinstance(node, CommentedMap | CommentedSeq):
+        below = f"{above}{indent or ''}"
+        entries = _entries(node, written, None if _is_on_one_line(node) else indent, below)
+        start, end = "{}" if isinstance(node, CommentedMap) else "[]"
+        if not entries or indent is None or _is_on_one_line(node):
+            return f"{start}{', '.join(entries)}{end}"
+        joined = f",\n{below}".join(entries)
+        return f"{start}\n{below}{joined}\n{above}{end}"
+    if isinstance(written, _Spelled) and isinstance(node, int | float) and not isinstance(node, bool):
+        value = json.loads(written)
+        if value == node and isinstance(value, float) == isinstance(node, float):
+            return str(written)
+    try:
+        return json.dumps(node, ensure_ascii=False, allow_nan=False)
+    except ValueError as error:
+        raise ConfigEditError(f"the config is JSON, which cannot hold {node}") from error
+
+
+def _entries(node: CommentedMap | CommentedSeq, written: Any, indent: str | None, above: str) -> list[str]:
+    if isinstance(node, CommentedMap):
+        old = written if isinstance(written, dict) else {}
+        return [
+            f"{json.dumps(str(key), ensure_ascii=False)}: {_as_json(value, old.get(str(key)), indent, above)}"
+            for key, value in node.items()
+        ]
+    items = written if isinstance(written, list) else [None] * len(node)
+    return [_as_json(value, old, indent, above) for value, old in zip(node, items, strict=True)]
+
+
+def _is_on_one_line(node: CommentedMap | CommentedSeq) -> bool:
+    """Whether a list or mapping below the top was written on one line."""
+    start, places = node.lc.line, (node.lc.data or {}).values()
+    return start is not None and bool(places) and node.lc.col != 0 and all(at[0] == start for at in places)
 
 
 def _says(text: str, data: CommentedMap) -> bool:
@@ -99,6 +166,7 @@ def _plain(node: Any) -> Any:
 
 
 def _remove(data: CommentedMap, key: str) -> bool:
+    _refuse_twin(data, key)
     parent, _, last = key.rpartition(".")
     node = get(data, parent) if parent else data
     if not isinstance(node, CommentedMap) or last not in node:
@@ -112,7 +180,26 @@ def _remove(data: CommentedMap, key: str) -> bool:
     return True
 
 
+def _refuse_twin(data: CommentedMap, key: str) -> None:
+    """Raises ConfigEditError where a key with dots inside stands for (part of) this one: nobody can tell
+    which of the two a trainer would read."""
+    parts = key.split(".")
+    node: Any = data
+    for depth, part in enumerate(parts):
+        if not isinstance(node, Mapping):
+            return
+        for end in range(depth + 2, len(parts) + 1):
+            if (joined := ".".join(parts[depth:end])) in node:
+                where = ".".join(parts[:depth]) or "the config"
+                raise ConfigEditError(
+                    f"cannot edit {key}: {where} writes {joined!r} as one key with dots inside; only its "
+                    "author can tell whether the trainer takes that apart"
+                )
+        node = node.get(part)
+
+
 def _set(data: CommentedMap, key: str, value: Scalar) -> bool:
+    _refuse_twin(data, key)
     *parents, last = key.split(".")
     node = data
     for depth, part in enumerate(parents):

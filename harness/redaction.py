@@ -19,7 +19,7 @@ _MOST_PASSES = 4
 _SHAPES = re.compile(
     r"""
       -----BEGIN\ [A-Z ]{0,40}PRIVATE\ KEY-----.*?(?:-----END\ [A-Z ]{0,40}PRIVATE\ KEY-----|\Z)
-    | \b(?:sk|rk|pk)-[A-Za-z0-9_-]{12,}
+    | \b(?:sk|rk|pk)-(?:(?=[A-Za-z_-]{0,200}\d)[A-Za-z0-9_-]{12,}|[A-Za-z0-9]{12,})
     | \b(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{12,}
     | \b(?:ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{20,}
     | \bgithub_pat_[A-Za-z0-9_]{20,}
@@ -42,7 +42,9 @@ _SHAPES = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_HEADER = re.compile(r"(?i)\b(bearer|basic)(\s{1,20})(?!\[redacted\])[A-Za-z0-9._~+/=-]{8,}")
+_HEADER = re.compile(
+    r"(?i)\b(bearer|basic)(\s{1,20})(?!\[redacted\])(?=[A-Za-z._~+/=-]{0,500}[\d=])[A-Za-z0-9._~+/=-]{8,}"
+)
 _AUTHORIZATION = re.compile(
     r"""(?i)(authorization["']?[ \t]{0,9}[:=][ \t]{0,9}["']?)"""
     r"(?!(?:[a-z][a-z-]{0,20}[ \t]{1,9})?\[redacted\])((?:[a-z][a-z-]{0,20}[ \t]{1,9})?)"
@@ -96,6 +98,7 @@ _HARMLESS_VALUE = re.compile(
 )
 _RANDOM = re.compile(r"(?=(?:[^\d]*\d){2})(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9+/=-]{12,}")
 _VARIABLE = re.compile(r"[A-Z0-9]+_[A-Z0-9_]+=[^\s()\[\]{}]{6,}")
+_WORDS_OR_CODE = re.compile(r"[a-z]+(?:-[a-z]+)*|[A-Za-z_][\w.]*[\[(].*")  # `per token: length-normalised`
 _FILE = re.compile(r"(?:/[\w.@-]+){2,}/?")
 
 
@@ -164,7 +167,7 @@ def _is_secret(name: str, value: str, certain: bool = True) -> bool:
     if _HARMLESS_NAME.search(name):
         return False
     if certain and _STRONG_NAME.search(name):
-        return True
+        return not (name.lower() in ("token", "tokens") and _WORDS_OR_CODE.fullmatch(value))
     last = re.split(r"[.-]", name)[-1]
     if not is_secret_name(last) and not _STRONG_NAME.search(name):
         return False

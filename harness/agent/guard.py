@@ -251,9 +251,10 @@ def patches_only_correct(action: AnyAction, observation: Observation) -> str | N
     drafts = (*(attempt.draft for attempt in observation.state.attempts), observation.state.draft)
     for patch in (patch for draft in drafts for patch in draft.patches if patch["path"] == action.path):
         before = before.replace(patch["old"], patch["new"], 1)
+    protected = tuple(observation.state.plan.get("protected_keys", ()))
     if action.old not in before:
-        return patch_text.refuse(action.old, action.new)
-    return patch_text.refuse(before, before.replace(action.old, action.new, 1))
+        return patch_text.refuse(action.old, action.new, protected)
+    return patch_text.refuse(before, before.replace(action.old, action.new, 1), protected)
 
 
 # --- rule 6, and ends -----------------------------------------------------------------------------------

@@ -23,6 +23,8 @@ _CHANGE_LABEL = re.compile(
     r"|exp_code_changes)(?: ?\d+)? ?)*|(?:允许|文件|路径|值|代码|内容)*",
     re.IGNORECASE,
 )
+_QUOTED_LINE = re.compile(r"(?m)^[ \t]*(?:[-*+][ \t]+|\d+[.)][ \t]+)*>(?P<said>.*)$")
+_LONE_STAR = re.compile(r"(?m)^[ \t]*(?:[-+*][ \t]+)?\*[ \t]*$")
 _FIRST = re.compile(r"first[ _-]?step", re.IGNORECASE)
 _PATTERN_LABEL = re.compile(
     r"(?P<label>first[ _-]?step|patterns?|metrics?|regex(?:es)?|content|item|line)(?: ?\d+)?\s*[:：]"
@@ -84,13 +86,20 @@ def read_keys(section: Section | None) -> tuple[tuple[str, ...], list[Problem]]:
 def read_code_changes(section: Section | None) -> tuple[tuple[str, ...], list[Problem]]:
     """`[exp_code_changes]`: `allowed` (any source file, as `**`), globs relative to the codebase, or no.
 
-    Whatever could be misread as a permission is a problem: the words around a file decide nothing here.
+    Whatever could be misread as a permission is a problem: the words around a file decide nothing here, nor
+    does a quotation, nor a `*` without backticks, which Markdown takes for an empty list entry.
     """
     globs: dict[str, int] = {}
     answers: dict[bool, int] = {}
     problems: list[Problem] = []
+    text = section.text if section else ""
+    quoted = {match["said"].strip("> \t") for match in _QUOTED_LINE.finditer(text)}
+    if section is not None and _LONE_STAR.search(text):
+        problems.append(_no_permission(section.line, "*"))
     for item, line, value in _lines(section):
-        if not _CHANGE_LABEL.fullmatch(item.label):
+        if not item.title and value.strip("> \t") in quoted:
+            problems.append(_no_permission(line, f"> {value}"))
+        elif not _CHANGE_LABEL.fullmatch(item.label):
             problems.append(_no_permission(line, item.text.split("\n")[0]))
         elif _FORBIDDEN.fullmatch(value.strip(" *_`")) or is_nothing(value):
             answers.setdefault(False, line)

@@ -1,7 +1,9 @@
 """Edits keep comments, order and types, and say clearly what cannot be edited."""
 
+import json
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import config_edit
@@ -86,3 +88,62 @@ def test_removing_everything_around_a_comment_leaves_yaml_that_still_says_the_sa
 def test_a_mapping_is_not_overwritten_by_a_value() -> None:
     with pytest.raises(config_edit.ConfigEditError, match="holds a mapping"):
         config_edit.edit("a: {b: 1}\n", {"a": 5})
+
+
+class TestJson:
+    TEXT = """\
+{
+    "lr": 1e-5,
+    "train": {
+        "batch": 4,
+        "betas": [0.9, 0.950],
+        "workers": 8
+    },
+    "fp16": true,
+    "name": "ä/b",
+    "note": null
+}
+"""
+
+    def test_json_stays_json_with_its_indent_and_its_numbers(self) -> None:
+        edited = config_edit.edit(self.TEXT, {"train.workers": 0, "extra.deep": "x", "note": False}, ["fp16"])
+        expected = self.TEXT.replace('"workers": 8', '"workers": 0').replace('    "fp16": true,\n', "")
+        expected = expected.replace(
+            '"note": null\n', '"note": false,\n    "extra": {\n        "deep": "x"\n    }\n'
+        )
+        assert edited == expected
+        assert config_edit.load(edited) == json.loads(edited)
+
+    def test_json_on_one_line_stays_there(self) -> None:
+        edited = config_edit.edit('{"a": 1, "b": {"c": 1e-5}}', {"b.d": 2.5})
+        assert edited == '{"a": 1, "b": {"c": 1e-5, "d": 2.5}}'
+
+    def test_no_change_is_byte_for_byte(self) -> None:
+        odd = '{"a":    1}\n'
+        assert config_edit.edit(odd, {"a": 1}) == odd
+
+    def test_yaml_in_braces_is_no_json(self) -> None:
+        assert config_edit.edit("{a: 1}\n", {"a": 2}) == "{a: 2}\n"
+
+    def test_a_whole_number_is_another_value_than_a_broken_one(self) -> None:
+        assert config_edit.edit('{"a": 1.0}', {"a": 1}) == '{"a": 1}'
+
+    def test_values_that_json_has_not_are_refused(self) -> None:
+        with pytest.raises(ConfigEditError, match="JSON"):
+            config_edit.edit('{"a": 1}', {"a": float("nan")})
+
+
+@settings(max_examples=30)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from(["x", "a b", "1", ""]),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
+        ),
+    ),
+    st.sampled_from([None, 2, 4]),
+)
+def test_any_json_is_edited_as_json(value: object, indent: int | None) -> None:
+    before = {"top": value, "a": 1}
+    edited = config_edit.edit(json.dumps(before, indent=indent), {"a": 2, "new.key": "x"})
+    assert json.loads(edited) == {**before, "a": 2, "new": {"key": "x"}}

@@ -1,5 +1,7 @@
 """Secrets go, everything else stays."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +24,33 @@ from harness.redaction import MASK, redact, secret_values
         ("Cookie: session=abc", "abc"),
         ("-----BEGIN RSA PRIVATE KEY-----\nMIIabc\n-----END RSA PRIVATE KEY-----", "MIIabc"),
         ("jwt eyJhbGciOiJI.eyJzdWIiOiIx.sig", "eyJzdWIiOiIx"),
+        ('os.environ["WANDB_API_KEY"] = "hunter2Zq81LmXw"', "hunter2Zq81LmXw"),
+        ("os.environ['MY_JUDGE_TOKEN']='hunter2Zq81LmXw'", "hunter2Zq81LmXw"),
+        ('os.environ.setdefault("HF_TOKEN", "hunter2Zq81LmXw")', "hunter2Zq81LmXw"),
+        ('api_key: str = "hunter2Zq81LmXw"', "hunter2Zq81LmXw"),
+        ('wandb.login(key="hunter2Zq81LmXw")', "hunter2Zq81LmXw"),
+        ('wandb.login(relogin=True, key="hunter2Zq81LmXw")', "hunter2Zq81LmXw"),
+        ("wandb login --relogin hunter2Zq81LmXw", "hunter2Zq81LmXw"),
+        ("password: >-\n  hunter two\n  three\nlr: 1", "three"),
+        ("db:\n  token: |\n    hunter2\n  lr: 1", "hunter2"),
+        ("api_keys: [hunter2, hunter3]", "hunter3"),
+        ("api_keys:\n  - hunter2\n  - hunter3\nlr: 1", "hunter3"),
+        ("x = dict(api_key=('hunter2'))", "hunter2"),
+        ("Authorization: Token hunter2Zq81LmXw", "hunter2Zq81LmXw"),
+        ("-H 'Authorization: hunter2Zq81LmXw'", "hunter2Zq81LmXw"),
+        ("git+https://hunter2Zq81LmXw@github.com/x", "hunter2Zq81LmXw"),
+        ("curl -u ada:hunter2 http://x", "hunter2"),
+        ("curl --user=ada:hunter2 http://x", "hunter2"),
+        ("SLACK=https://hooks.slack.com/services/T000/B000/Zq81LmXw", "Zq81LmXw"),
+        ("AZURE_KEY=hunter2", "hunter2"),
+        ("DASHSCOPE_KEY: 'hunter2'", "hunter2"),
+        ("azure_key: 8f3b0c12ab99", "8f3b0c12ab99"),
+        ("db_pass: hunter", "hunter"),
+        ("gsk_a1B2a1B2a1B2a1B2a1B2a1B2", "a1B2a1B2"),
+        ("xai-a1B2a1B2a1B2a1B2a1B2a1B2", "a1B2a1B2"),
+        ("r8_a1B2a1B2a1B2a1B2a1B2a1B2", "a1B2a1B2"),
+        ("tvly-a1B2a1B2a1B2a1B2", "a1B2a1B2"),
+        ("ya29.a1B2_a1B2_a1B2_a1B2_a1B2", "a1B2_a1B2"),
     ],
 )
 def test_secrets_are_masked(text: str, secret: str) -> None:
@@ -44,6 +73,25 @@ def test_secrets_are_masked(text: str, secret: str) -> None:
         "step:12 - actor/kl_loss:0.00123 - perf/throughput:2600.5",
         "attempts/01/trainer/validation.jsonl:1–256",
         "https://example.org:8080/path?a=b",
+        "ssh://git@github.com/x",
+        "pad_token: <pad>",
+        "num_tokens: many",
+        "special_tokens: [<a>, <b>]",
+        "prompt_key: question",
+        "reward_fn_key: data_source",
+        "sorted(rows, key=by_length)",
+        "sort_key: image_path_v2_resized_1",
+        'api_key = os.environ["OPENAI_API_KEY"]',
+        "docker run -u 1000:1000 curl",
+        "wandb login required before the run",
+        "secret:\n  name: x",
+        "pass_rate: good",
+        "two_pass: jointly",
+        "fields = ['password', 'username']",
+        "mask_token: [1, 2]",
+        'QUESTION_KEYS = ("question", "prompt")',
+        'if token == "x" or is_token: bool',
+        "harness new --set KEY=VALUE",
     ],
 )
 def test_harmless_text_is_kept(text: str) -> None:
@@ -54,6 +102,86 @@ def test_known_values_are_masked_wherever_they_stand() -> None:
     known = secret_values({"MY_TOKEN": "correct-horse", "HOME": "/home/ada", "DB_PASSWORD": "short"})
     assert known == ("correct-horse",)
     assert redact("it printed correct-horse here", known) == f"it printed {MASK} here"
+
+
+def test_the_name_of_a_variable_is_judged_as_at_its_launch() -> None:
+    environment = {
+        "AZURE_KEY": "correct-horse",
+        "GIT_PAT": "battery-staple",
+        "SSH_AUTH_SOCK": "/tmp/ssh/agent",
+    }
+    assert secret_values(environment) == ("correct-horse", "battery-staple")
+    assert secret_values({"PAD_TOKEN": "<|padding|>", "TOKENIZERS_PARALLELISM": "definitely"}) == ()
+
+
+def test_lines_of_a_masked_block_stay_as_many() -> None:
+    text = "a: 1\ntoken: |  # two lines\n  one\n  two\nb: 2\n"
+    assert redact(text) == f"a: 1\ntoken: |  # two lines\n  {MASK}\n  {MASK}\nb: 2\n"
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *(
+            "a-",
+            "a.",
+            "a",
+            "token ",
+            "--key ",
+            "basic ",
+            "-----BEGIN PRIVATE KEY-----",
+            'token="\\a',
+            "login(",
+        ),
+        *("eyJ-", "://a", "http://", "curl -u a:", "token:\n", "token:\n  - a\n", " ", "wandb login -a "),
+        *("Authorization:", "api_key[", "key,", "token: [", "\n  ", "password: >\n", "https://a:", "sk-"),
+        *("key-", "token=(' "),
+    ],
+)
+def test_time_grows_no_faster_than_the_text(unit: str) -> None:
+    started = time.process_time()
+    redact(unit * (200_000 // len(unit)))
+    redact("token:" + unit * (200_000 // len(unit)))
+    assert time.process_time() - started < 3.0, "what grew with the square took minutes"
+
+
+PIECES = (
+    *(
+        "api_keys",
+        "token",
+        ":",
+        " ",
+        "\n",
+        "  - ",
+        "|",
+        ">-",
+        "=",
+        '"',
+        "'",
+        "[",
+        "]",
+        "(",
+        ")",
+        ",",
+        "x",
+        "@",
+    ),
+    *(
+        "a1b2c3d4e5f6g7",
+        "https://",
+        "curl -u ",
+        "Authorization: ",
+        "Token ",
+        "wandb login ",
+        "AZURE_KEY",
+        "login(",
+    ),
+)
+
+
+@given(st.lists(st.sampled_from(PIECES)).map("".join))
+def test_twice_is_once_for_what_looks_like_settings(text: str) -> None:
+    assert redact(redact(text)) == redact(text)
 
 
 @given(st.text())

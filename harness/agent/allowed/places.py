@@ -27,7 +27,7 @@ PATCHABLE_SUFFIXES = frozenset(
     (".bash", ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".py", ".pyx", ".sh")
 )
 OWN_PRIVATE = frozenset(("transcript.jsonl", "launch.sh"))
-"""In the result folder: the model's own calls, and the script that holds the training's whole environment."""
+"""In a result folder: the model's own calls, and the script that holds the training's whole environment."""
 
 _PRIVATE_NAME = re.compile(
     r"id_(rsa|dsa|ecdsa|ed25519)(_sk)?(\..*)?|.*\.(pem|key|p12|pfx|pkcs12|jks|keystore|kdbx|ppk|asc|gpg|ovpn)|_?netrc"
@@ -41,7 +41,8 @@ _PRIVATE_WORDS = frozenset((
 ))  # fmt: skip
 _PRIVATE_PAIRS = re.compile(r"(api|access|private|secret|auth|deploy|ssh)_?keys?")
 _RESULT_WORDS = re.compile(
-    r"reward|judge|rubric|verif|benchmark|grad(?:er?s?|ing)(?![a-z])|(?<![a-z])(?:eval|metric|scor|valid)",
+    r"reward|judge|rubric|verif|benchmark|(?:(?-i:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z]))|auto)grad(?:er?s?|ing)(?![a-z])"
+    r"|(?<![a-z])(?:eval|metric|scor|valid)",
     re.IGNORECASE,
 )
 _STARTS_BY_ITSELF = frozenset(
@@ -228,7 +229,7 @@ def _refuse_names(asked: str, parts: Sequence[str]) -> None:
 
 def _refuse_kind(asked: str, found: Path, is_result: bool) -> None:
     _refuse_special(asked, found)
-    if is_result and found.name in OWN_PRIVATE:
+    if found.name in OWN_PRIVATE and (is_result or _is_in_results(found)):
         raise PlaceRefusedError(
             f"{asked} is the harness's own record; use read_pane, search_log or read_config"
         )
@@ -240,6 +241,11 @@ def _refuse_kind(asked: str, found: Path, is_result: bool) -> None:
         raise PlaceRefusedError(f"{asked} is too large to be read here; use search_log or metrics_summary")
     if b"\0" in _beginning(asked, found):
         raise PlaceRefusedError(f"{asked} is a binary file")
+
+
+def _is_in_results(found: Path) -> bool:
+    """Whether the file belongs to an experiment, such as an earlier one inside the codebase."""
+    return any((folder / "journal.jsonl").exists() for folder in found.parents)
 
 
 def _beginning(asked: str, found: Path) -> bytes:

@@ -132,6 +132,11 @@ def tracked(folder: Path) -> list[str]:
     return list(dict.fromkeys(_names(folder, "--cached")))
 
 
+def untracked(folder: Path) -> list[str]:
+    """Files in this folder that git neither tracks nor ignores, relative to it."""
+    return _names(folder, "--others", "--exclude-standard")
+
+
 def _record_of(root: Path) -> Path:
     return root.with_name(f"{root.name}.json")
 

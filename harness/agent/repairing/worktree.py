@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.agent.looking.look import excerpts
-from harness.agent.repairing import private_copy
+from harness.agent.repairing import author_paths, private_copy
 from harness.agent.repairing.private_copy import AppliedPatch, CopyError, PrivateCopy
 from harness.draft import diff
 from harness.durable import write_atomically
@@ -25,7 +25,6 @@ from harness.durable import write_atomically
 LARGEST_SOURCE = 2_000_000
 _LONGEST_SHOWN = 160
 _TOKEN = re.compile(r"""'[^'\n]*'|"(?:\\.|[^"\\\n])*"|(?:\\.|[^\s'"=:;&|<>(),\\])+""")
-_QUOTED_PATH = re.compile(r"""['"](/[^'"\n]+)['"]""")
 
 
 class PatchError(Exception):
@@ -47,6 +46,7 @@ def patch(plan: Mapping[str, Any], experiment_id: str, path: str, old: str, new:
         return _shown(f"{path} holds this change already\n{copy.patches[-1].diff}")
     after = _replaced(text, *_line_breaks_of(text, old, new), path)
     _refuse_broken_python(text, after, path)
+    _refuse_leading_out(copy, plan, {file: after})
     made = AppliedPatch(path, old, new, diff(text, after, path))
     if not begun:
         replace(copy, patches=(*copy.patches, made)).save()
@@ -58,7 +58,8 @@ def patch(plan: Mapping[str, Any], experiment_id: str, path: str, old: str, new:
 def folder(
     plan: Mapping[str, Any], experiment_id: str, patches: Sequence[Mapping[str, str]] | None = None
 ) -> Path:
-    """The codebase's place in the private copy. Raises PatchError.
+    """The codebase's place in the private copy. Raises PatchError, also where the launch would run code
+    of the author's own folder instead.
 
     `patches` are all that were made, in order: a copy that does not hold just these, because its cache was
     emptied or a kill came between, is made anew with them.
@@ -68,6 +69,8 @@ def folder(
         copy = _made(plan, experiment_id)
         for item in patches or ():
             patch(plan, experiment_id, item["path"], item["old"], item["new"])
+    if patches:
+        _refuse_leading_out(copy, plan)
     return copy.codebase
 
 
@@ -83,25 +86,35 @@ def relocate(command: str, plan: Mapping[str, Any], experiment_id: str) -> str:
     """The launch command with its absolute paths into the codebase pointing into the copy.
 
     Only whole paths are changed, and only those of which the copy has its own: what it links to (data,
-    virtual environments, the result folder) and what is not there yet stay the author's.
+    virtual environments, the result folder) and what is not there yet stay the author's. Raises PatchError
+    where the command would run the author's code all the same.
     """
     copy = private_copy.find(experiment_id)
     if copy is None:
         return command
-    roots = _roots(copy, plan)
+    relocated = _relocated(command, copy, plan)
+    if copy.patches and (found := author_paths.leading_out_of_command(copy, plan, relocated)):
+        raise PatchError(author_paths.refusal(found))
+    return relocated
+
+
+def _relocated(command: str, copy: PrivateCopy, plan: Mapping[str, Any]) -> str:
+    roots = author_paths.roots(copy, plan)
 
     def swap(match: re.Match[str]) -> str:
         token = match.group()
         if token[0] in "'\"":
-            moved = _moved(token[1:-1], copy, roots)
+            moved = author_paths.moved(token[1:-1], copy, roots)
             inner = moved if moved is not None else _TOKEN.sub(swap_inside, token[1:-1])
             return f"{token[0]}{inner}{token[0]}"
         plain = re.sub(r"\\(.)", r"\1", token)
-        moved = _moved(str(Path(plain).expanduser()) if plain.startswith("~/") else plain, copy, roots)
+        moved = author_paths.moved(
+            str(Path(plain).expanduser()) if plain.startswith("~/") else plain, copy, roots
+        )
         return token if moved is None else shlex.quote(moved)
 
     def swap_inside(match: re.Match[str]) -> str:
-        moved = _moved(match.group(), copy, roots)
+        moved = author_paths.moved(match.group(), copy, roots)
         return match.group() if moved is None or shlex.quote(moved) != moved else moved
 
     return _TOKEN.sub(swap, command)
@@ -113,9 +126,12 @@ def variables(plan: Mapping[str, Any], experiment_id: str, environment: Mapping[
     copy = private_copy.find(experiment_id)
     if copy is None:
         return {}
-    roots = _roots(copy, plan)
+    roots = author_paths.roots(copy, plan)
     given = [entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    moved = [_moved(entry, copy, roots) for entry in (*_installed_from(Path(plan["venv_exe"])), *given)]
+    moved = [
+        author_paths.moved(entry, copy, roots)
+        for entry in (*author_paths.installed_from(Path(plan["venv_exe"])), *given)
+    ]
     wanted = list(dict.fromkeys([*(entry for entry in moved if entry is not None), *given]))
     return {"PYTHONPATH": os.pathsep.join(wanted)} if wanted else {}
 
@@ -134,6 +150,21 @@ def remove(plan: Mapping[str, Any], experiment_id: str) -> Path | None:
         return copy.codebase
     private_copy.forget(copy.root, copy.source)
     return None
+
+
+def _refuse_leading_out(
+    copy: PrivateCopy, plan: Mapping[str, Any], patched: Mapping[Path, str] | None = None
+) -> None:
+    """Raises PatchError where a launch would be led to the author's code; not for a correction that leaves
+    fewer such lines than there were."""
+    command = _relocated(str(plan.get("launch_command") or ""), copy, plan)
+    try:
+        found = author_paths.leading_out(copy, plan, command, patched)
+        before = author_paths.leading_out(copy, plan, command) if found and patched else []
+    except (CopyError, OSError) as error:
+        raise PatchError(str(error)) from error
+    if found and len(found) >= len(before):
+        raise PatchError(author_paths.refusal(found))
 
 
 def _made(plan: Mapping[str, Any], experiment_id: str) -> PrivateCopy:
@@ -236,40 +267,6 @@ def _python_error(text: str) -> str | None:
     except (ValueError, RecursionError, MemoryError) as error:
         return str(error) or type(error).__name__
     return None
-
-
-# --- paths ----------------------------------------------------------------------------------------------
-
-
-def _roots(copy: PrivateCopy, plan: Mapping[str, Any]) -> list[tuple[str, Path]]:
-    """How the author may write the codebase or its repository, each with its place in the copy."""
-    codebase = Path(plan["codebase_dir"])
-    named = [(codebase, copy.codebase), (codebase.resolve(), copy.codebase), (copy.source, copy.root)]
-    return [(str(place), there) for place, there in named]
-
-
-def _moved(text: str, copy: PrivateCopy, roots: Sequence[tuple[str, Path]]) -> str | None:
-    """Where an absolute path into the codebase lies in the copy; None when the copy has no own one."""
-    for root, there in roots:
-        if text != root and not text.startswith(f"{root}/"):
-            continue
-        place = Path(f"{there}{text.removeprefix(root)}")
-        if place.exists() and place.resolve().is_relative_to(copy.root.resolve()):
-            return str(place) + ("/" if text.endswith("/") else "")
-    return None
-
-
-def _installed_from(venv_exe: Path) -> list[str]:
-    """Folders that editable installs in a virtual environment take their modules from."""
-    found: list[str] = []
-    for site in sorted((venv_exe.parent.parent / "lib").glob("python3*/site-packages")):
-        for file in sorted([*site.glob("*.pth"), *site.glob("__editable__*.py")]):
-            text = file.read_text(encoding="utf-8", errors="replace")
-            if file.suffix == ".pth":
-                found += [line.strip() for line in text.split("\n") if line.startswith("/")]
-            else:
-                found += [str(Path(name).parent) for name in _QUOTED_PATH.findall(text)]
-    return found
 
 
 def _left_behind(copy: PrivateCopy) -> bool:

@@ -108,6 +108,17 @@ def test_everything_else_is_refused(home: Home, path: str) -> None:
         resolve_reading(path, home.result, home.plan)
 
 
+@pytest.mark.parametrize("name", ["attempts/01/launch.sh", "launch.sh"])
+def test_private_files_of_other_experiments_are_refused_too(home: Home, name: str) -> None:
+    earlier = home.codebase / "exp_results" / "earlier"
+    (earlier / name).parent.mkdir(parents=True)
+    (earlier / name).write_text("export A=1")
+    assert home.refusal(f"exp_results/earlier/{name}") is None, "a script of the author's"
+    (earlier / "journal.jsonl").write_text("")
+    assert "own record" in str(home.refusal(f"exp_results/earlier/{name}"))
+    assert "own record" in str(home.refusal(str(earlier / name)))
+
+
 def test_links_are_followed_before_the_judgement(home: Home) -> None:
     (home.codebase / "link.py").symlink_to(home.root / "other.py")
     (home.codebase / "up").symlink_to(home.root)
@@ -274,6 +285,21 @@ class TestPatching:
             assert refuse_patching(path, {**home.plan, "code_changes": (glob,)}) is not None
         named = "src/reward.py" if "reward" in path else "eval/*.py"
         assert refuse_patching(path, {**home.plan, "code_changes": (named,)}) is None
+
+    @pytest.mark.parametrize(
+        ("name", "held"),
+        [
+            ("upgrade_cache.py", False),
+            ("gradient.py", False),
+            ("grader.py", True),
+            ("math_grade.py", True),
+            ("MathGrader.py", True),
+            ("autograder.py", True),
+        ],
+    )
+    def test_a_name_is_held_for_its_words(self, home: Home, name: str, held: bool) -> None:
+        (home.codebase / name).write_text("")
+        assert (refuse_patching(name, home.plan) is not None) is held
 
     def test_only_files_that_match(self, home: Home) -> None:
         plan = {**home.plan, "code_changes": ("src/*.py",)}

@@ -313,3 +313,78 @@ def test_copy_is_removed_but_not_what_only_it_has(plan: dict[str, Any]) -> None:
     assert not copy.exists()
     assert "+lr = 2" in private_copy.place_of(ID).with_name(f"{ID}.diff").read_text()
     assert worktree.remove(plan, ID) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "where"),
+    [
+        ("run.sh", "set -e\ncd {home} && python train.py\n", "run.sh:2"),
+        ("main.py", "import sys\nsys.path.insert(0, '{home}')\n", "main.py:2"),
+        ("main.py", "import sys\nsys.path.insert(0, '{home}/src/../')\n", "main.py:2"),
+        ("conf/run.yaml", "entry: {home}/train.py\n", "conf/run.yaml:1"),
+        ("Makefile", "train:\n\tpython {home}/train.py\n", "Makefile:2"),
+    ],
+)
+def test_code_that_leads_back_to_the_authors_folder_is_not_launched(
+    plan: dict[str, Any], repository: Path, name: str, text: str, where: str
+) -> None:
+    file = repository / "project" / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text.format(home=repository / "project"))
+    git(repository, "add", ".")
+    why = refused(plan, "train.py", "lr = 1", "lr = 2")
+    assert why.startswith(f"{where} ({repository / 'project'}")
+    assert "write it relative to the codebase" in why
+    file.write_text(text.format(home="."))
+    private_copy.forget(private_copy.place_of(ID), repository)
+    assert "+lr = 2" in worktree.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
+    file.write_text(text.format(home=repository / "project"))
+    private_copy.forget(private_copy.place_of(ID), repository)
+    with pytest.raises(worktree.PatchError, match=where):
+        worktree.folder(plan, ID, [{"path": "train.py", "old": "lr = 1", "new": "lr = 2"}])
+
+
+def test_lines_that_lead_back_can_be_corrected_one_after_the_other(
+    plan: dict[str, Any], repository: Path
+) -> None:
+    home = repository / "project"
+    for name in ("a.sh", "b.sh"):
+        (home / name).write_text(f"python {home}/train.py\n")
+    patches = [{"path": name, "old": f"{home}/", "new": ""} for name in ("a.sh", "b.sh")]
+    assert "b.sh:1" in refused(plan, "train.py", "lr = 1", "lr = 2")
+    for item in patches:
+        worktree.patch(plan, ID, **item)
+    assert "+lr = 2" in worktree.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
+    patches.append({"path": "train.py", "old": "lr = 1", "new": "lr = 2"})
+    assert (worktree.folder(plan, ID, patches) / "a.sh").read_text() == "python train.py\n"
+
+
+def test_what_the_copy_only_links_to_may_be_named_by_its_absolute_path(
+    plan: dict[str, Any], repository: Path
+) -> None:
+    home = repository / "project"
+    (home / "run.sh").write_text(
+        f"# cd {home}\npython train.py --data {home}/data/train.jsonl --out {home}/runs/1 --also {home}2\n"
+    )
+    (home / "earlier" / "attempts").mkdir(parents=True)
+    (home / "earlier" / "journal.jsonl").write_text("")
+    (home / "earlier" / "attempts" / "launch.sh").write_text(f"cd {home}\n")
+    assert "+lr = 2" in worktree.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
+
+
+def test_command_and_config_that_lead_back_are_refused(
+    plan: dict[str, Any], repository: Path, tmp_path: Path
+) -> None:
+    home = repository / "project"
+    config = tmp_path / "config.yaml"
+    config.write_text(f"lr: 1\nreward: {home}/model.py\n")
+    assert "config.yaml:2" in refused({**plan, "yaml_path": str(config)}, "train.py", "lr = 1", "lr = 2")
+    hidden = f"python ${{X:-{home}/train.py}}"
+    why = refused({**plan, "launch_command": hidden}, "train.py", "lr = 1", "lr = 2")
+    assert why.startswith("the launch command (")
+    worktree.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
+    with pytest.raises(worktree.PatchError, match="launch command"):
+        worktree.relocate(hidden, plan, ID)
+    assert worktree.relocate(f"python {home}/src/../train.py", plan, ID).endswith(
+        "ktrees/7f3a00000000/project/train.py"
+    )
