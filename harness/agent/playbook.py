@@ -81,8 +81,8 @@ class Playbook:
         state, launch = observation.state, next_launch(observation.state, why)
         if guard.check(launch, observation) is not None or "launch" in state.denied:
             return Collect()
-        if observation.launched_unrecorded:
-            return launch
+        if state.attempt is not None and state.attempt.launched_at is None:
+            return launch  # decided before a kill, after a check of what it uses
         if state.checked is None:
             return Check()
         return launch if state.checked["can_run"] else Collect()
