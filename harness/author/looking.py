@@ -7,8 +7,8 @@ symbolic links were followed, by the same rules as in a run (`harness.agent.allo
 
 from pathlib import Path
 
+from harness.agent import excerpts
 from harness.agent.allowed import places
-from harness.agent.looking import excerpts
 
 MOST_ENTRIES = 100
 

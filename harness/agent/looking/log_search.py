@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.agent.looking.excerpts import PrivateKeys, known_secrets
+from harness.agent.excerpts import PrivateKeys, known_secrets
 from harness.redaction import redact
 from monitors.logs import READ_BYTES, LogReader
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from harness.agent import excerpts
 from harness.agent.actions import (
     Action,
     MetricsSummary,
@@ -18,7 +19,7 @@ from harness.agent.actions import (
     SearchLog,
 )
 from harness.agent.allowed import places
-from harness.agent.looking import excerpts, log_search, metric_table
+from harness.agent.looking import log_search, metric_table
 from harness.agent.repairing import preparing
 from harness.config_edit import ConfigEditError
 from harness.experiment import Experiment

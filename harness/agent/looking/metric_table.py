@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.agent.looking.excerpts import cut, plain
+from harness.agent.excerpts import cut, plain
 from harness.results.raw import json_lines, number_in
 
 MOST_METRICS = 40

@@ -16,7 +16,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from harness.agent.looking.look import excerpts
+from harness.agent import excerpts
 from harness.agent.repairing import author_paths, private_copy
 from harness.agent.repairing.private_copy import AppliedPatch, CopyError, PrivateCopy
 from harness.draft import diff

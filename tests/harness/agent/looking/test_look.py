@@ -17,8 +17,8 @@ from harness.agent.actions import (
     SearchLog,
 )
 from harness.agent.allowed import places
+from harness.agent.excerpts import LONGEST_TEXT
 from harness.agent.looking import log_search
-from harness.agent.looking.excerpts import LONGEST_TEXT
 from harness.agent.looking.look import look
 from harness.experiment import Experiment
 

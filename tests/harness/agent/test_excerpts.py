@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from harness.agent.looking.look import excerpts
+from harness.agent import excerpts
 
 PIECES = st.sampled_from(
     [
