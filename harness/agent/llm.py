@@ -97,12 +97,16 @@ class LlmPolicy:
     def _close(self, consultation: Consultation, why: str, gave_up: bool | None = None) -> None:
         """Close the question. `gave_up`: no launch follows any more; by default where no config was written.
 
-        What a repair that was not launched has changed is dropped: half a repair is none.
+        What a repair that was not launched has changed is dropped: half a repair is none. A config that was
+        written and checked stands.
         """
         kind = consultation.topic.split(":")[0]
-        if gave_up is None:
-            gave_up = kind == "config" and self._state.draft.settings is None
-        drops = kind in ("failure", "check", "config") and not self._state.draft.is_empty
+        draft, checked = self._state.draft, self._state.checked
+        written = draft.settings is not None and checked is not None and checked["can_run"]
+        if kind == "config" and (gave_up is None or written):
+            gave_up = not written
+        gave_up = bool(gave_up)
+        drops = kind in ("failure", "check", "config") and not draft.is_empty and (gave_up or not written)
         told = f"the config of this plan was not written: {why}" if gave_up and kind == "config" else why
         data = {"topic": consultation.topic, "why": told, "gave_up": gave_up, "drops_draft": drops}
         self._experiment.record("consulted", **data)

@@ -229,17 +229,41 @@ async def test_half_a_repair_is_not_launched(tmp_path: Path, name: str) -> None:
     hands.experiment.close()
 
 
-@pytest.mark.parametrize("name", GIVING_UP)
-async def test_without_a_config_of_its_plan_nothing_else_is_launched_instead(
-    tmp_path: Path, name: str
-) -> None:
-    world = World([])
-    experiment = Experiment(tmp_path, world.clock)
+def unwritten(folder: Path, ends: list[dict[str, Any]]) -> tuple[Experiment, World]:
+    """An experiment whose plan names neither config nor command."""
+    world = World(ends)
+    experiment = Experiment(folder, world.clock)
     plan = {"name": "dpo", "max_time_s": 1e4, "yaml_path": None, "launch_command": None}
     data = {"experiment_id": "7f3a", "name": "dpo", "deadline_at": 1e4, "policy": "llm", "plan": plan}
     experiment.record("created", **data)
-    (tmp_path / "blueprint.md").write_text("# DPO of a 70B model\n")
-    model = FakeModel(experiment, [("note", {"text": "this trainer has no DPO"}), *GIVING_UP[name]])
+    (folder / "blueprint.md").write_text("# DPO of a 70B model\n")
+    return experiment, world
+
+
+RENDER: Answer = ("render_config", {"settings": {"lr": 1e-5}, "why": "the plan says so"})
+
+
+@pytest.mark.parametrize("name", GIVING_UP)
+async def test_a_config_that_was_written_and_checked_is_launched_whatever_comes_then(
+    tmp_path: Path, name: str
+) -> None:
+    experiment, world = unwritten(tmp_path, [done()])
+    answers = [RENDER, ("check", {}), *GIVING_UP[name], ("finish", {"reason": "done"})]
+    policy = LlmPolicy(experiment, FakeModel(experiment, answers), asyncio.Event())  # type: ignore[arg-type]
+    verdict = await loop.run(FakeHands(experiment, world), policy)  # type: ignore[arg-type]
+    assert verdict.outcome is Outcome.SUCCEEDED
+    assert experiment.state.attempts[0].draft.settings == {"lr": 1e-5}
+    experiment.close()
+
+
+@pytest.mark.parametrize("first", ["note", "render"])
+@pytest.mark.parametrize("name", GIVING_UP)
+async def test_without_a_config_of_its_plan_nothing_else_is_launched(
+    tmp_path: Path, name: str, first: str
+) -> None:
+    experiment, world = unwritten(tmp_path, [])
+    begun: Answer = RENDER if first == "render" else ("note", {"text": "this trainer has no DPO"})
+    model = FakeModel(experiment, [begun, *GIVING_UP[name]])
     hands = FakeHands(experiment, world)
     verdict = await loop.run(hands, LlmPolicy(experiment, model, asyncio.Event()))  # type: ignore[arg-type]
     assert verdict.outcome is Outcome.CANNOT_RUN

@@ -102,6 +102,9 @@ class FakeHands:
     def read_pane(self, action: Any) -> dict[str, Any]:
         return {"text": "the last lines"}
 
+    def render_config(self, action: Any) -> dict[str, Any]:
+        return {"changes": [], "text": "ajet: {}"}
+
     def set_environment(self, action: Any) -> dict[str, Any]:
         change = {"kind": "environment", "what": action.name, "old": None, "new": action.value}
         return {"changes": [{**change, "why": action.why}], "text": "set"}
