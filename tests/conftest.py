@@ -1,6 +1,7 @@
 """Every test runs with a private state folder, cache folder and tmux server."""
 
 import os
+import signal
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -9,6 +10,10 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # in a shell's background job; processes would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -1,10 +1,12 @@
 """The server as Anthropic's SDK finds it: answers, failures, and what it refuses to take."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import anthropic
-import httpx
 import pytest
 
 from tests.model_server.conversations import (
@@ -255,10 +257,12 @@ def test_what_the_real_one_refuses_is_refused_and_remembered(changes: dict[str, 
 
 def test_a_request_without_a_key_is_unauthorized() -> None:
     with ModelServer([]) as server:
-        answer = httpx.post(f"{server.anthropic_url}/v1/messages", json=anthropic_request())
+        request = Request(f"{server.anthropic_url}/v1/messages", json.dumps(anthropic_request()).encode())
+        with pytest.raises(HTTPError) as answer:
+            urlopen(request, timeout=10)
         assert server.take_violations()
-    assert answer.status_code == 401
-    assert answer.json()["error"]["type"] == "authentication_error"
+    assert answer.value.code == 401
+    assert json.loads(answer.value.read())["error"]["type"] == "authentication_error"
 
 
 def test_a_full_conversation_with_marks_is_taken() -> None:
