@@ -13,6 +13,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 Scalar = str | int | float | bool | None
 
@@ -217,5 +218,8 @@ def _set(data: CommentedMap, key: str, value: Scalar) -> bool:
     if isinstance(old, CommentedMap | CommentedSeq) and len(old):
         what = "mapping: name a key in it" if isinstance(old, CommentedMap) else "list, not a single value"
         raise ConfigEditError(f"cannot set {key}: it holds a {what}")
-    node[last] = value
+    if isinstance(value, str) and not value.isprintable():  # such as a line break of Unicode: written escaped
+        node[last] = DoubleQuotedScalarString(value)
+    else:
+        node[last] = value
     return True

@@ -147,3 +147,8 @@ def test_any_json_is_edited_as_json(value: object, indent: int | None) -> None:
     before = {"top": value, "a": 1}
     edited = config_edit.edit(json.dumps(before, indent=indent), {"a": 2, "new.key": "x"})
     assert json.loads(edited) == {**before, "a": 2, "new": {"key": "x"}}
+
+
+@pytest.mark.parametrize("value", ["\x85", "\u2028", "a\u2029b", "\t", "a\nb", "\x07", "\ufeff", "\xa0"])
+def test_characters_that_yaml_takes_for_line_breaks_are_read_back(value: str) -> None:
+    assert config_edit.load(config_edit.edit("a: 1\n", {"a": value})) == {"a": value}
