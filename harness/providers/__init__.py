@@ -21,7 +21,7 @@ from harness.providers.choice import LlmConfig, configured, make_provider
 from harness.providers.prices import Price
 from harness.providers.settings import ConfigurationError
 from harness.providers.spending import Limits, Spending
-from harness.providers.transcript import ReplayProvider, Transcript, request_hash
+from harness.providers.transcript import Transcript, request_hash
 from harness.providers.types import (
     AssistantTurn,
     Provider,
@@ -53,7 +53,6 @@ __all__ = [
     "Provider",
     "ProviderError",
     "RejectedError",
-    "ReplayProvider",
     "Reply",
     "Request",
     "RequestTooLongError",

@@ -1,9 +1,8 @@
-"""Every request to a language model and every reply, one JSON object per line, and their replay.
+"""Every request to a language model and every reply, one JSON object per line.
 
 In: requests and replies, which are redacted on their way. Out: `transcript.jsonl` (mode 0600) that a person
-can read a year later; `replies`, from a request's hash to its reply; `ReplayProvider`, which answers from
-them without a network. System text and tools are written in full where they first appear and by their hash
-afterwards. A torn last line (power loss) is passed over.
+can read a year later; `requests` and `replies`, by a request's hash. System text and tools are written in
+full where they first appear and by their hash afterwards. A torn last line (power loss) is passed over.
 """
 
 import hashlib
@@ -17,7 +16,6 @@ from typing import Any
 
 from harness.providers.types import (
     AssistantTurn,
-    RejectedError,
     Reply,
     Request,
     StopReason,
@@ -132,31 +130,6 @@ def requests(path: Path) -> dict[str, tuple[str, ...]]:
 def _texts(turn: dict[str, Any]) -> list[str]:
     call = turn.get("call")
     return [turn["text"], *([call["arguments"]] if call else [])]
-
-
-class ReplayProvider:
-    """A provider that repeats a transcript and knows nothing else."""
-
-    name = "replay"
-
-    def __init__(self, path: Path, model: str = "transcript") -> None:
-        self.model = model
-        self._path = path
-        self._replies = replies(path)
-
-    async def complete(self, request: Request) -> Reply:
-        """The recorded reply. Raises RejectedError for a request that was never recorded."""
-        digest = request_hash(request)
-        if digest not in self._replies:
-            raise RejectedError(
-                f"{self._path} has no reply to this request (hash {digest[:12]}, {len(request.turns)} turns, "
-                f"{len(self._replies)} replies recorded): the prompts, the tools or what happened differ "
-                "from the recorded run. Replay it with the version that recorded it, or ask a model instead"
-            )
-        return self._replies[digest]
-
-    async def close(self) -> None:
-        return None
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.providers.transcript import (
-    ReplayProvider,
     Transcript,
     redacted_reply,
     redacted_request,
@@ -19,7 +17,6 @@ from harness.providers.transcript import (
 )
 from harness.providers.types import (
     AssistantTurn,
-    RejectedError,
     Reply,
     Request,
     StopReason,
@@ -113,12 +110,3 @@ def test_replies_are_read_past_a_torn_line(tmp_path: Path) -> None:
         file.write(b'{"kind":"reply","ca')
     Transcript(path, ()).reply(2, "other", REPLY, None, 11.0)
     assert replies(path) == {digest: REPLY, "other": REPLY}
-
-
-async def test_replay_answers_what_it_knows_and_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "t.jsonl"
-    Transcript(path, ()).reply(1, request_hash(REQUEST), REPLY, 0.25, 10.0)
-    provider = ReplayProvider(path)
-    assert await provider.complete(REQUEST) == REPLY
-    with pytest.raises(RejectedError, match="no reply to this request"):
-        await provider.complete(Request("Another.", (), ()))
