@@ -46,6 +46,7 @@ class LaunchSpec:
     `env`: their variables, all of them but TERM, which is the pane's; `secret_env`: the same, but kept out
     of every file that stays (variables of `env` whose names look secret are treated so too). `deadline_at`:
     epoch seconds after which everything is killed, or None. `grace_s`: seconds between TERM and KILL.
+    `most_open_files`: raise the limit of open files to the highest that is allowed.
     """
 
     attempt_dir: Path
@@ -59,6 +60,7 @@ class LaunchSpec:
     cleanup: str | None = None
     deadline_at: float | None = None
     grace_s: float = 10.0
+    most_open_files: bool = False
     supervisor_python: str = sys.executable
 
 
@@ -208,6 +210,7 @@ def _script_lines(
         *(f"export {name}={quote(value)}" for name, value in sorted(env.items())),
         *([f". {quote(str(secret_file))}; rm -f {quote(str(secret_file))}"] if secret_file else []),
         f"export {ATTEMPT_VARIABLE}={quote(spec.attempt_id)}",
+        *(['ulimit -S -n "$(ulimit -H -n)"'] if spec.most_open_files else []),
         "shopt -s execfail",
         shlex.join(
             ["exec", spec.supervisor_python, "-I", "-S", str(SUPERVISOR), *options, "--", spec.command]

@@ -151,14 +151,17 @@ def _first(groups: Sequence[str | None]) -> str:
 
 
 def literal_in(pattern: re.Pattern[str]) -> str | None:
-    """Return the longest plain text outside of groups that whatever the pattern matches must hold, or None.
+    """Return the longest plain text outside of groups that whatever the pattern matches must hold, or None."""
+    return None if pattern.flags & (re.IGNORECASE | re.VERBOSE) else literal_of(pattern.pattern)
+
+
+def literal_of(pattern: str) -> str | None:
+    """Like `literal_in`, for the text of a pattern without flags.
 
     It errs on the safe side: what is not surely plain text and needed is left out.
     """
-    if pattern.flags & (re.IGNORECASE | re.VERBOSE):
-        return None
     depth, pieces = 0, [""]
-    for token in PATTERN_TOKEN.findall(pattern.pattern):
+    for token in PATTERN_TOKEN.findall(pattern):
         if NAMED_CHARACTER.match(token) or (token == "|" and depth == 0):
             return None
         depth += (token == "(") - (token == ")")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, field
 from enum import Enum
@@ -10,7 +9,27 @@ from typing import Any, Literal
 
 from monitors.metrics import MetricPatterns, Row
 
-EventKind = Literal["first_step", "first_step_timeout", "error_line", "nan", "hang", "plateau", "disk_low"]
+AlarmKind = Literal[
+    "nan",  # several rows; a watch tells the first value at once
+    "nan_gradients",
+    "divergence",
+    "reward_stuck",
+    "reward_collapse",
+    "no_signal",
+    "entropy_collapse",
+    "kl_explosion",
+    "gradient_spikes",
+    "all_clipped",
+    "length_at_cap",
+    "evaluation_fails",
+    "slow_steps",
+    "stall",
+    "disk_fills",
+    "memory_fills",
+]
+EventKind = (
+    Literal["first_step", "first_step_timeout", "error_line", "hang", "plateau", "disk_low"] | AlarmKind
+)
 ERROR_START = re.compile(
     r"(?:\([^)]*\)\s*)?(?:"
     r"Traceback \(most recent call last\)"
@@ -34,8 +53,6 @@ PASS_RATE_NAME = re.compile(
 MUST_BE_FINITE = re.compile(r"loss|grad_norm|reward|kl|entropy")
 GRADIENT_NAME = re.compile(r"grad(?:ient)?_norm")
 
-BROKEN_ROWS = 3
-BROKEN_GRADIENTS = 20  # with 16-bit floats a loss scale too high gives infinite norms until it has come down
 HANG_FACTOR = 10.0
 SILENT_AFTER_ERROR_S = 600.0
 
@@ -119,18 +136,6 @@ def plateau(scores: list[float], evaluations: int, delta: float) -> bool:
     before."""
     before, last = scores[:-evaluations], scores[-evaluations:]
     return bool(before) and len(last) == evaluations and max(last) <= max(before) + delta
-
-
-def broken_values(row: Row) -> dict[str, float] | None:
-    """Return the losses, rewards and gradient norms of a training row that are not finite, or None where it
-    has no such metric. The reward is the run's own: a part of it that is NaN may only not apply."""
-    vital = {
-        name: value
-        for name, value in row.values.items()
-        if not VALIDATION_NAME.match(name)
-        and ("loss" in name or REWARD_NAME.match(name) or GRADIENT_NAME.search(name))
-    }
-    return {name: value for name, value in vital.items() if not math.isfinite(value)} if vital else None
 
 
 def is_hang(silent_s: float, longest_silence_s: float, hang_s: float | None) -> bool:

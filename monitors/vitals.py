@@ -1,24 +1,14 @@
-"""Remembers of an attempt what tells a healthy run from one that is lost: broken rows, silences, last errors.
+"""Remembers of an attempt what tells a living run from one that is lost: silences and last errors.
 
-In: rows, lines and looks at the clock, as a watch comes by them. Out: `fatal`, the reasons why the run cannot
-come to a good end. Memory stays the same however long the run.
+In: lines and looks at the clock, as a watch comes by them. Out: `fatal`, the reasons why the run cannot come
+to a good end. Memory stays the same however long the run. What its numbers say is judged in `health/`.
 """
 
 from __future__ import annotations
 
-import math
-
 from monitors.logs import Line, is_progress_bar
-from monitors.metrics import RAY_PREFIX, Row
-from monitors.rules import (
-    BROKEN_GRADIENTS,
-    BROKEN_ROWS,
-    ERROR_START,
-    GRADIENT_NAME,
-    broken_values,
-    is_dead_after_error,
-    is_hang,
-)
+from monitors.metrics import RAY_PREFIX
+from monitors.rules import ERROR_START, is_dead_after_error, is_hang
 
 AWAY_S = 600.0
 
@@ -33,36 +23,11 @@ class Vitals:
         self._counts_from = 0.0
         self._printed_at = 0.0
         self._longest_silence_s = 0.0
-        self.start_again()
 
     @property
     def error_stands(self) -> bool:
         """Whether an error was the last thing of substance, so that further lines must be shown to `line`."""
         return self._error is not None
-
-    def start_again(self) -> None:
-        """The rows begin anew."""
-        self._broken = 0
-        self._broken_beyond_gradients = 0
-        self._first_broken = ""
-        self._last_broken = ""
-
-    def row(self, row: Row, where: str) -> None:
-        """Take in one row; `where` says in which line of which file it stands."""
-        if not self._broken and all(map(math.isfinite, row.values.values())):
-            return
-        broken = broken_values(row)
-        if broken is None:
-            return
-        if not broken:
-            self.start_again()
-            return
-        values = ", ".join(f"{name} is {value}" for name, value in list(broken.items())[:3])
-        self._last_broken = f"{values} at step {row.step} ({where})"
-        self._first_broken = self._first_broken or self._last_broken
-        self._broken += 1
-        only_gradients = all(GRADIENT_NAME.search(name) for name in broken)
-        self._broken_beyond_gradients = 0 if only_gradients else self._broken_beyond_gradients + 1
 
     def line(self, line: Line) -> None:
         """Take in one line of the log; blank ones, progress bars and a traceback's frames say nothing."""
@@ -89,14 +54,9 @@ class Vitals:
 
     def fatal(self, now: float) -> tuple[str, ...]:
         """Say why the run cannot come to a good end, a sentence with its evidence for each reason."""
-        found = []
-        if self._broken_beyond_gradients >= BROKEN_ROWS or self._broken >= BROKEN_GRADIENTS:
-            found.append(
-                f"the last {self._broken} metric rows all have a value that is not finite: first "
-                f"{self._first_broken}, last {self._last_broken}"
-            )
         if self._looked_at is None:
-            return tuple(found)
+            return ()
+        found = []
         silent_s = now - max(self._printed_at, self._counts_from)
         longest_s = self._longest_silence_s
         if is_hang(silent_s, longest_s, self._hang_s):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from monitors.files import AttemptFiles
+from monitors.health import Alarm, LiveHealth
 from monitors.logs import PIECE_BYTES, Line, LogReader
 from monitors.metrics import METRIC_WORDS, Row, parse_line, row_from_object
 from monitors.metrics_file import MetricsFile
@@ -66,6 +67,7 @@ class Watch:
         self._events: list[Event] = []
         self._metrics_file: MetricsFile | None = None
         self._vitals = Vitals(self._rules.hang_s)
+        self._health = LiveHealth(source.value, files.resources)
         words = self._rules.patterns.words()
         self._reads_every_line = words is None
         rows_words = METRIC_WORDS if source == MetricSource.CONSOLE else ()
@@ -117,7 +119,7 @@ class Watch:
 
     def fatal(self, now: float) -> tuple[str, ...]:
         """Say why the attempt cannot come to a good end, as far as polls have seen; empty while it may."""
-        return self._vitals.fatal(now)
+        return (*self._health.fatal(), *self._vitals.fatal(now))
 
     def close(self) -> None:
         """Close metrics.jsonl."""
@@ -132,6 +134,10 @@ class Watch:
         if kind + key not in self._told:
             self._told.add(kind + key)
             self._tell(kind, text, **more)
+
+    def _tell_alarm(self, alarm: Alarm) -> None:
+        line = alarm.lines[0] if alarm.lines else None
+        self._tell(alarm.kind, alarm.text, step=alarm.step, line_number=line, data=dict(alarm.data))
 
     # --- lines ----------------------------------------------------------------------------------------
 
@@ -167,6 +173,7 @@ class Watch:
         if any(pattern.search(line.text) for pattern in self._ignored):
             return
         self._vitals.line(line)
+        self._health.error()
         shape = re.sub(r"\d+", "0", line.text[:LONGEST_TOLD])[:200]
         if shape in self._told_errors:
             return
@@ -204,7 +211,7 @@ class Watch:
         """The source was rewritten (the trainer resumed): so are the rows."""
         self.rows = Rows(first_step_seen=self.rows.first_step_seen)
         self.plateau = None
-        self._vitals.start_again()
+        self._health.start_again()
         if self._metrics_file:
             self._metrics_file.close()
             self._metrics_file = MetricsFile(self._files.metrics)
@@ -220,7 +227,8 @@ class Watch:
         if not rows.first_step_seen and proves_first_step(row, self._rules):
             self._first_step(f"first step: {row.step}", row.step, number)
         self._check_finite(row, number)
-        self._vitals.row(row, f"line {number} of {self._source.value}")
+        for alarm in self._health.row(row, number):
+            self._tell_alarm(alarm)
         if has_pass_rate:
             self._check_plateau(row.step)
 
@@ -259,6 +267,8 @@ class Watch:
             return
         printed_at = max(_changed_at(path) for path in self.paths())
         self._vitals.look(now, info.command_started_at, printed_at)
+        for alarm in self._health.look(now, self.rows.count, self.rows.step):
+            self._tell_alarm(alarm)
         limit = self._rules.first_step_timeout_s
         if limit is not None and not self.rows.first_step_seen and running_s > limit:
             self._tell_once(

@@ -10,6 +10,8 @@ from harness.results.raw import json_lines
 from harness.state import ExperimentState, Outcome, Verdict
 from harness.training_config import TrainingConfig
 from monitors.files import AttemptFiles
+from monitors.health import Course
+from monitors.metrics import Row
 
 
 def shortfall(
@@ -19,7 +21,8 @@ def shortfall(
 
     The bundled trainer, and any command whose blueprint names its metrics, owes at least one metric row; an
     `ajet:` config owes every validation it asked for, where an attempt that went on from a checkpoint may
-    leave those before its first step to the attempts before it.
+    leave those before its first step to the attempts before it. Everybody owes numbers that are worth
+    something: a run that ends with NaN, or whose reward was 0 from the first step to the last, has failed.
     """
     config = TrainingConfig.read(attempts[-1].config)
     if rows == 0:
@@ -29,7 +32,24 @@ def shortfall(
     if missing:
         steps = ", ".join(map(str, sorted(missing)))
         return f"it exited with status 0, but the validation at step {steps} is missing"
-    return None
+    worthless = _worthless(attempts)
+    return f"it exited with status 0, but {worthless}" if worthless else None
+
+
+def _worthless(attempts: Sequence[AttemptFiles]) -> str | None:
+    """Why the metrics say that nothing came of the training, attempts merged; None where something did."""
+    rows: list[tuple[int, Row]] = []
+    for files in attempts:
+        later = [
+            (row.line, Row(row.data["step"], row.data["values"]))
+            for row in json_lines(files.metrics, files.metrics.name, [])
+        ]
+        first = min((row.step or 0 for _, row in later), default=None)
+        rows = [(line, row) for line, row in rows if first is None or (row.step or 0) < first] + later
+    course = Course(attempts[-1].metrics.name)
+    for line, row in rows:
+        course.add(row, line)
+    return next((alarm.text for alarm in course.at_end() if alarm.worthless), None)
 
 
 def _validated_steps(attempts: Sequence[AttemptFiles]) -> set[int]:

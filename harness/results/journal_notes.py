@@ -9,15 +9,16 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
+from typing import Any, get_args
 
 from harness.journal import Entry
 from harness.results.types import EventNote
 from harness.results.wording import format_duration, format_time
+from monitors.rules import AlarmKind
 
 _TOLD = {
+    *get_args(AlarmKind),
     "first_step",
-    "nan",
     "hang",
     "log_lost",
     "plateau",

@@ -321,3 +321,15 @@ async def test_idle_supervisor_uses_next_to_no_cpu(folder: Path) -> None:
 def test_script_refuses_names_a_shell_cannot_carry(folder: Path) -> None:
     with pytest.raises(ValueError, match="environment variable"):
         write_script(spec_for(folder, "true", env={"A B": "x"}))
+
+
+@pytest.mark.parametrize("raised", [True, False])
+async def test_the_limit_of_open_files_is_raised_where_asked(folder: Path, raised: bool) -> None:
+    session = Session.create("ajet_test", folder.parent)
+    session.type_line("ulimit -S -n 64")
+    spec = spec_for(folder, "echo soft=$(ulimit -S -n) hard=$(ulimit -H -n)", most_open_files=raised)
+    launch(spec, session)
+    files = AttemptFiles(folder)
+    await ending(files, session)
+    soft, hard = (part.split("=")[1] for part in files.pane_log.read_text().split())
+    assert hard != "64" and soft == (hard if raised else "64")

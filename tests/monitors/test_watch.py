@@ -39,6 +39,9 @@ class World:
     def row(self, **values: object) -> None:
         self._append(self.files.trainer_metrics, [json.dumps(values)])
 
+    def samples(self, *samples: dict[str, float]) -> None:
+        self._append(self.files.resources, map(json.dumps, samples))
+
     def _append(self, path: Path, lines: object) -> None:
         with path.open("a") as file:
             file.writelines(f"{line}\n" for line in lines)  # type: ignore[attr-defined]
@@ -213,6 +216,58 @@ def test_error_after_the_last_row_and_then_nothing_is_fatal(world: World, source
         watch.poll()
     (why,) = watch.fatal(world.now)
     assert "630 s after the error in line 2: ValueError: broken" in why
+
+
+@pytest.mark.parametrize("source", list(MetricSource))
+def test_alarm_is_told_once_with_its_evidence_and_is_not_fatal(world: World, source: MetricSource) -> None:
+    watch = world.watch(source)
+    events = []
+    for step in range(1, 131):
+        world.log(f"step:{step} - critic/rewards/mean:0.0")
+        world.row(step=step, **{"critic/rewards/mean": 0.0})
+        events += watch.poll()
+    (stuck,) = (event for event in events if event.kind == "reward_stuck")
+    assert (stuck.step, stuck.line_number, stuck.data["rows"]) == (100, 1, 100)
+    assert "exactly 0 in all 100 rows" in stuck.text
+    assert watch.fatal(world.now) == ()
+    assert [event for event in world.watch(source).poll() if event.kind == "reward_stuck"] == [stuck]
+
+
+def test_alarm_that_comes_and_goes_is_told_a_few_times_only(world: World) -> None:
+    watch = world.watch()
+    steps = iter(range(1, 1000))
+    world.log(*(f"step:{next(steps)} - loss:0.5" for _ in range(30)))
+    for _ in range(6):
+        world.log(*(f"step:{next(steps)} - loss:7000" for _ in range(6)))
+        world.log(*(f"step:{next(steps)} - loss:0.5" for _ in range(3)))
+    assert waking(watch.poll()) == ["first_step", *["divergence"] * 3]
+
+
+def test_rows_that_stop_while_the_log_goes_on_are_a_stall(world: World) -> None:
+    watch = world.watch()
+    for step in range(1, 21):
+        world.now += 30
+        world.log(f"step:{step} - loss:0.5")
+        watch.poll()
+    events = []
+    for minute in range(20):
+        world.now += 60
+        world.log(f"still here after {minute} minutes")
+        events += watch.poll()
+    assert [(event.kind, event.time) for event in events] == [("stall", world.now - 240)]
+    world.log("step:21 - loss:0.5")
+    assert watch.poll() == []
+
+
+def test_disk_that_fills_is_told_from_the_samples(world: World) -> None:
+    watch = world.watch(disk_low_bytes=None, hang_s=None, first_step_timeout_s=None)
+    events = []
+    for number in range(90):
+        world.now += 30
+        free = {"disk_free_bytes": 10**11 - number * 10**9, "mem_available_bytes": 10**11}
+        world.samples({"time": world.now, **free})
+        events += watch.poll()
+    assert waking(events) == ["disk_fills"]
 
 
 def test_plateau_needs_something_to_compare_with() -> None:

@@ -68,3 +68,52 @@ def test_what_came_before_a_resumed_attempt_counts_up_to_its_first_step(
     latest.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = shortfall({"metrics": None}, [earlier, latest], len(rows), 20)
     assert (found is None) if owes is None else (owes in (found or ""))
+
+
+NOTHING_NAMED = {"metrics": None}
+
+
+def trained(folder: Path, rows: list[dict[str, float]], first_step: int = 1) -> AttemptFiles:
+    files = attempt(folder, None, [])
+    records = [{"step": step, "values": values} for step, values in enumerate(rows, start=first_step)]
+    files.metrics.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return files
+
+
+@pytest.mark.parametrize(
+    ("rows", "owes"),
+    [
+        ([{"reward": 0.0, "loss": 0.1}] * 10, "reward is exactly 0 in all 10 rows"),
+        ([{"reward": 0.0, "loss": 0.1}] * 9, None),
+        ([{"reward": 0.0, "loss": 0.1}] * 30 + [{"reward": 0.1}], None),
+        ([{"reward": 1.0, "loss": 0.0}] * 200, None),
+        ([{"reward": -1.0}] * 30, None),
+        ([{"reward": 0.0, "val/accuracy": 0.4}] * 30, None),
+        ([{"loss": 2.0 - step / 100} for step in range(150)], None),
+        ([{"loss": 0.5}] * 5 + [{"loss": float("nan")}] * 2, "loss is nan at step 7"),
+        ([{"loss": float("nan")}] * 5 + [{"loss": 0.5}], None),
+        ([{"loss": 0.0, "grad_norm": float("nan")}] * 10, "grad_norm is nan"),
+        ([{"loss": 0.0, "grad_norm": 0.0}] * 10, "nothing is learned"),
+        ([{"reward": 0.5 + step % 9 / 50, "grad_norm": 0.0} for step in range(12)], None),
+        ([{"loss": 30.0 + step, "grad_norm": 1.0} for step in range(4)] + [{"loss": 1e25}] * 6, "diverged"),
+        ([{"loss": 0.5, "eval_loss": float("nan")}] * 2, "all results of the last 2 validations are NaN"),
+        ([{"reward": 0.5 + step % 9 / 50, "val/accuracy": 0.0} for step in range(60)], None),
+    ],
+)
+def test_numbers_must_be_worth_something(
+    tmp_path: Path, rows: list[dict[str, float]], owes: str | None
+) -> None:
+    found = shortfall(NOTHING_NAMED, [trained(tmp_path, rows)], len(rows), len(rows))
+    assert (found is None) if owes is None else (owes in (found or ""))
+
+
+def test_rewards_of_an_attempt_before_count_up_to_the_first_step_of_the_next(tmp_path: Path) -> None:
+    for name in ("01", "02"):
+        (tmp_path / name).mkdir()
+    rewarded = [{"reward": 0.2 + step % 4 / 10} for step in range(30)]
+    earlier = trained(tmp_path / "01", rewarded)
+    later = trained(tmp_path / "02", [{"reward": 0.0}] * 12, first_step=26)
+    assert shortfall(NOTHING_NAMED, [earlier, later], 12, 37) is None
+    (tmp_path / "03").mkdir()
+    from_start = trained(tmp_path / "03", [{"reward": 0.0}] * 12)
+    assert "exactly 0" in (shortfall(NOTHING_NAMED, [earlier, from_start], 12, 12) or "")

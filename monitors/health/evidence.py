@@ -1,0 +1,160 @@
+"""What rules count with: rows in a row that show something, and the level that a metric used to have."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import deque
+
+from monitors.health.types import Seen
+
+FIRST_LINES = 3
+LAST_LINES = 2
+
+
+class Streak:
+    """Rows one after another that show something: how many, since when, and in which lines."""
+
+    def __init__(self) -> None:
+        self._before: int | None = None
+        self.clear()
+
+    def clear(self) -> None:
+        """The last row did not show it."""
+        self.count = 0
+        self.first_step: int | None = None
+        self.step: int | None = None
+        self._first: list[int] = []
+        self._last: deque[int] = deque(maxlen=LAST_LINES)
+
+    def extend(self, seen: Seen) -> None:
+        """The last row shows it too."""
+        if not self.count:
+            self.first_step = seen.step
+        self.count += 1
+        self.step = seen.step
+        if len(self._first) < FIRST_LINES:
+            self._first.append(seen.line)
+        else:
+            self._last.append(seen.line)
+
+    def take(self, shows: bool, seen: Seen) -> None:
+        """Extend or clear."""
+        if shows:
+            self.extend(seen)
+            return
+        self._before = seen.line
+        if self.count:
+            self.clear()
+
+    @property
+    def lines(self) -> tuple[int, ...]:
+        """The first and the last lines, then the one before them all."""
+        return (*self._first, *self._last, *([] if self._before is None else [self._before]))
+
+    @property
+    def where(self) -> str:
+        """`at steps 3 to 9`, or nothing where steps are not known."""
+        if self.step is None:
+            return f"in {self.count} rows"
+        return f"at step {self.step}" if self.count == 1 else f"at steps {self.first_step} to {self.step}"
+
+
+class Level:
+    """The median of the last values that were taken for normal; worked out anew now and then only."""
+
+    def __init__(self, length: int, every: int = 10) -> None:
+        self._values: deque[float] = deque(maxlen=length)
+        self._every = every
+        self._age = 0
+        self._median = math.nan
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def add(self, value: float) -> None:
+        self._values.append(value)
+        self._age += 1
+
+    @property
+    def median(self) -> float:
+        """NaN while there are no values."""
+        if self._values and (self._age >= self._every or math.isnan(self._median)):
+            self._median = statistics.median(self._values)
+            self._age = 0
+        return self._median
+
+
+class Window:
+    """Mean and standard deviation of the last values, in O(1); sums are made anew now and then, against
+    rounding."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+        self._values: deque[float] = deque(maxlen=length)
+        self._age = 0
+        self._sum = self._squares = 0.0
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._values) == self._length
+
+    def add(self, value: float) -> None:
+        values = self._values
+        out = values[0] if len(values) == self._length else 0.0
+        values.append(value)
+        self._age += 1
+        if self._age >= self._length:
+            self._age = 0
+            self._sum, self._squares = math.fsum(values), math.fsum(each * each for each in values)
+        else:
+            self._sum += value - out
+            self._squares += value * value - out * out
+
+    def mean(self) -> float:
+        return self._sum / len(self._values)
+
+    def deviation(self) -> float:
+        mean = self.mean()
+        return math.sqrt(max(0.0, self._squares / len(self._values) - mean * mean))
+
+
+class Progress:
+    """Whether a run has got a better reward than it began with. `window`: rows that make a level."""
+
+    def __init__(self, window: int) -> None:
+        self._first = Window(window)
+        self._recent = Window(window)
+        self._highest = -math.inf
+        self._start: float | None = None
+        self._noise = 0.0
+
+    def add(self, seen: Seen) -> None:
+        reward = seen.of.get("reward")
+        if reward is None or not math.isfinite(reward):
+            return
+        self._highest = max(self._highest, seen.of.get("reward_max", reward))
+        self._recent.add(reward)
+        if self._start is None:
+            self._first.add(reward)
+            if self._first.is_full:
+                self._start, self._noise = self._first.mean(), self._first.deviation()
+
+    @property
+    def has_reward(self) -> bool:
+        """Whether there are enough rewards for a level."""
+        return self._start is not None
+
+    @property
+    def recent(self) -> float:
+        """The mean of the last rewards; NaN where there are too few."""
+        return self._recent.mean() if self._recent.is_full else math.nan
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the reward is clearly above its start, or as high as rewards get here."""
+        if self._start is None:
+            return False
+        recent = self._recent.mean()
+        is_solved = recent > 0 and recent >= 0.9 * self._highest
+        return is_solved or recent > self._start + max(self._noise, 0.05 * abs(self._start))
