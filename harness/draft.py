@@ -12,16 +12,21 @@ from typing import Any
 from harness import config_edit
 from harness.config_edit import Scalar
 
+MEASURES = {"install_package": "package", "free_owned": "what", "raise_limit": "limit"}
+"""Preparing actions that change neither config nor environment nor code, with the argument that says what."""
+
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that differs from the attempt before. `what`: a dotted key, a variable or a file."""
+    """One thing that differs from the attempt before. `what`: a dotted key, a variable, a file, or what was
+    done beside. `remedy`: the built-in repair that it belongs to, "" for any other."""
 
-    kind: str  # "config" | "removed" | "environment" | "code"
+    kind: str  # "config" | "removed" | "environment" | "code" | "package" | "freed" | "limit"
     what: str
     old: Scalar
     new: Scalar
     why: str
+    remedy: str = ""
 
     @property
     def in_words(self) -> str:
@@ -30,6 +35,10 @@ class Change:
             return f"code of {self.what} corrected ({self.why})"
         if self.kind == "removed":
             return f"{self.what} taken out, it was {self.old!r} ({self.why})"
+        if self.kind == "package":
+            return f"{self.what} {self.new} installed ({self.why})"
+        if self.kind == "freed":
+            return f"{self.what}: {self.new} ({self.why})"
         was = "unset" if self.old is None else repr(self.old)
         return f"{self.what}: {was} → {self.new!r} ({self.why})"
 
@@ -40,7 +49,8 @@ class Draft:
 
     `settings`: what the config was rendered from, None when it was not rendered here. `config`: dotted key to
     new value. `removed`: dotted keys taken out before any are set. `environment`: variables set. `patches`:
-    code corrections, each {path, old, new}. `changes`: all of them in words, in order.
+    code corrections, each {path, old, new}. `measures`: what was done beside, such as `install_package tqdm`.
+    `changes`: all of them in words, in order.
     """
 
     settings: dict[str, Scalar] | None = None
@@ -48,11 +58,18 @@ class Draft:
     removed: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
     patches: tuple[dict[str, str], ...] = ()
+    measures: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        return self.settings is None and not (self.config or self.removed or self.environment or self.patches)
+        prepared = (self.config, self.removed, self.environment, self.patches, self.measures)
+        return self.settings is None and not any(prepared)
+
+    @property
+    def remedies(self) -> tuple[str, ...]:
+        """The built-in repairs in it, in order."""
+        return tuple(dict.fromkeys(change.remedy for change in self.changes if change.remedy))
 
     def fingerprint(self) -> dict[str, Any]:
         """What tells two repairs apart: the values, without the words."""
@@ -61,6 +78,7 @@ class Draft:
             "removed": sorted(self.removed),
             "environment": dict(sorted(self.environment.items())),
             "patches": [dict(patch) for patch in self.patches],
+            "measures": sorted(self.measures),
         }
 
     def apply(self, text: str) -> str:
@@ -83,7 +101,14 @@ def with_outcome(draft: Draft, action: str, args: Mapping[str, Any], outcome: Ma
     if action == "patch_code":
         patch = {name: args[name] for name in ("path", "old", "new")}
         return draft if patch in draft.patches else replace(draft, patches=(*draft.patches, patch))
+    if action in MEASURES:
+        return replace(draft, measures=tuple(dict.fromkeys((*draft.measures, measure(action, args)))))
     return draft
+
+
+def measure(action: str, args: Mapping[str, Any]) -> str:
+    """How a draft names what is done beside config, environment and code."""
+    return f"{action} {args[MEASURES[action]]}"
 
 
 def _is_below(key: str, parents: Iterable[str]) -> bool:

@@ -38,7 +38,8 @@ class Order:
     `previous`: the attempt before it, None for the first. `draft`: what is changed for it. `environment`:
     variables set by repairs, of this launch and of those before. `hidden`: variables of the caller that the
     training is not given. `codebase`: the working directory, which is a private copy where code is patched;
-    then `code_diff` is what this draft patched, and `relocate` points the command into the copy.
+    then `code_diff` is what this draft patched, and `relocate` points the command into the copy. `limits`:
+    those that repairs have raised.
     """
 
     session: str
@@ -51,6 +52,7 @@ class Order:
     environment: Mapping[str, str] = field(default_factory=dict)
     code_diff: str = ""
     relocate: Callable[[str], str] = str
+    limits: frozenset[str] = frozenset()
 
 
 def base_config(
@@ -184,5 +186,6 @@ def launch_spec(plan: Mapping[str, Any], files: AttemptFiles, order: Order) -> L
         cleanup=_at_home(plan, order, plan["cleanup_command"]),
         deadline_at=order.deadline_at,
         grace_s=GRACE_S,
+        most_open_files="open_files" in order.limits,
         supervisor_python=sys.executable,
     )

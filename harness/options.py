@@ -17,8 +17,9 @@ class RunOptions:
     `max_cost_usd`, `max_calls`: hard limits of the language model, None for the default. `approve`: kinds of
     actions that wait for a person's yes. `keep_session`: leave the tmux session open at the end.
     `key_variable`: the variable with the model's key, which the training is not given; `pass_keys`: variables
-    that it is given although they hold such keys. `settings_dir`: where the run was started, and its
-    harness.toml is looked for.
+    that it is given although they hold such keys. `allow_install`: a missing package may be installed into
+    the experiment's own virtual environment. `settings_dir`: where the run was started, and its harness.toml
+    is looked for.
     """
 
     policy: str = "playbook"
@@ -29,6 +30,7 @@ class RunOptions:
     keep_session: bool = False
     key_variable: str | None = None
     pass_keys: tuple[str, ...] = ()
+    allow_install: bool = False
     settings_dir: str | None = None
 
     @property

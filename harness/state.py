@@ -5,13 +5,14 @@ display and the command line look at. Nothing here touches the disk. What an ent
 in one table.
 """
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
 from harness import llm_use
-from harness.draft import Draft, with_outcome
+from harness.draft import MEASURES, Draft, with_outcome
 from harness.journal import Entry
 from harness.llm_use import LlmUse
 from harness.options import RunOptions
@@ -50,6 +51,14 @@ class Verdict:
     reason: str
 
 
+_VARYING = re.compile(r"0x[0-9a-fA-F]+|'[^']*'|\"[^\"]*\"|(?:/[\w.@-]+)+|\d+(?:\.\d+)?")
+
+
+def failure_of(diagnosis: Mapping[str, Any]) -> str:
+    """What makes two failures the same one: the signature, else the cause with what varies left out."""
+    return str(diagnosis.get("signature") or _VARYING.sub("…", str(diagnosis.get("cause", "")))[:200])
+
+
 @dataclass(frozen=True)
 class AttemptState:
     """One launch. Times are seconds since the epoch; `ended` is the supervisor's exit record, or how it was
@@ -78,8 +87,8 @@ class ExperimentState:
     """Everything known from the journal; the default value is an experiment that does not exist yet.
 
     `draft` is what the next launch will change; `checked` is the check of just that, None when there was none
-    since it last changed. `denied` are the actions that a person did not approve, `asks` the one they are
-    being asked about.
+    since it last changed. `unusable` are built-in repairs that could not be carried out since the last
+    launch. `denied` are the actions that a person did not approve, `asks` the one they are being asked about.
     """
 
     experiment_id: str = ""
@@ -91,6 +100,7 @@ class ExperimentState:
     prepared: bool = False
     checked: dict[str, Any] | None = None
     draft: Draft = field(default_factory=Draft)
+    unusable: frozenset[str] = frozenset()
     attempts: tuple[AttemptState, ...] = ()
     stop_asked: str | None = None
     collected: dict[str, Any] | None = None
@@ -116,6 +126,13 @@ class ExperimentState:
         """Variables set by repairs, for the next launch."""
         drafts = [*(attempt.draft for attempt in self.attempts), self.draft]
         return {name: value for draft in drafts for name, value in draft.environment.items()}
+
+    @property
+    def limits(self) -> frozenset[str]:
+        """Limits that repairs have raised, for the next launch."""
+        drafts = [*(attempt.draft for attempt in self.attempts), self.draft]
+        done = [done.split(" ", 1) for draft in drafts for done in draft.measures]
+        return frozenset(what for action, what in done if action == "raise_limit")
 
     @property
     def phase(self) -> str:
@@ -186,14 +203,18 @@ def _launch_intended(state: ExperimentState, entry: Entry) -> ExperimentState:
     attempt = AttemptState(
         args["attempt"], args["session"], args["attempt_id"], args["why"], draft=state.draft
     )
-    return replace(state, attempts=(*state.attempts, attempt), draft=Draft(), checked=None)
+    attempts = (*state.attempts, attempt)
+    return replace(state, attempts=attempts, draft=Draft(), checked=None, unusable=frozenset())
 
 
 def _outcome(state: ExperimentState, entry: Entry) -> ExperimentState:
-    if state.pending is not None and entry.data["action"] in _PREPARING and "error" not in entry.data:
+    if state.pending is not None and entry.data["action"] in _PREPARING:
         args = state.pending.data["args"]
-        draft = with_outcome(state.draft, entry.data["action"], args, entry.data)
-        state = replace(state, draft=draft, checked=None)
+        if "error" in entry.data:
+            state = replace(state, unusable=state.unusable | {args.get("remedy", "")} - {""})
+        else:
+            draft = with_outcome(state.draft, entry.data["action"], args, entry.data)
+            state = replace(state, draft=draft, checked=None)
     llm = llm_use.after_outcome(state.llm, entry)
     state = replace(state, pending=None, refusals=(), llm=llm)
     handle = _OUTCOMES.get(entry.data["action"])
@@ -244,7 +265,7 @@ def _stopped(state: ExperimentState, entry: Entry) -> ExperimentState:
     )
 
 
-_PREPARING = ("render_config", "edit_config", "set_environment", "patch_code")
+_PREPARING = ("render_config", "edit_config", "set_environment", "patch_code", *MEASURES)
 
 _ENTRIES: dict[str, Callable[[ExperimentState, Entry], ExperimentState]] = {
     "created": _created,

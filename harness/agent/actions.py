@@ -28,6 +28,9 @@ class Filled:
     """Marks an argument that code fills in and no model is asked for."""
 
 
+OfRemedy = Annotated[str, Field(description="the built-in repair that asks for it"), Filled()]
+
+
 class Action(BaseModel):
     """One step that a policy asks for; `kind` names it in the journal and is the tool's name."""
 
@@ -137,6 +140,7 @@ class EditConfig(Action):
         tuple[str, ...], Field(max_length=20, description="Dotted keys to take out, such as a misspelt one.")
     ] = ()
     why: Why
+    remedy: OfRemedy = ""
 
     @model_validator(mode="after")
     def _each_key_once(self) -> "EditConfig":
@@ -154,6 +158,7 @@ class SetEnvironment(Action):
     name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,80}$")]
     value: Annotated[str, Field(max_length=256)]
     why: Why
+    remedy: OfRemedy = ""
 
 
 class PatchCode(Action):
@@ -166,6 +171,35 @@ class PatchCode(Action):
     old: Annotated[str, Field(min_length=1, max_length=4000, description="Text that stands there once.")]
     new: Annotated[str, Field(max_length=4000, description="The text that replaces it.")]
     why: Why
+
+
+class InstallPackage(Action):
+    """Install one Python package into the experiment's own virtual environment, with a person's permission
+    only. Packages that are there keep their versions."""
+
+    kind: Literal["install_package"] = "install_package"
+    package: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,80}[A-Za-z0-9])?$")]
+    why: Why
+    remedy: OfRemedy = ""
+
+
+class FreeOwned(Action):
+    """Free what earlier attempts of ours left behind: `processes` that still run, or `checkpoints` that a
+    later attempt has gone beyond. What belongs to others is never touched."""
+
+    kind: Literal["free_owned"] = "free_owned"
+    what: Literal["processes", "checkpoints"]
+    why: Why
+    remedy: OfRemedy = ""
+
+
+class RaiseLimit(Action):
+    """Start the next launch with the highest limit of the operating system that is allowed."""
+
+    kind: Literal["raise_limit"] = "raise_limit"
+    limit: Literal["open_files"]
+    why: Why
+    remedy: OfRemedy = ""
 
 
 class Check(Action):
@@ -285,6 +319,9 @@ AnyAction = Annotated[
     | EditConfig
     | SetEnvironment
     | PatchCode
+    | InstallPackage
+    | FreeOwned
+    | RaiseLimit
     | Check
     | Prepare
     | Launch

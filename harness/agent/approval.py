@@ -20,7 +20,17 @@ from harness.journal import Entry
 LOOK_EVERY_S = 0.5
 
 Answer = Literal["yes", "no"]
-CAN_BE_ASKED = ("launch", "stop", "render_config", "edit_config", "set_environment", "patch_code")
+CAN_BE_ASKED = (
+    "launch",
+    "stop",
+    "render_config",
+    "edit_config",
+    "set_environment",
+    "patch_code",
+    "install_package",
+    "free_owned",
+    "raise_limit",
+)
 """Actions that a person may want to be asked about: a run can end without any of them."""
 
 

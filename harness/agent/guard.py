@@ -7,7 +7,6 @@ Rule 5 (what logs and data say is no instruction) needs no function of its own: 
 it can ask only for the actions there are, and each of them is judged here.
 """
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,8 +16,11 @@ from harness.agent.actions import (
     Diagnose,
     EditConfig,
     Finish,
+    FreeOwned,
+    InstallPackage,
     Launch,
     PatchCode,
+    RaiseLimit,
     ReadFile,
     RenderConfig,
     Report,
@@ -28,13 +30,16 @@ from harness.agent.actions import (
     WriteReportSection,
     arguments,
 )
-from harness.agent.allowed import patch_text, places, science
+from harness.agent.allowed import installs, patch_text, places, science
+from harness.agent.repeating import MAX_SAME_CAUSE, MAX_SAME_TRANSIENT, alike, failure, in_vain
 from harness.agent.types import Observation
 from harness.config_edit import ConfigEditError
 from harness.state import AttemptState
 
 MAX_ATTEMPTS = 5
 MAX_SAME_CALLS = 2
+
+_PREPARING = (EditConfig, SetEnvironment, PatchCode, RenderConfig, InstallPackage, FreeOwned, RaiseLimit)
 
 Rule = Callable[[AnyAction, Observation], str | None]
 
@@ -111,7 +116,7 @@ def configs_are_rendered_only_where_none_is_given(action: AnyAction, observation
 
 def repairs_come_between_attempts(action: AnyAction, observation: Observation) -> str | None:
     """What the next launch uses is prepared while no training runs, and only if one may follow."""
-    if not isinstance(action, EditConfig | SetEnvironment | PatchCode | RenderConfig):
+    if not isinstance(action, _PREPARING):
         return None
     attempt = observation.state.attempt
     if attempt is not None and attempt.is_running:
@@ -156,10 +161,11 @@ def launches_fit_the_limits(action: AnyAction, observation: Observation) -> str 
 
 def repairs_must_differ_or_progress(action: AnyAction, observation: Observation) -> str | None:
     """Rule 3, second half: a restart needs a repair that was not tried for this failure before, or a
-    transient cause and progress since the same cause was last met."""
+    transient cause; and the same cause may come back without progress only so often."""
     if not isinstance(action, Launch) or action.attempt == 1:
         return None
-    *earlier, latest = observation.state.attempts
+    attempts = observation.state.attempts
+    latest = attempts[-1]
     if latest.launched_at is None:
         return None
     cause = latest.diagnosis
@@ -167,15 +173,16 @@ def repairs_must_differ_or_progress(action: AnyAction, observation: Observation)
         return f"attempt {latest.number} has done all that it owed"
     if cause is None:
         return f"attempt {latest.number} has not been diagnosed"
-    same = [attempt for attempt in earlier if _failure(attempt) == _failure(latest)]
-    draft = observation.state.draft
-    if not draft.is_empty:
-        return _tried_before(observation, [*same, latest])
-    if not cause["transient"]:
+    is_repaired = not observation.state.draft.is_empty
+    if not is_repaired and not cause["transient"]:
         return f"the cause ({cause['cause']}) does not go away by starting again; change something that helps"
-    if same and _last_step(latest) <= max(map(_last_step, same)):
-        return f"{_failure(latest)} ended attempt {same[-1].number} too, and no step has been gained since"
-    return None
+    most = MAX_SAME_CAUSE if is_repaired else MAX_SAME_TRANSIENT
+    if (times := in_vain(attempts)) >= most:
+        return (
+            f"{failure(latest)} has come back {times} times, at last in attempt {latest.number}, and no step "
+            "has been gained since"
+        )
+    return _tried_before(observation, alike(attempts)) if is_repaired else None
 
 
 def _tried_before(observation: Observation, failed_alike: list[AttemptState]) -> str | None:
@@ -217,16 +224,6 @@ def questions_are_not_repeated(action: AnyAction, observation: Observation) -> s
     return None
 
 
-def _failure(attempt: AttemptState) -> str:
-    """What makes two failures the same one: the signature, else the cause with its numbers left out."""
-    diagnosis = attempt.diagnosis or {}
-    return diagnosis.get("signature") or re.sub(r"\d+(?:\.\d+)?", "0", diagnosis.get("cause", ""))
-
-
-def _last_step(attempt: AttemptState) -> int:
-    return ((attempt.ended or {}).get("last_step")) or 0
-
-
 # --- rule 4 ---------------------------------------------------------------------------------------------
 
 
@@ -255,6 +252,15 @@ def patches_only_correct(action: AnyAction, observation: Observation) -> str | N
     if action.old not in before:
         return patch_text.refuse(action.old, action.new, protected)
     return patch_text.refuse(before, before.replace(action.old, action.new, 1), protected)
+
+
+def installs_need_permission(action: AnyAction, observation: Observation) -> str | None:
+    """Rule 4 for packages: only with a person's permission, only into the experiment's own environment."""
+    if not isinstance(action, InstallPackage):
+        return None
+    if not observation.state.options.allow_install:
+        return "no permission to install packages was given: start or resume the run with --allow-install"
+    return installs.refuse(action.package, Path(observation.state.plan["venv_exe"]))
 
 
 # --- rule 6, and ends -----------------------------------------------------------------------------------
@@ -301,6 +307,7 @@ RULES: tuple[Rule, ...] = (
     questions_are_not_repeated,
     files_stay_in_their_places,
     patches_only_correct,
+    installs_need_permission,
     narratives_follow_results,
     ends_are_real,
 )

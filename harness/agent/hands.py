@@ -6,18 +6,20 @@ In: an action and the experiment. Out: what the journal keeps as its outcome. Sl
 
 import asyncio
 import errno
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Any
 
-from harness import launching, preflight
+from harness import doctor, launching, lessons
 from harness.agent import actions
 from harness.agent.looking.look import look
 from harness.agent.monitoring import AttemptMonitor
-from harness.agent.repairing import ordering, preparing, worktree
+from harness.agent.repairing import choosing, ordering, preparing, worktree
 from harness.agent.types import Observation
 from harness.agent.verdict import shortfall, verdict
 from harness.diagnosis import diagnose
+from harness.diagnosis.signatures import SignatureError
 from harness.durable import write_json
 from harness.experiment import Experiment
 from harness.redaction import redact
@@ -103,12 +105,12 @@ class Hands:
 
     async def _check(self, action: actions.Check) -> dict[str, Any]:
         config = preparing.config_after(self.experiment)
-        findings = await asyncio.to_thread(preflight.check, self.experiment.plan, self.experiment.dir, config)
-        return {
-            "can_run": not findings.problems,
-            "problems": findings.problems,
-            "warnings": findings.warnings,
-        }
+        experiment, state = self.experiment, self.experiment.state
+        repairs, hidden = state.environment, state.options.hidden
+        findings = await asyncio.to_thread(
+            doctor.examine, experiment.plan, experiment.dir, config, "launch", repairs, hidden
+        )
+        return doctor.outcome(findings)
 
     async def _launch(self, action: actions.Launch) -> dict[str, Any]:
         from monitors.launch import launch
@@ -185,7 +187,9 @@ class Hands:
         found = (await asyncio.to_thread(diagnose, files, attempt.ended, *why)).as_json()
         if files.dir.exists():
             write_json(files.dir / "diagnosis.json", found)
-        return {"diagnosis": found}
+        preferred = await asyncio.to_thread(lessons.preferred, found)
+        repairs = await asyncio.to_thread(choosing.repairs, self.experiment, found, preferred)
+        return {"diagnosis": {**found, "repairs": repairs}}
 
     async def _note(self, action: actions.Note) -> dict[str, Any]:
         return {"text": redact(action.text)}
@@ -218,8 +222,16 @@ class Hands:
             kept = await asyncio.to_thread(worktree.remove, self.experiment.plan, state.experiment_id)
             if kept is not None:
                 self.experiment.record("copy_kept", folder=str(kept))
+        await asyncio.to_thread(self._learn)
         self.experiment.record("finish", outcome=action.outcome.value, reason=action.reason)
         return {}
+
+    def _learn(self) -> None:
+        """Keep what this run teaches; a run does not fail for that."""
+        try:
+            lessons.learn(self.experiment.state, self.experiment.clock())
+        except (OSError, SignatureError) as error:
+            logging.getLogger(__name__).warning("what this run teaches could not be kept: %s", error)
 
     def seal(self) -> None:
         """Write finish.flag, the last file of a finished experiment, unless it is there."""

@@ -1,8 +1,13 @@
 """The built-in policy: no language model, no key, the same decisions every time.
 
-It finishes every experiment that needs no invention. It knows one repair: start again when the cause of a
-failure is known to go away by itself.
+It finishes every experiment that needs no invention. After a failure it takes the first repair of the
+diagnosis (`repairing.choosing`) that the rules let through, prepares it, has it checked, and launches again;
+a cause that is known to go away by itself is waited out. Each repair comes on top of those before it.
 """
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 from harness.agent import guard
 from harness.agent.actions import (
@@ -18,8 +23,12 @@ from harness.agent.actions import (
     Report,
     Stop,
     Wait,
+    arguments,
 )
+from harness.agent.repairing import choosing
 from harness.agent.types import Observation
+from harness.diagnosis.remedies.choice import WAITING
+from harness.draft import Draft, with_outcome
 from harness.state import AttemptState, ExperimentState, Outcome
 from monitors.tmux import session_name
 
@@ -68,13 +77,56 @@ class Playbook:
             return Collect()
         if attempt.diagnosis is None:
             return Diagnose()
-        hope = "This is known to pass." if observation.state.draft.is_empty else "A repair has been made."
-        why = f"attempt {attempt.number} ended because: {attempt.diagnosis['cause']} {hope}"
+        if not observation.state.draft.is_empty:
+            return self._repair(observation, attempt, attempt.diagnosis)
+        for repair in _repairs(attempt.diagnosis):
+            if (action := self._first_action(observation, attempt, repair)) is not None:
+                return action
+        return Collect()
+
+    def _repair(
+        self, observation: Observation, attempt: AttemptState, diagnosis: Mapping[str, Any]
+    ) -> AnyAction:
+        """What is left to do of the repair that was begun, then the launch."""
+        state = observation.state
+        for repair in _repairs(diagnosis):
+            if repair["name"] in state.draft.remedies and repair["name"] not in state.unusable:
+                for action in _left(repair, diagnosis, state.draft):
+                    if _is_possible(action, observation):
+                        return action
+        changed = "; ".join(f"{change.what}: {change.new}" for change in state.draft.changes)
+        return self._launch(observation, f"{_ended(attempt, diagnosis)} Changed for this: {changed}")
+
+    def _first_action(
+        self, observation: Observation, attempt: AttemptState, repair: Mapping[str, Any]
+    ) -> AnyAction | None:
+        """The first step of this repair, None where it cannot be made or no launch could follow it."""
+        assert attempt.ended is not None and attempt.diagnosis is not None
+        state, diagnosis = observation.state, attempt.diagnosis
+        if repair["kind"] in WAITING:
+            return self._again(observation, attempt, diagnosis, repair["wait_s"])
+        steps = choosing.actions_of(repair, diagnosis)
+        if not steps or repair["name"] in state.unusable:
+            return None
+        draft = state.draft
+        for step in steps:
+            draft = with_outcome(draft, step.kind, arguments(step), {})
+        after = replace(observation, state=replace(state, draft=draft))
+        launch = next_launch(state, "to see whether one could follow")
+        may_follow = guard.check(launch, after) is None and "launch" not in state.denied
+        return steps[0] if may_follow and all(_is_possible(step, observation) for step in steps) else None
+
+    def _again(
+        self, observation: Observation, attempt: AttemptState, diagnosis: Mapping[str, Any], wait_s: float
+    ) -> AnyAction | None:
+        """The same once more, after a wait; None where that is not allowed."""
+        assert attempt.ended is not None
+        why = f"{_ended(attempt, diagnosis)} This is known to pass."
         launch = self._launch(observation, why)
-        ready_at = attempt.ended["ended_at"] + attempt.diagnosis["wait_s"]
+        ready_at = attempt.ended["ended_at"] + wait_s
         if isinstance(launch, Launch) and observation.now < ready_at:
             return Pause(until=ready_at, why=why)
-        return launch
+        return None if isinstance(launch, Collect) else launch
 
     def _launch(self, observation: Observation, why: str) -> AnyAction:
         """The next launch, after a check of what it would use; `Collect` where neither can help."""
@@ -98,3 +150,26 @@ def next_launch(state: ExperimentState, why: str) -> Launch:
         attempt_id=f"{state.experiment_id}-{number:02d}",
         why=(pending.why if pending else why)[:LONGEST_WHY],
     )
+
+
+def _repairs(diagnosis: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The repairs that were found with the diagnosis; one of an earlier version has a wait at most."""
+    found = diagnosis.get("repairs")
+    if found is None and diagnosis["transient"]:
+        return [{"name": "wait_and_retry", "kind": "wait", "wait_s": diagnosis["wait_s"]}]
+    return [repair for repair in found or () if repair["kind"] != "advice"]
+
+
+def _left(repair: Mapping[str, Any], diagnosis: Mapping[str, Any], draft: Draft) -> Iterator[AnyAction]:
+    """The actions of a repair that the draft does not hold yet."""
+    for action in choosing.actions_of(repair, diagnosis):
+        if with_outcome(draft, action.kind, arguments(action), {}) != draft:
+            yield action
+
+
+def _is_possible(action: AnyAction, observation: Observation) -> bool:
+    return action.kind not in observation.state.denied and guard.check(action, observation) is None
+
+
+def _ended(attempt: AttemptState, diagnosis: Mapping[str, Any]) -> str:
+    return f"attempt {attempt.number} ended because: {diagnosis['cause']}"

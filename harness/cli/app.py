@@ -6,7 +6,8 @@ import sys
 
 import typer
 
-from harness.cli import check, control, look, new, replay, report, run
+from harness.cli import check, control, diagnose, doctor, look, new, replay, report, run
+from harness.cli.lessons import lessons
 
 app = typer.Typer(
     name="harness",
@@ -19,18 +20,21 @@ app = typer.Typer(
 for command in (
     new.new,
     check.check,
+    doctor.doctor,
     run.run,
     run.resume,
     look.ls,
     look.show,
     look.logs,
     look.attach,
+    diagnose.diagnose,
     control.stop,
     control.approve,
     report.report,
     replay.replay,
 ):
     app.command()(command)
+app.add_typer(lessons)
 
 
 def main() -> None:

@@ -45,6 +45,13 @@ PassKey = Annotated[
         help="Give the training this variable too, although it holds a key of a language model.",
     ),
 ]
+AllowInstall = Annotated[
+    bool,
+    typer.Option(
+        "--allow-install",
+        help="A missing Python package may be installed into the experiment's own virtual environment.",
+    ),
+]
 KeepSession = Annotated[bool, typer.Option("--keep-session", help="Leave the tmux session open at the end.")]
 
 
@@ -59,6 +66,7 @@ class Given:
     approve: str | None = None
     pass_key: list[str] | None = None
     keep_session: bool = False
+    allow_install: bool = False
 
     def over(self, before: "RunOptions") -> "RunOptions":
         """The options of a run that had `before`, made definite; a clear end for what is wrong."""
@@ -85,6 +93,7 @@ class Given:
             approve=_actions(self.approve) if self.approve is not None else None,
             pass_keys=tuple(self.pass_key) if self.pass_key else None,
             keep_session=self.keep_session or None,
+            allow_install=self.allow_install or None,
         )
 
     def _check(self) -> None:

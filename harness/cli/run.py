@@ -30,6 +30,7 @@ def run(
     approve: options.Approve = None,
     pass_key: options.PassKey = None,
     keep_session: options.KeepSession = False,
+    allow_install: options.AllowInstall = False,
 ) -> None:
     """Run one experiment from its blueprint to its report.
 
@@ -42,7 +43,9 @@ def run(
     from harness.journal import JournalDamagedError, JournalOwnedError
     from harness.options import RunOptions
 
-    given = options.Given(policy, model, max_cost, max_llm_calls, approve, pass_key, keep_session)
+    given = options.Given(
+        policy, model, max_cost, max_llm_calls, approve, pass_key, keep_session, allow_install
+    )
     chosen = given.over(RunOptions())
     plan = check_surroundings(read(blueprint))
     print_problems(plan)
@@ -78,13 +81,16 @@ def resume(
     approve: options.Approve = None,
     pass_key: options.PassKey = None,
     keep_session: options.KeepSession = False,
+    allow_install: options.AllowInstall = False,
 ) -> None:
     """Go on with a run whose harness went away: the training was not interrupted and is not launched
     twice."""
     from harness.experiment import Experiment
     from harness.journal import JournalDamagedError, JournalOwnedError
 
-    given = options.Given(policy, model, max_cost, max_llm_calls, approve, pass_key, keep_session)
+    given = options.Given(
+        policy, model, max_cost, max_llm_calls, approve, pass_key, keep_session, allow_install
+    )
     if resume_all:
         if given != options.Given():
             fail("--all goes on with every run as it was started; give options to one run")

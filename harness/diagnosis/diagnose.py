@@ -1,161 +1,158 @@
-"""The cause of an attempt's end, with lines of the log as evidence.
+"""The cause of a training's end, with lines of its log as evidence.
 
-In: the attempt's folder, its exit record, and why we stopped it, if we did. Out: `Diagnosis`. What the
-process itself cannot tell (it was killed, the machine went down) comes from the exit record; everything
-else from the log.
+In: a log, or an attempt's folder with its exit record and why we stopped it, if we did. Out: `Diagnosis`. The
+log is asked first; what it cannot tell (the process was killed, the machine went down) comes from the end.
 """
 
-import re
-import signal
-from collections import deque
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from harness.diagnosis import tracebacks
-from harness.diagnosis.signatures import Signature, load
+from harness.diagnosis import citing, ends, machine, matching, ranking
+from harness.diagnosis.confidence import LEAST, OF_UNKNOWN, confidence
+from harness.diagnosis.ends import End
+from harness.diagnosis.ranking import Candidate
+from harness.diagnosis.reading import read
+from harness.diagnosis.signatures import Book, load
+from harness.diagnosis.types import UNKNOWN, Also, Diagnosis, Evidence, Log, SeenRow
 from monitors.files import AttemptFiles
-from monitors.logs import LogReader, is_progress_bar
-from monitors.metrics import parse_line
+from monitors.health import Alarm, assess
+from monitors.logs import Line
+from monitors.metrics import Row
+from monitors.metrics_file import read_metrics
 
-LINES_KEPT = 20_000
 LAST_LINES = 30
-AFTER_AN_ERROR = "after the error in line"
-NOT_FINITE = re.compile(r"\b(?:nan|inf)\b|not finite|non-finite", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """A line of a file in the attempt's folder; `line` counts from 1."""
-
-    file: str
-    line: int
-    text: str
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """Why an attempt ended. `signature` is None when the failure is not a known one; `wait_s` before a
-    restart."""
-
-    family: str
-    signature: str | None
-    cause: str
-    transient: bool
-    evidence: tuple[Evidence, ...]
-    last_lines: tuple[Evidence, ...]
-    wait_s: float = 0.0
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+MOST_ALSO = 6
+SURE_OF_END = 0.9
+LIKELY_END = 0.6
+_KILLED_FOR_MEMORY: Mapping[str, Any] = {
+    "family": "host_oom",
+    "signature": "killed_without_memory_left",
+    "cause": "The training was killed by SIGKILL when its processes held nearly all memory of the machine.",
+    "confidence": 0.8,
+    "remedies": ("fewer_loader_workers", "fewer_env_workers", "lower_swap_space"),
+}
 
 
 def diagnose(
-    files: AttemptFiles, ended: dict[str, Any], stop_reason: str | None = None, stop_detail: str = ""
+    files: AttemptFiles, ended: Mapping[str, Any], stop_reason: str | None = None, stop_detail: str = ""
 ) -> Diagnosis:
     """The cause of the end described by `ended` (the exit record, or {"reason": "lost", …})."""
-    lines = _tail_of_log(files)
-    last = tuple(Evidence("pane.log", number, text) for number, text in _useful(lines))
-    family, signature, cause, transient, evidence, wait_s = _cause(lines, ended, stop_reason, stop_detail)
-    return Diagnosis(family, signature, cause, transient, evidence, last, wait_s)
+    book = load()
+    log = read(files.pane_log, book.words) if files.pane_log.exists() else Log(files.pane_log)
+    end = ends.read(ended, stop_reason, stop_detail)
+    if not log.rows:
+        log = replace(log, rows=_rows(files.metrics), rows_file=files.metrics.name)
+    found = _conclude(log, book, end)
+    if found.signature != ends.KILLED:
+        return found
+    sample = machine.out_of_memory(files.resources)
+    return found if sample is None else replace(found, **_KILLED_FOR_MEMORY, evidence=(sample,))
 
 
-_Cause = tuple[str, str | None, str, bool, tuple[Evidence, ...], float]
+def diagnose_log(path: Path, status: int | None = None, book: Book | None = None) -> Diagnosis:
+    """The cause that a log alone tells; `status`: what the command returned, where it is known. Raises
+    OSError for a file that cannot be read, SignatureError for a user's signature that cannot."""
+    book = book or load()
+    return _conclude(read(path, book.words), book, ends.read({} if status is None else {"status": status}))
 
 
-def _cause(
-    lines: list[tuple[int, str]], ended: dict[str, Any], stop_reason: str | None, stop_detail: str
-) -> _Cause:
-    from_exit = _stopped(stop_reason, stop_detail) if stop_reason is not None else _from_exit(ended)
-    if from_exit is not None:
-        return from_exit
-    block = tracebacks.root(tracebacks.find(lines))
-    known = _known_failure(lines, block)
-    if known is not None:
-        signature, line = known
-        return signature.family, signature.id, signature.cause, signature.transient, (line,), signature.wait_s
-    if block is not None:
-        where = block.frames[-1]
-        evidence = (Evidence("pane.log", *where), Evidence("pane.log", block.line, block.exception))
-        return "unknown", None, f"The training raised {block.exception}", False, evidence, 0.0
-    return "unknown", None, _how_it_ended(ended), False, (), 0.0
+def _conclude(log: Log, book: Book, end: End) -> Diagnosis:
+    if end.is_final:
+        return _from_end(log, end, (), SURE_OF_END)
+    candidates = ranking.rank(log, matching.matches(log, book), _alarms(log))
+    best = candidates[0] if candidates and candidates[0].strength >= LEAST else None
+    if best is not None and best.family != UNKNOWN and not _end_knows_better(end, best):
+        return _from_log(log, candidates)
+    if end.family != UNKNOWN:
+        return _from_end(log, end, candidates, LIKELY_END)
+    return _unknown(log, end, candidates)
 
 
-def _stopped(reason: str, detail: str) -> _Cause | None:
-    """An end that we made ourselves: what was seen before it is the cause; None where the log tells it."""
-    if reason != "fatal_error":
-        text = f"The harness stopped the attempt: {reason}."
-        return "hang_no_output", reason, text, False, (), 0.0
-    text = f"The harness stopped the attempt because it could not recover: {detail or 'no reason was kept'}."
-    if AFTER_AN_ERROR in detail:
-        return None
-    if NOT_FINITE.search(detail):
-        return "numerics_nan", "values_not_finite", text, False, (), 0.0
-    return "hang_no_output", "no_output", text, False, (), 0.0
+def _unknown(log: Log, end: End, candidates: Sequence[Candidate]) -> Diagnosis:
+    """The exception that nobody knows, or nothing at all; with what makes it known again."""
+    raised = next((each.fault for each in candidates[:1] if each.fault is not None and each.fault.type), None)
+    best = candidates[0] if raised is not None else None
+    cause = best.cause if best is not None else end.cause or "Nothing in the log tells of a failure."
+    captures = {} if raised is None else {"type": raised.type, "said": raised.said[0]}
+    return Diagnosis(
+        UNKNOWN,
+        None,
+        cause,
+        False,
+        citing.useful(log, best),
+        _last(log),
+        confidence=OF_UNKNOWN,
+        captures=captures,
+        also=_also(candidates),
+    )
 
 
-def _from_exit(ended: dict[str, Any]) -> _Cause | None:
-    """Ends whose cause the log cannot tell."""
-    reason, status = ended.get("reason"), ended.get("status")
-    if reason == "lost":
-        how = ended.get("detail", "no exit record")
-        text = f"The machine or the supervisor went down with the training ({how})."
-        return "worker_died_opaque", "supervisor_lost", text, True, (), 0.0
-    if ended.get("shortfall"):
-        text = f"The training failed although it seemed to end well: {ended['shortfall']}."
-        return "silent_bad_metrics", "incomplete", text, False, (), 0.0
-    if reason == "deadline":
-        return "time_limit", "deadline", "The time limit of the experiment was reached.", False, (), 0.0
-    if reason == "prepare_failed":
-        status = ended.get("prepare_status")
-        text = f"The prepare command ended with status {status}; the training was not started."
-        return "config_error", "prepare_failed", text, False, (), 0.0
-    if reason == "could_not_start":
-        return "path_not_found", "could_not_start", "The launch command could not be started.", False, (), 0.0
-    if ended.get("signal") in (signal.SIGTERM, signal.SIGHUP) or status in (
-        128 + signal.SIGTERM,
-        128 + signal.SIGHUP,
-    ):
-        text = "The training was ended from outside by SIGTERM or SIGHUP, as at a pre-emption or a shutdown."
-        return "worker_died_opaque", "terminated_from_outside", text, True, (), 0.0
-    return None
+def _rows(metrics: Path) -> tuple[SeenRow, ...]:
+    """The rows of a training that does not print them."""
+    try:
+        records = read_metrics(metrics)
+        lines = metrics.read_text(encoding="utf-8").split("\n")
+    except (OSError, ValueError):
+        return ()
+    return tuple(
+        SeenRow(Line(number, text), Row(record["step"], record["values"]))
+        for number, (record, text) in enumerate(zip(records, lines, strict=False), start=1)
+    )
 
 
-def _known_failure(
-    lines: list[tuple[int, str]], block: tracebacks.Traceback | None
-) -> tuple[Signature, Evidence] | None:
-    """The signature of the root exception when there is one, else of the last lines of the log."""
-    if block is not None:
-        candidates = [(block.line, block.exception)]
-    else:
-        candidates = _useful(lines)
-    for number, text in candidates:
-        for signature in load():
-            if signature.matches(text):
-                return signature, Evidence("pane.log", number, text)
-    return None
+def _alarms(log: Log) -> list[Alarm]:
+    return assess((seen.line.number, seen.row) for seen in log.rows)
 
 
-def _how_it_ended(ended: dict[str, Any]) -> str:
-    status, number = ended.get("status"), ended.get("signal")
-    if number is not None:
-        name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-        return f"The training was killed by {name}."
-    return f"The training ended with status {status} and printed no traceback."
+def _end_knows_better(end: End, best: Candidate) -> bool:
+    """Whether the end of the process tells more than the best of the log: a signal from outside is the cause
+    of what the processes say when they are ended."""
+    return end.family != UNKNOWN and (best.role != "root" or best.family in ranking.CONSEQUENCES)
 
 
-def _useful(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    """The last lines that can tell something: no blanks, no progress bars, of the metric rows the last."""
-    told = [(number, text) for number, text in lines if text.strip() and not is_progress_bar(text)]
-    earlier_rows = set([number for number, text in told if parse_line(text) is not None][:-1])
-    return [(number, text) for number, text in told if number not in earlier_rows][-LAST_LINES:]
+def _from_log(log: Log, candidates: Sequence[Candidate]) -> Diagnosis:
+    best = candidates[0]
+    return Diagnosis(
+        best.family,
+        best.signature,
+        best.cause,
+        best.transient,
+        citing.of_candidate(log, best, candidates),
+        _last(log),
+        best.wait_s,
+        confidence(candidates),
+        dict(best.captures),
+        best.remedies,
+        _also(candidates[1:]),
+    )
 
 
-def _tail_of_log(files: AttemptFiles) -> list[tuple[int, str]]:
-    """The last LINES_KEPT lines of pane.log with their numbers; [] when there is no log."""
-    kept: deque[tuple[int, str]] = deque(maxlen=LINES_KEPT)
-    if files.pane_log.exists():
-        reader = LogReader(files.pane_log)
-        kept.extend((line.number, line.text) for line in reader.read(final=True))
-        while not reader.at_end:
-            kept.extend((line.number, line.text) for line in reader.read(final=True))
-    return list(kept)
+def _from_end(log: Log, end: End, candidates: Sequence[Candidate], confidence: float) -> Diagnosis:
+    """What the end of the process tells, where the log does not tell more."""
+    return Diagnosis(
+        end.family,
+        end.signature,
+        end.cause,
+        end.transient,
+        (),
+        _last(log),
+        confidence=confidence,
+        remedies=end.remedies,
+        also=_also(candidates),
+    )
+
+
+def _last(log: Log) -> tuple[Evidence, ...]:
+    return tuple(Evidence(log.path.name, line.number, line.text) for line in log.last[-LAST_LINES:])
+
+
+def _also(candidates: Iterable[Candidate]) -> tuple[Also, ...]:
+    """What else was found: one per signature, what followed from the cause included."""
+    found: dict[tuple[str, str | None], Also] = {}
+    for each in candidates:
+        if each.family != UNKNOWN:
+            also = Also(each.family, each.signature, each.cause, each.line, each.role)
+            found.setdefault((each.family, each.signature), also)
+    return tuple(found.values())[:MOST_ALSO]

@@ -122,6 +122,10 @@ def _told(change: Change) -> str:
         return f"{change.what} corrected"
     if change.kind == "removed":
         return f"{change.what} ({old}) taken out"
+    if change.kind == "package":
+        return f"{change.what} {new} installed"
+    if change.kind == "freed":
+        return f"{change.what}: {new}"
     if change.old is None:
         return f"{change.what} set to {new}"
     return f"{change.what} {old} → {new}"

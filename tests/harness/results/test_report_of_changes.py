@@ -35,7 +35,7 @@ def test_a_reader_sees_at_the_top_that_the_run_deviates(repaired: Path) -> None:
     deviations = json.loads((repaired / "result.json").read_text())["deviations"]
     assert deviations[0] == {
         **{"attempt": 2, "kind": "config", "what": "ajet.rollout.n_vllm_engine", "old": 4, "new": 2},
-        **{"why": "two engines fit into the memory", "confirmed": True},
+        **{"why": "two engines fit into the memory", "remedy": "", "confirmed": True},
     }
     assert [deviation["confirmed"] for deviation in deviations] == [True, None, True, None]
 

@@ -287,3 +287,49 @@ class TestRendering:
     )
     def test_outputs_code_and_addresses_are_not(self, key: str, value: Scalar) -> None:
         assert refuse_settings({"lr": 1e-5, key: value}) is not None
+
+
+ENGINE = "model: org/m\nmax_prompt_length: 100\nmax_response_length: 200\nengine: {max_model_len: %d}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_allowed"),
+    [
+        (250, 300, True),
+        (250, 301, False),
+        (250, 280, False),
+        (400, 300, True),
+        (400, 299, False),
+        (300, 400, False),
+    ],
+)
+def test_an_engine_gets_just_the_length_that_prompt_and_response_need(
+    before: int, after: int, is_allowed: bool
+) -> None:
+    refusal = refuse_edit(ENGINE % before, {"engine.max_model_len": after}, (), ())
+    assert (refusal is None) is is_allowed
+    assert refuse_edit(ENGINE % before, {"engine.max_model_len": after}, (), ("max_model_len",)) is not None
+
+
+@pytest.mark.parametrize(
+    ("config", "changes", "remove"),
+    [
+        ("train: {num_wokers: 3}\n", {"train.num_workers": 2}, ("train.num_wokers",)),
+        ("train: {num_wokers: 3}\n", {"num_workers": 3}, ("train.num_wokers",)),
+        ("train: {num_wokers: 3, num_workers: 1}\n", {"train.num_workers": 3}, ("train.num_wokers",)),
+        ("train: {smplr: 3}\n", {"train.num_workers": 3}, ("train.smplr",)),
+        ("train: {learning_rat: 3}\n", {"train.learning_rate": 3}, ("train.learning_rat",)),
+        ("train: {num_samples: 3}\n", {"train.num_workers": 3}, ("train.num_samples",)),
+        ("train: {num_wokers: 3}\n", {}, ("train.num_wokers",)),
+    ],
+)
+def test_a_key_is_respelt_only_with_its_very_value_beside_it(
+    config: str, changes: dict[str, Scalar], remove: tuple[str, ...]
+) -> None:
+    assert refuse_edit(config, changes, remove, ()) is not None
+
+
+def test_a_misspelt_key_about_how_the_training_runs_may_be_respelt() -> None:
+    config, moved = "train: {num_wokers: 3}\n", {"train.num_workers": 3}
+    assert refuse_edit(config, moved, ("train.num_wokers",), ()) is None
+    assert "protected" in str(refuse_edit(config, moved, ("train.num_wokers",), ("num_wokers",)))

@@ -11,8 +11,10 @@ import pytest
 from harness.agent.actions import (
     Action,
     EditConfig,
+    FreeOwned,
     Launch,
     PatchCode,
+    RaiseLimit,
     RenderConfig,
     SetEnvironment,
     arguments,
@@ -92,7 +94,10 @@ def test_edit_is_shown_as_a_diff_and_waits_for_the_launch(experiment: Experiment
     outcome = prepared(edit, experiment)
     assert "-    n_vllm_engine: 4  # per node\n+    n_vllm_engine: 1  # per node\n" in outcome["text"]
     assert outcome["changes"] == [
-        {"kind": "config", "what": "ajet.rollout.n_vllm_engine", "old": 4, "new": 1, "why": "memory"}
+        {
+            **{"kind": "config", "what": "ajet.rollout.n_vllm_engine", "old": 4, "new": 1},
+            **{"why": "memory", "remedy": ""},
+        }
     ]
     assert preparing.config_after(experiment) == CONFIG.replace(": 4", ": 1")
     assert preparing.config_before(experiment) == CONFIG
@@ -171,3 +176,19 @@ async def test_changes_before_the_first_launch_are_kept_with_the_first_attempt(
     await launched(experiment, 2, monkeypatch)
     kept = (experiment.dir / "attempts" / "01" / "change.diff").read_text()
     assert kept.index("+print(batch / 1)") < kept.index("+    n_vllm_engine: 1")
+
+
+async def test_a_raised_limit_holds_for_this_launch_and_those_after_it(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not (await launched(experiment, 1, monkeypatch)).most_open_files
+    outcome = prepared(RaiseLimit(limit="open_files", why="too many", remedy="raise_open_files"), experiment)
+    assert outcome["changes"][0]["remedy"] == "raise_open_files" and not experiment.state.draft.is_empty
+    assert (await launched(experiment, 2, monkeypatch)).most_open_files
+    assert (await launched(experiment, 3, monkeypatch)).most_open_files
+
+
+def test_what_was_freed_is_told(experiment: Experiment) -> None:
+    outcome = prepared(FreeOwned(what="checkpoints", why="disk"), experiment)
+    assert outcome["changes"][0]["new"] == "0.0 MiB freed"
+    assert experiment.state.draft.measures == ("free_owned checkpoints",)

@@ -1,0 +1,162 @@
+"""From the diagnosis of an attempt to the repairs that apply, and from one of them to actions.
+
+In: the experiment and the diagnosis. Out: `repairs`, as JSON in the journal beside the diagnosis: everything
+that only a look at this machine can tell stands in it, so that the playbook's choice can be made once more
+from the journal alone.
+"""
+
+import json
+import os
+import resource
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from harness import launching
+from harness.agent import repeating
+from harness.agent.actions import (
+    LONGEST_WHY,
+    AnyAction,
+    EditConfig,
+    FreeOwned,
+    InstallPackage,
+    RaiseLimit,
+    SetEnvironment,
+)
+from harness.agent.allowed import config_keys, installs, science
+from harness.agent.repairing import owned, preparing
+from harness.diagnosis.remedies import Situation, Surroundings, remedies_for
+from harness.diagnosis.remedies.types import Repair
+from harness.experiment import Experiment
+from harness.state import AttemptState
+
+MOST_REPAIRS = 12
+_FREES: Mapping[str, Any] = {"free_leftovers": "processes", "free_own_checkpoints": "checkpoints"}
+
+
+def repairs(
+    experiment: Experiment, diagnosis: Mapping[str, Any], preferred: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """What can be done about it, in the order in which it is to be tried.
+
+    `preferred`: remedies in the order in which they helped before; the others follow. A cause that passes is
+    waited out first, also where its signature does not say so.
+    """
+    names = [*preferred, *diagnosis.get("remedies", ())]
+    if diagnosis.get("transient") and not {"wait_and_retry", "resume_from_checkpoint"} & set(names):
+        names.insert(0, "wait_and_retry")
+    return [remedy.as_json() for remedy in remedies_for(names, situation(experiment, diagnosis))][
+        :MOST_REPAIRS
+    ]
+
+
+def situation(experiment: Experiment, diagnosis: Mapping[str, Any]) -> Situation:
+    """What a repair of the newest attempt starts from."""
+    state = experiment.state
+    newest = len(state.attempts)
+    config = preparing.config_before(experiment)
+    return Situation(
+        diagnosis,
+        config,
+        launching.environment(
+            state.plan, experiment.attempt_files(newest), state.options.hidden, state.environment
+        ),
+        str(state.plan.get("launch_command") or ""),
+        repeating.tried(_with(state.attempts, diagnosis)),
+        surroundings(experiment, config),
+    )
+
+
+def _with(attempts: Sequence[AttemptState], diagnosis: Mapping[str, Any]) -> list[AttemptState]:
+    """The attempts, as if the newest had been diagnosed already."""
+    return [*attempts[:-1], replace(attempts[-1], diagnosis=dict(diagnosis))]
+
+
+def surroundings(experiment: Experiment, config: str) -> Surroundings:
+    """This machine, and the rules."""
+    state = experiment.state
+    plan, options = state.plan, state.options
+    protected = tuple(plan.get("protected_keys", ()))
+
+    def refuses(repair: Repair) -> str | None:
+        edits = bool(repair.edits or repair.remove)
+        why = science.refuse_edit(config, repair.edits, repair.remove, protected) if edits else None
+        variables = repair.environment.items()
+        return why or next(
+            (no for name, value in variables if (no := science.refuse_variable(name, value, protected))), None
+        )
+
+    def refuses_install(package: str) -> str | None:
+        return (
+            installs.refuse(package, Path(plan["venv_exe"]))
+            if options.allow_install
+            else "no permission was given"
+        )
+
+    return Surroundings(
+        free_port=free_port,
+        cpu_count=lambda: os.cpu_count() or 1,
+        open_files=lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
+        is_cached=is_cached,
+        leftovers=lambda: owned.leftovers(experiment),
+        superseded_bytes=lambda: owned.superseded_bytes(experiment),
+        refuses_install=refuses_install,
+        known_key=known_key,
+        refuses=refuses,
+    )
+
+
+def free_port() -> int:
+    """A port that nothing listens on now."""
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        return int(listener.getsockname()[1])
+
+
+def known_key(key: str) -> str | None:
+    """The key of the bundled trainer that a misspelt one was most probably meant to be."""
+    if not key.startswith("ajet."):
+        return None
+    meant = config_keys.nearest_ajet_key(key.removeprefix("ajet."))
+    return f"ajet.{meant}" if meant else None
+
+
+def is_cached(model: str) -> bool:
+    """Whether the hub's cache on this machine has a snapshot of the model with its config and weights."""
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
+    snapshots = cache / f"models--{model.replace('/', '--')}" / "snapshots"
+    return any(map(_is_complete, snapshots.iterdir() if snapshots.is_dir() else ()))
+
+
+def _is_complete(snapshot: Path) -> bool:
+    """Whether the config and all parts of the weights are there (links that lead to a file)."""
+    if not (snapshot / "config.json").exists():
+        return False
+    for listing in snapshot.glob("*.index.json"):
+        try:
+            parts = set(json.loads(listing.read_text(encoding="utf-8"))["weight_map"].values())
+        except (OSError, ValueError, LookupError):
+            return False
+        return all((snapshot / part).exists() for part in parts)
+    return any(each.exists() for pattern in ("*.safetensors", "*.bin") for each in snapshot.glob(pattern))
+
+
+def actions_of(repair: Mapping[str, Any], diagnosis: Mapping[str, Any]) -> list[AnyAction]:
+    """What carries the repair out before the next launch; nothing for one that only waits."""
+    name = repair["name"]
+    because = diagnosis.get("signature") or diagnosis.get("cause", "")
+    told = {"why": f"{because}, {name}: {repair['why']}"[:LONGEST_WHY], "remedy": name}
+    found: list[AnyAction] = []
+    if repair["edits"] or repair["remove"]:
+        found.append(EditConfig(changes=repair["edits"], remove=tuple(repair["remove"]), **told))
+    found += [SetEnvironment(name=key, value=value, **told) for key, value in repair["environment"].items()]
+    if repair["package"]:
+        found.append(InstallPackage(package=repair["package"], **told))
+    if name in _FREES:
+        found.append(FreeOwned(what=_FREES[name], **told))
+    if repair["kind"] == "limit":
+        found.append(RaiseLimit(limit="open_files", **told))
+    return found

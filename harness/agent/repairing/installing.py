@@ -1,0 +1,61 @@
+"""Installs a package into the experiment's own virtual environment, with that environment's own pip.
+
+In: the environment's interpreter, the package's name. Out: the version that is there afterwards, or an
+`InstallError`. What is installed already keeps its version: pip is told so by constraints.
+"""
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+LIMIT_S = 900.0
+_VERSION = "import sys, importlib.metadata as m; print(m.version(sys.argv[1]))"
+
+
+class InstallError(Exception):
+    """The package is not there; the message says what pip said."""
+
+
+def install(python: Path, package: str) -> str:
+    """The version that is installed now. Raises InstallError."""
+    there = _version(python, package)
+    if there is not None:
+        return there
+    present = _run(python, ["-m", "pip", "list", "--format=freeze", "--disable-pip-version-check"])
+    with tempfile.TemporaryDirectory() as folder:
+        constraints = Path(folder) / "constraints.txt"
+        constraints.write_text(present, encoding="utf-8")
+        quiet = ["--no-input", "--disable-pip-version-check", "--progress-bar", "off"]
+        _run(python, ["-m", "pip", "install", *quiet, "--constraint", str(constraints), package])
+    version = _version(python, package)
+    if version is None:
+        raise InstallError(f"pip installed {package}, but {python} does not find it")
+    return version
+
+
+def _version(python: Path, package: str) -> str | None:
+    try:
+        return _run(python, ["-c", _VERSION, package]).strip()
+    except InstallError:
+        return None
+
+
+def _run(python: Path, arguments: list[str]) -> str:
+    """What the interpreter prints; it sees neither the codebase nor packages of the user."""
+    try:
+        done = subprocess.run(
+            [str(python), "-I", *arguments],
+            cwd=python.parent,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            errors="replace",
+            timeout=LIMIT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InstallError(f"{python} {' '.join(arguments[:3])}: {error}") from error
+    if done.returncode != 0:
+        said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        raise InstallError(f"{python} {' '.join(arguments[:3])}: {' '.join(said[-3:])[:600]}")
+    return done.stdout

@@ -1,0 +1,164 @@
+"""`harness diagnose`: the cause of a failure from any training's log, with evidence and what would help."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harness.cli.console import console, fail
+
+if TYPE_CHECKING:
+    from harness.diagnosis import Diagnosis
+    from harness.diagnosis.remedies import Remedy
+
+
+def diagnose(
+    log: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A log file, an attempt's folder or a run's result folder; default: the newest run."
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="The training's config, to compute what to change in it.")
+    ] = None,
+    status: Annotated[
+        int | None, typer.Option("--status", help="What the training's command returned, e.g. 137.")
+    ] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    list_families: Annotated[
+        bool, typer.Option("--families", help="List the families of failures and end.")
+    ] = False,
+) -> None:
+    """Find the cause of a failure in a log of any training, and what to change. Nothing is changed.
+
+    Exit status: 0 a cause was found, 1 it is unknown, 2 the log cannot be read.
+    """
+    from harness.diagnosis.signatures import SignatureError, families
+
+    if list_families:
+        for name, meaning in families().items():
+            typer.echo(f"{name}: {meaning}")
+        return
+    try:
+        found, text = _diagnosis(log, config, status)
+    except (OSError, SignatureError) as error:
+        fail(f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error))
+    remedies = _remedies(found, text)
+    if json_output:
+        typer.echo(json.dumps(as_json(found, remedies), indent=2, ensure_ascii=False))
+    else:
+        _print(found, remedies)
+    raise typer.Exit(0 if found.family != "unknown" else 1)
+
+
+def as_json(found: "Diagnosis", remedies: "list[Remedy]") -> dict[str, Any]:
+    """What `--json` prints; secrets masked."""
+    from harness.redaction import redact
+
+    return {
+        "family": found.family,
+        "signature": found.signature,
+        "cause": redact(found.cause),
+        "evidence": [{"line": each.line, "text": redact(each.text)} for each in found.evidence],
+        "transient": found.transient,
+        "confidence": found.confidence,
+        "remedies": [{"kind": each.kind, "change": each.change, "why": each.why} for each in remedies],
+        "also": [
+            {
+                "family": each.family,
+                "signature": each.signature,
+                "cause": redact(each.cause),
+                "line": each.line,
+                "role": each.role,
+            }
+            for each in found.also
+        ],
+    }
+
+
+def _diagnosis(log: Path | None, config: Path | None, status: int | None) -> "tuple[Diagnosis, str | None]":
+    """What the target tells, and the config to compute remedies for (None: there is none)."""
+    from harness.diagnosis import diagnose_log
+
+    if log is None or (log.is_dir() and not (log / "pane.log").exists()) or not log.exists():
+        found, own = _of_run(log)
+    elif log.is_dir():
+        found, own = _of_attempt(log)
+    else:
+        found, own = diagnose_log(log, status), None
+    chosen = config if config is not None else own
+    return found, chosen.read_text(encoding="utf-8") if chosen is not None and chosen.is_file() else None
+
+
+def _of_run(log: Path | None) -> "tuple[Diagnosis, Path | None]":
+    """The newest attempt of a run, with what the run knows of its end."""
+    from harness import index
+    from harness.diagnosis import diagnose as of_attempt
+    from monitors.files import AttemptFiles
+
+    try:
+        folder = index.find(None if log is None else str(log))
+    except index.UnknownRunError as error:
+        fail(f"{log}: there is no such log; {error}" if log is not None else str(error))
+    attempt = index.load_state(folder).attempt
+    if attempt is None or attempt.ended is None:
+        what = "is still running" if attempt is not None else "has launched nothing"
+        fail(f"{folder} {what}; to look at a log as it is, name the file")
+    files = AttemptFiles(folder / "attempts" / f"{attempt.number:02d}")
+    return of_attempt(files, attempt.ended, attempt.stop_reason, attempt.stop_detail), files.config
+
+
+def _of_attempt(folder: Path) -> "tuple[Diagnosis, Path | None]":
+    from harness.diagnosis import diagnose as of_attempt
+    from monitors.files import AttemptFiles
+
+    files = AttemptFiles(folder)
+    record = files.exit()
+    ended = {} if record is None else {name: getattr(record, name) for name in ("reason", "status", "signal")}
+    return of_attempt(files, ended), files.config
+
+
+def _remedies(found: "Diagnosis", config: str | None) -> "list[Remedy]":
+    from harness.diagnosis.remedies import Situation, remedies_for
+
+    return remedies_for(found.remedies, Situation(found.as_json(), config=config))
+
+
+def _print(found: "Diagnosis", remedies: "list[Remedy]") -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    told = as_json(found, remedies)
+    out = console()
+    sure = "" if found.family == "unknown" else f", {found.confidence:.0%} sure"
+    known = f" ({found.signature})" if found.signature else ""
+    out.print(Text(f"{found.family}{known}{sure}", style="bold"))
+    out.print(Text(told["cause"]))
+    if found.transient:
+        out.print(Text("Starting again without a change may help."))
+    _section(out, "Evidence" if found.family != "unknown" else "The lines most likely to help")
+    lines = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
+    lines.add_column(justify="right", style="dim", no_wrap=True)
+    lines.add_column(overflow="fold")
+    for line in told["evidence"]:
+        lines.add_row(str(line["line"]), Text(line["text"]))
+    out.print(lines)
+    if remedies:
+        _section(out, "What would help, in this order")
+        for number, each in enumerate(remedies, start=1):
+            out.print(Text(f"{number}. {each.change}"))
+            if each.why:
+                out.print(Text(f"   {each.why}", style="dim"))
+    if told["also"]:
+        _section(out, "Also in the log")
+        for other in told["also"]:
+            out.print(Text(f"line {other['line']}: {other['cause']} [{other['family']}]"))
+
+
+def _section(out: Any, title: str) -> None:
+    from rich.text import Text
+
+    out.print()
+    out.print(Text(title, style="bold"))

@@ -1,0 +1,83 @@
+"""`harness doctor`: everything that can be seen before a launch, so that it does not fail later."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.console import console, fail
+
+if TYPE_CHECKING:
+    from harness.doctor import Finding
+
+_STYLES = {"problem": "red", "warning": "yellow", "ok": "green"}
+
+
+def doctor(
+    blueprint: Annotated[
+        Path | None, typer.Argument(help="The written plan (Markdown); without it, the machine alone.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON object.")] = False,
+    show_all: Annotated[bool, typer.Option("--all", help="Show what is fine, too.")] = False,
+) -> None:
+    """Examine an experiment and this machine. Exit status: 0 no problem, 2 the launch would fail."""
+    from harness.doctor import examine, outcome
+
+    if blueprint is None:
+        found = examine(None, Path.cwd(), depth="full")
+    else:
+        found = _of_blueprint(blueprint)
+    can_run = outcome(found)["can_run"]
+    if as_json:
+        report = {"can_run": can_run, "findings": [finding.as_json() for finding in found]}
+        typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
+    else:
+        _print(found, show_all)
+    raise typer.Exit(0 if can_run else 2)
+
+
+def _of_blueprint(path: Path) -> "list[Finding]":
+    """The findings of a blueprint, as the harness understands it."""
+    from dataclasses import replace
+
+    from harness.blueprint import read
+    from harness.doctor import examine
+    from harness.doctor.types import problem
+    from harness.doctor.types import warning as noted
+    from harness.experiment import plan_of
+
+    plan = read(path)
+    makers = {"error": problem, "warning": noted}
+    said = [
+        replace(makers[item.severity](f"{path}:{item.line}: {item.message}", item.mend), check="blueprint")
+        for item in plan.problems
+    ]
+    if not plan.lines:
+        if not said:
+            fail(f"{path} has no sections of a blueprint")
+        return said
+    return [*said, *examine(plan_of(plan), plan.result_dir, depth="full")]
+
+
+def _print(found: "list[Finding]", show_all: bool) -> None:
+    """A table, worst first; one line when there is nothing to say."""
+    from rich.table import Table
+    from rich.text import Text
+
+    order = list(_STYLES)
+    shown = sorted(
+        (finding for finding in found if show_all or finding.severity != "ok"),
+        key=lambda finding: order.index(finding.severity),
+    )
+    if shown:
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        for name in ("", "check", "found, and what to do", "else fails as"):
+            table.add_column(name, overflow="fold")
+        for finding in shown:
+            mark = Text(finding.severity, style=_STYLES[finding.severity])
+            text = f"{finding.text}\n→ {finding.mend}" if finding.mend else finding.text
+            table.add_row(mark, Text(finding.check), Text(text), Text(finding.predicts))
+        console().print(table, soft_wrap=False)
+    count = {severity: sum(item.severity == severity for item in found) for severity in order}
+    typer.echo(f"{count['problem']} problem(s), {count['warning']} warning(s), {count['ok']} fine")

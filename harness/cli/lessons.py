@@ -1,0 +1,134 @@
+"""`harness lessons`: what earlier failures and repairs taught, and signatures proposed by them."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.console import console, fail
+
+if TYPE_CHECKING:
+    from harness.lessons import Lesson
+
+lessons = typer.Typer(
+    name="lessons",
+    help="Show what failures and repairs of earlier experiments taught, and look after proposed signatures.",
+    invoke_without_command=True,
+    no_args_is_help=False,
+)
+Name = Annotated[str, typer.Argument(help="Name of a proposal, as `harness lessons` lists it.")]
+Family = Annotated[
+    str | None,
+    typer.Option("--family", help="Which family of failures it is; `harness diagnose --families`."),
+]
+Cause = Annotated[str | None, typer.Option("--cause", help="The cause, one sentence in plain words.")]
+
+
+@lessons.callback()
+def show_all(
+    context: typer.Context,
+    json_output: Annotated[bool, typer.Option("--json", help="Print every lesson as JSON.")] = False,
+) -> None:
+    """Without a command: one line per failure met so far, with what was tried and what came of it."""
+    if context.invoked_subcommand is not None:
+        return
+    from dataclasses import asdict
+
+    from harness.lessons import all_lessons, knowledge, proposing
+
+    known = all_lessons()
+    if json_output:
+        told = {
+            "lessons": [asdict(lesson) for lesson in known],
+            "proposals": [str(file) for file in proposing.proposed()],
+        }
+        typer.echo(json.dumps(told, indent=2, ensure_ascii=False))
+        return
+    if known:
+        _print_table(known)
+        typer.echo(f"\nkept in {knowledge.path()}")
+    else:
+        typer.echo("no lessons yet: they come from experiments that fail and are repaired")
+    for file in proposing.proposed():
+        typer.echo(f"proposed signature {file.stem}: see it with `harness lessons show {file.stem}`")
+
+
+@lessons.command()
+def show(name: Name) -> None:
+    """Print a proposed signature."""
+    typer.echo(_proposal(name).read_text(encoding="utf-8"), nl=False)
+
+
+@lessons.command()
+def accept(name: Name, family: Family = None, cause: Cause = None) -> None:
+    """Make a proposed signature one of your own; it is used from now on."""
+    from harness.lessons import proposing
+
+    try:
+        file = proposing.accept(name, family, cause)
+    except proposing.ProposalError as error:
+        fail(str(error))
+    typer.echo(f"accepted: {file}")
+
+
+@lessons.command()
+def reject(name: Name) -> None:
+    """Throw a proposed signature away."""
+    from harness.lessons import proposing
+
+    try:
+        proposing.reject(name)
+    except proposing.ProposalError as error:
+        fail(str(error))
+    typer.echo(f"rejected: {name}")
+
+
+@lessons.command()
+def teach(
+    run: Annotated[str, typer.Argument(help="A result folder, a run's name or its id.")],
+    remedy: Annotated[str, typer.Option("--remedy", help="What solved it, in words.")],
+) -> None:
+    """Propose a signature for the unknown failure of a run that you have solved yourself."""
+    from harness.cli.console import find_run
+    from harness.index import load_state
+    from harness.lessons import proposing
+
+    state = load_state(find_run(run))
+    unknown = [each for each in state.attempts if each.diagnosis and not each.diagnosis.get("signature")]
+    if not unknown:
+        fail(f"{state.name} has no failure of unknown cause; `harness show {run}` lists its attempts")
+    source = f"attempt {unknown[-1].number} of {state.name}, solved by a person"
+    file = proposing.propose(unknown[-1].diagnosis or {}, [remedy], source)
+    if file is None:
+        fail("its log says too little to know the failure again by, or it has been proposed already")
+    typer.echo(f"proposed: {file.stem}; accept it with `harness lessons accept {file.stem} --family …`")
+
+
+def _proposal(name: str) -> Path:
+    from harness.lessons import proposing
+
+    try:
+        return proposing.find(name)
+    except proposing.ProposalError as error:
+        fail(str(error))
+
+
+def _print_table(known: "list[Lesson]") -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("failure", overflow="fold", ratio=2)
+    table.add_column("seen", justify="right")
+    table.add_column("what was tried, and what came of it", overflow="fold", ratio=3)
+    for failure, seen in Counter(lesson.failure for lesson in known).most_common():
+        tried: Counter[tuple[str, str]] = Counter()
+        for lesson in known:
+            if lesson.failure == failure:
+                what = ", ".join(lesson.remedies or lesson.changes) or "nothing"
+                tried[what, lesson.result.replace("_", " ")] += 1
+        told = "\n".join(f"{what}: {result} ({count} ×)" for (what, result), count in tried.most_common())
+        table.add_row(Text(failure), str(seen), Text(told))
+    console().print(table)

@@ -1,0 +1,178 @@
+"""Which of many faults is the cause: candidates in the order of how likely each is the root.
+
+In: a `Log`, the `Match`es of its faults, alarms of its metrics. Out: `Candidate`s, best first. Every reason
+is a number of points, added up: what kind of evidence it is, who printed it, what came before and after it.
+The points are few and coarse on purpose; `confidence.py` says what they are worth.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from harness.diagnosis.reading.prefixes import said
+from harness.diagnosis.types import UNKNOWN, Breadth, Fault, Level, Log, Match, Role
+from monitors.health import Alarm
+
+BREADTHS: Mapping[Breadth, float] = {"specific": 3.0, "general": 1.5, "last_resort": -0.5}
+ROLES: Mapping[Role, float] = {"root": 0.0, "symptom": -2.5, "cascade": -3.0}
+LEVELS: Mapping[Level, float] = {"fatal": 1.5, "error": 0.75, "": 0.5, "warning": -2.0, "info": -2.5}
+UNCAUGHT = 2.0
+RAISED = 1.25
+HANDLED = -4.0
+DEGRADED = -1.5
+EARLIEST = 1.0
+RECURS = -4.0
+LATER_IN_CHAIN = -0.5
+WENT_ON = -0.5
+GOT_OVER = -4.0
+FATAL_ALARM = 3.0
+WORTHLESS_ALARM = 2.5
+ALARM = 1.0
+CONSEQUENCES = {
+    "collective_timeout": -2.0,
+    "peer_crash_cascade": -2.5,
+    "worker_died_opaque": -2.0,
+    "hang_no_output": -2.5,
+    "network_interconnect": -0.5,
+}
+"""Families that are often what others see of a failure: they are the cause only where nothing else is."""
+EXPLAINS = {"gpu_hardware": 1.0}
+"""Families that explain what processes say: the kernel tells of broken hardware a little later."""
+LAST_WORDS = 5
+_DONE = re.compile(
+    r"\b(?:training|run|job|experiment|fine-?tuning)\b[^\n]{0,40}\b(?:finished|completed?|done|succeeded)\b"
+    r"|\b(?:finished|completed) (?:the )?(?:training|run|job)\b",
+    re.IGNORECASE,
+)
+INCIDENT_LINES = 400
+OFTEN = 5
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One possible cause. `line`: where it begins; `points`: how likely it is the root, for comparison only;
+    `strength`: how much speaks for that it happened at all, be it root or consequence.
+    `evidence`: numbers of lines of the log, or of `file`. `breadth` is None for an exception that no
+    signature knows."""
+
+    family: str
+    signature: str | None
+    cause: str
+    line: int
+    points: float
+    strength: float
+    role: Role = "root"
+    breadth: Breadth | None = None
+    transient: bool = False
+    wait_s: float = 0.0
+    evidence: tuple[int, ...] = ()
+    captures: Mapping[str, str] = field(default_factory=dict)
+    remedies: tuple[str, ...] = ()
+    fault: Fault | None = None
+    file: str = ""
+
+
+def rank(log: Log, matches: Sequence[Match], alarms: Iterable[Alarm] = ()) -> list[Candidate]:
+    """All candidates, the most likely cause first."""
+    matched = {id(match.fault) for match in matches}
+    found = [_of_match(match, log) for match in matches]
+    found += [_unexplained(fault, log) for fault in log.faults if fault.type and id(fault) not in matched]
+    found += [_of_alarm(alarm, log.rows_file) for alarm in alarms if not alarm.passed]
+    found = _one_per_place(found)
+    first = _begin(found)
+    found = [replace(each, points=each.points + EARLIEST) if each in first else each for each in found]
+    return sorted(found, key=lambda each: (-each.points, each.line))
+
+
+def _of_match(match: Match, log: Log) -> Candidate:
+    signature = match.signature
+    strength = BREADTHS[signature.breadth] + _circumstances(match.fault, log)
+    strength += DEGRADED if signature.severity == "degraded" else 0.0
+    strength += EXPLAINS.get(signature.family, 0.0)
+    follows = CONSEQUENCES.get(signature.family, 0.0) if signature.role == "root" else ROLES[signature.role]
+    return Candidate(
+        signature.family,
+        signature.id,
+        match.cause,
+        match.fault.line,
+        strength + follows,
+        strength,
+        signature.role,
+        signature.breadth,
+        signature.transient,
+        signature.wait_s,
+        match.evidence,
+        match.captures,
+        signature.remedies,
+        match.fault,
+    )
+
+
+def _unexplained(fault: Fault, log: Log) -> Candidate:
+    numbers = tuple(line.number for line in fault.lines[:8])
+    cause = f"The training raised {fault.said[0][:300]}"
+    points = _circumstances(fault, log)
+    return Candidate(UNKNOWN, None, cause, fault.line, points, points, evidence=numbers, fault=fault)
+
+
+def _of_alarm(alarm: Alarm, file: str) -> Candidate:
+    points = FATAL_ALARM if alarm.fatal else WORTHLESS_ALARM if alarm.worthless else ALARM
+    return Candidate(
+        alarm.family,
+        alarm.kind,
+        alarm.text,
+        alarm.lines[0] if alarm.lines else 0,
+        points,
+        points,
+        breadth="specific",
+        evidence=alarm.lines,
+        file=file,
+    )
+
+
+def _circumstances(fault: Fault, log: Log) -> float:
+    """Points for how it was said, whatever it says."""
+    if fault.type:
+        points = UNCAUGHT if fault.uncaught else RAISED
+        points += min(0.0, LEVELS[fault.level])
+    else:
+        points = LEVELS[fault.level]
+    points += HANDLED if fault.handled else 0.0
+    points += LATER_IN_CHAIN if fault.depth else 0.0
+    spread = fault.last - fault.line
+    if fault.count >= OFTEN and spread > INCIDENT_LINES and spread > log.line_count / 10:
+        return points + RECURS
+    return points + _went_on(fault, log)
+
+
+def _went_on(fault: Fault, log: Log) -> float:
+    """Points for steps that were made after the fault, of a training that had made some before. A process
+    that reports a step itself has got over what it printed before, and so has a training that says at its
+    end that it is done."""
+    before = [seen.row.step or 0 for seen in log.rows if seen.line.number < fault.line]
+    after = [seen for seen in log.rows if seen.line.number > fault.line]
+    if not before or not after or max(seen.row.step or 0 for seen in after) <= max(before):
+        return 0.0
+    itself = bool(fault.source) and any(said(seen.line.text).source == fault.source for seen in after)
+    return GOT_OVER if itself or any(_DONE.search(line.text) for line in log.last[-LAST_WORDS:]) else WENT_ON
+
+
+def _one_per_place(found: Sequence[Candidate]) -> list[Candidate]:
+    """Of what stands in one line, and of one signature in one incident, only the best."""
+    kept: dict[object, Candidate] = {}
+    for each in sorted(found, key=lambda each: (-each.points, each.line)):
+        kept.setdefault((each.file, each.line), each)
+    return sorted(kept.values(), key=lambda each: each.line)
+
+
+def _begin(found: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates that could be a cause and with which an incident begins."""
+    first: list[Candidate] = []
+    end = -INCIDENT_LINES
+    for each in found:
+        if each.role != "root" or each.points <= 0 or each.family in CONSEQUENCES:
+            continue
+        if each.line - end > INCIDENT_LINES:
+            first.append(each)
+        end = each.line
+    return first

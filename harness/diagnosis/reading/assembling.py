@@ -1,0 +1,164 @@
+"""From single lines to faults: each line goes to the traceback or the message that it belongs to.
+
+In: `RawLine`s and `Gap`s in the order of reading. Out: `Draft`s, handed to the collection; metric rows,
+handed to the rows. Lines of different sources are told apart, so that ranks may talk at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from harness.diagnosis.reading import carriers, native
+from harness.diagnosis.reading.faults import AROUND, Collection, Draft
+from harness.diagnosis.reading.prefixes import Said, said
+from harness.diagnosis.reading.rows import Rows
+from harness.diagnosis.reading.tracebacks import Tracebacks
+from harness.diagnosis.reading.words import Words
+from harness.diagnosis.reading.zones import BEFORE, Gap, RawLine
+from monitors.logs import is_progress_bar
+from monitors.metrics import parse_line
+
+MOST_BELOW = 5  # lines that are not indented and belong to the message above
+MOST_LINES = 12
+ERROR_FILE = '{"message": {'
+
+
+class Assembler:
+    """Puts faults together. `read` each line in order, then `close`."""
+
+    def __init__(self, words: Words, collection: Collection, rows: Rows) -> None:
+        self._words = words
+        self._collection = collection
+        self._rows = rows
+        self._above: deque[RawLine] = deque(maxlen=BEFORE)
+        self._open: dict[str, Tracebacks] = {}
+        self._messages: dict[str, _Message] = {}
+        self._waiting: list[Draft] = []
+
+    def read(self, item: RawLine | Gap) -> None:
+        """Read a line, or that lines were left out."""
+        if isinstance(item, Gap):
+            self.close(cut=True)
+            return
+        if item.hit or self._open or self._messages:
+            self._take(item, said(item.text))
+        if self._waiting and item.text and not is_progress_bar(item.text):
+            self._show_after(item)
+        self._above.append(item)
+
+    def close(self, cut: bool = False) -> None:
+        """Nothing follows on the lines before; `cut`: what follows was left out."""
+        last = self._above[-1].number if cut and self._above else None
+        for tracebacks in list(self._open.values()):
+            tracebacks.finish(last)
+        self._open.clear()
+        self._messages.clear()
+        self._waiting.clear()
+        self._above.clear()
+
+    def _take(self, raw: RawLine, what: Said) -> None:
+        source = what.source
+        tracebacks = self._open.get(source) or self._tracebacks(source)
+        taken = tracebacks.take(raw, what)
+        if taken:
+            self._messages.pop(source, None)
+        else:
+            crashed = self._plain(raw, what)
+            tracebacks.crashed = crashed or tracebacks.crashed
+        if tracebacks.is_idle and not tracebacks.crashed:
+            self._open.pop(source, None)
+        else:
+            self._open[source] = tracebacks
+
+    def _plain(self, raw: RawLine, what: Said) -> Draft | None:
+        """A line that is no part of a traceback. Returns the fault where the interpreter says it crashed."""
+        message = self._messages.get(what.source)
+        taken = message is not None and message.takes(raw, what)
+        if message is not None and not taken:
+            del self._messages[what.source]
+        if not raw.hit or is_progress_bar(what.text):
+            return None
+        named = self._words.is_named(raw.raw)
+        if taken and not named and _is_detail(what.text):
+            return None
+        if row := parse_line(raw.text):
+            self._rows.add(raw, row)
+            if not named:
+                return None
+        if what.text.startswith(ERROR_FILE) and self._from_error_file(raw, what):
+            return None
+        level = native.severity(what)
+        if not named and not native.is_fault(level):
+            return None
+        draft = Draft(
+            raw,
+            [raw.line],
+            [what.text],
+            source=what.source,
+            level=level,
+            handled=native.is_handled(what.text),
+            before=tuple(self._above),
+        )
+        self._collection.add(draft)
+        self._await(draft)
+        if not native.stands_alone(what.text):
+            self._messages[what.source] = _Message(draft)
+        return draft if "Fatal Python error" in what.text else None
+
+    def _from_error_file(self, raw: RawLine, what: Said) -> bool:
+        """The exception in torchrun's error file; False where there is none."""
+        found: list[Draft] = []
+        tracebacks = Tracebacks(what.source, self._above, self._await, found.append)
+        for text in carriers.error_file(what.text):
+            tracebacks.take(RawLine(raw.number, text.encode(), True), Said(text))
+        tracebacks.finish()
+        for draft in found:
+            draft.lines = [raw.line]
+            self._collection.add(draft)
+        return bool(found)
+
+    def _tracebacks(self, source: str) -> Tracebacks:
+        return Tracebacks(source, self._above, self._await, self._collection.add)
+
+    def _await(self, draft: Draft) -> None:
+        """Show the fault the lines that follow."""
+        self._waiting.append(draft)
+
+    def _show_after(self, raw: RawLine) -> None:
+        for draft in self._waiting:
+            if raw.number > draft.lines[-1].number:
+                draft.after.append(raw.line)
+        self._waiting = [draft for draft in self._waiting if len(draft.after) < AROUND]
+
+
+class _Message:
+    """The message of a plain line, which may go on below it."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._left = MOST_BELOW
+        self._after_blank = False
+
+    def takes(self, raw: RawLine, what: Said) -> bool:
+        """Add a line that belongs to the message; False where it has ended."""
+        text = what.text
+        if not text.strip():
+            self._after_blank = True
+            return True
+        if what.is_record or len(self._draft.said) >= MOST_LINES:
+            return False
+        if self._after_blank and not native.STACK_LINE.match(text):
+            return False
+        if not _is_detail(text):
+            self._left -= 1
+            own = raw.hit and native.is_fault(native.severity(what))
+            if self._left < 0 or own or is_progress_bar(text) or parse_line(raw.text) is not None:
+                return False
+        self._draft.lines.append(raw.line)
+        self._draft.said.append(text)
+        return True
+
+
+def _is_detail(text: str) -> bool:
+    """Whether a line can only belong to what stands above it: it is indented, or a frame of native code."""
+    return text[:1].isspace() or native.STACK_LINE.match(text) is not None

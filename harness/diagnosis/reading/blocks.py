@@ -1,0 +1,84 @@
+"""A log file as blocks of whole lines, with bounded memory whatever its bytes.
+
+In: a path. Out: `Block`s in order; each is cut at a line's end and knows the number of its first line. A
+line that is longer than a block is cut as `monitors.logs` cuts it, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from monitors.logs import LONGEST_LINE, clean
+
+BLOCK_BYTES = 8 << 20
+CUT_MARK = " …[{} bytes cut]"
+LONGEST_RAW = LONGEST_LINE + 64  # a line that was cut here, with its mark
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole lines; `number` is that of the first."""
+
+    data: bytes
+    number: int
+
+
+def blocks(path: Path, size: int = BLOCK_BYTES) -> Iterator[Block]:
+    """Yield the lines of a file in blocks of about `size` bytes. Raises OSError."""
+    number = 1
+    long = _LongLine()
+    partial = b""
+    with path.open("rb") as file:
+        while data := file.read(size):
+            end = data.rfind(b"\n") + 1
+            if not end:
+                partial = long.add(partial + data, max(size, LONGEST_LINE))
+                continue
+            whole = long.finish(partial + data[:end])
+            partial = data[end:]
+            yield Block(whole, number)
+            number += whole.count(b"\n")
+    if rest := long.finish(partial):
+        yield Block(rest, number)
+
+
+def text_of(raw: bytes) -> str:
+    """The text of a line, cut where it is too long: what a terminal would show of it at last."""
+    if len(raw) <= LONGEST_RAW:
+        return clean(raw)
+    shown = _last_redraw(raw)
+    return clean(shown[:LONGEST_LINE], max(0, len(shown) - LONGEST_LINE))
+
+
+class _LongLine:
+    """The beginning of a line that is longer than a block; `dropped` bytes of it are not kept."""
+
+    def __init__(self) -> None:
+        self.dropped = 0
+
+    def add(self, line: bytes, most: int) -> bytes:
+        """What is kept of an unfinished line."""
+        if len(line) <= most:
+            return line
+        shown = _last_redraw(line)
+        if len(shown) < len(line):
+            self.dropped = 0
+        self.dropped += max(0, len(shown) - LONGEST_LINE)
+        return shown[:LONGEST_LINE]
+
+    def finish(self, lines: bytes) -> bytes:
+        """The lines, of which the first was perhaps too long: then it is cut and marked."""
+        if not self.dropped:
+            return lines
+        end = lines.find(b"\n")
+        end = len(lines) if end < 0 else end
+        line = self.add(lines[:end], LONGEST_LINE)
+        mark = CUT_MARK.format(self.dropped).encode() if self.dropped else b""
+        self.dropped = 0
+        return line + mark + lines[end:]
+
+
+def _last_redraw(line: bytes) -> bytes:
+    return line[max(0, line.rstrip(b"\r").rfind(b"\r")) :]

@@ -1,0 +1,109 @@
+"""Links exceptions: those of a chain, and the parts of an exception group.
+
+In: exceptions in the order in which they are printed, and what stands between them. Out: each with its
+chain and its depth. A group only carries its parts; each part is a root, unless the group follows or causes
+another exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+from harness.diagnosis.reading.carriers import carries_in_a_chain
+from harness.diagnosis.reading.faults import Draft
+
+
+@dataclass
+class _Group:
+    """A group being read: the column of its parts, itself, and the chain that came before it."""
+
+    column: int
+    draft: Draft | None
+    outer: list[Draft]
+    parts: list[list[Draft]] = field(default_factory=list)
+
+
+class Chains:
+    """Exceptions of one source whose chain may go on."""
+
+    numbers = count(1)
+
+    def __init__(self, emit: Callable[[Draft], None]) -> None:
+        self._emit = emit
+        self._chain: list[Draft] = []
+        self._parts: list[list[Draft]] = []
+        self._groups: list[_Group] = []
+
+    @property
+    def in_group(self) -> bool:
+        return bool(self._groups)
+
+    @property
+    def groups(self) -> list[str]:
+        """The types of the groups that are open, outermost first."""
+        return [group.draft.type for group in self._groups if group.draft is not None]
+
+    def add(self, draft: Draft) -> None:
+        """The next exception of the chain."""
+        self._chain.append(draft)
+
+    def link(self) -> None:
+        """The next exception follows from those before."""
+        self._chain += [draft for part in self._parts for draft in part]
+        self._parts = []
+
+    def open_group(self, column: int, draft: Draft | None) -> None:
+        self._groups.append(_Group(column, draft, self._chain))
+        self._chain = []
+
+    def is_within(self, column: int) -> bool:
+        """Whether a group is open whose parts stand further in than this column."""
+        return bool(self._groups) and self._groups[-1].column > column
+
+    def leave(self, column: int) -> None:
+        """Groups whose parts stand further in than this column have ended."""
+        while self.is_within(column):
+            self._close_group()
+
+    def next_part(self, column: int) -> None:
+        """A part ends that stands in this column."""
+        self.leave(column)
+        self._take_part()
+
+    def _close_group(self) -> None:
+        self._take_part()
+        group = self._groups.pop()
+        if not group.parts and group.draft is not None:
+            group.parts.append([group.draft])
+        if group.outer:
+            self._chain = [*group.outer, *(draft for part in group.parts for draft in part)]
+        else:
+            self._chain, self._parts = [], group.parts
+
+    def flush(self) -> None:
+        """No link follows: hand all of them out."""
+        self.leave(-1)
+        for chain in (*self._parts, self._chain):
+            for draft in _linked(chain, self.numbers):
+                self._emit(draft)
+        self._chain, self._parts = [], []
+
+    def _take_part(self) -> None:
+        if self._groups:
+            self._groups[-1].parts += [part for part in (*self._parts, self._chain) if part]
+            self._chain, self._parts = [], []
+
+
+def _linked(chain: list[Draft], numbers: Iterator[int]) -> Iterator[Draft]:
+    """Give the members of a chain its number, their depths, and how it ended; what only carries stands in
+    those before it too."""
+    number = next(numbers) if len(chain) > 1 else 0
+    for depth, draft in enumerate(chain):
+        draft.chain, draft.depth = number, depth
+        draft.uncaught, draft.handled = draft.uncaught or chain[-1].uncaught, chain[-1].handled
+        if depth and carries_in_a_chain(draft.type):
+            for earlier in chain[:depth]:
+                earlier.wrapped_in.append(draft.type)
+    yield from chain

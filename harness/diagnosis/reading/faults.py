@@ -1,0 +1,172 @@
+"""Collects faults with bounds: the first of each kind and the last one, the most severe where there are many.
+
+In: `Draft`s as they are read. Out: `Fault`s in the order of their lines. Of faults of the same shape the
+first EACH_KIND and the last are kept, with the count of all. Of more than MOST_FAULTS, those that ended a
+process stay before other exceptions, then fatal lines, errors and the rest; of equals the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from harness.diagnosis.reading.hits import Tally
+from harness.diagnosis.reading.native import is_handled, is_over
+from harness.diagnosis.reading.prefixes import said
+from harness.diagnosis.reading.zones import RawLine
+from harness.diagnosis.types import Fault, Frame, Level
+from monitors.logs import Line, is_progress_bar
+
+EACH_KIND = 3
+MOST_FAULTS = 600
+MOST_DRAFTS = 3000
+AROUND = 8  # lines that are kept before and after
+MOST_FRAMES = 60  # the outer and the inner half of a longer traceback
+LINES_THAT_MAY_SAY_HANDLED = 2
+
+
+@dataclass
+class Draft:
+    """A fault that is still being read."""
+
+    raw: RawLine
+    lines: list[Line]
+    said: list[str]
+    source: str = ""
+    type: str = ""
+    level: Level = "error"
+    frames: list[Frame] = field(default_factory=list)
+    wrapped_in: list[str] = field(default_factory=list)
+    handled: bool = False
+    uncaught: bool = False
+    before: tuple[RawLine, ...] = ()
+    after: list[Line] = field(default_factory=list)
+    chain: int = 0
+    depth: int = 0
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What faults of a kind share."""
+        inner = self.frames[-1] if self.frames else None
+        return self.raw.shape, self.type, (inner.path, inner.function) if inner else None, self.depth
+
+    @property
+    def rank(self) -> int:
+        """How severe it is: 0 first."""
+        if self.handled:
+            return 4
+        if self.type:
+            return 0 if self.uncaught else 1
+        return {"fatal": 1, "error": 2}.get(self.level, 3)
+
+    def fault(self, count: int, last: int) -> Fault:
+        """The finished fault."""
+        return Fault(
+            lines=tuple(self.lines),
+            said=tuple(self.said),
+            type=self.type,
+            frames=tuple(_most(self.frames)),
+            level=self.level,
+            source=self.source,
+            chain=self.chain,
+            depth=self.depth,
+            wrapped_in=tuple(dict.fromkeys(self.wrapped_in)),
+            handled=self.handled or self._was_got_over(),
+            uncaught=self.uncaught,
+            before=_saying(self.before),
+            after=tuple(self.after[:AROUND]),
+            count=count,
+            last=last,
+        )
+
+    def _was_got_over(self) -> bool:
+        """Whether the next thing that the same process says is that it went on."""
+        next_lines = (said(line.text) for line in self.after[:LINES_THAT_MAY_SAY_HANDLED])
+        own = [each.text for each in next_lines if each.source == self.source]
+        if any(map(is_over, own)):
+            return True
+        return bool(self.type) and not self.uncaught and any(map(is_handled, own))
+
+
+@dataclass
+class _Kind:
+    first: list[Draft] = field(default_factory=list)
+    latest: Draft | None = None
+    count: int = 0
+
+
+class Collection:
+    """The faults found so far."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[object, ...], _Kind] = {}
+        self._seen: set[int] = set()
+        self._kept = 0
+
+    def add(self, draft: Draft) -> None:
+        """Keep a fault, or count it where enough of its kind are kept. Lines may be read twice, and be one
+        fault still."""
+        numbers = {draft.raw.number, *(frame.line for frame in draft.frames)}
+        if draft.raw.number in self._seen or (not draft.type and not numbers.isdisjoint(self._seen)):
+            return
+        self._seen |= numbers
+        kind = self._kinds.setdefault(draft.kind, _Kind())
+        kind.count += 1
+        if len(kind.first) < EACH_KIND:
+            kind.first.append(draft)
+            self._kept += 1
+            if self._kept > MOST_DRAFTS:
+                self._drop_the_mildest()
+        elif kind.latest is None or draft.raw.number > kind.latest.raw.number:
+            kind.latest = draft
+
+    def faults(self, tallies: Mapping[bytes, Tally]) -> tuple[Fault, ...]:
+        """What is kept, in the order of the lines; `tallies` count lines that nobody read closely."""
+        drafts: list[tuple[Draft, _Kind]] = []
+        for kind in self._kinds.values():
+            kept = [*kind.first, *([kind.latest] if kind.latest else [])]
+            drafts += [(draft, kind) for draft in kept]
+        drafts.sort(key=lambda pair: (pair[0].rank, pair[0].raw.number))
+        kept_drafts = sorted(drafts[:MOST_FAULTS], key=lambda pair: pair[0].raw.number)
+        return _chains_in_order([_finished(draft, kind, tallies) for draft, kind in kept_drafts])
+
+    def _drop_the_mildest(self) -> None:
+        """Halve what is kept, so that memory stays bounded."""
+        ranked = sorted(
+            self._kinds.items(), key=lambda item: (item[1].first[0].rank, item[1].first[0].raw.number)
+        )
+        self._kinds = dict(ranked[: len(ranked) // 2])
+        self._kept = sum(len(kind.first) for kind in self._kinds.values())
+
+
+def _finished(draft: Draft, kind: _Kind, tallies: Mapping[bytes, Tally]) -> Fault:
+    newest = kind.latest or kind.first[-1]
+    tally = tallies.get(draft.raw.shape)
+    if tally is None:
+        return draft.fault(kind.count, newest.raw.number)
+    return draft.fault(max(kind.count, tally.hits), max(newest.raw.number, tally.last))
+
+
+def _chains_in_order(faults: list[Fault]) -> tuple[Fault, ...]:
+    """Number chains in the order of the log; one of which only one member is left is none."""
+    members: dict[int, int] = {}
+    for fault in faults:
+        members[fault.chain] = members.get(fault.chain, 0) + 1
+    numbers = {chain: new for new, chain in enumerate((c for c in members if c and members[c] > 1), start=1)}
+    return tuple(replace(fault, chain=numbers.get(fault.chain, 0)) for fault in faults)
+
+
+def _saying(lines: tuple[RawLine, ...]) -> tuple[Line, ...]:
+    """The last lines that say something."""
+    kept: list[Line] = []
+    for raw in reversed(lines):
+        if len(kept) == AROUND:
+            break
+        if raw.text and not is_progress_bar(raw.text):
+            kept.append(raw.line)
+    return tuple(reversed(kept))
+
+
+def _most(frames: list[Frame]) -> list[Frame]:
+    half = MOST_FRAMES // 2
+    return frames if len(frames) <= MOST_FRAMES else [*frames[:half], *frames[-half:]]

@@ -1,0 +1,240 @@
+"""What stands before a message in a log line: who printed it, when, and how severe it is.
+
+In: the text of a line. Out: `Said`: the message alone, its `source`, its `level`, and the `head` of a log
+record (logger and place in the code, without the time). Prefixes may be nested: a container's, Ray's, a
+rank's, a logger's.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from harness.diagnosis.types import Level
+
+MOST_PREFIXES = 8
+
+_LEVELS: dict[str, Level] = {
+    "trace": "info",
+    "debug": "info",
+    "info": "info",
+    "information": "info",
+    "notice": "info",
+    "success": "info",
+    "warn": "warning",
+    "warning": "warning",
+    "err": "error",
+    "error": "error",
+    "severe": "error",
+    "fatal": "fatal",
+    "critical": "fatal",
+    "crit": "fatal",
+    "panic": "fatal",
+    "emerg": "fatal",
+}
+_GLOG: dict[str, Level] = {"I": "info", "W": "warning", "E": "error", "F": "fatal", "C": "fatal"}
+_LEVEL = "(?P<level>" + "|".join(sorted(_LEVELS, key=len, reverse=True)) + ")"
+_SHOUTED = "(?P<level>" + "|".join(sorted(map(str.upper, _LEVELS), key=len, reverse=True)) + ")"
+_CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+_STAMP = (
+    rf"(?:\d{{4}}[-/]\d\d[-/]\d\d[T ]{_CLOCK}(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?"
+    rf"|\d\d[-/]\d\d(?:[-/]\d\d(?:\d\d)?)? {_CLOCK}"
+    rf"|(?:[A-Z][a-z]{{2}} )?[A-Z][a-z]{{2}} [ \d]?\d (?:\d{{4}} )?{_CLOCK}(?: \d{{4}})?"
+    rf"|{_CLOCK})"
+)
+_PLACE = r"[\w.<>/-]+(?::[\w.<>]+)?(?::\d+)?"
+
+REPEATED = re.compile(r"\[repeated \d+x across cluster\].*$")
+_RAY = re.compile(
+    r"\s*\((?P<name>[A-Za-z_][\w.:<>-]*) (?P<id>(?:(?:pid|ip|rank|node|index)=[^()\s,]+[, ]*)+)\) ?"
+    r"|\s*\((?P<service>raylet|gcs_server|autoscaler|dashboard|pid=\d+)\b[^()]{0,60}\) ?"
+)
+_RANK = re.compile(r"\s*\[(?:rank|default|RANK ?|\d{1,3},)(?P<rank>\d+)\](?:<std(?:err|out)>)?:? ?")
+_TASK = re.compile(r"(?P<rank>\d{1,5}): (?=\S|\s{2,})")
+_CONTAINER = re.compile(r"(?P<name>[a-z][\w.-]*?[-_]\d+)\s*\| ?")
+_POD = re.compile(r"\[pod/(?P<name>[\w.-]+)/[\w.-]+\] ?")
+_SYSTEM = re.compile(
+    rf"(?:<\d+>)?{_STAMP} \w[\w.-]* (?!(?i:{_LEVEL})\b)(?P<name>[\w./@-]+?)(?:\[\d+\])?: "
+    r"(?:\[\s*\d+\.\d{6}\] )?"
+)
+_KERNEL = re.compile(r"\[\s*\d{1,10}\.\d{6}\](?:\[\s*[TC]\d+\])? ?")
+_HOST = re.compile(r"(?P<host>[\w.-]+):(?P<pid>\d+):(?P<tid>\d+) \[(?P<device>\d+)\] ")
+_GLOG_HEAD = re.compile(
+    rf"\[?(?P<letter>[IWEF])(?:\d{{4}}|\d{{8}}|\d{{4}}-?\d\d-?\d\d)? {_CLOCK}\s+\d+\s+"
+    r"(?P<place>[\w./-]+:\d+)\] ?"
+)
+_RAY_CPP = re.compile(
+    rf"\[{_STAMP} (?P<letter>[IWEFC]) \d+ \d+\] (?:\((?P<who>[\w-]+)\) )?(?P<place>[\w./-]+:\d+): "
+)
+_TORCH_CPP = re.compile(rf"\[(?P<letter>[IWEF])\d{{3,4}} {_CLOCK} (?P<place>[\w./-]+:\d+)\] ?")
+_LOGURU = re.compile(rf"{_STAMP} \| {_LEVEL}\s*\| (?P<place>\S+?) - ", re.IGNORECASE)
+_VLLM = re.compile(rf"{_LEVEL} {_STAMP}(?: \[?(?P<place>[^\[\]\s]+)\])?[ :]?", re.IGNORECASE)
+_HF = re.compile(rf"\[{_LEVEL}\|(?P<place>[^\[\]]+)\] {_STAMP} >> ", re.IGNORECASE)
+_UVICORN = re.compile(r"(?P<level>(?=.{9} \S)(?:INFO|ERROR|DEBUG|WARNING|CRITICAL)):(?P<place>) {1,6}(?=\S)")
+_PYTHON = re.compile(r"(?P<level>(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)):(?P<place>[\w.]+):")
+_STAMP_HEAD = re.compile(rf"\[?(?P<stamp>{_STAMP})\]?(?:\s*[-:|,]\s*|\s*)")
+_BRACKET = re.compile(r"\[(?P<name>[\w.:/<>|, -]{1,120})\](?:\s*[-:|]+\s*|\s?)")
+_LEVEL_HEAD = re.compile(rf"\[?{_LEVEL}\b\]?(?P<after>\s*(?:[:|]|-{{1,2}}(?=\s))\s?|\s+|$)", re.IGNORECASE)
+_NAME_THEN_LEVEL = re.compile(
+    rf"(?!NCCL )(?P<place>{_PLACE})(?:\[\d+\])?\s+(?:[-|:]\s+)?\[?(?={_SHOUTED}"
+    r"\b\]?(?:\s*[-:|\]]|\s))"
+)
+_RAY_PLACE = re.compile(r"(?P<place>[\w./-]+\.(?:py|cc|cpp|go|rs|java):\d+)(?:\s+--\s+|\]?:?\s+)")
+_DASH_NAME = re.compile(rf"(?P<place>{_PLACE})(?:\s+-\s+|\s*\|\s+)")
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a line says. `source`: who said it; `is_record`: it begins a log record, whose `head` names the
+    logger, level and place in the code."""
+
+    text: str
+    source: str = ""
+    level: Level = ""
+    is_record: bool = False
+    head: str = ""
+
+
+def said(text: str) -> Said:
+    """Part a line's message from what stands before it."""
+    return _Reading(text).said()
+
+
+class _Reading:
+    """Takes one prefix after the other off a line."""
+
+    def __init__(self, text: str) -> None:
+        self.rest = REPEATED.sub("", text).rstrip() if "[repeated " in text else text
+        self.sources: list[str] = []
+        self.level: Level = ""
+        self.head: list[str] = []
+        self.is_record = False
+
+    def said(self) -> Said:
+        for _ in range(MOST_PREFIXES):
+            if not self._take_source() and not self._take_head():
+                break
+        return Said(self.rest, ", ".join(self.sources), self.level, self.is_record, " ".join(self.head))
+
+    def _take_source(self) -> bool:
+        for pattern, signs, name in _SOURCES:
+            if signs and self.rest.lstrip()[:1] not in signs:
+                continue
+            if found := pattern.match(self.rest):
+                self.rest = self.rest[found.end() :]
+                self.sources.append(name(found))
+                self.is_record = self.is_record or pattern in (_SYSTEM, _KERNEL)
+                return True
+        return False
+
+    def _take_head(self) -> bool:
+        """Take what a logger puts before a message: time, level, name of the logger, place in the code."""
+        if self.is_record:
+            return False
+        rest = self.rest
+        if not rest or rest[0].isspace():
+            return False
+        for pattern in (_GLOG_HEAD, _TORCH_CPP, _RAY_CPP):
+            if found := pattern.match(rest):
+                return self._record(_GLOG[found["letter"]], found["place"], rest[found.end() :])
+        for pattern in (_LOGURU, _VLLM, _HF, _UVICORN, _PYTHON):
+            if found := pattern.match(rest):
+                return self._record(_level(found), found["place"] or "", rest[found.end() :])
+        if found := _STAMP_HEAD.match(rest):
+            self.is_record = True
+            self.rest = rest[found.end() :].removeprefix("- ")
+            self._take_details()
+            return True
+        if (found := _LEVEL_HEAD.match(rest)) and _is_a_head(found):
+            shouted = found["level"].isupper() or rest[0] == "["
+            return self._record(_level(found), "", rest[found.end() :] if shouted else rest)
+        if rest[0] == "[" and (found := _BRACKET.match(rest)):
+            after = rest[found.end() :]
+            level = _LEVEL_HEAD.match(found["name"])
+            if level is not None:
+                return self._record(_level(level), found["name"][level.end() :], after)
+            if stamped := _STAMP_HEAD.match(found["name"]):
+                self.is_record = True
+                self.rest = f"{found['name'][stamped.end() :]} {after}".lstrip()
+                self._take_details()
+                return True
+            if after[:1] == "[" or ((next_level := _LEVEL_HEAD.match(after)) and _is_a_head(next_level)):
+                self.is_record = True
+                self._take_details()
+                return True
+        if found := _NAME_THEN_LEVEL.match(rest):
+            return self._record(_level(found), found["place"], _after_level(rest[found.end() :]))
+        return False
+
+    def _take_details(self) -> None:
+        """Take level, logger and place after a time, in any order."""
+        for _ in range(5):
+            if not (self._take_level() or self._take_bracket() or self._take_place()):
+                break
+        if self.level:
+            self.head.insert(0, self.level)
+
+    def _take_level(self) -> bool:
+        found = None if self.level else _LEVEL_HEAD.match(self.rest)
+        if found is None or not _is_a_head(found):
+            return False
+        self.level, self.rest = _level(found), self.rest[found.end() :]
+        return True
+
+    def _take_bracket(self) -> bool:
+        found = _BRACKET.match(self.rest)
+        if found is None or _RANK.match(self.rest):
+            return False
+        level = None if self.level else _LEVEL_HEAD.fullmatch(found["name"].strip())
+        if level is not None:
+            self.level = _level(level)
+        else:
+            self.head.append(found["name"])
+        self.rest = self.rest[found.end() :]
+        return True
+
+    def _take_place(self) -> bool:
+        for pattern in (_RAY_PLACE, _DASH_NAME) if self.level else (_RAY_PLACE, _NAME_THEN_LEVEL, _DASH_NAME):
+            if found := pattern.match(self.rest):
+                self.head.append(found["place"])
+                self.rest = self.rest[found.end() :]
+                return True
+        return False
+
+    def _record(self, level: Level, place: str, rest: str) -> bool:
+        self.level, self.is_record, self.rest = level, True, rest
+        self.head += [part for part in (level, place) if part]
+        if not place and (found := _BRACKET.match(rest)) and not _RANK.match(rest):
+            self.head.append(found["name"])
+            self.rest = rest[found.end() :]
+        return True
+
+
+def _level(found: re.Match[str]) -> Level:
+    return _LEVELS[found["level"].lower()]
+
+
+def _is_a_head(found: re.Match[str]) -> bool:
+    """Whether a level's name at the start of a line is a head rather than a word: "ERROR text" and
+    "error: text" are, "Error in atexit" and "Critical batch size" are not."""
+    return found["level"].isupper() or bool(found["after"].strip()) or found[0].startswith("[")
+
+
+def _after_level(rest: str) -> str:
+    found = _LEVEL_HEAD.match(rest)
+    return rest if found is None else rest[found.end() :].removeprefix("- ")
+
+
+def _named_rank(found: re.Match[str]) -> str:
+    return f"rank {found['rank']}"
+
+
+_SOURCES: tuple[tuple[re.Pattern[str], str, Callable[[re.Match[str]], str]], ...] = (
+    (_RAY, "(", lambda found: found["service"] or f"{found['name']} {found['id'].strip(', ')}"),
+    (_RANK, "[", _named_rank),
+    (_POD, "[", lambda found: found["name"]),
+    (_KERNEL, "[", lambda found: "kernel"),
+    (_HOST, "", lambda found: f"{found['host']} pid={found['pid']}"),
+    (_TASK, "0123456789", lambda found: f"task {found['rank']}"),
+    (_SYSTEM, "<0123456789JFMASONDTW", lambda found: found["name"]),
+    (_CONTAINER, "", lambda found: found["name"]),
+)

@@ -1,0 +1,92 @@
+"""Metric rows of a log: all of a short one, evenly thinned out in a long one, at a bounded cost.
+
+In: `Block`s, and rows that were met on the way. Out: `SeenRow`s in order. Rows that hold NaN or an infinity
+are found wherever they stand (as lines with a word); the first few and the last are kept.
+"""
+
+from __future__ import annotations
+
+import math
+
+import re2
+
+from harness.diagnosis.reading.blocks import Block, text_of
+from harness.diagnosis.reading.zones import RawLine
+from harness.diagnosis.types import SeenRow
+from monitors.logs import Line
+from monitors.metrics import Row, parse_line
+
+MOST_ROWS = 3000
+MOST_BLOCKS = 12  # of a log, in which rows are looked for
+MOST_TRIES = 2  # lines that look like rows, for each row that is wanted
+MOST_BYTES = 2_500_000  # of rows that are parsed, which costs most here
+SAMPLE = 50
+MOST_NOT_FINITE = 60
+_LOOKS_LIKE_A_ROW = r"""(?i)step['"]?[ \t]{0,2}[:=#]?[ \t]{0,2}\d[^\n]*|\}[ \t]*\r?(?:\n|\z)"""
+
+
+class Rows:
+    """Collects the rows of a log of `size` bytes."""
+
+    def __init__(self, size: int, block_bytes: int) -> None:
+        self._blocks = max(1, math.ceil(size / block_bytes))
+        self._seen = 0
+        self._found: dict[int, SeenRow] = {}
+        self._not_finite: dict[int, SeenRow] = {}
+        self._pattern = _pattern()
+
+    def add(self, raw: RawLine, row: Row) -> None:
+        """A row that was met on the way: kept where it is not finite."""
+        if all(map(math.isfinite, row.values.values())):
+            return
+        if len(self._not_finite) > MOST_NOT_FINITE:
+            self._not_finite.pop(max(self._not_finite))
+        self._not_finite[raw.number] = SeenRow(raw.line, row)
+
+    def look_into(self, block: Block) -> None:
+        """Find rows in a block, if it is one of those that are looked into."""
+        index, self._seen = self._seen, self._seen + 1
+        looked_into = min(self._blocks, MOST_BLOCKS)
+        if index * looked_into // self._blocks == (index - 1) * looked_into // self._blocks:
+            return
+        data = block.data
+        found = self._pattern.finditer(data)
+        places = list(dict.fromkeys(data.rfind(b"\n", 0, one.start()) + 1 for one in found))
+        most = max(1, MOST_ROWS // looked_into)
+        tries = min(most * MOST_TRIES, MOST_BYTES // looked_into // _mean_length(data, places))
+        stride = math.ceil(len(places) / max(1, tries))
+        rows = self._read(block, places[:: max(1, stride)])
+        thinned = rows[:: max(1, math.ceil(len(rows) / most))]
+        self._found.update((row.line.number, row) for row in (*thinned, *rows[-1:]))
+
+    def rows(self) -> tuple[SeenRow, ...]:
+        """What is kept, in the order of the lines."""
+        kept = self._found | self._not_finite
+        return tuple(kept[number] for number in sorted(kept))
+
+    @staticmethod
+    def _read(block: Block, places: list[int]) -> list[SeenRow]:
+        rows: list[SeenRow] = []
+        number, position = block.number, 0
+        for begin in places:
+            number += block.data.count(b"\n", position, begin)
+            position = begin
+            end = block.data.find(b"\n", begin)
+            text = text_of(block.data[begin : end if end >= 0 else len(block.data)])
+            if row := parse_line(text):
+                rows.append(SeenRow(Line(number, text), row))
+        return rows
+
+
+def _mean_length(data: bytes, places: list[int]) -> int:
+    """The mean length of the lines that begin at these places, from a few of them."""
+    some = places[:: max(1, len(places) // SAMPLE)]
+    lengths = [max(0, data.find(b"\n", begin) - begin) for begin in some]
+    return max(1, sum(lengths) // max(1, len(lengths)))
+
+
+def _pattern() -> re2._Regexp:
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.never_capture = True
+    return re2.compile(_LOOKS_LIKE_A_ROW.encode(), options)

@@ -1,0 +1,140 @@
+"""A model's folder: where it is, and what its files say without loading them.
+
+In: a launch. Out: the local folder of its model (named by a path, or cached from the hub), its config, and
+what is wrong with its weight files.
+"""
+
+import json
+import os
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.doctor.launch import PlannedLaunch
+
+MODEL_KEYS = (
+    "ajet.model.path",
+    "actor_rollout_ref.model.path",
+    "model_name_or_path",
+    "model.path",
+    "model.name_or_path",
+    "model.model_name_or_path",
+    "model.pretrained_model_name_or_path",
+    "pretrained_model_name_or_path",
+    "model_path",
+    "model_name",
+    "model.name",
+    "base_model",
+    "model",
+)
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_MOST_HEADER_BYTES = 100 * 2**20
+LFS_POINTER = b"version https://git-lfs"
+
+
+def model_name(launch: "PlannedLaunch") -> tuple[str, str] | None:
+    """(key, name) of the model that is trained; None where the settings name none."""
+    for key in MODEL_KEYS:
+        value = launch.settings.get(key)
+        if isinstance(value, str) and value and "$" not in value and value != "tiny":
+            return key, value
+    return None
+
+
+def is_hub_name(launch: "PlannedLaunch", name: str) -> bool:
+    """Whether a name means a repository of the hub, not a folder."""
+    return bool(_HUB_NAME.fullmatch(name)) and not (launch.codebase / name).exists()
+
+
+def model_folder(launch: "PlannedLaunch") -> Path | None:
+    """The folder with the model's files on this machine; None where there is none."""
+    named = model_name(launch)
+    if named is None:
+        return None
+    folder = launch.codebase / Path(named[1]).expanduser()
+    if folder.is_dir():
+        return folder
+    return (
+        cached_repository(launch.environment, "models", named[1]) if is_hub_name(launch, named[1]) else None
+    )
+
+
+def hub_cache(environment: Mapping[str, str]) -> Path:
+    """Where the hub's files are cached."""
+    if given := environment.get("HF_HUB_CACHE") or environment.get("HUGGINGFACE_HUB_CACHE"):
+        return Path(given).expanduser()
+    home = environment.get("HF_HOME")
+    cache = environment.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    return (Path(home).expanduser() if home else Path(cache) / "huggingface") / "hub"
+
+
+def cached_repository(environment: Mapping[str, str], kind: str, name: str) -> Path | None:
+    """The newest cached snapshot of a repository (`kind`: models or datasets); None when there is none."""
+    snapshots = hub_cache(environment) / f"{kind}--{name.replace('/', '--')}" / "snapshots"
+    found = [folder for folder in snapshots.iterdir() if folder.is_dir()] if snapshots.is_dir() else []
+    return max(found, key=os.path.getmtime) if found else None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; {} where there is none. Raises ValueError for one that is damaged."""
+    if not path.is_file():
+        return {}
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return found if isinstance(found, dict) else {}
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The model's weight files in its folder."""
+    found = sorted(folder.glob("*.safetensors"))
+    return found or sorted(folder.glob("pytorch_model*.bin"))
+
+
+def weights_bytes(folder: Path) -> int:
+    """Bytes of the model's weights on disk."""
+    return sum(file.stat().st_size for file in weight_files(folder))
+
+
+def faults(folder: Path) -> Iterator[tuple[str, str]]:
+    """(file name, what is wrong) of every weight file that is damaged or missing."""
+    for file in weight_files(folder):
+        why = fault_of_weights(file)
+        if why:
+            yield file.name, why
+    for index in (*folder.glob("*.safetensors.index.json"), *folder.glob("*.bin.index.json")):
+        try:
+            listed = set(read_json(index).get("weight_map", {}).values())
+        except ValueError as error:
+            yield index.name, f"is no JSON: {error}"
+            continue
+        for name in sorted(listed):
+            if not (folder / name).exists():
+                yield name, f"is listed in {index.name} and not there"
+
+
+def fault_of_weights(file: Path) -> str:
+    """Why a weight file is damaged; empty when its size is what its header says."""
+    size = file.stat().st_size
+    with file.open("rb") as stream:
+        start = stream.read(64)
+        if start.startswith(LFS_POINTER):
+            return "is a pointer of Git LFS, not the weights"
+        if file.suffix != ".safetensors":
+            return "" if start[:2] == b"PK" or start[:1] == b"\x80" else "is no checkpoint of PyTorch"
+        if size < 8:
+            return f"has {size} bytes: it was cut off"
+        (length,) = struct.unpack("<Q", start[:8])
+        if length > min(size - 8, _MOST_HEADER_BYTES):
+            return f"is cut off or damaged: its header should have {length} bytes, the file has {size}"
+        stream.seek(8)
+        try:
+            header = json.loads(stream.read(length))
+            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return "has a damaged header"
+    expected = 8 + length + max(ends, default=0)
+    return (
+        "" if size == expected else f"has {size} bytes, its header says {expected}: it was cut off or damaged"
+    )

@@ -1,0 +1,79 @@
+"""From a finished experiment to its lessons. In: its state. Out: lessons kept, signatures proposed.
+
+An unknown failure counts as solved where the attempt that followed its repair came to its end, or where a
+person said what it was (`harness lessons teach`).
+"""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from harness.draft import Draft
+from harness.lessons import knowledge, proposing
+from harness.lessons.types import RESTART, Lesson, Result
+from harness.state import AttemptState, ExperimentState, failure_of
+
+
+def learn(state: ExperimentState, now: float) -> list[Lesson]:
+    """Keep what this experiment teaches; nothing is kept twice. Raises OSError."""
+    lessons = lessons_of(state, now)
+    known = {lesson.key for lesson in knowledge.all_lessons()}
+    knowledge.keep(lesson for lesson in lessons if lesson.key not in known)
+    for lesson in lessons:
+        if lesson.signature is None and lesson.result == "cured" and lesson.changes:
+            diagnosis = state.attempts[lesson.attempt - 1].diagnosis or {}
+            proposing.propose(diagnosis, lesson.changes, f"attempt {lesson.attempt} of {state.name}")
+    return lessons
+
+
+def lessons_of(state: ExperimentState, now: float) -> list[Lesson]:
+    """One lesson for each attempt whose failure was diagnosed."""
+    return [
+        _lesson(state, attempt, now)
+        for attempt in state.attempts
+        if attempt.diagnosis is not None and attempt.stop_reason not in ("person", "plateau")
+    ]
+
+
+def _lesson(state: ExperimentState, attempt: AttemptState, now: float) -> Lesson:
+    diagnosis = attempt.diagnosis or {}
+    following = next((each for each in state.attempts if each.number == attempt.number + 1), None)
+    draft = following.draft if following is not None else Draft()
+    remedies = _remedies(draft) if following is not None else ()
+    return Lesson(
+        at=now,
+        experiment_id=state.experiment_id,
+        name=state.name,
+        attempt=attempt.number,
+        family=str(diagnosis.get("family", "unknown")),
+        signature=diagnosis.get("signature"),
+        failure=failure_of(diagnosis),
+        remedies=remedies,
+        changes=tuple(change.in_words for change in draft.changes),
+        by=_by(draft),
+        result=_result(attempt, following),
+    )
+
+
+def _remedies(draft: Draft) -> tuple[str, ...]:
+    if not draft.changes:
+        return (RESTART,)
+    return tuple(dict.fromkeys(change.remedy for change in draft.changes if change.remedy))
+
+
+def _by(draft: Draft) -> Literal["playbook", "model"]:
+    return "playbook" if all(change.remedy for change in draft.changes) else "model"
+
+
+def _result(attempt: AttemptState, following: AttemptState | None) -> Result:
+    if following is None or following.ended is None:
+        return "not_repaired"
+    if following.ended.get("complete"):
+        return "cured"
+    same = following.diagnosis is not None and failure_of(following.diagnosis) == failure_of(
+        attempt.diagnosis or {}
+    )
+    return "no_effect" if same and _steps([following]) <= _steps([attempt]) else "moved_on"
+
+
+def _steps(attempts: Iterable[AttemptState]) -> int:
+    return max((attempt.ended or {}).get("last_step") or 0 for attempt in attempts)

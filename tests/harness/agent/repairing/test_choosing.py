@@ -1,0 +1,159 @@
+"""What is asked of the machine and the rules, and what becomes of a repair."""
+
+import json
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.agent.actions import (
+    Diagnose,
+    EditConfig,
+    FreeOwned,
+    InstallPackage,
+    RaiseLimit,
+    SetEnvironment,
+    arguments,
+)
+from harness.agent.hands import Hands
+from harness.agent.repairing import choosing
+from harness.experiment import Experiment
+from harness.lessons import Lesson, knowledge
+from harness.options import RunOptions
+
+CONFIG = "ajet:\n  backbone: verl\n  rollout: {gpu_memory_utilization: 0.8, max_num_seqs: 64}\n"
+OOM: dict[str, Any] = {
+    **{"signature": "oom", "family": "gpu_oom", "cause": "no memory", "transient": False, "confidence": 0.9},
+    "remedies": ["lower_gpu_memory_utilization", "lower_concurrent_sequences", "advise: Use a larger GPU."],
+}
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    plan = {
+        **{
+            "name": "x",
+            "path": str(tmp_path / "b.md"),
+            "codebase_dir": str(tmp_path),
+            "launch_command": None,
+        },
+        **{"yaml_path": str(tmp_path / "config.yaml"), "venv_exe": sys.executable, "protected_keys": []},
+    }
+    made = Experiment(tmp_path, lambda: 1000.0)
+    made.record("created", experiment_id="7f3a", name="x", deadline_at=9e9, policy="playbook", plan=plan)
+    made.record("options", **RunOptions().as_json())
+    args = {"attempt": 1, "session": "s", "attempt_id": "7f3a-01", "why": "first"}
+    made.record("intent", action="launch", args=args)
+    made.record("outcome", action="launch", launched_at=1.0)
+    return made
+
+
+def names(experiment: Experiment, diagnosis: dict[str, Any], *preferred: str) -> list[str]:
+    return [repair["name"] for repair in choosing.repairs(experiment, diagnosis, preferred)]
+
+
+def test_in_the_order_of_the_signature_and_what_helped_before_first(experiment: Experiment) -> None:
+    lower, fewer = OOM["remedies"][:2]
+    assert names(experiment, OOM) == [lower, fewer, "advise"]
+    assert names(experiment, OOM, fewer) == [fewer, lower, "advise"]
+
+
+def test_what_passes_is_waited_for_first_also_where_the_signature_does_not_say_so(
+    experiment: Experiment,
+) -> None:
+    passing = {**OOM, "transient": True, "wait_s": 3.0}
+    assert names(experiment, passing)[0] == "wait_and_retry"
+    later = {**passing, "remedies": ["lower_concurrent_sequences", "resume_from_checkpoint"]}
+    assert names(experiment, later) == ["lower_concurrent_sequences", "resume_from_checkpoint"]
+
+
+def test_each_repair_becomes_the_actions_that_carry_it_out() -> None:
+    told = {"change": "c", "why": "w", "edits": {}, "remove": [], "environment": {}, "package": ""}
+
+    def actions(name: str, kind: str, **values: Any) -> list[Any]:
+        return choosing.actions_of({"name": name, "kind": kind, **told, **values}, OOM)
+
+    edit = actions("halve", "config", edits={"a": 1}, remove=["b"], environment={"X": "1"})
+    assert [type(each) for each in edit] == [EditConfig, SetEnvironment]
+    assert arguments(edit[0]) == {
+        "changes": {"a": 1},
+        "remove": ["b"],
+        "why": "oom, halve: w",
+        "remedy": "halve",
+    }
+    assert type(actions("install_package", "install", package="tqdm")[0]) is InstallPackage
+    assert actions("free_leftovers", "free")[0] == FreeOwned(
+        what="processes", why="oom, free_leftovers: w", remedy="free_leftovers"
+    )
+    assert type(actions("raise_open_files", "limit")[0]) is RaiseLimit
+    assert actions("wait_and_retry", "wait") == []
+
+
+def test_a_free_port_can_be_listened_on() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", choosing.free_port()))
+
+
+async def test_a_diagnosis_brings_its_repairs_with_it_first_what_helped_before(
+    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (experiment.dir / "config.yaml").write_text("per_device_train_batch_size: 8\nseed: 3\n")
+    files = experiment.attempt_files(1)
+    files.dir.mkdir(parents=True)
+    files.pane_log.write_text(
+        'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n    loss.backward()\n'
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity "
+        "of 79.15 GiB of which 100.00 MiB is free. Of the allocated memory 70.00 GiB is allocated by PyTorch"
+        ", and 10.00 MiB is reserved by PyTorch but unallocated.\n"
+    )
+    experiment.record("outcome", action="wait", ended={"reason": "exited", "status": 1, "complete": False})
+    hands = Hands(experiment)
+    found = (await hands.act(Diagnose()))["diagnosis"]
+    assert found["repairs"][0]["name"] != "gradient_checkpointing"
+    facts = {"at": 1.0, "name": "x", "family": "gpu_oom", "changes": (), "by": "playbook", "result": "cured"}
+    knowledge.keep(
+        [
+            Lesson(
+                **facts,
+                experiment_id="earlier",
+                attempt=1,
+                signature=found["signature"],
+                failure=found["signature"],
+                remedies=("gradient_checkpointing",),
+            )
+        ]
+    )
+    first, *others = (await hands.act(Diagnose()))["diagnosis"]["repairs"]
+    assert (first["name"], first["edits"]) == ("gradient_checkpointing", {"gradient_checkpointing": True})
+    halved = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
+    assert halved in [repair["edits"] for repair in others]
+    assert "PYTORCH_CUDA_ALLOC_CONF" not in {name for repair in others for name in repair["environment"]}
+
+
+class TestCache:
+    @pytest.fixture
+    def snapshot(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+        folder = tmp_path / "models--org--model" / "snapshots" / "abc"
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text("{}")
+        return folder
+
+    def test_a_model_in_one_file(self, snapshot: Path) -> None:
+        assert not choosing.is_cached("org/model") and not choosing.is_cached("org/other")
+        (snapshot / "model.safetensors").symlink_to(snapshot / "not-there")
+        assert not choosing.is_cached("org/model"), "its download was cut off"
+        (snapshot / "not-there").touch()
+        assert choosing.is_cached("org/model")
+
+    def test_a_model_in_parts_needs_all_of_them(self, snapshot: Path) -> None:
+        parts = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+        (snapshot / "model.safetensors.index.json").write_text(json.dumps(parts))
+        (snapshot / "model-1.safetensors").touch()
+        assert not choosing.is_cached("org/model")
+        (snapshot / "model-2.safetensors").touch()
+        assert choosing.is_cached("org/model")

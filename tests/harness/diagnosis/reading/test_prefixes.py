@@ -1,0 +1,93 @@
+"""What stands before a message: containers, Ray, ranks, loggers, kernels, also one in another."""
+
+import pytest
+
+from harness.diagnosis.reading.prefixes import said
+
+# line, source, level, text
+LINES = [
+    (
+        "(WorkerDict pid=1210, ip=10.0.0.21)     x = f()",
+        "WorkerDict pid=1210, ip=10.0.0.21",
+        "",
+        "    x = f()",
+    ),
+    ("(raylet) text", "raylet", "", "text"),
+    (
+        "(VllmWorker rank=1 pid=22) ERROR 11-21 06:12:13 [a.py:5]   File",
+        "VllmWorker rank=1 pid=22",
+        "error",
+        "  File",
+    ),
+    ("ERROR 11-21 06:12:13 core.py:390] failed", "", "error", "failed"),
+    ("[rank3]:   File x", "rank 3", "", "  File x"),
+    ("[default0]:RuntimeError: x", "rank 0", "", "RuntimeError: x"),
+    ("[1,0]<stderr>:ValueError: x", "rank 0", "", "ValueError: x"),
+    (
+        "[rank3]:[E1121 10:00:00.123456789 ProcessGroupNCCL.cpp:616] [Rank 3] Watchdog",
+        "rank 3",
+        "error",
+        "[Rank 3] Watchdog",
+    ),
+    ("(TaskRunner pid=7) [rank3]: text", "TaskRunner pid=7, rank 3", "", "text"),
+    ("3:   File x", "task 3", "", "  File x"),
+    ("worker-1  |     x = f()", "worker-1", "", "    x = f()"),
+    ("[pod/trainer-0/main] text", "trainer-0", "", "text"),
+    ("2026-11-21 06:12:13,825 INFO [trainer] text", "", "info", "text"),
+    ("2026-11-21 06:12:20,994\tERROR worker.py:2038 -- text", "", "error", "text"),
+    ("[2026-11-21 06:12:20,994 E 123 123] (raylet) node_manager.cc:120: text", "", "error", "text"),
+    ("[2026-11-21 06:12:13,825][trainer][ERROR] - text", "", "error", "text"),
+    (
+        "[2026-11-21 06:12:20,994] [ERROR] [launch.py:325:kill] ['/bin/x', '-u'] exits",
+        "",
+        "error",
+        "['/bin/x', '-u'] exits",
+    ),
+    ("2023-07-01 16:41:05 - ERROR: text", "", "error", "text"),
+    ("2026-11-21 06:12:13,047 - verl.workers - WARNING - text", "", "warning", "text"),
+    ("2026-11-21 10:00:00.123 | ERROR    | __main__:main:12 - text", "", "error", "text"),
+    ("[INFO|trainer.py:2245] 2026-11-21 10:00:00,123 >> text", "", "info", "text"),
+    ("E1121 10:00:00.123000 77 torch/api.py:826] text", "", "error", "text"),
+    ("ERROR:root:text", "", "error", "text"),
+    ("ERROR:    text", "", "error", "text"),
+    ("CRITICAL text", "", "fatal", "text"),
+    ("[12345.678901] Out of memory", "kernel", "", "Out of memory"),
+    ("Nov 21 10:00:00 n7 kernel: [12345.678901] Out of memory", "kernel", "", "Out of memory"),
+    ("2026-11-21T10:00:00+00:00 n7 systemd[1]: text", "systemd", "", "text"),
+    ("n1:12:13 [3] NCCL WARN text", "n1 pid=12", "", "NCCL WARN text"),
+    ("ValueError: bad [repeated 7x across cluster]", "", "", "ValueError: bad"),
+]
+PLAIN = [
+    "Error in atexit._run_exitfuncs:",
+    "Unhandled error (suppress with X): text",
+    "Critical batch size reached",
+    "slurmstepd: error: *** JOB 1 CANCELLED ***",
+    "KeyError: 'x'",
+    "    12: code",
+    "step:1 - actor/loss:0.2",
+    "",
+]
+
+
+@pytest.mark.parametrize(("line", "source", "level", "text"), LINES)
+def test_prefixes_are_parted_from_the_message(line: str, source: str, level: str, text: str) -> None:
+    found = said(line)
+    assert (found.source, found.level, found.text) == (source, level, text)
+
+
+@pytest.mark.parametrize("line", PLAIN)
+def test_what_is_no_prefix_stays(line: str) -> None:
+    assert said(line).text == line
+    assert not said(line).source
+
+
+def test_an_error_that_is_a_sentence_keeps_its_first_word() -> None:
+    found = said("error: no such option")
+    assert (found.level, found.text) == ("error", "error: no such option")
+
+
+def test_the_head_tells_loggers_apart_and_not_times() -> None:
+    first = said("ERROR 11-21 06:12:13 [core.py:390] a")
+    assert first.is_record
+    assert first.head == said("ERROR 11-21 06:12:14 [core.py:390] b").head
+    assert first.head != said("ERROR 11-21 06:12:13 [core.py:391] a").head

@@ -1,0 +1,649 @@
+"""Tracebacks as programs print them. What Python prints comes from Python itself, by generated chains."""
+
+import builtins
+import json
+import random
+import traceback
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.harness.diagnosis.reading.reading_text import faults_of, only_fault
+
+KINDS = (
+    KeyError,
+    ValueError,
+    OSError,
+    RuntimeError,
+    ZeroDivisionError,
+    TimeoutError,
+    type("Unheard", (Exception,), {}),
+)
+GROUP = getattr(builtins, "ExceptionGroup", None)
+MESSAGES = ("", "bad row", "two\nlines", "size (3) must match: 4", "no 'x' in {'a': 1}", "100% done [1/2]")
+
+
+class Made:
+    """Exceptions of random kinds and depths, raised for real; `truth` is what a reader must find: type, first
+    line and functions of each, root first."""
+
+    def __init__(self, chance: random.Random, links: int) -> None:
+        self._errors: list[BaseException] = []
+        self.error = self._chain(chance, links)
+        self.text = "".join(traceback.format_exception(self.error))
+        self.truth = [
+            (
+                type(error).__qualname__,
+                traceback.format_exception_only(error)[0].splitlines()[0].rstrip(),
+                [frame.name for frame in traceback.extract_tb(error.__traceback__)],
+            )
+            for error in self._errors
+        ]
+
+    def _chain(self, chance: random.Random, links: int) -> Exception:
+        earlier = self._chain(chance, links - 1) if links > 1 else None
+        kind, message, depth = chance.choice(KINDS), chance.choice(MESSAGES), chance.randrange(1, 4)
+        explicit = chance.random() < 0.5
+        try:
+            self._raise(kind(message), earlier, explicit, depth)
+        except Exception as error:  # noqa: BLE001
+            self._errors.append(error)
+            return error
+        raise AssertionError
+
+    def _raise(self, error: Exception, earlier: BaseException | None, explicit: bool, depth: int) -> None:
+        if depth > 1:
+            self._raise(error, earlier, explicit, depth - 1)
+        if earlier is None:
+            raise error
+        if explicit:
+            raise error from earlier
+        try:
+            raise earlier
+        except BaseException:  # noqa: BLE001
+            raise error  # noqa: B904
+
+
+def lines_of_others(chance: random.Random, source: str) -> list[str]:
+    return [f"({source}) step:{step} - loss:{chance.random():.3f}" for step in range(chance.randrange(4))]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 10**6),
+    links=st.lists(st.integers(1, 3), min_size=1, max_size=3),
+    style=st.integers(0, 2),
+)
+def test_chains_of_several_processes_at_once_are_read_back(
+    tmp_path: Path, seed: int, links: list[int], style: int
+) -> None:
+    chance = random.Random(seed)
+    made = [Made(chance, count) for count in links]
+    name = ("(Worker{0} pid={0}) ", "[rank{0}]: ", "w-{0}  | ")[style]
+    talks = [
+        [f"{name.format(place)}{line}" for line in one.text.splitlines()]
+        for place, one in enumerate(made, start=1)
+    ]
+    mixed: list[str] = []
+    while any(talks):
+        talk = chance.choice([talk for talk in talks if talk])
+        mixed.append(talk.pop(0))
+        if chance.random() < 0.1:
+            mixed += lines_of_others(chance, "Other pid=9")
+    faults = faults_of(tmp_path, "\n".join(mixed))
+    for place, one in enumerate(made, start=1):
+        mine = sorted(
+            (fault for fault in faults if str(place) in fault.source), key=lambda fault: fault.depth
+        )
+        assert [
+            (fault.type.split(".")[-1], fault.said[0].rstrip(), [f.function for f in fault.frames])
+            for fault in mine
+        ] == [(kind, line, frames) for kind, line, frames in one.truth]
+        assert {fault.chain > 0 for fault in mine} == {len(mine) > 1}
+        assert len({fault.chain for fault in mine}) == 1
+
+
+def raised(error: Exception, cause: Exception | None = None) -> Exception:
+    try:
+        raise error from cause
+    except Exception as caught:  # noqa: BLE001
+        return caught
+
+
+@pytest.mark.skipif(GROUP is None, reason="Python 3.10 has no exception groups")
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 10**6), sizes=st.lists(st.integers(1, 3), min_size=1, max_size=3), outer=st.booleans()
+)
+def test_groups_in_groups_are_read_back(tmp_path: Path, seed: int, sizes: list[int], outer: bool) -> None:
+    chance = random.Random(seed)
+    made: list[Made] = []
+    error: Exception | None = None
+    for size in sizes:
+        made += (parts := [Made(chance, chance.randrange(1, 3)) for _ in range(size)])
+        error = raised(GROUP("several", [*(part.error for part in parts), *([error] if error else [])]))
+        made.sort(key=lambda one: one in parts, reverse=True)
+    if outer:
+        error = raised(RuntimeError("last"), error)
+    faults = faults_of(tmp_path, "".join(traceback.format_exception(error)))
+    told = [(fault.type.split(".")[-1], [frame.function for frame in fault.frames]) for fault in faults]
+    truth = [(kind, frames) for one in made for kind, _, frames in one.truth]
+    assert told == [*truth, *([("RuntimeError", ["raised"])] if outer else [])]
+    assert all(fault.wrapped_in == ("ExceptionGroup",) for fault in faults[: len(truth)])
+    if outer:
+        assert [fault.depth for fault in faults] == list(range(len(faults)))
+
+
+GROUPS = """\
+  + Exception Group Traceback (most recent call last):
+  |   File "/opt/run.py", line 11, in run
+  |     raise ExceptionGroup("some failed", [*es, g])
+  | ExceptionGroup: some failed (3 sub-exceptions)
+  +-+---------------- 1 ----------------
+    | Traceback (most recent call last):
+    |   File "/opt/run.py", line 2, in a
+    |     try: {}['k']
+    | KeyError: 'k'
+    |
+    | The above exception was the direct cause of the following exception:
+    |
+    | Traceback (most recent call last):
+    |   File "/opt/run.py", line 3, in a
+    |     raise ValueError("v") from e
+    | ValueError: v
+    +---------------- 2 ----------------
+    | ZeroDivisionError: division by zero
+    +---------------- 3 ----------------
+    | ExceptionGroup: inner (1 sub-exception)
+    +-+---------------- 1 ----------------
+      | OSError: [Errno 28] No space left on device
+      +------------------------------------
+"""
+AFTER_GROUPS = """
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/opt/run.py", line 15, in <module>
+    raise RuntimeError("episode failed") from g
+RuntimeError: episode failed
+"""
+
+
+def test_parts_of_a_group_are_roots_and_the_group_only_carries_them(tmp_path: Path) -> None:
+    faults = faults_of(tmp_path, GROUPS)
+    assert [fault.type for fault in faults] == ["KeyError", "ValueError", "ZeroDivisionError", "OSError"]
+    assert [(fault.chain, fault.depth) for fault in faults] == [(1, 0), (1, 1), (0, 0), (0, 0)]
+    assert [fault.wrapped_in for fault in faults] == [("ExceptionGroup",)] * 4
+
+
+def test_what_follows_from_a_group_is_in_one_chain_with_its_parts(tmp_path: Path) -> None:
+    faults = faults_of(tmp_path, GROUPS + AFTER_GROUPS)
+    assert {fault.chain for fault in faults} == {1}
+    assert [fault.depth for fault in faults] == [0, 1, 2, 3, 4]
+    assert faults[-1].wrapped_in == ()
+
+
+CALLSTACK = """\
+Traceback (most recent call last):
+  File "/opt/x.py", line 3, in main
+    f()
+RuntimeError: CUDA
+"""
+# name, text, type, message, functions of the frames, carriers
+CARRIED = [
+    (
+        "Ray, two deep, some frames and the header lacking",
+        """\
+Traceback (most recent call last):
+  File "/opt/train.py", line 17, in <module>
+    print(ray.get(x))
+          ^^^^^^^^^^
+ray.exceptions.RayTaskError(ActorDiedError): \x1b[36mray::Runner.run()\x1b[39m (pid=21, ip=192.0.2.2)
+           ^^^^^^^^^^^^^
+  File "/opt/train.py", line 16, in run
+    init()
+ray.exceptions.ActorDiedError: The actor died because of an error raised in its creation task, \
+\x1b[36mray::W.__init__()\x1b[39m (pid=2)
+  File "/opt/workers.py", line 77, in __init__
+    connect()
+ValueError: MASTER_ADDR expected, but not set
+""",
+        "ValueError",
+        "ValueError: MASTER_ADDR expected, but not set",
+        ["__init__"],
+        ("ray.exceptions.RayTaskError(ActorDiedError)", "ray.exceptions.ActorDiedError"),
+    ),
+    (
+        "condensed: the inner line follows at once",
+        """\
+(R pid=7) ray.exceptions.RayTaskError(OutOfMemoryError): ray::W.f() (pid=12, ip=10.0.0.21)
+(R pid=7) torch.OutOfMemoryError: CUDA out of memory.
+""",
+        "torch.OutOfMemoryError",
+        "torch.OutOfMemoryError: CUDA out of memory.",
+        [],
+        ("ray.exceptions.RayTaskError(OutOfMemoryError)",),
+    ),
+    (
+        "DataLoader worker",
+        """\
+Traceback (most recent call last):
+  File "/opt/train.py", line 9, in <module>
+    for b in loader: pass
+RuntimeError: Caught RuntimeError in DataLoader worker process 0.
+Original Traceback (most recent call last):
+  File "/opt/torch/worker.py", line 242, in _worker_loop
+    data = fetcher.fetch(index)
+  File "/opt/data.py", line 7, in __getitem__
+    raise RuntimeError("broken")
+RuntimeError: broken
+""",
+        "RuntimeError",
+        "RuntimeError: broken",
+        ["_worker_loop", "__getitem__"],
+        ("RuntimeError",),
+    ),
+    (
+        "torch.multiprocessing",
+        """\
+torch.multiprocessing.spawn.ProcessRaisedException:\x20
+
+-- Process 1 terminated with the following error:
+Traceback (most recent call last):
+  File "/opt/spawn.py", line 90, in _wrap
+    fn(i, *args)
+ValueError: rank died
+""",
+        "ValueError",
+        "ValueError: rank died",
+        ["_wrap"],
+        ("torch.multiprocessing.spawn.ProcessRaisedException",),
+    ),
+    (
+        "torchrun's summary",
+        """\
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\x20
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  rank      : 1 (local_rank: 1)
+  exitcode  : 1 (pid: 12)
+  traceback : Traceback (most recent call last):
+    File "/opt/errors.py", line 357, in wrapper
+      return f(*args, **kwargs)
+    File "/opt/dist.py", line 5, in main
+      raise RuntimeError("sizes")
+  RuntimeError: sizes
+
+============================================================
+""",
+        "RuntimeError",
+        "RuntimeError: sizes",
+        ["wrapper", "main"],
+        ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError",),
+    ),
+    (
+        "torchrun's error file",
+        json.dumps({"message": {"message": "RuntimeError: CUDA", "extraInfo": {"py_callstack": CALLSTACK}}}),
+        "RuntimeError",
+        "RuntimeError: CUDA",
+        ["main"],
+        (),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "type", "message", "functions", "carriers"),
+    [c[1:] for c in CARRIED],
+    ids=[c[0] for c in CARRIED],
+)
+def test_the_true_exception_is_found_in_what_carries_it(
+    tmp_path: Path, text: str, type: str, message: str, functions: list[str], carriers: tuple[str, ...]
+) -> None:
+    fault = only_fault(tmp_path, text)
+    assert (fault.type, fault.message, fault.wrapped_in) == (type, message, carriers)
+    assert [frame.function for frame in fault.frames] == functions
+
+
+def test_one_exception_carries_those_of_several_ranks(tmp_path: Path) -> None:
+    text = """\
+torch.distributed.checkpoint.api.CheckpointException: CheckpointException ranks:dict_keys([0, 1])
+Traceback (most recent call last): (RANK 0)
+  File "/opt/planner.py", line 495, in plan
+    raise RuntimeError(key)
+RuntimeError: Missing key v
+Traceback (most recent call last): (RANK 1)
+  File "/opt/planner.py", line 495, in plan
+    raise RuntimeError(key)
+RuntimeError: Missing key w
+"""
+    first, second = faults_of(tmp_path, text)
+    assert (first.message, second.message) == ("RuntimeError: Missing key v", "RuntimeError: Missing key w")
+    assert first.wrapped_in == ("torch.distributed.checkpoint.api.CheckpointException",)
+
+
+REMOTE = '''\
+multiprocessing.pool.RemoteTraceback:\x20
+"""
+Traceback (most recent call last):
+  File "/opt/pool.py", line 125, in worker
+    result = f()
+KeyError: 'reward_model'
+"""
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/opt/run.py", line 4, in <module>
+    p.map(f, [1])
+KeyError: 'reward_model'
+'''
+
+
+def test_a_remote_traceback_is_the_root_of_what_its_caller_raises(tmp_path: Path) -> None:
+    root, raised = faults_of(tmp_path, REMOTE)
+    assert (root.depth, root.wrapped_in, root.frames[-1].function) == (
+        0,
+        ("multiprocessing.pool.RemoteTraceback",),
+        "worker",
+    )
+    assert (raised.depth, raised.wrapped_in, raised.chain) == (1, (), root.chain)
+    assert root.uncaught
+
+
+def test_what_a_chain_merely_wraps_stands_in_its_root(tmp_path: Path) -> None:
+    text = """\
+Traceback (most recent call last):
+  File "/opt/builder.py", line 1, in a
+    a()
+TypeError: Couldn't cast array of type string to null
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/opt/train.py", line 1, in <module>
+    load()
+datasets.exceptions.DatasetGenerationError: An error occurred while generating the dataset
+"""
+    root = faults_of(tmp_path, text)[0]
+    assert (root.type, root.wrapped_in) == ("TypeError", ("datasets.exceptions.DatasetGenerationError",))
+
+
+# name, text, type, lines of the message, functions
+FORMS = [
+    (
+        "start cut off",
+        """\
+  File "/opt/a.py", line 3, in f
+    x()
+KeyError: 1
+""",
+        "KeyError",
+        1,
+        ["f"],
+    ),
+    (
+        "left out",
+        """\
+Traceback (most recent call last):
+[...]
+  File "/opt/a.py", line 3, in f
+    x()
+[...]
+KeyError: 1
+""",
+        "KeyError",
+        1,
+        ["f"],
+    ),
+    (
+        "indentation lost",
+        """\
+Traceback (most recent call last):
+File "/opt/a.py", line 3, in f
+x = y["p"]
+KeyError: 1
+""",
+        "KeyError",
+        1,
+        ["f"],
+    ),
+    (
+        "a class of one's own",
+        """\
+Traceback (most recent call last):
+  File "a.py", line 3, in f
+    raise Oops
+Oops
+""",
+        "Oops",
+        1,
+        ["f"],
+    ),
+    (
+        "syntax",
+        """\
+  File "a.py", line 1
+    x = = 1
+        ^
+SyntaxError: invalid syntax
+""",
+        "SyntaxError",
+        1,
+        [""],
+    ),
+    (
+        "recursion",
+        """\
+Traceback (most recent call last):
+  File "a.py", line 3, in f
+    f()
+  [Previous line repeated 993 more times]
+RecursionError: deep
+""",
+        "RecursionError",
+        1,
+        ["f"],
+    ),
+    (
+        "no frames",
+        """\
+huggingface_hub.errors.GatedRepoError: 403 Client Error.
+
+Cannot access gated repo.
+""",
+        "huggingface_hub.errors.GatedRepoError",
+        2,
+        [],
+    ),
+    (
+        "quotes of a web page",
+        """\
+Traceback (most recent call last):
+File “/opt/a.py”, line 3, in f
+x()
+KeyError: 1
+""",
+        "KeyError",
+        1,
+        ["f"],
+    ),
+    (
+        "what a hub says below an empty line",
+        """\
+requests.exceptions.HTTPError: 404 Client Error. (Request ID: Root=1)
+
+Repository Not Found for url: https://hub/x.
+
+other
+""",
+        "requests.exceptions.HTTPError",
+        2,
+        [],
+    ),
+    (
+        "message of many lines",
+        """\
+yaml.scanner.ScannerError: while scanning
+found character
+  in x, line 3
+
+other
+""",
+        "yaml.scanner.ScannerError",
+        3,
+        [],
+    ),
+    (
+        "in log records",
+        """\
+ERROR 11-21 06:12:13 [a.py:1] Traceback (most recent call last):
+ERROR 11-21 06:12:13 [a.py:1]   File "a.py", line 3, in f
+ERROR 11-21 06:12:14 [a.py:1] ValueError: a
+ERROR 11-21 06:12:14 [a.py:1] b
+""",
+        "ValueError",
+        2,
+        ["f"],
+    ),
+    (
+        "loguru",
+        """\
+Traceback (most recent call last):
+
+  File "a.py", line 3, in <module>
+    main()
+    └ <function main>
+> File "a.py", line 2, in main
+    open(x)
+
+FileNotFoundError: x
+""",
+        "FileNotFoundError",
+        1,
+        ["<module>", "main"],
+    ),
+    (
+        "Rich",
+        """\
+╭──── Traceback (most recent call last) ────╮
+│ /opt/a.py:5 in <module>                   │
+│ ❱ 5 f(3)                                  │
+│ ╭─ locals ─╮                              │
+│ │ x = 3    │                              │
+│ ╰──────────╯                              │
+╰───────────────────────────────────────────╯
+IndexError: out of range
+""",
+        "IndexError",
+        1,
+        ["<module>"],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "type", "count", "functions"), [f[1:] for f in FORMS], ids=[f[0] for f in FORMS]
+)
+def test_forms_of_tracebacks(tmp_path: Path, text: str, type: str, count: int, functions: list[str]) -> None:
+    fault = only_fault(tmp_path, text)
+    assert (fault.type, len(fault.said)) == (type, count)
+    assert [frame.function for frame in fault.frames] == functions
+    assert text.splitlines()[fault.line - 1].endswith(fault.said[0])
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "Exception ignored in: <function A.__del__ at 0x7f>",
+        "Exception ignored in atexit callback: <function f at 0x7f>",
+        "Error in atexit._run_exitfuncs:",
+        "--- Logging error ---",
+        "2026-11-21 06:12:13,825 WARNING [cache] could not read, retrying",
+    ],
+)
+def test_what_is_announced_as_got_over_is_handled(tmp_path: Path, head: str) -> None:
+    text = f'{head}\nTraceback (most recent call last):\n  File "a.py", line 3, in f\n    x()\nKeyError: 1\n'
+    assert only_fault(tmp_path, text).handled
+    text = text.replace(head, "2026-11-21 06:12:13,825 INFO [trainer] starting")
+    assert not only_fault(tmp_path, text).handled
+
+
+def test_a_retry_said_right_below_makes_it_handled_unless_it_ended_the_process(tmp_path: Path) -> None:
+    text = """\
+Traceback (most recent call last):
+  File "a.py", line 3, in {}
+    x()
+KeyError: 1
+episode 3 is tried again
+"""
+    assert only_fault(tmp_path, text.format("run")).handled
+    fatal = only_fault(tmp_path, text.format("<module>"))
+    assert fatal.uncaught
+    assert not fatal.handled
+
+
+def test_a_call_stack_is_no_traceback(tmp_path: Path) -> None:
+    text = """\
+--- Logging error ---
+Traceback (most recent call last):
+  File "/opt/logging.py", line 3, in emit
+    msg = self.format(record)
+TypeError: not all arguments converted
+Call stack:
+  File "/opt/a.py", line 9, in <module>
+    log.info("a", 1)
+Message: 'a'
+Arguments: (1,)
+ValueError: real
+"""
+    first, second = faults_of(tmp_path, text)
+    assert (first.type, first.handled) == ("TypeError", True)
+    assert (second.type, second.handled, second.frames) == ("ValueError", False, ())
+
+
+def test_an_unfinished_traceback_is_told_by_its_first_line(tmp_path: Path) -> None:
+    fault = only_fault(tmp_path, 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    x()\n')
+    assert (fault.line, fault.type, [frame.function for frame in fault.frames]) == (1, "", ["f"])
+
+
+def test_frames_keep_their_lines_and_code(tmp_path: Path) -> None:
+    text = """\
+Traceback (most recent call last):
+  File "/opt/a.py", line 3, in f
+    x = g()
+        ^^^
+  File "/opt/b.py", line 9, in g
+    return 1/0
+           ~^~
+ZeroDivisionError: division by zero
+"""
+    fault = only_fault(tmp_path, text)
+    assert [(frame.line, frame.path, frame.code) for frame in fault.frames] == [
+        (2, "/opt/a.py", "x = g()"),
+        (5, "/opt/b.py", "return 1/0"),
+    ]
+    assert fault.line == 8
+
+
+def test_words_that_look_like_exceptions_are_none(tmp_path: Path) -> None:
+    text = (
+        "step:1 - val/error:0.5\nUserWarning: error ahead\nthe ValueError: said in passing\nEpoch: 3 errors\n"
+    )
+    assert [fault.type for fault in faults_of(tmp_path, text) if fault.type] == []
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_other_lines_inside_do_not_end_it(tmp_path: Path, cut: int) -> None:
+    lines = ["Traceback (most recent call last):", '  File "a.py", line 3, in f', "    x()", "KeyError: 1"]
+    lines[cut:cut] = [
+        "2026-11-21 06:12:13,825 INFO [other] still here",
+        "45%|████▌     | 9/20 [00:03<00:04,  2.7it/s]",
+    ]
+    fault = only_fault(tmp_path, "\n".join(lines))
+    assert (fault.type, [frame.function for frame in fault.frames]) == ("KeyError", ["f"])

@@ -1,0 +1,56 @@
+"""What the end of a process tells by itself."""
+
+import pytest
+
+from harness.diagnosis import ends
+
+
+@pytest.mark.parametrize(
+    ("ended", "family"),
+    [
+        ({"reason": "lost", "status": None}, "worker_died_opaque"),
+        ({"reason": "signalled", "status": 143, "signal": 15}, "worker_died_opaque"),
+        ({"reason": "signalled", "status": 137, "signal": 9}, "worker_died_opaque"),
+        ({"reason": "signalled", "status": 139, "signal": 11}, "native_crash"),
+        ({"reason": "exited", "status": 134}, "native_crash"),
+        ({"reason": "exited", "status": 130}, "user_interrupt"),
+        ({"reason": "exited", "status": 127}, "path_not_found"),
+        ({"reason": "exited", "status": 126}, "permission"),
+        ({"reason": "exited", "status": 153}, "os_limit"),
+        ({"reason": "exited", "status": 1}, "unknown"),
+        ({"reason": "exited", "status": 255}, "unknown"),
+        ({"reason": "deadline", "status": 143, "signal": 15}, "time_limit"),
+        ({"reason": "could_not_start"}, "path_not_found"),
+        ({"reason": "exited", "status": 0, "shortfall": "actor/grad_norm is nan to the end"}, "numerics_nan"),
+        ({"reason": "exited", "status": 0, "shortfall": "without a single metric row"}, "silent_bad_metrics"),
+        ({}, "unknown"),
+    ],
+)
+def test_the_family_of_an_end(ended: dict, family: str) -> None:
+    assert ends.read(ended).family == family
+
+
+def test_only_an_end_from_outside_is_transient() -> None:
+    assert ends.read({"reason": "lost"}).transient
+    assert ends.read({"reason": "signalled", "status": 143, "signal": 15}).transient
+    assert ends.read({"reason": "signalled", "status": 137, "signal": 9}).transient
+    assert not ends.read({"reason": "signalled", "status": 139, "signal": 11}).transient
+
+
+@pytest.mark.parametrize(
+    ("reason", "detail", "family", "final"),
+    [
+        ("fatal_error", "loss is nan at step 5", "numerics_nan", True),
+        (
+            "fatal_error",
+            "nothing printed for 700 s after the error in line 3: nan",
+            "hang_no_output",
+            False,
+        ),
+        ("fatal_error", "no output for 1900 s", "hang_no_output", True),
+        ("first_step_timeout", "", "hang_no_output", False),
+    ],
+)
+def test_what_we_stopped_ourselves(reason: str, detail: str, family: str, final: bool) -> None:
+    end = ends.read({"reason": "stopped", "status": 143}, reason, detail)
+    assert (end.family, end.is_final) == (family, final)

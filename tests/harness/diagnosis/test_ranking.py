@@ -1,0 +1,130 @@
+"""Which fault is the cause: order, handled errors, consequences, chains, alarms, and how sure it is."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from harness.diagnosis import citing, matching
+from harness.diagnosis.confidence import confidence
+from harness.diagnosis.ranking import Candidate, rank
+from harness.diagnosis.signatures import Book
+from harness.diagnosis.signatures.schema import parse
+from harness.diagnosis.types import Fault, Frame, Log, SeenRow
+from monitors.health import Alarm
+from monitors.logs import Line
+from monitors.metrics import Row
+
+BOOK = Book(
+    tuple(
+        parse(
+            """
+- {id: oom, family: gpu_oom, name: n, cause: '{tried} too much', when: [{message: 'CUDA out of memory(?:.*allocate (?P<tried>\\S+ GiB))?'}]}
+- {id: timeout, family: collective_timeout, name: n, cause: c, when: [{message: 'Watchdog caught collective'}]}
+- {id: peers, family: peer_crash_cascade, name: n, cause: c, role: cascade, when: [{message: 'Connection closed by peer'}]}
+- {id: key, family: dataset_error, name: n, cause: c, breadth: general, when: [{exception: KeyError, frames: dataset}]}
+- {id: refused, family: service_unavailable, name: n, cause: c, when: [{message: 'Connection refused'}]}
+""",  # noqa: E501
+            "test",
+        )
+    )
+)
+
+
+def fault(number: int, text: str, **more: Any) -> Fault:
+    return Fault((Line(number, text),), (text,), last=more.pop("last", number), **more)
+
+
+def raised(number: int, text: str, **more: Any) -> Fault:
+    return fault(number, text, **{"type": text.partition(":")[0], "uncaught": True, **more})
+
+
+def row(number: int, step: int) -> SeenRow:
+    return SeenRow(Line(number, f"step:{step}"), Row(step, {"loss": 1.0}))
+
+
+def ranked(*faults: Fault, rows: tuple[SeenRow, ...] = (), alarms: tuple[Alarm, ...] = ()) -> list[Candidate]:
+    log = Log(Path("x.log"), faults, rows, line_count=10_000)
+    return rank(log, matching.matches(log, BOOK), alarms)
+
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.02 GiB."
+
+
+def test_what_another_rank_says_later_is_not_the_cause() -> None:
+    found = ranked(
+        raised(10, OOM, source="rank 0"),
+        raised(50, "DistBackendError: Watchdog caught collective operation timeout", source="rank 3"),
+        raised(60, "RuntimeError: Connection closed by peer", source="rank 2"),
+    )
+    assert [each.signature for each in found] == ["oom", "timeout", "peers"]
+    assert found[0].cause == "1.02 GiB too much"
+
+
+def test_nor_what_it_says_before() -> None:
+    found = ranked(raised(5, "RuntimeError: Connection closed by peer"), raised(10, OOM))
+    assert found[0].signature == "oom"
+
+
+def test_alone_a_consequence_is_the_best_there_is() -> None:
+    found = ranked(raised(50, "DistBackendError: Watchdog caught collective operation timeout"))
+    assert found[0].signature == "timeout"
+    assert confidence(found) >= 0.5
+
+
+def test_an_error_that_was_caught_is_not_the_cause_of_a_later_bug() -> None:
+    found = ranked(
+        fault(5, "ConnectionError: Connection refused, retrying", handled=True, level="warning"),
+        raised(90, "FooError: nobody knows"),
+    )
+    assert (found[0].family, found[0].signature) == ("unknown", None)
+
+
+def test_a_warning_alone_is_no_cause() -> None:
+    found = ranked(fault(5, "Connection refused, retrying", handled=True, level="warning"))
+    assert found[0].strength < 0
+
+
+def test_what_comes_again_and_again_while_the_training_goes_on_is_none() -> None:
+    noise = fault(100, "ERROR Connection refused", count=40, last=9_000)
+    found = ranked(noise, raised(5_000, OOM), rows=(row(50, 1), row(9_500, 900)))
+    assert found[0].signature == "oom"
+    alone = ranked(noise, rows=(row(50, 1), row(9_500, 900)))
+    assert confidence(alone) < 0.5 or alone[0].strength < 0
+
+
+def test_of_two_causes_in_one_incident_the_earlier_goes_first() -> None:
+    found = ranked(raised(10, "ValueError: Connection refused"), raised(40, OOM))
+    assert [each.signature for each in found] == ["refused", "oom"]
+
+
+def test_a_specific_signature_goes_before_a_general_one_for_the_same_exception() -> None:
+    frame = Frame(8, 'File "dataset.py", line 3, in get', "dataset.py", "get", "x['a']")
+    found = ranked(raised(10, "KeyError: CUDA out of memory", frames=(frame,)))
+    assert [each.signature for each in found] == ["oom"]
+
+
+def test_alarms_count_less_than_a_crash_and_more_than_nothing() -> None:
+    alarm = Alarm("nan", "loss is nan", lines=(3, 9), fatal=True)
+    assert ranked(alarms=(alarm,))[0].family == "numerics_nan"
+    assert ranked(raised(10, OOM), alarms=(alarm,))[0].family == "gpu_oom"
+    assert not ranked(alarms=(replace(alarm, passed=True),))
+
+
+def test_confidence_falls_when_another_family_is_close() -> None:
+    sure = ranked(raised(10, OOM))
+    unsure = ranked(raised(10, OOM), raised(2_000, "ValueError: Connection refused"))
+    assert confidence(sure) > confidence(unsure) > 0.4
+    assert confidence([]) < 0.5
+
+
+def test_evidence_is_cited_as_it_stands_with_where_it_came_from() -> None:
+    frames = (
+        Frame(5, '  File "/exp/train.py", line 3, in <module>', "/exp/train.py", "<module>"),
+        Frame(
+            7, '  File "/venv/site-packages/torch/x.py", line 9, in f', "/venv/site-packages/torch/x.py", "f"
+        ),
+    )
+    log = Log(Path("x.log"), (raised(10, OOM, frames=frames),), line_count=12)
+    candidates = rank(log, matching.matches(log, BOOK))
+    cited = citing.of_candidate(log, candidates[0], candidates)
+    assert [(each.line, each.text) for each in cited] == [(5, frames[0].text), (7, frames[1].text), (10, OOM)]

@@ -1,0 +1,78 @@
+"""Launches to examine, made of a few words."""
+
+import json
+import struct
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.doctor.launch import PlannedLaunch, planned
+from harness.doctor.types import Examine, Finding
+
+
+def plan(
+    folder: Path, command: str | None = None, config: str | None = None, **changed: Any
+) -> dict[str, Any]:
+    """A plan whose codebase is `folder`; `config` is written there as config.yaml."""
+    if config is not None:
+        (folder / "config.yaml").write_text(config, encoding="utf-8")
+    return {
+        "name": "exam",
+        "path": str(folder / "blueprint.md"),
+        "codebase_dir": str(folder),
+        "venv_exe": sys.executable,
+        "yaml_path": str(folder / "config.yaml") if config is not None else None,
+        "launch_command": command,
+        "max_time_s": 3600.0,
+        "first_step_s": 1200.0,
+        "prepare_command": None,
+        **changed,
+    }
+
+
+def launch(
+    folder: Path,
+    command: str | None = None,
+    config: str | None = None,
+    variables: Mapping[str, str] | None = None,
+    **changed: Any,
+) -> PlannedLaunch:
+    """The launch of such a plan, with `variables` set."""
+    return planned(plan(folder, command, config, **changed), folder / "results", repairs=variables)
+
+
+def examined(check: Examine, planned_launch: PlannedLaunch) -> list[Finding]:
+    """What one check found."""
+    return list(check(planned_launch))
+
+
+def bad(found: Iterable[Finding]) -> list[tuple[str, str]]:
+    """(severity, family) of everything that is not fine."""
+    return [(finding.severity, finding.predicts) for finding in found if finding.severity != "ok"]
+
+
+def model(folder: Path, **config: Any) -> Path:
+    """A small but complete model folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    described = {"model_type": "qwen2", "num_attention_heads": 12, "max_position_embeddings": 512, **config}
+    (folder / "config.json").write_text(json.dumps(described))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": "{{ messages }}"}))
+    (folder / "model.safetensors").write_bytes(safetensors(b"\0" * 64))
+    (folder / "tokenizer.json").write_text(json.dumps(WORDS))
+    return folder
+
+
+def safetensors(data: bytes) -> bytes:
+    """A whole safetensors file with one tensor of bytes."""
+    header = json.dumps({"w": {"dtype": "U8", "shape": [len(data)], "data_offsets": [0, len(data)]}}).encode()
+    return struct.pack("<Q", len(header)) + header + data
+
+
+WORDS = {
+    "version": "1.0",
+    "added_tokens": [],
+    "pre_tokenizer": {"type": "Whitespace"},
+    "model": {"type": "WordLevel", "vocab": {"word": 0, "[UNK]": 1}, "unk_token": "[UNK]"},
+}
+"""A tokenizer that makes one token of every word."""

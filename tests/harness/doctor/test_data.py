@@ -1,0 +1,129 @@
+"""Data files that cannot be read, are empty, lack columns, or hold prompts that are too long."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.doctor import data
+from tests.harness.doctor.planning import bad, examined, launch, model
+
+FAULTY = [("problem", "dataset_error")]
+VERL = "python -m verl.trainer.main_ppo actor_rollout_ref.rollout.n=2 data.train_files={} "
+TRAINER = """
+ajet:
+  model: {{path: {model}}}
+  data: {{max_prompt_length: {limit}}}
+  task_reader:
+    type: jsonl_dataset_file
+    jsonl_dataset_file: {{training: {{file_path: train.jsonl}}}}
+"""
+
+
+def jsonl(file: Path, *rows: dict[str, Any]) -> Path:
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def test_rows_that_parse(tmp_path: Path) -> None:
+    jsonl(tmp_path / "train.jsonl", {"prompt": "a"}, {"prompt": "b"})
+    found = examined(data.rows_parse, launch(tmp_path, "python t.py --train_file train.jsonl"))
+    assert bad(found) == [] and "first 2 rows" in found[0].text
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "where"),
+    [
+        ("a.jsonl", '{"a": 1}\n{"a": \n', "line 2"),
+        ("a.jsonl", "", "no rows"),
+        ("a.json", '[{"a": 1}, 2]', "row 2"),
+        ("a.json", '[{"a": 1},', "not JSON"),
+        ("a.csv", "a,b\n", "no rows"),
+        ("a.parquet", "nothing", "arquet"),
+    ],
+)
+def test_rows_that_do_not(tmp_path: Path, name: str, text: str, where: str) -> None:
+    (tmp_path / name).write_text(text)
+    found = examined(data.rows_parse, launch(tmp_path, f"python t.py --train_file {name}"))
+    assert bad(found) == FAULTY and where in found[0].text
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'{"a": "\xff"}\n')
+    found = examined(data.rows_parse, launch(tmp_path, "python t.py --train_file a.jsonl"))
+    assert bad(found) == FAULTY and "UTF-8" in found[0].text
+
+
+def parquet(file: Path, **columns: list[Any]) -> None:
+    import pyarrow  # type: ignore[import-untyped]
+    import pyarrow.parquet  # type: ignore[import-untyped]
+
+    pyarrow.parquet.write_table(pyarrow.table(columns), file)
+
+
+def test_the_columns_of_verl(tmp_path: Path) -> None:
+    rest = {"data_source": ["s"], "reward_model": [{"ground_truth": "1"}]}
+    parquet(tmp_path / "a.parquet", prompts=["x"], **rest)
+    found = examined(data.columns_exist, launch(tmp_path, VERL.format("a.parquet")))
+    assert bad(found) == FAULTY and found[0].mend == "did you mean prompts?"
+    named = launch(tmp_path, VERL.format("a.parquet") + "data.prompt_key=prompts")
+    assert bad(examined(data.columns_exist, named)) == []
+
+
+def test_raw_data_of_the_hub_is_not_what_verl_reads(tmp_path: Path) -> None:
+    parquet(tmp_path / "a.parquet", question=["x"], answer=["y"])
+    given = launch(tmp_path, VERL.format("a.parquet") + "data.prompt_key=question")
+    found = examined(data.columns_exist, given)
+    assert bad(found) == FAULTY * 2 and "'reward_model'" in found[1].text
+
+
+def test_a_column_that_a_config_names(tmp_path: Path) -> None:
+    jsonl(tmp_path / "a.jsonl", {"question": "x", "answer": "y"})
+    config = "data: {train_file: a.jsonl, text_column: questoin}\njudge: {api_key: k}\n"
+    found = examined(data.columns_exist, launch(tmp_path, "python t.py config.yaml", config))
+    assert bad(found) == [("warning", "dataset_error")] and "question" in found[0].mend
+    config = config.replace("questoin", "question")
+    assert bad(examined(data.columns_exist, launch(tmp_path, "python t.py config.yaml", config))) == []
+
+
+def test_a_question_for_the_bundled_trainer(tmp_path: Path) -> None:
+    config = TRAINER.format(model="tiny", limit=8)
+    jsonl(tmp_path / "train.jsonl", {"question": "a"}, {"text": "b"})
+    found = examined(data.columns_exist, launch(tmp_path, None, config))
+    assert bad(found) == FAULTY and "row 2" in found[0].text
+    jsonl(tmp_path / "train.jsonl", {"question": "a"}, {"query": "b"})
+    assert bad(examined(data.columns_exist, launch(tmp_path, None, config))) == []
+
+
+def test_fewer_rows_than_a_batch(tmp_path: Path) -> None:
+    parquet(tmp_path / "a.parquet", prompt=["x"] * 9)
+    few = launch(tmp_path, VERL.format("a.parquet") + "data.train_batch_size=10")
+    assert bad(examined(data.enough_rows, few)) == [("problem", "batch_divisibility")]
+    enough = launch(tmp_path, VERL.format("a.parquet") + "data.train_batch_size=9")
+    assert bad(examined(data.enough_rows, enough)) == []
+
+
+def test_prompts_longer_than_their_limit(tmp_path: Path) -> None:
+    model(tmp_path / "model")
+    jsonl(tmp_path / "train.jsonl", {"question": "word " * 5}, {"question": "word " * 9})
+    found = examined(data.prompts_fit, launch(tmp_path, None, TRAINER.format(model="./model", limit=8)))
+    assert bad(found) == [("problem", "length_limit")] and "1 of the first 2" in found[0].text
+    assert (
+        bad(examined(data.prompts_fit, launch(tmp_path, None, TRAINER.format(model="./model", limit=9))))
+        == []
+    )
+
+
+def test_prompts_that_verl_filters_or_not(tmp_path: Path) -> None:
+    model(tmp_path / "model")
+    parquet(tmp_path / "a.parquet", prompt=[[{"role": "user", "content": "word " * 9}]])
+    command = VERL.format("a.parquet") + "data.max_prompt_length=4 actor_rollout_ref.model.path=./model "
+    assert bad(examined(data.prompts_fit, launch(tmp_path, command))) == [("problem", "length_limit")]
+    assert examined(data.prompts_fit, launch(tmp_path, command + "data.filter_overlong_prompts=True")) == []
+    assert examined(data.prompts_fit, launch(tmp_path, command + "data.truncation=left")) == []
+
+
+def test_nothing_is_guessed_without_a_tokenizer(tmp_path: Path) -> None:
+    jsonl(tmp_path / "train.jsonl", {"question": "word " * 5000})
+    assert examined(data.prompts_fit, launch(tmp_path, None, TRAINER.format(model="tiny", limit=8))) == []

@@ -1,0 +1,112 @@
+"""All checks together: nothing wrong with the quickstart, and no check can stop or break the others."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness.blueprint import read
+from harness.doctor import examine, outcome
+from harness.doctor.examine import CHECKS, run
+from harness.doctor.launch import PlannedLaunch
+from harness.doctor.types import Check, Finding, fine, problem, warning
+from harness.experiment import plan_of
+from tests.harness.doctor.planning import launch, plan
+
+ROOT = Path(__file__).parents[3]
+QUICKSTART = ROOT / "blueprints/quickstart/blueprint.md"
+FAMILIES = yaml.safe_load((ROOT / "harness/diagnosis/signatures/families.yaml").read_text())
+
+
+def test_the_quickstart_is_healthy(tmp_path: Path) -> None:
+    found = examine(plan_of(read(QUICKSTART)), tmp_path)
+    assert [finding for finding in found if finding.severity != "ok"] == []
+    assert {"interpreter", "modules", "dry run", "disk", "tmux"} <= {finding.check for finding in found}
+
+
+def test_what_the_journal_keeps() -> None:
+    found = [fine("good"), warning("odd", "look"), problem("bad", "mend it")]
+    assert outcome(found) == {"can_run": False, "problems": ["bad — mend it"], "warnings": ["odd — look"]}
+    assert outcome(found[:2])["can_run"] is True
+
+
+def test_a_draft_is_what_is_examined(tmp_path: Path) -> None:
+    config = (QUICKSTART.parent / "config.yaml").read_text()
+    given = plan(tmp_path, None, config)
+    assert outcome(examine(given, tmp_path))["can_run"] is True
+    found = outcome(examine(given, tmp_path, config.replace("num_repeat: 16", "num_repeat: none")))
+    assert found["can_run"] is False and "num_repeat" in found["problems"][0]
+
+
+def test_a_check_that_breaks_becomes_a_warning(tmp_path: Path) -> None:
+    def breaks(planned: PlannedLaunch) -> Iterator[Finding]:
+        yield fine("before")
+        raise KeyError("x")
+
+    found = run([Check("broken", breaks), Check("good", lambda planned: [fine("good")])], launch(tmp_path))
+    assert [(item.check, item.severity) for item in found] == [("broken", "warning"), ("good", "ok")]
+    assert "KeyError" in found[0].text
+
+
+def test_a_check_that_takes_too_long_is_not_waited_for(tmp_path: Path) -> None:
+    release = threading.Event()
+
+    def waits(planned: PlannedLaunch) -> list[Finding]:
+        release.wait(30)
+        return []
+
+    try:
+        found = run([Check("slow", waits, limit_s=0.05)], launch(tmp_path))
+    finally:
+        release.set()
+    assert [item.severity for item in found] == ["warning"] and "0.05 s" in found[0].text
+
+
+def test_secrets_are_never_shown(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'bad HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz123456' >&2\nexit 1\n")
+    python.chmod(0o755)
+    found = examine(plan(tmp_path, "python t.py", venv_exe=str(python)), tmp_path)
+    told = [finding for finding in found if finding.check == "interpreter"]
+    assert told[0].severity == "problem" and "bad" in told[0].text
+    assert not any("hf_abcdef" in str(finding) for finding in found)
+
+
+def test_the_machine_alone(tmp_path: Path) -> None:
+    found = examine(None, tmp_path)
+    assert {"disk", "memory", "limits", "tmux"} <= {finding.check for finding in found}
+    assert not {"codebase", "modules"} & {finding.check for finding in found}
+
+
+PLANS = {
+    "nothing": ("", ""),
+    "no shell": ("python 'unclosed", "a: 1"),
+    "a here-document": ("python - <<EOF\nprint(1)\nEOF", "a: 1"),
+    "odd values": (
+        "python t.py config.yaml",
+        "data: {train_files: [1, null], max_prompt_length: x}\nmodel: {path: 3}\n",
+    ),
+    "odd overrides": (
+        "python -m verl.trainer.main_ppo trainer.logger=1 data.train_files=[] trainer.nnodes=a",
+        "a: 1",
+    ),
+    "no yaml": ("python t.py config.yaml", "\0"),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_no_plan_breaks_a_check(tmp_path: Path, name: str) -> None:
+    found = examine(plan(tmp_path, *PLANS[name]), tmp_path, depth="full")
+    assert [finding.text for finding in found if " broke: " in finding.text] == []
+
+
+def test_the_page_lists_every_check_with_the_families_it_predicts() -> None:
+    text = (ROOT / "docs/doctor.md").read_text()
+    rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("| ")][1:]
+    listed = {row[0].strip(): row for row in rows}
+    assert set(listed) == {check.name for check in CHECKS}
+    for row in rows:
+        for family in filter(None, (word.strip(" `") for word in row[2].split(","))):
+            assert family in FAMILIES or family == "–"
