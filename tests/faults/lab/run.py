@@ -1,0 +1,131 @@
+"""Runs one case in a folder of its own. In: a `Case`. Out: `Produced`.
+
+The folder's name tells nothing of the case, and its program is called train.py as it would be in real life.
+"""
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from tests.faults.lab.confine import cannot, confine, control_groups
+from tests.faults.lab.types import Case, Kill, Produced
+from tests.faults.lab.warm import WarmInterpreter
+
+PROGRAMS = Path(__file__).parent / "programs"
+PATIENCE_S = 60.0
+
+
+def why_not(case: Case) -> str | None:
+    """Why this case cannot be produced here; None when it can."""
+    path = environment(Path())["PATH"]
+    if case.wants and not (shutil.which(case.wants, path=path) or importlib.util.find_spec(case.wants)):
+        return f"needs {case.wants}"
+    return cannot(case.limits)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """What every program gets: no network, no caches of the person's own, one thread."""
+    return {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(folder),
+        "LANG": "C.UTF-8",
+        "TMPDIR": str(folder),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "HF_DATASETS_DISABLE_PROGRESS_BARS": "0",
+    }
+
+
+def run(case: Case, folder: Path, warm: Callable[[], WarmInterpreter]) -> Produced:
+    """Produce the failure in `folder` (made here); raises AssertionError when another one happened."""
+    folder.mkdir(parents=True)
+    folder.chmod(0o755)
+    for name, content in case.files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    for name, source in {"training.py": "training.py", **case.beside}.items():
+        shutil.copy(PROGRAMS / source, folder / name)
+    program = "train" + Path(case.program).suffix
+    if case.program:
+        shutil.copy(PROGRAMS / case.program, folder / program)
+    log = folder / "pane.log"
+    log.touch()
+    variables = {**environment(folder), **case.environment}
+    with control_groups(case.limits) as groups:
+        if case.warm:
+            status = _in_warm(case, [program, *case.arguments], folder, variables, groups, warm())
+        else:
+            runner = "bash" if program.endswith(".sh") else sys.executable
+            command = list(case.command or (runner, program, *case.arguments))
+            status = _by_itself(case, command, folder, variables, groups)
+    told = log.read_text(errors="replace")
+    assert status == case.status, f"{case.name} ended with {status}, not {case.status}:\n{told[-3000:]}"
+    assert case.root in told, f"{case.name} was not produced:\n{told[-3000:]}"
+    return Produced(log, status)
+
+
+def _in_warm(
+    case: Case,
+    arguments: list[str],
+    folder: Path,
+    variables: dict[str, str],
+    groups: list[Path],
+    warm: WarmInterpreter,
+) -> int:
+    log = folder / "pane.log"
+    pid = warm.start(arguments, folder, log, variables, case.limits, groups)
+    if case.kill is not None:
+        _kill(case.kill, pid, log)
+    try:
+        return warm.wait()
+    finally:
+        _kill_leftovers(pid)
+
+
+def _by_itself(
+    case: Case, command: list[str], folder: Path, variables: dict[str, str], groups: list[Path]
+) -> int:
+    with (folder / "pane.log").open("ab") as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env=variables,
+            start_new_session=True,
+            preexec_fn=lambda: confine(case.limits, folder, groups),
+        )
+    try:
+        if case.kill is not None:
+            _kill(case.kill, process.pid, folder / "pane.log")
+        status = process.wait(PATIENCE_S)
+    finally:
+        _kill_leftovers(process.pid)
+    return status if status >= 0 else 128 - status
+
+
+def _kill_leftovers(group: int) -> None:
+    """Kill what the program started and left behind (all of it is in its process group)."""
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def _kill(kill: Kill, pid: int, log: Path) -> None:
+    give_up = time.monotonic() + PATIENCE_S
+    while kill.after not in log.read_text(errors="replace"):
+        assert time.monotonic() < give_up, f"the log never said {kill.after!r}"
+        time.sleep(0.01)
+    family = psutil.Process(pid).children(recursive=True)
+    os.kill(family[-1].pid if family else pid, kill.signal)

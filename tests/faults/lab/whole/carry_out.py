@@ -1,0 +1,124 @@
+"""Carries out one experiment on a bench: writes it, runs `harness run` to its end, and reads what became of
+it."""
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from harness import journal
+from tests.e2e.bench import Bench
+from tests.faults.lab.whole.types import Experiment
+from tests.faults.lab.whole.world import World
+
+LAB = Path(__file__).parents[1]
+PATIENCE_S = 300.0
+OPEN_FILES = 512
+
+
+@dataclass(frozen=True)
+class Story:
+    """What became of an experiment.
+
+    `status`: exit status of `harness run`. `flag`: the finish.flag, empty where there is none, as when the
+    plan itself was refused. `configs`: the plain values of each attempt's config. `variables`: those that
+    repairs have set. `diagnoses`: one per attempt that failed.
+    """
+
+    status: int
+    output: str
+    flag: Mapping[str, Any]
+    configs: tuple[Mapping[str, Any], ...]
+    variables: frozenset[str]
+    diagnoses: tuple[Mapping[str, Any], ...]
+
+    @property
+    def changed(self) -> frozenset[str]:
+        """The config keys in which the last attempt differs from the first."""
+        if not self.configs:
+            return frozenset()
+        first, last = self.configs[0], self.configs[-1]
+        return frozenset(key for key in {*first, *last} if first.get(key) != last.get(key))
+
+
+def carry_out(experiment: Experiment, bench: Bench) -> Story:
+    """Run it to its end."""
+    with ExitStack() as at_end:
+        values = experiment.world(World(bench, at_end))
+        _write(experiment, bench, values)
+        variables = {name: text.format(**values) for name, text in experiment.environment.items()}
+        status, output = _run(bench, experiment.arguments, variables)
+    if not (bench.result_dir / "finish.flag").exists():
+        return Story(status, output, {}, (), frozenset(), ())
+    entries = journal.read(bench.result_dir / "journal.jsonl")
+    acts = [entry.data for entry in entries if entry.kind == "outcome"]
+    return Story(
+        status,
+        output,
+        bench.flag,
+        tuple(_plain(path) for path in sorted(bench.result_dir.glob("attempts/*/config.yaml"))),
+        frozenset(bench.state.environment),
+        tuple(act["diagnosis"] for act in acts if act["action"] == "diagnose"),
+    )
+
+
+def _write(experiment: Experiment, bench: Bench, values: Mapping[str, str]) -> None:
+    shutil.copy(LAB / "trainings" / experiment.program, bench.codebase / "train.py")
+    shutil.copy(LAB / "trainings" / "settled.py", bench.codebase)
+    shutil.copy(LAB / "programs" / "training.py", bench.codebase)
+    bench.script("config.yaml", experiment.config.format(**values))
+    more = (
+        f"\n## [exp_yaml_path]\n{bench.codebase / 'config.yaml'}\n"
+        if "config.yaml" in experiment.command
+        else ""
+    )
+    if "python" in values:
+        more += f"\n## [exp_venv_exe]\n{values['python']}\n"
+    bench.plan(
+        experiment.command.format(**values),
+        purpose="see whether it is mended",
+        max_time=experiment.max_time,
+        first_step=experiment.first_step,
+        more=more + experiment.more,
+    )
+
+
+def _run(bench: Bench, arguments: tuple[str, ...], variables: Mapping[str, str]) -> tuple[int, str]:
+    """`harness run`, in surroundings where only few files may be open unless somebody raises the limit."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    process = subprocess.run(
+        [sys.executable, "-m", "harness.cli.app", "run", str(bench.blueprint), *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=bench.folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", **variables},
+        timeout=PATIENCE_S,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, hard)),
+        check=False,
+    )
+    return process.returncode, process.stdout
+
+
+def _plain(path: Path) -> dict[str, Any]:
+    """The values of a config by dotted key."""
+    found: dict[str, Any] = {}
+
+    def walk(value: Any, above: str) -> None:
+        if isinstance(value, dict):
+            for key, below in value.items():
+                walk(below, f"{above}{key}.")
+        else:
+            found[above[:-1]] = value
+
+    walk(YAML(typ="safe", pure=True).load(path.read_text()), "")
+    return found

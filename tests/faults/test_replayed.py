@@ -1,0 +1,89 @@
+"""The diagnosis on logs of failures, most of which need a GPU or a cluster: `replayed/`.
+
+Whoever writes signatures does not read that folder. `benchmarks/diagnosis.py` measures more of it, and
+with each log hidden in noise.
+"""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from harness.diagnosis import diagnose_log
+from harness.diagnosis.types import Diagnosis, Evidence
+from tests.faults.replayed.labels import Label, Verdict, judge, lines_of, read_labels
+
+FOLDER = Path(__file__).parent / "replayed"
+RIGHT_FAMILY = 0.9
+ROOT_SHOWN = 0.95
+
+
+@cache
+def verdicts() -> tuple[Verdict, ...]:
+    """Every log of the corpus, diagnosed as it is."""
+    return tuple(
+        judge(label, diagnose_log(label.log), label.log.read_bytes()) for label in read_labels(FOLDER)
+    )
+
+
+def failures() -> list[Verdict]:
+    return [verdict for verdict in verdicts() if not verdict.label.healthy]
+
+
+def test_most_failures_get_their_right_family() -> None:
+    wrong = [verdict for verdict in failures() if not verdict.right]
+    assert 1 - len(wrong) / len(failures()) >= RIGHT_FAMILY, "\n".join(lines_of(wrong))
+
+
+def test_the_line_that_tells_the_cause_is_in_the_evidence() -> None:
+    with_root = [verdict for verdict in failures() if verdict.root is not None]
+    missed = [verdict for verdict in with_root if not verdict.root]
+    assert 1 - len(missed) / len(with_root) >= ROOT_SHOWN, "\n".join(lines_of(missed))
+
+
+def test_no_healthy_log_is_called_a_failure_with_confidence() -> None:
+    alarms = [verdict for verdict in verdicts() if verdict.label.healthy and verdict.confidently_wrong]
+    assert not alarms, "\n".join(lines_of(alarms))
+
+
+def test_every_piece_of_evidence_stands_at_its_number() -> None:
+    assert [verdict.label.log.name for verdict in verdicts() if verdict.invented] == []
+
+
+# --- the judge itself -------------------------------------------------------------------------------------
+
+CONTENT = b"step:1 - actor/kl_loss:0.1\nTraceback (most recent call last):\nKeyError: 'prompt'\n"
+
+
+def judged(folder: Path, root: str | list[str], *evidence: Evidence) -> Verdict:
+    """The verdict on a diagnosis with this evidence of a log whose cause is in its third line."""
+    log = folder / "a.log"
+    log.write_bytes(CONTENT)
+    found = Diagnosis("dataset_error", "x", "a column is missing", False, evidence, confidence=0.9)
+    roots = (root,) if isinstance(root, str) else tuple(root)
+    return judge(Label(log, "dataset_error", tuple(filter(None, roots))), found, CONTENT)
+
+
+@pytest.mark.parametrize(
+    ("root", "line", "text", "shown", "invented"),
+    [
+        ("KeyError: 'prompt'", 3, "KeyError: 'prompt'", True, 0),
+        ("", 3, "KeyError: 'prompt'", True, 0),
+        (["another line", "KeyError"], 3, "\x1b[31mKeyError:  'prompt'", True, 0),
+        ("KeyError: 'prompt'", 1, "step:1 - actor/kl_loss:0.1", False, 0),
+        ("", 1, "step:1 - actor/kl_loss:0.1", False, 0),
+        ("KeyError: 'prompt'", 2, "KeyError: 'prompt'", True, 1),
+        ("KeyError: 'prompt'", 99, "KeyError: 'prompt'", True, 1),
+    ],
+)
+def test_the_judge_tells_shown_from_missed_and_found_from_invented(
+    tmp_path: Path, root: str | list[str], line: int, text: str, shown: bool, invented: int
+) -> None:
+    verdict = judged(tmp_path, root, Evidence("a.log", line, text))
+    assert (verdict.right, verdict.root, verdict.invented) == (True, shown, invented)
+
+
+def test_a_label_without_a_log_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "index.jsonl").write_text('{"file": "gone.log", "family": "gpu_oom"}\n')
+    with pytest.raises(ValueError, match=r"index\.jsonl:1: `file` names no log"):
+        read_labels(tmp_path)
