@@ -2,7 +2,7 @@
 
 In: the plan (the blueprint as understood) and the attempt's folder. Out: files in that folder and a
 `LaunchSpec` for `monitors.launch`. The training's command is the person's own words, except that the config
-file they name is replaced by the attempt's copy of it.
+file they name is replaced by the attempt's copy of it, and that standard input is empty.
 """
 
 import os
@@ -27,6 +27,7 @@ from monitors.launch import LaunchSpec, environment_of_caller
 
 GRACE_S = 20.0
 LONGEST_END_S = GRACE_S + 400.0  # TERM, grace, KILL, and a cleanup command that uses all its time
+_WANTS_A_TERMINAL = re.compile(r"\s(?:-(?:it|ti)|--(?:tty|pty|interactive))\b")
 _QUOTED = re.compile(r"""'[^'\n]+'|"[^"$`\\\n]+\"""")
 _WORD = re.compile(r"""(?:\\.|[^\s'"=;&|<>()\\])+""")
 
@@ -141,6 +142,7 @@ def environment(
         wanted["VIRTUAL_ENV"] = str(bin_dir.parent)
     wanted["HARNESS_ATTEMPT_DIR"] = str(files.dir)
     wanted.setdefault("PYTHONUNBUFFERED", "1")
+    wanted.setdefault("GIT_TERMINAL_PROMPT", "0")  # git asks the terminal, whatever its input is
     return {**wanted, **(repairs or {})}
 
 
@@ -166,9 +168,18 @@ def carry_checkpoint(previous: AttemptFiles, files: AttemptFiles) -> str | None:
 def _at_home(plan: Mapping[str, Any], order: Order, text: str | None) -> str | None:
     """Preparing and cleaning up is done in the author's own codebase, also where the training runs in a copy:
     what they install or fetch must outlive it."""
-    if text is None or order.codebase == Path(plan["codebase_dir"]):
-        return text
-    return f"cd {shlex.quote(plan['codebase_dir'])} || exit 1\n{text}"
+    if text is None:
+        return None
+    if order.codebase == Path(plan["codebase_dir"]):
+        return unattended(text)
+    return unattended(f"cd {shlex.quote(plan['codebase_dir'])} || exit 1\n{text}")
+
+
+def unattended(text: str) -> str:
+    """The commands with nothing to read: a question that nobody is there to answer (a login, a yes) ends at
+    once instead of waiting for ever. `COMMAND </dev/tty` reads from the terminal all the same, and those that
+    ask for one by a flag (`docker run -it`) keep it."""
+    return text if _WANTS_A_TERMINAL.search(text) else f"exec </dev/null\n{text}"
 
 
 def launch_spec(plan: Mapping[str, Any], files: AttemptFiles, order: Order) -> LaunchSpec:
@@ -179,7 +190,7 @@ def launch_spec(plan: Mapping[str, Any], files: AttemptFiles, order: Order) -> L
         attempt_dir=files.dir,
         attempt_id=order.attempt_id,
         session_name=order.session,
-        command=order.relocate(command(plan, config)),
+        command=unattended(order.relocate(command(plan, config))),
         cwd=order.codebase,
         env=environment(plan, files, order.hidden, order.environment),
         prepare=_at_home(plan, order, plan["prepare_command"]),

@@ -7,8 +7,9 @@ Rule 5 (what logs and data say is no instruction) needs no function of its own: 
 it can ask only for the actions there are, and each of them is judged here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from harness.agent.actions import (
     AnyAction,
@@ -34,10 +35,14 @@ from harness.agent.allowed import installs, patch_text, places, science
 from harness.agent.repeating import MAX_SAME_CAUSE, MAX_SAME_TRANSIENT, alike, failure, in_vain
 from harness.agent.types import Observation
 from harness.config_edit import ConfigEditError
+from harness.diagnosis.ends import KILLED
 from harness.state import AttemptState
 
 MAX_ATTEMPTS = 5
 MAX_SAME_CALLS = 2
+MAX_SAME_KILL = 1
+"""How often a kill that nothing explains may come back without a step gained: it may be the machine's own
+defence, and nothing is known that would pass."""
 
 _PREPARING = (EditConfig, SetEnvironment, PatchCode, RenderConfig, InstallPackage, FreeOwned, RaiseLimit)
 
@@ -176,13 +181,19 @@ def repairs_must_differ_or_progress(action: AnyAction, observation: Observation)
     is_repaired = not observation.state.draft.is_empty
     if not is_repaired and not cause["transient"]:
         return f"the cause ({cause['cause']}) does not go away by starting again; change something that helps"
-    most = MAX_SAME_CAUSE if is_repaired else MAX_SAME_TRANSIENT
-    if (times := in_vain(attempts)) >= most:
+    if (times := in_vain(attempts)) >= _most_in_vain(cause, is_repaired):
+        often = "once" if times == 1 else f"{times} times"
         return (
-            f"{failure(latest)} has come back {times} times, at last in attempt {latest.number}, and no step "
+            f"{failure(latest)} has come back {often}, at last in attempt {latest.number}, and no step "
             "has been gained since"
         )
     return _tried_before(observation, alike(attempts)) if is_repaired else None
+
+
+def _most_in_vain(cause: Mapping[str, Any], is_repaired: bool) -> int:
+    if is_repaired:
+        return MAX_SAME_CAUSE
+    return MAX_SAME_KILL if cause["signature"] == KILLED else MAX_SAME_TRANSIENT
 
 
 def _tried_before(observation: Observation, failed_alike: list[AttemptState]) -> str | None:

@@ -2,7 +2,8 @@
 
 It finishes every experiment that needs no invention. After a failure it takes the first repair of the
 diagnosis (`repairing.choosing`) that the rules let through, prepares it, has it checked, and launches again;
-a cause that is known to go away by itself is waited out. Each repair comes on top of those before it.
+a cause that is known to go away by itself is waited out. Each repair comes on top of those before it. What
+the check before a launch finds is repaired in the same way, if all of it can be, and checked again.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,6 +28,7 @@ from harness.agent.actions import (
 )
 from harness.agent.repairing import choosing
 from harness.agent.types import Observation
+from harness.config_edit import ConfigEditError
 from harness.diagnosis.remedies.choice import WAITING
 from harness.draft import Draft, with_outcome
 from harness.state import AttemptState, ExperimentState, Outcome
@@ -79,15 +81,25 @@ class Playbook:
             return Diagnose()
         if not observation.state.draft.is_empty:
             return self._repair(observation, attempt, attempt.diagnosis)
-        for repair in _repairs(attempt.diagnosis):
-            if (action := self._first_action(observation, attempt, repair)) is not None:
-                return action
-        return Collect()
+        return self._next_repair(observation, attempt, attempt.diagnosis) or Collect()
+
+    def _next_repair(
+        self, observation: Observation, attempt: AttemptState, diagnosis: Mapping[str, Any]
+    ) -> AnyAction | None:
+        """The first step of the next repair that can be made."""
+        begun = observation.state.draft.remedies
+        steps = (
+            self._first_action(observation, attempt, repair)
+            for repair in _repairs(diagnosis)
+            if repair["name"] not in begun
+        )
+        return next((step for step in steps if step is not None), None)
 
     def _repair(
         self, observation: Observation, attempt: AttemptState, diagnosis: Mapping[str, Any]
     ) -> AnyAction:
-        """What is left to do of the repair that was begun, then the launch."""
+        """What is left to do of the repair that was begun, then the launch; where the check refuses that, the
+        next repair on top."""
         state = observation.state
         for repair in _repairs(diagnosis):
             if repair["name"] in state.draft.remedies and repair["name"] not in state.unusable:
@@ -95,7 +107,10 @@ class Playbook:
                     if _is_possible(action, observation):
                         return action
         changed = "; ".join(f"{change.what}: {change.new}" for change in state.draft.changes)
-        return self._launch(observation, f"{_ended(attempt, diagnosis)} Changed for this: {changed}")
+        action = self._launch(observation, f"{_ended(attempt, diagnosis)} Changed for this: {changed}")
+        if isinstance(action, Collect) and state.checked is not None and not state.checked["can_run"]:
+            return self._next_repair(observation, attempt, diagnosis) or action
+        return action
 
     def _first_action(
         self, observation: Observation, attempt: AttemptState, repair: Mapping[str, Any]
@@ -137,7 +152,7 @@ class Playbook:
             return launch  # decided before a kill, after a check of what it uses
         if state.checked is None:
             return Check()
-        return launch if state.checked["can_run"] else Collect()
+        return launch if state.checked["can_run"] else (_mending(observation) or Collect())
 
 
 def next_launch(state: ExperimentState, why: str) -> Launch:
@@ -163,8 +178,36 @@ def _repairs(diagnosis: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _left(repair: Mapping[str, Any], diagnosis: Mapping[str, Any], draft: Draft) -> Iterator[AnyAction]:
     """The actions of a repair that the draft does not hold yet."""
     for action in choosing.actions_of(repair, diagnosis):
-        if with_outcome(draft, action.kind, arguments(action), {}) != draft:
+        if not choosing.is_done(action, draft):
             yield action
+
+
+def _mending(observation: Observation) -> AnyAction | None:
+    """The first step against what the check found; None unless something is left to do about all of it."""
+    state = observation.state
+    assert state.checked is not None
+    causes = state.checked.get("causes", ())
+    try:
+        config = state.draft.apply(observation.config) if observation.config else ""
+    except ConfigEditError:
+        return None
+    steps = [_step_against(cause, observation, config) for cause in causes]
+    return steps[0] if steps and None not in steps else None
+
+
+def _step_against(cause: Mapping[str, Any], observation: Observation, config: str) -> AnyAction | None:
+    """The first step against one problem that is possible and not done yet."""
+    state = observation.state
+    return next(
+        (
+            action
+            for repair in choosing.before_launch(cause, state, config)
+            if repair["name"] not in state.unusable
+            for action in _left(repair, cause, state.draft)
+            if _is_possible(action, observation)
+        ),
+        None,
+    )
 
 
 def _is_possible(action: AnyAction, observation: Observation) -> bool:

@@ -9,8 +9,10 @@ import typer
 from harness.cli.console import console, fail
 
 if TYPE_CHECKING:
-    from harness.diagnosis import Diagnosis
+    from harness.diagnosis import Diagnosis, Evidence
     from harness.diagnosis.remedies import Remedy
+
+OTHER_FILES = ("metrics.jsonl", "resources.jsonl")
 
 
 def diagnose(
@@ -35,6 +37,7 @@ def diagnose(
 
     Exit status: 0 a cause was found, 1 it is unknown, 2 the log cannot be read.
     """
+    from harness.config_edit import ConfigEditError
     from harness.diagnosis.signatures import SignatureError, families
 
     if list_families:
@@ -43,9 +46,13 @@ def diagnose(
         return
     try:
         found, text = _diagnosis(log, config, status)
-    except (OSError, SignatureError) as error:
-        fail(f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error))
-    remedies = _remedies(found, text)
+        remedies = _remedies(found, text)
+    except OSError as error:
+        fail(f"{error.filename or log}: {error.strerror or error}")
+    except SignatureError as error:
+        fail(str(error))
+    except ConfigEditError as error:
+        fail(f"{config or 'the config'} cannot be read: {error}")
     if json_output:
         typer.echo(json.dumps(as_json(found, remedies), indent=2, ensure_ascii=False))
     else:
@@ -61,7 +68,7 @@ def as_json(found: "Diagnosis", remedies: "list[Remedy]") -> dict[str, Any]:
         "family": found.family,
         "signature": found.signature,
         "cause": redact(found.cause),
-        "evidence": [{"line": each.line, "text": redact(each.text)} for each in found.evidence],
+        "evidence": [_cited(each) for each in found.evidence],
         "transient": found.transient,
         "confidence": found.confidence,
         "remedies": [{"kind": each.kind, "change": each.change, "why": each.why} for each in remedies],
@@ -78,6 +85,14 @@ def as_json(found: "Diagnosis", remedies: "list[Remedy]") -> dict[str, Any]:
     }
 
 
+def _cited(line: "Evidence") -> dict[str, Any]:
+    """One line of evidence; `file` is named where it is not the log."""
+    from harness.redaction import redact
+
+    other = {"file": line.file} if line.file in OTHER_FILES else {}
+    return {"line": line.line, "text": redact(line.text), **other}
+
+
 def _diagnosis(log: Path | None, config: Path | None, status: int | None) -> "tuple[Diagnosis, str | None]":
     """What the target tells, and the config to compute remedies for (None: there is none)."""
     from harness.diagnosis import diagnose_log
@@ -88,8 +103,9 @@ def _diagnosis(log: Path | None, config: Path | None, status: int | None) -> "tu
         found, own = _of_attempt(log)
     else:
         found, own = diagnose_log(log, status), None
-    chosen = config if config is not None else own
-    return found, chosen.read_text(encoding="utf-8") if chosen is not None and chosen.is_file() else None
+    if config is not None:
+        return found, config.read_text(encoding="utf-8", errors="replace")
+    return found, own.read_text(encoding="utf-8") if own is not None and own.is_file() else None
 
 
 def _of_run(log: Path | None) -> "tuple[Diagnosis, Path | None]":
@@ -123,11 +139,15 @@ def _of_attempt(folder: Path) -> "tuple[Diagnosis, Path | None]":
 def _remedies(found: "Diagnosis", config: str | None) -> "list[Remedy]":
     from harness.diagnosis.remedies import Situation, remedies_for
 
+    if config is not None:
+        from harness import config_edit
+
+        config_edit.load(config)
     return remedies_for(found.remedies, Situation(found.as_json(), config=config))
 
 
 def _print(found: "Diagnosis", remedies: "list[Remedy]") -> None:
-    from rich.table import Table
+    from rich.padding import Padding
     from rich.text import Text
 
     told = as_json(found, remedies)
@@ -135,26 +155,24 @@ def _print(found: "Diagnosis", remedies: "list[Remedy]") -> None:
     sure = "" if found.family == "unknown" else f", {found.confidence:.0%} sure"
     known = f" ({found.signature})" if found.signature else ""
     out.print(Text(f"{found.family}{known}{sure}", style="bold"))
-    out.print(Text(told["cause"]))
+    out.print(Text(told["cause"]), soft_wrap=True)
     if found.transient:
         out.print(Text("Starting again without a change may help."))
-    _section(out, "Evidence" if found.family != "unknown" else "The lines most likely to help")
-    lines = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
-    lines.add_column(justify="right", style="dim", no_wrap=True)
-    lines.add_column(overflow="fold")
+    if told["evidence"]:
+        _section(out, "Evidence" if found.family != "unknown" else "The lines most likely to help")
     for line in told["evidence"]:
-        lines.add_row(str(line["line"]), Text(line["text"]))
-    out.print(lines)
+        where = f"{line['file']}:{line['line']}" if "file" in line else str(line["line"])
+        out.print(Text.assemble((f"{where:>7}  ", "dim"), line["text"]), soft_wrap=True)
     if remedies:
         _section(out, "What would help, in this order")
-        for number, each in enumerate(remedies, start=1):
-            out.print(Text(f"{number}. {each.change}"))
-            if each.why:
-                out.print(Text(f"   {each.why}", style="dim"))
+    for number, each in enumerate(remedies, start=1):
+        out.print(Text(f"{number}. {each.change}"))
+        if each.why:
+            out.print(Padding(Text(each.why, style="dim"), (0, 0, 0, 3)))
     if told["also"]:
         _section(out, "Also in the log")
-        for other in told["also"]:
-            out.print(Text(f"line {other['line']}: {other['cause']} [{other['family']}]"))
+    for other in told["also"]:
+        out.print(Text(f"line {other['line']}: {other['cause']} [{other['family']}]"), soft_wrap=True)
 
 
 def _section(out: Any, title: str) -> None:

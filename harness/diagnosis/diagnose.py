@@ -26,13 +26,6 @@ LAST_LINES = 30
 MOST_ALSO = 6
 SURE_OF_END = 0.9
 LIKELY_END = 0.6
-_KILLED_FOR_MEMORY: Mapping[str, Any] = {
-    "family": "host_oom",
-    "signature": "killed_without_memory_left",
-    "cause": "The training was killed by SIGKILL when its processes held nearly all memory of the machine.",
-    "confidence": 0.8,
-    "remedies": ("fewer_loader_workers", "fewer_env_workers", "lower_swap_space"),
-}
 
 
 def diagnose(
@@ -45,10 +38,10 @@ def diagnose(
     if not log.rows:
         log = replace(log, rows=_rows(files.metrics), rows_file=files.metrics.name)
     found = _conclude(log, book, end)
-    if found.signature != ends.KILLED:
+    sample = machine.out_of_memory(files.resources) if found.signature == ends.KILLED else None
+    if sample is None:
         return found
-    sample = machine.out_of_memory(files.resources)
-    return found if sample is None else replace(found, **_KILLED_FOR_MEMORY, evidence=(sample,))
+    return replace(_from_end(log, ends.KILLED_WITHOUT_MEMORY, (), LIKELY_END), evidence=(sample,))
 
 
 def diagnose_log(path: Path, status: int | None = None, book: Book | None = None) -> Diagnosis:
@@ -125,7 +118,7 @@ def _from_log(log: Log, candidates: Sequence[Candidate]) -> Diagnosis:
         confidence(candidates),
         dict(best.captures),
         best.remedies,
-        _also(candidates[1:]),
+        _also(candidates, best),
     )
 
 
@@ -148,11 +141,12 @@ def _last(log: Log) -> tuple[Evidence, ...]:
     return tuple(Evidence(log.path.name, line.number, line.text) for line in log.last[-LAST_LINES:])
 
 
-def _also(candidates: Iterable[Candidate]) -> tuple[Also, ...]:
+def _also(candidates: Iterable[Candidate], best: Candidate | None = None) -> tuple[Also, ...]:
     """What else was found: one per signature, what followed from the cause included."""
     found: dict[tuple[str, str | None], Also] = {}
+    told = (best.family, best.signature) if best is not None else None
     for each in candidates:
-        if each.family != UNKNOWN:
+        if each.family != UNKNOWN and (each.family, each.signature) != told:
             also = Also(each.family, each.signature, each.cause, each.line, each.role)
             found.setdefault((each.family, each.signature), also)
     return tuple(found.values())[:MOST_ALSO]

@@ -15,7 +15,7 @@ from harness.diagnosis.types import UNKNOWN
 KILLED = "killed"
 """The signature of a SIGKILL that nothing explains."""
 AFTER_AN_ERROR = "after the error in line"
-_NOT_FINITE = re.compile(r"\b(?:nan|inf)\b|not finite|non-finite", re.IGNORECASE)
+_NOT_FINITE = re.compile(r"\b(?:nan|inf)\b|not finite|non-finite|diverge", re.IGNORECASE)
 _FROM_SHELL = 128
 _CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP)
 
@@ -31,6 +31,14 @@ class End:
     transient: bool = False
     is_final: bool = False
     remedies: tuple[str, ...] = ()
+
+
+KILLED_WITHOUT_MEMORY = End(
+    "host_oom",
+    "killed_without_memory_left",
+    "The training was killed by SIGKILL when its processes held nearly all memory of the machine.",
+    remedies=("fewer_loader_workers", "fewer_env_workers", "lower_swap_space"),
+)
 
 
 def read(ended: Mapping[str, Any], stop_reason: str | None = None, stop_detail: str = "") -> End:

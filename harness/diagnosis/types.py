@@ -19,6 +19,8 @@ Role = Literal["root", "cascade", "symptom"]
 Severity = Literal["fatal", "degraded"]
 Breadth = Literal["specific", "general", "last_resort"]
 UNKNOWN = "unknown"
+_NAME = re.compile(r"\{(\w+)\}")
+_OPTIONAL = re.compile(r"\[([^\[\]]*\{\w+\}[^\[\]]*)\]")
 
 
 # --- what a log says ------------------------------------------------------------------------------------
@@ -114,7 +116,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A regular expression that is compiled when it is first used: most never are."""
+    """A regular expression that is compiled when it is first used; one log does not need all of them."""
 
     text: str
 
@@ -178,10 +180,17 @@ class Match:
 
     @property
     def cause(self) -> str:
-        """The signature's cause, captures filled in; one that was not found becomes "?"."""
-        return re.sub(
-            r"\{(\w+)\}", lambda name: (self.captures.get(name[1]) or "?").strip(), self.signature.cause
-        )
+        """The signature's cause, captures filled in. A part in brackets that names one which was not found is
+        left out; elsewhere it becomes "?"."""
+
+        def value(name: re.Match[str]) -> str:
+            return (self.captures.get(name[1]) or "?").strip()
+
+        def part(text: re.Match[str]) -> str:
+            known = all(self.captures.get(name) for name in _NAME.findall(text[1]))
+            return text[1] if known else ""
+
+        return _NAME.sub(value, _OPTIONAL.sub(part, self.signature.cause))
 
 
 # --- what comes out -------------------------------------------------------------------------------------

@@ -20,9 +20,11 @@ mkdir rm cp mv touch cat sleep pwd return exit source . : pushd popd shopt
 """
 _BUILTINS = frozenset(_BUILTIN_WORDS.split())
 _ARE_READ = re.compile(
-    r"(?:^|[._])(?:(?:train|val|valid|validation|test|eval|data|dataset|prompt|input)_?(?:files?|path|file_path|data|dir)"
+    r"(?:^|[._])(?:(?:train|val|valid|validation|test|eval|data|dataset|prompt|input)"
+    r"_?(?:files?|path|file_path|data|dir)"
     r"|(?:model|tokenizer|reward_model|adapter|config|reward_function|custom_cls|deepspeed)_?(?:path|file)"
-    r"|^(?:data|dataset|input|config|train|val|test)|(?<!markdown_)file_path|resume_from_path|resume_from_checkpoint|init_from|data_files)$",
+    r"|^(?:data|dataset|input|config|train|val|test)|(?<!markdown_)file_path"
+    r"|resume_from_path|resume_from_checkpoint|init_from|data_files)$",
     re.IGNORECASE,
 )
 _LOOKS_LOCAL = re.compile(
@@ -68,8 +70,8 @@ def _program(launch: PlannedLaunch, call: Call) -> Iterator[Finding]:
     if word in _BUILTINS or word.endswith(".py"):
         return
     if "/" not in word:
-        searched = call.variables.get("PATH", os.defpath)
-        if shutil.which(word, path=searched) is None and call.is_known(searched):
+        searched = call.variables.get("PATH")
+        if call.is_known(searched or "") and shutil.which(word, path=searched) is None:
             make = warning if launch.prepares else problem
             yield make(
                 f"the program {word} is not on PATH", f"install {word}, or write its path", "path_not_found"

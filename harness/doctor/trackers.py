@@ -65,7 +65,7 @@ def have_keys(launch: PlannedLaunch) -> Iterator[Finding]:
             make = warning if launch.prepares or _logs_in(launch, name) else problem
             mend = f"run `{name} login` or export {tracker.key}; without a network set {tracker.mode}=offline"
             yield make(
-                f"the config asks for {name}, and there is no key for it: it would wait for one", mend, "auth"
+                f"the config asks for {name}, and there is no key for it: it would ask for one", mend, "auth"
             )
 
 

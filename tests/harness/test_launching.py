@@ -1,6 +1,8 @@
 """The command and the environment that an attempt gets."""
 
 import os
+import pty
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -80,4 +82,29 @@ def test_the_callers_environment_without_its_terminal_and_without_the_harnesss_o
         "WANDB_API_KEY": "w",
         "CUDA_VISIBLE_DEVICES": "3",
         "PYTHONUNBUFFERED": "1",
+        "GIT_TERMINAL_PROMPT": "0",
     }
+
+
+def in_a_terminal(command: str) -> str:
+    """What a shell that has a terminal of its own prints."""
+    master, slave = pty.openpty()
+    try:
+        text = launching.unattended(command)
+        done = subprocess.run(
+            ["bash", "-c", text], stdin=slave, capture_output=True, text=True, timeout=20, check=False
+        )
+    finally:
+        os.close(master)
+        os.close(slave)
+    return done.stdout
+
+
+def test_a_question_that_nobody_is_there_to_answer_ends_at_once() -> None:
+    assert in_a_terminal("read answer || echo nobody") == "nobody\n"
+    assert in_a_terminal("test -t 0 && echo terminal; echo yes | cat") == "yes\n"
+
+
+@pytest.mark.parametrize("flag", ["-it", "-ti", "--tty", "--pty"])
+def test_a_command_that_asks_for_a_terminal_keeps_it(flag: str) -> None:
+    assert in_a_terminal(f"true run {flag} image; test -t 0 && echo terminal") == "terminal\n"

@@ -9,6 +9,7 @@ followed by `referring`.
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
@@ -55,8 +56,10 @@ def values(text: str, version: tuple[int, int]) -> dict[Path, Value]:
     return found
 
 
+@lru_cache(maxsize=16)
 def readings(text: str) -> tuple[dict[Path, Value], ...]:
-    """`values` in each version of YAML, ours first. Raises UnreadableConfigError."""
+    """`values` in each version of YAML, ours first; for reading only, they are kept. Raises
+    UnreadableConfigError."""
     return tuple(values(text, version) for version in VERSIONS)
 
 

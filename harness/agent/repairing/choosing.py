@@ -1,18 +1,18 @@
-"""From the diagnosis of an attempt to the repairs that apply, and from one of them to actions.
+"""From the diagnosis of an attempt, or what the check before a launch found, to the repairs that apply, and
+from one of them to actions.
 
 In: the experiment and the diagnosis. Out: `repairs`, as JSON in the journal beside the diagnosis: everything
 that only a look at this machine can tell stands in it, so that the playbook's choice can be made once more
-from the journal alone.
+from the journal alone. A check has written down what it saw of the machine, so `before_launch` looks no more.
 """
 
 import json
 import os
 import resource
-import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from harness import launching
 from harness.agent import repeating
@@ -24,13 +24,16 @@ from harness.agent.actions import (
     InstallPackage,
     RaiseLimit,
     SetEnvironment,
+    arguments,
 )
 from harness.agent.allowed import config_keys, installs, science
 from harness.agent.repairing import owned, preparing
 from harness.diagnosis.remedies import Situation, Surroundings, remedies_for
-from harness.diagnosis.remedies.types import Repair
+from harness.diagnosis.remedies.types import NobodyToAskError, Repair
+from harness.doctor.ports import a_free_port
+from harness.draft import MEASURES, Draft, measure
 from harness.experiment import Experiment
-from harness.state import AttemptState
+from harness.state import AttemptState, ExperimentState
 
 MOST_REPAIRS = 12
 _FREES: Mapping[str, Any] = {"free_leftovers": "processes", "free_own_checkpoints": "checkpoints"}
@@ -69,6 +72,38 @@ def situation(experiment: Experiment, diagnosis: Mapping[str, Any]) -> Situation
     )
 
 
+def before_launch(cause: Mapping[str, Any], state: ExperimentState, config: str) -> list[dict[str, Any]]:
+    """What can be done about a problem that the check before a launch found, in order. `config`: what the
+    launch would start from, with the draft's changes. Whether the rules allow it, the guard says."""
+    seen = cause["captures"]
+    environment = dict(state.environment)
+    if "variable" in seen:
+        environment[seen["variable"]] = seen["port"]
+    command = str(state.plan.get("launch_command") or "")
+    now = Situation(cause, config, environment, command, surroundings=_as_seen(seen))
+    return [remedy.as_json() for remedy in remedies_for(cause["remedies"], now)]
+
+
+def _as_seen(seen: Mapping[str, str]) -> Surroundings:
+    """What a check wrote down; nobody is asked for more."""
+
+    def nobody(*_: Any) -> NoReturn:
+        raise NobodyToAskError
+
+    port: Callable[[], int] = (lambda: int(seen["free_port"])) if "free_port" in seen else nobody
+    return Surroundings(
+        free_port=port,
+        cpu_count=nobody,
+        open_files=nobody,
+        is_cached=nobody,
+        leftovers=nobody,
+        superseded_bytes=nobody,
+        refuses_install=lambda package: None,
+        known_key=nobody,
+        refuses=lambda repair: None,
+    )
+
+
 def _with(attempts: Sequence[AttemptState], diagnosis: Mapping[str, Any]) -> list[AttemptState]:
     """The attempts, as if the newest had been diagnosed already."""
     return [*attempts[:-1], replace(attempts[-1], diagnosis=dict(diagnosis))]
@@ -96,7 +131,7 @@ def surroundings(experiment: Experiment, config: str) -> Surroundings:
         )
 
     return Surroundings(
-        free_port=free_port,
+        free_port=a_free_port,
         cpu_count=lambda: os.cpu_count() or 1,
         open_files=lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
         is_cached=is_cached,
@@ -106,13 +141,6 @@ def surroundings(experiment: Experiment, config: str) -> Surroundings:
         known_key=known_key,
         refuses=refuses,
     )
-
-
-def free_port() -> int:
-    """A port that nothing listens on now."""
-    with socket.socket() as listener:
-        listener.bind(("", 0))
-        return int(listener.getsockname()[1])
 
 
 def known_key(key: str) -> str | None:
@@ -160,3 +188,13 @@ def actions_of(repair: Mapping[str, Any], diagnosis: Mapping[str, Any]) -> list[
     if repair["kind"] == "limit":
         found.append(RaiseLimit(limit="open_files", **told))
     return found
+
+
+def is_done(action: AnyAction, draft: Draft) -> bool:
+    """Whether the draft holds this step of a repair already, also with other values."""
+    if action.kind in MEASURES:
+        return measure(action.kind, arguments(action)) in draft.measures
+    assert isinstance(action, EditConfig | SetEnvironment)
+    touched = {change.what for change in draft.changes if change.remedy == action.remedy}
+    wanted = {action.name} if isinstance(action, SetEnvironment) else {*action.changes, *action.remove}
+    return bool(wanted & touched)

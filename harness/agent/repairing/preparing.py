@@ -2,9 +2,11 @@
 beside (`installing`, `owned`).
 
 Of the first three nothing is written to disk but a private copy of code that is patched: the changes live in
-the journal, and the launch makes its config of them. Every action here can be repeated after a kill.
+the journal, and the launch makes its config of them. Every action here can be repeated after a kill. A
+built-in repair after which the check would refuse the launch is not made: the next one is tried.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +21,11 @@ from harness.agent.actions import (
     RaiseLimit,
     RenderConfig,
     SetEnvironment,
+    arguments,
 )
 from harness.blueprint.scaffold import ScaffoldError
 from harness.config_edit import ConfigEditError, Scalar
-from harness.draft import Change, diff
+from harness.draft import Change, Draft, diff, with_outcome
 from harness.experiment import Experiment
 from harness.redaction import redact
 from harness.state import ExperimentState
@@ -42,16 +45,49 @@ def config_before(experiment: Experiment, state: ExperimentState | None = None) 
         return ""  # the check says what is wrong with it
 
 
-def config_after(experiment: Experiment) -> str | None:
-    """The config that the next launch would use, None when nothing is changed in the blueprint's own."""
-    draft = experiment.state.draft
+def config_after(experiment: Experiment, draft: Draft | None = None) -> str | None:
+    """The config that the next launch would use, None when nothing is changed in the blueprint's own.
+    `draft`: another one than that of the state."""
+    draft = draft or experiment.state.draft
     if draft.settings is None and not draft.config and not draft.removed:
         return None
     return draft.apply(config_before(experiment))
 
 
-def prepare(action: Action, experiment: Experiment) -> dict[str, Any]:
+def check(experiment: Experiment, draft: Draft) -> dict[str, Any]:
+    """What the check before a launch says of the next one, were this its draft."""
+    from harness import doctor
+
+    state = experiment.state
+    variables = {**state.environment, **draft.environment}
+    config = config_after(experiment, draft)
+    findings = doctor.examine(
+        experiment.plan, experiment.dir, config, "launch", variables, state.options.hidden
+    )
+    return doctor.outcome(findings)
+
+
+def prepare(
+    action: Action,
+    experiment: Experiment,
+    check: Callable[[Experiment, Draft], Mapping[str, Any]] = check,
+) -> dict[str, Any]:
     """Carry out one preparing action. Returns `changes` (see `Change`) and a text, or `error`."""
+    done = _carried_out(action, experiment)
+    if "error" in done or not isinstance(action, EditConfig | SetEnvironment) or not action.remedy:
+        return done
+    draft = with_outcome(experiment.state.draft, action.kind, arguments(action), done)
+    refused = _for_good(check(experiment, draft))
+    return {"error": f"the check refuses what it leads to: {'; '.join(refused)}"} if refused else done
+
+
+def _for_good(checked: Mapping[str, Any]) -> list[str]:
+    """The problems of a check that no built-in repair could mend."""
+    pairs = zip(checked["problems"], checked.get("causes", ()), strict=False)
+    return [problem for problem, cause in pairs if not cause["remedies"]]
+
+
+def _carried_out(action: Action, experiment: Experiment) -> dict[str, Any]:
     try:
         if isinstance(action, RenderConfig):
             return _render(action, experiment)

@@ -15,6 +15,7 @@ _LOADERS = (
     r"|(num|n|max)_workers?|num_proc"
 )
 _ONLY_WITH_WORKERS = r"(.*_)?(prefetch_factor|persistent_workers)"
+_EPISODES = r"(max_|num_)?env_workers?|(.*_)?max_parallel|max_fastapi_threads"
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -31,7 +32,7 @@ def fewer_loader_workers(now: Situation) -> Repair | None:
 
 def fewer_env_workers(now: Situation) -> Repair | None:
     """Half as many episodes at the same time: they wait for each other."""
-    return halved(now.settings.named(r"max_env_worker|(.*_)?max_parallel|max_fastapi_threads"), least=1)
+    return halved(now.settings.named(_EPISODES), least=1)
 
 
 def fewer_threads(now: Situation) -> Repair | None:

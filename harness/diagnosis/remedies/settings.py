@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.diagnosis.remedies.tables import table
@@ -51,8 +52,9 @@ class Settings:
     above: str = ""
 
     @classmethod
+    @lru_cache(maxsize=16)
     def read(cls, text: str) -> Settings:
-        """A text that is no mapping has no values."""
+        """A text that is no mapping has no values. The same few texts are read again and again."""
         from harness import config_edit
 
         try:

@@ -1,7 +1,7 @@
 """Known failures: one YAML file per family, as `Signature` objects. `README.md` documents the schema.
 
 In: the files of this folder and of a user's own. Out: a `Book`. Regular expressions are compiled when first
-used: most of them never are.
+used.
 """
 
 from harness.diagnosis.signatures.book import Book, load, user_folder

@@ -28,6 +28,7 @@ from harness.agent.actions import (
     WriteReportSection,
 )
 from harness.agent.types import Observation
+from harness.diagnosis.ends import KILLED
 from harness.draft import Draft
 from harness.options import RunOptions
 from harness.state import AttemptState, ExperimentState, Outcome
@@ -198,6 +199,13 @@ class TestLaunches:
         assert guard.check(launch(5), seen(*further, draft=LESS_MEMORY)) is None
         other = replace(attempts[3], diagnosis={**DIAGNOSIS, "signature": "disk_full"})
         assert guard.check(launch(5), seen(*attempts[:3], other, draft=LESS_MEMORY)) is None
+
+    def test_a_kill_that_nothing_explains_may_come_back_once(self) -> None:
+        killed = {"signature": KILLED, "transient": True, "cause": "It was killed by SIGKILL."}
+        attempts = [replace(FAILED, number=n, diagnosis=killed) for n in (1, 2)]
+        assert guard.check(launch(2), seen(attempts[0])) is None
+        assert "come back once" in str(guard.check(launch(3), seen(*attempts)))
+        assert guard.check(launch(3), seen(*attempts, draft=LESS_MEMORY)) is None
 
     def test_a_repair_is_not_tried_twice_for_one_failure(self) -> None:
         second = replace(FAILED, number=2, draft=LESS_MEMORY)

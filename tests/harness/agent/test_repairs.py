@@ -15,7 +15,7 @@ from harness.agent.repairing import choosing, installing, preparing
 from harness.agent.replay import replay
 from harness.agent.types import Observation
 from harness.diagnosis.remedies.settings import Settings
-from harness.draft import Change
+from harness.draft import Change, Draft
 from harness.experiment import Experiment
 from harness.options import RunOptions
 from harness.state import ExperimentState, Outcome
@@ -43,6 +43,7 @@ OOM = {
 }
 
 Fate = Callable[[Mapping[str, Any], Mapping[str, str], int], dict[str, Any]]
+Problems = Callable[[Draft], list[dict[str, Any]]]
 
 
 def failed(last_step: int = 3, **diagnosis: Any) -> dict[str, Any]:
@@ -58,11 +59,13 @@ def failed(last_step: int = 3, **diagnosis: Any) -> dict[str, Any]:
 
 
 class RepairWorld(World):
-    """How an attempt ends follows from its config, its environment and its number."""
+    """How an attempt ends follows from its config, its environment and its number; `problems`: what the
+    check finds, as it stands in the journal, given what is changed."""
 
-    def __init__(self, fate: Fate) -> None:
+    def __init__(self, fate: Fate, problems: Problems = lambda draft: []) -> None:
         super().__init__([])
         self.fate = fate
+        self.problems = problems
         self.max_time_s = 10_000.0
         self.launched_at: list[float] = []
 
@@ -82,9 +85,18 @@ class RepairHands(FakeHands):
         if not isinstance(action, preparing.PREPARING):
             return await super().act(action)
         self._moment()
-        outcome = preparing.prepare(action, self.experiment)
+        outcome = preparing.prepare(action, self.experiment, lambda _, draft: self.checked(draft))
         self._moment()
         return outcome
+
+    def check(self, action: Any) -> dict[str, Any]:
+        return self.checked(self.experiment.state.draft)
+
+    def checked(self, draft: Draft) -> dict[str, Any]:
+        """What the check says of a launch with this draft: the world's own problems."""
+        causes = self.world.problems(draft)
+        told = [each["cause"] for each in causes]
+        return {"can_run": not causes, "problems": told, "warnings": [], "causes": causes}
 
     def launch(self, action: Any) -> dict[str, Any]:
         files = self.experiment.attempt_files(action.attempt)
@@ -139,9 +151,15 @@ def experiment_in(folder: Path, world: World, options: RunOptions | None = None,
     return experiment
 
 
-async def run(folder: Path, fate: Fate, options: RunOptions | None = None, **plan: Any) -> ExperimentState:
+async def run(
+    folder: Path,
+    fate: Fate,
+    options: RunOptions | None = None,
+    problems: Problems = lambda draft: [],
+    **plan: Any,
+) -> ExperimentState:
     """Carry an experiment to its end and return its state."""
-    world = RepairWorld(fate)
+    world = RepairWorld(fate, problems)
     experiment = experiment_in(folder, world, options, **plan)
     await loop.run(RepairHands(experiment, world), Playbook())
     experiment.close()
@@ -328,3 +346,165 @@ async def test_killed_at_any_moment_a_repair_is_made_once(tmp_path: Path, moment
 
 async def test_a_change_of_an_earlier_journal_has_no_remedy() -> None:
     assert Change(**{"kind": "config", "what": "a", "old": 1, "new": 2, "why": "w"}).remedy == ""
+
+
+KILL = {
+    **{"signature": "killed", "cause": "It was killed by SIGKILL.", "transient": True, "confidence": 0.6},
+    "remedies": [],
+}
+
+
+class TestKilled:
+    async def test_with_steps_done_it_goes_on(self, tmp_path: Path) -> None:
+        state = await run(tmp_path, lambda values, env, n: done() if n == 2 else failed(last_step=20, **KILL))
+        assert state.verdict is not None and state.verdict.outcome is Outcome.SUCCEEDED
+        assert changes(state) == [[], []]
+
+    async def test_at_once_twice_ends_it(self, tmp_path: Path) -> None:
+        state = await run(tmp_path, lambda values, env, n: failed(last_step=0, **KILL))
+        assert state.verdict is not None and state.verdict.outcome is Outcome.FAILED
+        assert len(state.attempts) == 2
+
+    async def test_further_each_time_goes_on_to_the_limit(self, tmp_path: Path) -> None:
+        state = await run(tmp_path, lambda values, env, n: failed(last_step=20 * n, **KILL))
+        assert len(state.attempts) == 5
+
+
+def found(remedies: list[str], family: str = "port_in_use", **captures: str) -> dict[str, Any]:
+    """A problem as the check writes it down."""
+    return {"family": family, "cause": f"{family}: {captures}", "captures": captures, "remedies": remedies}
+
+
+TAKEN = found(["free_port"], port="18000", free_port="31234")
+HOPELESS = found([], family="path_not_found")
+
+
+class TestBeforeTheFirstLaunch:
+    """What the check finds is repaired, checked again, and launched."""
+
+    async def test_a_taken_port_is_changed_and_checked_again(self, tmp_path: Path) -> None:
+        state = await run(
+            tmp_path,
+            lambda values, env, n: done() if values[PORT] == 31234 else failed(),
+            problems=lambda draft: [] if draft.config.get(PORT) == 31234 else [TAKEN],
+        )
+        assert state.verdict is not None and state.verdict.outcome is Outcome.SUCCEEDED
+        assert changes(state) == [[(PORT, 31234)]]
+        assert state.attempts[0].draft.remedies == ("free_port",)
+
+    async def test_a_repair_that_does_not_help_is_made_once(self, tmp_path: Path) -> None:
+        ports = iter(range(30000, 31000))
+        state = await run(
+            tmp_path,
+            lambda values, env, n: done(),
+            problems=lambda draft: [found(["free_port"], port="18000", free_port=str(next(ports)))],
+        )
+        assert state.verdict is not None and state.verdict.outcome is Outcome.CANNOT_RUN
+        assert not state.attempts and len(state.draft.changes) == 1
+
+    async def test_nothing_is_changed_where_something_stays_that_only_a_person_can_mend(
+        self, tmp_path: Path
+    ) -> None:
+        state = await run(tmp_path, lambda values, env, n: done(), problems=lambda draft: [TAKEN, HOPELESS])
+        assert state.verdict is not None and state.verdict.outcome is Outcome.CANNOT_RUN
+        assert state.draft.is_empty
+
+    async def test_a_protected_port_stays(self, tmp_path: Path) -> None:
+        state = await run(
+            tmp_path, lambda values, env, n: done(), problems=lambda draft: [TAKEN], protected_keys=[PORT]
+        )
+        assert state.verdict is not None and state.verdict.outcome is Outcome.CANNOT_RUN
+        assert state.draft.is_empty
+
+    @pytest.mark.parametrize("allowed", [True, False])
+    async def test_packages_are_installed_one_after_the_other_with_permission_only(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool
+    ) -> None:
+        (tmp_path / "venv" / "bin").mkdir(parents=True)
+        (tmp_path / "venv" / "pyvenv.cfg").touch()
+        there: list[str] = []
+        monkeypatch.setattr(installing, "install", lambda python, package: there.append(package) or "1.0")
+        missing = {"einops": "einops", "cv2": "opencv-python-headless"}
+        state = await run(
+            tmp_path,
+            lambda values, env, n: done(),
+            RunOptions(allow_install=allowed),
+            problems=lambda draft: [
+                found(["install_package"], "module_not_found", module=module)
+                for module, package in missing.items()
+                if package not in there
+            ],
+            venv_exe=str(tmp_path / "venv" / "bin" / "python"),
+        )
+        assert state.verdict is not None
+        assert state.verdict.outcome is (Outcome.SUCCEEDED if allowed else Outcome.CANNOT_RUN)
+        assert there == (list(missing.values()) if allowed else [])
+
+    async def test_a_kill_at_any_moment_changes_nothing(self, tmp_path: Path) -> None:
+        def problems(draft: Draft) -> list[dict[str, Any]]:
+            return [] if draft.config.get(PORT) == 31234 else [TAKEN]
+
+        for moment in range(12):
+            folder = tmp_path / str(moment)
+            folder.mkdir()
+            world = RepairWorld(lambda values, env, n: done(), problems)
+            experiment = experiment_in(folder, world)
+            try:
+                await loop.run(RepairHands(experiment, world, moment), Playbook())
+            except Killed:
+                experiment.close()
+                experiment = Experiment(folder, world.clock)
+                await loop.run(RepairHands(experiment, world), Playbook())
+            assert changes(experiment.state) == [[(PORT, 31234)]] and len(world.launches) == 1
+            experiment.close()
+
+
+class TestAfterAFailure:
+    """What the check says of a repair."""
+
+    async def test_a_repair_that_the_check_refuses_gives_way_to_the_next(self, tmp_path: Path) -> None:
+        state = await run(
+            tmp_path,
+            lambda values, env, n: done() if values[OPTIMIZER] else failed(**OOM),
+            problems=lambda draft: [HOPELESS] if SHARE in draft.config else [],
+        )
+        assert state.verdict is not None and state.verdict.outcome is Outcome.SUCCEEDED
+        assert changes(state) == [[], [(OPTIMIZER, True)]]
+
+    async def test_what_the_check_finds_meanwhile_is_mended_on_top(self, tmp_path: Path) -> None:
+        def problems(draft: Draft) -> list[dict[str, Any]]:
+            return [TAKEN] if SHARE in draft.config and PORT not in draft.config else []
+
+        state = await run(
+            tmp_path,
+            lambda values, env, n: done() if values[SHARE] < 0.85 else failed(**OOM),
+            problems=problems,
+        )
+        assert changes(state) == [[], [(SHARE, 0.75), (PORT, 31234)]]
+
+    async def test_a_measure_that_does_not_please_the_check_is_followed_by_the_next_repair(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("harness.agent.repairing.owned.leftovers", lambda experiment: 1)
+        monkeypatch.setattr("harness.agent.repairing.owned.end_leftovers", lambda experiment: 1)
+        full = {**OOM, "remedies": ["free_leftovers", "lower_gpu_memory_utilization"]}
+
+        def problems(draft: Draft) -> list[dict[str, Any]]:
+            return [HOPELESS] if draft.measures and SHARE not in draft.config else []
+
+        state = await run(
+            tmp_path,
+            lambda values, env, n: done() if values[SHARE] < 0.85 else failed(**full),
+            problems=problems,
+        )
+        assert state.verdict is not None and state.verdict.outcome is Outcome.SUCCEEDED
+        assert state.attempts[1].draft.remedies == ("free_leftovers", "lower_gpu_memory_utilization")
+
+    async def test_where_the_check_refuses_everything_nothing_is_launched(self, tmp_path: Path) -> None:
+        state = await run(
+            tmp_path,
+            lambda values, env, n: failed(**OOM),
+            problems=lambda draft: [] if draft.is_empty else [HOPELESS],
+        )
+        assert state.verdict is not None and state.verdict.outcome is Outcome.FAILED
+        assert len(state.attempts) == 1 and state.unusable == set(OOM["remedies"])

@@ -14,7 +14,7 @@ import pytest
 from harness.diagnosis.matching import matches
 from harness.diagnosis.reading import read
 from harness.diagnosis.signatures import Book, load
-from harness.diagnosis.types import Match
+from harness.diagnosis.types import Match, Signature
 
 LOGS = Path(__file__).parent / "logs"
 FAMILIES = [
@@ -46,6 +46,10 @@ STRENGTH = {"specific": 2, "general": 1, "last_resort": 0}
 @cache
 def book() -> Book:
     return load([])
+
+
+def signature(id: str) -> Signature:
+    return next(each for each in book().signatures if each.id == id)
 
 
 def labels() -> Iterator[dict[str, str]]:
@@ -83,7 +87,7 @@ def test_a_log_is_matched_by_its_signature_at_its_root_line(label: dict[str, str
 
 @pytest.mark.parametrize("label", ALL, ids=lambda label: label["path"])
 def test_no_signature_of_another_family_claims_a_log_as_strongly(label: dict[str, str]) -> None:
-    strength = STRENGTH[book()[label["signature"]].breadth]
+    strength = STRENGTH[signature(label["signature"]).breadth]
     claims = [
         (match.signature.family, match.signature.id)
         for match in roots(label["path"])
@@ -147,5 +151,5 @@ def test_what_the_log_measured_is_captured(path: str, captures: dict[str, str]) 
     ],
 )
 def test_what_passes_by_itself_is_waited_for(id: str) -> None:
-    signature = book()[id]
-    assert signature.transient and signature.wait_s > 0
+    waited_for = signature(id)
+    assert waited_for.transient and waited_for.wait_s > 0

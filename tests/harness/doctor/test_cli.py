@@ -39,7 +39,8 @@ def test_one_that_would_not(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["doctor", str(blueprint(tmp_path)), "--json"])
     said = json.loads(done.stdout)
     assert (done.exit_code, said["can_run"]) == (0, True)
-    assert {"check", "severity", "text", "mend", "predicts", "detail"} == set(said["findings"][0])
+    fields = {"check", "severity", "text", "mend", "predicts", "detail", "remedies", "captures"}
+    assert fields == set(said["findings"][0])
     assert {item["check"] for item in said["findings"] if item["severity"] == "ok"} >= {
         "codebase",
         "interpreter",

@@ -64,3 +64,25 @@ def test_what_runs_elsewhere_is_not_certain() -> None:
 def test_any_text_can_be_read(text: str) -> None:
     for call in calls(text, Path("/code"), {}):
         assert call.words
+
+
+@pytest.mark.parametrize(
+    ("text", "program"),
+    [
+        ('PATH="$(dirname "$(which python)")/bin:$PATH" python train.py', "python"),
+        ("PATH=$(brew --prefix)/bin:$PATH python train.py", "python"),
+        ("A=`cat 'a b'` python train.py", "python"),
+        ("A='$(' python train.py", "python"),
+        ('A="it\'s $(date)" python train.py', "python"),
+        ("N=$((1 + 2)) python train.py", "python"),
+    ],
+)
+def test_the_output_of_a_command_is_one_unknown_word(text: str, program: str) -> None:
+    (found,) = calls(text, Path("/code"), {"PATH": "/usr/bin"})
+    assert found.words == (program, "train.py")
+
+
+def test_what_a_command_prints_is_not_known() -> None:
+    (found,) = calls('python train.py --run $(date +%s) --dir "$(pwd)/x"', Path("/code"), {})
+    assert [found.is_known(word) for word in found.words] == [True, True, True, False, True, False]
+    assert calls("echo $(date", Path("/code"), {}) == ()

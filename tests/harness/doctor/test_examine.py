@@ -27,8 +27,22 @@ def test_the_quickstart_is_healthy(tmp_path: Path) -> None:
 
 
 def test_what_the_journal_keeps() -> None:
-    found = [fine("good"), warning("odd", "look"), problem("bad", "mend it")]
-    assert outcome(found) == {"can_run": False, "problems": ["bad — mend it"], "warnings": ["odd — look"]}
+    taken = problem("taken", "choose", "port_in_use").mended_by("free_port", port="80")
+    found = [fine("good"), warning("odd", "look"), problem("bad", "mend it"), taken]
+    assert outcome(found) == {
+        "can_run": False,
+        "problems": ["bad — mend it", "taken — choose"],
+        "warnings": ["odd — look"],
+        "causes": [
+            {"family": "", "cause": "bad", "captures": {}, "remedies": []},
+            {
+                "family": "port_in_use",
+                "cause": "taken",
+                "captures": {"port": "80"},
+                "remedies": ["free_port"],
+            },
+        ],
+    }
     assert outcome(found[:2])["can_run"] is True
 
 

@@ -1,5 +1,6 @@
 """Packages that a program imports, looked for in the experiment's own interpreter."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,27 @@ def test_a_missing_module(tmp_path: Path) -> None:
         and "train.py:2" in found[0].text
         and "pip install yaml_of_nobody" in found[0].mend
     )
+
+
+def test_a_missing_module_brings_its_repair(tmp_path: Path) -> None:
+    write(tmp_path, "import yaml_of_nobody.part\n")
+    (found,) = examined(packages.modules, launch(tmp_path, "python train.py"))
+    assert (found.remedies, found.captures) == (("install_package",), {"module": "yaml_of_nobody"})
+    elsewhere = tmp_path / "other" / "bin" / "python"
+    elsewhere.parent.mkdir(parents=True)
+    elsewhere.symlink_to(sys.executable)
+    (found,) = examined(packages.modules, launch(tmp_path, f"{elsewhere} train.py"))
+    assert found.remedies == (), "a repair installs into the blueprint's interpreter only"
+
+
+def test_a_kernel_that_a_setting_asks_for_is_done_without(tmp_path: Path) -> None:
+    config = "attn_implementation: flash_attention_2\n"
+    write(tmp_path, "print(1)\n")
+    (found,) = examined(packages.modules, launch(tmp_path, "python train.py config.yaml", config))
+    assert bad([found]) == MISSING and found.remedies == ("without_flash_attention",)
+    write(tmp_path, "import flash_attn\n")
+    (found,) = examined(packages.modules, launch(tmp_path, "python train.py config.yaml", config))
+    assert found.remedies == ("install_package",), "the program itself asks for it"
 
 
 def test_installed_ones(tmp_path: Path) -> None:

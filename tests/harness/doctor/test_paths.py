@@ -36,6 +36,12 @@ def test_programs(tmp_path: Path, command: str, expected: list[tuple[str, str]])
     assert bad(examined(paths.programs, launch(tmp_path, command))) == expected
 
 
+def test_a_path_that_only_the_shell_knows(tmp_path: Path) -> None:
+    command = "PATH={}:$PATH no-such-program-here x"
+    assert bad(examined(paths.programs, launch(tmp_path, command.format('"$(pwd)/bin"')))) == []
+    assert bad(examined(paths.programs, launch(tmp_path, command.format("/opt/bin")))) == GONE
+
+
 def test_a_program_that_cannot_be_executed(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("#!/bin/sh\n")
     assert bad(examined(paths.programs, launch(tmp_path, "./run"))) == [("problem", "permission")]
@@ -93,3 +99,9 @@ def test_time_limits(tmp_path: Path) -> None:
     )  # nobody chose the first step's
     chosen = launch(tmp_path, max_time_s=900.0, first_step_s=901.0)
     assert bad(examined(paths.time_limits, chosen)) == [("warning", "time_limit")]
+
+
+def test_a_markdown_file_is_written(tmp_path: Path) -> None:
+    config = "val_print_to_markdown_file_path: /none/validation.md\ntrain_file_path: /none/x.jsonl\n"
+    found = examined(paths.inputs, launch(tmp_path, "python t.py config.yaml", config))
+    assert ["train_file_path" in finding.text for finding in found] == [True]

@@ -36,10 +36,46 @@ def test_a_port_of_the_command(tmp_path: Path, taken: int, command: str) -> None
     assert bad(examined(ports.are_free, launch(tmp_path, command.format(ports.a_free_port())))) == []
 
 
+def test_a_free_port_can_be_listened_on_and_is_given_to_no_connection() -> None:
+    found = {ports.a_free_port() for _ in range(3)}
+    assert max(found) < 32768
+    for port in found:
+        with socket.socket() as listener:
+            listener.bind(("", port))
+
+
 def test_a_port_of_the_config(tmp_path: Path, taken: int) -> None:
     config = "ajet: {{interchange_server: {{interchange_server_port: {}}}}}\n"
     assert bad(examined(ports.are_free, launch(tmp_path, None, config.format(taken)))) == TAKEN
     assert bad(examined(ports.are_free, launch(tmp_path, None, config.format(ports.a_free_port())))) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "config", "variables", "asks"),
+    [
+        ("python t.py", None, {"MASTER_PORT": "{}"}, {"variable": "MASTER_PORT"}),
+        ("python t.py config.yaml", "ray: {{dashboard_port: {}}}\n", {}, {}),
+        ("MASTER_PORT={} python t.py", None, {}, None),
+        ("torchrun --master_port {} t.py", None, {}, None),
+    ],
+    ids=["variable", "config", "variable of the command", "flag"],
+)
+def test_a_port_that_a_repair_can_change_brings_it(
+    tmp_path: Path,
+    taken: int,
+    command: str,
+    config: str | None,
+    variables: dict[str, str],
+    asks: dict[str, str] | None,
+) -> None:
+    given = {name: text.format(taken) for name, text in variables.items()}
+    planned = launch(tmp_path, command.format(taken), config and config.format(taken), given)
+    (found,) = (each for each in examined(ports.are_free, planned) if each.severity == "problem")
+    assert found.remedies == (() if asks is None else ("free_port",))
+    if asks is not None:
+        captures = dict(found.captures)
+        assert captures.pop("free_port") != captures.pop("port") == str(taken)
+        assert captures == asks
 
 
 def test_a_port_of_somebody_else_may_be_taken(tmp_path: Path, taken: int) -> None:

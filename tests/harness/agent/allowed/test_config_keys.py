@@ -207,6 +207,10 @@ HUGGING_FACE = {
 }
 PLAIN = {
     "running": [
+        "max_env_worker",
+        "rollout.max_env_workers",
+        "env_workers",
+        "num_env_workers",
         "num_workers",
         "network.retries",
         "data.cache",
@@ -235,6 +239,8 @@ PLAIN = {
         "num_envs",
         "replay_memory_size",
         "num_parallel_envs",
+        "envs_per_worker",
+        "env.max_env_worker",
         "r",
         "rank",
         "seeds.[0]",

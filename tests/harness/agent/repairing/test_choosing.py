@@ -1,7 +1,6 @@
 """What is asked of the machine and the rules, and what becomes of a repair."""
 
 import json
-import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,11 @@ from harness.agent.actions import (
 )
 from harness.agent.hands import Hands
 from harness.agent.repairing import choosing
+from harness.draft import Change, Draft
 from harness.experiment import Experiment
 from harness.lessons import Lesson, knowledge
 from harness.options import RunOptions
+from harness.state import ExperimentState
 
 CONFIG = "ajet:\n  backbone: verl\n  rollout: {gpu_memory_utilization: 0.8, max_num_seqs: 64}\n"
 OOM: dict[str, Any] = {
@@ -92,9 +93,47 @@ def test_each_repair_becomes_the_actions_that_carry_it_out() -> None:
     assert actions("wait_and_retry", "wait") == []
 
 
-def test_a_free_port_can_be_listened_on() -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", choosing.free_port()))
+def before(remedy: str, config: str = "", command: str = "", **captures: str) -> list[dict[str, Any]]:
+    """The repairs of a problem that the check found."""
+    cause = {"family": "port_in_use", "cause": "it is so", "captures": captures, "remedies": [remedy]}
+    state = ExperimentState(plan={"launch_command": command})
+    return choosing.before_launch(cause, state, config)
+
+
+class TestBeforeALaunch:
+    def test_a_package(self) -> None:
+        assert [each["package"] for each in before("install_package", module="cv2")] == [
+            "opencv-python-headless"
+        ]
+        assert before("install_package", module="code_of_the_author") == []
+
+    def test_a_port_is_the_one_that_the_check_saw_free(self) -> None:
+        ports = {"port": "18000", "free_port": "31234"}
+        (edit,) = before("free_port", "server: {port: 18000}\n", **ports)
+        assert (edit["edits"], edit["environment"]) == ({"server.port": 31234}, {})
+        (variable,) = before("free_port", "seed: 1\n", variable="MASTER_PORT", **ports)
+        assert (variable["edits"], variable["environment"]) == ({}, {"MASTER_PORT": "31234"})
+        assert before("free_port", command="torchrun --master_port 18000 t.py", **ports) == []
+
+    def test_attention_without_the_kernel(self) -> None:
+        (edit,) = before("without_flash_attention", "attn_implementation: flash_attention_2\n")
+        assert edit["edits"] == {"attn_implementation": "sdpa"}
+
+    def test_nobody_is_asked_what_the_check_has_not_seen(self) -> None:
+        (told,) = before("raise_open_files")
+        assert told["change"] and not choosing.actions_of({**told, "kind": "config"}, {"cause": "c"})
+
+
+def test_a_step_is_done_whatever_value_it_took() -> None:
+    told = {"why": "w", "remedy": "free_port"}
+    moved = Change("config", "server.port", 1, 2, "w", "free_port")
+    draft = Draft(config={"server.port": 2}, changes=(moved,), measures=("install_package tqdm",))
+    assert choosing.is_done(EditConfig(changes={"server.port": 3}, **told), draft)
+    assert not choosing.is_done(EditConfig(changes={"other.port": 3}, **told), draft)
+    assert not choosing.is_done(EditConfig(changes={"server.port": 3}, why="w", remedy="another"), draft)
+    assert not choosing.is_done(SetEnvironment(name="MASTER_PORT", value="3", **told), draft)
+    assert choosing.is_done(InstallPackage(package="tqdm", why="w"), draft)
+    assert not choosing.is_done(InstallPackage(package="rich", why="w"), draft)
 
 
 async def test_a_diagnosis_brings_its_repairs_with_it_first_what_helped_before(

@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness import launching
 from harness.agent.actions import (
     Action,
     EditConfig,
@@ -21,6 +23,7 @@ from harness.agent.actions import (
 )
 from harness.agent.hands import Hands
 from harness.agent.repairing import preparing
+from harness.draft import Draft
 from harness.experiment import Experiment
 from monitors.launch import LaunchSpec
 
@@ -84,7 +87,7 @@ async def launched(experiment: Experiment, number: int, monkeypatch: pytest.Monk
     outcome = await Hands(experiment).act(action)
     experiment.record("outcome", action="launch", **outcome)
     experiment.record("outcome", action="wait", reason="ended", ended={"reason": "exited", "status": 1})
-    assert outcome["command"] == specs[0].command
+    assert launching.unattended(outcome["command"]) == specs[0].command
     return specs[0]
 
 
@@ -131,6 +134,52 @@ def test_variable_is_set_once(experiment: Experiment) -> None:
     assert "already" in prepared(action, experiment)["error"]
 
 
+class TestWhatTheCheckRefuses:
+    """A built-in repair is held against the check that comes before its launch."""
+
+    EDIT = EditConfig(changes={"ajet.rollout.n_vllm_engine": 1}, why="memory", remedy="fewer_engines")
+
+    @staticmethod
+    def checked(*remedies: str) -> dict[str, Any]:
+        cause = {"family": "config_error", "cause": "bad", "captures": {}, "remedies": remedies}
+        return {"can_run": False, "problems": ["bad — mend it"], "warnings": [], "causes": [cause]}
+
+    def test_it_is_shown_what_the_repair_leads_to(self, experiment: Experiment) -> None:
+        seen: list[Any] = []
+
+        def check(experiment: Experiment, draft: Draft) -> dict[str, Any]:
+            seen.append(preparing.config_after(experiment, draft))
+            return {"can_run": True, "problems": [], "warnings": [], "causes": []}
+
+        assert "error" not in preparing.prepare(self.EDIT, experiment, check)
+        assert seen == [CONFIG.replace(": 4", ": 1")]
+
+    def test_a_refused_one_is_not_made_and_not_tried_again(self, experiment: Experiment) -> None:
+        experiment.record("intent", action="edit_config", args=arguments(self.EDIT))
+        outcome = preparing.prepare(self.EDIT, experiment, lambda *_: self.checked())
+        experiment.record("outcome", action="edit_config", **outcome)
+        assert "bad — mend it" in outcome["error"]
+        assert experiment.state.draft.is_empty and experiment.state.unusable == {"fewer_engines"}
+
+    def test_what_another_repair_can_mend_is_no_reason(self, experiment: Experiment) -> None:
+        assert "error" not in preparing.prepare(self.EDIT, experiment, lambda *_: self.checked("free_port"))
+
+    def test_an_edit_that_nobody_asks_for_by_name_is_not_checked_here(self, experiment: Experiment) -> None:
+        by_a_model = self.EDIT.model_copy(update={"remedy": ""})
+        assert "error" not in preparing.prepare(by_a_model, experiment, lambda *_: self.checked())
+
+    def test_the_real_check_sees_variables_and_config_of_the_draft(
+        self, experiment: Experiment, codebase: Path
+    ) -> None:
+        draft = Draft(config={"ajet.rollout.n_vllm_engine": 1}, environment={"OMP_NUM_THREADS": "1"})
+        (codebase / "train.py").write_text("import os\nos.environ['LAB_NEEDS_THIS']\n")
+        assert "LAB_NEEDS_THIS" in str(preparing.check(experiment, draft)["warnings"])
+        given = replace(draft, environment={"LAB_NEEDS_THIS": "1"})
+        assert preparing.check(experiment, given)["warnings"] == []
+        moved = replace(given, config={"train_file": "/nowhere/rows.jsonl"})
+        assert "/nowhere/rows.jsonl" in str(preparing.check(experiment, moved)["warnings"])
+
+
 def test_failed_patch_changes_nothing(experiment: Experiment) -> None:
     outcome = prepared(PatchCode(path="train.py", old="no such text", new="x", why="?"), experiment)
     assert "does not stand in train.py" in outcome["error"]
@@ -142,7 +191,7 @@ async def test_launch_without_changes_runs_in_the_authors_codebase(
 ) -> None:
     spec = await launched(experiment, 1, monkeypatch)
     assert spec.cwd == codebase
-    assert spec.prepare == "pip install -e ."
+    assert spec.prepare == "exec </dev/null\npip install -e ."
     assert f"python {codebase}/train.py" in spec.command
     assert not (experiment.dir / "attempts" / "01" / "change.diff").exists()
 
@@ -159,7 +208,7 @@ async def test_patched_code_is_what_the_next_launches_run(
     assert f"python {copy}/train.py --config {experiment.dir}/attempts/02/config.yaml" in spec.command
     assert (copy / "train.py").read_text() == TRAIN.replace("/ 0", "/ 1")
     assert (codebase / "train.py").read_text() == TRAIN
-    assert spec.prepare == f"cd {codebase} || exit 1\npip install -e ."
+    assert spec.prepare == f"exec </dev/null\ncd {codebase} || exit 1\npip install -e ."
     kept = (experiment.dir / "attempts" / "01" / "change.diff").read_text()
     assert "+    n_vllm_engine: 1" in kept
     assert "+print(batch / 1)" in kept

@@ -1,5 +1,9 @@
 """All remedies together: none changes what is studied, each can be taken back, each is described."""
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,7 +12,7 @@ from harness import config_edit
 from harness.agent import guard
 from harness.agent.repairing.choosing import actions_of
 from harness.agent.types import Observation
-from harness.diagnosis.remedies import Situation, known_names, remedies_for
+from harness.diagnosis.remedies import Remedy, Situation, known_names, remedies_for
 from harness.diagnosis.remedies.settings import Settings
 from harness.options import RunOptions
 from harness.state import AttemptState, ExperimentState
@@ -44,39 +48,46 @@ def failed(config: str) -> Observation:
     return Observation(state, 2.0, config=config)
 
 
-def effective_batch(config: str) -> int | None:
+def effective_batch(config: Settings) -> int | None:
     """The product of batch and accumulation, where a config gives it so."""
-    values = Settings.read(config).values
-    sizes = [
-        value
-        for key, value in values.items()
-        if key.endswith(("device_train_batch_size", "train.batch_size"))
-    ]
-    steps = [value for key, value in values.items() if key.endswith(("accumulation_steps", "grad_accum"))]
-    return sizes[0] * (steps[0] if steps else 1) if sizes else None  # type: ignore[operator]
+    values = config.values.items()
+    sizes = [value for key, value in values if key.endswith(("device_train_batch_size", "train.batch_size"))]
+    steps = [value for key, value in values if key.endswith(("accumulation_steps", "grad_accum"))]
+    return sizes[0] * (steps[0] if steps else 1) if sizes else None  # type: ignore[operator, return-value]
 
 
-@settings(max_examples=5, deadline=None)
 @pytest.mark.parametrize("name", CONFIGS)
-@given(captures=CAPTURES, passes=st.booleans())
-def test_no_remedy_changes_what_is_studied_and_each_can_be_undone(
-    name: str, captures: dict[str, str], passes: bool
-) -> None:
+def test_no_remedy_changes_what_is_studied_and_each_can_be_undone(name: str) -> None:
     config = CONFIGS[name]
-    now = situation(config, captures=captures, transient=passes, cause="wandb TCPStore")
-    for remedy in remedies_for(NAMES, now):
-        for action in actions_of(remedy.as_json(), now.diagnosis):
-            if action.kind != "install_package":
-                assert guard.check(action, failed(config)) is None, (remedy, action)
-        after = config_edit.edit(config, remedy.edits, remedy.remove)
-        before_values, after_values = Settings.read(config), Settings.read(after)
-        fixed = [each.key for each in before_values.named(FIXED) if not each.is_default]
-        assert fixed and all(before_values.get(key) == after_values.get(key) for key in fixed)
-        assert effective_batch(after) == effective_batch(config), remedy
-        undone = config_edit.edit(after, remedy.undo.edits, remedy.undo.remove)
-        assert Settings.read(undone).values == before_values.values, remedy
-        assert set(remedy.undo.environment) == set(remedy.environment)
-        assert remedy.change and remedy.why and remedy.side_effect and remedy.undo.words
+    seen: set[str] = set()
+
+    @settings(max_examples=8, deadline=None)
+    @given(captures=CAPTURES, passes=st.booleans())
+    def holds(captures: dict[str, str], passes: bool) -> None:
+        now = situation(config, captures=captures, transient=passes, cause="wandb TCPStore")
+        for remedy in remedies_for(NAMES, now):
+            said = json.dumps(remedy.as_json(), sort_keys=True)
+            if said not in seen:  # most remedies come to the same whatever was captured
+                assert_is_harmless(remedy, now.diagnosis, config)
+                seen.add(said)
+
+    holds()
+    assert len(seen) > 10
+
+
+def assert_is_harmless(remedy: Remedy, diagnosis: Mapping[str, Any], config: str) -> None:
+    for action in actions_of(remedy.as_json(), diagnosis):
+        if action.kind != "install_package":
+            assert guard.check(action, failed(config)) is None, (remedy, action)
+    after = config_edit.edit(config, remedy.edits, remedy.remove)
+    before_values, after_values = Settings.read(config), Settings.read(after)
+    fixed = [each.key for each in before_values.named(FIXED) if not each.is_default]
+    assert fixed and all(before_values.get(key) == after_values.get(key) for key in fixed)
+    assert effective_batch(after_values) == effective_batch(before_values), remedy
+    undone = config_edit.edit(after, remedy.undo.edits, remedy.undo.remove)
+    assert Settings.read(undone).values == before_values.values, remedy
+    assert set(remedy.undo.environment) == set(remedy.environment)
+    assert remedy.change and remedy.why and remedy.side_effect and remedy.undo.words
 
 
 def test_every_name_is_described_for_a_log_alone() -> None:

@@ -20,6 +20,9 @@ def test_one_loader_stays_where_settings_need_it() -> None:
 
 def test_fewer_episodes_at_a_time() -> None:
     assert edits("fewer_env_workers", AJET) == {"ajet.rollout.max_env_worker": 32}
+    assert edits("fewer_env_workers", "num_envs: 8\nrollout: {env_workers: 8}\n") == {
+        "rollout.env_workers": 4
+    }
 
 
 def test_threads_become_two_then_one() -> None:

@@ -1,0 +1,127 @@
+"""`harness diagnose`: what a person and a script get, and every way of naming what to look at."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from harness.cli.app import app
+
+OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.02 GiB. GPU 0 has a total capacity of "
+    "79.3 GiB of which 0.6 GiB is free."
+)
+LOG = f"""step:1 - actor/kl_loss:0.1
+Traceback (most recent call last):
+  File "/exp/train.py", line 9, in <module>
+    loss.backward()
+{OOM}
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    file = tmp_path / "train.log"
+    file.write_text(LOG)
+    return file
+
+
+def diagnose(*arguments: object) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["diagnose", *map(str, arguments)])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_a_script_gets_one_json_object(log: Path) -> None:
+    status, out, _ = diagnose(log, "--json")
+    told = json.loads(out)
+    assert status == 0
+    assert set(told) == {
+        *("family", "signature", "cause", "evidence", "transient", "confidence", "remedies", "also")
+    }
+    assert told["family"] == "gpu_oom"
+    assert {"line": 5, "text": OOM} in told["evidence"]
+    assert all(set(each) == {"kind", "change", "why"} for each in told["remedies"])
+    assert "1.02 GiB" in told["cause"]
+
+
+def test_a_person_gets_whole_lines_that_grep_finds(log: Path) -> None:
+    _, out, _ = diagnose(log)
+    assert f"5  {OOM}" in out
+    assert out.startswith("gpu_oom (")
+
+
+def test_with_a_config_the_change_is_computed(log: Path, tmp_path: Path) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text("per_device_train_batch_size: 8\ngradient_accumulation_steps: 2\n")
+    _, out, _ = diagnose(log, "--config", config, "--json")
+    changes = " ".join(each["change"] for each in json.loads(out)["remedies"])
+    assert "per_device_train_batch_size: 8 → 4" in changes
+    assert "gradient_accumulation_steps: 2 → 4" in changes
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [(None, "No such file"), ("a: [1\n", "cannot be read"), ("- 1\n", "mapping")]
+)
+def test_a_config_that_cannot_be_read_is_an_error(
+    log: Path, tmp_path: Path, text: str | None, says: str
+) -> None:
+    config = tmp_path / "c.yaml"
+    if text is not None:
+        config.write_text(text)
+    status, out, err = diagnose(log, "--config", config)
+    assert (status, out) == (2, "")
+    assert says in err
+
+
+def test_nothing_known_ends_with_status_1_and_shows_the_lines(tmp_path: Path, log: Path) -> None:
+    log.write_text("all is well\nFrobError: not nabbed\n")
+    status, out, _ = diagnose(log)
+    assert status == 1
+    assert "FrobError: not nabbed" in out and "most likely to help" in out
+
+
+def test_what_the_command_returned_helps_where_the_log_is_silent(log: Path) -> None:
+    log.write_text("step:1 - actor/kl_loss:0.1\n")
+    status, out, _ = diagnose(log, "--status", 139, "--json")
+    assert (status, json.loads(out)["family"]) == (0, "native_crash")
+
+
+def test_an_attempts_folder_is_looked_at_with_its_end(log: Path, tmp_path: Path) -> None:
+    attempt = tmp_path / "attempts" / "01"
+    attempt.mkdir(parents=True)
+    (attempt / "pane.log").write_text("working\n")
+    (attempt / "exit.json").write_text(
+        '{"attempt_id": "x-01", "reason": "signalled", "status": 139, "signal": 11}'
+    )
+    status, out, _ = diagnose(attempt, "--json")
+    assert (status, json.loads(out)["family"]) == (0, "native_crash")
+
+
+def test_secrets_are_masked(log: Path) -> None:
+    log.write_text("ValueError: login with hf_abcdefghijklmnopqrstuvwxyz012345 failed: 401 Unauthorized\n")
+    _, out, _ = diagnose(log, "--json")
+    assert "abcdefghijklmnop" not in out
+
+
+def test_a_log_that_is_not_there_is_named(log: Path, tmp_path: Path) -> None:
+    status, _, err = diagnose(tmp_path / "none.log")
+    assert status == 2
+    assert "none.log" in err
+
+
+def test_a_broken_signature_of_the_users_is_named(log: Path, tmp_path: Path) -> None:
+    own = tmp_path / "config" / "harness" / "signatures"
+    own.mkdir(parents=True)
+    (own / "mine.yaml").write_text("- id: x\n  family: nonsense\n")
+    status, _, err = diagnose(log)
+    assert status == 2
+    assert "mine.yaml" in err and "signature x" in err
+
+
+def test_the_families_are_listed(log: Path) -> None:
+    status, out, _ = diagnose("--families")
+    assert status == 0
+    assert "gpu_oom: " in out
