@@ -23,7 +23,7 @@ def of_candidate(log: Log, best: Candidate, candidates: Sequence[Candidate]) -> 
             if seen.line.number in best.evidence
         )
     numbers = [*best.evidence, *(_origin(best.fault) if best.fault is not None else ())]
-    numbers += [line for fault in _chained(log, best) for line in _lines(fault)[:2]]
+    numbers += [line for fault in _chained(log, best) for line in _lines(fault)[:4]]
     alike = [
         each
         for each in candidates

@@ -19,7 +19,7 @@ from tests.faults.lab.types import Case, Produced
 from tests.faults.lab.warm import WarmInterpreter
 from tests.faults.lab.whole.carry_out import Story, carry_out
 from tests.faults.lab.whole.hopeless import FORESEEN, HOPELESS
-from tests.faults.lab.whole.repaired import REPAIRED
+from tests.faults.lab.whole.repaired import MENDED_BEFORE, REPAIRED
 from tests.faults.lab.whole.types import Experiment
 
 SURE = 0.5
@@ -105,6 +105,16 @@ def test_what_can_be_repaired_is_and_the_experiment_succeeds(experiment: Experim
     assert story.changed == experiment.edits
     assert experiment.variables == story.variables
     assert experiment.attempts in (None, story.flag["attempts"])
+
+
+@pytest.mark.parametrize("experiment", some(MENDED_BEFORE))
+def test_what_the_check_finds_is_mended_before_the_first_launch(
+    experiment: Experiment, tmp_path: Path
+) -> None:
+    story = carry_out(experiment, Bench(tmp_path))
+    assert (story.flag["outcome"], story.status, story.flag["attempts"]) == ("succeeded", 0, 1), story.output
+    assert story.variables == experiment.variables and not story.diagnoses
+    assert experiment.told in " ".join(story.output.split()), story.output
 
 
 @pytest.mark.parametrize("experiment", some(HOPELESS))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from harness.diagnosis.reading import carriers, native
+from harness.diagnosis.reading import carriers, messages, native
 from harness.diagnosis.reading.faults import AROUND, Collection, Draft
 from harness.diagnosis.reading.prefixes import Said, said
 from harness.diagnosis.reading.rows import Rows
@@ -96,7 +96,7 @@ class Assembler:
             [what.text],
             source=what.source,
             level=level,
-            handled=native.is_handled(what.text),
+            handled=native.is_handled(what.text) or native.is_quoted(what.text),
             before=tuple(self._above),
         )
         self._collection.add(draft)
@@ -146,6 +146,8 @@ class _Message:
             self._after_blank = True
             return True
         if what.is_record or len(self._draft.said) >= MOST_LINES:
+            return False
+        if messages.is_notice(text) or native.severity(what) == "info":
             return False
         if self._after_blank and not native.STACK_LINE.match(text):
             return False

@@ -80,9 +80,10 @@ class Draft:
         )
 
     def _was_got_over(self) -> bool:
-        """Whether the next thing that the same process says is that it went on."""
+        """Whether the same process says right below that it went on; a log record of its own may be about
+        anything."""
         next_lines = (said(line.text) for line in self.after[:LINES_THAT_MAY_SAY_HANDLED])
-        own = [each.text for each in next_lines if each.source == self.source]
+        own = [each.text for each in next_lines if each.source == self.source and not each.is_record]
         if any(map(is_over, own)):
             return True
         return bool(self.type) and not self.uncaught and any(map(is_handled, own))

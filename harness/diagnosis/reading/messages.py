@@ -17,9 +17,24 @@ from monitors.metrics import parse_line
 MOST_LINES = 12
 MOST_OF_A_CARRIER = 200  # what it says before it comes to the root cause
 _TOOL = re.compile(r"^(?:wandb|swanlab|srun|slurmstepd|bash|make|\+|\$|root@\S+):? ")
-_NO_MESSAGES = (_TOOL, shapes.HANDLED_HEAD, shapes.ANNOUNCES, shapes.STACK, shapes.WARNS, CURRENT_STACK)
+_NOTICES = re.compile(
+    r"^(?:\w*Warning: |.*\bNCCL INFO |huggingface/tokenizers: |Token indices sequence length )"
+)
+_NO_MESSAGES = (
+    _TOOL,
+    shapes.HANDLED_HEAD,
+    shapes.ANNOUNCES,
+    shapes.STACK,
+    shapes.WARNS,
+    CURRENT_STACK,
+)
 _FAILED = re.compile(r"(?i)fail|error|exception|could ?n[o']t|unable|cannot")
 _AFTER_A_BLANK = re.compile(r"\b[45]\d\d (?:Client|Server) Error")
+
+
+def is_notice(text: str) -> bool:
+    """Whether a line only informs or warns, and so belongs to no message."""
+    return _NOTICES.match(text) is not None
 
 
 def is_rule(text: str) -> bool:
@@ -49,6 +64,7 @@ def is_anothers(exception: Draft | None, said: Said, body: str) -> bool:
         return False
     return (
         any(pattern.match(body) for pattern in _NO_MESSAGES)
+        or is_notice(body)
         or is_handled(body)
         or _fails_too(exception, said)
         or is_progress(body)
@@ -58,11 +74,13 @@ def is_anothers(exception: Draft | None, said: Said, body: str) -> bool:
 def is_got_over(above: RawLine, source: str) -> bool:
     """Whether the log record right above a traceback says that what it prints was got over."""
     record = said(above.text)
-    if record.source != source:
-        return False
-    return (record.is_record and is_handled(record.text)) or (
-        record.level == "warning" and _FAILED.search(record.text) is not None
-    )
+    return record.source == source and record.is_record and is_handled(record.text)
+
+
+def is_warned_of(above: RawLine, source: str) -> bool:
+    """Whether the line right above a traceback only warns of a failure."""
+    record = said(above.text)
+    return record.source == source and record.level == "warning" and bool(_FAILED.search(record.text))
 
 
 def add(exception: Draft, raw: RawLine, body: str) -> None:

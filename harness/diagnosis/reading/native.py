@@ -54,6 +54,11 @@ _OVER = re.compile(
     r"\b(?:succeeded|recovered|resolved|reconnected|worked)\b|\bresum(?:ing|ed) normal\b|\bretrying in\b",
     re.IGNORECASE,
 )
+_QUOTED = re.compile(
+    r"^\[(?:\w+[ _-])?(?:sandbox|tool|prompt|response|std(?:err|out)|output|generated|completion|answer)"
+    r"(?:[ _-]\w+)?\]",
+    re.IGNORECASE,
+)
 _ATTEMPT = re.compile(r"\b(?:attempt|retry|try)\s*#?\(?(\d+)\s*(?:/|of|out of)\s*(\d+)", re.IGNORECASE)
 _GAVE_UP = re.compile(
     r"\b(?:giving|gave) up\b|\bno (?:more )?retries\b|\bnot retrying\b|\b(?:cannot|can't) be ignored\b",
@@ -69,8 +74,15 @@ STACK_LINE = re.compile(
 )
 
 
+def is_quoted(text: str) -> bool:
+    """Whether a line shows what a program in a sandbox, a tool or a model has said."""
+    return _QUOTED.match(text) is not None
+
+
 def severity(said: Said) -> Level:
     """How severe a line is that is no exception: "" where it only says what it does."""
+    if is_quoted(said.text) or "NCCL INFO" in said.text:
+        return "info"
     if _FATAL.search(said.text):
         return "fatal"
     if said.level in ("error", "fatal"):

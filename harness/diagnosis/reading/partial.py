@@ -20,13 +20,15 @@ _MAIN = re.compile(
 
 @dataclass
 class Partial:
-    """`head`: of the log record that it stands in, whose level may be `mild`; `indent`: of its own first
-    column; `adjacent`: the line before was one of its own; `wrapped`: exceptions that carry the one to come,
-    the first of them kept as `carrier`; `waited`: lines of others since."""
+    """`head`: of the log record that it stands in, whose level may be `mild`; `warned_of`: by the line above
+    it; `indent`: of its own first column; `adjacent`: the line before was one of its own; `wrapped`:
+    exceptions that carry the one to come, the first of them kept as `carrier`; `waited`: lines of others
+    since."""
 
     header: RawLine | None = None
     head: str = ""
     mild: bool = False
+    warned_of: bool = False
     indent: int = 0
     frames: list[Frame] = field(default_factory=list)
     wants_code: bool = False
@@ -58,6 +60,7 @@ class Partial:
         self, raw: RawLine, body: str, type: str, source: str, groups: Sequence[str], handled: bool
     ) -> Draft:
         """The line that names the exception."""
+        uncaught = bool(self.wrapped) or any(_MAIN.match(frame.function) for frame in self.frames[:2])
         self.exception = Draft(
             raw,
             [raw.line],
@@ -66,8 +69,8 @@ class Partial:
             type=type,
             frames=self.frames,
             wrapped_in=[*groups, *self.wrapped],
-            handled=handled or self.mild,
-            uncaught=bool(self.wrapped) or any(_MAIN.match(frame.function) for frame in self.frames[:2]),
+            handled=handled or self.mild or (self.warned_of and not uncaught),
+            uncaught=uncaught,
             before=self.before,
         )
         self.frames, self.waited = [], 0
@@ -95,7 +98,7 @@ class Partial:
             source=source,
             frames=self.frames,
             before=self.before,
-            handled=handled or self.mild,
+            handled=handled or self.mild or self.warned_of,
         )
 
 

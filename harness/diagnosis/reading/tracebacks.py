@@ -14,7 +14,7 @@ from enum import Enum
 from harness.diagnosis.reading import carriers, messages, shapes
 from harness.diagnosis.reading.chains import Chains
 from harness.diagnosis.reading.faults import Draft
-from harness.diagnosis.reading.native import CURRENT_STACK
+from harness.diagnosis.reading.native import CURRENT_STACK, is_quoted
 from harness.diagnosis.reading.partial import HEADER, Partial, frame_of
 from harness.diagnosis.reading.prefixes import Said
 from harness.diagnosis.reading.zones import RawLine
@@ -287,6 +287,7 @@ class Tracebacks:
             self._handled_next, self._boxed = handled, boxed
         self._open(said)
         lead = header["lead"]
+        self._handled_next = self._handled_next or is_quoted(lead)
         self._now.indent = len(lead) if lead.isspace() else 0
         self._now.header = raw
 
@@ -297,6 +298,7 @@ class Tracebacks:
         now.adjacent = True
         if self._above and messages.is_got_over(self._above[-1], self.source):
             self._handled_next = True
+        now.warned_of = bool(self._above) and messages.is_warned_of(self._above[-1], self.source)
         self.state = State.FRAMES
 
     def _begin_stack(self, text: str) -> bool:

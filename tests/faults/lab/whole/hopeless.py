@@ -10,7 +10,6 @@ from tests.faults.lab.whole.circumstances import (
     data,
     out_of_rights,
     own_environment,
-    taken_port,
 )
 from tests.faults.lab.whole.types import Experiment
 
@@ -83,22 +82,6 @@ HOPELESS = (
 )
 
 FORESEEN = (
-    Experiment(
-        "attention_kernel_missing",
-        "attention.py",
-        SCIENCE + "attn_implementation: flash_attention_2\n",
-        "module_not_found",
-        told="imports flash_attn",
-    ),
-    Experiment(
-        "port_taken_before",
-        "port_of_ranks.py",
-        SCIENCE,
-        "port_in_use",
-        world=taken_port,
-        environment={"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "{port}", "RANK": "0", "WORLD_SIZE": "1"},
-        told="(MASTER_PORT) is taken",
-    ),
     Experiment(
         "package_missing_at_the_top",
         "packaged_at_the_top.py",

@@ -1,4 +1,5 @@
-"""Experiments that come to a good end after a repair."""
+"""Experiments that come to a good end after a repair: `REPAIRED` fail first, `MENDED_BEFORE` are mended by
+what the check before their first launch finds."""
 
 from tests.faults.lab.whole.circumstances import (
     BATCH,
@@ -10,6 +11,7 @@ from tests.faults.lab.whole.circumstances import (
     overloaded,
     port_taken_at_launch,
     small_disk,
+    taken_port,
     terminated,
     too_many,
     wheels,
@@ -172,5 +174,36 @@ REPAIRED = (
         variables=frozenset({"OPENBLAS_NUM_THREADS"}),
         attempts=3,
         needs_root=True,
+    ),
+)
+
+MENDED_BEFORE = (
+    Experiment(
+        "attention_kernel_missing",
+        "attention.py",
+        SCIENCE + "attn_implementation: flash_attention_2\n",
+        "module_not_found",
+        told="deviates from its blueprint in attn_implementation",
+    ),
+    Experiment(
+        "port_taken_before",
+        "port_of_ranks.py",
+        SCIENCE,
+        "port_in_use",
+        world=taken_port,
+        environment={"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "{port}", "RANK": "0", "WORLD_SIZE": "1"},
+        variables=frozenset({"MASTER_PORT"}),
+        told="deviates from its blueprint in MASTER_PORT",
+    ),
+    Experiment(
+        "package_missing_at_the_top_with_permission",
+        "packaged_at_the_top.py",
+        SCIENCE,
+        "module_not_found",
+        world=wheels,
+        environment={"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "{wheels}"},
+        command="python train.py",
+        arguments=("--allow-install",),
+        told="deviates from its blueprint in package einops",
     ),
 )
