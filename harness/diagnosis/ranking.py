@@ -18,13 +18,15 @@ ROLES: Mapping[Role, float] = {"root": 0.0, "symptom": -2.5, "cascade": -3.0}
 LEVELS: Mapping[Level, float] = {"fatal": 1.5, "error": 0.75, "": 0.5, "warning": -2.0, "info": -2.5}
 UNCAUGHT = 2.0
 RAISED = 1.25
-HANDLED = -4.0
+HANDLED = -4.5
 DEGRADED = -1.5
 EARLIEST = 1.0
 RECURS = -4.0
 LATER_IN_CHAIN = -0.5
 WENT_ON = -0.5
 GOT_OVER = -4.0
+"""A process that reports a step itself has got over what it printed before, and so has a training that says
+at its end that it is done."""
 FATAL_ALARM = 3.0
 WORTHLESS_ALARM = 2.5
 ALARM = 1.0
@@ -46,6 +48,9 @@ _DONE = re.compile(
 )
 INCIDENT_LINES = 400
 OFTEN = 5
+STEPS_BETWEEN = 3
+LASTING = ("numerics_nan", "silent_bad_metrics", "hang_no_output", "resources_unschedulable")
+"""Families that are told again and again because they last, not because they are got over."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,8 @@ def rank(log: Log, matches: Sequence[Match], alarms: Iterable[Alarm] = ()) -> li
 
 def _of_match(match: Match, log: Log) -> Candidate:
     signature = match.signature
-    strength = BREADTHS[signature.breadth] + _circumstances(match.fault, log)
+    strength = BREADTHS[signature.breadth] + _circumstances(match.fault)
+    strength += _what_followed(match.fault, log, signature.family)
     strength += DEGRADED if signature.severity == "degraded" else 0.0
     strength += EXPLAINS.get(signature.family, 0.0)
     follows = CONSEQUENCES.get(signature.family, 0.0) if signature.role == "root" else ROLES[signature.role]
@@ -111,7 +117,7 @@ def _of_match(match: Match, log: Log) -> Candidate:
 def _unexplained(fault: Fault, log: Log) -> Candidate:
     numbers = tuple(line.number for line in fault.lines[:8])
     cause = f"The training raised {fault.said[0][:300]}"
-    points = _circumstances(fault, log)
+    points = _circumstances(fault) + _what_followed(fault, log, UNKNOWN)
     return Candidate(UNKNOWN, None, cause, fault.line, points, points, evidence=numbers, fault=fault)
 
 
@@ -130,31 +136,29 @@ def _of_alarm(alarm: Alarm, file: str) -> Candidate:
     )
 
 
-def _circumstances(fault: Fault, log: Log) -> float:
+def _circumstances(fault: Fault) -> float:
     """Points for how it was said, whatever it says."""
+    points = LEVELS[fault.level]
     if fault.type:
-        points = UNCAUGHT if fault.uncaught else RAISED
-        points += min(0.0, LEVELS[fault.level])
-    else:
-        points = LEVELS[fault.level]
+        points = (UNCAUGHT if fault.uncaught and not fault.handled else RAISED) + min(0.0, points)
     points += HANDLED if fault.handled else 0.0
-    points += LATER_IN_CHAIN if fault.depth else 0.0
-    spread = fault.last - fault.line
-    if fault.count >= OFTEN and spread > INCIDENT_LINES and spread > log.line_count / 10:
-        return points + RECURS
-    return points + _went_on(fault, log)
+    return points + (LATER_IN_CHAIN if fault.depth else 0.0)
 
 
-def _went_on(fault: Fault, log: Log) -> float:
-    """Points for steps that were made after the fault, of a training that had made some before. A process
-    that reports a step itself has got over what it printed before, and so has a training that says at its
-    end that it is done."""
+def _what_followed(fault: Fault, log: Log, family: str) -> float:
+    """Points for what came after it: its like again and again while steps were made, or only steps."""
     before = [seen.row.step or 0 for seen in log.rows if seen.line.number < fault.line]
     after = [seen for seen in log.rows if seen.line.number > fault.line]
+    if fault.count >= OFTEN and family not in LASTING:
+        spread = fault.last - fault.line
+        between = sum(seen.line.number < fault.last for seen in after)
+        if between >= STEPS_BETWEEN or (spread > INCIDENT_LINES and spread > log.line_count / 10):
+            return RECURS
     if not before or not after or max(seen.row.step or 0 for seen in after) <= max(before):
         return 0.0
     itself = bool(fault.source) and any(said(seen.line.text).source == fault.source for seen in after)
-    return GOT_OVER if itself or any(_DONE.search(line.text) for line in log.last[-LAST_WORDS:]) else WENT_ON
+    is_done = any(_DONE.search(line.text) for line in log.last[-LAST_WORDS:])
+    return GOT_OVER if itself or is_done else WENT_ON
 
 
 def _one_per_place(found: Sequence[Candidate]) -> list[Candidate]:
@@ -170,9 +174,13 @@ def _begin(found: Sequence[Candidate]) -> list[Candidate]:
     first: list[Candidate] = []
     end = -INCIDENT_LINES
     for each in found:
-        if each.role != "root" or each.points <= 0 or each.family in CONSEQUENCES:
+        if each.role != "root" or each.points <= 0 or each.family in CONSEQUENCES or _was_handled(each):
             continue
         if each.line - end > INCIDENT_LINES:
             first.append(each)
         end = each.line
     return first
+
+
+def _was_handled(candidate: Candidate) -> bool:
+    return candidate.fault is not None and candidate.fault.handled

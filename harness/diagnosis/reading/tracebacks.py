@@ -58,6 +58,7 @@ class Tracebacks:
         self._handled_next = False
         self._dumped = False
         self._boxed = False
+        self._lead = ""
         self._steps = {
             State.IDLE: self._idle,
             State.FRAMES: self._in_frames,
@@ -77,6 +78,7 @@ class Tracebacks:
         text = self._unboxed(said.text)
         if text is None:
             return True
+        text = self._without_lead(text)
         header = carriers.HEADER.match(text)
         if self.state is not State.IDLE and said.is_record and said.head != self._now.head:
             if self.state is State.FRAMES and not header:
@@ -95,7 +97,13 @@ class Tracebacks:
         self._close()
         self._chains.flush()
         self._handled_next = self._boxed = False
+        self._lead = ""
         self.state = State.IDLE
+
+    def _without_lead(self, text: str) -> str:
+        """A line without what stands before every line of this traceback: a prefix that only its launcher
+        knows."""
+        return text[len(self._lead) :] if text.startswith(self._lead) else text
 
     # --- boxes around tracebacks ------------------------------------------------------------------------
 
@@ -287,6 +295,7 @@ class Tracebacks:
             self._handled_next, self._boxed = handled, boxed
         self._open(said)
         lead = header["lead"]
+        self._lead = lead if lead.strip() else ""
         self._handled_next = self._handled_next or is_quoted(lead)
         self._now.indent = len(lead) if lead.isspace() else 0
         self._now.header = raw
@@ -296,7 +305,8 @@ class Tracebacks:
         now.head, now.mild = said.head, said.level in ("info", "warning")
         now.before = now.before or tuple(self._above)
         now.adjacent = True
-        if self._above and messages.is_got_over(self._above[-1], self.source):
+        above = self._above[-1] if self._above else None
+        if above is not None and (messages.is_got_over(above, self.source) or is_quoted(above.text)):
             self._handled_next = True
         now.warned_of = bool(self._above) and messages.is_warned_of(self._above[-1], self.source)
         self.state = State.FRAMES

@@ -128,3 +128,29 @@ def test_evidence_is_cited_as_it_stands_with_where_it_came_from() -> None:
     candidates = rank(log, matching.matches(log, BOOK))
     cited = citing.of_candidate(log, candidates[0], candidates)
     assert [(each.line, each.text) for each in cited] == [(5, frames[0].text), (7, frames[1].text), (10, OOM)]
+
+
+def test_what_is_told_at_each_step_is_got_over_unless_it_lasts() -> None:
+    rows = tuple(row(number, number) for number in range(100, 108))
+    noise = fault(101, "ERROR Connection refused", count=6, last=106)
+    assert ranked(noise, rows=rows)[0].strength < 0
+    assert ranked(fault(101, "ERROR Connection refused", count=6, last=101), rows=rows)[0].strength > 0
+
+
+def test_a_process_that_reports_further_steps_has_got_over_it() -> None:
+    steps = tuple(
+        SeenRow(Line(number, f"(TaskRunner pid=7) step:{number} - loss:1.0"), Row(number, {"loss": 1.0}))
+        for number in (1, 2, 90, 91)
+    )
+    own = raised(50, OOM, source="TaskRunner pid=7")
+    assert (
+        ranked(own, rows=steps)[0].strength
+        < ranked(replace(own, source="Other pid=8"), rows=steps)[0].strength
+    )
+
+
+def test_a_training_that_says_that_it_is_done_has_got_over_it() -> None:
+    log = Log(Path("x.log"), (raised(50, OOM),), (row(1, 1), row(90, 9)), line_count=100)
+    done = replace(log, last=(Line(99, "training finished: 9 steps"),))
+    open_end, finished = (rank(each, matching.matches(each, BOOK))[0].strength for each in (log, done))
+    assert finished < open_end - 3

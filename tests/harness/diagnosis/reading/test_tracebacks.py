@@ -647,3 +647,30 @@ def test_other_lines_inside_do_not_end_it(tmp_path: Path, cut: int) -> None:
     ]
     fault = only_fault(tmp_path, "\n".join(lines))
     assert (fault.type, [frame.function for frame in fault.frames]) == ("KeyError", ["f"])
+
+
+def test_a_prefix_that_only_the_launcher_knows_is_taken_off(tmp_path: Path) -> None:
+    text = """\
+nemo-run-0/0 Traceback (most recent call last):
+nemo-run-0/0   File "judge.py", line 190, in judge
+nemo-run-0/0     outputs = llm.generate(prompts)
+nemo-run-0/0 openai.RateLimitError: Error code: 429
+"""
+    fault = only_fault(tmp_path, text)
+    assert (fault.type, fault.message) == ("openai.RateLimitError", "openai.RateLimitError: Error code: 429")
+    assert [frame.function for frame in fault.frames] == ["judge"]
+
+
+@pytest.mark.parametrize("quoted", ["[sandbox] problem 1 exit=1\n", "[tool output] "])
+def test_what_a_quoted_program_prints_is_handled(tmp_path: Path, quoted: str) -> None:
+    text = f"""\
+{quoted}Traceback (most recent call last):
+  File "<string>", line 1, in <module>
+ModuleNotFoundError: No module named 'sympyy'
+"""
+    assert only_fault(tmp_path, text).handled
+
+
+def test_a_record_of_its_own_below_an_exception_says_nothing_about_it(tmp_path: Path) -> None:
+    text = "KeyError: 'x'\nWARNING 11-21 06:12:13 request 871 failed (ReadTimeout), retrying in 1s [1/5]\n"
+    assert not only_fault(tmp_path, text).handled
