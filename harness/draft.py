@@ -14,6 +14,8 @@ from harness.config_edit import Scalar
 
 MEASURES = {"install_package": "package", "free_owned": "what", "raise_limit": "limit"}
 """Preparing actions that change neither config nor environment nor code, with the argument that says what."""
+PREPARING = ("render_config", "edit_config", "set_environment", "patch_code", *MEASURES)
+"""All actions that change what the next launch uses."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ display and the command line look at. Nothing here touches the disk. What an ent
 in one table.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,10 +13,11 @@ from enum import Enum
 from typing import Any
 
 from harness import llm_use
-from harness.draft import MEASURES, Draft, with_outcome
+from harness.draft import PREPARING, Draft, with_outcome
 from harness.journal import Entry
 from harness.llm_use import LlmUse
 from harness.options import RunOptions
+from harness.redaction import redact
 
 
 class Outcome(str, Enum):
@@ -51,12 +53,24 @@ class Verdict:
     reason: str
 
 
-_VARYING = re.compile(r"0x[0-9a-fA-F]+|'[^']*'|\"[^\"]*\"|(?:/[\w.@-]+)+|\d+(?:\.\d+)?")
+_VARYING = re.compile(
+    r"0x[0-9a-fA-F]+|'(?P<single>[^']*)'|\"(?P<double>[^\"]*)\"|(?:/[\w.@-]+)+|\d+(?:\.\d+)?"
+)
+_NAME = re.compile(r"(?!0x[0-9a-fA-F]+$|(?=.*\d)[0-9a-fA-F]{6,}$)[A-Za-z0-9_]{1,40}")
+"""A short word in quotes says what failed, as in `KeyError: 'reward'`; anything longer is an example."""
 
 
 def failure_of(diagnosis: Mapping[str, Any]) -> str:
-    """What makes two failures the same one: the signature, else the cause with what varies left out."""
-    return str(diagnosis.get("signature") or _VARYING.sub("…", str(diagnosis.get("cause", "")))[:200])
+    """What makes two failures the same one: the signature, else the cause with what varies, and secrets, left
+    out."""
+    return str(
+        diagnosis.get("signature") or _VARYING.sub(_general, redact(str(diagnosis.get("cause", ""))))[:200]
+    )
+
+
+def _general(match: re.Match[str]) -> str:
+    quoted = match["single"] or match["double"] or ""
+    return re.sub(r"\d+", "…", match.group()) if _NAME.fullmatch(quoted) else "…"
 
 
 @dataclass(frozen=True)
@@ -88,7 +102,8 @@ class ExperimentState:
 
     `draft` is what the next launch will change; `checked` is the check of just that, None when there was none
     since it last changed. `unusable` are built-in repairs that could not be carried out since the last
-    launch. `denied` are the actions that a person did not approve, `asks` the one they are being asked about.
+    launch. `denied` is what a person did not approve (see `is_denied`), `asks` the action they are being
+    asked about.
     """
 
     experiment_id: str = ""
@@ -133,6 +148,10 @@ class ExperimentState:
         drafts = [*(attempt.draft for attempt in self.attempts), self.draft]
         done = [done.split(" ", 1) for draft in drafts for done in draft.measures]
         return frozenset(what for action, what in done if action == "raise_limit")
+
+    def is_denied(self, action: str, args: Mapping[str, Any]) -> bool:
+        """Whether a person said no to this action before."""
+        return action in self.denied or _barred(action, args) in self.denied
 
     @property
     def phase(self) -> str:
@@ -208,7 +227,7 @@ def _launch_intended(state: ExperimentState, entry: Entry) -> ExperimentState:
 
 
 def _outcome(state: ExperimentState, entry: Entry) -> ExperimentState:
-    if state.pending is not None and entry.data["action"] in _PREPARING:
+    if state.pending is not None and entry.data["action"] in PREPARING:
         args = state.pending.data["args"]
         if "error" in entry.data:
             state = replace(state, unusable=state.unusable | {args.get("remedy", "")} - {""})
@@ -224,6 +243,19 @@ def _outcome(state: ExperimentState, entry: Entry) -> ExperimentState:
 def _refused(state: ExperimentState, entry: Entry) -> ExperimentState:
     refusals = (*state.refusals, entry.data["why"])
     return replace(state, asks="", refusals=refusals, llm=llm_use.after_refusal(state.llm, entry))
+
+
+def _denied(state: ExperimentState, entry: Entry) -> ExperimentState:
+    return replace(state, denied=state.denied | {_barred(entry.data["action"], entry.data.get("args"))})
+
+
+def _barred(action: str, args: Mapping[str, Any] | None) -> str:
+    """What a person's "no" bars: every such action, but of those that prepare a launch this very change,
+    whatever the reason given. Journals of an earlier version do not have `args`."""
+    if args is None or action not in PREPARING:
+        return action
+    change = {name: value for name, value in args.items() if name not in ("why", "remedy")}
+    return f"{action} {json.dumps(change, sort_keys=True)}"
 
 
 def _event(state: ExperimentState, entry: Entry) -> ExperimentState:
@@ -265,8 +297,6 @@ def _stopped(state: ExperimentState, entry: Entry) -> ExperimentState:
     )
 
 
-_PREPARING = ("render_config", "edit_config", "set_environment", "patch_code", *MEASURES)
-
 _ENTRIES: dict[str, Callable[[ExperimentState, Entry], ExperimentState]] = {
     "created": _created,
     "intent": _intent,
@@ -274,7 +304,7 @@ _ENTRIES: dict[str, Callable[[ExperimentState, Entry], ExperimentState]] = {
     "refused": _refused,
     "approval_asked": lambda state, entry: replace(state, asks=entry.data["action"]),
     "approved": lambda state, entry: replace(state, asks=""),
-    "denied": lambda state, entry: replace(state, denied=state.denied | {entry.data["action"]}),
+    "denied": _denied,
     "event": _event,
     "options": lambda state, entry: replace(state, options=RunOptions.from_json(entry.data)),
     "stop_asked": lambda state, entry: replace(state, stop_asked=entry.data["by"]),

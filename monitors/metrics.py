@@ -151,7 +151,8 @@ def _first(groups: Sequence[str | None]) -> str:
 
 
 def literal_in(pattern: re.Pattern[str]) -> str | None:
-    """Return the longest plain text outside of groups that whatever the pattern matches must hold, or None."""
+    """Return the longest plain text outside of groups that whatever the pattern matches must hold, or
+    None."""
     return None if pattern.flags & (re.IGNORECASE | re.VERBOSE) else literal_of(pattern.pattern)
 
 

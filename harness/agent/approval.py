@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.agent.actions import Action, arguments
+from harness.draft import PREPARING
 from harness.durable import write_json
 from harness.experiment import Experiment
 from harness.journal import Entry
@@ -20,17 +21,7 @@ from harness.journal import Entry
 LOOK_EVERY_S = 0.5
 
 Answer = Literal["yes", "no"]
-CAN_BE_ASKED = (
-    "launch",
-    "stop",
-    "render_config",
-    "edit_config",
-    "set_environment",
-    "patch_code",
-    "install_package",
-    "free_owned",
-    "raise_limit",
-)
+CAN_BE_ASKED = ("launch", "stop", *PREPARING)
 """Actions that a person may want to be asked about: a run can end without any of them."""
 
 
@@ -86,7 +77,7 @@ async def ask(
             pass
     given = json.loads(_file(experiment.dir, question).read_text(encoding="utf-8"))
     if given["answer"] != "yes":
-        experiment.record("denied", action=action.kind, by=given["by"])
+        experiment.record("denied", action=action.kind, args=arguments(action), by=given["by"])
         return f"a person ({given['by']}) did not approve this"
     experiment.record("approved", action=action.kind, by=given["by"])
     return None

@@ -17,11 +17,9 @@ from harness.agent.actions import (
     Diagnose,
     EditConfig,
     Finish,
-    FreeOwned,
     InstallPackage,
     Launch,
     PatchCode,
-    RaiseLimit,
     ReadFile,
     RenderConfig,
     Report,
@@ -36,6 +34,8 @@ from harness.agent.repeating import MAX_SAME_CAUSE, MAX_SAME_TRANSIENT, alike, f
 from harness.agent.types import Observation
 from harness.config_edit import ConfigEditError
 from harness.diagnosis.ends import KILLED
+from harness.diagnosis.remedies.choice import is_sure
+from harness.draft import PREPARING
 from harness.state import AttemptState
 
 MAX_ATTEMPTS = 5
@@ -43,8 +43,6 @@ MAX_SAME_CALLS = 2
 MAX_SAME_KILL = 1
 """How often a kill that nothing explains may come back without a step gained: it may be the machine's own
 defence, and nothing is known that would pass."""
-
-_PREPARING = (EditConfig, SetEnvironment, PatchCode, RenderConfig, InstallPackage, FreeOwned, RaiseLimit)
 
 Rule = Callable[[AnyAction, Observation], str | None]
 
@@ -82,7 +80,7 @@ def healthy_runs_go_on(action: AnyAction, observation: Observation) -> str | Non
 
 def repairs_keep_the_science(action: AnyAction, observation: Observation) -> str | None:
     """Rule 2: model, data, algorithm, lengths, batch, seed and protected keys stay as they are."""
-    protected = tuple(observation.state.plan.get("protected_keys", ()))
+    protected, command = _protected(observation), _command(observation)
     if isinstance(action, RenderConfig):
         return science.refuse_settings(action.settings)
     if isinstance(action, EditConfig):
@@ -90,9 +88,9 @@ def repairs_keep_the_science(action: AnyAction, observation: Observation) -> str
             before = observation.state.draft.apply(observation.config)
         except ConfigEditError as error:
             return f"the config cannot be edited: {error}"
-        return science.refuse_edit(before, action.changes, action.remove, protected)
+        return science.refuse_edit(before, action.changes, action.remove, protected, command)
     if isinstance(action, SetEnvironment):
-        return science.refuse_variable(action.name, action.value, protected)
+        return science.refuse_variable(action.name, action.value, protected, command)
     return None
 
 
@@ -101,8 +99,29 @@ def launches_keep_the_science(action: AnyAction, observation: Observation) -> st
     draft = observation.state.draft
     if not isinstance(action, Launch) or not observation.config or not (draft.config or draft.removed):
         return None
-    protected = tuple(observation.state.plan.get("protected_keys", ()))
-    return science.refuse_edit(observation.config, draft.config, draft.removed, protected)
+    protected, command = _protected(observation), _command(observation)
+    return science.refuse_edit(observation.config, draft.config, draft.removed, protected, command)
+
+
+def doubtful_diagnoses_change_nothing(action: AnyAction, observation: Observation) -> str | None:
+    """A built-in repair is made for a cause that is known well enough, as is what the check before a launch
+    finds. A model says in its own words why it changes something, and answers to the other rules."""
+    if not isinstance(action, EditConfig | SetEnvironment) or not action.remedy:
+        return None
+    attempt, checked = observation.state.attempt, observation.state.checked
+    if attempt is None or attempt.diagnosis is None or (checked is not None and not checked["can_run"]):
+        return None
+    return (
+        None if is_sure(attempt.diagnosis) else "the diagnosis is not sure enough to change anything for it"
+    )
+
+
+def _protected(observation: Observation) -> tuple[str, ...]:
+    return tuple(observation.state.plan.get("protected_keys", ()))
+
+
+def _command(observation: Observation) -> str:
+    return str(observation.state.plan.get("launch_command") or "")
 
 
 def configs_are_rendered_only_where_none_is_given(action: AnyAction, observation: Observation) -> str | None:
@@ -121,7 +140,7 @@ def configs_are_rendered_only_where_none_is_given(action: AnyAction, observation
 
 def repairs_come_between_attempts(action: AnyAction, observation: Observation) -> str | None:
     """What the next launch uses is prepared while no training runs, and only if one may follow."""
-    if not isinstance(action, _PREPARING):
+    if action.kind not in PREPARING:
         return None
     attempt = observation.state.attempt
     if attempt is not None and attempt.is_running:
@@ -259,7 +278,7 @@ def patches_only_correct(action: AnyAction, observation: Observation) -> str | N
     drafts = (*(attempt.draft for attempt in observation.state.attempts), observation.state.draft)
     for patch in (patch for draft in drafts for patch in draft.patches if patch["path"] == action.path):
         before = before.replace(patch["old"], patch["new"], 1)
-    protected = tuple(observation.state.plan.get("protected_keys", ()))
+    protected = _protected(observation)
     if action.old not in before:
         return patch_text.refuse(action.old, action.new, protected)
     return patch_text.refuse(before, before.replace(action.old, action.new, 1), protected)
@@ -309,6 +328,7 @@ RULES: tuple[Rule, ...] = (
     healthy_runs_go_on,
     repairs_keep_the_science,
     launches_keep_the_science,
+    doubtful_diagnoses_change_nothing,
     configs_are_rendered_only_where_none_is_given,
     repairs_come_between_attempts,
     one_attempt_at_a_time,

@@ -7,11 +7,11 @@ In: an action and the experiment. Out: what the journal keeps as its outcome. Sl
 import asyncio
 import errno
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from harness import doctor, launching, lessons
+from harness import launching, lessons
 from harness.agent import actions
 from harness.agent.looking.look import look
 from harness.agent.monitoring import AttemptMonitor
@@ -19,12 +19,15 @@ from harness.agent.repairing import choosing, ordering, preparing, worktree
 from harness.agent.types import Observation
 from harness.agent.verdict import shortfall, verdict
 from harness.diagnosis import diagnose
-from harness.diagnosis.signatures import SignatureError
+from harness.diagnosis.signatures import SignatureError, load_usable
+from harness.draft import PREPARING
 from harness.durable import write_json
 from harness.experiment import Experiment
 from harness.redaction import redact
 from harness.state import AttemptState
 from monitors.rules import Health
+
+_log = logging.getLogger(__name__)
 
 
 class Hands:
@@ -89,7 +92,7 @@ class Hands:
         """Carry out one action; returns what the journal keeps of it."""
         if isinstance(action, actions.LOOKING):
             return await asyncio.to_thread(look, action, self.experiment)
-        if isinstance(action, preparing.PREPARING):
+        if action.kind in PREPARING:
             return await asyncio.to_thread(preparing.prepare, action, self.experiment)
         carry_out: Callable[[Any], Awaitable[dict[str, Any]]] = getattr(self, f"_{action.kind}")
         return await carry_out(action)
@@ -104,13 +107,7 @@ class Hands:
         return {}
 
     async def _check(self, action: actions.Check) -> dict[str, Any]:
-        config = preparing.config_after(self.experiment)
-        experiment, state = self.experiment, self.experiment.state
-        repairs, hidden = state.environment, state.options.hidden
-        findings = await asyncio.to_thread(
-            doctor.examine, experiment.plan, experiment.dir, config, "launch", repairs, hidden
-        )
-        return doctor.outcome(findings)
+        return await asyncio.to_thread(preparing.check, self.experiment, self.experiment.state.draft)
 
     async def _launch(self, action: actions.Launch) -> dict[str, Any]:
         from monitors.launch import launch
@@ -184,10 +181,13 @@ class Hands:
         assert attempt.ended is not None
         files = self.experiment.attempt_files(attempt.number)
         why = (attempt.stop_reason, attempt.stop_detail)
-        found = (await asyncio.to_thread(diagnose, files, attempt.ended, *why)).as_json()
+        book, broken = await asyncio.to_thread(load_usable)
+        for problem in broken:
+            _log.warning("a signature file is left out: %s", problem)
+        found = (await asyncio.to_thread(diagnose, files, attempt.ended, *why, book)).as_json()
         if files.dir.exists():
             write_json(files.dir / "diagnosis.json", found)
-        preferred = await asyncio.to_thread(lessons.preferred, found)
+        preferred = await asyncio.to_thread(_preferred, found)
         repairs = await asyncio.to_thread(choosing.repairs, self.experiment, found, preferred)
         return {"diagnosis": {**found, "repairs": repairs}}
 
@@ -231,7 +231,7 @@ class Hands:
         try:
             lessons.learn(self.experiment.state, self.experiment.clock())
         except (OSError, SignatureError) as error:
-            logging.getLogger(__name__).warning("what this run teaches could not be kept: %s", error)
+            _log.warning("what this run teaches could not be kept: %s", error)
 
     def seal(self) -> None:
         """Write finish.flag, the last file of a finished experiment, unless it is there."""
@@ -278,7 +278,8 @@ class Hands:
         clean = ended.get("status") == 0
         owed = shortfall(self.experiment.plan, attempts, rows, last_step) if clean else None
         complete = ended.get("reason") == "exited" and ended.get("status") == 0 and owed is None
-        return {**ended, "rows": rows, "last_step": last_step, "shortfall": owed, "complete": complete}
+        told = {"shortfall": owed.text, "shortfall_family": owed.family} if owed else {"shortfall": None}
+        return {**ended, "rows": rows, "last_step": last_step, **told, "complete": complete}
 
     def _tell_lost_lines(self, attempt: AttemptState, lost: int) -> None:
         """Say once that the log is not whole."""
@@ -307,3 +308,12 @@ class Hands:
             session = Session.find(name)
             if session is not None:
                 session.kill()
+
+
+def _preferred(diagnosis: Mapping[str, Any]) -> tuple[str, ...]:
+    """What has helped before; a run does not fail for lessons that cannot be read."""
+    try:
+        return lessons.preferred(diagnosis)
+    except OSError as error:
+        _log.warning("the lessons of earlier runs are left out: %s", error)
+        return ()

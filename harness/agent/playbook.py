@@ -137,8 +137,10 @@ class Playbook:
         """The same once more, after a wait; None where that is not allowed."""
         assert attempt.ended is not None
         why = f"{_ended(attempt, diagnosis)} This is known to pass."
-        launch = self._launch(observation, why)
         ready_at = attempt.ended["ended_at"] + wait_s
+        if ready_at >= observation.state.deadline_at:
+            return None
+        launch = self._launch(observation, why)
         if isinstance(launch, Launch) and observation.now < ready_at:
             return Pause(until=ready_at, why=why)
         return None if isinstance(launch, Collect) else launch
@@ -211,7 +213,8 @@ def _step_against(cause: Mapping[str, Any], observation: Observation, config: st
 
 
 def _is_possible(action: AnyAction, observation: Observation) -> bool:
-    return action.kind not in observation.state.denied and guard.check(action, observation) is None
+    denied = observation.state.is_denied(action.kind, arguments(action))
+    return not denied and guard.check(action, observation) is None
 
 
 def _ended(attempt: AttemptState, diagnosis: Mapping[str, Any]) -> str:

@@ -1,22 +1,31 @@
 """How an end is judged: whether an attempt did what it owed, and the outcome of the whole experiment.
 
-In: the exit record, the raw rows, the plan, the state. Out: a shortfall in words, or a `Verdict`.
+In: the exit record, the raw rows, the plan, the state. Out: a `Shortfall`, or a `Verdict`.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from harness.results.raw import json_lines
 from harness.state import ExperimentState, Outcome, Verdict
 from harness.training_config import TrainingConfig
 from monitors.files import AttemptFiles
-from monitors.health import Course
+from monitors.health import Alarm, assess
 from monitors.metrics import Row
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """What an attempt still owes, in words, and the family of failures that this belongs to."""
+
+    text: str
+    family: str = "silent_bad_metrics"
 
 
 def shortfall(
     plan: Mapping[str, Any], attempts: Sequence[AttemptFiles], rows: int, last_step: int | None
-) -> str | None:
+) -> Shortfall | None:
     """What the last of `attempts`, which exited with status 0, still owes, or None when it owes nothing.
 
     The bundled trainer, and any command whose blueprint names its metrics, owes at least one metric row; an
@@ -27,16 +36,16 @@ def shortfall(
     config = TrainingConfig.read(attempts[-1].config)
     if rows == 0:
         owes_rows = config.is_ajet or plan["metrics"] is not None
-        return "it exited with status 0 without a single metric row" if owes_rows else None
+        return Shortfall("it exited with status 0 without a single metric row") if owes_rows else None
     missing = config.expected_validations(last_step or 0) - _validated_steps(attempts)
     if missing:
         steps = ", ".join(map(str, sorted(missing)))
-        return f"it exited with status 0, but the validation at step {steps} is missing"
-    worthless = _worthless(attempts)
-    return f"it exited with status 0, but {worthless}" if worthless else None
+        return Shortfall(f"it exited with status 0, but the validation at step {steps} is missing")
+    alarm = _worthless(attempts)
+    return Shortfall(f"it exited with status 0, but {alarm.text}", alarm.family) if alarm else None
 
 
-def _worthless(attempts: Sequence[AttemptFiles]) -> str | None:
+def _worthless(attempts: Sequence[AttemptFiles]) -> Alarm | None:
     """Why the metrics say that nothing came of the training, attempts merged; None where something did."""
     rows: list[tuple[int, Row]] = []
     for files in attempts:
@@ -46,10 +55,7 @@ def _worthless(attempts: Sequence[AttemptFiles]) -> str | None:
         ]
         first = min((row.step or 0 for _, row in later), default=None)
         rows = [(line, row) for line, row in rows if first is None or (row.step or 0) < first] + later
-    course = Course(attempts[-1].metrics.name)
-    for line, row in rows:
-        course.add(row, line)
-    return next((alarm.text for alarm in course.at_end() if alarm.worthless), None)
+    return next((alarm for alarm in assess(rows) if alarm.worthless and not alarm.passed), None)
 
 
 def _validated_steps(attempts: Sequence[AttemptFiles]) -> set[int]:

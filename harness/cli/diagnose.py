@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from harness.diagnosis import Diagnosis, Evidence
     from harness.diagnosis.remedies import Remedy
 
+_OF_THE_END = ("reason", "status", "signal", "prepare_status")
 OTHER_FILES = ("metrics.jsonl", "resources.jsonl")
 
 
@@ -26,7 +27,8 @@ def diagnose(
         Path | None, typer.Option("--config", help="The training's config, to compute what to change in it.")
     ] = None,
     status: Annotated[
-        int | None, typer.Option("--status", help="What the training's command returned, e.g. 137.")
+        int | None,
+        typer.Option("--status", help="What the training's command returned, e.g. 137; -9 is signal 9."),
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     list_families: Annotated[
@@ -37,7 +39,6 @@ def diagnose(
 
     Exit status: 0 a cause was found, 1 it is unknown, 2 the log cannot be read.
     """
-    from harness.config_edit import ConfigEditError
     from harness.diagnosis.signatures import SignatureError, families
 
     if list_families:
@@ -51,8 +52,6 @@ def diagnose(
         fail(f"{error.filename or log}: {error.strerror or error}")
     except SignatureError as error:
         fail(str(error))
-    except ConfigEditError as error:
-        fail(f"{config or 'the config'} cannot be read: {error}")
     if json_output:
         typer.echo(json.dumps(as_json(found, remedies), indent=2, ensure_ascii=False))
     else:
@@ -103,9 +102,20 @@ def _diagnosis(log: Path | None, config: Path | None, status: int | None) -> "tu
         found, own = _of_attempt(log)
     else:
         found, own = diagnose_log(log, status), None
-    if config is not None:
-        return found, config.read_text(encoding="utf-8", errors="replace")
-    return found, own.read_text(encoding="utf-8") if own is not None and own.is_file() else None
+    if config is None and own is not None and own.is_file():
+        config = own
+    return found, _config_text(config) if config is not None else None
+
+
+def _config_text(file: Path) -> str:
+    from harness import config_edit
+
+    try:
+        text = file.read_text(encoding="utf-8")
+        config_edit.load(text)
+    except (config_edit.ConfigEditError, ValueError, RecursionError) as error:
+        fail(f"{file} cannot be read as a config: {error}")
+    return text
 
 
 def _of_run(log: Path | None) -> "tuple[Diagnosis, Path | None]":
@@ -132,18 +142,19 @@ def _of_attempt(folder: Path) -> "tuple[Diagnosis, Path | None]":
 
     files = AttemptFiles(folder)
     record = files.exit()
-    ended = {} if record is None else {name: getattr(record, name) for name in ("reason", "status", "signal")}
+    ended = {} if record is None else {name: getattr(record, name) for name in _OF_THE_END}
     return of_attempt(files, ended), files.config
 
 
 def _remedies(found: "Diagnosis", config: str | None) -> "list[Remedy]":
     from harness.diagnosis.remedies import Situation, remedies_for
 
-    if config is not None:
-        from harness import config_edit
+    if config is None:
+        return remedies_for(found.remedies, Situation(found.as_json()))
+    from harness.agent.allowed.refusals import rules_alone
 
-        config_edit.load(config)
-    return remedies_for(found.remedies, Situation(found.as_json(), config=config))
+    now = Situation(found.as_json(), config, surroundings=rules_alone(config))
+    return remedies_for(found.remedies, now)
 
 
 def _print(found: "Diagnosis", remedies: "list[Remedy]") -> None:

@@ -38,7 +38,10 @@ def show_all(
 
     from harness.lessons import all_lessons, knowledge, proposing
 
-    known = all_lessons()
+    try:
+        known = all_lessons()
+    except OSError as error:
+        fail(f"{knowledge.path()}: {error.strerror or error}")
     if json_output:
         told = {
             "lessons": [asdict(lesson) for lesson in known],

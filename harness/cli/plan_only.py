@@ -9,8 +9,8 @@ from harness.agent import loop
 from harness.agent.actions import LOOKING, Action, AnyAction, Check, Launch, Note, Prepare
 from harness.agent.hands import Hands
 from harness.agent.policies import make_policy
-from harness.agent.repairing import preparing
 from harness.cli.console import console, fail
+from harness.draft import PREPARING
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
@@ -33,7 +33,7 @@ class PlanningHands(Hands):
     async def act(self, action: AnyAction) -> dict[str, Any]:
         if isinstance(action, Prepare):
             return {}
-        harmless = isinstance(action, (*LOOKING, Check, Note, *preparing.PREPARING))
+        harmless = isinstance(action, (*LOOKING, Check, Note)) or action.kind in PREPARING
         if not harmless or action.kind == "patch_code":
             raise _EffectError(action)
         return await super().act(action)

@@ -29,10 +29,15 @@ LIKELY_END = 0.6
 
 
 def diagnose(
-    files: AttemptFiles, ended: Mapping[str, Any], stop_reason: str | None = None, stop_detail: str = ""
+    files: AttemptFiles,
+    ended: Mapping[str, Any],
+    stop_reason: str | None = None,
+    stop_detail: str = "",
+    book: Book | None = None,
 ) -> Diagnosis:
-    """The cause of the end described by `ended` (the exit record, or {"reason": "lost", …})."""
-    book = load()
+    """The cause of the end described by `ended` (the exit record, or {"reason": "lost", …}). Raises
+    SignatureError where `book` is not given and a user's signature cannot be used."""
+    book = book or load()
     log = read(files.pane_log, book.words) if files.pane_log.exists() else Log(files.pane_log)
     end = ends.read(ended, stop_reason, stop_detail)
     if not log.rows:

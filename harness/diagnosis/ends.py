@@ -52,8 +52,7 @@ def read(ended: Mapping[str, Any], stop_reason: str | None = None, stop_detail: 
         return End("worker_died_opaque", "supervisor_lost", text, transient=True, is_final=True)
     if ended.get("shortfall"):
         text = f"The training failed although it seemed to end well: {ended['shortfall']}."
-        family = "numerics_nan" if _NOT_FINITE.search(str(ended["shortfall"])) else "silent_bad_metrics"
-        return End(family, "incomplete", text)
+        return End(ended.get("shortfall_family", "silent_bad_metrics"), "incomplete", text)
     if reason == "deadline":
         text = "The time limit of the experiment was reached."
         return End("time_limit", "deadline", text, is_final=True)
@@ -78,7 +77,9 @@ def _stopped(reason: str, detail: str) -> End:
 
 
 def _of_signal(number: int | None, status: int | None) -> End:
-    """The signal that ended the process; a shell tells it as 128 + its number."""
+    """The signal that ended the process; a shell tells it as 128 + its number, Python as its negative."""
+    if number is None and status is not None and status < 0:
+        number = -status
     if number is None and status is not None and status > _FROM_SHELL:
         number = status - _FROM_SHELL
     if number not in set(signal.Signals):

@@ -6,7 +6,6 @@ question to the GPUs) is done when first asked for, once.
 """
 
 import json
-import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -21,10 +20,12 @@ from harness.doctor.nvidia import GpuState, ask_gpus
 from harness.doctor.settings import Settings, gather
 from harness.doctor.sources import Wanted, wanted_modules
 from harness.options import RunOptions
-from monitors.launch import environment_of_caller
+from monitors.files import AttemptFiles
 
 T = TypeVar("T")
 
+_UNKNOWN_ATTEMPT = AttemptFiles(Path("$HARNESS_ATTEMPT_DIR"))
+"""Its folder is known when it is launched; words of the command that name it stay unknown till then."""
 CLUSTER_MODULES = ("verl", "ray", "vllm", "sglang", "deepspeed", "trinity")
 
 
@@ -136,7 +137,7 @@ def planned(
     hidden: frozenset[str] = RunOptions().hidden,
 ) -> PlannedLaunch:
     """Put together what would be launched. Starts nothing and never raises for what a person wrote."""
-    environment = _environment(plan, repairs or {}, hidden)
+    environment = launching.environment(plan, _UNKNOWN_ATTEMPT, hidden, repairs)
     codebase = Path(plan["codebase_dir"])
     path = Path(plan["yaml_path"]) if plan["yaml_path"] else None
     text = draft if draft is not None else _read(path)
@@ -207,16 +208,6 @@ def _read(path: Path | None) -> str | None:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return None
-
-
-def _environment(
-    plan: Mapping[str, Any], repairs: Mapping[str, str], hidden: frozenset[str]
-) -> dict[str, str]:
-    """The variables the training will have."""
-    wanted = {name: value for name, value in environment_of_caller().items() if name not in hidden}
-    bin_dir = Path(plan["venv_exe"]).parent
-    wanted["PATH"] = f"{bin_dir}{os.pathsep}{wanted.get('PATH', os.defpath)}"
-    return {**wanted, **repairs}
 
 
 def _interpreter(planned_python: Path, programs: tuple[PythonProgram, ...]) -> Path:

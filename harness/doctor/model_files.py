@@ -31,6 +31,8 @@ MODEL_KEYS = (
     "model",
 )
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_REVISION = re.compile(r"[A-Za-z0-9][\w.-]{0,99}(/[A-Za-z0-9][\w.-]{0,99})?")
+_LONGEST_NAME = 200
 _MOST_HEADER_BYTES = 100 * 2**20
 LFS_POINTER = b"version https://git-lfs"
 
@@ -76,6 +78,26 @@ def cached_repository(environment: Mapping[str, str], kind: str, name: str) -> P
     snapshots = hub_cache(environment) / f"{kind}--{name.replace('/', '--')}" / "snapshots"
     found = [folder for folder in snapshots.iterdir() if folder.is_dir()] if snapshots.is_dir() else []
     return max(found, key=os.path.getmtime) if found else None
+
+
+def is_cached(environment: Mapping[str, str], model: str, revision: str) -> bool:
+    """Whether this revision of a model of the hub can be used without the hub: its config and all parts of
+    its weights are cached (links that lead to a file)."""
+    if len(model) > _LONGEST_NAME or not _HUB_NAME.fullmatch(model) or not _REVISION.fullmatch(revision):
+        return False
+    folder = hub_cache(environment) / f"models--{model.replace('/', '--')}"
+    reference = folder / "refs" / revision
+    commit = reference.read_text(encoding="utf-8").strip() if reference.is_file() else revision
+    snapshot = folder / "snapshots" / commit
+    if not (snapshot / "config.json").exists():
+        return False
+    for listing in (*snapshot.glob("*.safetensors.index.json"), *snapshot.glob("*.bin.index.json")):
+        try:
+            parts = set(read_json(listing)["weight_map"].values())
+        except (ValueError, LookupError, AttributeError):
+            return False
+        return all((snapshot / part).exists() for part in parts)
+    return any(file.exists() for file in weight_files(snapshot))
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -4,19 +4,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from harness.diagnosis.remedies.packages import package_of
 from harness.doctor.interpreter_probe import Probe, ProbeError
 from harness.doctor.launch import PlannedLaunch
 from harness.doctor.sources import FLASH_ATTENTION
 from harness.doctor.types import Finding, fine, problem, warning
 
-_DISTRIBUTION = {
-    "yaml": "pyyaml", "cv2": "opencv-python", "PIL": "pillow", "sklearn": "scikit-learn",
-    "flash_attn": "flash-attn --no-build-isolation", "skimage": "scikit-image", "dotenv": "python-dotenv",
-    "omegaconf": "omegaconf", "hydra": "hydra-core", "bs4": "beautifulsoup4", "git": "gitpython",
-    "google.protobuf": "protobuf", "attr": "attrs", "dateutil": "python-dateutil", "Crypto": "pycryptodome",
-    "ruamel.yaml": "ruamel.yaml", "faiss": "faiss-cpu", "trinity": "trinity-rft", "fitz": "pymupdf",
-    "pkg_resources": "'setuptools<81'", "serial": "pyserial", "jwt": "pyjwt", "zmq": "pyzmq",
-}  # fmt: skip
 _ENFORCED = {
     "torchvision": ("torch",),
     "torchaudio": ("torch",),
@@ -35,13 +28,22 @@ def modules(launch: PlannedLaunch) -> Iterator[Finding]:
     missing = [name for name in wanted.modules if not probe.modules.get(name)]
     for name in missing:
         text = f"{wanted.modules[name]} imports {name}, which {launch.python} does not find"
-        mend = f"install it there: `{launch.python} -m pip install {_DISTRIBUTION.get(name, name)}`"
+        mend = _how_to_mend(launch.python, name)
         if wanted.changes_path or launch.prepares:
             yield warning(text, f"{mend}, unless it is put in place before the import", "module_not_found")
         else:
             yield _mended(launch, problem(text, mend, "module_not_found"), name)
     if not missing:
         yield fine(f"{len(wanted.modules)} imported package(s) are installed")
+
+
+def _how_to_mend(python: Path, module: str) -> str:
+    """A package is named only where it is known: somebody else may have put anything under the module's
+    name."""
+    package = package_of(module)
+    if package is not None:
+        return f"install it there: `{python} -m pip install {package}`"
+    return "install the package that brings it; if it is your own code, put its folder on PYTHONPATH"
 
 
 def _mended(launch: PlannedLaunch, found: Finding, module: str) -> Finding:

@@ -9,12 +9,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from harness.lessons.types import Lesson
 from harness.state import failure_of
 from monitors.launch import state_home
 
 WORTH = {"cured": 2, "moved_on": 1, "no_effect": -1, "not_repaired": 0}
-_TUPLES = ("remedies", "changes")
+_LESSON = TypeAdapter(Lesson)
 
 
 def path() -> Path:
@@ -23,18 +25,15 @@ def path() -> Path:
 
 
 def all_lessons() -> list[Lesson]:
-    """Every lesson, oldest first; lines that cannot be read are passed over, and what was learnt twice (a run
-    that was killed while it finished) counts once."""
-    try:
-        lines = path().read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
+    """Every lesson, oldest first; lines that are no lesson (damaged, or of another version) are passed over,
+    and what was learnt twice (a run that was killed while it finished) counts once. Raises OSError."""
+    if not path().exists():
         return []
     found: dict[tuple[str, int], Lesson] = {}
-    for line in lines:
+    for line in path().read_text(encoding="utf-8", errors="replace").split("\n"):
         try:
-            data = json.loads(line)
-            lesson = Lesson(**{**data, **{name: tuple(data[name]) for name in _TUPLES}})
-        except (ValueError, TypeError, KeyError):
+            lesson = _LESSON.validate_json(line, strict=True)
+        except ValidationError:
             continue
         found[lesson.key] = lesson
     return list(found.values())
@@ -51,11 +50,11 @@ def keep(lessons: Iterable[Lesson]) -> None:
         size = out.seek(0, os.SEEK_END)
         out.seek(max(0, size - 1))
         is_cut_off = out.read(1) not in (b"", b"\n")
-        out.write(("\n" * is_cut_off + text).encode())
+        out.write(("\n" * is_cut_off + text).encode(errors="replace"))
 
 
 def preferred(diagnosis: Mapping[str, Any]) -> tuple[str, ...]:
-    """The remedies that have helped against this failure before, the best first."""
+    """The remedies that have helped against this failure before, the best first. Raises OSError."""
     worth: Counter[str] = Counter()
     failure = failure_of(diagnosis)
     for lesson in all_lessons():

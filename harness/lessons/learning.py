@@ -4,12 +4,12 @@ An unknown failure counts as solved where the attempt that followed its repair c
 person said what it was (`harness lessons teach`).
 """
 
-from collections.abc import Iterable
 from typing import Literal
 
 from harness.draft import Draft
 from harness.lessons import knowledge, proposing
 from harness.lessons.types import RESTART, Lesson, Result
+from harness.redaction import redact
 from harness.state import AttemptState, ExperimentState, failure_of
 
 
@@ -48,7 +48,7 @@ def _lesson(state: ExperimentState, attempt: AttemptState, now: float) -> Lesson
         signature=diagnosis.get("signature"),
         failure=failure_of(diagnosis),
         remedies=remedies,
-        changes=tuple(change.in_words for change in draft.changes),
+        changes=tuple(redact(change.in_words) for change in draft.changes),
         by=_by(draft),
         result=_result(attempt, following),
     )
@@ -69,11 +69,8 @@ def _result(attempt: AttemptState, following: AttemptState | None) -> Result:
         return "not_repaired"
     if following.ended.get("complete"):
         return "cured"
-    same = following.diagnosis is not None and failure_of(following.diagnosis) == failure_of(
-        attempt.diagnosis or {}
-    )
-    return "no_effect" if same and _steps([following]) <= _steps([attempt]) else "moved_on"
+    return "moved_on" if _steps(following) > _steps(attempt) else "no_effect"
 
 
-def _steps(attempts: Iterable[AttemptState]) -> int:
-    return max((attempt.ended or {}).get("last_step") or 0 for attempt in attempts)
+def _steps(attempt: AttemptState) -> int:
+    return (attempt.ended or {}).get("last_step") or 0

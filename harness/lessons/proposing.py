@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from harness.diagnosis.signatures import load, user_folder
+from harness.diagnosis.signatures import files_in, load_usable, read_file, user_folder
 from harness.diagnosis.signatures.schema import SignatureError, parse, prove
 from harness.durable import write_atomically
 from harness.redaction import redact
@@ -22,9 +22,15 @@ from monitors.launch import state_home
 
 LONGEST_PATTERN = 160
 _PARTS = re.compile(
-    r"(?P<hex>0x[0-9a-fA-F]+)|(?P<quoted>'[^']*'|\"[^\"]*\")|(?P<path>(?:/[\w.@-]+)+)|(?P<number>\d+(?:\.\d+)?)"
+    r"(?P<masked>\[redacted\])|(?P<hex>0x[0-9a-fA-F]+)|(?P<quoted>'[^']*'|\"[^\"]*\")|(?P<path>(?:/[\w.@-]+)+)|(?P<number>\d+(?:\.\d+)?)"
 )
-_GENERAL = {"hex": r"0x[0-9a-f]+", "quoted": r"""['"][^'"]*['"]""", "path": r"\S+", "number": r"[\d.]+"}
+_GENERAL = {
+    "masked": r"\S+",
+    "hex": r"0x[0-9a-f]+",
+    "quoted": r"""['"][^'"]*['"]""",
+    "path": r"\S+",
+    "number": r"[\d.]+",
+}
 
 
 class ProposalError(Exception):
@@ -46,7 +52,7 @@ def propose(diagnosis: Mapping[str, Any], changes: Sequence[str], source: str) -
         return None
     name = "learnt_" + hashlib.sha256(f"{raised} {pattern}".encode()).hexdigest()[:8]
     file = folder() / f"{name}.yaml"
-    if file.exists() or any(signature.id == name for signature in load().signatures):
+    if file.exists() or any(signature.id == name for signature in load_usable()[0].signatures):
         return None
     clause = {"exception": re.escape(raised.rpartition(".")[2]) + "$"} if raised else {}
     item = {
@@ -59,7 +65,7 @@ def propose(diagnosis: Mapping[str, Any], changes: Sequence[str], source: str) -
     }
     text = render(
         "lessons/proposed_signature.yaml.j2",
-        source=source,
+        source=" ".join(source.split()),
         day=time.strftime("%Y-%m-%d"),
         item=yaml.safe_dump([item], sort_keys=False, allow_unicode=True, width=110),
     )
@@ -96,10 +102,13 @@ def find(name: str) -> Path:
 def accept(name: str, family: str | None, cause: str | None) -> Path:
     """Make a proposal one of the user's own signatures. Raises ProposalError."""
     file = find(name)
-    text = file.read_text(encoding="utf-8")
-    (item,) = yaml.safe_load(text)
-    item |= {key: value for key, value in (("family", family), ("cause", cause)) if value is not None}
-    if item["family"] == "unknown":
+    try:
+        text = file.read_text(encoding="utf-8")
+        (item,) = yaml.safe_load(text)
+        item = {**item, **{key: value for key, value in (("family", family), ("cause", cause)) if value}}
+    except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
+        raise ProposalError(f"{file} is no list of one signature any more: {error}") from error
+    if item.get("family", "unknown") == "unknown":
         raise ProposalError(
             "a signature needs a family: give --family (`harness diagnose --families` lists them)"
         )
@@ -107,13 +116,26 @@ def accept(name: str, family: str | None, cause: str | None) -> Path:
     accepted = comments + yaml.safe_dump([item], sort_keys=False, allow_unicode=True, width=110)
     target = user_folder() / file.name
     try:
-        prove(parse(accepted, target), target)
-    except SignatureError as error:
+        found = parse(accepted, target)
+        prove(found, target)
+    except (SignatureError, OverflowError, RecursionError) as error:
         raise ProposalError(f"it cannot be accepted as it is: {error}") from error
+    _refuse_taken(found[0].id, target)
     target.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(target, accepted)
     file.unlink()
     return target
+
+
+def _refuse_taken(name: str, target: Path) -> None:
+    """Raises ProposalError where another file of the user's has a signature of this id."""
+    for other in files_in(user_folder()):
+        try:
+            ids = [signature.id for signature in read_file(other)] if other != target else []
+        except SignatureError:
+            continue
+        if name in ids:
+            raise ProposalError(f"{other} has a signature {name} already: change one of the two ids")
 
 
 def reject(name: str) -> None:

@@ -13,8 +13,7 @@ class Lesson:
     """`failure`: what makes two failures the same one (the signature's id, else the cause without what
     varies). `remedies`: names of what was applied together, RESTART for none; empty for a change that no
     remedy made. `changes`: the same in words. `by`: who decided on them. `result`: cured: the next attempt
-    did all it owed; moved_on: it came further, or failed otherwise; no_effect: the same failure, no step
-    gained."""
+    did all it owed; moved_on: it came further; no_effect: no step was gained."""
 
     at: float
     experiment_id: str

@@ -1,6 +1,6 @@
-"""The diagnosis on logs of failures, most of which need a GPU or a cluster: `replayed/`.
+"""The diagnosis on logs of failures, most of which need a GPU or a cluster: `replayed/`, `replayed_later/`.
 
-Whoever writes signatures does not read that folder. `benchmarks/diagnosis.py` measures more of it, and
+Whoever writes signatures does not read those folders. `benchmarks/diagnosis.py` measures more of it, and
 with each log hidden in noise.
 """
 
@@ -13,41 +13,48 @@ from harness.diagnosis import diagnose_log
 from harness.diagnosis.types import Diagnosis, Evidence
 from tests.faults.replayed.labels import Label, Verdict, judge, lines_of, read_labels
 
-FOLDER = Path(__file__).parent / "replayed"
+FOLDERS = [Path(__file__).parent / name for name in ("replayed", "replayed_later")]
 RIGHT_FAMILY = 0.9
 ROOT_SHOWN = 0.95
 
 
+corpora = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+
+
 @cache
-def verdicts() -> tuple[Verdict, ...]:
-    """Every log of the corpus, diagnosed as it is."""
+def verdicts(folder: Path) -> tuple[Verdict, ...]:
+    """Every log of a corpus, diagnosed as it is."""
     return tuple(
-        judge(label, diagnose_log(label.log), label.log.read_bytes()) for label in read_labels(FOLDER)
+        judge(label, diagnose_log(label.log), label.log.read_bytes()) for label in read_labels(folder)
     )
 
 
-def failures() -> list[Verdict]:
-    return [verdict for verdict in verdicts() if not verdict.label.healthy]
+def failures(folder: Path) -> list[Verdict]:
+    return [verdict for verdict in verdicts(folder) if not verdict.label.healthy]
 
 
-def test_most_failures_get_their_right_family() -> None:
-    wrong = [verdict for verdict in failures() if not verdict.right]
-    assert 1 - len(wrong) / len(failures()) >= RIGHT_FAMILY, "\n".join(lines_of(wrong))
+@corpora
+def test_most_failures_get_their_right_family(folder: Path) -> None:
+    wrong = [verdict for verdict in failures(folder) if not verdict.right]
+    assert 1 - len(wrong) / len(failures(folder)) >= RIGHT_FAMILY, "\n".join(lines_of(wrong))
 
 
-def test_the_line_that_tells_the_cause_is_in_the_evidence() -> None:
-    with_root = [verdict for verdict in failures() if verdict.root is not None]
+@corpora
+def test_the_line_that_tells_the_cause_is_in_the_evidence(folder: Path) -> None:
+    with_root = [verdict for verdict in failures(folder) if verdict.root is not None]
     missed = [verdict for verdict in with_root if not verdict.root]
     assert 1 - len(missed) / len(with_root) >= ROOT_SHOWN, "\n".join(lines_of(missed))
 
 
-def test_no_healthy_log_is_called_a_failure_with_confidence() -> None:
-    alarms = [verdict for verdict in verdicts() if verdict.label.healthy and verdict.confidently_wrong]
+@corpora
+def test_no_healthy_log_is_called_a_failure_with_confidence(folder: Path) -> None:
+    alarms = [verdict for verdict in verdicts(folder) if verdict.label.healthy and verdict.confidently_wrong]
     assert not alarms, "\n".join(lines_of(alarms))
 
 
-def test_every_piece_of_evidence_stands_at_its_number() -> None:
-    assert [verdict.label.log.name for verdict in verdicts() if verdict.invented] == []
+@corpora
+def test_every_piece_of_evidence_stands_at_its_number(folder: Path) -> None:
+    assert [verdict.label.log.name for verdict in verdicts(folder) if verdict.invented] == []
 
 
 # --- the judge itself -------------------------------------------------------------------------------------

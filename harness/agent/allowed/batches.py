@@ -4,7 +4,7 @@ In: the values of a foreign config before and after an edit. Out: a refusal, or 
 what it was. Where the total batch stands in the config itself, that key is fixed; how it is cut up is free.
 
 A trainer ignores factors that it does not read. So a factor counts only where the author wrote it; the one
-that may be added is accumulation, under the name that trainers read, beside the batch per device.
+that may be added is accumulation, beside the batch per device, if the command starts a trainer that reads it.
 """
 
 import re
@@ -13,6 +13,7 @@ from fractions import Fraction
 
 from harness.agent.allowed import config_keys
 from harness.agent.allowed.effects import Path, Value
+from harness.diagnosis.remedies import command_line
 
 _PER_DEVICE = re.compile(
     r"per_(device|gpu)_train_batch_size|batch_size_per_(gpu|device)"
@@ -33,8 +34,10 @@ _MODEL_PARALLEL = re.compile(
 _INFERENCE = frozenset(("rollout", "vllm", "sglang", "inference", "generation", "engine_kwargs"))
 _TOTAL = re.compile(r"global_(train_)?(batch_size|bsz|batch)")
 _VERL = frozenset(("actor_rollout_ref", "ppo_mini_batch_size"))
-_GENERATION = re.compile(r"steps_per_generation|generation_batch_size")
-_MAY_BE_ADDED = "gradient_accumulation_steps"
+_COUNTS_PIECES = re.compile(
+    r"steps_per_generation|generation_batch_size|(limit|overfit)_((train|val|test|predict)_)?batches|val_check_interval"
+    r"|max_(train_)?batches|batches_per_epoch"
+)
 
 
 def is_factor(path: Path) -> bool:
@@ -43,9 +46,13 @@ def is_factor(path: Path) -> bool:
 
 
 def refuse(
-    before: Mapping[Path, Value], after: Mapping[Path, Value], following: Collection[Path] = ()
+    before: Mapping[Path, Value],
+    after: Mapping[Path, Value],
+    following: Collection[Path] = (),
+    command: str = "",
 ) -> str | None:
-    """Why the edit changes the effective batch, or None. `following`: keys that follow an edited one."""
+    """Why the edit changes the effective batch, or None. `following`: keys that follow an edited one.
+    `command`: what reads the config; settings of its own hold against those there."""
     differing = {
         path
         for path in {*before, *after}
@@ -57,13 +64,14 @@ def refuse(
         differing = {path for path in differing if not _cuts_up(path)}
         why = "the total batch stands in this config, so only micro-batches and devices may change"
         return _refusal(differing, why) if differing else None
+    told = [tuple(name.split(".")) for name in command_line.given(command)]
+    if counting := [path for path in (*before, *told) if _COUNTS_PIECES.fullmatch(_name(path))]:
+        return _refusal(differing, f"`{_name(counting[0])}` counts in these batches too")
+    if any(_cuts_a_batch(path) for path in told):
+        return _refusal(differing, "the launch command gives a factor of the effective batch itself")
     if not any(_power(path) > 0 for path in (*differing, *before)):
-        return None  # devices that share the work, in a config that does not speak of batches
-    if any(_GENERATION.fullmatch(_name(path)) for path in before):
-        return _refusal(
-            differing, "`steps_per_generation` or `generation_batch_size` counts in these batches too"
-        )
-    if unread := _added_or_taken_out(differing, before, after):
+        return _refusal(differing, "whether each group of devices has a batch of its own cannot be told")
+    if unread := _added_or_taken_out(differing, before, after, command):
         return _refusal(
             unread, "a factor of the effective batch is only given another value, where it stands"
         )
@@ -91,11 +99,22 @@ def _cuts_up(path: Path) -> bool:
     return "micro" in name or any(pattern.fullmatch(name) for pattern in (_DEVICES, _MODEL_PARALLEL))
 
 
+def _cuts_a_batch(path: Path) -> bool:
+    """Whether the key is a batch or its accumulation, not a number of devices."""
+    return is_factor(path) and any(
+        pattern.fullmatch(_name(path)) for pattern in (_PER_DEVICE, _PLAIN, _ACCUMULATION)
+    )
+
+
 def _states_total(tree: Mapping[Path, Value]) -> bool:
     """Whether a key of its own fixes the total batch: `global_…`, or verl's `data.train_batch_size`, which
     has a default."""
     if any(_VERL & set(config_keys.named_segments(path)) for path in tree):
         return True
+    if any(
+        _ACCUMULATION.fullmatch(_name(path)) and _whole(value) is not None for path, value in tree.items()
+    ):
+        return False  # which of the two is read cannot be told: the product must stay
     is_verl = any(_name(path) == "n_gpus_per_node" for path in tree)
     return any(
         _whole(value) is not None
@@ -105,19 +124,21 @@ def _states_total(tree: Mapping[Path, Value]) -> bool:
 
 
 def _added_or_taken_out(
-    differing: Collection[Path], before: Mapping[Path, Value], after: Mapping[Path, Value]
+    differing: Collection[Path], before: Mapping[Path, Value], after: Mapping[Path, Value], command: str
 ) -> set[Path]:
-    """The factors that are in only one of the two, but for accumulation beside the batch per device."""
+    """The factors that are in only one of the two, but for accumulation that the trainer is known to read."""
+    is_read = command_line.reads_accumulation(command)
     return {
         path
         for path in differing
-        if (path in before) != (path in after) and not _is_added_accumulation(path, before, after)
+        if (path in before) != (path in after)
+        and not (is_read and _is_added_accumulation(path, before, after))
     }
 
 
 def _is_added_accumulation(path: Path, before: Mapping[Path, Value], after: Mapping[Path, Value]) -> bool:
     beside = [other for other in before if other[:-1] == path[:-1] and _PER_DEVICE.fullmatch(_name(other))]
-    return path in after and path[-1] == _MAY_BE_ADDED and bool(beside)
+    return path in after and path[-1] == "gradient_accumulation_steps" and bool(beside)
 
 
 def _is_ambiguous(differing: Collection[Path], before: Mapping[Path, Value]) -> bool:

@@ -3,6 +3,7 @@
 In: a package's name and the experiment's interpreter. Out: a refusal, or None.
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -24,3 +25,18 @@ def refuse(package: str, python: Path) -> str | None:
             "the experiment uses the harness's own environment, which stays as it is; give it one of its own"
         )
     return None
+
+
+def is_there(package: str, python: Path) -> str | None:
+    """Why installing the package cannot help: the environment of `python` has it already; or None."""
+    home = python.parent.parent
+    for info in home.glob("lib*/python*/site-packages/*.dist-info"):
+        name, _, version = info.name.removesuffix(".dist-info").partition("-")
+        if _flat(name) == _flat(package):
+            return f"{package} {version} is installed already"
+    return None
+
+
+def _flat(name: str) -> str:
+    """Names of packages do not differ by case, `-`, `_` or `.`."""
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -17,6 +17,8 @@ from harness.agent.allowed.effects import Path, UnreadableConfigError, Value
 from harness.agent.allowed.places import looks_private
 from harness.blueprint.scaffold import CONFIG_KEYS
 from harness.config_edit import ConfigEditError, Scalar
+from harness.diagnosis.remedies import command_line
+from harness.diagnosis.remedies.packing import packs
 
 MAY_BE_CHANGED = (
     "a repair may change how the training runs: memory, micro-batches, offloading, parallelism, ports, "
@@ -26,6 +28,7 @@ _A_PERSON_DECIDES = (
     f"{MAY_BE_CHANGED}. If only this change would help, say in a note what to set, and finish: "
     "a person must decide"
 )
+_BY_A_PERSON = "only a person changes what is launched"
 _WITHOUT_AN_EDIT = (
     ". A tracker that cannot be reached is also quieted by a variable: WANDB_MODE=offline or "
     "SWANLAB_MODE=local"
@@ -35,6 +38,10 @@ _WORD_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+:,=-]*|[-+]?[0-9]+(\.[0-9]+)?(
 _SETTING_VALUE = re.compile(r"[\w./+:@, -]*")
 _SYSTEM_FOLDERS = ("/etc", "/proc", "/sys", "/dev", "/var/run", "/run")
 _ENGINE_LENGTH = re.compile(r"((vllm|sglang)_)?(max_model_(len|length)|maxlen)")
+_ATTENTION = re.compile(
+    r"_?(attn|attention)_impl(ementation)?|(use_)?flash_?(attn|attention)(_?[23])?|(sdp|sdpa|eager|xformers|flex)_attention"
+    r"|(use_)?(xformers|sdpa)|(enable_)?(xformers_)?memory_efficient_attention"
+)
 _PROMPT_LENGTH = re.compile(r"(max_)?prompt_(length|len)")
 _RESPONSE_LENGTH = re.compile(r"(max_)?(response|completion)_(length|len)")
 _CACHES = frozenset((".cache", ".local"))  # where models and data sets are kept although the name is hidden
@@ -44,12 +51,19 @@ _LONGEST_SETTING = 300
 
 
 def refuse_edit(
-    before: str, changes: Mapping[str, Scalar], remove: Sequence[str], protected: Sequence[str]
+    before: str,
+    changes: Mapping[str, Scalar],
+    remove: Sequence[str],
+    protected: Sequence[str],
+    command: str = "",
 ) -> str | None:
-    """Why these edits of the config text `before` are refused, or None."""
+    """Why these edits of the config text `before` are refused, or None. `command`: what is launched; what it
+    gives itself holds against the config."""
     for key in (*changes, *remove):
         if not _KEY.fullmatch(key):
             return f"{key[:80]!r} is no dotted key: write it as it stands in the config, such as `a.b_c`"
+        if (name := command_line.sets(command, key)) is not None:
+            return f"`{key}` is set by the launch command (`{name}`), which holds here: {_BY_A_PERSON}"
     for key, value in changes.items():
         if isinstance(value, str) and not value.isprintable():
             return f"the value {value[:80]!r} for `{key}` is refused: write plain text of one line"
@@ -73,12 +87,28 @@ def refuse_edit(
         why = _refuse_change(path, was, now, is_ajet, protected)
         if why is not None:
             return why
+        if (name := command_line.sets(command, ".".join(path))) is not None:
+            return f"`{'.'.join(path)}` is set by the launch command (`{name}`) too: {_BY_A_PERSON}"
+    if _parts_packed_sequences(changed, new[0], command):
+        return (
+            "sequences are packed into one row here, and only flash attention keeps them apart: with another "
+            "one they would attend to each other, so it stays"
+        )
     following = effects.referring(new[0], changed)
     for path, target in following.items():
         why = _refuse_referring(path, target, is_ajet, protected)
         if why is not None:
             return why
-    return None if is_ajet else batches.refuse(old[0], new[0], following)
+    return None if is_ajet else batches.refuse(old[0], new[0], following, command)
+
+
+def _parts_packed_sequences(
+    changed: Mapping[Path, tuple[Value | None, Value | None]], tree: Mapping[Path, Value], command: str
+) -> bool:
+    """Whether flash attention goes where it is what keeps packed sequences apart."""
+    values = {".".join(config_keys.named_segments(path)): value.text for path, value in tree.items()}
+    is_changed = any(_ATTENTION.fullmatch(_name(path)) for path in changed)
+    return is_changed and packs(values, command)
 
 
 def _refuse_change(
@@ -282,8 +312,10 @@ def _refuse_setting_text(value: str) -> str | None:
     return None
 
 
-def refuse_variable(name: str, value: str, protected: Sequence[str]) -> str | None:
+def refuse_variable(name: str, value: str, protected: Sequence[str], command: str = "") -> str | None:
     """Why this environment variable may not be set, or None."""
+    if re.search(rf"(?<![\w./-]){re.escape(name)}=", command):
+        return f"{name} is set by the launch command, which holds against the environment: {_BY_A_PERSON}"
     if name in protected:
         return f"{name} is protected by the blueprint and stays as it is"
     return variables.refuse(name, value)

@@ -6,13 +6,12 @@ that only a look at this machine can tell stands in it, so that the playbook's c
 from the journal alone. A check has written down what it saw of the machine, so `before_launch` looks no more.
 """
 
-import json
 import os
 import resource
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from harness import launching
 from harness.agent import repeating
@@ -26,16 +25,18 @@ from harness.agent.actions import (
     SetEnvironment,
     arguments,
 )
-from harness.agent.allowed import config_keys, installs, science
+from harness.agent.allowed import config_keys, installs, refusals
 from harness.agent.repairing import owned, preparing
 from harness.diagnosis.remedies import Situation, Surroundings, remedies_for
-from harness.diagnosis.remedies.types import NobodyToAskError, Repair
-from harness.doctor.ports import a_free_port
+from harness.doctor import model_files
+from harness.doctor.ports import a_free_port, is_taken
 from harness.draft import MEASURES, Draft, measure
 from harness.experiment import Experiment
 from harness.state import AttemptState, ExperimentState
 
 MOST_REPAIRS = 12
+MOST_EDITS = 20
+"""Of one `EditConfig`; a repair with more is made in several."""
 _FREES: Mapping[str, Any] = {"free_leftovers": "processes", "free_own_checkpoints": "checkpoints"}
 
 
@@ -60,15 +61,16 @@ def situation(experiment: Experiment, diagnosis: Mapping[str, Any]) -> Situation
     state = experiment.state
     newest = len(state.attempts)
     config = preparing.config_before(experiment)
+    environment = launching.environment(
+        state.plan, experiment.attempt_files(newest), state.options.hidden, state.environment
+    )
     return Situation(
         diagnosis,
         config,
-        launching.environment(
-            state.plan, experiment.attempt_files(newest), state.options.hidden, state.environment
-        ),
+        environment,
         str(state.plan.get("launch_command") or ""),
         repeating.tried(_with(state.attempts, diagnosis)),
-        surroundings(experiment, config),
+        surroundings(experiment, config, environment),
     )
 
 
@@ -80,28 +82,12 @@ def before_launch(cause: Mapping[str, Any], state: ExperimentState, config: str)
     if "variable" in seen:
         environment[seen["variable"]] = seen["port"]
     command = str(state.plan.get("launch_command") or "")
-    now = Situation(cause, config, environment, command, surroundings=_as_seen(seen))
+    rules = refusals.rules_alone(config, tuple(state.plan.get("protected_keys", ())), command)
+    there = replace(rules, refuses_install=lambda package: None)
+    if "free_port" in seen:
+        there = replace(there, free_port=lambda: int(seen["free_port"]))
+    now = Situation(cause, config, environment, command, surroundings=there)
     return [remedy.as_json() for remedy in remedies_for(cause["remedies"], now)]
-
-
-def _as_seen(seen: Mapping[str, str]) -> Surroundings:
-    """What a check wrote down; nobody is asked for more."""
-
-    def nobody(*_: Any) -> NoReturn:
-        raise NobodyToAskError
-
-    port: Callable[[], int] = (lambda: int(seen["free_port"])) if "free_port" in seen else nobody
-    return Surroundings(
-        free_port=port,
-        cpu_count=nobody,
-        open_files=nobody,
-        is_cached=nobody,
-        leftovers=nobody,
-        superseded_bytes=nobody,
-        refuses_install=lambda package: None,
-        known_key=nobody,
-        refuses=lambda repair: None,
-    )
 
 
 def _with(attempts: Sequence[AttemptState], diagnosis: Mapping[str, Any]) -> list[AttemptState]:
@@ -109,37 +95,29 @@ def _with(attempts: Sequence[AttemptState], diagnosis: Mapping[str, Any]) -> lis
     return [*attempts[:-1], replace(attempts[-1], diagnosis=dict(diagnosis))]
 
 
-def surroundings(experiment: Experiment, config: str) -> Surroundings:
-    """This machine, and the rules."""
+def surroundings(experiment: Experiment, config: str, environment: Mapping[str, str]) -> Surroundings:
+    """This machine, and the rules. `environment`: of the training."""
     state = experiment.state
     plan, options = state.plan, state.options
     protected = tuple(plan.get("protected_keys", ()))
 
-    def refuses(repair: Repair) -> str | None:
-        edits = bool(repair.edits or repair.remove)
-        why = science.refuse_edit(config, repair.edits, repair.remove, protected) if edits else None
-        variables = repair.environment.items()
-        return why or next(
-            (no for name, value in variables if (no := science.refuse_variable(name, value, protected))), None
-        )
-
     def refuses_install(package: str) -> str | None:
-        return (
-            installs.refuse(package, Path(plan["venv_exe"]))
-            if options.allow_install
-            else "no permission was given"
-        )
+        python = Path(plan["venv_exe"])
+        if not options.allow_install:
+            return "no permission was given"
+        return installs.refuse(package, python) or installs.is_there(package, python)
 
     return Surroundings(
         free_port=a_free_port,
+        is_taken=is_taken,
         cpu_count=lambda: os.cpu_count() or 1,
         open_files=lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
-        is_cached=is_cached,
+        is_cached=lambda name, revision: model_files.is_cached(environment, name, revision),
         leftovers=lambda: owned.leftovers(experiment),
         superseded_bytes=lambda: owned.superseded_bytes(experiment),
         refuses_install=refuses_install,
         known_key=known_key,
-        refuses=refuses,
+        refuses=refusals.of_repairs(config, protected, str(plan.get("launch_command") or "")),
     )
 
 
@@ -151,35 +129,16 @@ def known_key(key: str) -> str | None:
     return f"ajet.{meant}" if meant else None
 
 
-def is_cached(model: str) -> bool:
-    """Whether the hub's cache on this machine has a snapshot of the model with its config and weights."""
-    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
-    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
-    snapshots = cache / f"models--{model.replace('/', '--')}" / "snapshots"
-    return any(map(_is_complete, snapshots.iterdir() if snapshots.is_dir() else ()))
-
-
-def _is_complete(snapshot: Path) -> bool:
-    """Whether the config and all parts of the weights are there (links that lead to a file)."""
-    if not (snapshot / "config.json").exists():
-        return False
-    for listing in snapshot.glob("*.index.json"):
-        try:
-            parts = set(json.loads(listing.read_text(encoding="utf-8"))["weight_map"].values())
-        except (OSError, ValueError, LookupError):
-            return False
-        return all((snapshot / part).exists() for part in parts)
-    return any(each.exists() for pattern in ("*.safetensors", "*.bin") for each in snapshot.glob(pattern))
-
-
 def actions_of(repair: Mapping[str, Any], diagnosis: Mapping[str, Any]) -> list[AnyAction]:
     """What carries the repair out before the next launch; nothing for one that only waits."""
     name = repair["name"]
     because = diagnosis.get("signature") or diagnosis.get("cause", "")
     told = {"why": f"{because}, {name}: {repair['why']}"[:LONGEST_WHY], "remedy": name}
     found: list[AnyAction] = []
-    if repair["edits"] or repair["remove"]:
-        found.append(EditConfig(changes=repair["edits"], remove=tuple(repair["remove"]), **told))
+    edits = list(repair["edits"].items())
+    for start in range(0, max(len(edits), bool(repair["remove"])), MOST_EDITS):
+        remove = tuple(repair["remove"]) if start == 0 else ()
+        found.append(EditConfig(changes=dict(edits[start : start + MOST_EDITS]), remove=remove, **told))
     found += [SetEnvironment(name=key, value=value, **told) for key, value in repair["environment"].items()]
     if repair["package"]:
         found.append(InstallPackage(package=repair["package"], **told))

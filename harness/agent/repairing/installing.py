@@ -1,7 +1,8 @@
 """Installs a package into the experiment's own virtual environment, with that environment's own pip.
 
-In: the environment's interpreter, the package's name. Out: the version that is there afterwards, or an
-`InstallError`. What is installed already keeps its version: pip is told so by constraints.
+In: the environment's interpreter, the package's name. Out: the version that was installed, or an
+`InstallError`, also where it was there before. What is installed already keeps its version: pip is told so by
+constraints.
 """
 
 import subprocess
@@ -17,10 +18,10 @@ class InstallError(Exception):
 
 
 def install(python: Path, package: str) -> str:
-    """The version that is installed now. Raises InstallError."""
+    """The version that was installed. Raises InstallError."""
     there = _version(python, package)
     if there is not None:
-        return there
+        raise InstallError(f"{package} {there} is there already, so it is not what is missing")
     present = _run(python, ["-m", "pip", "list", "--format=freeze", "--disable-pip-version-check"])
     with tempfile.TemporaryDirectory() as folder:
         constraints = Path(folder) / "constraints.txt"

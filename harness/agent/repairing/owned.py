@@ -4,15 +4,19 @@ In: an experiment. Out: what is there, and how much was freed. A process is ours
 attempt that is over, of this experiment or of a finished one in the index; nothing else is touched.
 """
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from harness import index, journal
+from harness.doctor.model_files import fault_of_weights
 from harness.experiment import Experiment
 from monitors.files import AttemptFiles
 from monitors.launch import kill_leftovers
 from monitors.processes import members_of_attempt
+
+_WEIGHTS = re.compile(r"\.(safetensors|bin|pt|pth|ckpt|distcp)")
 
 
 def leftovers(experiment: Experiment) -> int:
@@ -63,22 +67,43 @@ def remove_superseded(experiment: Experiment) -> int:
 
 
 def _superseded(experiment: Experiment) -> Iterator[Path]:
-    """Checkpoints of attempts before the newest one that has any of its own to go on from."""
-    numbers = [attempt.number for attempt in experiment.state.attempts]
-    folders = [experiment.attempt_files(number).trainer / "checkpoints" for number in numbers]
-    usable = [position for position, folder in enumerate(folders) if _newest(folder) is not None]
-    for folder in folders[: usable[-1]] if usable else ():
-        if folder.is_dir() and not folder.is_symlink():
-            yield from (each for each in sorted(folder.iterdir()) if each.is_dir() and not each.is_symlink())
+    """Checkpoints of attempts whose last one was carried on by the next, and gone beyond: by the newest whole
+    checkpoint there is, at the end of such a chain. Nothing outside of their folders, and no link."""
+    attempts = experiment.state.attempts
+    folders = [experiment.attempt_files(each.number).trainer / "checkpoints" for each in attempts]
+    at = next((at for at in reversed(range(len(folders))) if _newest(folders[at]) is not None), 0)
+    newest = _newest(folders[at]) if folders else None
+    while newest is not None and at > 0 and (carried := attempts[at].checkpoint):
+        at -= 1
+        own = experiment.dir.resolve() / folders[at].relative_to(experiment.dir)
+        if _step(newest.name) > _step(carried) >= 0 and folders[at].is_dir() and folders[at].resolve() == own:
+            yield from (each for each in sorted(own.iterdir()) if each.is_dir() and not each.is_symlink())
 
 
 def _newest(folder: Path) -> Path | None:
-    """The checkpoint that a launch would go on from."""
+    """The checkpoint that a launch would go on from, if its weights are whole."""
     try:
         name = (folder / "latest").read_text(encoding="utf-8").strip()
     except OSError:
         return None
-    return folder / name if name and (folder / name).is_dir() else None
+    found = folder / name
+    return found if name and found.parent == folder and found.is_dir() and _is_whole(found) else None
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    """Whether there are weights, and none of them is empty or cut off."""
+    weights = [each for each in checkpoint.rglob("*") if each.is_file() and _WEIGHTS.fullmatch(each.suffix)]
+    return bool(weights) and not any(map(_fault, weights))
+
+
+def _fault(file: Path) -> bool:
+    return bool(fault_of_weights(file)) if file.suffix == ".safetensors" else file.stat().st_size == 0
+
+
+def _step(name: str) -> int:
+    """The number at the end of a checkpoint's name, -1 where there is none."""
+    numbers = re.findall(r"\d{1,15}", name)
+    return int(numbers[-1]) if numbers else -1
 
 
 def _size(folder: Path) -> int:

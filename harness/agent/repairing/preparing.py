@@ -30,8 +30,6 @@ from harness.experiment import Experiment
 from harness.redaction import redact
 from harness.state import ExperimentState
 
-PREPARING = (RenderConfig, EditConfig, SetEnvironment, PatchCode, InstallPackage, FreeOwned, RaiseLimit)
-
 
 def config_before(experiment: Experiment, state: ExperimentState | None = None) -> str:
     """The config that the next launch starts from, without the changes of the draft; "" when there is none.

@@ -3,7 +3,9 @@
 import math
 import re
 
+from harness.diagnosis.remedies import command_line
 from harness.diagnosis.remedies.settings import Setting
+from harness.diagnosis.remedies.sizes import whole
 from harness.diagnosis.remedies.types import Repair, Situation
 
 _MICRO = r"(.*_)?micro_?batch_size(_per_(gpu|device))?"
@@ -12,6 +14,9 @@ _PER_DEVICE = (
     r"|(device_)?(train_)?micro_?batch_size(_per_gpu)?"
 )
 _ACCUMULATION = r"(grad|gradient)(_accum(ulation)?)?_(accum(ulation)?|steps)(_steps)?|accumulate_grad_batches"
+_INFERENCE = frozenset(("rollout", "vllm", "sglang", "inference", "generation", "engine_kwargs"))
+_TRAINING = frozenset(("actor", "critic", "ref", "train", "trainer", "training", "megatron", "fsdp_config"))
+_ENGINE_LENGTH = r"((vllm|sglang)_)?(max_model_(len|length)|maxlen)"
 _PROMPT = r"(max_)?prompt_(length|len)"
 _RESPONSE = r"(max_)?(response|completion)_(length|len)"
 
@@ -24,7 +29,9 @@ def halve_micro_batch(now: Situation) -> Repair | None:
 
 
 def _states_total(now: Situation) -> bool:
-    return bool(now.settings.named(r"global_(train_)?(batch_size|bsz|batch)"))
+    totals = now.settings.named(r"global_(train_)?(batch_size|bsz|batch)")
+    is_product = any(each.whole is not None for each in now.settings.named(_ACCUMULATION))
+    return not is_product and any(each.whole is not None for each in totals)
 
 
 def _halve_pieces(now: Situation) -> Repair | None:
@@ -44,7 +51,8 @@ def _is_dynamic(now: Situation, setting: Setting) -> bool:
 
 def _smaller(size: int) -> int:
     """The largest proper divisor, so that the pieces still fill the batch."""
-    return next(size // factor for factor in range(2, size + 1) if size % factor == 0)
+    factors = range(2, math.isqrt(size) + 1)
+    return next((size // factor for factor in factors if size % factor == 0), 1)
 
 
 def _trade_for_accumulation(now: Situation) -> Repair | None:
@@ -56,8 +64,8 @@ def _trade_for_accumulation(now: Situation) -> Repair | None:
     if steps is not None:
         before = steps.whole
         key = steps.key
-    elif batch.key.endswith("per_device_train_batch_size"):
-        before, key = 1, f"{batch.key.removesuffix('per_device_train_batch_size')}gradient_accumulation_steps"
+    elif batch.name == "per_device_train_batch_size" and command_line.reads_accumulation(now.command):
+        before, key = 1, f"{batch.key.removesuffix(batch.name)}gradient_accumulation_steps"
     else:
         return None  # nobody knows whether this trainer accumulates
     if before is None:
@@ -85,14 +93,21 @@ def lower_tokens(now: Situation) -> Repair | None:
 
 
 def smaller_tensor_parallel(now: Situation) -> Repair | None:
-    """The largest number of GPUs below the present one that divides the heads and the GPUs of a machine."""
-    heads, most, edits = _whole(now.captured("heads")), _whole(now.captured("total")), {}
+    """The largest number of GPUs below the present one that divides the heads and the GPUs of a machine. Only
+    of an inference engine: of a training that is divided over fewer GPUs, more copies have a batch each.
+    """
+    heads, most, edits = whole(now.captured("heads")), whole(now.captured("total")), {}
     gpus = [each.whole for each in now.settings.named(r"n_gpus_per_node|num_gpus|gpus_per_node")]
-    wholes = [heads, _whole(now.captured("world_size")), *gpus]
-    for setting in now.settings.named(r"((vllm|rollout)_)?tensor_(model_)?parallel_size|tp_size"):
-        if setting.whole is not None and setting.whole > 1:
+    wholes = [heads, whole(now.captured("world_size")), *gpus]
+    for setting in now.settings.named(r"((vllm|sglang|rollout)_)?(tensor_(model_)?parallel_size|tp_size|tp)"):
+        if setting.whole is not None and setting.whole > 1 and _is_inference(setting):
             edits[setting.key] = _fitting(min(setting.whole - 1, most or setting.whole), wholes)
     return Repair(edits=edits) if edits else None
+
+
+def _is_inference(setting: Setting) -> bool:
+    below = bool(_INFERENCE & set(setting.above)) and not _TRAINING & set(setting.above)
+    return below or setting.name.startswith(("vllm_", "sglang_", "rollout_"))
 
 
 def _fitting(most: int, wholes: list[int | None]) -> int:
@@ -109,9 +124,9 @@ def fit_engine_length(now: Situation) -> Repair | None:
     prompt, response = now.settings.longest(_PROMPT), now.settings.longest(_RESPONSE)
     if prompt is None or response is None:
         return None
-    most = _whole(now.captured("limit"))
+    most = whole(now.captured("limit"))
     edits = {}
-    for setting in now.settings.named(r"((vllm|sglang)_)?(max_model_(len|length)|maxlen)"):
+    for setting in now.settings.named(_ENGINE_LENGTH):
         is_short = setting.whole is not None and setting.whole < prompt + response
         is_spare = setting.whole is not None and setting.whole > prompt + response
         fits = most is None or prompt + response <= most
@@ -120,5 +135,6 @@ def fit_engine_length(now: Situation) -> Repair | None:
     return Repair(edits=edits) if edits else None
 
 
-def _whole(text: str) -> int | None:
-    return int(text.replace(",", "")) if re.fullmatch(r"\d[\d,]*", text) else None
+def speaks_of_engine_length(now: Situation) -> bool:
+    """Whether it is the engine's length that is said to be wrong, not that of a prompt or of the data."""
+    return bool(now.captured("max_model_len") or re.search(_ENGINE_LENGTH, now.said))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.diagnosis.remedies import (
     batches,
@@ -23,6 +25,8 @@ from harness.diagnosis.remedies.types import Kind, NobodyToAskError, Remedy, Rep
 
 if TYPE_CHECKING:
     from harness.config_edit import Scalar
+
+_log = logging.getLogger(__name__)
 
 ADVISE = "advise"
 SURE_ENOUGH = 0.5
@@ -68,8 +72,13 @@ _COMPUTE: Mapping[str, Callable[[Situation], Repair | None]] = {
     "wait_and_retry": waiting.wait_and_retry,
 }
 
-_MEASURED = {"expandable_segments": gpu_memory.is_fragmented}
-"""What is not even described unless the log has measured that it would help."""
+_MEASURED: Mapping[str, Callable[[Situation], bool]] = {
+    "expandable_segments": gpu_memory.is_fragmented,
+    "fit_max_model_len": batches.speaks_of_engine_length,
+}
+"""What is not even described unless the log has measured, or says, that it would help."""
+_OF_A_RUN = ("fewer_env_workers", "free_own_checkpoints", "free_leftovers")
+"""What means nothing where only a log is known: it is about what the harness itself started."""
 
 
 def known_names() -> frozenset[str]:
@@ -85,18 +94,35 @@ def remedies_for(names: Iterable[str], situation: Situation) -> list[Remedy]:
     """
     names = list(dict.fromkeys(names))
     if situation.config is None:
+        names = [name for name in names if name not in _OF_A_RUN]
         names = [name for name in names if name not in _MEASURED or _MEASURED[name](situation)]
-        return [remedy for name in names if (remedy := _described(name)) is not None]
-    found = [remedy for name in names if (remedy := _computed(name, situation)) is not None]
-    if float(situation.diagnosis.get("confidence", 1.0)) < SURE_ENOUGH:
+        return _once([remedy for name in names if (remedy := _described(name)) is not None])
+    found = _once([remedy for name in names if (remedy := _computed(name, situation)) is not None])
+    if not is_sure(situation.diagnosis):
         found = [remedy for remedy in found if remedy.kind in _WITHOUT_CHANGE]
     return sorted(found, key=lambda remedy: remedy.name in situation.tried)
+
+
+def is_sure(diagnosis: Mapping[str, Any]) -> bool:
+    """Whether a diagnosis is sure enough for something to be changed; one that does not tell, is."""
+    return float(diagnosis.get("confidence", 1.0)) >= SURE_ENOUGH
+
+
+def _once(found: list[Remedy]) -> list[Remedy]:
+    """Without advice to run the very commands (in backticks) that one of the remedies stands for."""
+    done = " ".join(remedy.change for remedy in found if remedy.kind != "advice")
+    told = [(remedy, re.findall("`([^`]+)`", remedy.change)) for remedy in found]
+    return [
+        remedy
+        for remedy, commands in told
+        if remedy.kind != "advice" or not commands or not all(command in done for command in commands)
+    ]
 
 
 def _described(name: str) -> Remedy | None:
     """The remedy in general words."""
     if name.startswith(f"{ADVISE}:"):
-        return Remedy(ADVISE, "advice", name.removeprefix(f"{ADVISE}:").strip(), "only a person can do this")
+        return Remedy(ADVISE, "advice", name.removeprefix(f"{ADVISE}:").strip(), "")
     row = table("remedies").get(name)
     if row is None:
         return None
@@ -111,9 +137,12 @@ def _computed(name: str, situation: Situation) -> Remedy | None:
         return described
     try:
         repair = _COMPUTE[name](situation)
+        if repair is None or _is_refused(repair, situation):
+            return None
     except NobodyToAskError:
         return described
-    if repair is None or _is_refused(repair, situation):
+    except (ArithmeticError, ValueError, OSError) as error:  # numbers of a log, files of a machine
+        _log.warning("the remedy %s does not apply: %s: %s", name, type(error).__name__, str(error)[:200])
         return None
     changed = "; ".join(_in_words(repair, situation)) or described.change
     kind: Kind = "environment" if described.kind == "config" and repair.environment else described.kind

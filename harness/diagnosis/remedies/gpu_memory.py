@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 
+from harness.diagnosis.remedies.packing import packs
 from harness.diagnosis.remedies.settings import Setting
 from harness.diagnosis.remedies.sizes import gib
 from harness.diagnosis.remedies.types import Repair, Situation
@@ -107,7 +108,7 @@ def expandable_segments(now: Situation) -> Repair | None:
     if not is_fragmented(now) or _engine_sleeps(now):
         return None
     before = now.environment.get(_ALLOCATOR, "")
-    if f"{_EXPANDABLE}:True" in before:
+    if f"{_EXPANDABLE}:True" in before or _is_of_cuda(before):
         return None
     return Repair(environment={_ALLOCATOR: _with_segments(before, "True")})
 
@@ -115,9 +116,14 @@ def expandable_segments(now: Situation) -> Repair | None:
 def drop_expandable_segments(now: Situation) -> Repair | None:
     """The allocator as it is by default."""
     before = now.environment.get(_ALLOCATOR, "")
-    if f"{_EXPANDABLE}:False" in before:
+    if f"{_EXPANDABLE}:False" in before or _is_of_cuda(before):
         return None
     return Repair(environment={_ALLOCATOR: _with_segments(before, "False")})
+
+
+def _is_of_cuda(settings: str) -> bool:
+    """Whether CUDA's own allocator is in use, which has no segments and refuses the setting."""
+    return "backend:cudaMallocAsync" in settings.replace(" ", "")
 
 
 def _with_segments(before: str, word: str) -> str:
@@ -145,7 +151,10 @@ def torch_compile_off(now: Situation) -> Repair | None:
 
 
 def without_flash_attention(now: Situation) -> Repair | None:
-    """PyTorch's own attention, where the config asks for flash attention."""
+    """PyTorch's own attention, where the config asks for flash attention. Not where sequences are packed into
+    one row: only flash attention keeps them apart, with any other they see each other."""
+    if packs(now.settings.values, now.command):
+        return None
     names = r"_?attn_implementation|attention_implementation"
     found = [each for each in now.settings.named(names) if re.match("flash", str(each.value))]
     edits: dict[str, str | bool] = {each.key: "sdpa" for each in found}

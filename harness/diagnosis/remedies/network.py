@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from harness.diagnosis.remedies import command_line
+from harness.diagnosis.remedies.settings import Setting
 from harness.diagnosis.remedies.types import Repair, Situation
 
 if TYPE_CHECKING:
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
 LONGEST_TIMEOUT_S = 7200
 _TIMEOUT = r"(nccl|ddp|dist|distributed|process_group|collective)_timeout(_s|_seconds)?"
 _MODEL = r"(model_)?(name_or_path|path|name|id)|(pretrained_)?model(_name|_path|_id)?(_or_path)?"
-_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
+_REVISION = re.compile(r"(.*_)?revision")
 _TRACKER_KEYS = r"logger|loggers|report_to|log_with|tracker|track_with"
 _TRACKERS = {"wandb": "WANDB_MODE", "swanlab": "SWANLAB_MODE"}
 
@@ -38,13 +41,24 @@ def longer_timeout(now: Situation) -> Repair | None:
 
 
 def hub_offline(now: Situation) -> Repair | None:
-    """Only where the model is complete on this machine."""
-    names = [str(each.value) for each in now.settings.named(_MODEL) if each.value]
-    names = [name for name in names if _HUB_NAME.fullmatch(name)] or [now.captured("model")]
-    is_here = any(names) and all(now.ask.is_cached(name) for name in names)
+    """Only where the very revision of each model that would be used is complete on this machine."""
+    settings = [each for each in now.settings.named(_MODEL) if _HUB_NAME.fullmatch(str(each.value))]
+    models = [(str(each.value), _revision(now, each)) for each in settings]
+    if not models and _HUB_NAME.fullmatch(now.captured("model")):
+        models = [(now.captured("model"), _revision(now, None))]
+    is_here = bool(models) and all(now.ask.is_cached(name, revision) for name, revision in models)
     if not is_here or now.environment.get("HF_HUB_OFFLINE") == "1":
         return None
     return Repair(environment={"HF_HUB_OFFLINE": "1"})
+
+
+def _revision(now: Situation, model: Setting | None) -> str:
+    """The revision that is asked for beside a model, `main` where none is."""
+    told = command_line.value_of(now.command, _REVISION)
+    beside = [
+        each for each in now.settings.named(_REVISION.pattern) if model is None or each.above == model.above
+    ]
+    return told or next((str(each.value) for each in beside if each.value), "main")
 
 
 def tracker_offline(now: Situation) -> Repair | None:

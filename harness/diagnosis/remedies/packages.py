@@ -7,7 +7,12 @@ from harness.diagnosis.remedies.types import Repair, Situation
 
 def install_package(now: Situation) -> Repair | None:
     """Only with permission, and only into the experiment's own environment."""
-    package = package_of(now.captured("module")) or package_of(now.captured("package"))
+    module = now.captured("module").strip("'\"` ")
+    if "." in module:
+        return (
+            None  # what stands before the dot was found: another version of it is wanted, or it is shadowed
+        )
+    package = package_of(module) or package_of(now.captured("package"))
     if package is None or now.ask.refuses_install(package) is not None:
         return None
     return Repair(package=package)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from harness.diagnosis.remedies.gpu_memory import halved
@@ -12,7 +13,11 @@ if TYPE_CHECKING:
 
 _LOADERS = (
     r"((data|train|eval|val|test)_?)?(data_?)?(loader|loading)_(num_)?(workers?|procs?|processes)"
-    r"|(num|n|max)_workers?|num_proc"
+    r"|num_proc"
+)
+_WORKERS = r"(num|n|max)_workers?"
+_OF_DATA = re.compile(
+    r"(.*_)?(data|dataset|datasets|loader|loaders|dataloader|dataloaders|datamodule|loading)"
 )
 _ONLY_WITH_WORKERS = r"(.*_)?(prefetch_factor|persistent_workers)"
 _EPISODES = r"(max_|num_)?env_workers?|(.*_)?max_parallel|max_fastapi_threads"
@@ -20,10 +25,12 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 def fewer_loader_workers(now: Situation) -> Repair | None:
-    """Half as many processes that load data; of one, none. The order of the data stays."""
+    """Half as many processes that load data; of one, none. The order of the data stays. A plain `num_workers`
+    counts only where it stands below the data: elsewhere it may be how many collect experience."""
     edits: dict[str, Scalar] = {}
     needs_one = any(each.value for each in now.settings.named(_ONLY_WITH_WORKERS))
-    for setting in now.settings.named(_LOADERS):
+    below = [each for each in now.settings.named(_WORKERS) if any(map(_OF_DATA.fullmatch, each.above))]
+    for setting in [*now.settings.named(_LOADERS), *below]:
         least = 1 if needs_one or setting.key.endswith("num_proc") else 0
         if setting.whole is not None and setting.whole > least:
             edits[setting.key] = max(least, setting.whole // 2)

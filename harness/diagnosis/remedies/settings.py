@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness.diagnosis.remedies.command_line import plain
 from harness.diagnosis.remedies.tables import table
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 Tree = Literal["ajet", "verl", "huggingface", ""]
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _HUGGINGFACE = "per_device_train_batch_size"
+_TOO_LARGE = 10**9
 
 
 @dataclass(frozen=True)
@@ -34,12 +36,26 @@ class Setting:
 
     @property
     def number(self) -> float | None:
-        is_number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
-        return float(self.value) if is_number and self.value is not None else None
+        """The value as a number that is finite."""
+        if isinstance(self.value, bool) or not isinstance(self.value, int | float):
+            return None
+        return float(self.value) if abs(self.value) < _TOO_LARGE else None
 
     @property
     def whole(self) -> int | None:
-        return self.value if isinstance(self.value, int) and not isinstance(self.value, bool) else None
+        """The value as a whole number of a size that settings have."""
+        is_whole = isinstance(self.value, int) and not isinstance(self.value, bool)
+        return self.value if is_whole and self.number is not None else None  # type: ignore[return-value]
+
+    @property
+    def above(self) -> tuple[str, ...]:
+        """The names of the sections that it stands in."""
+        return tuple(plain(self.key).split(".")[:-1])
+
+    @property
+    def name(self) -> str:
+        """The last part of its key."""
+        return _last(self.key)
 
 
 @dataclass(frozen=True)
@@ -54,12 +70,13 @@ class Settings:
     @classmethod
     @lru_cache(maxsize=16)
     def read(cls, text: str) -> Settings:
-        """A text that is no mapping has no values. The same few texts are read again and again."""
+        """A text that is no mapping, or contains itself, has no values. The same few texts are read again and
+        again."""
         from harness import config_edit
 
         try:
             values = dict(_leaves(config_edit.load(text), ""))
-        except config_edit.ConfigEditError:
+        except (config_edit.ConfigEditError, RecursionError):
             return cls({})
         tops = {key.partition(".")[0] for key in values}
         if "ajet" in tops:

@@ -71,18 +71,19 @@ class Remedy:
 class Surroundings:
     """What can be asked about the machine and the rules, each when a remedy needs it.
 
-    `free_port`: a port that nobody listens on. `open_files`: soft and hard limit. `is_cached`: whether a
-    model of the hub is complete on this machine. `leftovers`: how many processes earlier attempts of ours
-    left behind. `superseded_bytes`: size of our own checkpoints that later ones have replaced.
-    `refuses_install`: why this package may not be installed, None when it may. `known_key`: the key that the
-    trainer knows and a misspelt one was most probably meant to be. `refuses`: why the rules forbid a repair,
-    None when they do not.
+    `free_port`: a port that nobody listens on; `is_taken`: whether somebody does on this one. `open_files`:
+    soft and hard limit. `is_cached`: whether this revision of a model of the hub is complete on this machine.
+    `leftovers`: how many processes our attempts left behind. `superseded_bytes`: size of our own checkpoints
+    that later ones have replaced. `refuses_install`: why this package may not be installed, None when it may.
+    `known_key`: the key that the trainer knows and a misspelt one was most probably meant to be. `refuses`:
+    why the rules forbid a repair, None when they do not.
     """
 
     free_port: Callable[[], int]
+    is_taken: Callable[[int], bool]
     cpu_count: Callable[[], int]
     open_files: Callable[[], tuple[int, int]]
-    is_cached: Callable[[str], bool]
+    is_cached: Callable[[str, str], bool]
     leftovers: Callable[[], int]
     superseded_bytes: Callable[[], int]
     refuses_install: Callable[[str], str | None]

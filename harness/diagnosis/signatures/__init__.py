@@ -4,7 +4,16 @@ In: the files of this folder and of a user's own. Out: a `Book`. Regular express
 used.
 """
 
-from harness.diagnosis.signatures.book import Book, load, user_folder
+from harness.diagnosis.signatures.book import Book, files_in, load, load_usable, read_file, user_folder
 from harness.diagnosis.signatures.schema import SignatureError, families
 
-__all__ = ["Book", "SignatureError", "families", "load", "user_folder"]
+__all__ = [
+    "Book",
+    "SignatureError",
+    "families",
+    "files_in",
+    "load",
+    "load_usable",
+    "read_file",
+    "user_folder",
+]

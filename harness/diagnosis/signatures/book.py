@@ -37,23 +37,47 @@ def user_folder() -> Path:
 def load(folders: Iterable[Path] | None = None) -> Book:
     """The shipped signatures and those in `folders` (default: the user's folder, if there is one). Raises
     SignatureError."""
+    book, broken = load_usable(folders)
+    if broken:
+        raise SignatureError(broken[0])
+    return book
+
+
+def load_usable(folders: Iterable[Path] | None = None) -> tuple[Book, tuple[str, ...]]:
+    """The same without the files that cannot be used, and what is wrong with each of those."""
     own = [user_folder()] if folders is None else folders
-    files = [file for folder in own if folder.is_dir() for file in sorted(folder.glob("*.yaml"))]
-    return _book(tuple((file, file.stat().st_mtime_ns) for file in files))
+    return _book(tuple((file, file.stat().st_mtime_ns) for folder in own for file in files_in(folder)))
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The signature files of a folder; none where there is no such folder."""
+    return sorted(file for file in folder.glob("*.yaml") if file.is_file())
+
+
+def read_file(file: Path) -> list[Signature]:
+    """The signatures of one file, all their patterns proven. Raises SignatureError."""
+    try:
+        found = parse(file.read_text(encoding="utf-8"), file)
+        prove(found, file)
+    except (OSError, ValueError, OverflowError, RecursionError) as error:
+        raise SignatureError(f"{file}: cannot be read: {error}") from error
+    return found
 
 
 @cache
-def _book(files: tuple[tuple[Path, int], ...]) -> Book:
+def _book(files: tuple[tuple[Path, int], ...]) -> tuple[Book, tuple[str, ...]]:
     found: dict[str, Signature] = {}
+    broken: list[str] = []
     for file, _ in files:
-        own = parse(file.read_text(encoding="utf-8"), file)
-        prove(own, file)
-        _add(found, own, file)
+        try:
+            _add(found, read_file(file), file)
+        except SignatureError as error:
+            broken.append(str(error))
     taken = set(found)
     for signature in _shipped():
         if signature.id not in taken:
             found[signature.id] = signature
-    return Book(tuple(found.values()))
+    return Book(tuple(found.values())), tuple(broken)
 
 
 @cache
@@ -66,7 +90,9 @@ def _shipped() -> tuple[Signature, ...]:
 
 
 def _add(found: dict[str, Signature], signatures: list[Signature], where: str | Path) -> None:
+    new: dict[str, Signature] = {}
     for signature in signatures:
-        if signature.id in found:
+        if signature.id in found or signature.id in new:
             raise SignatureError(f"{where}: there are two signatures with the id {signature.id}")
-        found[signature.id] = signature
+        new[signature.id] = signature
+    found.update(new)

@@ -94,7 +94,9 @@ def _signature(item: Any, where: str | Path) -> Signature:
             raise ValueError(f"family {read.family!r} is none of those in families.yaml")
         when = tuple(_clause(clause) for clause in read.when)
         unless = tuple(_clause(clause) for clause in read.unless)
-        words = tuple(read.words) or tuple(dict.fromkeys(word for clause in read.when for word in _words(clause)))
+        words = tuple(read.words) or tuple(
+            dict.fromkeys(word for clause in read.when for word in _words(clause))
+        )
     except ValidationError as error:
         told = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
         raise SignatureError(f"{where}: signature {name}: {told}") from error
@@ -108,9 +110,7 @@ def _signature(item: Any, where: str | Path) -> Signature:
 
 
 def _clause(clause: _ClauseYaml) -> Clause:
-    return Clause(
-        **{name: Pattern(text) for name, text in clause.model_dump().items() if text is not None}
-    )
+    return Clause(**{name: Pattern(text) for name, text in clause.model_dump().items() if text is not None})
 
 
 def _words(clause: _ClauseYaml) -> list[str]:

@@ -136,6 +136,31 @@ class TestRepairs:
             guard.check(edit(per_device_train_batch_size=8), seen(FAILED, config=hf, draft=cut)) is not None
         )
 
+    def test_what_the_launch_command_gives_is_not_changed_beside_it(self) -> None:
+        command = "MASTER_PORT=29500 python t.py c.yaml --trainer.num-workers 8 model.kwargs={}"
+        now = seen(FAILED, config="a: 1\n", plan={**PLAN, "yaml_path": None, "launch_command": command})
+        told = {"why": "w"}
+        for key in ("trainer.num_workers", "num_workers", "model.kwargs.enforce_eager"):
+            assert "launch command" in str(guard.check(EditConfig(changes={key: 2}, **told), now)), key
+        variable = SetEnvironment(name="MASTER_PORT", value="31000", **told)
+        assert "launch command" in str(guard.check(variable, now))
+        assert guard.check(EditConfig(changes={"enforce_eager": True}, **told), now) is None
+        assert guard.check(SetEnvironment(name="VLLM_PORT", value="31000", **told), now) is None
+
+    @pytest.mark.parametrize("confidence", [0.4, float("nan")])
+    def test_a_built_in_repair_needs_a_diagnosis_that_is_sure(self, confidence: float) -> None:
+        doubtful = replace(FAILED, diagnosis={**DIAGNOSIS, "confidence": confidence})
+        edit = EditConfig(changes={"ajet.rollout.gpu_memory_utilization": 0.5}, why="w", remedy="lower")
+        variable = SetEnvironment(name="NCCL_P2P_DISABLE", value="1", why="w", remedy="nccl_p2p_off")
+        for action in (edit, variable):
+            assert "not sure enough" in str(guard.check(action, seen(doubtful)))
+            assert guard.check(action, seen(FAILED)) is None, "it does not tell"
+            assert guard.check(action.model_copy(update={"remedy": ""}), seen(doubtful)) is None, (
+                "a model's own"
+            )
+            refused = seen(doubtful, checked={"can_run": False, "problems": ["p"]})
+            assert guard.check(action, refused) is None, "what the check found"
+
     def test_a_config_that_cannot_be_edited_is_a_refusal_and_no_crash(self) -> None:
         for text in ("a: [\n", "- 1\n", "a: 1\na: 2\n"):
             assert guard.check(self.MEMORY, seen(FAILED, config=text, draft=LESS_MEMORY)) is not None

@@ -10,12 +10,13 @@ import pytest
 
 from harness import launching
 from harness.agent import loop
+from harness.agent.actions import arguments
 from harness.agent.playbook import Playbook
 from harness.agent.repairing import choosing, installing, preparing
 from harness.agent.replay import replay
 from harness.agent.types import Observation
 from harness.diagnosis.remedies.settings import Settings
-from harness.draft import Change, Draft
+from harness.draft import PREPARING, Change, Draft
 from harness.experiment import Experiment
 from harness.options import RunOptions
 from harness.state import ExperimentState, Outcome
@@ -82,7 +83,7 @@ class RepairHands(FakeHands):
         return Observation(state, self.world.now, config=config, result_dir=self.experiment.dir)
 
     async def act(self, action: Any) -> dict[str, Any]:
-        if not isinstance(action, preparing.PREPARING):
+        if action.kind not in PREPARING:
             return await super().act(action)
         self._moment()
         outcome = preparing.prepare(action, self.experiment, lambda _, draft: self.checked(draft))
@@ -307,26 +308,40 @@ class TestInstalling:
         assert len(state.attempts) == 1 and state.unusable == {"install_package"}
 
 
-async def test_what_a_person_does_not_approve_is_not_asked_again(tmp_path: Path) -> None:
-    world = RepairWorld(
-        lambda values, env, n: failed(**{**OOM, "remedies": [*OOM["remedies"], "nccl_p2p_off"]})
-    )
+async def test_what_a_person_does_not_approve_is_left_out_and_the_next_remedy_is_tried(
+    tmp_path: Path,
+) -> None:
+    world = RepairWorld(lambda values, env, n: failed(**OOM) if n == 1 else done())
     experiment = experiment_in(tmp_path, world)
     hands = RepairHands(experiment, world)
-    asked: list[str] = []
+    asked: list[list[str]] = []
 
     async def ask(action: Any) -> str | None:
         if action.kind != "edit_config":
             return None
-        asked.append(action.kind)
-        experiment.record("denied", action=action.kind, by="ada")
+        asked.append(list(action.changes))
+        if action.changes == {OPTIMIZER: True}:
+            return None
+        experiment.record("denied", action=action.kind, args=arguments(action), by="ada")
         return "a person (ada) did not approve this"
 
     hands.ask_for_approval = ask  # type: ignore[method-assign]
     await loop.run(hands, Playbook())
     experiment.close()
-    assert asked == ["edit_config"]
-    assert changes(experiment.state)[1] == [("NCCL_P2P_DISABLE", "1")]
+    assert asked == [[SHARE], [OPTIMIZER]]
+    assert changes(experiment.state)[1] == [(OPTIMIZER, True)]
+
+
+async def test_nothing_is_waited_for_beyond_the_time_limit(tmp_path: Path) -> None:
+    slow = {"signature": "hub_slow", "cause": "The hub is slow.", "transient": True, "confidence": 0.9}
+    world = RepairWorld(lambda values, env, n: failed(**slow, wait_s=900.0, remedies=["wait_and_retry"]))
+    world.max_time_s = 800.0
+    experiment = experiment_in(tmp_path, world)
+    await loop.run(RepairHands(experiment, world), Playbook())
+    experiment.close()
+    acted = [entry.data["action"] for entry in experiment.journal.of_kind("intent")]
+    assert "pause" not in acted and len(world.launches) == 1
+    assert acted[-3:] == ["collect", "report", "finish"]
 
 
 @pytest.mark.parametrize("moment", range(0, 36, 3))

@@ -41,12 +41,13 @@ def test_shortfall(
     owes: str | None,
 ) -> None:
     found = shortfall({"metrics": None}, [attempt(tmp_path, config, validated)], rows, last_step)
-    assert (found is None) if owes is None else (owes in (found or ""))
+    assert (found is None) if owes is None else (found is not None and owes in found.text)
 
 
 def test_a_foreign_command_whose_blueprint_names_metrics_owes_a_row(tmp_path: Path) -> None:
     plan = {"metrics": {"patterns": [], "first_step": None}}
-    assert "metric row" in (shortfall(plan, [attempt(tmp_path, None, [])], 0, None) or "")
+    owed = shortfall(plan, [attempt(tmp_path, None, [])], 0, None)
+    assert owed is not None and "metric row" in owed.text
 
 
 def test_validations_may_stand_in_the_metric_rows_instead(tmp_path: Path) -> None:
@@ -67,7 +68,7 @@ def test_what_came_before_a_resumed_attempt_counts_up_to_its_first_step(
     rows = [{"step": step, "values": {"actor/kl_loss": 0.1}} for step in range(first_step, 21)]
     latest.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = shortfall({"metrics": None}, [earlier, latest], len(rows), 20)
-    assert (found is None) if owes is None else (owes in (found or ""))
+    assert (found is None) if owes is None else (found is not None and owes in found.text)
 
 
 NOTHING_NAMED = {"metrics": None}
@@ -104,7 +105,7 @@ def test_numbers_must_be_worth_something(
     tmp_path: Path, rows: list[dict[str, float]], owes: str | None
 ) -> None:
     found = shortfall(NOTHING_NAMED, [trained(tmp_path, rows)], len(rows), len(rows))
-    assert (found is None) if owes is None else (owes in (found or ""))
+    assert (found is None) if owes is None else (found is not None and owes in found.text)
 
 
 def test_rewards_of_an_attempt_before_count_up_to_the_first_step_of_the_next(tmp_path: Path) -> None:
@@ -116,4 +117,23 @@ def test_rewards_of_an_attempt_before_count_up_to_the_first_step_of_the_next(tmp
     assert shortfall(NOTHING_NAMED, [earlier, later], 12, 37) is None
     (tmp_path / "03").mkdir()
     from_start = trained(tmp_path / "03", [{"reward": 0.0}] * 12)
-    assert "exactly 0" in (shortfall(NOTHING_NAMED, [earlier, from_start], 12, 12) or "")
+    owed = shortfall(NOTHING_NAMED, [earlier, from_start], 12, 12)
+    assert owed is not None and "exactly 0" in owed.text
+
+
+@pytest.mark.parametrize(
+    ("rows", "family"),
+    [([{"loss": float("nan")}] * 3, "numerics_nan"), ([{"reward": 0.0}] * 12, "silent_bad_metrics")],
+)
+def test_what_is_worthless_has_its_family(tmp_path: Path, rows: list[dict[str, float]], family: str) -> None:
+    owed = shortfall(NOTHING_NAMED, [trained(tmp_path, rows)], len(rows), len(rows))
+    assert owed is not None and owed.family == family
+
+
+def test_a_second_run_in_one_attempt_is_judged_by_itself(tmp_path: Path) -> None:
+    files = trained(tmp_path, [{"reward": 0.2 + step % 4 / 10} for step in range(30)])
+    rows = [{"step": step, "values": {"reward": 0.0}} for step in range(1, 13)]
+    with files.metrics.open("a") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    owed = shortfall(NOTHING_NAMED, [files], 42, 12)
+    assert owed is not None and "exactly 0 in all 12 rows" in owed.text

@@ -63,17 +63,24 @@ def test_with_a_config_the_change_is_computed(log: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [(None, "No such file"), ("a: [1\n", "cannot be read"), ("- 1\n", "mapping")]
+    ("text", "says"),
+    [
+        (None, "No such file"),
+        (b"a: [1\n", "cannot be read"),
+        (b"- 1\n", "mapping"),
+        (b"\x7fELF\x02\x01\x00\xff", "cannot be read"),
+        (b"a: \x00\n", "cannot be read"),
+    ],
 )
 def test_a_config_that_cannot_be_read_is_an_error(
-    log: Path, tmp_path: Path, text: str | None, says: str
+    log: Path, tmp_path: Path, text: bytes | None, says: str
 ) -> None:
     config = tmp_path / "c.yaml"
     if text is not None:
-        config.write_text(text)
+        config.write_bytes(text)
     status, out, err = diagnose(log, "--config", config)
     assert (status, out) == (2, "")
-    assert says in err
+    assert says in err and "c.yaml" in err and err.count("\n") <= 2
 
 
 def test_nothing_known_ends_with_status_1_and_shows_the_lines(tmp_path: Path, log: Path) -> None:
@@ -100,6 +107,21 @@ def test_an_attempts_folder_is_looked_at_with_its_end(log: Path, tmp_path: Path)
     assert (status, json.loads(out)["family"]) == (0, "native_crash")
 
 
+@pytest.mark.parametrize(("status", "family"), [("-11", "native_crash"), ("-9", "worker_died_opaque")])
+def test_a_negative_status_is_a_signal(log: Path, status: str, family: str) -> None:
+    log.write_text("step:1 - actor/kl_loss:0.1\n")
+    assert json.loads(diagnose(log, "--status", status, "--json")[1])["family"] == family
+
+
+def test_an_attempt_whose_preparation_failed_tells_its_status(log: Path, tmp_path: Path) -> None:
+    (tmp_path / "01").mkdir()
+    (tmp_path / "01" / "pane.log").write_text("fetching the data\n")
+    told = '{"attempt_id": "x-01", "reason": "prepare_failed", "status": null, "prepare_status": 3}'
+    (tmp_path / "01" / "exit.json").write_text(told)
+    _, out, _ = diagnose(tmp_path / "01", "--json")
+    assert "with status 3" in json.loads(out)["cause"]
+
+
 def test_secrets_are_masked(log: Path) -> None:
     log.write_text("ValueError: login with hf_abcdefghijklmnopqrstuvwxyz012345 failed: 401 Unauthorized\n")
     _, out, _ = diagnose(log, "--json")
@@ -119,6 +141,10 @@ def test_a_broken_signature_of_the_users_is_named(log: Path, tmp_path: Path) -> 
     status, _, err = diagnose(log)
     assert status == 2
     assert "mine.yaml" in err and "signature x" in err
+    (own / "mine.yaml").write_bytes(b"- id: \xff\n")
+    status, _, err = diagnose(log)
+    assert status == 2
+    assert "mine.yaml" in err
 
 
 def test_the_families_are_listed(log: Path) -> None:

@@ -21,7 +21,12 @@ from harness.diagnosis import ends
         ({"reason": "exited", "status": 255}, "unknown"),
         ({"reason": "deadline", "status": 143, "signal": 15}, "time_limit"),
         ({"reason": "could_not_start"}, "path_not_found"),
-        ({"reason": "exited", "status": 0, "shortfall": "actor/grad_norm is nan to the end"}, "numerics_nan"),
+        ({"reason": "exited", "status": -9}, "worker_died_opaque"),
+        ({"reason": "exited", "status": -11}, "native_crash"),
+        (
+            {"status": 0, "shortfall": "the loss is gone", "shortfall_family": "numerics_nan"},
+            "numerics_nan",
+        ),
         ({"reason": "exited", "status": 0, "shortfall": "without a single metric row"}, "silent_bad_metrics"),
         ({}, "unknown"),
     ],

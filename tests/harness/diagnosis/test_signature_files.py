@@ -1,11 +1,17 @@
-"""The YAML of signatures: what is read, and how every mistake is named."""
+"""The YAML of signatures: what is read, how every mistake is named, and that no pattern takes long."""
 
+import re
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from harness.diagnosis import diagnose_log
+from harness.diagnosis.matching import LONGEST_LINE
 from harness.diagnosis.signatures import SignatureError, families, load
 from harness.diagnosis.signatures.schema import parse, prove
+from harness.diagnosis.types import Pattern
 
 GOOD = """
 - id: disk_is_full
@@ -70,3 +76,82 @@ def test_every_family_but_unknown_has_a_signature() -> None:
 
 def test_every_shipped_pattern_can_be_compiled() -> None:
     prove(load([]).signatures, "shipped")
+
+
+PROBE = 4000
+LONGEST_SEARCH_S = 0.15  # of the processor; the slowest takes a third of it
+LONGEST_DIAGNOSIS_S = 8.0
+HOSTILE = (
+    "a",
+    "_",
+    "A1",
+    "1",
+    ".",
+    " ",
+    "/",
+    "'",
+    '"',
+    "(",
+    "[",
+    "=",
+    "-",
+    "a ",
+    "1 ",
+    "1.",
+    "a.",
+    "/a",
+    "'a' ",
+    "x\n",
+)
+SAID = re.compile(r"[A-Za-z_][A-Za-z_ ]{2,}")
+SYNTAX = re.compile(r"\(\?P<\w+>|\(\?[a-z]*[:=!]|\(\?<[=!]|\\[a-zA-Z]|\{\d+,?\d*\}")
+
+
+def _probes(pattern: str) -> Iterator[str]:
+    """Long lines of what patterns repeat, alone and with words of the pattern itself."""
+    said = list(dict.fromkeys(word.strip() for word in SAID.findall(SYNTAX.sub(" ", pattern))))[:5]
+    pieces = [f"{word}{sign}" for word in said[:3] for sign in (" ", "1 ")]
+    for piece in (*HOSTILE, *pieces, f"{' '.join(said)} 'a' 1 "):
+        yield (piece * PROBE)[:PROBE]
+    for word in said[:3]:
+        for sign in ("1", "a", " "):
+            yield f"{word}{sign * PROBE}"
+
+
+def _slow(pattern: Pattern) -> list[str]:
+    """The beginnings of probes that take too long, twice in a row."""
+    probes = _probes(pattern.text)
+    return [probe[:40] for probe in probes if all(_takes_long(pattern, probe) for _ in range(2))]
+
+
+def _takes_long(pattern: Pattern, probe: str) -> bool:
+    began = time.process_time()
+    pattern.search(probe)
+    return time.process_time() - began > LONGEST_SEARCH_S
+
+
+def test_no_shipped_pattern_takes_long_on_a_hostile_line() -> None:
+    patterns = {
+        pattern.text: pattern
+        for signature in load([]).signatures
+        for clause in (*signature.when, *signature.unless)
+        for pattern in vars(clause).values()
+        if pattern is not None
+    }
+    assert {text: slow for text, pattern in patterns.items() if (slow := _slow(pattern))} == {}
+
+
+def test_fifty_errors_with_endless_lines_are_diagnosed_soon(tmp_path: Path) -> None:
+    lines = [
+        f'Traceback (most recent call last):\n  File "/w/t{number}.py", line {number + 1}, in f{number}\n'
+        f"    main{number}()\nValueError: {word}{sign * (5 * LONGEST_LINE)}\n"
+        for number, (word, sign) in enumerate(
+            (word, sign) for word in ("batch", "prompt", "Config", "key ", "/p/") for sign in "1a. /_'=-9"
+        )
+    ]
+    assert len(lines) == 50
+    log = tmp_path / "run.log"
+    log.write_text("".join(lines))
+    began = time.process_time()
+    diagnose_log(log, book=load([]))
+    assert time.process_time() - began < LONGEST_DIAGNOSIS_S

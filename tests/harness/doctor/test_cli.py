@@ -29,7 +29,7 @@ def test_a_launch_that_would_fail(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert (
         "module_of_nobody" in done.output
-        and "pip install" in done.output
+        and "put its folder on PYTHONPATH" in done.output
         and "module_not_found" in done.output
     )
 

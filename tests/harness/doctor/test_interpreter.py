@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.doctor import interpreter
+from harness.doctor import interpreter, paths
 from tests.harness.doctor.planning import bad, examined, launch
 
 
@@ -72,3 +72,11 @@ def test_a_variable_with_a_default_is_not_asked_for(tmp_path: Path) -> None:
         "import os\nif 'A' in os.environ:\n    pass\na = os.environ['A']\nb = os.environ.get('B')\n"
     )
     assert bad(examined(interpreter.sources, launch(tmp_path, "python train.py"))) == []
+
+
+def test_what_the_launch_sets_is_there(tmp_path: Path) -> None:
+    reads = [f'os.environ["{name}"]' for name in ("HARNESS_ATTEMPT_DIR", "PYTHONUNBUFFERED")]
+    (tmp_path / "train.py").write_text(f"import os\nprint({', '.join(reads)})\n")
+    assert bad(examined(interpreter.sources, launch(tmp_path, "python train.py"))) == []
+    command = "python train.py --data_path $HARNESS_ATTEMPT_DIR/rows.jsonl"
+    assert bad(examined(paths.inputs, launch(tmp_path, command))) == [], "it is not known yet"

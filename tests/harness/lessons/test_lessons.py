@@ -1,5 +1,7 @@
 """Lessons: what a finished experiment teaches, what later ones do with it, and proposed signatures."""
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -57,16 +59,24 @@ class TestWhatIsLearnt:
         assert (lesson.failure, lesson.remedies, lesson.result) == ("gpu_oom_update", ("halve",), "cured")
         assert lesson.by == "playbook"
 
-    def test_the_same_failure_without_a_step_gained_means_no_effect(self) -> None:
-        first, second = lessons_of(state(attempt(1, OOM, 5), attempt(2, OOM, 5, repaired("halve"))), now=9.0)
-        assert first.result == "no_effect"
+    @pytest.mark.parametrize("failure", [OOM, BUG])
+    @pytest.mark.parametrize(("steps", "result"), [(9, "moved_on"), (5, "no_effect"), (0, "no_effect")])
+    def test_only_steps_gained_mean_that_it_moved_on(
+        self, failure: dict[str, Any], steps: int, result: str
+    ) -> None:
+        after = attempt(2, failure, steps, repaired("halve"))
+        first, second = lessons_of(state(attempt(1, OOM, 5), after), now=9.0)
+        assert first.result == result
         assert (second.result, second.remedies) == ("not_repaired", ())
 
-    @pytest.mark.parametrize(
-        "after", [attempt(2, OOM, 9, repaired("halve")), attempt(2, BUG, 1, repaired("halve"))]
-    )
-    def test_more_steps_or_another_failure_means_that_it_moved_on(self, after: AttemptState) -> None:
-        assert lessons_of(state(attempt(1, OOM, 5), after), now=9.0)[0].result == "moved_on"
+    def test_secrets_stay_out(self) -> None:
+        told = {**BUG, "cause": "The training raised AuthError: api_key=abcd1234efgh5678 is not valid"}
+        change = Change("environment", "OPENAI_API_KEY", None, "sk-abcdefghijklmnop1234567890", "it was old")
+        draft = Draft(environment={"OPENAI_API_KEY": "x"}, changes=(change,))
+        learn(state(attempt(1, told, 5), attempt(2, OOM, 9, draft)), 9.0)
+        kept = knowledge.path().read_text()
+        assert "efgh" not in kept and "abcdefghijklmnop" not in kept
+        assert "moved_on" in kept and "it was old" in kept
 
     def test_a_plain_restart_is_a_remedy_too(self) -> None:
         (lesson,) = lessons_of(state(attempt(1, OOM, 5), attempt(2, None, 40)), now=9.0)
@@ -91,6 +101,42 @@ class TestTheFile:
             file.write('nonsense\n{"at": 1}\n{"cut of')
         learn(state(attempt(1, OOM, 5), id="e2"), 9.0)
         assert [lesson.experiment_id for lesson in all_lessons()] == ["e1", "e2"]
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            {"result": "worse"},
+            {"remedies": [["a"]]},
+            {"remedies": [1, None]},
+            {"remedies": "abc"},
+            {"experiment_id": ["a"]},
+            {"failure": None},
+            {"attempt": "1"},
+        ],
+    )
+    def test_a_line_of_another_version_is_no_lesson(self, damage: dict[str, Any]) -> None:
+        learn(state(attempt(1, OOM, 5), attempt(2, None, 40, repaired("halve"))), 9.0)
+        good = json.loads(knowledge.path().read_text())
+        with knowledge.path().open("a") as file:
+            file.write(json.dumps({**good, "experiment_id": "e2", "remedies": ["b"], **damage}) + "\n")
+        assert [lesson.experiment_id for lesson in all_lessons()] == ["e1"]
+        assert preferred(OOM) == ("halve",)
+
+    @pytest.mark.parametrize("line", ["[" * 100_000, "\0\ufffd" * 9, '{"at": ' + "9" * 5000 + "}", "1", ""])
+    def test_nor_is_anything_else(self, line: str) -> None:
+        knowledge.path().parent.mkdir(parents=True)
+        knowledge.path().write_text(line + "\n")
+        assert all_lessons() == []
+
+    def test_a_field_that_a_later_version_adds_does_no_harm(self) -> None:
+        learn(state(attempt(1, OOM, 5)), 9.0)
+        knowledge.path().write_text(knowledge.path().read_text().replace("{", '{"new": 1, ', 1))
+        assert len(all_lessons()) == 1
+
+    @pytest.mark.parametrize("odd", ["\u2028", "\x85", "\x0b", "\ud800"])
+    def test_a_line_ends_with_a_line_feed_only(self, odd: str) -> None:
+        learn(state(attempt(1, {**BUG, "cause": f"broken{odd}part"}, 5)), 9.0)
+        assert len(all_lessons()) == 1
 
     def test_it_is_for_its_owner_only(self) -> None:
         learn(state(attempt(1, OOM, 5)), 9.0)
@@ -150,6 +196,40 @@ class TestProposals:
         file = proposing.propose(told, ["set OPENAI_API_KEY=sk-abcdefghijklmnop1234567890"], "x")
         assert file is not None
         assert "abcdefghijklmnop" not in file.read_text()
+
+    def test_what_was_masked_is_left_open(self) -> None:
+        said = "login to the judge failed for api_key=sk-abcdefghijklmnop1234567890 at once"
+        file = proposing.propose({**BUG, "captures": {"type": "", "said": said}}, ["a change"], "x")
+        assert file is not None
+        (clause,) = yaml.safe_load(file.read_text())[0]["when"]
+        assert re.search(clause["message"], said.replace("abcd", "wxyz"))
+        assert not re.search(clause["message"], "login to the judge failed")
+
+    @pytest.mark.parametrize(
+        "text", ["- id: [a\n", "[]\n", "- 1\n", "null\n", "- a: 1\n- b: 2\n", "[" * 9999]
+    )
+    def test_one_that_a_person_has_damaged_is_not_accepted(self, text: str) -> None:
+        file = proposing.propose(BUG, ["a change"], "x")
+        assert file is not None
+        file.write_text(text)
+        with pytest.raises(proposing.ProposalError):
+            proposing.accept(file.stem, "auth", None)
+
+    def test_nor_one_whose_id_another_file_has(self) -> None:
+        first = proposing.propose(BUG, ["a change"], "x")
+        assert first is not None
+        accepted = proposing.accept(first.stem, "auth", None)
+        accepted.rename(accepted.with_name("mine.yaml"))
+        again = proposing.folder() / first.name
+        again.write_text((accepted.with_name("mine.yaml")).read_text())
+        with pytest.raises(proposing.ProposalError, match=r"mine\.yaml has a signature learnt_"):
+            proposing.accept(first.stem, "auth", None)
+        assert not accepted.exists()
+
+    @pytest.mark.parametrize("odd", ["\n", "\r", "\u2028", "\x85"])
+    def test_where_it_comes_from_stays_a_comment(self, odd: str) -> None:
+        file = proposing.propose(BUG, ["a change"], f"attempt 1 of a{odd}- id: b")
+        assert file is not None and len(yaml.safe_load(file.read_text())) == 1
 
     def test_a_person_can_reject_one(self) -> None:
         file = proposing.propose(BUG, ["a change"], "x")

@@ -4,6 +4,7 @@ import pytest
 
 from harness.agent.allowed.science import refuse_edit
 
+TRL = "trl sft --config c.yaml"
 HF = "per_device_train_batch_size: 8\ngradient_accumulation_steps: 2\nlearning_rate: 1e-5\n"
 
 
@@ -42,7 +43,8 @@ def test_any_other_product_is_refused(changes: dict[str, int], remove: tuple[str
 def test_accumulation_that_is_not_there_counts_as_one() -> None:
     text = "per_device_train_batch_size: 8\n"
     added = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
-    assert refuse_edit(text, added, (), ()) is None
+    assert refuse_edit(text, added, (), (), TRL) is None
+    assert refuse_edit(text, added, (), (), "accelerate launch train.py c.yaml") is not None, "who reads it?"
 
 
 def test_devices_count_where_the_batch_is_per_device() -> None:
@@ -103,7 +105,7 @@ def test_added_accumulation_stands_beside_the_batch_under_the_name_that_trainers
         ("train.gradientAccumulationSteps", False),
         ("train.grad_accum", False),
     ):
-        assert (refuse_edit(text, half | {key: 2}, (), ()) is None) is allowed, key
+        assert (refuse_edit(text, half | {key: 2}, (), (), TRL) is None) is allowed, key
 
 
 def test_a_plain_batch_is_halved_where_the_author_wrote_the_accumulation() -> None:
@@ -139,6 +141,33 @@ def test_generation_batches_keep_their_cut() -> None:
     trl = HF + "steps_per_generation: 4\n"
     changes = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4}
     assert "steps_per_generation" in str(refuse_edit(trl, changes, (), ()))
+
+
+@pytest.mark.parametrize(
+    "name", ["limit_train_batches", "limit_val_batches", "overfit_batches", "val_check_interval"]
+)
+def test_what_is_counted_in_pieces_keeps_the_pieces(name: str) -> None:
+    changes = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4}
+    assert f"`{name}` counts" in str(refuse_edit(f"{HF}trainer: {{{name}: 100}}\n", changes, (), ()))
+    assert f"`{name}` counts" in str(refuse_edit(HF, changes, (), (), f"python t.py --trainer.{name} 100"))
+
+
+def test_a_factor_that_the_command_gives_stays_out_of_the_sum() -> None:
+    changes = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4}
+    assert "launch command" in str(refuse_edit(HF, changes, (), (), "python t.py --train_batch_size 64"))
+    assert refuse_edit(HF, changes, (), (), "torchrun --nproc_per_node 8 t.py") is None
+
+
+def test_a_training_is_not_divided_otherwise_where_its_batches_are_not_told() -> None:
+    text = "training: {local_batch_size: 8}\nparallelism: {tensor_parallel_size: 4}\n"
+    assert "cannot be told" in str(refuse_edit(text, {"parallelism.tensor_parallel_size": 2}, (), ()))
+
+
+def test_where_total_and_accumulation_are_both_told_the_product_stays() -> None:
+    text = "global_batch_size: 64\nmicro_batch_size: 8\ngradient_accumulation_steps: 8\n"
+    assert refuse_edit(text, {"micro_batch_size": 4}, (), ()) is not None
+    both = {"micro_batch_size": 4, "gradient_accumulation_steps": 16}
+    assert refuse_edit(text, both, (), ()) is None
 
 
 def test_verl_micro_batches_are_free_and_mini_batches_are_not() -> None:

@@ -1,6 +1,5 @@
 """What is asked of the machine and the rules, and what becomes of a repair."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -140,7 +139,9 @@ async def test_a_diagnosis_brings_its_repairs_with_it_first_what_helped_before(
     experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    (experiment.dir / "config.yaml").write_text("per_device_train_batch_size: 8\nseed: 3\n")
+    (experiment.dir / "config.yaml").write_text(
+        "per_device_train_batch_size: 8\ngradient_accumulation_steps: 1\nseed: 3\n"
+    )
     files = experiment.attempt_files(1)
     files.dir.mkdir(parents=True)
     files.pane_log.write_text(
@@ -173,26 +174,50 @@ async def test_a_diagnosis_brings_its_repairs_with_it_first_what_helped_before(
     assert "PYTORCH_CUDA_ALLOC_CONF" not in {name for repair in others for name in repair["environment"]}
 
 
-class TestCache:
-    @pytest.fixture
-    def snapshot(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-        folder = tmp_path / "models--org--model" / "snapshots" / "abc"
-        folder.mkdir(parents=True)
-        (folder / "config.json").write_text("{}")
-        return folder
+def test_more_edits_than_one_action_takes_are_made_in_several() -> None:
+    edits = {f"data.set{number}.num_workers": 4 for number in range(45)}
+    told = {"name": "fewer", "kind": "config", "why": "w", "environment": {}, "package": ""}
+    actions = choosing.actions_of({**told, "edits": edits, "remove": ["old"]}, OOM)
+    assert [len(action.changes) for action in actions] == [20, 20, 5]
+    assert [action.remove for action in actions] == [("old",), (), ()]
+    assert {key: value for action in actions for key, value in action.changes.items()} == edits
+    draft = Draft(changes=(Change("config", "data.set0.num_workers", 8, 4, "w", "fewer"),))
+    assert [choosing.is_done(action, draft) for action in actions] == [True, False, False]
+    (only,) = choosing.actions_of({**told, "edits": {}, "remove": ["old"]}, OOM)
+    assert (only.changes, only.remove) == ({}, ("old",))
 
-    def test_a_model_in_one_file(self, snapshot: Path) -> None:
-        assert not choosing.is_cached("org/model") and not choosing.is_cached("org/other")
-        (snapshot / "model.safetensors").symlink_to(snapshot / "not-there")
-        assert not choosing.is_cached("org/model"), "its download was cut off"
-        (snapshot / "not-there").touch()
-        assert choosing.is_cached("org/model")
 
-    def test_a_model_in_parts_needs_all_of_them(self, snapshot: Path) -> None:
-        parts = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
-        (snapshot / "model.safetensors.index.json").write_text(json.dumps(parts))
-        (snapshot / "model-1.safetensors").touch()
-        assert not choosing.is_cached("org/model")
-        (snapshot / "model-2.safetensors").touch()
-        assert choosing.is_cached("org/model")
+def test_what_the_command_gives_is_no_repair_of_the_config(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("enforce_eager: false\nmax_num_seqs: 64\n")
+    command = "PYTHONFAULTHANDLER=0 python train.py --config config.yaml --enforce-eager false"
+    plan = {"name": "x", "path": str(tmp_path / "b.md"), "codebase_dir": str(tmp_path)}
+    more = {"yaml_path": str(tmp_path / "config.yaml"), "venv_exe": sys.executable, "launch_command": command}
+    made = Experiment(tmp_path, lambda: 1000.0)
+    made.record(
+        "created", experiment_id="7f3a", name="x", deadline_at=9e9, policy="playbook", plan={**plan, **more}
+    )
+    made.record("options", **RunOptions().as_json())
+    args = {"attempt": 1, "session": "s", "attempt_id": "7f3a-01", "why": "first"}
+    made.record("intent", action="launch", args=args)
+    made.record("outcome", action="launch", launched_at=1.0)
+    wanted = ["enforce_eager", "lower_concurrent_sequences", "fault_handler", "nccl_p2p_off"]
+    found = names(made, {**OOM, "remedies": wanted})
+    assert found == ["lower_concurrent_sequences", "nccl_p2p_off"]
+
+
+def test_a_model_is_looked_for_where_the_training_would_look(
+    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    (experiment.dir / "config.yaml").write_text("model_name_or_path: org/model\n")
+    folder = tmp_path / "cache" / "models--org--model"
+    (folder / "snapshots" / "abc").mkdir(parents=True)
+    (folder / "snapshots" / "abc" / "config.json").write_text("{}")
+    (folder / "snapshots" / "abc" / "model.safetensors").write_bytes(b"x")
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text("abc")
+    wanted = {**OOM, "remedies": ["hub_offline"]}
+    monkeypatch.setenv("HUGGINGFACE_HUB_CACHE", str(tmp_path / "other"))
+    assert names(experiment, wanted) == []
+    monkeypatch.setenv("HUGGINGFACE_HUB_CACHE", str(tmp_path / "cache"))
+    assert names(experiment, wanted) == ["hub_offline"]

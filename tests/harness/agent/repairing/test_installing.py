@@ -46,11 +46,13 @@ def test_a_missing_package_is_installed_and_what_is_there_keeps_its_version(
     wheel(shelf, "plainpkg", "1.0")
     assert install(python, "plainpkg") == "1.0"
     wheel(shelf, "plainpkg", "2.0")
-    assert install(python, "plainpkg") == "1.0", "it is there"
+    with pytest.raises(InstallError, match=r"plainpkg 1\.0 is there already"):
+        install(python, "plainpkg")
     wheel(shelf, "greedypkg", "1.0", "plainpkg>=2.0")
     with pytest.raises(InstallError, match="conflicting"):
         install(python, "greedypkg")
-    assert install(python, "plainpkg") == "1.0"
+    with pytest.raises(InstallError, match=r"plainpkg 1\.0 is there"):
+        install(python, "plainpkg")
 
 
 def test_what_cannot_be_had_is_said(python: Path, shelf: Path) -> None:

@@ -20,11 +20,13 @@ SLEEP = [sys.executable, "-I", "-S", "-c", "print(flush=True); import time; time
 
 @pytest.fixture
 def experiment(tmp_path: Path) -> Experiment:
-    return made(tmp_path / "mine", "aaaa00000000", attempts=3)
+    return made(tmp_path / "mine", "aaaa00000000", attempts=3, carried=(None, "step_20", "step_30"))
 
 
-def made(folder: Path, experiment_id: str, attempts: int, **end: Any) -> Experiment:
-    """An experiment whose attempts have all ended."""
+def made(
+    folder: Path, experiment_id: str, attempts: int, carried: tuple[str | None, ...] = (), **end: Any
+) -> Experiment:
+    """An experiment whose attempts have all ended. `carried`: the checkpoint that each went on from."""
     folder.mkdir()
     found = Experiment(folder, lambda: 1000.0)
     given: dict[str, Any] = {"experiment_id": experiment_id, "name": folder.name, "deadline_at": 9e9}
@@ -32,7 +34,8 @@ def made(folder: Path, experiment_id: str, attempts: int, **end: Any) -> Experim
     for number in range(1, attempts + 1):
         args = {"attempt": number, "session": "s", "attempt_id": f"{experiment_id}-{number:02d}", "why": "w"}
         found.record("intent", action="launch", args=args)
-        found.record("outcome", action="launch", launched_at=1.0)
+        given_to = dict(enumerate(carried, start=1)).get(number)
+        found.record("outcome", action="launch", launched_at=1.0, checkpoint=given_to)
         found.record("outcome", action="wait", ended={"reason": "exited", "complete": False})
         files = found.attempt_files(number)
         files.started.mkdir(parents=True)
@@ -87,7 +90,7 @@ def test_of_other_experiments_only_those_that_have_finished(
 def checkpoint(experiment: Experiment, number: int, name: str, size: int = 1000, newest: bool = True) -> Path:
     folder = experiment.attempt_files(number).trainer / "checkpoints"
     (folder / name).mkdir(parents=True)
-    (folder / name / "weights").write_bytes(b"x" * size)
+    (folder / name / "model.pt").write_bytes(b"x" * size)
     if newest:
         (folder / "latest").write_text(f"{name}\n")
     return folder / name
@@ -113,8 +116,8 @@ def test_a_shared_file_makes_no_room(experiment: Experiment) -> None:
     first = checkpoint(experiment, 1, "step_10")
     second = experiment.attempt_files(2).trainer / "checkpoints"
     (second / "step_10").mkdir(parents=True)
-    os.link(first / "weights", second / "step_10" / "weights")
-    (second / "latest").write_text("step_10\n")
+    os.link(first / "model.pt", second / "step_10" / "model.pt")
+    checkpoint(experiment, 2, "step_30")
     assert owned.superseded_bytes(experiment) == 0
 
 
@@ -127,3 +130,43 @@ def test_links_are_not_followed(experiment: Experiment, tmp_path: Path) -> None:
     (experiment.attempt_files(1).trainer / "checkpoints" / "link").symlink_to(foreign)
     owned.remove_superseded(experiment)
     assert (foreign / "data").exists()
+
+
+def test_nothing_goes_where_the_newest_did_not_go_on_from_it(tmp_path: Path) -> None:
+    fresh = made(tmp_path / "fresh", "eeee00000000", 2)
+    far, begun = checkpoint(fresh, 1, "step_1000"), checkpoint(fresh, 2, "step_10")
+    assert owned.remove_superseded(fresh) == 0 and far.exists() and begun.exists()
+
+
+def test_nothing_goes_before_the_newest_went_beyond_it(experiment: Experiment) -> None:
+    first = checkpoint(experiment, 1, "step_20")
+    second = experiment.attempt_files(2).trainer / "checkpoints"
+    (second / "step_20").mkdir(parents=True)
+    os.link(first / "model.pt", second / "step_20" / "model.pt")
+    (second / "latest").write_text("step_20\n")
+    other = checkpoint(experiment, 1, "step_10", newest=False)
+    assert owned.remove_superseded(experiment) == 0 and other.exists()
+
+
+def test_what_a_chain_went_beyond_goes_though_its_newest_has_not_begun(experiment: Experiment) -> None:
+    old, kept = checkpoint(experiment, 1, "step_20"), checkpoint(experiment, 2, "step_30")
+    carried = checkpoint(experiment, 3, "step_30")
+    assert owned.remove_superseded(experiment) == 1000
+    assert not old.exists() and kept.exists() and carried.exists()
+
+
+@pytest.mark.parametrize("file", ["model.pt", "model.safetensors"])
+def test_weights_that_were_cut_off_replace_nothing(experiment: Experiment, file: str) -> None:
+    old, cut = checkpoint(experiment, 1, "step_20"), checkpoint(experiment, 2, "step_30")
+    (cut / file).write_bytes(b"" if file == "model.pt" else b"x" * 100)
+    assert owned.remove_superseded(experiment) == 0 and old.exists()
+
+
+def test_a_folder_that_leads_out_of_the_experiment_is_left_alone(tmp_path: Path) -> None:
+    linked = made(tmp_path / "linked", "ffff00000000", 2, carried=(None, "step_20"))
+    outside = tmp_path / "outside" / "checkpoints" / "precious"
+    outside.mkdir(parents=True)
+    (outside / "model.pt").write_bytes(b"x" * 500)
+    linked.attempt_files(1).trainer.symlink_to(tmp_path / "outside")
+    checkpoint(linked, 2, "step_30")
+    assert owned.remove_superseded(linked) == 0 and (outside / "model.pt").exists()

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from harness.agent.allowed import science
+from harness.agent.allowed import refusals
 from harness.diagnosis.remedies import Remedy, Situation, Surroundings, remedies_for
-from harness.diagnosis.remedies.types import Repair
 
 QUICKSTART = (Path(__file__).parents[4] / "blueprints" / "quickstart" / "config.yaml").read_text()
 AJET = """\
@@ -73,7 +72,7 @@ seed: 42
 """
 PLAIN = """\
 train: {batch_size: 16, grad_accum: 1, lr: 0.1, steps: 100}
-num_workers: 3
+data: {num_workers: 3}
 port: 29511
 save_total_limit: 20
 """
@@ -86,25 +85,21 @@ CONFIGS = {
 }
 
 
-def surroundings(config: str = "", protected: tuple[str, ...] = (), **changes: Any) -> Surroundings:
+def surroundings(
+    config: str = "", protected: tuple[str, ...] = (), command: str = "", **changes: Any
+) -> Surroundings:
     """A machine where everything is there, and the real rules for edits and variables."""
-
-    def refuses(repair: Repair) -> str | None:
-        if repair.edits or repair.remove:
-            return science.refuse_edit(config, repair.edits, repair.remove, protected)
-        pairs = repair.environment.items()
-        return next((no for pair in pairs if (no := science.refuse_variable(*pair, protected))), None)
-
     facts: dict[str, Any] = {
         "free_port": lambda: 31234,
+        "is_taken": lambda port: True,
         "cpu_count": lambda: 16,
         "open_files": lambda: (1024, 4096),
-        "is_cached": lambda model: True,
+        "is_cached": lambda model, revision: True,
         "leftovers": lambda: 2,
         "superseded_bytes": lambda: 10_000,
         "refuses_install": lambda package: None,
         "known_key": lambda key: None,
-        "refuses": refuses,
+        "refuses": refusals.of_repairs(config, protected, command),
     }
     return Surroundings(**{**facts, **changes})
 
@@ -120,7 +115,7 @@ def situation(
 ) -> Situation:
     """A failure of a run with this config; `diagnosis`: captures and whatever else it says."""
     said = {"confidence": 0.9, "transient": False, "wait_s": 0.0, "cause": "", **diagnosis}
-    there = surroundings(config, protected, **(facts or {}))
+    there = surroundings(config, protected, command, **(facts or {}))
     return Situation(said, config, environment or {}, command, tried, there)
 
 

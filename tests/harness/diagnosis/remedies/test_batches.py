@@ -27,8 +27,45 @@ class TestMicroBatch:
         found = edits("halve_micro_batch", f"{SIZE}: {size}\n{STEPS}: {steps}\n")
         assert found[SIZE] < size and found[SIZE] * found[STEPS] == size * steps
 
-    def test_accumulation_is_added_only_where_it_is_known_to_be_read(self) -> None:
-        assert edits("halve_micro_batch", f"{SIZE}: 8\n") == {SIZE: 4, STEPS: 2}
+    @pytest.mark.parametrize(
+        ("command", "is_read"),
+        [
+            ("trl sft --config config.yaml", True),
+            ("/v/bin/llamafactory-cli train config.yaml", True),
+            ("accelerate launch -m axolotl.cli.train config.yaml", True),
+            ("torchrun examples/run_clm.py config.yaml", True),
+            ("python train.py config.yaml", False),
+            ("accelerate launch train.py config.yaml", False),
+            ("deepspeed train.py --config config.yaml", False),
+            ("python mytrl train config.yaml", False),
+            ("", False),
+        ],
+    )
+    def test_accumulation_is_added_only_where_it_is_known_to_be_read(
+        self, command: str, is_read: bool
+    ) -> None:
+        added = {SIZE: 4, STEPS: 2} if is_read else {}
+        assert edits("halve_micro_batch", f"{SIZE}: 8\n", command=command) == added
+
+    def test_not_where_the_command_gives_a_factor(self) -> None:
+        both = f"{SIZE}: 8\n{STEPS}: 2\n"
+        for told in ("--gradient-accumulation-steps 4", "train.batch_size=4", f"--{SIZE}=16"):
+            assert edits("halve_micro_batch", both, command=f"trl sft --config c.yaml {told}") == {}, told
+
+    def test_a_total_that_is_not_told_is_none(self) -> None:
+        text = f"micro_batch_size: 8\n{STEPS}: 4\nglobal_batch_size: %s\n"
+        halved = {"micro_batch_size": 4, STEPS: 8}
+        assert edits("halve_micro_batch", text % "null") == halved
+        assert edits("halve_micro_batch", text % "256") == halved, "nobody knows which of the two is read"
+        assert edits("halve_micro_batch", "micro_batch_size: 8\nglobal_batch_size: null\n") == {}
+        assert edits("halve_micro_batch", "micro_batch_size: 8\nglobal_batch_size: 64\n") == {
+            "micro_batch_size": 4
+        }
+
+    def test_no_time_is_lost_on_sizes_that_no_batch_has(self) -> None:
+        assert edits("halve_micro_batch", f"{SIZE}: 1000000000000000003\n{STEPS}: 1\n") == {}
+        found = edits("halve_micro_batch", f"{SIZE}: 999999937\n{STEPS}: 1\n")
+        assert found == {SIZE: 1, STEPS: 999999937}, "a prime"
         assert edits("halve_micro_batch", "batch_size: 8\n") == {}
         assert edits("halve_micro_batch", PLAIN) == {"train.batch_size": 8, "train.grad_accum": 2}
 
@@ -67,7 +104,25 @@ class TestTensorParallel:
     def test_no_more_gpus_than_there_are(self) -> None:
         few = {"needed": "4", "total": "1"}
         assert edits("smaller_tensor_parallel", VERL, captures=few) == {self.KEY: 1}
-        assert edits("smaller_tensor_parallel", "tp_size: 8\n") == {"tp_size": 4}
+        assert edits("smaller_tensor_parallel", "rollout: {tp_size: 8}\n") == {"rollout.tp_size": 4}
+
+    @pytest.mark.parametrize(
+        "config",
+        [
+            "tp_size: 8\n",
+            "tensor_model_parallel_size: 4\nbs: 8\n",
+            "training: {local_batch_size: 8}\nparallelism: {tensor_parallel_size: 4}\n",
+            "actor_rollout_ref: {actor: {megatron: {tensor_model_parallel_size: 4}}, rollout: {"
+            "tensor_model_parallel_size: 1}}\n",
+        ],
+    )
+    def test_not_of_a_training_where_it_changes_how_many_batches_there_are(self, config: str) -> None:
+        assert edits("smaller_tensor_parallel", config) == {}
+
+    def test_an_engine_beside_a_training(self) -> None:
+        assert edits("smaller_tensor_parallel", "vllm_tensor_parallel_size: 4\n") == {
+            "vllm_tensor_parallel_size": 2
+        }
 
     def test_one_gpu_is_the_least(self) -> None:
         one = VERL.replace("parallel_size: 4", "parallel_size: 1")

@@ -92,11 +92,62 @@ def assert_is_harmless(remedy: Remedy, diagnosis: Mapping[str, Any], config: str
 
 def test_every_name_is_described_for_a_log_alone() -> None:
     measured = {"tried": "2 GiB", "reserved": "8 GiB"}
-    doubtful = Situation({"confidence": 0.1, "captures": measured})
+    doubtful = Situation({"confidence": 0.1, "captures": measured, "cause": "max_model_len is too large"})
     found = remedies_for([*NAMES, "advise: Use a larger GPU."], doubtful)
-    assert [each.name for each in found] == [*NAMES, "advise"]
+    of_a_run = {"free_own_checkpoints", "free_leftovers", "fewer_env_workers"}
+    assert [each.name for each in found] == [*(name for name in NAMES if name not in of_a_run), "advise"]
     assert all(each.change and not each.edits and not each.environment for each in found)
-    assert found[-1].kind == "advice" and found[-1].change == "Use a larger GPU."
+    assert (found[-1].kind, found[-1].change, found[-1].why) == ("advice", "Use a larger GPU.", "")
+
+
+def test_the_engine_s_length_is_not_told_for_a_limit_of_the_data() -> None:
+    names = ["fit_max_model_len", "advise: Filter out what is too long."]
+    data = Situation({"cause": "sequence_length=5000 is larger than max_length=2048"})
+    engine = Situation(
+        {"cause": "the prompt is longer than the maximum model length", "captures": {"max_model_len": "4096"}}
+    )
+    assert [each.name for each in remedies_for(names, data)] == ["advise"]
+    assert [each.name for each in remedies_for(names, engine)] == ["fit_max_model_len", "advise"]
+
+
+def test_advice_does_not_repeat_a_remedy() -> None:
+    names = ["raise_open_files", "advise: Raise `ulimit -n`.", "advise: Close files; see `lsof`."]
+    assert [each.change for each in remedies_for(names, Situation({}))][1:] == ["Close files; see `lsof`."]
+    most = situation(AJET, facts={"open_files": lambda: (4096, 4096)})
+    assert remedies_for(names, most)[0].change == "Raise `ulimit -n`."
+
+
+def test_a_remedy_that_fails_does_not_apply_and_the_others_do(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(*_: object) -> int:
+        raise OSError("no such device")
+
+    now = situation(AJET, facts={"cpu_count": broken, "leftovers": lambda: 1 // 0})
+    names = ["fewer_threads", "free_leftovers", "enforce_eager", "lower_gpu_memory_utilization"]
+    assert [each.name for each in remedies_for(names, now)] == ["lower_gpu_memory_utilization"]
+    assert "no such device" in caplog.text and "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize("number", ["inf", "nan", "9" * 400, "9" * 15 + " GiB", "-1", "1e999"])
+def test_no_number_of_a_log_ends_a_run(number: str) -> None:
+    names = (
+        "tried",
+        "free",
+        "total",
+        "reserved",
+        "needed",
+        "utilization",
+        "heads",
+        "port",
+        "limit",
+        "world_size",
+    )
+    config = VERL + "x: .inf\nswap_space: .inf\nrollout: {tp_size: 99999999999999999999}\n"
+    now = situation(config, captures=dict.fromkeys(names, number), family="kv_cache_budget", wait_s=number)
+    assert remedies_for([*NAMES, "advise: Look."], now)[-1].name == "advise"
+
+
+def test_a_config_that_contains_itself_has_no_settings() -> None:
+    assert remedies_for(["enforce_eager"], situation("a: &a\n  b: *a\nenforce_eager: false\n")) == []
 
 
 def test_a_hint_in_a_log_is_no_measurement() -> None:
@@ -137,6 +188,8 @@ def test_a_doubtful_diagnosis_changes_nothing() -> None:
     ]
     doubtful = situation(AJET, confidence=0.4, transient=True)
     assert [each.kind for each in remedies_for(names, doubtful)] == ["wait", "advice"]
+    unknown = situation(AJET, confidence=float("nan"), transient=True)
+    assert [each.kind for each in remedies_for(names, unknown)] == ["wait", "advice"]
 
 
 def test_a_run_without_a_config_is_not_told_to_change_one() -> None:
@@ -145,7 +198,8 @@ def test_a_run_without_a_config_is_not_told_to_change_one() -> None:
 
 
 def test_with_a_config_alone_what_depends_on_the_machine_is_only_described() -> None:
-    found = remedies_for(["lower_gpu_memory_utilization", "free_port", "free_leftovers"], Situation({}, AJET))
+    alone = Situation({"captures": {"port": "18000"}}, AJET)
+    found = remedies_for(["lower_gpu_memory_utilization", "free_port", "free_leftovers"], alone)
     assert [(each.name, bool(each.edits)) for each in found] == [
         ("lower_gpu_memory_utilization", True),
         ("free_port", False),

@@ -2,6 +2,8 @@
 
 import pytest
 
+from harness.agent.allowed import science
+from harness.diagnosis.remedies.settings import Settings
 from tests.harness.diagnosis.remedies.samples import (
     AJET,
     HUGGINGFACE,
@@ -9,6 +11,8 @@ from tests.harness.diagnosis.remedies.samples import (
     QUICKSTART,
     VERL,
     edits,
+    remedy,
+    situation,
     variables,
 )
 
@@ -109,6 +113,12 @@ class TestSegments:
         assert variables("drop_expandable_segments", VERL, environment=dropped) == {}
 
 
+def test_not_where_cuda_divides_memory_itself() -> None:
+    own = {ALLOCATOR: "backend:cudaMallocAsync"}
+    assert variables("expandable_segments", PLAIN, environment=own, captures=FRAGMENTED) == {}
+    assert variables("drop_expandable_segments", PLAIN, environment=own) == {}
+
+
 def test_without_the_compiler() -> None:
     assert edits("torch_compile_off", HUGGINGFACE) == {"torch_compile": False}
     assert variables("torch_compile_off", PLAIN) == {"TORCH_COMPILE_DISABLE": "1"}
@@ -117,6 +127,40 @@ def test_without_the_compiler() -> None:
 def test_another_attention_only_where_flash_attention_is_asked_for() -> None:
     assert edits("without_flash_attention", HUGGINGFACE) == {"attn_implementation": "sdpa"}
     assert edits("without_flash_attention", HUGGINGFACE.replace("flash_attention_2", "eager")) == {}
+
+
+FLASH = "attn_implementation: flash_attention_2\n"
+OF_VERL = "actor_rollout_ref: {model: {%soverride_config: {attn_implementation: flash_attention_2}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("config", "command", "may_change"),
+    [
+        (FLASH, "trl sft --config c.yaml", True),
+        (FLASH + "packing: false\n", "trl sft", True),
+        (FLASH + "packing: true\n", "trl sft", False),
+        (FLASH + "train: {padding_free: true}\n", "trl sft", False),
+        (FLASH + "sample_packing: true\n", "axolotl train c.yaml", False),
+        (FLASH + "data: {flatten: 'yes'}\n", "python t.py", False),
+        (FLASH, "trl sft --packing", False),
+        (FLASH + "packing: true\n", "trl sft --packing false", True),
+        (FLASH + "packing: true\n", "trl sft --eval_packing false", False),
+        (FLASH, "trl sft --padding-free=true", False),
+        (OF_VERL % "", "", False),
+        (OF_VERL % "use_remove_padding: true, ", "", False),
+        (OF_VERL % "use_remove_padding: false, ", "", True),
+        (OF_VERL % "use_remove_padding: false, ", "x actor_rollout_ref.model.use_remove_padding=True", False),
+        (OF_VERL % "", "x actor_rollout_ref.model.use_remove_padding=False", True),
+    ],
+)
+def test_packed_sequences_keep_the_attention_that_parts_them(
+    config: str, command: str, may_change: bool
+) -> None:
+    assert bool(edits("without_flash_attention", config, command=command)) is may_change
+    alone = situation(config, command=command, facts={"refuses": lambda repair: None})
+    assert bool(remedy("without_flash_attention", alone)) is may_change, "without the rules too"
+    key = next(key for key in Settings.read(config).values if key.endswith("attn_implementation"))
+    assert (science.refuse_edit(config, {key: "sdpa"}, (), (), command) is None) is may_change
 
 
 def test_less_main_memory_for_waiting_sequences() -> None:

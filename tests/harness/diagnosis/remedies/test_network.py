@@ -38,18 +38,31 @@ def test_a_longer_time_out_up_to_two_hours() -> None:
 class TestHub:
     def test_offline_only_if_the_model_is_here(self) -> None:
         assert variables("hub_offline", AJET) == {"HF_HUB_OFFLINE": "1"}
-        assert variables("hub_offline", AJET, facts={"is_cached": lambda model: False}) == {}
+        assert variables("hub_offline", AJET, facts={"is_cached": lambda *_: False}) == {}
 
     def test_every_model_of_the_config_counts(self) -> None:
-        asked: list[str] = []
-        two = VERL + "reward_model: {path: org/judge}\n"
+        asked: list[tuple[str, str]] = []
+        two = VERL + "reward_model: {path: org/judge, revision: v2}\n"
 
-        def is_cached(model: str) -> bool:
-            asked.append(model)
+        def is_cached(model: str, revision: str) -> bool:
+            asked.append((model, revision))
             return model != "org/judge"
 
         assert variables("hub_offline", two, facts={"is_cached": is_cached}) == {}
-        assert asked == ["Qwen/Qwen2.5-7B-Instruct", "org/judge"]
+        assert asked == [("Qwen/Qwen2.5-7B-Instruct", "main"), ("org/judge", "v2")]
+
+    def test_the_revision_that_would_be_used(self) -> None:
+        def only_old(model: str, revision: str) -> bool:
+            return revision == "old"
+
+        for config, command, is_here in (
+            ("model_name_or_path: org/model\n", "", False),
+            ("model_name_or_path: org/model\nmodel_revision: old\n", "", True),
+            ("model_name_or_path: org/model\nmodel_revision: old\n", "t.py --model-revision new", False),
+            ("model_name_or_path: org/model\n", "t.py --model_revision=old", True),
+        ):
+            found = variables("hub_offline", config, command=command, facts={"is_cached": only_old})
+            assert bool(found) is is_here, (config, command)
 
     def test_the_model_that_the_log_names_where_the_config_names_none(self) -> None:
         named = {"model": "org/model"}

@@ -33,5 +33,10 @@ def test_it_needs_permission() -> None:
     assert remedy("install_package", refused) is None
 
 
+@pytest.mark.parametrize("module", ["tqdm.contrib.nosuch", "'redis.evil'", "PIL.Image"])
+def test_not_for_a_part_of_a_package_that_was_found(module: str) -> None:
+    assert remedy("install_package", situation(captures={"module": module, "package": "tqdm"})) is None
+
+
 def test_names_carry_no_version() -> None:
     assert all(name.replace("-", "").replace("_", "").replace(".", "").isalnum() for name in known_packages())

@@ -1,19 +1,33 @@
 """Fewer processes, threads, and more open files."""
 
+import pytest
+
 from harness.diagnosis.remedies import remedies_for
 from tests.harness.diagnosis.remedies.samples import AJET, HUGGINGFACE, PLAIN, edits, situation, variables
 
 
 def test_loaders_are_halved_and_then_none() -> None:
-    assert edits("fewer_loader_workers", PLAIN) == {"num_workers": 1}
-    assert edits("fewer_loader_workers", "num_workers: 1\n") == {"num_workers": 0}
-    assert edits("fewer_loader_workers", "num_workers: 0\n") == {}
+    key = "data.num_workers"
+    assert edits("fewer_loader_workers", PLAIN) == {key: 1}
+    assert edits("fewer_loader_workers", "data: {num_workers: 1}\n") == {key: 0}
+    assert edits("fewer_loader_workers", "data: {num_workers: 0}\n") == {}
+    assert edits("fewer_loader_workers", "train_dataloader: {num_workers: 8}\n") == {
+        "train_dataloader.num_workers": 4
+    }
     assert edits("fewer_loader_workers", HUGGINGFACE) == {"dataloader_num_workers": 2}
 
 
+@pytest.mark.parametrize(
+    "config", ["num_workers: 16\nalgo: a2c\n", "rollout: {num_workers: 8}\n", "env: {n_workers: 8}\n"]
+)
+def test_workers_that_may_collect_experience_stay(config: str) -> None:
+    assert edits("fewer_loader_workers", config) == {}
+
+
 def test_one_loader_stays_where_settings_need_it() -> None:
-    assert edits("fewer_loader_workers", "num_workers: 1\npersistent_workers: true\n") == {}
-    assert edits("fewer_loader_workers", "num_workers: 2\nprefetch_factor: 4\n") == {"num_workers": 1}
+    loader = "loader: {num_workers: %d, %s}\n"
+    assert edits("fewer_loader_workers", loader % (1, "persistent_workers: true")) == {}
+    assert edits("fewer_loader_workers", loader % (2, "prefetch_factor: 4")) == {"loader.num_workers": 1}
     assert edits("fewer_loader_workers", "num_proc: 2\n") == {"num_proc": 1}
     assert edits("fewer_loader_workers", "num_proc: 1\n") == {}
 

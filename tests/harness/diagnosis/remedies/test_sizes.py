@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.diagnosis.remedies.sizes import gib
+from harness.diagnosis.remedies.sizes import gib, whole
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,25 @@ def test_a_size_in_gib(text: str, size: float) -> None:
     assert gib(text) == pytest.approx(size)
 
 
-@pytest.mark.parametrize("text", ["", "?", "GiB", "1.2.3 GiB", "about 3 GiB", "-1 GiB"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "?", "GiB", "1.2.3 GiB", "about 3 GiB", "-1 GiB", "inf GiB", "NaN", "9" * 16, f"{'9' * 400}.5 GiB"],
+)
 def test_anything_else_is_no_size(text: str) -> None:
     assert gib(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("4096", 4096),
+        ("32,768", 32768),
+        ("", None),
+        ("1.5", None),
+        ("-1", None),
+        ("9" * 5000, None),
+        ("²", None),
+    ],
+)
+def test_a_whole_number(text: str, number: int | None) -> None:
+    assert whole(text) == number

@@ -1,0 +1,236 @@
+"""Every signature held against short logs of its failure, and against logs in which nothing failed.
+
+`logs/<family>/index.jsonl` names for every log its family, the signature that has to hold, and a text of the
+line that tells the cause.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from benchmarks._noise import hide
+from harness.diagnosis import diagnose_log
+from harness.diagnosis.matching import matches
+from harness.diagnosis.reading import read
+from harness.diagnosis.signatures import Book, load
+from harness.diagnosis.types import UNKNOWN, Diagnosis, Match
+
+LOGS = Path(__file__).parent / "logs"
+BREADTHS = ("last_resort", "general", "specific")
+CAPTURE = re.compile(r"\(\?P<(\w+)>")
+NAME = re.compile(r"\{(\w+)\}")
+LEFT_OVER = re.compile(r"[?\[\]{}]")
+
+
+@dataclass(frozen=True)
+class Labelled:
+    path: Path
+    family: str
+    signature: str
+    root: str
+
+    def __str__(self) -> str:
+        return f"{self.family}/{self.path.name}"
+
+
+def _labelled() -> list[Labelled]:
+    found = []
+    for index in sorted(LOGS.glob("*/index.jsonl")):
+        for line in index.read_text(encoding="utf-8").splitlines():
+            entry = json.loads(line)
+            path = index.parent / entry["file"]
+            found.append(Labelled(path, entry["family"], entry["signature"], entry["root"]))
+    return found
+
+
+ALL = [log for log in _labelled() if log.signature]
+EACH_FAMILY = pytest.mark.parametrize("family", sorted({log.family for log in ALL}))
+HEALTHY = sorted((LOGS / "healthy").glob("*.log"))
+
+
+@cache
+def _book() -> Book:
+    return load(())
+
+
+@cache
+def _matches(path: Path) -> tuple[Match, ...]:
+    return tuple(matches(read(path, _book().words), _book()))
+
+
+@cache
+def _diagnosed(path: Path) -> Diagnosis:
+    return diagnose_log(path, book=_book())
+
+
+def _of(family: str) -> list[Labelled]:
+    return [log for log in ALL if log.family == family]
+
+
+def _own(log: Labelled) -> list[Match]:
+    """The matches of the label's signature that cite the line of the cause."""
+    lines = log.path.read_text(encoding="utf-8").split("\n")
+    return [
+        match
+        for match in _matches(log.path)
+        if match.signature.id == log.signature
+        and any(log.root in lines[number - 1] for number in match.evidence)
+    ]
+
+
+def _breadth(match: Match) -> int:
+    return BREADTHS.index(match.signature.breadth)
+
+
+def _rivals(log: Labelled) -> list[str]:
+    """Signatures of other families that explain the same faults as well."""
+    own = _own(log)
+    faults, broadest = {match.fault.line for match in own}, min(map(_breadth, own), default=0)
+    return [
+        match.signature.id
+        for match in _matches(log.path)
+        if match.fault.line in faults
+        and match.signature.role == "root"
+        and match.signature.family != log.family
+        and _breadth(match) >= broadest
+    ]
+
+
+@EACH_FAMILY
+def test_a_log_is_matched_by_its_signature_at_the_line_of_the_cause(family: str) -> None:
+    assert [str(log) for log in _of(family) if not _own(log)] == []
+
+
+@EACH_FAMILY
+def test_no_other_family_explains_the_same_fault_as_well(family: str) -> None:
+    assert {str(log): rivals for log in _of(family) if (rivals := _rivals(log))} == {}
+
+
+@EACH_FAMILY
+def test_the_family_comes_first(family: str) -> None:
+    found = {str(log): _diagnosed(log.path).family for log in _of(family)}
+    assert {log: other for log, other in found.items() if other != family} == {}
+
+
+@EACH_FAMILY
+def test_a_cause_is_a_whole_sentence_without_gaps(family: str) -> None:
+    """What the log itself said may hold any sign; the sentence around it may not."""
+    causes = {str(log): [_around(match) for match in _matches(log.path)] for log in _of(family)}
+    assert {log: told for log, told in causes.items() if any(map(LEFT_OVER.search, told))} == {}
+
+
+def _around(match: Match) -> str:
+    cause = match.cause
+    for said in sorted(map(str.strip, match.captures.values()), key=len, reverse=True):
+        cause = cause.replace(said, "", 1) if said else cause
+    return cause
+
+
+def test_a_cause_is_sure_of_every_name_that_it_cannot_leave_out() -> None:
+    wrong = {}
+    for signature in _book().signatures:
+        clauses = [
+            {name for pattern in vars(clause).values() if pattern for name in CAPTURE.findall(pattern.text)}
+            for clause in signature.when
+        ]
+        needed = set(NAME.findall(re.sub(r"\[[^\[\]]*\]", "", signature.cause)))
+        named = set(NAME.findall(signature.cause))
+        if not needed <= set.intersection(*clauses) or not named <= set.union(*clauses):
+            wrong[signature.id] = signature.cause
+    assert wrong == {}
+
+
+def test_every_signature_has_a_log() -> None:
+    """What is only a symptom may have it in a training that went on."""
+    told = {log.signature for log in ALL}
+    symptoms = {match.signature.id for path in HEALTHY for match in _matches(path)}
+    assert [
+        each.id
+        for each in _book().signatures
+        if each.id not in told and (each.role != "symptom" or each.id not in symptoms)
+    ] == []
+
+
+def test_healthy_logs_are_not_diagnosed_with_confidence() -> None:
+    assert _confident((path.stem, _diagnosed(path)) for path in HEALTHY) == {}
+
+
+def test_healthy_logs_stay_healthy_in_the_middle_of_longer_ones(tmp_path: Path) -> None:
+    longer = []
+    for path in HEALTHY:
+        longer.append(tmp_path / path.name)
+        longer[-1].write_bytes(hide(path.read_bytes(), seed=3, lines=600).content)
+    assert _confident((path.stem, diagnose_log(path, book=_book())) for path in longer) == {}
+
+
+def _confident(found: Iterable[tuple[str, Diagnosis]]) -> dict[str, tuple[str | None, float]]:
+    return {
+        name: (diagnosis.signature, diagnosis.confidence)
+        for name, diagnosis in found
+        if diagnosis.family != UNKNOWN and diagnosis.confidence >= 0.5
+    }
+
+
+def test_nothing_in_a_healthy_log_is_a_root_at_the_level_of_an_error() -> None:
+    claims = {
+        path.stem: match.signature.id
+        for path in HEALTHY
+        for match in _matches(path)
+        if match.signature.role == "root"
+        and match.fault.level in ("error", "fatal")
+        and not match.fault.handled
+        and path.stem not in ("preempted_then_resumed", "preempted_and_resumed")
+    }
+    assert claims == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "captures"),
+    [
+        ("config_error/hydra_key.log", {"key": "trainer.save_frequency"}),
+        ("config_error/yaml_colon.log", {"path": "/opt/rl/conf/run.yaml", "line": "7"}),
+        ("config_error/own_trainer.log", {"path": "/exp/run.yaml", "line": "3", "key": "ajet.trainr"}),
+        ("config_error/own_config_exception.log", {"key": "lerning_rate", "meant": "learning_rate"}),
+        ("config_error/own_config_line.log", {"key": "optim.weigth_decay", "meant": "optim.weight_decay"}),
+        ("config_error/pydantic_extra.log", {"model": "TrainConfig", "key": "rollout.n_samples"}),
+        ("module_not_found/ray_worker.log", {"module": "my_rewards"}),
+        ("module_not_found/requires_pip_package.log", {"package": "bitsandbytes"}),
+        ("module_not_found/pip_install_to_use.log", {"module": "liger-kernel"}),
+        ("version_skew/cannot_import.log", {"wanted": "process_weights_after_loading"}),
+        ("checkpoint_load/world_size.log", {"wanted": "8", "world_size": "4"}),
+        ("disk_full/datasets_need.log", {"needed": "18.31 GiB"}),
+        ("port_in_use/torchrun.log", {"port": "29500"}),
+        ("port_in_use/uvicorn.log", {"port": "8000"}),
+        ("port_in_use/zmq.log", {"port": "5555"}),
+        ("port_in_use/ray_start_trying.log", {"port": "6379"}),
+        ("service_unavailable/aiohttp.log", {"host": "127.0.0.1", "port": "30000"}),
+        ("hub_offline/misspelt.log", {"model": "Qwen/Qwen2.5-0.5B-Instrct"}),
+        ("hub_offline/mirror_404.log", {"model": "acme/reward-7b"}),
+        ("path_not_found/data_file.log", {"path": "/data/gsm8k/trian.parquet"}),
+        ("dataset_error/no_column.log", {"column": "prompt"}),
+        ("gpu_oom/rollout_vllm.log", {"tried": "1.02 GiB", "free": "612.00 MiB", "total": "79.33 GiB"}),
+        ("gpu_oom/fragmentation.log", {"reserved": "14.61 GiB"}),
+        ("kv_cache_budget/below_length_v1.log", {"max_model_len": "131072", "kv_tokens": "62064"}),
+        ("kv_cache_budget/below_length_v1.log", {"needed": "16.00 GiB", "free": "7.58 GiB"}),
+        ("parallelism_config/vllm_heads.log", {"heads": "28", "tp": "3"}),
+        ("resources_unschedulable/verl_pool.log", {"needed": "8", "total": "4.0"}),
+        ("batch_divisibility/rollout_steps_multiple.log", {"value": "800", "wanted": "3"}),
+        ("length_limit/verl_prompt.log", {"length": "1081", "limit": "1024"}),
+        ("network_interconnect/rendezvous.log", {"host": "10.0.0.9", "port": "29500"}),
+    ],
+)
+def test_what_the_log_measured_is_captured(path: str, captures: dict[str, str]) -> None:
+    log = next(log for log in ALL if log.path == LOGS / path)
+    assert any(captures.items() <= match.captures.items() for match in _own(log))
+
+
+def test_what_passes_by_itself_is_waited_for() -> None:
+    passing = "connection_lost name_resolution service_unavailable rate_limit read_timeout stale_file_handle"
+    found = {each.id: each for each in _book().signatures if each.id in passing.split()}
+    assert len(found) == 6
+    assert all(each.transient and each.wait_s > 0 for each in found.values())
