@@ -150,8 +150,10 @@ def _what_followed(fault: Fault, log: Log, family: str) -> float:
     before = [seen.row.step or 0 for seen in log.rows if seen.line.number < fault.line]
     after = [seen for seen in log.rows if seen.line.number > fault.line]
     if fault.count >= OFTEN and family not in LASTING:
-        spread = fault.last - fault.line
-        between = sum(seen.line.number < fault.last for seen in after)
+        kind = (fault.type, fault.count, fault.last)
+        first = min(each.line for each in log.faults if (each.type, each.count, each.last) == kind)
+        spread = fault.last - first
+        between = sum(first < seen.line.number < fault.last for seen in log.rows)
         if between >= STEPS_BETWEEN or (spread > INCIDENT_LINES and spread > log.line_count / 10):
             return RECURS
     if not before or not after or max(seen.row.step or 0 for seen in after) <= max(before):
