@@ -46,6 +46,13 @@ _DONE = re.compile(
     r"|\b(?:finished|completed) (?:the )?(?:training|run|job)\b",
     re.IGNORECASE,
 )
+ADVICE = {
+    "numerics_nan": ("advise: Look at what changed just before that step: learning rate, data, precision.",),
+    "silent_bad_metrics": (
+        "advise: Look at some responses and their rewards, and run the reward on them alone.",
+    ),
+}
+"""What a person can do about metrics that no signature explains."""
 INCIDENT_LINES = 400
 OFTEN = 5
 STEPS_BETWEEN = 3
@@ -126,12 +133,13 @@ def _of_alarm(alarm: Alarm, file: str) -> Candidate:
     return Candidate(
         alarm.family,
         alarm.kind,
-        alarm.text,
+        f"{alarm.text[:1].upper()}{alarm.text[1:]}",
         alarm.lines[0] if alarm.lines else 0,
         points,
         points,
         breadth="specific",
         evidence=alarm.lines,
+        remedies=ADVICE.get(alarm.family, ()),
         file=file,
     )
 
