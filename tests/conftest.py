@@ -14,6 +14,8 @@ if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 ):  # in a shell's background job; processes would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup, likewise
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)
