@@ -11,7 +11,7 @@ from harness.results.raw import json_lines
 from harness.state import ExperimentState, Outcome, Verdict
 from harness.training_config import TrainingConfig
 from monitors.files import AttemptFiles
-from monitors.health import Alarm, assess
+from monitors.health import Alarm, assess, runs
 from monitors.metrics import Row
 
 
@@ -46,7 +46,9 @@ def shortfall(
 
 
 def _worthless(attempts: Sequence[AttemptFiles]) -> Alarm | None:
-    """Why the metrics say that nothing came of the training, attempts merged; None where something did."""
+    """Why the metrics say that nothing came of the training, attempts merged; None where something did. Of a
+    command that began anew by itself, only what it did last counts.
+    """
     rows: list[tuple[int, Row]] = []
     for files in attempts:
         later = [
@@ -55,7 +57,9 @@ def _worthless(attempts: Sequence[AttemptFiles]) -> Alarm | None:
         ]
         first = min((row.step or 0 for _, row in later), default=None)
         rows = [(line, row) for line, row in rows if first is None or (row.step or 0) < first] + later
-    return next((alarm for alarm in assess(rows) if alarm.worthless and not alarm.passed), None)
+    last = list(runs(rows))[-1:]
+    found = (alarm for run in last for alarm in assess(run))
+    return next((alarm for alarm in found if alarm.worthless and not alarm.passed), None)
 
 
 def _validated_steps(attempts: Sequence[AttemptFiles]) -> set[int]:

@@ -23,7 +23,7 @@ Numbered = tuple[int, Row]
 
 def assess(rows: Iterable[Numbered]) -> list[Alarm]:
     """Judge the runs whose rows these are; [] for healthy ones."""
-    alarms = [alarm for run in _runs(rows) for alarm in _judge(run)]
+    alarms = [alarm for run in runs(rows) for alarm in _judge(run)]
     return sorted(alarms, key=lambda alarm: (alarm.passed, not alarm.fatal, not alarm.worthless))
 
 
@@ -36,8 +36,8 @@ def _judge(run: list[Numbered]) -> list[Alarm]:
     return [*standing, *(replace(alarm, passed=True) for alarm in passed.values())]
 
 
-def _runs(rows: Iterable[Numbered]) -> Iterator[list[Numbered]]:
-    """Split where the step, or the epoch of rows without one, goes far back or leaps."""
+def runs(rows: Iterable[Numbered]) -> Iterator[list[Numbered]]:
+    """Split rows into runs: where the step, or the epoch of rows without one, goes far back or leaps."""
     run: list[Numbered] = []
     last: float | None = None
     widest, known = 0.0, 0

@@ -137,3 +137,11 @@ def test_a_second_run_in_one_attempt_is_judged_by_itself(tmp_path: Path) -> None
         file.writelines(json.dumps(row) + "\n" for row in rows)
     owed = shortfall(NOTHING_NAMED, [files], 42, 12)
     assert owed is not None and "exactly 0 in all 12 rows" in owed.text
+
+
+def test_a_run_without_reward_that_the_command_began_anew_by_itself_does_not_count(tmp_path: Path) -> None:
+    files = trained(tmp_path, [{"reward": 0.0}] * 15)
+    rows = [{"step": step, "values": {"reward": 0.2 + step % 4 / 10}} for step in range(1, 31)]
+    with files.metrics.open("a") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    assert shortfall(NOTHING_NAMED, [files], 45, 30) is None
