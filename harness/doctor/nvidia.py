@@ -10,19 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 LIMIT_S = 8.0
-_FIELDS = "index,uuid,name,memory.used,memory.total,compute_cap"
+_FIELDS = "index,uuid,name,memory.used,memory.total"
 
 
 @dataclass(frozen=True)
 class GpuInfo:
-    """One GPU; memory in bytes. `capability`: such as 9.0, None where the driver does not tell."""
+    """One GPU; memory in bytes."""
 
     index: int
     uuid: str
     name: str
     used: int
     total: int
-    capability: float | None
 
     @property
     def free(self) -> int:
@@ -64,10 +63,9 @@ def read_gpus(table: str) -> tuple[GpuInfo, ...]:
     found = []
     for line in table.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) == 6 and cells[0].isdigit() and cells[3].isdigit() and cells[4].isdigit():
-            capability = float(cells[5]) if re.fullmatch(r"\d+\.\d+", cells[5]) else None
+        if len(cells) == 5 and cells[0].isdigit() and cells[3].isdigit() and cells[4].isdigit():
             used, total = int(cells[3]) << 20, int(cells[4]) << 20
-            found.append(GpuInfo(int(cells[0]), cells[1], cells[2], used, total, capability))
+            found.append(GpuInfo(int(cells[0]), cells[1], cells[2], used, total))
     return tuple(found)
 
 

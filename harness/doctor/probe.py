@@ -43,7 +43,6 @@ asked = json.load(sys.stdin)
 sys.path[:] = asked["search"] + [entry for entry in sys.path if entry]
 answer = {
     "version": list(sys.version_info[:3]),
-    "executable": sys.executable,
     "modules": {name: present(name.split(".")[0]) for name in asked["modules"]},
     "packages": {name: package(name) for name in asked["packages"]},
     "folders": {name: folder_of(name) for name in asked["folders"]},

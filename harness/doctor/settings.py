@@ -46,12 +46,6 @@ class Settings:
         value = self.get(*keys)
         return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
-    def texts(self, *keys: str) -> list[str]:
-        """The text or texts of the first key that is set."""
-        value = self.get(*keys)
-        found = value if isinstance(value, (list, tuple)) else [value]
-        return [item for item in found if isinstance(item, str)]
-
     def ending(self, *names: str) -> Iterator[tuple[str, Any]]:
         """Every (key, value) whose last part is one of these names."""
         for key, value in self.values.items():

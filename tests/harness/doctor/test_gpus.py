@@ -13,8 +13,8 @@ from tests.harness.doctor.planning import bad, examined, launch
 SMI = """#!/bin/sh
 case "$1" in
 --query-gpu=*)
-  echo "0, GPU-aaa, NVIDIA H100 80GB HBM3, {used}, 81559, 9.0"
-  echo "1, GPU-bbb, NVIDIA H100 80GB HBM3, 4, 81559, 9.0";;
+  echo "0, GPU-aaa, NVIDIA H100 80GB HBM3, {used}, 81559"
+  echo "1, GPU-bbb, NVIDIA H100 80GB HBM3, 4, 81559";;
 --query-compute-apps=*) echo "{pid}, GPU-aaa";;
 *) echo "| NVIDIA-SMI 550.54    Driver Version: 550.54    CUDA Version: 12.4 |";;
 esac

@@ -19,7 +19,6 @@ def test_the_command_line_wins() -> None:
         "fp16": True,
     }
     assert found.whole("data.nothing", "data.batch") == 16
-    assert found.texts("data.files") == ["a", "b"]
 
 
 def test_marks_of_overrides() -> None:
