@@ -14,8 +14,8 @@ FORBIDDEN = {
     "trainer_core": {"harness", "monitors"},
 }
 HEAVY = {
-    "torch", "transformers", "ray", "verl", "vllm", "pandas", "matplotlib", "scipy", "datasets", "libtmux",
-    "anthropic", "openai", "swanlab",
+    "torch", "transformers", "ray", "verl", "vllm", "pandas", "matplotlib", "scipy", "statsmodels",
+    "datasets", "libtmux", "anthropic", "openai", "swanlab",
 }  # fmt: skip
 
 

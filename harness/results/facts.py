@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.results import statistics
+from harness.results import task_statistics
 from harness.results.raw import number_in, parse_object
 from harness.results.types import (
     AttemptRecord,
@@ -180,7 +180,7 @@ def _validation_change(record: Record, validation: Mapping[str, Fact]) -> Iterat
     if first.step == last.step:
         return
     if first.tasks and last.tasks and first.source and last.source:
-        values = statistics.paired(first.tasks, last.tasks, "pass")
+        values = task_statistics.paired(first.tasks, last.tasks, "pass")
         if len(values):
             yield Fact(
                 "key/pass_rate_change",
@@ -190,7 +190,7 @@ def _validation_change(record: Record, validation: Mapping[str, Fact]) -> Iterat
                 "paired_difference",
                 (first.source, last.source),
                 "pass",
-                statistics.mean_interval(values, (-1.0, 1.0)),
+                task_statistics.mean_interval(values, (-1.0, 1.0)),
                 f"paired over the {len(values)} tasks in both validations; {ONE_SEED}",
             )
     yield from _best_validation(rated)

@@ -210,7 +210,7 @@ class Fact:
     recipe: Recipe
     sources: tuple[Source, ...]
     measure: str = (
-        ""  # for the task recipes: what is measured per task, e.g. "first@2" (`statistics.task_values`)
+        ""  # for the task recipes: what is measured per task, e.g. "first@2" (`task_statistics.task_values`)
     )
     interval: Interval | None = None
     note: str = ""

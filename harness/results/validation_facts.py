@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from harness.results import statistics
+from harness.results import task_statistics
 from harness.results.types import Discrepancy, Evaluation, Fact, Recipe, Record, Unit
 
 _REPORTED_TOLERANCE = 1e-3  # a Markdown table rounds
@@ -23,7 +23,7 @@ def evaluation_facts(evaluation: Evaluation) -> Iterator[Fact]:
     if not evaluation.tasks or evaluation.source is None:
         yield from _reported_facts(evaluation)
         return
-    tries = int(statistics.task_values(evaluation.tasks, "episodes").min())
+    tries = int(task_statistics.task_values(evaluation.tasks, "episodes").min())
     yield _task_fact(evaluation, "pass_n", "count", "task_min", "episodes")
     yield _task_fact(evaluation, "total_tasks", "count", "task_sum", "tasks")
     yield _task_fact(evaluation, "num_all_success_tasks", "count", "task_sum", "all")
@@ -46,11 +46,11 @@ def evaluation_facts(evaluation: Evaluation) -> Iterator[Fact]:
 
 def _task_fact(evaluation: Evaluation, column: str, unit: Unit, recipe: Recipe, measure: str) -> Fact:
     assert evaluation.source is not None
-    values = statistics.task_values(evaluation.tasks, measure)
+    values = task_statistics.task_values(evaluation.tasks, measure)
     interval = None
     if recipe == "task_mean":
-        interval = statistics.mean_interval(values, (0.0, 1.0) if unit == "rate" else None)
-    value = statistics.reduce_tasks(values, recipe)
+        interval = task_statistics.mean_interval(values, (0.0, 1.0) if unit == "rate" else None)
+    value = task_statistics.reduce_tasks(values, recipe)
     return Fact(
         f"val/{evaluation.step}/{column}",
         f"{column} at step {evaluation.step}",

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.results import statistics
+from harness.results import task_statistics
 from harness.results.sources import SourceError, SourceReader, same_number
 from harness.results.types import Discrepancy, Fact, Interval, Source
 
@@ -153,15 +153,15 @@ def _compute(fact: Fact, reader: SourceReader) -> tuple[float, Interval | None]:
         return _reduce(fact, numbers), None
     validations = [reader.tasks(source) for source in fact.sources]
     if fact.recipe == "paired_difference":
-        values = statistics.paired(validations[0], validations[1], fact.measure)
-        return float(values.mean()), statistics.mean_interval(values, (-1.0, 1.0))
+        values = task_statistics.paired(validations[0], validations[1], fact.measure)
+        return float(values.mean()), task_statistics.mean_interval(values, (-1.0, 1.0))
     if fact.recipe == "episode_std":
         return float(np.std([reward for task in validations[0] for reward in task.rewards])), None
-    values = statistics.task_values(validations[0], fact.measure)
+    values = task_statistics.task_values(validations[0], fact.measure)
     interval = None
     if fact.recipe == "task_mean":
-        interval = statistics.mean_interval(values, (0.0, 1.0) if fact.unit == "rate" else None)
-    return statistics.reduce_tasks(values, fact.recipe), interval
+        interval = task_statistics.mean_interval(values, (0.0, 1.0) if fact.unit == "rate" else None)
+    return task_statistics.reduce_tasks(values, fact.recipe), interval
 
 
 def _reduce(fact: Fact, numbers: list[float]) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.results import statistics
+from harness.results import task_statistics
 from harness.results.types import TaskResult
 
 
@@ -17,7 +17,7 @@ def task(successes: list[int], name: str = "t") -> TaskResult:
 
 def test_t_interval_is_the_textbook_formula() -> None:
     values = np.random.default_rng(0).random(50)
-    interval = statistics.mean_interval(values, (0.0, 1.0))
+    interval = task_statistics.mean_interval(values, (0.0, 1.0))
     half = stats.t.ppf(0.975, 49) * values.std(ddof=1) / math.sqrt(50)
     assert interval is not None
     assert interval.low == pytest.approx(values.mean() - half)
@@ -26,7 +26,7 @@ def test_t_interval_is_the_textbook_formula() -> None:
 
 
 def test_two_tasks_that_rose_are_no_discovery() -> None:
-    interval = statistics.mean_interval(np.array([0.25, 0.5]), (-1.0, 1.0))
+    interval = task_statistics.mean_interval(np.array([0.25, 0.5]), (-1.0, 1.0))
     assert interval is not None and interval.low < 0.0 < interval.high
 
 
@@ -35,13 +35,13 @@ def test_with_few_tasks_and_no_change_a_change_is_told_in_about_one_of_twenty_ru
     told = 0
     for _ in range(600):
         before, after = (rng.binomial(4, 0.5, size=6) / 4 for _ in range(2))
-        interval = statistics.mean_interval(after - before, (-1.0, 1.0))
+        interval = task_statistics.mean_interval(after - before, (-1.0, 1.0))
         told += interval is not None and not interval.low <= 0.0 <= interval.high
     assert told / 600 < 0.08
 
 
 def test_no_success_at_all_still_has_an_upper_bound() -> None:
-    interval = statistics.mean_interval(np.zeros(10), (0.0, 1.0))
+    interval = task_statistics.mean_interval(np.zeros(10), (0.0, 1.0))
     assert interval is not None
     assert interval.low == 0.0
     assert interval.high == pytest.approx(0.2775, abs=1e-4)  # Wilson 1927, 0 of 10
@@ -58,7 +58,7 @@ def test_no_success_at_all_still_has_an_upper_bound() -> None:
     ],
 )
 def test_no_interval_where_none_can_be_known(values: list[float], bounds: tuple[float, float] | None) -> None:
-    assert statistics.mean_interval(np.array(values), bounds) is None
+    assert task_statistics.mean_interval(np.array(values), bounds) is None
 
 
 def test_interval_covers_the_truth_about_95_times_of_100() -> None:
@@ -67,7 +67,7 @@ def test_interval_covers_the_truth_about_95_times_of_100() -> None:
     for _ in range(500):
         rates = rng.beta(2, 3, size=60)
         values = rng.binomial(4, rates) / 4
-        interval = statistics.mean_interval(values, (0.0, 1.0))
+        interval = task_statistics.mean_interval(values, (0.0, 1.0))
         assert interval is not None
         hits += interval.low <= truth <= interval.high
     assert 0.92 <= hits / 500 <= 0.98
@@ -78,7 +78,7 @@ def test_unbiased_pass_at_k_is_the_mean_over_all_orders() -> None:
         for c in range(n + 1):
             orders = list(itertools.permutations([1] * c + [0] * (n - c)))
             expected = np.mean([any(order[:k]) for order in orders])
-            values = statistics.task_values([task([1] * c + [0] * (n - c))], f"unbiased@{k}")
+            values = task_statistics.task_values([task([1] * c + [0] * (n - c))], f"unbiased@{k}")
             assert values[0] == pytest.approx(expected)
 
 
@@ -96,17 +96,17 @@ def test_measures_of_a_task() -> None:
         "reward": [0.25, 1],
     }
     for measure, values in expected.items():
-        assert statistics.task_values(results, measure).tolist() == values
+        assert task_statistics.task_values(results, measure).tolist() == values
 
 
 def test_paired_difference_uses_only_tasks_in_both_and_matches_scipy() -> None:
     rng = np.random.default_rng(3)
     before = [task(list(rng.integers(0, 2, 4)), f"t{i}") for i in range(60)]
     after = [task(list(rng.integers(0, 2, 4)), f"t{i}") for i in reversed(range(10, 70))]
-    values = statistics.paired(before, after, "pass")
-    one = statistics.task_values(before[10:], "pass")
-    other = statistics.task_values(sorted(after, key=lambda t: int(t.task_id[1:]))[:50], "pass")
+    values = task_statistics.paired(before, after, "pass")
+    one = task_statistics.task_values(before[10:], "pass")
+    other = task_statistics.task_values(sorted(after, key=lambda t: int(t.task_id[1:]))[:50], "pass")
     expected = stats.ttest_rel(other, one).confidence_interval(0.95)
-    interval = statistics.mean_interval(values, (-1.0, 1.0))
+    interval = task_statistics.mean_interval(values, (-1.0, 1.0))
     assert len(values) == 50 and interval is not None
     assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high))

@@ -1,0 +1,248 @@
+"""The words of a comparison: a study (what was planned), runs (what came of it), contrasts (what follows).
+
+Nothing heavy is imported here, so that a sweep can be planned and run without numpy.
+
+*key*: what is varied: a dotted config key, `arg:--flag` of the command, or `env:NAME`. *level*: one of its
+values. *point*: one combination of levels. *run*: one experiment, a point with one seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from harness.config_edit import Scalar
+from harness.results.types import Source, TaskResult
+
+Goal = Literal["max", "min"]
+Finding = Literal["higher", "lower", "no detectable difference", "not tested"]
+
+# --- in: what is compared ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Key:
+    """One thing that is varied. `baseline` is one of `levels`: what the others are compared with."""
+
+    name: str
+    levels: tuple[Scalar, ...]
+    baseline: Scalar
+
+    @property
+    def short(self) -> str:
+        """The last part of the name, as tables and folders show it: `kl_loss_coef`, `lr`, `NAME`."""
+        return self.name.rpartition(":")[2].lstrip("-").rpartition(".")[2]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of levels; `levels` has one value per key of the study."""
+
+    name: str
+    levels: Mapping[str, Scalar]
+    is_baseline: bool = False
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One experiment of the study. `folder`: its result folder; `seed`: None where none was set."""
+
+    name: str
+    point: str
+    seed: int | None
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What was expected of a key before anything ran. `effect`: of `level` against the baseline."""
+
+    key: str
+    level: Scalar
+    effect: Literal["higher", "lower", "none"]
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Study:
+    """Everything that was decided before the numbers were known.
+
+    `metric`: as in metrics.jsonl, with `val/` for validations; "" lets the comparison choose one, and say so.
+    `design`: "grid", "one-at-a-time", "random", or "given" for runs that nobody planned together.
+    `cost_units`: what an hour of one run costs, in `cost_unit`s (GPUs of a run, else 1 run).
+    """
+
+    name: str
+    question: str
+    keys: tuple[Key, ...]
+    points: tuple[Point, ...]
+    runs: tuple[PlannedRun, ...]
+    metric: str = ""
+    goal: Goal = "max"
+    design: str = "given"
+    threshold: float | None = None
+    cost_units: float = 1.0
+    cost_unit: str = "run"
+    expectations: tuple[Expectation, ...] = ()
+    seed_key: str = ""
+    not_run: Mapping[str, str] = field(default_factory=dict)  # run to the reason why it was never started
+
+
+# --- read: what each run came to -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The metric over one run. `steps`, `values`: one entry per measurement; `seconds`: since the training's
+    start, () where nothing tells the time."""
+
+    steps: tuple[int, ...]
+    values: tuple[float, ...]
+    seconds: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One run as its folder tells it.
+
+    `value`: the metric at the run's end; None with the reason in `why_not` when the run does not count.
+    `tasks`: the last validation's tasks where they were written. `hours`: wall time of the training.
+    `deviations`: what repairs changed in its config, in words; such a run counts, and is named.
+    """
+
+    run: PlannedRun
+    outcome: str
+    reason: str
+    value: float | None
+    why_not: str = ""
+    source: Source | None = None
+    curve: Curve = field(default_factory=lambda: Curve((), ()))
+    tasks: tuple[TaskResult, ...] = ()
+    last_step: int | None = None
+    hours: float | None = None
+    attempts: int = 0
+    area: float | None = None  # mean height of the curve over its steps
+    steps_to_threshold: int | None = None
+    seconds_to_threshold: float | None = None
+    deviations: tuple[str, ...] = ()
+
+
+# --- out: what can be said -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds. `low`, `high`: 95 % t interval over seeds, None with fewer than two; `sd`: sample
+    standard deviation, None likewise."""
+
+    n: int
+    mean: float
+    sd: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class PointResult:
+    """One point over its seeds. `value` None: no run of it counts. `is_single_seed`: nothing can be said of
+    other seeds. `cost_per_point`: cost per 0.01 of improvement over the first measurement, None where there was
+    none."""
+
+    point: Point
+    value: Estimate | None
+    planned: int
+    area: Estimate | None = None
+    steps_to_threshold: Estimate | None = None
+    reached_threshold: int = 0
+    cost: float | None = None  # mean cost units x hours of a run
+    cost_per_point: float | None = None
+
+    @property
+    def is_single_seed(self) -> bool:
+        return self.value is not None and self.value.n == 1
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One level against the baseline level of its key (or one point against another).
+
+    `difference`: level − baseline in the metric's own unit, with its 95 % t interval `low`, `high` over seeds.
+    `p`, `p_adjusted` (Holm over the study's contrasts). `effect`: Hedges' g. `detectable`: the difference that
+    this many seeds would have found with 80 % power; `seeds_needed`: seeds per point to find the difference
+    that was observed, None where it is none. `over_tasks`: with one seed each, the paired difference over the
+    same validation tasks: its 95 % interval (low, high, tasks), which says nothing about other seeds.
+    `finding`: the only words a text may use for it. `why_not`: why it was not tested.
+    """
+
+    key: str
+    level: Scalar
+    baseline: Scalar
+    finding: Finding
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    p_adjusted: float | None = None
+    degrees: float | None = None
+    effect: float | None = None
+    detectable: float | None = None
+    seeds_needed: int | None = None
+    n: tuple[int, int] = (0, 0)  # runs on either side
+    over_tasks: tuple[float, float, int] | None = None
+    points: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # points on either side
+    method: str = ""
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
+class KeyEffect:
+    """Whether a key matters at all: the test over all of its levels together (F test, Holm over keys).
+    `matters` None: not tested, `why_not` says why."""
+
+    key: str
+    matters: bool | None
+    p: float | None = None
+    p_adjusted: float | None = None
+    share: float | None = None  # partial eta squared
+    contrasts: tuple[Contrast, ...] = ()
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What became of an expectation."""
+
+    expectation: Expectation
+    verdict: Literal["held", "did not hold", "open"]
+    why: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything a report, a table or a claim about several runs may say.
+
+    `missing`: runs that do not count, each with the reason, in words. `confounds`: what differs between the
+    points beside the keys. `notes`: how things were computed, and every reason for caution.
+    `chosen_afterwards`: the metric was not named before the runs.
+    """
+
+    study: Study
+    metric: str
+    runs: tuple[RunResult, ...]
+    points: tuple[PointResult, ...]
+    keys: tuple[KeyEffect, ...]
+    threshold: float | None
+    best: str | None  # name of the point with the best mean
+    expected: tuple[Expected, ...] = ()
+    missing: tuple[str, ...] = ()
+    confounds: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    chosen_afterwards: bool = False
+    level: float = 0.95
+
+    @property
+    def is_single_seed(self) -> bool:
+        """Whether no point has two runs that count: then nothing is said about other seeds."""
+        return not any(point.value is not None and point.value.n > 1 for point in self.points)

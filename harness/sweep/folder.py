@@ -1,0 +1,76 @@
+"""The folder of a sweep: where everything in it is.
+
+```
+exp_results/<sweep>/
+  sweep.yaml     what a person wrote, everything explicit      blueprint.md   the base blueprint as issued
+  plan.json      points, runs, needs, expectations             sweep.jsonl    the journal of the sweep
+  snapshot/      code and environment that all runs share
+  plan/<run>/    blueprint.md and config.yaml of every run     jobs/<run>-NN/ the harness processes that carry them
+  <run>/         the result folder of every run, canary/ that of the canary
+  sweep_report.md  sweep_report.html  sweep.json  points.csv  figures/
+  finish.flag    written last
+```
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+JOURNAL = "sweep.jsonl"
+CANARY = "canary"
+TAKEN = ("plan", "jobs", "snapshot", "figures")
+"""Names that no run may have."""
+
+
+@dataclass(frozen=True)
+class SweepFolder:
+    """One sweep's folder; nothing is read or made here."""
+
+    dir: Path
+
+    @property
+    def journal(self) -> Path:
+        return self.dir / JOURNAL
+
+    @property
+    def spec(self) -> Path:
+        return self.dir / "sweep.yaml"
+
+    @property
+    def blueprint(self) -> Path:
+        return self.dir / "blueprint.md"
+
+    @property
+    def plan(self) -> Path:
+        return self.dir / "plan.json"
+
+    @property
+    def snapshot(self) -> Path:
+        return self.dir / "snapshot"
+
+    @property
+    def finish_flag(self) -> Path:
+        return self.dir / "finish.flag"
+
+    def run_blueprint(self, run: str) -> Path:
+        return self.dir / "plan" / run / "blueprint.md"
+
+    def run_config(self, run: str) -> Path:
+        return self.dir / "plan" / run / "config.yaml"
+
+    def result_dir(self, run: str) -> Path:
+        return self.dir / run
+
+    def job(self, run: str, number: int) -> Path:
+        return self.dir / "jobs" / f"{run}-{number:02d}"
+
+
+def is_sweep(folder: Path) -> bool:
+    """Whether a sweep has begun in this folder."""
+    from harness import journal
+
+    return journal.has_begun(folder / JOURNAL)
+
+
+def sweep_of(run_dir: Path) -> Path | None:
+    """The sweep that a run's result folder belongs to; None for a run of its own."""
+    return run_dir.parent if is_sweep(run_dir.parent) else None
