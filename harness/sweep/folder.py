@@ -5,7 +5,7 @@ exp_results/<sweep>/
   sweep.yaml     what a person wrote, everything explicit      blueprint.md   the base blueprint as issued
   plan.json      points, runs, needs, expectations             sweep.jsonl    the journal of the sweep
   snapshot/      code and environment that all runs share
-  plan/<run>/    blueprint.md and config.yaml of every run     jobs/<run>-NN/ the harness processes that carry them
+  plan/<run>/    blueprint.md and config.yaml of every run     jobs/<run>-NN/ the harness processes behind it
   <run>/         the result folder of every run, canary/ that of the canary
   sweep_report.md  sweep_report.html  sweep.json  points.csv  figures/
   finish.flag    written last

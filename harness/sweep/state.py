@@ -1,7 +1,7 @@
 """The state of a sweep: a pure fold of its journal, `sweep.jsonl`.
 
-In: entries. Out: `SweepState`, the one thing that the leader, the display and the command line look at. Nothing
-here touches the disk.
+In: entries. Out: `SweepState`, the one thing that the leader, the display and the command line look at.
+Nothing here touches the disk.
 
 | entry | data | meaning |
 |---|---|---|
@@ -34,8 +34,8 @@ Status = Literal["queued", "running", "ended", "not_run"]
 @dataclass(frozen=True)
 class RunState:
     """One run of the sweep. `jobs`: how many were started; `job`: the running or last one's number, 0 before.
-    `outcome`: as in its finish.flag, or "lost" when no job could carry it to an end. `value`: the metric at its
-    end, None where nothing is known. Times are epoch seconds."""
+    `outcome`: as in its finish.flag, or "lost" when no job could carry it to an end. `value`: the metric at
+    its end, None where nothing is known. Times are epoch seconds."""
 
     run: SweepRun
     status: Status = "queued"
@@ -52,8 +52,9 @@ class RunState:
 class SweepState:
     """Everything known from the journal; the default value is a sweep that does not exist yet.
 
-    `runs`: by name, in the order in which they are started. `canary`: the short run before them, None where the
-    first run is watched instead. `checked`: the rest may start. `closing`: why no run is started any more, "".
+    `runs`: by name, in the order in which they are started. `canary`: the short run before them, None where
+    the first run is watched instead. `checked`: the rest may start. `closing`: why no run is started any
+    more, "".
     """
 
     sweep_id: str = ""

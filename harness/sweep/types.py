@@ -25,8 +25,8 @@ class SweepError(Exception):
 class Needs:
     """What one run needs of a machine.
 
-    `gpus`: whole GPUs. `cpus`: cores, None for an equal share of those of the machine. `memory_bytes`: None for
-    an equal share. `ports`: names of environment variables that each get a port of their own.
+    `gpus`: whole GPUs. `cpus`: cores, None for an equal share of those of the machine. `memory_bytes`: None
+    for an equal share. `ports`: names of environment variables that each get a port of their own.
     `share_gpus`: a GPU that others use is good enough.
     """
 
@@ -39,7 +39,8 @@ class Needs:
 
 @dataclass(frozen=True)
 class SweepRun:
-    """One planned run. `name`: its result folder in the sweep's folder, and its blueprint's folder in `plan/`.
+    """One planned run. `name`: its result folder in the sweep's folder, and its blueprint's folder in
+    `plan/`.
     `seed`: None where the blueprint's own is used."""
 
     name: str
@@ -51,10 +52,11 @@ class SweepRun:
 class SweepPlan:
     """Everything decided before the first run; kept whole in the sweep's journal.
 
-    `blueprint`: the file the sweep was made from. `settings`: set in all points alike. `seed_key`: as the keys
-    of `keys`. `metric` "" : chosen afterwards, and marked so. `budget_s`: wall-clock seconds for all of it, None
-    for no limit. `parallel`: runs at once. `canary`: settings of the short run that must pass first, {} where
-    the first run itself is the canary until its first step. `author`: "person" or the model that proposed it.
+    `blueprint`: the file the sweep was made from. `settings`: set in all points alike. `seed_key`: as the
+    keys of `keys`. `metric` "" : chosen afterwards, and marked so. `budget_s`: wall-clock seconds for all of
+    it, None for no limit. `parallel`: runs at once. `canary`: settings of the short run that must pass first,
+    {} where the first run itself is the canary until its first step. `author`: "person" or the model that
+    proposed it.
     `options`: of each run's harness (`RunOptions.as_json`).
     """
 
@@ -112,7 +114,7 @@ class Lease:
     def environment(self) -> dict[str, str]:
         """What a process must have in its environment to keep to its part."""
         threads = str(max(1, int(self.cpus)))
-        limits = {name: threads for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+        limits = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads)
         return {
             **limits,
             "CUDA_VISIBLE_DEVICES": ",".join(self.gpus),
@@ -122,8 +124,9 @@ class Lease:
 
 @dataclass(frozen=True)
 class Job:
-    """One process of the harness that carries a run. `id`: unique for ever. `folder`: the job's own, which the
-    host fills (`AttemptFiles`). `result_dir`: of the run, whose training may outlive the job. `command`: argv.
+    """One process of the harness that carries a run. `id`: unique for ever. `folder`: the job's own, which
+    the host fills (`AttemptFiles`). `result_dir`: of the run, whose training may outlive the job. `command`:
+    argv.
     """
 
     id: str

@@ -19,7 +19,7 @@ from harness.results.types import Source, TaskResult
 Goal = Literal["max", "min"]
 Finding = Literal["higher", "lower", "no detectable difference", "not tested"]
 
-# --- in: what is compared ------------------------------------------------------------------------------------
+# --- in: what is compared -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Study:
     not_run: Mapping[str, str] = field(default_factory=dict)  # run to the reason why it was never started
 
 
-# --- read: what each run came to -----------------------------------------------------------------------------
+# --- read: what each run came to ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class RunResult:
     deviations: tuple[str, ...] = ()
 
 
-# --- out: what can be said -----------------------------------------------------------------------------------
+# --- out: what can be said ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -147,8 +147,8 @@ class Estimate:
 @dataclass(frozen=True)
 class PointResult:
     """One point over its seeds. `value` None: no run of it counts. `is_single_seed`: nothing can be said of
-    other seeds. `cost_per_point`: cost per 0.01 of improvement over the first measurement, None where there was
-    none."""
+    other seeds. `cost_per_point`: cost per 0.01 of improvement over the first measurement, None where there
+    was none."""
 
     point: Point
     value: Estimate | None
@@ -168,11 +168,13 @@ class PointResult:
 class Contrast:
     """One level against the baseline level of its key (or one point against another).
 
-    `difference`: level − baseline in the metric's own unit, with its 95 % t interval `low`, `high` over seeds.
-    `p`, `p_adjusted` (Holm over the study's contrasts). `effect`: Hedges' g. `detectable`: the difference that
-    this many seeds would have found with 80 % power; `seeds_needed`: seeds per point to find the difference
-    that was observed, None where it is none. `over_tasks`: with one seed each, the paired difference over the
-    same validation tasks: its 95 % interval (low, high, tasks), which says nothing about other seeds.
+    `difference`: level − baseline in the metric's own unit, with its 95 % t interval `low`, `high` over
+    seeds.
+    `p`, `p_adjusted` (Holm over the study's contrasts). `effect`: Hedges' g. `detectable`: the difference
+    that this many seeds would have found with 80 % power; `seeds_needed`: seeds per point to find the
+    difference that was observed, None where it is none. `over_tasks`: with one seed each, the paired
+    difference over the same validation tasks: its 95 % interval (low, high, tasks), which says nothing about
+    other seeds.
     `finding`: the only words a text may use for it. `why_not`: why it was not tested.
     """
 

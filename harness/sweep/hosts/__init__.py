@@ -1,4 +1,5 @@
-"""Where runs run. `Host` is all that the rest of a sweep knows of a machine; `local` is the machine we are on.
+"""Where runs run. `Host` is all that the rest of a sweep knows of a machine; `local` is the machine we are
+on.
 
 Another kind of machine (over SSH, a Ray or Slurm cluster) is another implementation of `Host`: nothing else
 changes.
@@ -21,9 +22,9 @@ class Host(Protocol):
     def reserve(self, lease_id: str, needs: Needs, job_folder: str, result_dir: str) -> Lease | None:
         """A part of the machine for one job, exclusively; None while there is no room.
 
-        The lease holds from now on until `release`, or until neither its job nor a training below `result_dir`
-        runs any more and the process that reserved it is gone. Raises NeverFitsError for what this machine could
-        not give even when it is idle.
+        The lease holds from now on until `release`, or until neither its job nor a training below
+        `result_dir` runs any more and the process that reserved it is gone. Raises NeverFitsError for what
+        this machine could not give even when it is idle.
         """
         ...
 
