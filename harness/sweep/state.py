@@ -9,10 +9,12 @@ Nothing here touches the disk.
 | `owner` | pid, host | a process took the sweep over |
 | `checked` | | the canary has passed: the rest may start |
 | `started` | run, job, lease_id, again | the intent to start this job, before it is started |
-| `ended` | run, outcome, reason, value | the run is over; nothing of it is started any more |
+| `ended` | run, outcome, reason | the run is over; nothing of it is started any more |
+| `measured` | run, value | the metric at its end |
 | `not_run` | run, reason | the run will never be started |
 | `stop_asked` | by | a person wants the sweep to end |
 | `closing` | reason | no run is started any more; those that run go on to their own deadlines |
+| `narrated` | sections | what a language model wrote for the report |
 | `reported` | headline, error | the report is there |
 | `finish` | outcome, reason | the end |
 """
@@ -66,6 +68,7 @@ class SweepState:
     checked: bool = False
     closing: str = ""
     stop_asked: str | None = None
+    narrative: Mapping[str, str] = field(default_factory=dict)
     reported: Mapping[str, Any] | None = None
     verdict: Verdict | None = None
     finished_at: float | None = None
@@ -158,7 +161,6 @@ def _ended(state: SweepState, entry: Entry) -> SweepState:
         ended_at=entry.time,
         outcome=data["outcome"],
         reason=data["reason"],
-        value=data.get("value"),
     )
 
 
@@ -172,11 +174,13 @@ _ENTRIES: dict[str, Callable[[SweepState, Entry], SweepState]] = {
     "checked": lambda state, entry: replace(state, checked=True),
     "started": _started,
     "ended": _ended,
+    "measured": lambda state, entry: _changed(state, entry.data["run"], value=entry.data["value"]),
     "not_run": lambda state, entry: _changed(
         state, entry.data["run"], status="not_run", reason=entry.data["reason"]
     ),
     "closing": lambda state, entry: replace(state, closing=entry.data["reason"]),
     "stop_asked": lambda state, entry: replace(state, stop_asked=entry.data["by"]),
+    "narrated": lambda state, entry: replace(state, narrative=entry.data["sections"]),
     "reported": lambda state, entry: replace(state, reported=entry.data),
     "finish": _finish,
 }

@@ -1,0 +1,156 @@
+"""Follows one run from its first job to its end, over as many jobs as that takes.
+
+A job is one process of the harness. It may be killed, and the machine with it: then another job resumes the
+run. A run is over when its finish.flag says so, or when no job could bring it that far.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from harness import journal
+from harness.options import RunOptions
+from harness.sweep import jobs
+from harness.sweep.hosts import Host
+from harness.sweep.outcomes import RunEnd, last_words, run_end, value_at_end
+from harness.sweep.state import RunState
+from harness.sweep.sweep import Sweep
+from harness.sweep.types import Lease
+from monitors.alarms import Alarms
+
+MAX_JOBS = 4
+CANNOT_RUN = 2
+LOOK_AGAIN_S = 30.0
+
+
+class Carrier:
+    """Carries runs of one sweep, any number side by side."""
+
+    def __init__(self, sweep: Sweep, host: Host, environment: Mapping[str, str]) -> None:
+        self._sweep = sweep
+        self._host = host
+        self._environment = environment
+        self._options = RunOptions.from_json(sweep.plan.options)
+
+    async def carry(self, run: str, lease: Lease | None = None) -> None:
+        """Follow the run, whose job is recorded as started, until its end is recorded. `lease`: of a job that
+        was just reserved; None after a crash, where it is asked for again. Cancelling is safe."""
+        while True:
+            state = self._sweep.state.find(run)
+            ended = run_end(self._sweep.folder.result_dir(run))
+            status = None if ended is not None else await self._job_to_its_end(state, lease)
+            lease = None
+            ended = ended or self._end_of(state, status)
+            await asyncio.to_thread(self._host.release, self._lease_id(state))
+            if ended is not None:
+                self._sweep.record("ended", run=run, outcome=ended.outcome, reason=ended.reason)
+                return
+            if await self._somebody_else_carries(run):
+                continue
+            await self._next_job(state)
+
+    async def first_step(self, run: str) -> None:
+        """Return once the run's journal tells of its first step. Cancelling is safe."""
+        path = self._sweep.folder.result_dir(run) / "journal.jsonl"
+        await _until(lambda: _has_first_step(path), path)
+
+    async def measure(self, run: str) -> None:
+        """Record the metric at the run's end, which the display shows until the comparison is made."""
+        result_dir, metric = self._sweep.folder.result_dir(run), self._sweep.plan.metric
+        value = await asyncio.to_thread(value_at_end, result_dir, metric)
+        if value is not None:
+            self._sweep.record("measured", run=run, value=value)
+
+    async def _job_to_its_end(self, state: RunState, lease: Lease | None) -> int | None:
+        """Start the job unless it was started, and wait for its end; its exit status."""
+        folder = str(self._sweep.folder.job(state.run.name, state.job))
+        if await asyncio.to_thread(self._host.state, folder) == "not_started":
+            await asyncio.to_thread(self._start, state, lease or await self._reserved(state))
+        return (await self._host.ended(folder)).status
+
+    async def _reserved(self, state: RunState) -> Lease:
+        """The lease of a job that was to be started when the last leader died: still held, or taken anew."""
+        name = state.run.name
+        while True:
+            lease = await asyncio.to_thread(
+                self._host.reserve,
+                self._lease_id(state),
+                self._sweep.plan.needs,
+                str(self._sweep.folder.job(name, state.job)),
+                str(self._sweep.folder.result_dir(name)),
+            )
+            if lease is not None:
+                return lease
+            await self._host.room()
+
+    def _start(self, state: RunState, lease: Lease) -> None:
+        sweep, name = self._sweep.state, state.run.name
+        left = sweep.deadline_at - self._sweep.clock() if sweep.deadline_at is not None else None
+        self._host.start(
+            jobs.job(
+                self._sweep.folder,
+                name,
+                state.job,
+                lease,
+                self._options,
+                self._environment,
+                left,
+                is_stopping=sweep.stop_asked is not None and jobs.has_begun(self._sweep.folder, name),
+            )
+        )
+
+    def _end_of(self, state: RunState, status: int | None) -> RunEnd | None:
+        """How the run ended with this job; None when another job is to go on with it."""
+        folder, run = self._sweep.folder, state.run.name
+        ended = run_end(folder.result_dir(run))
+        if ended is not None:
+            return ended
+        begun = jobs.has_begun(folder, run)
+        if self._sweep.state.stop_asked and not begun:
+            return RunEnd("cancelled", f"stopped by {self._sweep.state.stop_asked} before it had begun")
+        if status == CANNOT_RUN and not begun:
+            return RunEnd("cannot_run", last_words(folder.job(run, state.job)))
+        if state.job >= MAX_JOBS:
+            words = last_words(folder.job(run, state.job))
+            return RunEnd("lost", f"its harness ended {MAX_JOBS} times without an end of the run: {words}")
+        return None
+
+    async def _somebody_else_carries(self, run: str) -> bool:
+        """Wait while another process (a person's `harness resume`) has taken the run over; whether one
+        had."""
+        path = self._sweep.folder.result_dir(run) / "journal.jsonl"
+        if not journal.is_owned(path):
+            return False
+        await _until(lambda: not journal.is_owned(path), path)
+        return True
+
+    async def _next_job(self, state: RunState) -> None:
+        """Record that another job takes the run on; the lease is asked for when it is started."""
+        run, number = state.run.name, state.job + 1
+        lease_id = jobs.lease_id(self._sweep.state.sweep_id, run, number)
+        self._sweep.record("started", run=run, job=number, lease_id=lease_id, again=True)
+
+    def _lease_id(self, state: RunState) -> str:
+        return jobs.lease_id(self._sweep.state.sweep_id, state.run.name, state.job)
+
+
+def _has_first_step(path: Path) -> bool:
+    try:
+        entries = journal.read(path)
+    except (OSError, journal.JournalDamagedError):
+        return False
+    return any(entry.kind == "event" and entry.data.get("event") == "first_step" for entry in entries)
+
+
+async def _until(is_so: Callable[[], bool], path: Path) -> None:
+    """Wait until it is so; looked at whenever the file changes, and now and then for what changes no file."""
+    changed = asyncio.Event()
+    with Alarms(changed) as alarms:
+        while True:
+            changed.clear()
+            alarms.on_change(path)
+            if is_so():
+                return
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(changed.wait(), LOOK_AGAIN_S)

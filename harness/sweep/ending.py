@@ -1,0 +1,86 @@
+"""The end of a sweep: the report, the outcome, and finish.flag, each found again after a crash in between.
+
+In: a sweep whose runs are all over. Out: a `Verdict`, in the journal and in finish.flag.
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from harness.state import Outcome, Verdict
+from harness.sweep.state import RunState, SweepState
+from harness.sweep.sweep import Sweep
+
+Reporter = Callable[[Sweep], Awaitable[Mapping[str, Any]]]
+"""Builds the report; returns `headline`, and `error` where it could not be built."""
+
+MOST_NAMED = 6
+
+
+async def finish(sweep: Sweep, reporter: Reporter | None) -> Verdict:
+    """Report, record the end, write finish.flag; returns how the sweep ended."""
+    if sweep.state.reported is None and reporter is not None:
+        sweep.record("reported", **await reporter(sweep))
+    if sweep.state.verdict is None:
+        judged = verdict(sweep.state)
+        sweep.record("finish", outcome=judged.outcome.value, reason=judged.reason)
+    seal(sweep)
+    assert sweep.state.verdict is not None
+    return sweep.state.verdict
+
+
+def verdict(state: SweepState) -> Verdict:
+    """How a sweep ended whose runs are all over: `succeeded` only when every planned run did."""
+    runs = tuple(state.runs.values())
+    unusable = tuple(run for run in runs if run.outcome not in ("succeeded", "stopped_early"))
+    if state.stop_asked:
+        return Verdict(Outcome.CANCELLED, f"stopped by {state.stop_asked}; {_tally(runs)}")
+    if not unusable:
+        return Verdict(Outcome.SUCCEEDED, _tally(runs))
+    is_out_of_time = all(run.status == "not_run" or run.outcome == "timed_out" for run in unusable)
+    outcome = Outcome.TIMED_OUT if state.checked and is_out_of_time else Outcome.FAILED
+    reason = f"{state.closing}; {_tally(runs)}" if state.closing else _tally(runs)
+    failed = [run.run.name for run in unusable if run.status == "ended"]
+    return Verdict(outcome, f"{reason} ({_names(failed)})" if failed else reason)
+
+
+def seal(sweep: Sweep) -> None:
+    """Write finish.flag, the last file of a finished sweep, unless it is there."""
+    from harness.results.verify import fingerprints
+
+    folder, state = sweep.folder, sweep.state
+    if folder.finish_flag.exists():
+        return
+    assert state.verdict is not None and state.plan is not None
+    own = [folder.blueprint, folder.spec, folder.plan, folder.journal, *folder.snapshot.glob("*.json")]
+    own += sorted(folder.dir.glob("plan/*/*"))
+    ends = [folder.result_dir(run.run.name) / "finish.flag" for run in state.all_runs]
+    sweep.write_finish_flag(
+        {
+            "outcome": state.verdict.outcome.value,
+            "reason": state.verdict.reason,
+            "exit_code": state.verdict.outcome.exit_code,
+            "sweep_id": state.sweep_id,
+            "name": state.name,
+            "created_at": state.created_at,
+            "finished_at": state.finished_at,
+            "headline": list((state.reported or {}).get("headline", ())),
+            "runs": {name: run.outcome or run.status for name, run in state.runs.items()},
+            "manifest": fingerprints(
+                folder.dir,
+                [*own, *sorted(folder.dir.glob("plan/*/*")), *folder.snapshot.glob("*.json"), *ends],
+            ),
+        }
+    )
+
+
+def _tally(runs: tuple[RunState, ...]) -> str:
+    """Such as `34 of 36 runs succeeded, 1 failed, 1 not run`."""
+    counts = Counter(run.outcome or "not_run" for run in runs)
+    succeeded = f"{counts.pop('succeeded', 0)} of {len(runs)} runs succeeded"
+    return ", ".join([succeeded, *(f"{n} {outcome.replace('_', ' ')}" for outcome, n in counts.items())])
+
+
+def _names(names: list[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMED])
+    return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED} more"
