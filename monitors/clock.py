@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from functools import cache
 from typing import Protocol
@@ -39,5 +38,9 @@ class SystemClock:
         return steady_time()
 
     async def wait(self, event: asyncio.Event, seconds: float) -> None:
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(event.wait(), max(0.0, seconds))
+        # Not `wait_for`: up to Python 3.11 it loses a cancellation that comes together with the event.
+        waiting = asyncio.ensure_future(event.wait())
+        try:
+            await asyncio.wait({waiting}, timeout=max(0.0, seconds))
+        finally:
+            waiting.cancel()

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from harness.cli import check, control, diagnose, doctor, look, new, replay, report, run
+from harness.cli import check, control, diagnose, doctor, look, new, replay, report, resume, run, sweep
 from harness.cli.lessons import lessons
 
 app = typer.Typer(
@@ -22,7 +22,8 @@ for command in (
     check.check,
     doctor.doctor,
     run.run,
-    run.resume,
+    sweep.sweep,
+    resume.resume,
     look.ls,
     look.show,
     look.logs,

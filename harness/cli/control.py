@@ -1,14 +1,14 @@
-"""`harness stop`: end a run, whether or not a harness is watching it."""
+"""`harness stop`: end a run or a sweep, whether or not a harness is watching it; `harness approve`."""
 
 import os
 import signal
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from harness.cli.console import fail, find_run
+from harness.cli.console import fail, find_any, find_run
 
 PATIENCE_S = 600.0
 ASK_AGAIN_S = 0.5
@@ -16,14 +16,16 @@ ASK_AGAIN_S = 0.5
 
 def stop(
     run: Annotated[
-        str | None, typer.Argument(help="A result folder, a run's name or its id; default: newest.")
+        str | None,
+        typer.Argument(help="A result folder, the name or the id of a run or a sweep; default: newest."),
     ] = None,
 ) -> None:
-    """Stop a run: the training is ended, the report is written, the outcome is `cancelled`."""
-    from harness import index, journal
+    """Stop a run: the training is ended, the report is written, the outcome is `cancelled`. Of a sweep, all
+    runs."""
+    from harness import journal
 
-    folder = find_run(run)
-    if index.load_state(folder).verdict is not None:
+    folder = find_any(run)
+    if _has_finished(folder):
         typer.echo(f"{folder} has already finished")
         return
     owner = _live_owner(folder)
@@ -36,7 +38,7 @@ def stop(
     while not (folder / "finish.flag").exists():
         if time.monotonic() > give_up:
             fail(f"process {owner['pid']} was asked to stop but has not finished after {PATIENCE_S:.0f} s", 1)
-        if not journal.is_owned(folder / "journal.jsonl"):
+        if not journal.is_owned(_journal(folder)):
             time.sleep(ASK_AGAIN_S)  # it may be on its way out
             if not (folder / "finish.flag").exists():
                 _stop_unwatched(folder)
@@ -64,18 +66,38 @@ def approve(
     typer.echo(f"{'denied' if deny else 'approved'}: {question.text}")
 
 
-def _live_owner(folder: Path) -> dict | None:
+def _journal(folder: Path) -> Path:
+    from harness.sweep.folder import SweepFolder, is_sweep
+
+    return SweepFolder(folder).journal if is_sweep(folder) else folder / "journal.jsonl"
+
+
+def _has_finished(folder: Path) -> bool:
+    from harness import index
+    from harness.sweep import sweep
+    from harness.sweep.folder import is_sweep
+
+    state = sweep.load_state(folder) if is_sweep(folder) else index.load_state(folder)
+    return state.verdict is not None
+
+
+def _live_owner(folder: Path) -> dict[str, Any] | None:
     """Who holds the journal now, once it has said so; None when nobody does."""
     from harness import journal
 
-    path = folder / "journal.jsonl"
+    path = _journal(folder)
     return journal.last_owner(journal.read(path)) if journal.is_owned(path) else None
 
 
 def _stop_unwatched(folder: Path) -> None:
     from harness.cli.run import carry_on
     from harness.experiment import Experiment
+    from harness.sweep.folder import is_sweep
 
+    if is_sweep(folder):
+        from harness.cli.sweep_foreground import carry_on_sweep
+
+        carry_on_sweep(folder, stopped_by="`harness stop`")
     experiment = Experiment.open(folder)
     experiment.record("stop_asked", by="`harness stop`")
     carry_on(experiment)

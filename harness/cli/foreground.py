@@ -8,15 +8,14 @@ import asyncio
 import contextlib
 import signal
 import sys
-import termios
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.agent import approval, loop
 from harness.agent.hands import Hands
 from harness.agent.policies import make_policy, playbook
 from harness.cli.console import console
 from harness.cli.progress import Progress, progress_for
+from harness.cli.prompting import ask_for, read_line, take_back
 
 if TYPE_CHECKING:
     from harness.agent.types import Policy
@@ -93,7 +92,7 @@ class Foreground:
             return
         self._asking = True
         self.progress.pause()
-        self._ask_for(f"\n{QUESTION}", self._on_answer)
+        ask_for(f"\n{QUESTION}", self._on_answer)
 
     async def _pass_on_questions(self) -> None:
         """Put what waits for approval to the person here; others answer with `harness approve`."""
@@ -113,39 +112,28 @@ class Foreground:
             return
         self._asking, self._put_to_person = True, question
         self.progress.pause()
-        self._ask_for(f"\nApprove {question.text}? [y]es, [n]o: ", self._on_approval, question)
-
-    def _ask_for(self, prompt: str, on_answer: Callable[..., None], *arguments: Any) -> None:
-        """Show a prompt; what was typed before it was shown is no answer to it."""
-        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-        print(prompt, end="", flush=True)
-        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), on_answer, *arguments)
+        ask_for(f"\nApprove {question.text}? [y]es, [n]o: ", self._on_approval, question)
 
     def _on_approval(self, question: approval.OpenQuestion) -> None:
-        line = self._read_line()
+        line = read_line()
         word = line.strip().lower()
         if word in ("y", "yes", "n", "no"):
             given: approval.Answer = "yes" if word.startswith("y") else "no"
             approval.answer(self.experiment.dir, question, given, "the run's own terminal")
             self._take_back()
         elif line:
-            self._ask_for("Please answer y or n: ", self._on_approval, question)
+            ask_for("Please answer y or n: ", self._on_approval, question)
         else:  # nobody is there any more; `harness approve` answers
             self._take_back()
 
     def _take_back(self) -> None:
         """The question at this terminal is settled, perhaps by an answer from elsewhere."""
-        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        take_back()
         self._asking, self._put_to_person = False, None
         self.progress.go_on()
 
-    def _read_line(self) -> str:
-        """One line; "" when the terminal is gone."""
-        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
-        return sys.stdin.readline()
-
     def _on_answer(self) -> None:
-        answer = self._read_line().strip().lower()
+        answer = read_line().strip().lower()
         self._asking = False
         if answer.startswith("s"):
             self.hands.ask_to_stop("Ctrl-C")

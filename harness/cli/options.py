@@ -1,6 +1,6 @@
 """The options that `harness run` and `harness resume` share, and what they come to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +9,7 @@ import typer
 from harness.cli.console import fail
 
 if TYPE_CHECKING:
+    from harness.blueprint import Blueprint
     from harness.options import RunOptions
 
 PolicyName = Annotated[
@@ -103,6 +104,25 @@ class Given:
             fail(f"--max-cost {self.max_cost}: give an amount in USD, such as 2.50")
         if self.policy == "playbook" and self.model is not None:
             fail("--policy playbook asks no model: leave out --model, or choose --policy llm")
+
+
+def seconds(option: str, text: str | None) -> float | None:
+    """The time that an option gives (`90 min`, `1h30m`), None without one; a clear end for what is no
+    time."""
+    from harness.blueprint import durations
+
+    if text is None:
+        return None
+    found = durations.find(durations.normalise(text))
+    if len(found) != 1 or not found[0].seconds > 0:
+        fail(f"{option} {text!r}: write a time, such as '90 min', 12h or '1 hour 30 minutes'")
+    return float(found[0].seconds)
+
+
+def within(max_time: str | None, plan: "Blueprint") -> "Blueprint":
+    """The plan with at most the time that `--max-time` leaves it."""
+    limit = seconds("--max-time", max_time)
+    return plan if limit is None else replace(plan, max_time_s=min(limit, plan.max_time_s))
 
 
 def _actions(words: str) -> tuple[str, ...]:

@@ -1,23 +1,29 @@
-"""`harness report`: build the report of a run again from its raw files."""
+"""`harness report`: build the report of a run or a sweep again from its raw files."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harness.cli.console import find_run
+from harness.cli.console import find_any
 
 
 def report(
     run: Annotated[
-        str | None, typer.Argument(help="A result folder, a run's name or its id; default: newest.")
+        str | None,
+        typer.Argument(help="A result folder, the name or the id of a run or a sweep; default: newest."),
     ] = None,
 ) -> None:
-    """Build result.md, result.json, report.html and the figures again; raw files are only read."""
+    """Build the report, its JSON and its figures again; raw files are only read."""
     from harness import journal
     from harness.results.report import build_report
     from harness.summary import run_summary
+    from harness.sweep.folder import is_sweep
 
-    folder = find_run(run)
+    folder = find_any(run)
+    if is_sweep(folder):
+        _report_sweep(folder)
+        return
     built = build_report(folder, run_summary(journal.read(folder / "journal.jsonl")))
     for line in built.headline:
         typer.echo(line)
@@ -26,3 +32,14 @@ def report(
     typer.echo(f"report: {folder / 'report.html'}")
     if built.discrepancies:
         raise typer.Exit(1)
+
+
+def _report_sweep(folder: Path) -> None:
+    from harness.sweep.folder import SweepFolder
+    from harness.sweep.reporting import build
+    from harness.sweep.sweep import load_state
+
+    built = build(SweepFolder(folder), load_state(folder))
+    for line in built.headline:
+        typer.echo(line)
+    typer.echo(f"report: {built.html}")

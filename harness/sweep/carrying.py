@@ -5,7 +5,6 @@ run. A run is over when its finish.flag says so, or when no job could bring it t
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from harness.sweep.state import RunState
 from harness.sweep.sweep import Sweep
 from harness.sweep.types import Lease
 from monitors.alarms import Alarms
+from monitors.clock import SystemClock
 
 MAX_JOBS = 4
 CANNOT_RUN = 2
@@ -152,5 +152,4 @@ async def _until(is_so: Callable[[], bool], path: Path) -> None:
             alarms.on_change(path)
             if is_so():
                 return
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(changed.wait(), LOOK_AGAIN_S)
+            await SystemClock().wait(changed, LOOK_AGAIN_S)

@@ -84,10 +84,16 @@ class Bench:
             env={**os.environ, **options.pop("env", {})},
         )
 
-    def harness(self, *arguments: str, status: int | None = 0, env: dict[str, str] | None = None) -> str:
+    def harness(
+        self,
+        *arguments: str,
+        status: int | None = 0,
+        env: dict[str, str] | None = None,
+        patience_s: float = PATIENCE_S,
+    ) -> str:
         """Run `harness …` to its end; returns what it printed, and checks its exit status."""
         process = self.start(*arguments, env=env or {})
-        output, _ = process.communicate(timeout=PATIENCE_S)
+        output, _ = process.communicate(timeout=patience_s)
         assert status is None or process.returncode == status, f"exit status {process.returncode}:\n{output}"
         return output
 

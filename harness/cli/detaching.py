@@ -1,0 +1,42 @@
+"""Puts the harness of a run or a sweep into a tmux session of its own, where `harness resume` carries it
+on."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from harness.cli.console import fail
+
+if TYPE_CHECKING:
+    from harness.experiment import Experiment
+    from harness.sweep.sweep import Sweep
+
+
+def detach(owned: "Experiment | Sweep", identity: str) -> None:
+    """Let go of it, and start `harness resume` on it the supervised way; a clear end where that cannot be
+    done.
+    `identity`: its id."""
+    from monitors.launch import LaunchSpec, environment_of_caller, launch, state_home
+    from monitors.tmux import Session, TmuxError, session_name
+
+    folder = owned.dir
+    take_over = len(list(owned.journal.of_kind("owner")))
+    name = session_name(f"watch_{owned.state.name}", identity[:4], take_over)
+    owned.record("detached", session=name)
+    owned.close()
+    spec = LaunchSpec(
+        attempt_dir=state_home() / "watch" / f"{identity}-{take_over:02d}",
+        attempt_id=f"watch-{identity}-{take_over:02d}",
+        session_name=name,
+        command=shlex.join([sys.executable, "-m", "harness.cli.app", "resume", str(folder)]),
+        cwd=Path.cwd(),
+        env=environment_of_caller(),
+    )
+    try:
+        launch(spec, Session.create(name, Path.cwd()))
+    except TmuxError as error:
+        fail(f"{error}; nothing is lost: `harness resume {folder}`")
+    typer.echo(f"running on in tmux session {name}; look with `harness show {folder}` or `harness attach`")

@@ -1,0 +1,152 @@
+"""One sweep in this terminal: its leader, its live display, and what signals and Ctrl-C mean.
+
+SIGUSR1 (`harness stop`) ends the sweep. SIGTERM lets go of it: what runs goes on, `harness resume` goes on
+with the rest. Ctrl-C and a lost terminal put the leader into a tmux session of its own, so that the sweep
+goes on by itself; at a terminal Ctrl-C first asks whether it is to be stopped instead.
+"""
+
+import asyncio
+import contextlib
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
+
+from harness.cli.console import console, fail
+from harness.cli.detaching import detach
+from harness.cli.prompting import ask_for, read_line
+from harness.cli.sweep_display import display_for
+from harness.sweep.hosts import HostError
+from harness.sweep.hosts.local import LocalHost
+from harness.sweep.leader import Leader
+from harness.sweep.reporting import report
+from harness.sweep.sweep import Sweep
+from harness.sweep.types import SweepError
+
+if TYPE_CHECKING:
+    from harness.state import Verdict
+
+QUESTION = (
+    "Ctrl-C: [d]etach and let the sweep go on by itself, [s]top it and report, [Enter] go on watching? "
+)
+
+
+def carry_on_sweep(folder: Path, stopped_by: str | None = None) -> NoReturn:
+    """Lead the sweep in this folder, and end with its exit status. `stopped_by`: who wants it to end."""
+    from harness.journal import JournalDamagedError, JournalOwnedError
+
+    try:
+        sweep = Sweep.open(folder)
+    except (JournalOwnedError, JournalDamagedError) as error:
+        fail(str(error))
+    if stopped_by is not None and sweep.state.finished_at is None:
+        sweep.record("stop_asked", by=stopped_by)
+    lead(sweep)
+
+
+def lead(sweep: Sweep) -> NoReturn:
+    """Lead a sweep that this process owns, and end with its exit status."""
+    from harness.sweep import snapshot
+
+    way_on = f"what runs goes on running, and `harness resume {sweep.dir}` goes on from here"
+    try:
+        foreground = SweepForeground(
+            sweep, Leader(sweep, LocalHost(), snapshot.environment(sweep.folder), report)
+        )
+        status = asyncio.run(foreground.run())
+        if foreground.hands_over:
+            detach(sweep, sweep.state.sweep_id)
+    except (OSError, HostError, SweepError) as error:
+        fail(f"{error}. Mend that: {way_on}", 1)
+    finally:
+        with contextlib.suppress(OSError):  # detaching has closed it
+            sweep.close()
+    raise typer.Exit(status)
+
+
+class SweepForeground:
+    """Leads a sweep to its end, or until it is let go of. `hands_over`: another leader is to be started."""
+
+    def __init__(self, sweep: Sweep, leader: Leader) -> None:
+        self.sweep = sweep
+        self.hands_over = False
+        self._leader = leader
+        self._display = display_for(sweep)
+        self._is_asking = False
+        self._status = 0
+        self._task: asyncio.Task[Verdict] | None = None
+
+    async def run(self) -> int:
+        """The exit status of the sweep's outcome, 0 when it goes on by itself, 143 after SIGTERM."""
+        self._task = asyncio.ensure_future(self._leader.run())
+        self._listen()
+        display = asyncio.ensure_future(self._display.run())
+        try:
+            verdict = await self._task
+        except asyncio.CancelledError:
+            self.sweep.record("let_go", hands_over=self.hands_over)
+            if not self.hands_over:
+                words = f"let go; what runs goes on. `harness resume {self.sweep.dir}` goes on with the rest"
+                console().print(words, markup=False)
+            return self._status
+        finally:
+            display.cancel()
+            with contextlib.suppress(OSError, ValueError):  # who reads our output does not decide how it ends
+                self._display.close()
+        self._close_sessions()
+        self._say_how_it_ended(verdict)
+        return verdict.outcome.exit_code
+
+    def _listen(self) -> None:
+        events = asyncio.get_running_loop()
+        events.add_signal_handler(signal.SIGUSR1, self._leader.ask_to_stop, "`harness stop`")
+        events.add_signal_handler(signal.SIGTERM, self._let_go, 128 + signal.SIGTERM, False)
+        events.add_signal_handler(signal.SIGHUP, self._let_go, 0, True)
+        events.add_signal_handler(signal.SIGINT, self._on_ctrl_c)
+
+    def _let_go(self, status: int, hands_over: bool) -> None:
+        self._status, self.hands_over = status, hands_over
+        if self._task is not None:
+            self._task.cancel()
+
+    def _on_ctrl_c(self) -> None:
+        if self._is_asking or not sys.stdin.isatty():
+            self._let_go(0, True)
+            return
+        self._is_asking = True
+        self._display.pause()
+        ask_for(f"\n{QUESTION}", self._on_answer)
+
+    def _on_answer(self) -> None:
+        answer = read_line().strip().lower()
+        self._is_asking = False
+        if answer.startswith("s"):
+            self._leader.ask_to_stop("Ctrl-C")
+        elif answer.startswith("d"):
+            self._let_go(0, True)
+            return
+        self._display.go_on()
+
+    def _close_sessions(self) -> None:
+        """Close the tmux sessions that leaders of this sweep had to themselves."""
+        from monitors.tmux import Session, TmuxError
+
+        for entry in self.sweep.journal.of_kind("detached"):
+            with contextlib.suppress(TmuxError):
+                session = Session.find(entry.data["session"])
+                if session is not None:
+                    session.kill()
+
+    def _say_how_it_ended(self, verdict: "Verdict") -> None:
+        out, reported = console(), self.sweep.state.reported or {}
+        style = "bold green" if verdict.outcome.exit_code == 0 else "bold yellow"
+        out.print(f"\n{verdict.outcome.value}: {verdict.reason}", style=style, markup=False)
+        for line in reported.get("headline", ()):
+            out.print(f"  {line}", markup=False)
+        if "error" in reported:
+            words = f"the report could not be built ({reported['error']}): `harness report {self.sweep.dir}`"
+            out.print(words, markup=False)
+        else:
+            out.print(f"report: {self.sweep.dir / 'sweep_report.html'}", markup=False)

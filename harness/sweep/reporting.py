@@ -1,0 +1,104 @@
+"""The report of a sweep: its plan and its runs as a `Study`, compared, told about, written down.
+
+In: a sweep's folder and state. Out: the documents beside it. Everything is read from the raw files of the
+runs each time, so the report can be built again at any moment.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.results.comparing.types import PlannedRun, Study
+from harness.sweep import confounds, snapshot
+from harness.sweep.folder import SweepFolder
+from harness.sweep.state import SweepState
+from harness.sweep.sweep import Sweep
+
+if TYPE_CHECKING:
+    from harness.results.comparing.types import Comparison
+    from harness.results.sweep_report import SweepReport
+
+_log = logging.getLogger(__name__)
+
+
+async def report(sweep: Sweep) -> Mapping[str, Any]:
+    """Compare, let a model write where one is configured, and build the report; what the journal keeps of it.
+
+    A report can be built again, so what fails is recorded; only a full disk is raised: once there is room,
+    resuming builds it."""
+    try:
+        compared = await asyncio.to_thread(comparison, sweep.folder, sweep.state)
+        if not sweep.state.narrative:
+            sections = await _narrative(sweep, compared)
+            if sections:
+                sweep.record("narrated", sections=sections)
+        built = await asyncio.to_thread(build, sweep.folder, sweep.state, compared)
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        _log.warning("the report could not be built", exc_info=True)
+        return {"error": f"{type(error).__name__}: {error}", "headline": []}
+    return {"headline": list(built.headline)}
+
+
+def comparison(folder: SweepFolder, state: SweepState) -> "Comparison":
+    """What the runs of the sweep came to, compared."""
+    from harness.results.compare import compare
+
+    assert state.plan is not None
+    found = (*confounds.afterwards(state.plan, folder), *_changed(folder))
+    return compare(study(folder.dir, state), found)
+
+
+def study(folder: Path, state: SweepState) -> Study:
+    """The sweep as something to compare."""
+    plan = state.plan
+    assert plan is not None
+    per_run = float(plan.needs.gpus or 1)
+    return Study(
+        name=plan.name,
+        question=plan.question,
+        keys=plan.keys,
+        points=plan.points,
+        runs=tuple(PlannedRun(run.name, run.point, run.seed, folder / run.name) for run in plan.runs),
+        metric=plan.metric,
+        goal=plan.goal,
+        design=plan.design,
+        threshold=plan.threshold,
+        cost_units=per_run,
+        cost_unit="GPU" if plan.needs.gpus else "run",
+        expectations=plan.expectations,
+        seed_key=plan.seed_key,
+        not_run={
+            name: run.reason or run.status
+            for name, run in state.runs.items()
+            if run.status == "not_run" or run.outcome in ("lost", "cannot_run")
+        },
+    )
+
+
+def build(folder: SweepFolder, state: SweepState, compared: "Comparison | None" = None) -> "SweepReport":
+    """Write the sweep's documents. Raises OSError when the folder cannot be written."""
+    from harness.results.sweep_report import SweepAbout, build_sweep_report
+
+    plan = state.plan
+    assert plan is not None
+    compared = compared or comparison(folder, state)
+    raise NotImplementedError  # filled in once SweepAbout exists
+
+
+def _changed(folder: SweepFolder) -> tuple[str, ...]:
+    """What is different now from what the runs shared at the start."""
+    try:
+        return snapshot.changed(folder)
+    except (OSError, ValueError) as error:
+        return (f"the snapshot cannot be compared any more: {error}",)
+
+
+async def _narrative(sweep: Sweep, compared: "Comparison") -> Mapping[str, str]:
+    """What a configured model writes about the results; {} without one, or when it cannot be asked."""
+    return {}

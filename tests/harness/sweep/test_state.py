@@ -1,0 +1,55 @@
+"""The fold of a sweep's journal, and the plan's way through JSON."""
+
+import json
+from pathlib import Path
+
+from harness.results.comparing.types import Expectation
+from harness.sweep.ending import verdict
+from harness.sweep.state import fold
+from harness.sweep.sweep import load_state
+from harness.sweep.types import Needs, SweepPlan
+from tests.harness.sweep.plans import begun, plan
+
+
+def test_a_plan_survives_json() -> None:
+    made = plan(
+        expectations=(Expectation("a", 2, "higher", "more is more"),),
+        needs=Needs(gpus=2, cpus=4.0, ports=("A", "B")),
+        budget_s=60.0,
+        settings={"x": 1e-6},
+    )
+    assert SweepPlan.from_json(json.loads(json.dumps(made.as_json()))) == made
+
+
+def test_the_state_follows_the_entries(tmp_path: Path) -> None:
+    sweep = begun(tmp_path)
+    assert (sweep.state.phase, len(sweep.state.of("queued"))) == ("canary", 6)
+    sweep.record("started", run="canary", job=1, lease_id="x")
+    sweep.record("ended", run="canary", outcome="succeeded", reason="")
+    sweep.record("checked", by="canary")
+    assert sweep.state.phase == "running" and len(sweep.state.of("queued")) == 6
+    sweep.record("started", run="p01-s0", job=1, lease_id="y")
+    sweep.record("started", run="p01-s0", job=2, lease_id="z", again=True)
+    first = sweep.state.runs["p01-s0"]
+    assert (first.status, first.job, first.lease_id) == ("running", 2, "z")
+    sweep.record("ended", run="p01-s0", outcome="failed", reason="NaN")
+    sweep.record("measured", run="p01-s0", value=0.5)
+    sweep.record("an entry of a later version", run="p01-s0")
+    sweep.close()
+    state = load_state(tmp_path)
+    assert state == fold(sweep.journal.entries)
+    assert state.runs["p01-s0"].value == 0.5 and state.runs["p01-s0"].reason == "NaN"
+
+
+def test_time_that_ran_out_is_no_failure_but_a_failure_is(tmp_path: Path) -> None:
+    sweep = begun(tmp_path, plan(1, 2, canary={}))
+    sweep.record("checked", by="x")
+    sweep.record("started", run="p01-s0", job=1, lease_id="x")
+    sweep.record("ended", run="p01-s0", outcome="succeeded", reason="")
+    sweep.record("closing", reason="the budget of the sweep is used up")
+    sweep.record("not_run", run="p01-s1", reason="the budget of the sweep is used up")
+    assert verdict(sweep.state).outcome.value == "timed_out"
+    assert "1 of 2 runs succeeded, 1 not run" in verdict(sweep.state).reason
+    sweep.record("started", run="p01-s1", job=1, lease_id="x")
+    sweep.record("ended", run="p01-s1", outcome="failed", reason="NaN")
+    assert verdict(sweep.state).outcome.value == "failed"
