@@ -29,11 +29,14 @@ class Host(Protocol):
         ...
 
     def release(self, lease_id: str) -> None:
-        """Give a lease back; one that is not held is ignored."""
+        """Give a lease back; one that is not held is ignored. While its job or its training still runs the
+        part
+        stays held, for the run's next job."""
         ...
 
     async def room(self) -> None:
-        """Wait until anybody on this machine gave a lease back or lost it. Cancelling is safe."""
+        """Wait until anybody on this machine gave a lease back or lost it since the last `reserve` that found
+        no room. May also return without a word: ask `reserve` again. Cancelling is safe."""
         ...
 
     def start(self, job: Job) -> None:

@@ -1,0 +1,250 @@
+"""The leases of this machine: who may use which part of it, one small file each.
+
+In: requests of any number of processes. Out: `Record`s. Every change happens under a lock on one file; in it
+stands how often a part became free, so that whoever waits for room watches that file. A lease is held until
+it is given back, or until nobody is there any more who uses it: the process that reserved it, its job, the
+run's newest training, or anything these left behind. Nothing has to survive a reboot, since nothing that
+holds a lease does; so nothing is flushed to the disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import re
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from harness.sweep.hosts import HostError, NeverFitsError
+from harness.sweep.hosts.devices import Device
+from harness.sweep.hosts.machine import Machine, choose_ports
+from harness.sweep.hosts.occupants import Process
+from harness.sweep.types import Lease, Needs
+from monitors.launch import state_home
+from monitors.records import write_atomically
+
+LOCK = "ledger.lock"
+ROUNDING = 1e-6
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One lease and what keeps it. `uuids`: its GPUs, whatever they are called. `reserver`: who asked for it;
+    None where it was given back while its training still ran."""
+
+    lease: Lease
+    job_folder: Path
+    result_dir: Path
+    reserver: Process | None
+    uuids: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        folders = {"job_folder": str(self.job_folder), "result_dir": str(self.result_dir)}
+        return {**asdict(self), **folders}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Record:
+        lease = data["lease"]
+        return cls(
+            Lease(**{**lease, "gpus": tuple(lease["gpus"])}),
+            Path(data["job_folder"]),
+            Path(data["result_dir"]),
+            Process(**data["reserver"]) if data["reserver"] is not None else None,
+            tuple(data["uuids"]),
+        )
+
+
+@dataclass
+class Book:
+    """All leases of the machine, while the lock is held. `freed`: how often a part became free, ever."""
+
+    folder: Path
+    freed: int
+    records: dict[str, Record] = field(default_factory=dict)
+
+    def put(self, record: Record) -> None:
+        write_atomically(self.folder / f"{record.lease.id}.json", record.as_json())
+        self.records[record.lease.id] = record
+
+    def remove(self, lease_id: str) -> None:
+        (self.folder / f"{lease_id}.json").unlink(missing_ok=True)
+        del self.records[lease_id]
+        self.freed += 1
+
+    def rename(self, lease_id: str, record: Record) -> None:
+        """Replace a lease by another that holds the same part; no moment is it free."""
+        self.put(record)
+        (self.folder / f"{lease_id}.json").unlink(missing_ok=True)
+        del self.records[lease_id]
+
+
+class Ledger:
+    """The leases of one machine and one user: `$XDG_STATE_HOME/harness/leases/<host name>/`, since several
+    machines may share a home."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        host = re.sub(r"[^A-Za-z0-9._-]", "_", socket.gethostname()) or "localhost"
+        self.folder = folder or state_home() / "leases" / host
+        self.lock_file = self.folder / LOCK
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[Book]:
+        """The book, for as long as nobody else may write in it. Keep it short: others wait.
+
+        Raises HostError when the folder cannot be written.
+        """
+        with self._mending(), self._locked() as descriptor:
+            before = _number(os.pread(descriptor, 64, 0))
+            book = Book(self.folder, before, dict(self._records()))
+            try:
+                yield book
+            finally:
+                if book.freed != before:
+                    os.pwrite(descriptor, f"{book.freed:020d}\n".encode(), 0)  # wakes who waits for room
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[int]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    @contextlib.contextmanager
+    def _mending(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise HostError(
+                f"the leases of this machine cannot be kept in {self.folder}: {error.strerror or error};"
+                " make room there and make it writable, or set XDG_STATE_HOME to another folder"
+            ) from error
+
+    def _records(self) -> Iterator[tuple[str, Record]]:
+        """What stands in the files. One that cannot be read (a power cut) holds nothing: all that ran then is
+        gone too."""
+        for name in sorted(os.listdir(self.folder)):  # noqa: PTH208  no need of paths
+            if not name.endswith(".json"):
+                continue
+            path = self.folder / name
+            try:
+                with path.open(encoding="utf-8") as file:
+                    yield name.removesuffix(".json"), Record.from_json(json.load(file))
+            except (ValueError, KeyError, TypeError) as error:
+                _log.warning("%s cannot be read (%s) and is removed; it held nothing", path, error)
+                path.unlink(missing_ok=True)
+
+
+def _number(text: bytes) -> int:
+    digits = text.strip()
+    return int(digits) if digits.isdigit() else 0
+
+
+def check_id(lease_id: str) -> None:
+    """Raise HostError for an id that could not be a file's name."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", lease_id):
+        raise HostError(f"{lease_id!r} cannot name a lease: use up to 200 letters, digits, '.', '_' and '-'")
+
+
+# --- what is held -----------------------------------------------------------------------------------
+
+
+def take_back(book: Book, is_occupied: Callable[[Record], bool]) -> list[Record]:
+    """Free what nobody uses any more, and return it. `is_occupied`: whether somebody is there beside the
+    reserver."""
+    living = {
+        process for process in {r.reserver for r in book.records.values()} if process and process.lives()
+    }
+    dead = [r for r in book.records.values() if r.reserver not in living and not is_occupied(r)]
+    for record in dead:
+        book.remove(record.lease.id)
+        _log.info("lease %s was taken back: nobody uses it any more", record.lease.id)
+    return dead
+
+
+def held_for(book: Book, lease_id: str, result_dir: Path) -> Record | None:
+    """What is held already under this id, or for a training of the same run that outlived its lease."""
+    left = (r for r in book.records.values() if r.reserver is None and r.result_dir == result_dir)
+    return book.records.get(lease_id) or next(left, None)
+
+
+def hand_over(book: Book, held: Record, lease_id: str, job_folder: Path, reserver: Process) -> Lease:
+    """Give what is held to another reserver, unchanged but for its id."""
+    lease = replace(held.lease, id=lease_id)
+    record = replace(held, lease=lease, job_folder=job_folder, reserver=reserver)
+    if lease_id == held.lease.id:
+        book.put(record)
+    else:
+        book.rename(held.lease.id, record)
+    return lease
+
+
+# --- what fits --------------------------------------------------------------------------------------
+
+
+def check_fits_ever(needs: Needs, machine: Machine, devices: Sequence[Device], ports: Sequence[int]) -> None:
+    """Raise NeverFitsError for what not even the idle machine could give. `devices`: ignored without GPUs."""
+    short: list[str] = []
+    if needs.cpus is not None and needs.cpus > machine.cores + ROUNDING:
+        short.append(f"{needs.cpus:g} cores of {machine.cores:g} (set `cpus` under `each`)")
+    if (needs.memory_bytes or 0) > machine.memory_bytes:
+        from harness.doctor.machine import in_words
+
+        words = f"{in_words(needs.memory_bytes or 0)} of {in_words(machine.memory_bytes)} memory"
+        short.append(f"{words} (set `memory` under `each`)")
+    if needs.gpus > len(devices):
+        visible = ", ".join(device.word for device in devices) or "none"
+        short.append(
+            f"{needs.gpus} GPUs of {len(devices)} (visible: {visible}; set `gpus` under `each`, or make more"
+            " visible with CUDA_VISIBLE_DEVICES)"
+        )
+    if len(set(needs.ports)) > len(ports):
+        short.append(f"{len(set(needs.ports))} ports of {len(ports)} (name fewer in `ports` under `each`)")
+    if short:
+        raise NeverFitsError(
+            f"one run asks for {' and '.join(short)}: this machine cannot give that even when it is idle;"
+            " ask for less, or run the sweep on a larger one"
+        )
+
+
+def fit(
+    book: Book,
+    lease_id: str,
+    needs: Needs,
+    machine: Machine,
+    devices: Sequence[Device],
+    ports: list[int],
+) -> tuple[Lease, tuple[str, ...]] | None:
+    """A part of the machine that nobody has, and the UUIDs of its GPUs; None where there is no room."""
+    others = list(book.records.values())
+    cpus = machine.cores if needs.cpus is None else needs.cpus
+    memory = needs.memory_bytes or 0
+    if sum(record.lease.cpus for record in others) + cpus > machine.cores + ROUNDING:
+        return None
+    if sum(record.lease.memory_bytes for record in others) + memory > machine.memory_bytes:
+        return None
+    free = sorted(unleased(book, devices), key=lambda device: bool(device.users))
+    gpus = [device for device in free if needs.share_gpus or not device.users][: needs.gpus]
+    if len(gpus) < needs.gpus:
+        return None
+    held = {port for record in others for port in record.lease.ports.values()}
+    chosen = choose_ports(needs.ports, lease_id, held, ports)
+    if chosen is None:
+        return None
+    words, uuids = tuple(gpu.word for gpu in gpus), tuple(gpu.uuid for gpu in gpus)
+    return Lease(lease_id, words, cpus, memory, chosen), uuids
+
+
+def unleased(book: Book, devices: Sequence[Device]) -> list[Device]:
+    """The GPUs that are in nobody's lease."""
+    leased = {uuid for record in book.records.values() for uuid in record.uuids}
+    return [device for device in devices if device.uuid not in leased]

@@ -1,0 +1,152 @@
+"""Jobs of a sweep on this machine: each a supervised process in a tmux session of its own.
+
+In: `Job`s and their folders. Out: processes, and how they ended. The supervisor's files in a job's folder say
+where it stands (`monitors.files.AttemptFiles`), so nothing is kept here but the name of its session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import re
+import shlex
+import signal
+import threading
+import zlib
+from pathlib import Path
+
+from harness.sweep.hosts import HostError
+from harness.sweep.hosts.occupants import Process
+from harness.sweep.types import Job, JobEnd
+from monitors.clock import Clock
+from monitors.files import AttemptFiles
+from monitors.launch import LaunchError, LaunchSpec, kill_leftovers, launch, withdraw
+from monitors.records import write_atomically
+from monitors.tmux import Session, TmuxError, session_name
+from monitors.wait import Waiter, WakeReason
+
+TRIES = 2
+_creating = threading.Lock()  # tmux takes the size of a pane's history from an option that all share
+_log = logging.getLogger(__name__)
+
+
+def start(job: Job) -> None:
+    """Start the job, unless it was started before. Takes some 50 ms; may be called in any thread.
+
+    Raises HostError when tmux refuses twice, the folder cannot be written, or the job cannot be described.
+    """
+    spec = _spec(job)
+    problem: Exception | None = None
+    for _ in range(TRIES):
+        try:
+            job.folder.mkdir(parents=True, exist_ok=True)
+            session = Session.find(spec.session_name)
+            if session is None:
+                session = _new_session(spec.session_name, job)
+            launch(spec, session)
+            return
+        except TmuxError as error:
+            problem = error
+        except LaunchError as error:
+            raise HostError(f"run {job.run} cannot be started: {error}") from error
+        except OSError as error:
+            raise HostError(
+                f"run {job.run} cannot be started from {job.folder}: {error.strerror or error};"
+                " make room there and make it writable, then resume the sweep"
+            ) from error
+    raise HostError(f"run {job.run} cannot be started: {problem}; mend that, then resume the sweep")
+
+
+def _spec(job: Job) -> LaunchSpec:
+    number = re.search(r"\d+$", job.folder.name)
+    name = session_name(
+        f"watch_{job.run}", f"{zlib.crc32(job.id.encode()):08x}", int(number[0]) if number else 1
+    )
+    environment = {**job.environment, **job.lease.environment()}
+    if any(word.isdigit() for word in job.lease.gpus):
+        environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # the order in which nvidia-smi counted them
+    return LaunchSpec(
+        attempt_dir=job.folder,
+        attempt_id=job.id,
+        session_name=name,
+        command=shlex.join(job.command),
+        cwd=job.cwd,
+        env=environment,
+    )
+
+
+def _new_session(name: str, job: Job) -> Session:
+    write_atomically(_note(job.folder), {"name": name, "socket": Session(name).socket})
+    with _creating:
+        return Session.create(name, job.cwd)
+
+
+async def ended(files: AttemptFiles, clock: Clock) -> JobEnd:
+    """Wait for the job's end and tidy up after it: its session is closed, and what a supervisor that was
+    killed has left of the harness is ended, so that another job can take the run on. Its training, which has
+    a supervisor of its own, goes on. Cancelling is safe."""
+    session = await asyncio.to_thread(_session, files.dir)
+    waiter = Waiter(files, session, clock=clock)
+    while True:
+        wake = await waiter.wait()
+        if wake.reason in (WakeReason.EXITED, WakeReason.LOST):
+            break
+        if wake.reason == WakeReason.SESSION_GONE and files.state() == "not_started" and withdraw(files):
+            await asyncio.to_thread(close_session, files)
+            return JobEnd(None, f"{wake.detail}; it never will")
+    info = files.supervisor()
+    if wake.reason == WakeReason.LOST and info is not None:
+        await asyncio.to_thread(kill_leftovers, info.attempt_id)
+    await asyncio.to_thread(close_session, files)
+    return JobEnd(wake.exit.status if wake.exit is not None else None, wake.detail)
+
+
+def close_session(files: AttemptFiles) -> None:
+    """Close the job's tmux session, if it is there; that of a job that runs or is starting is left alone."""
+    session, state = _session(files.dir), files.state()
+    if session is None or state == "running" or (state == "not_started" and files.started.exists()):
+        return
+    try:
+        session.kill()
+        _note(files.dir).unlink(missing_ok=True)
+    except (TmuxError, OSError) as error:
+        _log.warning("the tmux session %s stays open: %s", session.name, error)
+
+
+def ask_to_stop(files: AttemptFiles) -> None:
+    """Send SIGUSR1 to the job's harness. One that cannot listen yet would die of it and is not asked: ask
+    again."""
+    info = files.supervisor()
+    if info is None or info.command_pid is None or files.state() != "running":
+        return
+    command = Process(info.command_pid, info.command_start_ticks, info.boot_id)
+    if command.lives() and _listens_to(command.pid, signal.SIGUSR1):
+        try:
+            os.kill(command.pid, signal.SIGUSR1)
+        except ProcessLookupError:
+            return  # it has just ended by itself
+
+
+def _listens_to(pid: int, signum: int) -> bool:
+    """Whether the process does something of its own with this signal (True where nobody tells)."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return not Path("/proc").is_dir()
+    caught = re.search(r"^SigCgt:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    return caught is not None and bool(int(caught[1], 16) >> (signum - 1) & 1)
+
+
+def _note(job_folder: Path) -> Path:
+    return job_folder / "session.json"
+
+
+def _session(job_folder: Path) -> Session | None:
+    """The session that was made for the job, whether or not it is there; None after it was closed."""
+    try:
+        note = json.loads(_note(job_folder).read_text(encoding="utf-8"))
+        return Session(note["name"], note["socket"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

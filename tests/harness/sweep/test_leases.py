@@ -1,0 +1,517 @@
+"""Leases: never one part for two, nothing lost with a process that dies, and room announced at once."""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.sweep.hosts import HostError, NeverFitsError
+from harness.sweep.hosts.leases import Ledger
+from harness.sweep.hosts.local import LocalHost
+from harness.sweep.hosts.machine import Machine
+from harness.sweep.types import Lease, Needs
+from monitors.processes import ATTEMPT_VARIABLE, boot_id, read_process
+from tests.harness.sweep.gpu_machine import smi
+
+GIB = 2**30
+ONE = Needs(cpus=1.0, memory_bytes=GIB)
+ROOT = Path(__file__).parents[3]
+
+SETUP = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from harness.sweep.hosts.local import LocalHost
+from harness.sweep.hosts.machine import Machine
+from harness.sweep.types import Needs
+folder = Path(sys.argv[1])
+def host(cores, **more):
+    return LocalHost(machine=Machine(float(cores), 64 << 30), **more)
+def reserve(host, name, needs=Needs(cpus=1.0)):
+    return host.reserve(name, needs, str(folder / "jobs" / name), str(folder / name))
+"""
+
+
+def host_of(cores: float = 4.0, path: str = "", **variables: str) -> LocalHost:
+    return LocalHost(machine=Machine(cores, 8 * GIB), environment={"PATH": path, **variables})
+
+
+def reserve(host: LocalHost, folder: Path, name: str, needs: Needs = ONE) -> Lease | None:
+    return host.reserve(name, needs, str(folder / "jobs" / name), str(folder / name))
+
+
+def held(host: LocalHost, folder: Path, name: str, needs: Needs = ONE) -> Lease:
+    lease = reserve(host, folder, name, needs)
+    assert lease is not None
+    return lease
+
+
+@contextlib.contextmanager
+def other_process(folder: Path, code: str, *more: str) -> Iterator[subprocess.Popen[str]]:
+    """Run some code after SETUP in another process; it is killed at the end."""
+    with subprocess.Popen(
+        [sys.executable, "-c", SETUP + code, str(folder), *more],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def answer(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+@contextlib.contextmanager
+def living(**variables: str) -> Iterator[int]:
+    """A process that lives for the length of a block."""
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, env={**os.environ, **variables}) as process:
+        yield process.pid
+        process.kill()
+
+
+def supervised_by(attempt: Path, pid: int, attempt_id: str = "some-attempt") -> None:
+    """Files as they are while this process supervises an attempt."""
+    (attempt / "started").mkdir(parents=True)
+    entry = read_process(pid)
+    assert entry is not None
+    info = {"attempt_id": attempt_id, "pid": pid, "start_ticks": entry.start_ticks, "boot_id": boot_id()}
+    (attempt / "started/supervisor.json").write_text(json.dumps(info))
+
+
+def lease_file(name: str) -> Path:
+    return Ledger().folder / f"{name}.json"
+
+
+def abandon(name: str, **reserver: object) -> None:
+    """Make the lease look as if another process had reserved it: by default one that is gone."""
+    record = json.loads(lease_file(name).read_text())
+    record["reserver"].update({"start_ticks": 1, **reserver})
+    lease_file(name).write_text(json.dumps(record))
+
+
+# --- what fits ----------------------------------------------------------------------------------------
+
+
+def test_shares_add_up_to_the_machine(tmp_path: Path) -> None:
+    host = host_of(2.0)
+    third = Needs(cpus=2 / 3, memory_bytes=GIB)
+    leases = [held(host, tmp_path, f"run-{number}", third) for number in range(3)]
+    assert reserve(host, tmp_path, "run-3", third) is None, "no core is left"
+    ports = [lease.ports["MASTER_PORT"] for lease in leases]
+    assert len(set(ports)) == 3
+    host.release("run-1")
+    assert reserve(host, tmp_path, "run-3", third) is not None
+    host.release("run-1")  # not held any more
+
+
+def test_memory_counts_and_what_is_not_said_is_all_cores(tmp_path: Path) -> None:
+    host = host_of()
+    held(host, tmp_path, "half", Needs(cpus=1.0, memory_bytes=5 * GIB))
+    assert reserve(host, tmp_path, "other", Needs(cpus=1.0, memory_bytes=4 * GIB)) is None
+    assert reserve(host, tmp_path, "any", Needs()) is None
+    host.release("half")
+    lease = held(host, tmp_path, "any", Needs())
+    assert (lease.cpus, lease.memory_bytes, lease.gpus) == (4.0, 0, ())
+
+
+def test_a_lease_that_is_held_is_handed_back_as_it_is(tmp_path: Path) -> None:
+    first = held(host_of(), tmp_path, "run", Needs(cpus=3.0, ports=("A", "B")))
+    assert held(host_of(), tmp_path, "run", Needs(cpus=3.0, ports=("A", "B"))) == first
+
+
+@pytest.mark.parametrize(
+    ("needs", "words"),
+    [
+        (Needs(cpus=4.5), r"4\.5 cores of 4 "),
+        (Needs(memory_bytes=9 * GIB), r"9\.0 GiB of 8\.0 GiB memory"),
+        (Needs(gpus=3), r"3 GPUs of 2 \(visible: 0, 1;"),
+        (Needs(ports=tuple(f"P{number}" for number in range(10_001))), "10001 ports"),
+    ],
+)
+def test_what_never_fits_is_said_with_numbers(tmp_path: Path, needs: Needs, words: str) -> None:
+    path = smi(tmp_path, [("0", "GPU-aaa", "4"), ("1", "GPU-bbb", "4")])
+    with pytest.raises(NeverFitsError, match=words):
+        reserve(host_of(path=path), tmp_path, "run", needs)
+
+
+def test_a_port_that_somebody_else_bound_is_left_out(tmp_path: Path) -> None:
+    host = host_of()
+    port = held(host, tmp_path, "run").ports["MASTER_PORT"]
+    host.release("run")
+    with socket.socket() as theirs:
+        theirs.bind(("127.0.0.1", port))
+        assert held(host, tmp_path, "run").ports["MASTER_PORT"] != port
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "x" * 201])
+def test_a_name_that_could_be_no_file_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(HostError, match="cannot name a lease"):
+        reserve(host_of(), tmp_path, name)
+
+
+# --- GPUs ---------------------------------------------------------------------------------------------
+
+GPUS = [("0", "GPU-aaa", "4"), ("1", "GPU-bbb", "4")]
+GPU = Needs(gpus=1, cpus=1.0)
+
+
+def test_gpus_are_given_once_whatever_they_are_called(tmp_path: Path) -> None:
+    path = smi(tmp_path, GPUS)
+    first = held(host_of(path=path, CUDA_VISIBLE_DEVICES="1"), tmp_path, "one", GPU)
+    by_name = host_of(path=path, CUDA_VISIBLE_DEVICES="GPU-bbb,GPU-aaa")
+    second = held(by_name, tmp_path, "two", GPU)
+    assert (first.gpus, second.gpus) == (("1",), ("GPU-aaa",))
+    assert reserve(host_of(path=path), tmp_path, "three", GPU) is None
+    by_name.release("one")
+    assert held(host_of(path=path), tmp_path, "three", GPU).gpus == ("1",)
+
+
+def test_a_gpu_with_a_foreign_process_is_left_alone_unless_sharing_was_asked_for(tmp_path: Path) -> None:
+    path = smi(tmp_path, GPUS, [("77", "GPU-aaa")])
+    host = host_of(path=path)
+    both = Needs(gpus=2, cpus=1.0)
+    assert reserve(host, tmp_path, "run", both) is None
+    assert held(host, tmp_path, "one", GPU).gpus == ("1",)
+    assert reserve(host, tmp_path, "two", GPU) is None
+    sharing = Needs(gpus=1, cpus=1.0, share_gpus=True)
+    assert held(host, tmp_path, "two", sharing).gpus == ("0",)
+    assert reserve(host, tmp_path, "three", sharing) is None, "leases never share"
+
+
+def test_a_gpu_that_nvidia_smi_called_busy_before_it_was_given_back_is_asked_for_again(
+    tmp_path: Path,
+) -> None:
+    """While nvidia-smi answers, the last user ends and its lease is given back: the answer is stale."""
+    only = [("0", "GPU-aaa", "4")]
+    path = smi(tmp_path, only)
+    host = host_of(path=path)
+    held(host, tmp_path, "first", GPU)
+    program = tmp_path / "nvidia-smi"
+    fresh, asked = tmp_path / "fresh", tmp_path / "asked"
+    program.replace(fresh)
+    code = 'from harness.sweep.hosts.local import LocalHost; LocalHost().release("first")'
+    release = f"{sys.executable} -c '{code}'"
+    program.write_text(
+        f'#!/bin/sh\nif [ ! -e {asked} ]; then case "$1" in\n--query-gpu=*) echo 0, GPU-aaa, 4, 9; exit;;\n'
+        f"*) echo 77, GPU-aaa, 1; touch {asked}; cd {ROOT}; PATH={os.environ['PATH']} {release};;\n"
+        f'esac; else exec {fresh} "$1"; fi\n'
+    )
+    program.chmod(0o755)
+    assert held(host, tmp_path, "second", GPU).gpus == ("0",)
+
+
+def test_silence_of_nvidia_smi_ends_no_sweep_that_ran(tmp_path: Path) -> None:
+    class Hands:
+        now = 1000.0
+
+        def time(self) -> float:
+            return self.now
+
+        async def wait(self, event: asyncio.Event, seconds: float) -> None:
+            raise AssertionError("nobody waits here")
+
+    clock = Hands()
+    environment = {"PATH": smi(tmp_path, GPUS)}
+    host = LocalHost(machine=Machine(4.0, GIB), environment=environment, clock=clock)
+    held(host, tmp_path, "one", GPU)
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexit 9\n")
+    assert reserve(host, tmp_path, "two", GPU) is None
+    assert held(host, tmp_path, "one", GPU).gpus == ("0",), "what is held needs no answer"
+    clock.now += 601.0
+    with pytest.raises(HostError, match="status 9"):
+        reserve(host, tmp_path, "two", GPU)
+    with pytest.raises(HostError, match="status 9"):
+        reserve(LocalHost(machine=Machine(4.0, GIB), environment=environment), tmp_path, "two", GPU)
+
+
+# --- who holds a lease --------------------------------------------------------------------------------
+
+
+def test_a_reserver_that_dies_before_its_job_starts_frees_the_lease(tmp_path: Path) -> None:
+    code = "assert reserve(host(1), 'theirs'); print('held', flush=True); sys.stdin.read()"
+    with other_process(tmp_path, code) as process:
+        assert answer(process) == "held"
+        assert reserve(host_of(1.0), tmp_path, "mine") is None
+        process.kill()
+        process.wait()
+        assert reserve(host_of(1.0), tmp_path, "mine") is not None
+
+
+@pytest.mark.parametrize("runs", ["jobs/theirs", "theirs/attempts/02"])
+def test_a_job_or_a_training_that_runs_holds_the_lease_of_a_dead_reserver(tmp_path: Path, runs: str) -> None:
+    host = host_of(1.0)
+    held(host, tmp_path, "theirs")
+    abandon("theirs")
+    (tmp_path / "theirs/attempts/01").mkdir(parents=True)
+    with living() as pid:
+        supervised_by(tmp_path / runs, pid)
+        assert reserve(host, tmp_path, "mine") is None
+    assert reserve(host, tmp_path, "mine") is not None
+
+
+def test_a_recycled_pid_holds_nothing(tmp_path: Path) -> None:
+    host = host_of(1.0)
+    held(host, tmp_path, "theirs")
+    abandon("theirs", pid=os.getpid(), start_ticks=1)
+    assert reserve(host, tmp_path, "mine") is not None
+
+
+def test_after_a_reboot_nothing_is_held(tmp_path: Path) -> None:
+    host = host_of(1.0)
+    held(host, tmp_path, "theirs")
+    entry = read_process(os.getpid())
+    assert entry is not None
+    abandon("theirs", start_ticks=entry.start_ticks, boot_id="the boot before")
+    assert reserve(host, tmp_path, "mine") is not None
+
+
+def test_a_launch_that_is_only_just_typed_holds_the_lease(tmp_path: Path) -> None:
+    host = host_of(1.0)
+    held(host, tmp_path, "theirs")
+    abandon("theirs")
+    script = tmp_path / "jobs/theirs/launch.sh"
+    script.parent.mkdir(parents=True)
+    script.touch()
+    assert reserve(host, tmp_path, "mine") is None
+    os.utime(script, (time.time() - 120, time.time() - 120))
+    assert reserve(host, tmp_path, "mine") is not None
+
+
+def test_what_a_training_left_behind_holds_its_lease(tmp_path: Path) -> None:
+    host = host_of(1.0)
+    held(host, tmp_path, "theirs")
+    abandon("theirs")
+    attempt = tmp_path / "theirs/attempts/01"
+    with living(**{ATTEMPT_VARIABLE: "leaves-a-child"}):
+        with living() as supervisor:
+            supervised_by(attempt, supervisor, "leaves-a-child")
+        assert reserve(host, tmp_path, "mine") is None
+        (attempt / "exit.json").write_text('{"attempt_id": "leaves-a-child", "reason": "exited"}')
+        assert reserve(host, tmp_path, "mine") is None
+    assert reserve(host, tmp_path, "mine") is not None
+
+
+def test_a_training_that_outlives_its_job_keeps_its_part_for_the_next_job(tmp_path: Path) -> None:
+    host = host_of(2.0)
+    first = held(host, tmp_path, "run")
+    with living() as pid:
+        supervised_by(tmp_path / "run/attempts/01", pid)
+        host.release("run")
+        held(host, tmp_path, "other")
+        assert reserve(host, tmp_path, "third") is None, "the training still uses its core"
+        again = host.reserve("run-02", ONE, str(tmp_path / "jobs/run-02"), str(tmp_path / "run"))
+        assert again is not None
+        assert (again.id, again.ports, again.cpus) == ("run-02", first.ports, first.cpus)
+        assert not lease_file("run").exists()
+    host.release("run-02")
+    assert reserve(host, tmp_path, "third") is not None
+
+
+def test_a_file_that_cannot_be_read_holds_nothing(tmp_path: Path) -> None:
+    host = host_of(1.0)
+    held(host, tmp_path, "theirs")
+    lease_file("theirs").write_text("")
+    assert reserve(host, tmp_path, "mine") is not None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs the right to mount a tmpfs")
+def test_a_full_disk_is_said_and_what_is_held_can_be_given_back(tmp_path: Path) -> None:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    if subprocess.run(mounted, capture_output=True, check=False).returncode != 0:
+        pytest.skip("needs the right to mount a tmpfs")
+    try:
+        host = LocalHost(machine=Machine(4.0, 8 * GIB), ledger=Ledger(folder / "leases"))
+        held(host, tmp_path, "run")
+        with contextlib.suppress(OSError), (folder / "filler").open("wb") as filler:
+            filler.write(b"x" * 2**20)
+        with pytest.raises(HostError, match="No space left on device; make room there"):
+            reserve(host, tmp_path, "other")
+        host.release("run")
+        assert list((folder / "leases").glob("*.json*")) == []
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    host = LocalHost(machine=Machine(4.0, 8 * GIB), ledger=Ledger(tmp_path / "file/leases"))
+    with pytest.raises(HostError, match="XDG_STATE_HOME"):
+        reserve(host, tmp_path, "run")
+
+
+# --- many processes -----------------------------------------------------------------------------------
+
+CROWD = """
+name, count, cores = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+mine = host(cores)
+slots = folder / "slots"
+async def main():
+    for number in range(count):
+        while (lease := reserve(mine, f"{name}-{number}")) is None:
+            await mine.room()
+        mark = slots / str(lease.ports["MASTER_PORT"])
+        os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+        assert len(os.listdir(slots)) <= cores, os.listdir(slots)
+        mark.unlink()
+        mine.release(lease.id)
+asyncio.run(main())
+print("done", flush=True)
+"""
+
+
+def crowd(folder: Path, processes: int, each: int, cores: int) -> None:
+    (folder / "slots").mkdir()
+    with contextlib.ExitStack() as all_of_them:
+        names = [f"p{number}" for number in range(processes)]
+        started = [
+            all_of_them.enter_context(other_process(folder, CROWD, name, str(each), str(cores)))
+            for name in names
+        ]
+        assert [answer(process) for process in started] == ["done"] * processes
+    assert list(Ledger().folder.glob("*.json*")) == []
+
+
+def test_processes_that_reserve_at_once_never_get_the_same_slot(tmp_path: Path) -> None:
+    crowd(tmp_path, processes=4, each=50, cores=2)
+
+
+@pytest.mark.soak
+def test_a_crowd_of_processes_never_gets_the_same_slot(tmp_path: Path) -> None:
+    crowd(tmp_path, processes=12, each=400, cores=3)
+
+
+def test_processes_killed_at_any_instant_leave_nothing_held(tmp_path: Path) -> None:
+    code = """
+mine = host(1)
+print("go", flush=True)
+while True:
+    if reserve(mine, f"r{os.getpid()}") is not None:
+        mine.release(f"r{os.getpid()}")
+"""
+    for _ in range(3):
+        with other_process(tmp_path, code) as process:
+            assert answer(process) == "go"
+            process.send_signal(signal.SIGKILL)
+    assert reserve(host_of(1.0), tmp_path, "mine") is not None
+    assert [path.name for path in Ledger().folder.glob("*.json")] == ["mine.json"]
+
+
+# --- waiting for room ---------------------------------------------------------------------------------
+
+
+async def waits_for_room(host: LocalHost) -> "asyncio.Task[None]":
+    """A task that waits, and surely does so by now."""
+    task = asyncio.ensure_future(host.room())
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(asyncio.shield(task), 0.05)
+    assert not task.done()
+    return task
+
+
+async def test_room_wakes_when_another_process_gives_back(tmp_path: Path) -> None:
+    code = """
+mine = host(1)
+assert reserve(mine, "theirs")
+print("held", flush=True)
+sys.stdin.readline()
+mine.release("theirs")
+print("released", flush=True)
+sys.stdin.read()
+"""
+    with other_process(tmp_path, code) as process:
+        assert await asyncio.to_thread(answer, process) == "held"
+        host = host_of(1.0)
+        assert reserve(host, tmp_path, "mine") is None
+        task = await waits_for_room(host)
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert await asyncio.to_thread(answer, process) == "released"
+        await asyncio.wait_for(task, 5)  # the safety check comes after 30 s
+        assert reserve(host, tmp_path, "mine") is not None
+
+
+async def test_room_wakes_when_the_holder_dies(tmp_path: Path) -> None:
+    code = "assert reserve(host(1), 'theirs'); print('held', flush=True); sys.stdin.read()"
+    with other_process(tmp_path, code) as process:
+        assert await asyncio.to_thread(answer, process) == "held"
+        host = host_of(1.0)
+        assert reserve(host, tmp_path, "mine") is None
+        task = await waits_for_room(host)
+        process.kill()
+        await asyncio.wait_for(task, 5)
+        assert reserve(host, tmp_path, "mine") is not None
+
+
+async def test_room_that_came_between_a_refusal_and_the_wait_is_not_missed(tmp_path: Path) -> None:
+    host, other = host_of(1.0), host_of(1.0)
+    held(other, tmp_path, "theirs")
+    assert reserve(host, tmp_path, "mine") is None
+    other.release("theirs")
+    await asyncio.wait_for(host.room(), 5)
+
+
+async def test_room_can_be_cancelled_and_waited_for_again(tmp_path: Path) -> None:
+    host = host_of(1.0)
+    held(host, tmp_path, "one")
+    assert reserve(host, tmp_path, "two") is None
+    for _ in range(3):
+        task = await waits_for_room(host)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    task = await waits_for_room(host)
+    host.release("one")
+    await asyncio.wait_for(task, 5)
+
+
+async def test_a_gpu_freed_by_a_stranger_is_seen_by_looking_ever_less_often(tmp_path: Path) -> None:
+    waits: list[float] = []
+
+    class Impatient:
+        now = 0.0
+
+        def time(self) -> float:
+            return self.now
+
+        async def wait(self, event: asyncio.Event, seconds: float) -> None:
+            if not event.is_set():
+                waits.append(seconds)
+                self.now += seconds
+
+    path = smi(tmp_path, [("0", "GPU-aaa", "4")], [("77", "GPU-aaa")])
+    host = LocalHost(machine=Machine(4.0, 8 * GIB), environment={"PATH": path}, clock=Impatient())
+    for _ in range(7):
+        assert reserve(host, tmp_path, "run", GPU) is None
+        await host.room()
+    assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    smi(tmp_path, [("0", "GPU-aaa", "4")])
+    assert reserve(host, tmp_path, "run", GPU) is not None
+
+
+def test_nothing_but_leases_is_left_in_the_ledger(tmp_path: Path) -> None:
+    host = host_of()
+    for number in range(3):
+        held(host, tmp_path, f"run-{number}")
+    host.release("run-1")
+    names = sorted(path.name for path in Ledger().folder.iterdir())
+    assert names == ["ledger.lock", "run-0.json", "run-2.json"]
+    shutil.rmtree(Ledger().folder)
+    assert reserve(host, tmp_path, "run-4") is not None, "a person may clear it away"

@@ -1,0 +1,201 @@
+"""Jobs on this machine: real processes in real tmux sessions, started once, followed, stopped."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.sweep.hosts import HostError, tmux_jobs
+from harness.sweep.hosts.local import LocalHost
+from harness.sweep.hosts.machine import Machine
+from harness.sweep.types import Job, JobEnd, Lease, Needs
+from monitors.files import AttemptFiles
+from tests.monitors.tmux_world import log_shows, until
+
+PATIENCE_S = 60.0
+ROOT = Path(__file__).parents[3]
+LISTENS = (
+    "import signal, sys; signal.signal(signal.SIGUSR1, lambda *_: sys.exit(130)); print('listens');"
+    "signal.sigtimedwait([], 60)"
+)
+DEAF = "import signal; print('starts'); signal.sigtimedwait([], 60)"
+
+
+def a_host() -> LocalHost:
+    return LocalHost(machine=Machine(1.0, 2**30))
+
+
+def a_job(folder: Path, code: str, host: LocalHost, **variables: str) -> Job:
+    """A job that runs some Python, with a lease on the whole machine."""
+    lease = reserve(folder, host, "s1-run-01")
+    assert lease is not None
+    return Job(
+        id=lease.id,
+        run="lr=1e-5,seed=0",
+        folder=folder / "jobs/run-01",
+        result_dir=folder / "run",
+        command=(sys.executable, "-c", code),
+        cwd=folder,
+        environment={"PATH": os.environ["PATH"], "NAME": "a 'quoted' value", **variables},
+        lease=lease,
+    )
+
+
+def reserve(folder: Path, host: LocalHost, name: str) -> Lease | None:
+    return host.reserve(name, Needs(), str(folder / "jobs/run-01"), str(folder / "run"))
+
+
+def room_for_another(folder: Path) -> bool:
+    other = folder / "other"
+    return a_host().reserve("s2-other-01", Needs(), str(other / "job"), str(other / "run")) is not None
+
+
+async def end_of(host: LocalHost, job: Job) -> JobEnd:
+    return await asyncio.wait_for(host.ended(str(job.folder)), PATIENCE_S)
+
+
+def sessions() -> list[str]:
+    asked = ["tmux", "-L", os.environ["AJET_TMUX_SOCKET"], "list-sessions", "-F", "#{session_name}"]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split()
+
+
+async def test_a_job_runs_once_in_its_environment_and_leaves_no_session(tmp_path: Path) -> None:
+    host = a_host()
+    code = (
+        "import json, os; open('ran', 'a').write('x'); json.dump(dict(os.environ), open('seen', 'w'));"
+        "raise SystemExit(3)"
+    )
+    job = a_job(tmp_path, code, host, WANDB_API_KEY="not-for-files")
+    assert host.state(str(job.folder)) == "not_started"
+    name = tmux_jobs._spec(job).session_name
+    assert name.startswith("ajet_watch_lr_1e_5_seed_0-") and name.endswith("-01")
+    host.start(job)
+    host.start(job)
+    a_host().start(job)  # as the next leader would after a crash
+    end = await end_of(host, job)
+    assert end == JobEnd(3, "the command ended, exit status 3")
+    assert host.state(str(job.folder)) == "ended"
+    assert (tmp_path / "ran").read_text() == "x"
+    seen: Mapping[str, str] = json.loads((tmp_path / "seen").read_text())
+    expected = {**job.environment, **job.lease.environment()}
+    assert {name: seen.get(name) for name in expected} == expected
+    assert seen["CUDA_VISIBLE_DEVICES"] == "" and seen["MASTER_PORT"].isdigit()
+    assert sessions() == []
+    written = [path for path in job.folder.rglob("*") if path.is_file()]
+    assert all("not-for-files" not in path.read_text(errors="replace") for path in written)
+    assert await end_of(a_host(), job) == end, "the end can be asked for again"
+    host.release(job.lease.id)
+    host.start(job)  # still nothing
+
+
+def test_gpus_are_counted_as_nvidia_smi_counts_them(tmp_path: Path) -> None:
+    job = a_job(tmp_path, "", a_host())
+    by_index = tmux_jobs._spec(replace(job, lease=Lease("a", gpus=("1", "0")))).env
+    assert (by_index["CUDA_VISIBLE_DEVICES"], by_index["CUDA_DEVICE_ORDER"]) == ("1,0", "PCI_BUS_ID")
+    by_name = tmux_jobs._spec(replace(job, lease=Lease("a", gpus=("GPU-aaa",)))).env
+    assert by_name["CUDA_VISIBLE_DEVICES"] == "GPU-aaa" and "CUDA_DEVICE_ORDER" not in by_name
+
+
+LEADER = """
+import sys
+from pathlib import Path
+from tests.harness.sweep.test_local_host import LISTENS, a_host, a_job
+host = a_host()
+host.start(a_job(Path(sys.argv[1]), LISTENS, host))
+print("started", flush=True)
+sys.stdin.read()
+"""
+
+
+async def test_a_job_outlives_a_leader_that_is_killed_and_keeps_its_lease(tmp_path: Path) -> None:
+    leader = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", LEADER, str(tmp_path)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        cwd=ROOT,
+    )
+    assert leader.stdout is not None
+    assert (await leader.stdout.readline()).strip() == b"started"
+    leader.kill()
+    await leader.wait()
+    folder = str(tmp_path / "jobs/run-01")
+    files = AttemptFiles(Path(folder))
+    await log_shows(files, "listens")
+    assert not room_for_another(tmp_path)
+    host = a_host()
+    assert host.state(folder) == "running"
+    host.stop(folder)
+    assert (await asyncio.wait_for(host.ended(folder), PATIENCE_S)).status == 130
+    assert sessions() == []
+    assert room_for_another(tmp_path), "neither reserver nor job is there any more"
+
+
+async def test_a_job_that_cannot_listen_yet_is_not_killed_by_asking(tmp_path: Path) -> None:
+    host = a_host()
+    job = a_job(tmp_path, DEAF, host)
+    host.stop(str(job.folder))  # before it is started
+    host.start(job)
+    files = AttemptFiles(job.folder)
+    await log_shows(files, "starts")
+    host.stop(str(job.folder))
+    host.release(job.lease.id)
+    assert not room_for_another(tmp_path), "given back, but the job runs on"
+    info = files.supervisor()
+    assert info is not None and info.command_pid is not None
+    os.kill(info.command_pid, signal.SIGTERM)
+    assert (await end_of(host, job)).status == 128 + signal.SIGTERM, "it lived until now"
+
+
+async def test_a_job_whose_supervisor_was_killed_is_lost_and_its_harness_ended(tmp_path: Path) -> None:
+    host = a_host()
+    job = a_job(tmp_path, DEAF, host)
+    host.start(job)
+    files = AttemptFiles(job.folder)
+    await log_shows(files, "starts")
+    info = files.supervisor()
+    assert info is not None and info.command_pid is not None
+    ending = asyncio.ensure_future(end_of(host, job))
+    os.kill(info.pid, signal.SIGKILL)
+    assert (await ending).status is None
+    await until(lambda: not Path(f"/proc/{info.command_pid}").exists(), "the end of the harness")
+    assert sessions() == []
+    assert host.state(str(job.folder)) == "lost"
+
+
+async def test_a_job_whose_session_went_before_it_began_never_begins(tmp_path: Path) -> None:
+    host = a_host()
+    job = a_job(tmp_path, "open('ran', 'w')", host)
+    job.folder.mkdir(parents=True)
+    (job.folder / "session.json").write_text('{"name": "ajet_gone", "socket": null}')
+    end = await end_of(host, job)
+    assert end.status is None and "had not started" in end.detail
+    host.start(job)
+    assert not (job.folder / "launch.sh").exists()
+
+
+def test_a_job_without_its_lease_is_not_started(tmp_path: Path) -> None:
+    host = a_host()
+    job = a_job(tmp_path, "", host)
+    host.release(job.lease.id)
+    with pytest.raises(HostError, match="lost its lease"):
+        host.start(job)
+
+
+def test_what_tmux_says_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = a_host()
+    job = a_job(tmp_path, "", host)
+    with pytest.raises(HostError, match="is not a folder; mend that, then resume"):
+        host.start(replace(job, cwd=tmp_path / "none"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(HostError, match="tmux is not installed"):
+        host.start(job)
+    (tmp_path / "file").touch()
+    with pytest.raises(HostError, match="make room there"):
+        host.start(replace(job, folder=tmp_path / "file/job"))
