@@ -274,8 +274,10 @@ class Note(Action):
 
 class WriteReportSection(Action):
     """Write one section of the report's narrative (Markdown, a few sentences). It is shown below the measured
-    numbers, marked as written by a model. Say only what the metrics and logs you read show; name what is
-    missing or failed; take numbers as they stand there, with their step. Writing a section again replaces it.
+    numbers, marked as written by a model. Every number and every comparison in it is checked against the raw
+    files: what they do not bear out is sent back to you, at most twice, then struck out in the report. Take
+    numbers as they stand there, with their metric and step; call a change one only where its interval excludes
+    zero; name what failed or is missing; claim nothing beyond this run. Writing a section again replaces it.
     """
 
     kind: Literal["write_report_section"] = "write_report_section"

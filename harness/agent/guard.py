@@ -29,7 +29,7 @@ from harness.agent.actions import (
     WriteReportSection,
     arguments,
 )
-from harness.agent.allowed import installs, patch_text, places, science
+from harness.agent.allowed import installs, patch_text, places, science, unborne
 from harness.agent.repeating import MAX_SAME_CAUSE, MAX_SAME_TRANSIENT, alike, failure, in_vain
 from harness.agent.types import Observation
 from harness.config_edit import ConfigEditError
@@ -297,12 +297,15 @@ def installs_need_permission(action: AnyAction, observation: Observation) -> str
 
 
 def narratives_follow_results(action: AnyAction, observation: Observation) -> str | None:
-    """Rule 6, as far as actions go: nothing is written about results that are not there yet."""
+    """Rule 6: nothing is written about results that are not there yet, nor what the raw files do not bear
+    out. After `unborne.MAX_CORRECTIONS` refusals a section is taken as it is, and the report strikes it out."""
     if not isinstance(action, WriteReportSection):
         return None
     if observation.state.collected is None:
         return "there are no results to write about yet; use note for remarks"
-    return None if observation.state.reported is None else "the report has been written"
+    if observation.state.reported is not None:
+        return "the report has been written"
+    return unborne.refuse(action.section, action.text, observation)
 
 
 def ends_are_real(action: AnyAction, observation: Observation) -> str | None:

@@ -1,19 +1,20 @@
-"""A model writes an experiment: request, one tool call at a time, answer, until it hands over.
+"""A model carries out an errand: request, one tool call at a time, answer, until it hands over.
 
-In: a `Desk` that holds the person's brief, and a model. Out: `Ended`; the draft stands on the desk. Every
-request is the one before with something added. The conversation ends by itself: after MAX_CALLS calls, after
-MAX_TROUBLES answers in a row that led nowhere, and when the model cannot be asked; what was made by then
-stays.
+In: an `Errand` (`converse`: a new experiment on a `Desk`) and a model. Out: `Ended`; what was made stands
+with the errand. Every request is the one before with something added. The conversation ends by itself: after
+its errand's most calls, after MAX_TROUBLES answers in a row that led nowhere, and when the model cannot be
+asked; what was made by then stays.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from harness import templating
+from harness.agent.actions import Action
 from harness.agent.tools import CallError, action_of, tools_of
-from harness.author.calls import OFFERED, Check, Finish
+from harness.author.calls import OFFERED, Check
 from harness.author.desk import Answer, Desk
 from harness.author.looking import NotShownError, look
 from harness.blueprint.scaffold import render_config
@@ -67,6 +68,79 @@ class Ended:
     interrupted: bool = False
 
 
+class Errand(Protocol):
+    """What a conversation is about. `handover`: the tool that ends it; `most_calls`: how many calls it may
+    take."""
+
+    handover: str
+    most_calls: int
+
+    @property
+    def offered(self) -> Sequence[type[Action]]:
+        """The tools; the same in every request."""
+        ...
+
+    def system(self) -> str:
+        """What the model is told about its task; the same in every request."""
+        ...
+
+    def opening(self) -> str:
+        """The first message."""
+        ...
+
+    def carry_out(self, call: Action) -> Answer:
+        """Do what was asked for; what is refused or fails is told as an error."""
+        ...
+
+    def depends_on(self, call: Action) -> str:
+        """What the answer to the call depends on beside its arguments: when that has changed, the same words
+        are news."""
+        ...
+
+    def in_words(self, call: ToolCall) -> str:
+        """The call in a few words, for the person who waits."""
+        ...
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the model has handed over."""
+        ...
+
+
+async def talk(
+    errand: Errand,
+    model: Asked,
+    account: Account,
+    interrupted: asyncio.Event,
+    say: Callable[[str], None] = lambda line: None,
+) -> Ended:
+    """Let the model work until it hands over or cannot go on. `say` is told each call in a few words."""
+    turns: list[Turn] = [UserTurn(errand.opening())]
+    system, tools = errand.system(), tools_of(errand.offered)
+    answered: dict[str, str] = {}
+    troubles = 0
+    for number in range(1, errand.most_calls + 1):
+        await asyncio.sleep(0)  # a signal that came while a call was carried out is heard before the next one
+        request = Request(system, tools, tuple(turns))
+        try:
+            reply = await model.ask(request, account.spending, patience_s=PATIENCE_S, interrupted=interrupted)
+        except InterruptedAskError:
+            return Ended("it was interrupted", interrupted=True)
+        except (AskError, ProviderError) as error:
+            return Ended(str(error))
+        call = reply.calls[0] if reply.calls else None
+        answer = _answer(reply, errand, answered, say)
+        if errand.is_done:
+            return Ended()
+        turns += _turns(reply.text, call, answer, errand.most_calls - number)
+        troubles = troubles + 1 if answer.is_error else 0
+        if troubles == MAX_TROUBLES:
+            return Ended(
+                f"{MAX_TROUBLES} answers in a row could not be used, the last one because: {answer.text}"
+            )
+    return Ended(f"{errand.most_calls} calls were made without coming to an end")
+
+
 async def converse(
     desk: Desk,
     model: Asked,
@@ -74,31 +148,41 @@ async def converse(
     interrupted: asyncio.Event,
     say: Callable[[str], None] = lambda line: None,
 ) -> Ended:
-    """Let the model write until it hands over or cannot go on. `say` is told each call in a few words."""
-    turns: list[Turn] = [UserTurn(_opening(desk))]
-    answered: dict[str, str] = {}
-    troubles = 0
-    for number in range(1, MAX_CALLS + 1):
-        await asyncio.sleep(0)  # a signal that came while a call was carried out is heard before the next one
-        request = Request(templating.render("prompts/author.md.j2"), tools_of(OFFERED), tuple(turns))
-        try:
-            reply = await model.ask(request, account.spending, patience_s=PATIENCE_S, interrupted=interrupted)
-        except InterruptedAskError:
-            desk.findings = None  # the interrupt may have ended a check half-way, too
-            return Ended("it was interrupted", interrupted=True)
-        except (AskError, ProviderError) as error:
-            return Ended(str(error))
-        call = reply.calls[0] if reply.calls else None
-        answer = _answer(reply, desk, answered, say)
-        if desk.draft.handover is not None:
-            return Ended()
-        turns += _turns(reply.text, call, answer, number)
-        troubles = troubles + 1 if answer.is_error else 0
-        if troubles == MAX_TROUBLES:
-            return Ended(
-                f"{MAX_TROUBLES} answers in a row could not be used, the last one because: {answer.text}"
-            )
-    return Ended(f"{MAX_CALLS} calls were made without coming to an end")
+    """Let the model write an experiment; the draft stands on the desk."""
+    ended = await talk(_Writing(desk), model, account, interrupted, say)
+    if ended.interrupted:
+        desk.findings = None  # the interrupt may have ended a check half-way, too
+    return ended
+
+
+class _Writing:
+    """The errand of writing a new experiment."""
+
+    offered = OFFERED
+    handover = "finish"
+    most_calls = MAX_CALLS
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def system(self) -> str:
+        return templating.render("prompts/author.md.j2")
+
+    def opening(self) -> str:
+        return _opening(self._desk)
+
+    def carry_out(self, call: Action) -> Answer:
+        return self._desk.carry_out(call)
+
+    def depends_on(self, call: Action) -> str:
+        return repr(self._desk.draft) if isinstance(call, Check) else ""
+
+    def in_words(self, call: ToolCall) -> str:
+        return _WORDS[call.name]
+
+    @property
+    def is_done(self) -> bool:
+        return self._desk.draft.handover is not None
 
 
 def _opening(desk: Desk) -> str:
@@ -109,60 +193,61 @@ def _opening(desk: Desk) -> str:
         files = str(error)
     return templating.render(
         "prompts/author_request.md.j2",
-        words=_framed(brief.words),
-        given={key: _framed(value) for key, value in brief.given.items()},
+        words=framed(brief.words),
+        given={key: framed(value) for key, value in brief.given.items()},
         template=brief.template,
-        files=_framed(files),
+        files=framed(files),
         config=render_config("NAME", {}),
     )
 
 
-def _answer(reply: Reply, desk: Desk, answered: dict[str, str], say: Callable[[str], None]) -> Answer:
+def _answer(reply: Reply, errand: Errand, answered: dict[str, str], say: Callable[[str], None]) -> Answer:
     """Carry out what the reply asks for; a reply that asks for nothing usable is answered with what to do."""
     if reply.stop is StopReason.REFUSED:
-        return Answer("You declined. Call one of the tools, or finish and say why in look_at.", True)
+        return Answer(f"You declined. Call one of the tools, or {errand.handover} and say why in it.", True)
     if reply.stop is StopReason.TRUNCATED:
         return Answer("Your reply was cut off because it was too long. Call one tool, with less text.", True)
     if not reply.calls:
-        return Answer("No tool was called. Answer with one tool call; finish hands over.", True)
+        return Answer(
+            f"No tool was called. Answer with one tool call; {errand.handover} hands over.", is_error=True
+        )
     call = reply.calls[0]
     try:
-        action = action_of(call, {}, OFFERED)
+        action = action_of(call, {}, errand.offered)
     except CallError as error:
         return Answer(str(error), is_error=True)
-    say(_in_words(call))
-    answer = desk.carry_out(action)
-    signature = f"{call.name} {action.model_dump()}"
-    if isinstance(action, Check):  # the same words about another draft are news
-        signature += repr(desk.draft)
-    if not answer.is_error and answered.get(signature) == answer.text and not isinstance(action, Finish):
-        return Answer("You have this answer already. Do something else, or finish.", is_error=True)
+    say(errand.in_words(call))
+    answer = errand.carry_out(action)
+    signature = f"{call.name} {action.model_dump()} {errand.depends_on(action)}"
+    if not answer.is_error and answered.get(signature) == answer.text:
+        return Answer(
+            f"You have this answer already. Do something else, or {errand.handover}.", is_error=True
+        )
     answered[signature] = answer.text
     return answer
 
 
-def _turns(said: str, call: ToolCall | None, answer: Answer, number: int) -> list[Turn]:
+def _turns(said: str, call: ToolCall | None, answer: Answer, left: int) -> list[Turn]:
     text = templating.render(
         "prompts/author_result.md.j2",
         source=call.name if call else "harness",
-        text=_framed(answer.text),
-        left=MAX_CALLS - number,
+        text=framed(answer.text),
+        left=left,
     )
     turns: list[Turn] = [AssistantTurn(said, call)] if said or call else []
     return [*turns, ToolResultTurn(call.id, text, answer.is_error) if call else UserTurn(text)]
 
 
-def _framed(text: str) -> str:
+def framed(text: str) -> str:
     """Text that cannot close the frame it stands in."""
     return text.replace("</data", "< /data").replace("<data", "< data")
 
 
-def _in_words(call: ToolCall) -> str:
-    return {
-        "look": "looking at files",
-        "list_keys": "looking up config keys",
-        "render_blueprint": "writing the blueprint",
-        "render_config": "writing the config",
-        "check": "checking",
-        "finish": "handing over",
-    }[call.name]
+_WORDS = {
+    "look": "looking at files",
+    "list_keys": "looking up config keys",
+    "render_blueprint": "writing the blueprint",
+    "render_config": "writing the config",
+    "check": "checking",
+    "finish": "handing over",
+}

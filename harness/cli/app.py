@@ -6,7 +6,21 @@ import sys
 
 import typer
 
-from harness.cli import check, control, diagnose, doctor, look, new, replay, report, resume, run, sweep
+from harness.cli import (
+    check,
+    compare,
+    control,
+    diagnose,
+    doctor,
+    look,
+    new,
+    replay,
+    report,
+    resume,
+    run,
+    sweep,
+    verify,
+)
 from harness.cli.lessons import lessons
 
 app = typer.Typer(
@@ -23,6 +37,7 @@ for command in (
     doctor.doctor,
     run.run,
     sweep.sweep,
+    compare.compare,
     resume.resume,
     look.ls,
     look.show,
@@ -32,6 +47,7 @@ for command in (
     control.stop,
     control.approve,
     report.report,
+    verify.verify,
     replay.replay,
 ):
     app.command()(command)

@@ -34,7 +34,18 @@ def fail(message: str, status: int = 2) -> NoReturn:
 
 
 def find_run(word: str | None) -> Path:
-    """The result folder a person means, or a clear end."""
+    """The result folder of the run that a person means, or a clear end; a sweep is not a run."""
+    from harness import index
+
+    try:
+        return index.find_run(word)
+    except index.UnknownRunError as error:
+        fail(str(error))
+
+
+def find_any(word: str | None) -> Path:
+    """The result folder of the run or of the sweep that a person means (`harness.sweep.folder.is_sweep`
+    tells which), or a clear end."""
     from harness import index
 
     try:

@@ -125,7 +125,7 @@ def _of_run(log: Path | None) -> "tuple[Diagnosis, Path | None]":
     from monitors.files import AttemptFiles
 
     try:
-        folder = index.find(None if log is None else str(log))
+        folder = index.find_run(None if log is None else str(log))
     except index.UnknownRunError as error:
         fail(f"{log}: there is no such log; {error}" if log is not None else str(error))
     attempt = index.load_state(folder).attempt

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.console import console, duration, fail, find_run
+from harness.cli.console import console, duration, fail, find_any, find_run
 
 if TYPE_CHECKING:
     from harness.state import ExperimentState
@@ -21,11 +21,14 @@ Run = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def ls(json_output: AsJson = False) -> None:
-    """List the runs of this user, newest last."""
-    from harness import index
+def ls(
+    json_output: AsJson = False,
+    with_runs: Annotated[bool, typer.Option("--tree", help="Show the runs of every sweep below it.")] = False,
+) -> None:
+    """List the runs and sweeps of this user, newest last."""
+    from harness.cli import tree
 
-    rows = [_row(run.dir) for run in index.runs()]
+    rows = tree.rows(with_runs)
     if json_output:
         typer.echo(json.dumps(rows, indent=2))
         return
@@ -33,38 +36,39 @@ def ls(json_output: AsJson = False) -> None:
         typer.echo("no runs yet: start one with `harness run BLUEPRINT`")
         return
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("run", "id", "state", "attempt", "step", "started", "took"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("folder", no_wrap=True)
-    for row in rows:
-        started = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["created_at"]))
-        step = "–" if row["step"] is None else str(row["step"])
-        took = duration(row["elapsed_s"])
-        cells = (
-            row["name"],
-            row["id"][:4],
-            row["state"],
-            str(row["attempts"]),
-            step,
-            started,
-            took,
-            row["result_dir"],
-        )
-        table.add_row(*cells)
+    lines = [line for row in rows for line in (tree.cells(row), *tree.cells_below(row))]
+    shown = [place for place, title in enumerate(tree.TITLES) if title != "value" or with_runs]
+    for place in shown:
+        table.add_column(tree.TITLES[place], no_wrap=True)
+    for line in lines:
+        table.add_row(*(Text(line[place]) for place in shown))
     wide = console(width=WIDEST)
     wide.print(table, width=wide.measure(table).maximum)
 
 
 def show(run: Run = None, json_output: AsJson = False) -> None:
-    """Show one run: its state, its attempts, its headline numbers."""
+    """Show one run or sweep: its state, its attempts or runs, its headline numbers."""
+    from harness.sweep.folder import is_sweep
+
+    folder = find_any(run)
+    if is_sweep(folder):
+        from harness.cli.show_sweep import show_sweep
+
+        show_sweep(folder, json_output)
+    else:
+        _show_run(folder, json_output)
+
+
+def _show_run(folder: Path, json_output: bool) -> None:
     from harness import index, journal
     from harness.agent import approval
+    from harness.cli import tree
     from harness.cli.progress import model_use
 
-    folder = find_run(run)
-    row = _row(folder)
+    row = tree.run_row(folder)
     state = index.load_state(folder) if "error" not in row else None
     if json_output:
         typer.echo(json.dumps({**row, "attempts": _attempts(state)}, indent=2))
@@ -134,47 +138,6 @@ def attach(run: Run = None) -> None:
         fail(f"{folder} has no tmux session now; `harness logs {folder}` prints what it said")
     argv = session.attach_argv()
     os.execvp(argv[0], argv)
-
-
-def _row(folder: Path) -> dict[str, Any]:
-    """One line of `harness ls`; a journal that cannot be read is shown as damaged, not hidden."""
-    from harness import index, journal
-
-    try:
-        state = index.load_state(folder)
-    except journal.JournalDamagedError as error:
-        return {
-            "name": folder.name, "id": "", "state": "damaged", "attempts": 0, "step": None,
-            "created_at": 0.0, "elapsed_s": None, "result_dir": str(folder), "error": str(error),
-        }  # fmt: skip
-    owned = journal.is_owned(folder / "journal.jsonl")
-    return {
-        "name": folder.name,
-        "id": state.experiment_id,
-        "state": _state_word(state, owned),
-        "attempts": len(state.attempts),
-        "step": _last_step(folder, state),
-        "created_at": state.created_at,
-        "elapsed_s": (state.finished_at or time.time()) - state.created_at,
-        "result_dir": str(folder),
-    }
-
-
-def _state_word(state: "ExperimentState", owned: bool) -> str:
-    if state.verdict is not None:
-        return state.verdict.outcome.value
-    return state.phase if owned else f"{state.phase} (unwatched: harness resume)"
-
-
-def _last_step(folder: Path, state: "ExperimentState") -> int | None:
-    """The newest step in the newest attempt's metrics."""
-    from harness.results.raw import json_lines
-
-    if state.attempt is None:
-        return None
-    path = folder / "attempts" / f"{state.attempt.number:02d}" / "metrics.jsonl"
-    steps = [row.data["step"] for row in json_lines(path, path.name, []) if "step" in row.data]
-    return steps[-1] if steps else None
 
 
 def _attempts(state: "ExperimentState | None") -> list[dict[str, Any]]:

@@ -13,6 +13,8 @@ from harness.cli.console import console, fail
 if TYPE_CHECKING:
     from harness.author.draft import Brief
 
+SWEEP = "sweep"
+
 
 def new(
     request: Annotated[
@@ -23,6 +25,13 @@ def new(
             "language model fills the templates then, or a terminal is asked.",
         ),
     ],
+    blueprint: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[BLUEPRINT]",
+            help="With `new sweep`: what the sweep.yaml is for; default: ./blueprint.md.",
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -43,7 +52,8 @@ def new(
     max_cost: options.MaxCost = None,
     max_llm_calls: options.MaxCalls = None,
 ) -> None:
-    """Write a new blueprint, with its config, ready to be run. Nothing is overwritten.
+    """Write a new blueprint, with its config, ready to be run; `new sweep` writes a sweep.yaml for one.
+    Nothing is overwritten.
 
     Exit status: 0 written; 1 the language model did not come to an end, what it had made is kept; 2 it cannot
     be written, or was written with problems that are left; 130 interrupted.
@@ -52,6 +62,11 @@ def new(
     from harness.author.draft import Brief
     from harness.blueprint.scaffold import ScaffoldError, check_template
 
+    if request == SWEEP:
+        _write_sweep(blueprint or Path("blueprint.md"))
+        return
+    if blueprint is not None:
+        fail(f"a blueprint is only named with `harness new sweep`; put quotes around {request} {blueprint}")
     _refuse_undecodable({"NAME|WORDS": request, "--dir": str(folder), "--set": " ".join(settings or [])})
     answers = _parse(settings or [])
     try:
@@ -70,15 +85,26 @@ def new(
         fail(str(error))
 
 
+def _write_sweep(blueprint: Path) -> None:
+    from harness.cli.new_sweep import write_sweep_file
+    from harness.sweep.types import SweepError
+
+    try:
+        path = write_sweep_file(blueprint, blueprint.parent)
+    except SweepError as error:
+        fail(str(error))
+    typer.echo(f"written: {path}\nnext:    harness sweep {path} --dry-run")
+
+
 def _from_words(brief: "Brief", model: str | None, max_cost: float | None, max_llm_calls: int | None) -> None:
     """Let the configured model write the experiment; without one, ask."""
     from harness.blueprint.scaffold import sort_answers
-    from harness.cli import new_by_model
+    from harness.cli import asking, new_by_model
 
     sort_answers(brief.given, brief.template or "grpo")  # what is wrong in them is said before a call is paid
     if max_cost is not None and not max_cost >= 0:
         fail(f"--max-cost {max_cost}: give an amount in USD, such as 2.50")
-    choice = new_by_model.chosen(model, max_cost, max_llm_calls)
+    choice = asking.chosen(model, max_cost, max_llm_calls)
     if choice is not None:
         status = new_by_model.write(brief, choice)
         if status is not None:

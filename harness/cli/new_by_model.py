@@ -1,18 +1,13 @@
-"""`harness new "WORDS"` with a language model: the conversation, its limits, and what the person is shown."""
+"""`harness new "WORDS"` with a language model: what is written, and what the person is shown."""
 
 import asyncio
-import os
-import signal
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import typer
 
+from harness.cli.asking import Choice, held_signals, print_cost, with_model
 from harness.cli.console import console, fail
 
 if TYPE_CHECKING:
@@ -21,40 +16,14 @@ if TYPE_CHECKING:
     from harness.author.draft import Brief
     from harness.author.handing_over import HandedOver
     from harness.author.sources import Row
-    from harness.providers import Limits, LlmConfig
 
 _WIDEST_VALUE = 40
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The model and what it may cost."""
-
-    config: "LlmConfig"
-    limits: "Limits"
-
-
-def chosen(model: str | None, max_cost: float | None, max_calls: int | None) -> Choice | None:
-    """The model that is configured, None without one; a clear end for what cannot be used."""
-    from harness.agent.policies import limits_of, settled
-    from harness.options import RunOptions
-    from harness.providers import ConfigurationError, configured
-
-    try:
-        options, warnings = settled(RunOptions("llm", model, max_cost, max_calls), None, Path.cwd())
-        config = configured(model, Path.cwd(), os.environ)
-    except ConfigurationError as error:
-        fail(str(error))
-    for warning in warnings:
-        typer.echo(f"harness: {warning}", err=True)
-    return Choice(config, limits_of(options, config)) if config else None
 
 
 def write(brief: "Brief", choice: Choice) -> int | None:
     """Let the model write the experiment, and print what it made. Returns the exit status, or None when there
     is nothing because the model could not be asked."""
-    from harness.author.conversation import Account
+    from harness.author.conversation import Account, converse
     from harness.author.desk import Desk
     from harness.author.handing_over import hand_over
     from harness.author.keeping import check_place
@@ -62,11 +31,13 @@ def write(brief: "Brief", choice: Choice) -> int | None:
 
     check_place(brief)
     desk, account = Desk(brief), Account()
-    with tempfile.TemporaryDirectory() as folder, _held_signals() as stop:
+    with tempfile.TemporaryDirectory() as folder, held_signals() as stop:
         transcript = Path(folder) / "transcript.jsonl"
         transcript.touch(mode=0o600)
         try:
-            ended = asyncio.run(_converse(desk, account, choice, transcript, stop))
+            ended = asyncio.run(
+                with_model(choice, account, transcript, stop, lambda *asked: converse(desk, *asked))
+            )
             made = hand_over(desk, transcript)
         except ConfigurationError as error:
             fail(str(error))
@@ -74,7 +45,7 @@ def write(brief: "Brief", choice: Choice) -> int | None:
             _keep(desk, transcript, account)
             raise
         finally:
-            _print_cost(account, choice.config)
+            print_cost(account, choice.config)
     if ended.trouble:
         typer.echo(f"harness: the model did not come to an end: {ended.trouble}", err=True)
     if made is None:
@@ -86,30 +57,6 @@ def write(brief: "Brief", choice: Choice) -> int | None:
     return 2 if made.findings.problems else 0
 
 
-@dataclass
-class _Stop:
-    """What a signal does: nothing but to end the conversation, where there is one."""
-
-    end: Callable[[], object] = field(default=lambda: None)
-
-    def on_signal(self, number: int, frame: FrameType | None) -> None:
-        self.end()
-
-
-@contextmanager
-def _held_signals() -> Iterator[_Stop]:
-    """While what was paid for is not on the disk, Ctrl-C, SIGTERM and a closed terminal do not end the
-    program, however often they come. What is ignored (by `nohup`) stays so."""
-    stop = _Stop()
-    heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, stop.on_signal) for number in heard}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _keep(desk: "Desk", transcript: Path, account: "Account") -> None:
     """Save what was paid for when it cannot be handed over, and say where it is."""
     from harness.author.keeping import keep_beside
@@ -119,33 +66,6 @@ def _keep(desk: "Desk", transcript: Path, account: "Account") -> None:
     folder = keep_beside(desk, transcript)
     said = f"what was made is kept in {folder}" if folder else "what was made could be written nowhere"
     typer.echo(f"harness: {said}", err=True)
-
-
-async def _converse(
-    desk: "Desk", account: "Account", choice: Choice, transcript: Path, stop: _Stop
-) -> "Ended":
-    """Talk to the model until it hands over; a signal ends the talk, and what was made is kept."""
-    from harness.author.conversation import converse
-    from harness.providers import Model, Transcript, make_provider
-    from harness.redaction import secret_values
-
-    secrets = (*secret_values(os.environ), *choice.config.secrets)
-    model = Model(
-        make_provider(choice.config),
-        choice.config.price,
-        choice.limits,
-        account.record,
-        Transcript(transcript, secrets),
-    )
-    interrupted, events = asyncio.Event(), asyncio.get_running_loop()
-    stop.end = lambda: events.call_soon_threadsafe(interrupted.set)
-    try:
-        return await converse(
-            desk, model, account, interrupted, lambda line: typer.echo(f"· {line}", err=True)
-        )
-    finally:
-        stop.end = lambda: None
-        await model.close()
 
 
 def _print(made: "HandedOver", ended: "Ended") -> None:
@@ -181,12 +101,3 @@ def _print_list(title: str, sentences: tuple[str, ...]) -> None:
     console().print(f"\n{title}", markup=False)
     for sentence in sentences:
         console().print(f"  - {' '.join(sentence.split())}", markup=False)
-
-
-def _print_cost(account: "Account", config: "LlmConfig") -> None:
-    spent = account.spending
-    calls = f"{spent.calls} call{'' if spent.calls == 1 else 's'}"
-    cost = f"{spent.total_usd:.2f} USD" if config.price else "the cost is not known"
-    if 0 < spent.total_usd < 0.005:
-        cost = "less than 0.01 USD"
-    typer.echo(f"{config.model_word}: {calls}, {cost}", err=True)

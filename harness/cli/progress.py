@@ -1,13 +1,15 @@
-"""The live display of a run: phase, attempt, step, reward, validation pass rate, elapsed and remaining time.
+"""What is seen while something runs: a picture redrawn in place on a terminal, lines elsewhere.
 
-On a terminal a small table is redrawn in place; elsewhere a line is printed when something changed. It only
-looks at the hands of the loop; it never waits for anything the run needs.
+`LiveTable` and `Lines` draw whatever they are given, a run here or a sweep (`sweep_display`). Of a run they
+show phase, attempt, step, reward, validation pass rate, elapsed and remaining time. A display only looks at
+the hands of the loop; it never waits for anything the run needs.
 """
 
 import asyncio
 import os
 import sys
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,6 +17,7 @@ from harness.cli.console import console, duration
 from monitors.processes import ATTEMPT_VARIABLE
 
 if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
     from rich.table import Table
 
     from harness.agent.hands import Hands
@@ -102,26 +105,34 @@ class Progress(Protocol):
     def close(self) -> None: ...
 
 
+def is_terminal() -> bool:
+    """Whether a picture can be redrawn in place; a detached harness writes lines, as its terminal is a
+    log."""
+    return sys.stdout.isatty() and ATTEMPT_VARIABLE not in os.environ
+
+
 def progress_for(hands: "Hands") -> Progress:
-    """The display that suits standard output; a detached harness writes lines, as its terminal is a log."""
-    return LiveTable(hands) if sys.stdout.isatty() and ATTEMPT_VARIABLE not in os.environ else Lines(hands)
+    """The display of a run that suits standard output."""
+    return LiveTable(lambda _: _table(snapshot(hands))) if is_terminal() else Lines(_News(hands))
 
 
 class LiveTable:
-    """For a terminal: one table, redrawn in place."""
+    """For a terminal: one picture, redrawn in place."""
 
-    def __init__(self, hands: "Hands") -> None:
+    def __init__(self, draw: "Callable[[Console], RenderableType]") -> None:
+        """`draw`: the picture as it is now, for this console."""
         from rich.live import Live
 
-        self._hands = hands
-        self._live = Live(console=console(), auto_refresh=False, transient=False)
+        self._draw = draw
+        self._console = console()
+        self._live = Live(console=self._console, auto_refresh=False, transient=False)
         self._paused = False
 
     async def run(self) -> None:
         self._live.start()
         while True:
             if not self._paused:
-                self._live.update(self._table(), refresh=True)
+                self._live.update(self._draw(self._console), refresh=True)
             await asyncio.sleep(REDRAW_S)
 
     def pause(self) -> None:
@@ -134,46 +145,44 @@ class LiveTable:
 
     def close(self) -> None:
         if self._live.is_started:
-            self._live.update(self._table(), refresh=True)
+            self._live.update(self._draw(self._console), refresh=True)
             self._live.stop()
 
-    def _table(self) -> "Table":
-        from rich.table import Table
-        from rich.text import Text
 
-        now = snapshot(self._hands)
-        table = Table(box=None, show_header=False, pad_edge=False)
-        table.add_column(style="dim", no_wrap=True, min_width=10)
-        table.add_column(no_wrap=True, overflow="ellipsis")
-        attempt = "–" if now.attempt is None else f"{now.attempt}  {now.session}"
-        remaining = f"about {duration(now.remaining_s)}" if now.remaining_s is not None else "–"
-        rows = {
-            "experiment": now.name,
-            "phase": now.phase,
-            "attempt": attempt,
-            "step": now.steps,
-            "reward": "–" if now.reward is None else f"{now.reward:.3f}",
-            "pass rate": now.validation,
-            "elapsed": duration(now.elapsed_s),
-            "remaining": f"{remaining}  (limit in {duration(now.time_limit_s)})",
-            "model": now.model,
-            "last line": now.last_line,
-        }
-        for name, value in rows.items():
-            if name == "model" and not value:
-                continue
-            table.add_row(name, Text(value))
-        return table
+def _table(now: Snapshot) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim", no_wrap=True, min_width=10)
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    attempt = "–" if now.attempt is None else f"{now.attempt}  {now.session}"
+    remaining = f"about {duration(now.remaining_s)}" if now.remaining_s is not None else "–"
+    rows = {
+        "experiment": now.name,
+        "phase": now.phase,
+        "attempt": attempt,
+        "step": now.steps,
+        "reward": "–" if now.reward is None else f"{now.reward:.3f}",
+        "pass rate": now.validation,
+        "elapsed": duration(now.elapsed_s),
+        "remaining": f"{remaining}  (limit in {duration(now.time_limit_s)})",
+        "model": now.model,
+        "last line": now.last_line,
+    }
+    for name, value in rows.items():
+        if name == "model" and not value:
+            continue
+        table.add_row(name, Text(value))
+    return table
 
 
 class Lines:
-    """For a file or a pipe: a line whenever phase, attempt or validation changed, and now and then in
-    between."""
+    """For a file or a pipe: a line whenever there is news."""
 
-    def __init__(self, hands: "Hands") -> None:
-        self._hands = hands
-        self._shown: tuple[object, ...] = ()
-        self._shown_at = 0.0
+    def __init__(self, news: Callable[[], Iterable[str]]) -> None:
+        """`news`: the lines that have become due since it was asked last."""
+        self._news = news
 
     async def run(self) -> None:
         while True:
@@ -188,6 +197,19 @@ class Lines:
         self._look()
 
     def _look(self) -> None:
+        for line in self._news():
+            print(line, flush=True)
+
+
+class _News:
+    """Of a run: a line whenever phase, attempt or validation changed, and now and then in between."""
+
+    def __init__(self, hands: "Hands") -> None:
+        self._hands = hands
+        self._shown: tuple[object, ...] = ()
+        self._shown_at = 0.0
+
+    def __call__(self) -> Iterable[str]:
         now = snapshot(self._hands)
         key = (now.phase, now.attempt, len(now.pass_rates), now.model)
         due = time.monotonic() - self._shown_at > LINE_EVERY_S and now.step is not None
@@ -197,9 +219,8 @@ class Lines:
         reward = "–" if now.reward is None else f"{now.reward:.3f}"
         attempt = "–" if now.attempt is None else str(now.attempt)
         remaining = f"  about {duration(now.remaining_s)} left" if now.remaining_s is not None else ""
-        print(
+        yield (
             f"[{duration(now.elapsed_s):>7}] {now.phase:<10}  attempt {attempt}  step {now.steps}  "
             f"reward {reward}  pass rate {now.validation}{remaining}"
-            f"{f'  model {now.model}' if now.model else ''}",
-            flush=True,
+            f"{f'  model {now.model}' if now.model else ''}"
         )

@@ -64,7 +64,11 @@ def sweep(
     gpus: Annotated[int | None, typer.Option("--gpus", min=0, help="GPUs of one run.")] = None,
     canary: Annotated[
         Words,
-        typer.Option("--canary", metavar="KEY=VALUE", help="What makes the short first run short."),
+        typer.Option(
+            "--canary",
+            metavar="KEY=VALUE|false",
+            help="What makes the short first run short, or false for none.",
+        ),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the sweep and its folder.")] = None,
     source: Annotated[
@@ -139,6 +143,19 @@ def _asked(what: str, source: Path | None, given: dict[str, Any], chosen: "RunOp
         spec = spec_from_options(path, **{"vary": [], **given})
     blueprint = _blueprint(spec.blueprint)
     return _Asked(spec, blueprint, planned(spec, blueprint, chosen))
+
+
+def _proposed(what: str, source: Path | None, given: dict[str, Any], chosen: "RunOptions") -> _Asked:
+    """The sweep that a model proposes for a question."""
+    from harness.cli.sweep_by_model import propose
+    from harness.sweep.making import planned
+    from harness.sweep.types import SweepError
+
+    if source is None:
+        raise SweepError("a question is about an experiment: name it with --from BLUEPRINT")
+    blueprint = _blueprint(source)
+    plan, spec, kept = propose(what, blueprint, given, chosen, lambda spec: planned(spec, blueprint, chosen))
+    return _Asked(spec, blueprint, plan, kept)
 
 
 def _blueprint(path: Path) -> "Blueprint":

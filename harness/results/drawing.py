@@ -27,20 +27,37 @@ _SIZE, _WIDE = (4.8, 2.6), (7.4, 2.9)  # inches; validation stands alone in its 
 
 
 @dataclass(frozen=True)
-class _Palette:
-    """Colours by role, as #rrggbb."""
+class Palette:
+    """Colours by role, as #rrggbb. Lines differ in lightness too: not every eye tells their hues apart."""
 
     ink: str
     grid: str
     line_1: str
     line_2: str
     attempt: str
+    line_3: str
+    line_4: str
+    line_5: str
+    line_6: str
+    line_7: str
+    line_8: str
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """One colour per line of a picture with several."""
+        return tuple(getattr(self, f"line_{number}") for number in range(1, 9))
 
 
-_LIGHT = _Palette("#57606a", "#e4e7eb", "#2563a8", "#b4631a", "#8a6fb0")
-_DARK = _Palette("#9aa4af", "#2d333b", "#6cb0f5", "#e8a35c", "#b79ce0")
+_LIGHT = Palette(
+    "#57606a", "#e4e7eb", "#2563a8", "#b4631a", "#8a6fb0",
+    "#0b7a65", "#a8387a", "#7d7000", "#5b4db3", "#2089b0", "#6e3324",
+)  # fmt: skip
+_DARK = Palette(
+    "#9aa4af", "#2d333b", "#6cb0f5", "#e8a35c", "#b79ce0",
+    "#3fc4a6", "#f08cc4", "#d6c84a", "#a99cf5", "#8fdcf5", "#d99a86",
+)  # fmt: skip
 # Colours nobody else uses, so that they can be found in the SVG and turned into variables.
-_MARKERS = _Palette("#010203", "#010204", "#010205", "#010206", "#010207")
+_MARKERS = Palette(*(f"#0102{number:02x}" for number in range(3, 14)))
 
 
 @dataclass(frozen=True)
@@ -55,14 +72,14 @@ def line(series: Series, name: str) -> Picture | None:
     """A metric over the steps; None when it has no finite value."""
     if not np.isfinite(series.values).any():
         return None
-    return _picture(name, _SIZE, lambda axes, palette: _draw_line(axes, palette, series))
+    return _over_steps(name, _SIZE, lambda axes, palette: _draw_line(axes, palette, series))
 
 
 def validation(curves: Mapping[str, Sequence[tuple[int, int, Fact]]]) -> Picture | None:
     """Pass rates over the steps with their intervals; each point is (step, attempt, fact)."""
     if not any(points for points in curves.values()):
         return None
-    return _picture("validation", _WIDE, lambda axes, palette: _draw_validation(axes, palette, curves))
+    return _over_steps("validation", _WIDE, lambda axes, palette: _draw_validation(axes, palette, curves))
 
 
 def standalone(svg: str) -> str:
@@ -82,7 +99,7 @@ def colour_variables(is_dark: bool) -> str:
     return " ".join(f"--fig-{role.replace('_', '-')}: {colour};" for role, colour in palette.items())
 
 
-def _draw_line(axes: Any, palette: _Palette, series: Series) -> None:
+def _draw_line(axes: Any, palette: Palette, series: Series) -> None:
     finite = np.isfinite(series.values)
     steps, values, attempts = series.steps[finite], series.values[finite], series.attempts[finite]
     for number in dict.fromkeys(attempts.tolist()):
@@ -110,7 +127,7 @@ def _binned(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _draw_validation(
-    axes: Any, palette: _Palette, curves: Mapping[str, Sequence[tuple[int, int, Fact]]]
+    axes: Any, palette: Palette, curves: Mapping[str, Sequence[tuple[int, int, Fact]]]
 ) -> None:
     steps: list[int] = []
     attempts: list[int] = []
@@ -144,7 +161,7 @@ def _errors(facts: Sequence[Fact]) -> list[list[float]]:
     return [below, above]
 
 
-def _mark_attempts(axes: Any, palette: _Palette, steps: np.ndarray, attempts: np.ndarray) -> None:
+def _mark_attempts(axes: Any, palette: Palette, steps: np.ndarray, attempts: np.ndarray) -> None:
     """A dashed line where a later attempt takes over."""
     first = attempts.min() if len(attempts) else 0
     for number in np.unique(attempts):
@@ -163,7 +180,8 @@ def _mark_attempts(axes: Any, palette: _Palette, steps: np.ndarray, attempts: np
         )
 
 
-def _picture(name: str, size: tuple[float, float], draw: Callable[[Any, _Palette], None]) -> Picture:
+def picture(name: str, size: tuple[float, float], draw: Callable[[Canvas, Palette], None]) -> Picture:
+    """What `draw` draws on a canvas of that many inches; it takes its colours from the palette alone."""
     svg, png = io.StringIO(), io.BytesIO()
     with rc_context({**_style(_MARKERS), "svg.hashsalt": name}):
         canvas = _canvas(size, draw, _MARKERS)
@@ -174,18 +192,33 @@ def _picture(name: str, size: tuple[float, float], draw: Callable[[Any, _Palette
     return Picture(_with_variables(_cleaned(svg.getvalue(), name)), png.getvalue())
 
 
-def _canvas(size: tuple[float, float], draw: Callable[[Any, _Palette], None], palette: _Palette) -> Canvas:
+def _canvas(size: tuple[float, float], draw: Callable[[Canvas, Palette], None], palette: Palette) -> Canvas:
     canvas = Canvas(figsize=size, dpi=150, layout="constrained", facecolor="white")
-    axes = canvas.add_subplot()
-    draw(axes, palette)
-    axes.set_xlabel("step")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
-    axes.margins(x=0.02)
-    axes.patch.set_alpha(0)
+    draw(canvas, palette)
+    for axes in canvas.axes:
+        axes.patch.set_alpha(0)
     return canvas
 
 
-def _style(palette: _Palette) -> dict[str, Any]:
+def _over_steps(name: str, size: tuple[float, float], draw: Callable[[Any, Palette], None]) -> Picture:
+    """A picture of one panel over the steps."""
+
+    def one_panel(canvas: Canvas, palette: Palette) -> None:
+        axes = canvas.add_subplot()
+        draw(axes, palette)
+        label_steps(axes)
+
+    return picture(name, size, one_panel)
+
+
+def label_steps(axes: Any) -> None:
+    """Mark the axis along the bottom as that of the steps."""
+    axes.set_xlabel("step")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
+    axes.margins(x=0.02)
+
+
+def _style(palette: Palette) -> dict[str, Any]:
     return {
         "svg.fonttype": "none",
         "font.family": "sans-serif",

@@ -1,24 +1,26 @@
-"""What a language model wrote about a run, made fit to stand in a report.
+"""What a language model wrote about a run or a sweep, made fit to stand in a report.
 
-In: Markdown of its own, section by section: text that may try anything. Out: HTML and Markdown that hold
-nothing active (no HTML, link or picture), that cannot end the place where they stand, and cannot pass for the
-report's own headings or tables. Numbers in it are nobody's: they are neither facts nor checked.
+In: Markdown of its own, section by section: text that may try anything; the evidence it is checked against.
+Out: HTML and Markdown that hold nothing active (no HTML, link or picture), that cannot end the place where
+they stand, and cannot pass for the report's own headings or tables. A sentence that the evidence does not bear
+out is struck out, one that nothing measured can settle is marked.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.results import text
 
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
     from markdown_it.token import Token
     from markdown_it.tree import SyntaxTreeNode
+
+    from harness.results.claims import Claim, Evidence
 
 LONGEST = 6000  # characters of one section
 _TITLES = {
@@ -27,8 +29,6 @@ _TITLES = {
     "limitations": "Limitations",
     "next_steps": "Next steps",
 }
-_ACTIVE = ("link", "image", "autolink", "html_inline", "html_block", "reference")
-_DISGUISING = ("entity", "escape")  # the text that redaction reads is then the text that is shown
 _WORD = re.compile(r"\[[^\[\]]*\]\([^\s)]*\)\S*|\S+")  # a link as Markdown writes it counts as one
 _ADDRESS = re.compile(r"://|www\.|@", re.IGNORECASE)  # what viewers of Markdown make a link of by themselves
 
@@ -40,18 +40,88 @@ class Section:
     title: str
     html: str
     markdown: str  # one block quotation
+    claims: tuple[Claim, ...] = ()  # what was checked in it
 
 
-def sections(narrative: Mapping[str, str], known_secrets: tuple[str, ...]) -> tuple[Section, ...]:
-    """The known sections in their order; empty ones are left out. Texts are cleaned already, and cut here."""
-    parser = _parser()
+@dataclass(frozen=True)
+class Remark:
+    """A sentence that is struck out or marked, with the reasons."""
+
+    section: str
+    sentence: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Told:
+    """All that a model wrote, and what came of checking it. `omitted`: what it should have named."""
+
+    sections: tuple[Section, ...]
+    omitted: tuple[str, ...] = ()
+
+    @property
+    def struck(self) -> tuple[Remark, ...]:
+        """Sentences that the raw files do not bear out."""
+        return self._remarks("wrong")
+
+    @property
+    def unsure(self) -> tuple[Remark, ...]:
+        """Sentences that nothing measured can settle, and that are not struck."""
+        wrong = {(remark.section, remark.sentence) for remark in self.struck}
+        unsure = self._remarks("not checkable")
+        return tuple(remark for remark in unsure if (remark.section, remark.sentence) not in wrong)
+
+    def _remarks(self, verdict: str) -> tuple[Remark, ...]:
+        reasons: dict[tuple[str, str], list[str]] = {}
+        for section in self.sections:
+            for claim in section.claims:
+                if claim.verdict == verdict:
+                    reasons.setdefault((section.title, claim.sentence), []).append(claim.reason)
+        return tuple(
+            Remark(title, sentence, "; ".join(dict.fromkeys(whys)))
+            for (title, sentence), whys in reasons.items()
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """What result.json and sweep.json say under `checked`."""
+        return {
+            "claims": sum(len(section.claims) for section in self.sections),
+            "struck": [asdict(remark) for remark in self.struck],
+            "not_checkable": [asdict(remark) for remark in self.unsure],
+            "omitted": list(self.omitted),
+        }
+
+
+def tell(narrative: Mapping[str, str], known_secrets: tuple[str, ...], evidence: Evidence) -> Told:
+    """The sections checked against the evidence; also what all of them together should have named."""
+    from harness.results.claims import omissions
+
+    written = [narrative[name] for name in _TITLES if narrative.get(name)]
+    omitted = tuple(omission.what for omission in omissions(written, evidence))
+    return Told(sections(narrative, known_secrets, evidence), omitted)
+
+
+def sections(
+    narrative: Mapping[str, str], known_secrets: tuple[str, ...], evidence: Evidence | None = None
+) -> tuple[Section, ...]:
+    """The known sections in their order; empty ones are left out. Texts are cleaned already, and cut here.
+
+    With no evidence they are only made harmless.
+    """
+    from harness.results.claims import check_tokens
+    from harness.results.claims.passages import parser as new_parser
+    from harness.results.claims.striking import struck
+
+    parser = new_parser()
     made = []
     for name, title in _TITLES.items():
         said = _cut(narrative.get(name, "")).strip()
         if said:
             tokens = _defused(parser.parse(said), known_secrets)
+            claims = tuple(check_tokens(tokens, evidence, name)) if evidence is not None else ()
+            tokens = struck(tokens, claims)
             html = parser.renderer.render(tokens, parser.options, {})
-            made.append(Section(title, html, _markdown(tokens)))
+            made.append(Section(title, html, _markdown(tokens), claims))
     return tuple(made)
 
 
@@ -59,12 +129,6 @@ def _cut(said: str) -> str:
     if len(said) <= LONGEST:
         return said
     return f"{said[:LONGEST]}\n\n(cut off here; {len(said)} characters were written)"
-
-
-def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
-    return MarkdownIt("commonmark", {"html": False}).enable("table").disable([*_ACTIVE, *_DISGUISING])
 
 
 def _defused(tokens: Iterable[Token], known_secrets: tuple[str, ...]) -> list[Token]:
@@ -132,14 +196,37 @@ def _items(node: SyntaxTreeNode) -> list[str]:
 
 
 def _plain(node: SyntaxTreeNode) -> str:
-    return " ".join("".join(leaf.content or " " for leaf in node.walk() if not leaf.children).split())
+    parts = []
+    for is_struck, leaves in groupby(_leaves(node), key=_is_struck):
+        words = "".join(leaf.content or " " for leaf in leaves)
+        parts.append(f"~~{words}~~" if is_struck else words)
+    return " ".join("".join(parts).split())
+
+
+def _leaves(node: SyntaxTreeNode) -> list[SyntaxTreeNode]:
+    return [leaf for leaf in node.walk() if not leaf.children]
+
+
+def _is_struck(leaf: SyntaxTreeNode) -> bool:
+    return leaf.parent is not None and leaf.parent.type == "del"
 
 
 def _line(inline: SyntaxTreeNode) -> str:
     """Inline text as one line: its words and its code, without emphasis; addresses as code."""
+    line = ""
+    for is_struck, leaves in groupby(_leaves(inline), key=_is_struck):
+        part = _piece(leaves)
+        if is_struck and part.strip():
+            before, after = (" " if part[edge].isspace() else "" for edge in (0, -1))
+            part = f"{before}~~{part.strip()}~~{after}"
+        line = _joined([line, part]) if line else part
+    return line.strip()
+
+
+def _piece(leaves: Iterable[SyntaxTreeNode]) -> str:
     parts: list[str] = []
     words = ""
-    for leaf in inline.walk():
+    for leaf in leaves:
         if leaf.type == "code_inline":
             parts += [_words(words), text.code(leaf.content)]
             words = ""
@@ -147,7 +234,7 @@ def _line(inline: SyntaxTreeNode) -> str:
             words += leaf.content
         elif leaf.type in ("softbreak", "hardbreak"):
             words += " "
-    return _joined([*parts, _words(words)]).strip()
+    return _joined([*parts, _words(words)])
 
 
 def _joined(parts: Iterable[str]) -> str:

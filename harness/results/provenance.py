@@ -38,7 +38,7 @@ def gather(
         "command": redact(command, known) if command is not None else None,
         "codebase_dir": str(codebase_dir),
         "git": _git(codebase_dir, known, problems),
-        "interpreter": _interpreter(venv_exe, problems),
+        "interpreter": interpreter(venv_exe, problems),
         "config": {
             "path": str(config_path) if config_path else None,
             "sha256": hashlib.sha256(config_text.encode()).hexdigest() if config_text is not None else None,
@@ -93,7 +93,7 @@ def _git(folder: Path | str, known: tuple[str, ...], problems: list[str]) -> dic
     }
 
 
-def _interpreter(venv_exe: Path | str, problems: list[str]) -> dict[str, Any] | None:
+def interpreter(venv_exe: Path | str, problems: list[str]) -> dict[str, Any] | None:
     try:
         found = json.loads(_run([str(venv_exe), "-c", _LIST_PACKAGES], None, _PACKAGES_LIMIT_S))
     except (OSError, subprocess.SubprocessError, ValueError) as error:

@@ -6,7 +6,6 @@ can be built again at any moment and comes out the same; each file is replaced i
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -17,6 +16,7 @@ from typing import Any
 from harness.durable import write_atomically
 from harness.redaction import secret_values
 from harness.results import narrative, text
+from harness.results.claims import evidence_of_run
 from harness.results.collect import collect
 from harness.results.deviations import new_value
 from harness.results.drawing import colour_variables
@@ -25,7 +25,14 @@ from harness.results.figures import draw_figures
 from harness.results.raw import json_file
 from harness.results.types import Discrepancy, Fact, Figure, Record, Report, RunSummary
 from harness.results.validation_facts import reported_differences
-from harness.results.verify import DOCUMENTS, check_facts, fact_to_json, fingerprints, manifest
+from harness.results.verify import (
+    DOCUMENTS,
+    check_facts,
+    fact_to_json,
+    fingerprints,
+    manifest,
+    with_checksum,
+)
 from harness.results.view import View, build_view, headline, with_interval
 from harness.results.wording import format_number
 from harness.templating import render
@@ -49,14 +56,13 @@ def build_report(result_dir: Path, summary: RunSummary) -> Report:
     view = text.clean_tree(build_view(record, facts, summary, missing, discrepancies), known_secrets)
     provenance = text.clean_tree(provenance, known_secrets)
     lines = headline(view, text.clean_tree(facts, known_secrets))
-    said = narrative.sections(view.summary.narrative, known_secrets)
+    evidence = evidence_of_run(record, facts, view.summary)
+    said = narrative.tell(view.summary.narrative, known_secrets, evidence)
     _write_documents(result_dir, view, figures, provenance, lines, said)
-    result = _result_json(view, record, facts, figures, lines, provenance)
-    result["documents"] = fingerprints(result_dir, [result_dir / name for name in DOCUMENTS])
-    content = json.dumps(
-        text.clean_tree(result, known_secrets), indent=2, ensure_ascii=False, allow_nan=False
-    )
-    write_atomically(result_dir / "result.json", content + "\n")
+    result = _result_json(view, record, facts, figures, lines, provenance, said)
+    built = (*DOCUMENTS, *(file for figure in figures for file in figure.files))
+    result["documents"] = fingerprints(result_dir, [result_dir / name for name in built])
+    write_atomically(result_dir / "result.json", with_checksum(text.clean_tree(result, known_secrets)))
     return Report(
         result_dir=result_dir,
         html=result_dir / "report.html",
@@ -111,11 +117,11 @@ def _write_documents(
     figures: list[Figure],
     provenance: dict[str, Any] | None,
     lines: tuple[str, ...],
-    said: tuple[narrative.Section, ...],
+    said: narrative.Told,
 ) -> None:
     values: dict[str, Any] = {
         "view": view,
-        "narrative": said,
+        "narrative": said if said.sections else None,
         "figures": figures,
         "provenance": provenance,
         "headline": lines,
@@ -138,6 +144,7 @@ def _result_json(
     figures: list[Figure],
     lines: tuple[str, ...],
     provenance: dict[str, Any] | None,
+    said: narrative.Told,
 ) -> dict[str, Any]:
     summary = view.summary
     return {
@@ -157,7 +164,7 @@ def _result_json(
         "seeds": (provenance or {}).get("seeds", {}),
         "seed_note": view.seed_note,
         "deviations": [deviation.as_json() for deviation in view.deviations],
-        **_of_model(view),
+        **_of_model(view, said),
         "attempts": [
             {
                 "number": attempt.number,
@@ -178,7 +185,7 @@ def _result_json(
     }
 
 
-def _of_model(view: View) -> dict[str, Any]:
+def _of_model(view: View, said: narrative.Told) -> dict[str, Any]:
     """What result.json says only of a run that a language model had a hand in."""
     summary = view.summary
     data: dict[str, Any] = {}
@@ -188,6 +195,6 @@ def _of_model(view: View) -> dict[str, Any]:
         use = {**asdict(summary.llm), "cost": summary.llm.cost}
         data["llm"] = use if use["cost"] != "price unknown" else {**use, "cost_usd": None}
     if summary.narrative:
-        sections = {name: said[: narrative.LONGEST] for name, said in summary.narrative.items()}
-        data["narrative"] = {"written_by": view.author, "checked": False, "sections": sections}
+        sections = {name: text[: narrative.LONGEST] for name, text in summary.narrative.items()}
+        data["narrative"] = {"written_by": view.author, "checked": said.as_json(), "sections": sections}
     return data

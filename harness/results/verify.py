@@ -3,7 +3,8 @@
 In: facts, or a finished result folder. Out: discrepancies; none means that each number stands where the
 report says. Nothing read by `collect` is reused: each source is opened again at its line. A metric row is
 also followed to the line of the trainer's file or log that it was taken from. `manifest` fingerprints the raw
-files for `finish.flag`.
+files, `vouched_for` all that `finish.flag` vouches for, `with_checksum` result.json itself. What is done with
+a finished folder as a whole stands in `verifying`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from harness.results.sources import SourceError, SourceReader, same_number
 from harness.results.types import Discrepancy, Fact, Interval, Source
 
 DOCUMENTS = ("validation.md", "trial_and_error.md", "result.md", "report.html")
-_SKIPPED_FOLDERS = ("checkpoints", "__pycache__")
+SKIPPED_FOLDERS = ("checkpoints", "__pycache__")
 
 
 def check_facts(result_dir: Path, facts: Iterable[Fact]) -> dict[str, str]:
@@ -37,48 +38,66 @@ def check_facts(result_dir: Path, facts: Iterable[Fact]) -> dict[str, str]:
             reason = _compare(fact, reader)
         except SourceError as error:
             reason = str(error)
+        except (ValueError, LookupError, TypeError, ArithmeticError, OSError) as error:
+            reason = f"it cannot be computed again as it is written: {type(error).__name__}: {error}"
         if reason:
             wrong[fact.id] = reason
     return wrong
 
 
 def verify(result_dir: Path) -> list[Discrepancy]:
-    """Check a finished result folder against its `result.json`: facts, raw files, documents.
+    """Check a result folder against its `result.json`: facts, raw files, documents, figures.
 
     Raises FileNotFoundError when there is no result.json.
     """
-    result = json.loads((result_dir / "result.json").read_text(encoding="utf-8"))
-    facts = [fact_from_json(data) for data in result["facts"]]
-    found = [Discrepancy(name, reason) for name, reason in check_facts(result_dir, facts).items()]
-    for recorded in [*result["manifest"], *result["documents"]]:
-        path = result_dir / recorded["path"]
-        if not path.is_file():
-            found.append(Discrepancy(recorded["path"], "the file is gone"))
-        elif _sha256(path) != recorded["sha256"]:
-            found.append(Discrepancy(recorded["path"], "the file has changed since the report was built"))
-    return found
+    from harness.results.verifying.reported import check_reported  # it is built on this module
+
+    return list(check_reported(result_dir).discrepancies)
 
 
 def manifest(result_dir: Path) -> list[dict[str, Any]]:
     """Path, sha256 and size of every raw file: blueprint, provenance, attempts without checkpoints."""
     files = [result_dir / "blueprint.md", result_dir / "provenance.json"]
     for folder, folders, names in os.walk(result_dir / "attempts"):
-        folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS)
+        folders[:] = sorted(name for name in folders if name not in SKIPPED_FOLDERS)
         files += [Path(folder) / name for name in sorted(names)]
     return fingerprints(result_dir, files)
+
+
+def vouched_for(result_dir: Path) -> list[dict[str, Any]]:
+    """What finish.flag vouches for: raw files, journal, a model's transcript, a person's answers."""
+    said = [result_dir / "journal.jsonl", result_dir / "transcript.jsonl"]
+    answers = sorted((result_dir / "approvals").glob("*.json"))
+    return [*manifest(result_dir), *fingerprints(result_dir, [*said, *answers])]
+
+
+def with_checksum(result: Mapping[str, Any]) -> str:
+    """The text of result.json: everything in it, and at its end the sha256 of all the rest, so that no
+    character of it is changed without being noticed. Raises ValueError for what JSON does not know."""
+    checksum = hashlib.sha256(_dumped(result).encode()).hexdigest()
+    return _dumped({**result, "checksum": checksum}) + "\n"
+
+
+def _dumped(result: Mapping[str, Any]) -> str:
+    return json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def fingerprints(result_dir: Path, files: Iterable[Path]) -> list[dict[str, Any]]:
     """Path relative to the result folder, sha256 and size of each regular file among `files`."""
     return [
         {
-            "path": str(path.relative_to(result_dir)),
-            "sha256": _sha256(path),
+            "path": relative_name(path, result_dir),
+            "sha256": sha256(path),
             "bytes": path.stat().st_size,
         }
         for path in files
         if path.is_file() and not path.is_symlink()
     ]
+
+
+def relative_name(path: Path, result_dir: Path) -> str:
+    """How a file is called in a manifest; a name that is not UTF-8 has its odd bytes written out."""
+    return os.fsencode(path.relative_to(result_dir)).decode("utf-8", "backslashreplace")
 
 
 def fact_to_json(fact: Fact) -> dict[str, Any]:
@@ -172,7 +191,8 @@ def _reduce(fact: Fact, numbers: list[float]) -> float:
     return float(np.mean(numbers) if fact.recipe == "mean" else np.median(numbers))
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file in hexadecimal digits."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):

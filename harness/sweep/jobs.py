@@ -13,7 +13,8 @@ from harness.options import RunOptions
 from harness.sweep.folder import SweepFolder
 from harness.sweep.types import Job, Lease
 
-HARNESS = (sys.executable, "-m", "harness.cli.app")
+HARNESS = (sys.executable, "-E", "-m", "harness.cli.app")
+"""Without PYTHONPATH, which is for the training: its packages may bear the names of ours."""
 LEAST_TIME_S = 1.0
 
 

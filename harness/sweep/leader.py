@@ -21,6 +21,7 @@ from harness.sweep.sweep import Sweep
 from harness.sweep.types import Lease
 
 ASK_AGAIN_S = 2.0
+USABLE = ("succeeded", "stopped_early")
 
 
 class Leader:
@@ -156,7 +157,8 @@ class Leader:
             await self._watch_first_run(run, lease)
         if not self.sweep.state.checked:
             self._judge_canary(run)
-        self._measuring.add(asyncio.ensure_future(self._carrier.measure(run)))
+        if self.sweep.state.find(run).outcome in USABLE and run != CANARY:
+            self._measuring.add(asyncio.ensure_future(self._carrier.measure(run)))
 
     async def _watch_first_run(self, run: str, lease: Lease | None) -> None:
         """Carry the first run, and let the others start as soon as it has shown a first step."""
@@ -176,7 +178,7 @@ class Leader:
     def _judge_canary(self, run: str) -> None:
         """Open the way for the rest, or close the sweep: what failed here would fail everywhere."""
         ended = self.sweep.state.find(run)
-        if ended.outcome in ("succeeded", "stopped_early"):
+        if ended.outcome in USABLE:
             self.sweep.record("checked", by=f"{run}: {ended.outcome}")
         elif not self.sweep.state.closing:
             what = "the canary" if run == CANARY else f"the first run, {run},"

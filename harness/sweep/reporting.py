@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.options import RunOptions
 from harness.results.comparing.types import PlannedRun, Study
 from harness.sweep import confounds, snapshot
+from harness.sweep.ending import verdict as judged
 from harness.sweep.folder import SweepFolder
 from harness.sweep.state import SweepState
 from harness.sweep.sweep import Sweep
@@ -87,8 +89,41 @@ def build(folder: SweepFolder, state: SweepState, compared: "Comparison | None" 
 
     plan = state.plan
     assert plan is not None
+    verdict = state.verdict or judged(state)
+    options = RunOptions.from_json(plan.options)
+    about = SweepAbout(
+        name=plan.name,
+        question=plan.question,
+        outcome=verdict.outcome.value,
+        reason=verdict.reason,
+        started=state.created_at,
+        ended=max((run.ended_at for run in state.all_runs if run.ended_at is not None), default=None),
+        design=plan.design,
+        seeds=tuple(dict.fromkeys(run.seed for run in plan.runs if run.seed is not None)),
+        parallel=plan.parallel,
+        budget_s=plan.budget_s,
+        canary=_canary(state),
+        author=plan.author,
+        model=options.model or "",
+        commit=_commit(folder),
+        settings=plan.settings,
+    )
     compared = compared or comparison(folder, state)
-    raise NotImplementedError  # filled in once SweepAbout exists
+    return build_sweep_report(folder.dir, compared, about, plan.as_json(), state.narrative)
+
+
+def _commit(folder: SweepFolder) -> str:
+    """The commit the snapshot was taken from, and whether there were changes beside it; "" without git."""
+    git = snapshot.load(folder).git
+    if not git:
+        return ""
+    return f"{git['commit']} with uncommitted changes" if git.get("dirty") else str(git["commit"])
+
+
+def _canary(state: SweepState) -> str:
+    if state.canary is None:
+        return "none of its own: the first run went ahead until its first step"
+    return f"{state.canary.outcome}: {state.canary.reason}" if state.canary.outcome else state.canary.status
 
 
 def _changed(folder: SweepFolder) -> tuple[str, ...]:
@@ -101,4 +136,27 @@ def _changed(folder: SweepFolder) -> tuple[str, ...]:
 
 async def _narrative(sweep: Sweep, compared: "Comparison") -> Mapping[str, str]:
     """What a configured model writes about the results; {} without one, or when it cannot be asked."""
-    return {}
+    options = RunOptions.from_json(sweep.plan.options)
+    if options.policy != "llm":
+        return {}
+    from harness.agent.policies import limits_of
+    from harness.author.conversation import Account
+    from harness.providers import ConfigurationError, Model, Transcript, configured, make_provider
+    from harness.redaction import secret_values
+    from harness.results.comparing.as_json import to_json
+    from harness.sweep.narrating import narrate
+
+    try:
+        config = configured(options.model, Path(options.settings_dir or Path.cwd()), os.environ)
+    except ConfigurationError as error:
+        _log.warning("nobody writes about the results: %s", error)
+        return {}
+    if config is None:
+        return {}
+    account = Account()
+    transcript = Transcript(sweep.dir / "transcript.jsonl", (*secret_values(os.environ), *config.secrets))
+    model = Model(make_provider(config), config.price, limits_of(options, config), account.record, transcript)
+    try:
+        return await narrate(to_json(compared), model, account)
+    finally:
+        await model.close()

@@ -64,3 +64,48 @@ def test_a_run_killed_before_its_first_entry_is_not_one_to_resume(tmp_path: Path
     assert index.runs() == []
     with pytest.raises(UnknownRunError, match="harness run"):
         index.find(str(run.dir))
+
+
+def make_sweep(folder: Path, sweep_id: str) -> Path:
+    folder.mkdir()
+    with Journal(folder / "sweep.jsonl", lambda: 1.0) as journal:
+        journal.append("sweep_created")
+    index.add_sweep(sweep_id, folder.name, folder, 1.0)
+    return folder
+
+
+def test_sweeps_are_found_beside_runs_and_are_none(tmp_path: Path) -> None:
+    run = make(tmp_path / "alpha", "aaaa00000000")
+    sweep = make_sweep(tmp_path / "ablation", "5eed00000000")
+    (tmp_path / "nothing").mkdir()
+    index.add_sweep("dddd00000000", "nothing", tmp_path / "nothing", 1.0)
+    assert index.runs() == [run]
+    assert [entry.dir for entry in index.sweeps()] == [sweep]
+    for word in (str(sweep), "ablation", "5eed", None):
+        assert index.find(word) == sweep
+    assert index.find("alpha") == run.dir and index.find_run(None) == run.dir
+
+
+def test_a_run_of_a_sweep_stands_for_it_when_the_newest_is_meant(tmp_path: Path) -> None:
+    sweep = make_sweep(tmp_path / "ablation", "5eed00000000")
+    run = make(sweep / "p01-s0", "aaaa00000000")
+    assert index.find(None) == sweep
+    assert index.find_run(None) == run.dir == index.find("p01-s0")
+
+
+def test_who_needs_a_run_is_told_the_runs_of_a_sweep(tmp_path: Path) -> None:
+    sweep = make_sweep(tmp_path / "ablation", "5eed00000000")
+    with pytest.raises(UnknownRunError, match="none of its runs has begun"):
+        index.find_run("ablation")
+    for number in range(7):
+        make(sweep / f"p{number:02d}", f"{number}aaa00000000")
+    for word in (str(sweep), "ablation", "5eed"):
+        with pytest.raises(UnknownRunError, match=r"is a sweep, not a run.*: p00, p01, .* and 2 more"):
+            index.find_run(word)
+
+
+def test_lines_without_a_kind_are_runs(tmp_path: Path) -> None:
+    run = make(tmp_path / "old", "aaaa00000000")
+    path = index.state_home() / "runs.jsonl"
+    path.write_text(path.read_text().replace(', "kind": "run"', ""))
+    assert index.runs() == [run]

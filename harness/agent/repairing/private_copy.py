@@ -111,7 +111,7 @@ def make(plan: Mapping[str, Any], experiment_id: str) -> PrivateCopy:
     _git(source, "worktree", "add", "--force", "--force", "--detach", "--no-checkout", str(root), "HEAD")
     root.chmod(0o700)
     _git(root, "read-tree", "HEAD")
-    notes = _fill(root, source, Path(plan.get("result_dir") or root))
+    notes = fill(root, source, Path(plan.get("result_dir") or root))
     copy = PrivateCopy(root, source, prefix, tuple(notes))
     copy.save()
     return copy
@@ -121,7 +121,7 @@ def forget(root: Path, source: Path) -> None:
     """Remove a copy, complete or not, and the repository's entry for it."""
     _record_of(root).unlink(missing_ok=True)
     if source.is_dir():
-        entry = _run_git(source, "worktree", "remove", "--force", "--force", str(root))
+        entry = run_git(source, "worktree", "remove", "--force", "--force", str(root))
         if entry.returncode == 0:
             return
     shutil.rmtree(root, ignore_errors=True)
@@ -147,7 +147,7 @@ def _repository(codebase: Path) -> tuple[Path, str]:
         raise CopyError("code can be patched only with git, which is not installed here")
     if not codebase.is_dir():
         raise CopyError(f"the codebase {codebase} is no folder")
-    found = _run_git(codebase, "rev-parse", "--show-toplevel", "--show-prefix")
+    found = run_git(codebase, "rev-parse", "--show-toplevel", "--show-prefix")
     if found.returncode != 0:
         raise CopyError(
             f"code can be patched only in a git repository, and git says of the codebase: "
@@ -156,12 +156,12 @@ def _repository(codebase: Path) -> tuple[Path, str]:
     top, prefix = os.fsdecode(found.stdout).removesuffix("\n").split("\n")
     if not codebase.resolve().is_relative_to(top):
         raise CopyError(f"the codebase lies outside of the working tree that its repository names, {top}")
-    if _run_git(codebase, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").returncode != 0:
+    if run_git(codebase, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").returncode != 0:
         raise CopyError("the codebase's git repository has no commit yet, so no copy can be made of it")
     return Path(top), prefix.rstrip("/")
 
 
-def _fill(root: Path, source: Path, result_dir: Path) -> list[str]:
+def fill(root: Path, source: Path, result_dir: Path) -> list[str]:
     """Copy or link everything that stands in the author's working tree; returns what is worth saying."""
     notes: list[str] = []
     for name in tracked(source):
@@ -254,13 +254,13 @@ def _names(folder: Path, *which: str) -> list[str]:
 
 
 def _git(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
-    done = _run_git(folder, *arguments)
+    done = run_git(folder, *arguments)
     if done.returncode != 0:
         raise CopyError(f"git {arguments[0]} failed in {folder.name}: {_last_line(done.stderr)}")
     return done
 
 
-def _run_git(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
+def run_git(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
     """Run git so that nothing a repository's own configuration names is started."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     settings = [word for setting in _QUIET for word in ("-c", setting)]

@@ -92,13 +92,14 @@ def relocate(command: str, plan: Mapping[str, Any], experiment_id: str) -> str:
     copy = private_copy.find(experiment_id)
     if copy is None:
         return command
-    relocated = _relocated(command, copy, plan)
-    if copy.patches and (found := author_paths.leading_out_of_command(copy, plan, relocated)):
+    moved = relocated(command, copy, plan)
+    if copy.patches and (found := author_paths.leading_out_of_command(copy, plan, moved)):
         raise PatchError(author_paths.refusal(found))
-    return relocated
+    return moved
 
 
-def _relocated(command: str, copy: PrivateCopy, plan: Mapping[str, Any]) -> str:
+def relocated(command: str, copy: PrivateCopy, plan: Mapping[str, Any]) -> str:
+    """The command with its absolute paths into the codebase pointing into this copy."""
     roots = author_paths.roots(copy, plan)
 
     def swap(match: re.Match[str]) -> str:
@@ -157,7 +158,7 @@ def _refuse_leading_out(
 ) -> None:
     """Raises PatchError where a launch would be led to the author's code; not for a correction that leaves
     fewer such lines than there were."""
-    command = _relocated(str(plan.get("launch_command") or ""), copy, plan)
+    command = relocated(str(plan.get("launch_command") or ""), copy, plan)
     try:
         found = author_paths.leading_out(copy, plan, command, patched)
         before = author_paths.leading_out(copy, plan, command) if found and patched else []

@@ -19,6 +19,11 @@ from harness.results.types import Source, TaskResult
 Goal = Literal["max", "min"]
 Finding = Literal["higher", "lower", "no detectable difference", "not tested"]
 
+
+class NotComparableError(Exception):
+    """These runs cannot be compared as asked; the message says why, and what to ask for instead."""
+
+
 # --- in: what is compared -----------------------------------------------------------------------------------
 
 

@@ -41,8 +41,8 @@ def begins(job: Job) -> None:
 
 
 class ScriptedHost:
-    """`plays`: what the jobs of a run do, one after the other; `room_for`: jobs at once. A run that no play is
-    given for ends well. `held`: runs that go on until they are taken out of it or stopped."""
+    """`plays`: what the jobs of a run do, one after the other; `room_for`: jobs at once. A run that no play
+    is given for ends well. `held`: runs that go on until they are taken out of it or stopped."""
 
     def __init__(self, plays: Mapping[str, list[Play]] | None = None, room_for: int = 99) -> None:
         self.plays = {run: list(given) for run, given in (plays or {}).items()}

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from harness.sweep.leader import Leader
 from harness.sweep.sweep import Sweep
 from harness.sweep.types import SweepPlan
 from tests.harness.sweep.plans import begun, plan
-from tests.harness.sweep.scripted_host import ScriptedHost, dies, ends
+from tests.harness.sweep.scripted_host import ScriptedHost, dies, ends, folder_of
 
 PATIENCE_S = 20.0
 
@@ -21,12 +22,12 @@ async def led(sweep: Sweep, host: ScriptedHost, **more: Any) -> Verdict:
     return await asyncio.wait_for(Leader(sweep, host, {}, more.get("reporter")).run(), PATIENCE_S)
 
 
-async def until(condition: Any) -> None:
-    async def look() -> None:
-        while not condition():
-            await asyncio.sleep(0)
-
-    await asyncio.wait_for(look(), PATIENCE_S)
+async def until(condition: Callable[[], object]) -> None:
+    for _ in range(20_000):
+        if condition():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("waited in vain")
 
 
 async def test_all_runs_once_in_order_and_never_more_than_fit(tmp_path: Path) -> None:
@@ -87,8 +88,8 @@ async def test_a_harness_that_died_is_followed_by_one_that_resumes(tmp_path: Pat
     sweep, host = begun(tmp_path), ScriptedHost({"p02-s0": [dies(137), dies(None, begun=True)]})
     assert (await led(sweep, host)).outcome.value == "succeeded"
     first, second, third = host.commands["p02-s0"]
-    assert first[3] == "run" and second[3] == third[3] == "resume"
-    assert second[4] == str(sweep.folder.result_dir("p02-s0"))
+    assert first[4] == "run" and second[4] == third[4] == "resume"
+    assert second[5] == str(sweep.folder.result_dir("p02-s0"))
 
 
 async def test_a_run_that_no_harness_brings_to_an_end_is_lost_and_said_so(tmp_path: Path) -> None:
@@ -185,8 +186,7 @@ async def test_a_leader_that_dies_before_or_after_any_entry_loses_nothing(
 
 
 async def _story(folder: Path, made: SweepPlan, death: tuple[int, bool] | None) -> dict[str, Any]:
-    folder.mkdir()
-    sweep, host = begun(folder, made), ScriptedHost({"p02-s0": [dies(137)]}, room_for=2)
+    sweep, host = begun(folder_of(folder), made), ScriptedHost({"p02-s0": [dies(137)]}, room_for=2)
     if death is not None:
         nth, is_written = death
         append = sweep.journal.append

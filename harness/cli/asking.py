@@ -1,0 +1,106 @@
+"""A conversation with a language model from the command line: which model, what it may cost, what a signal
+does meanwhile, and what it has cost."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, TypeVar
+
+import typer
+
+from harness.cli.console import fail
+
+if TYPE_CHECKING:
+    from harness.author.conversation import Account
+    from harness.providers import Limits, LlmConfig, Model
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+Told = TypeVar("Told")
+Talk = Callable[["Model", "Account", asyncio.Event, Callable[[str], None]], Awaitable[Told]]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The model and what it may cost."""
+
+    config: "LlmConfig"
+    limits: "Limits"
+
+
+def chosen(model: str | None, max_cost: float | None, max_calls: int | None) -> Choice | None:
+    """The model that is configured, None without one; a clear end for what cannot be used."""
+    from harness.agent.policies import limits_of, settled
+    from harness.options import RunOptions
+    from harness.providers import ConfigurationError, configured
+
+    try:
+        options, warnings = settled(RunOptions("llm", model, max_cost, max_calls), None, Path.cwd())
+        config = configured(model, Path.cwd(), os.environ)
+    except ConfigurationError as error:
+        fail(str(error))
+    for warning in warnings:
+        typer.echo(f"harness: {warning}", err=True)
+    return Choice(config, limits_of(options, config)) if config else None
+
+
+@dataclass
+class Stop:
+    """What a signal does: nothing but to end the conversation, where there is one."""
+
+    end: Callable[[], object] = field(default=lambda: None)
+
+    def on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.end()
+
+
+@contextmanager
+def held_signals() -> Iterator[Stop]:
+    """While what was paid for is not on the disk, Ctrl-C, SIGTERM and a closed terminal do not end the
+    program, however often they come. What is ignored (by `nohup`) stays so."""
+    stop = Stop()
+    heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stop.on_signal) for number in heard}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+async def with_model(
+    choice: Choice, account: "Account", transcript: Path, stop: Stop, talk: Talk[Told]
+) -> Told:
+    """What `talk` comes to with this model; a signal ends the talk, and what was made is kept. The calls
+    stand in `transcript`."""
+    from harness.providers import Model, Transcript, make_provider
+    from harness.redaction import secret_values
+
+    secrets = (*secret_values(os.environ), *choice.config.secrets)
+    model = Model(
+        make_provider(choice.config),
+        choice.config.price,
+        choice.limits,
+        account.record,
+        Transcript(transcript, secrets),
+    )
+    interrupted, events = asyncio.Event(), asyncio.get_running_loop()
+    stop.end = lambda: events.call_soon_threadsafe(interrupted.set)
+    try:
+        return await talk(model, account, interrupted, lambda line: typer.echo(f"· {line}", err=True))
+    finally:
+        stop.end = lambda: None
+        await model.close()
+
+
+def print_cost(account: "Account", config: "LlmConfig") -> None:
+    spent = account.spending
+    calls = f"{spent.calls} call{'' if spent.calls == 1 else 's'}"
+    cost = f"{spent.total_usd:.2f} USD" if config.price else "the cost is not known"
+    if 0 < spent.total_usd < 0.005:
+        cost = "less than 0.01 USD"
+    typer.echo(f"{config.model_word}: {calls}, {cost}", err=True)

@@ -1,0 +1,137 @@
+"""`harness compare`: what can honestly be said about several runs, in a table or as a report of its own."""
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from harness.cli.console import console, fail, find_any
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from harness.results.comparing.types import Comparison, Goal
+    from harness.results.sweep_view import SweepView
+
+
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="Folders, names or ids of runs or sweeps; the first one is the baseline.",
+            metavar="RUN...",
+        ),
+    ],
+    metric: Annotated[
+        str,
+        typer.Option(
+            help="What to compare by, such as val/task_pass_rate@1; default: chosen, and marked as such."
+        ),
+    ] = "",
+    goal: Annotated[
+        str | None,
+        typer.Option(help="Which values are better: max or min; default: as the sweep says, else max."),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Value whose first step is looked for; default: the mean of the baseline."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for sweep_report.html, points.csv and the other files.")
+    ] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+) -> None:
+    """Compare runs over their seeds: means, differences, and whether these could be chance.
+
+    Runs that differ in nothing but the seed are one point. Ends with 2 when nothing can be compared.
+    """
+    if goal not in (None, "max", "min"):
+        fail(f"--goal must be max or min, not {goal!r}")
+    folders = [find_any(word) for word in runs]
+    from harness.results.compare import compare_folders
+    from harness.results.comparing.as_json import to_json
+    from harness.results.comparing.types import NotComparableError
+
+    try:
+        comparison = compare_folders(folders, metric, cast("Goal | None", goal), threshold)
+    except NotComparableError as error:
+        fail(str(error))
+    report = _write(comparison, out) if out is not None else None
+    if json_output:
+        typer.echo(json.dumps(to_json(comparison), indent=2, ensure_ascii=False))
+    else:
+        _show(comparison)
+        if report is not None:
+            typer.echo(f"report: {report}")
+    if not any(point.value is not None for point in comparison.points):
+        raise typer.Exit(2)
+
+
+def _write(comparison: "Comparison", out: Path) -> Path:
+    from harness.results.sweep_report import SweepAbout, build_sweep_report
+
+    try:
+        return build_sweep_report(out.expanduser(), comparison, SweepAbout(comparison.study.name)).html
+    except OSError as error:
+        fail(f"{out}: the report could not be written: {error.strerror or error}")
+
+
+# --- the table ----------------------------------------------------------------------------------------------
+
+
+def _show(comparison: "Comparison") -> None:
+
+    from harness.redaction import secret_values
+    from harness.results.sweep_view import SweepAbout, build_view
+    from harness.results.text import clean_tree
+
+    comparison = clean_tree(comparison, secret_values(os.environ))
+    view = build_view(comparison, SweepAbout(comparison.study.name), Path.cwd())
+    out = console()
+    out.print(view.verdict, style="bold", markup=False)
+    for line in view.found:
+        out.print(f"  {line}", markup=False, soft_wrap=False)
+    out.print(f"\n{view.metric}, {view.better}; {view.counts}", markup=False, soft_wrap=False)
+    out.print()
+    if any(key.rows for key in view.keys):
+        out.print(_keys(view))
+        out.print()
+    out.print(_points(view))
+    for warned in view.warnings:
+        out.print(f"\n{warned.title}", style="bold yellow", markup=False)
+        for line in warned.lines:
+            out.print(f"  {line}", markup=False, soft_wrap=False)
+
+
+def _points(view: "SweepView") -> "Table":
+    table = _table("point", "differs in", "seeds", "mean", "95 % interval", "")
+    for point in view.points:
+        _row(table, point.short, point.label, point.n, point.mean, point.interval, ", ".join(point.marks))
+    return table
+
+
+def _keys(view: "SweepView") -> "Table":
+    table = _table("key", "level", "against", "difference", "95 % interval", "finding")
+    for key in view.keys:
+        for number, row in enumerate(key.rows):
+            label = key.label if not number else ""
+            _row(table, label, row.level, row.baseline, row.difference, row.interval, row.finding)
+    return table
+
+
+def _table(*columns: str) -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in columns:
+        is_number = column in ("mean", "difference", "95 % interval")
+        table.add_column(column, no_wrap=is_number, overflow="fold", justify="right" if is_number else "left")
+    return table
+
+
+def _row(table: "Table", *cells: str) -> None:
+    from rich.text import Text
+
+    table.add_row(*map(Text, cells))

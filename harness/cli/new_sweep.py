@@ -1,0 +1,72 @@
+"""`harness new sweep`: a `sweep.yaml` beside a blueprint, explained line by line, ready to be changed."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.sweep.types import SweepError
+
+FILE_NAME = "sweep.yaml"
+
+
+def write_sweep_file(blueprint: Path, folder: Path) -> Path:
+    """Write `sweep.yaml` into the folder, with keys of this blueprint as an example; returns its path.
+
+    Nothing is overwritten. Raises SweepError for a blueprint that cannot run, a file that is there, a folder
+    that cannot be written.
+    """
+    from harness.blueprint import read
+    from harness.sweep.examples import Example, example
+    from harness.sweep.spec import as_yaml
+    from harness.templating import render
+
+    plan = read(blueprint)
+    if not plan.can_run:
+        errors = [item for item in plan.problems if item.severity == "error"]
+        said = "\n".join(f"{plan.path}:{item.line}: {item.message} — {item.mend}" for item in errors)
+        raise SweepError(f"{said}\nwhat cannot run cannot be varied")
+    found: Example = example(plan)
+    about = render("sweeps/about.txt.j2", name=plan.name, file=FILE_NAME, is_guess=found.is_guess).strip()
+    hints: dict[str, Sequence[str]] = {
+        "vary": [f"  {line}" for line in found.more],
+        "seeds": []
+        if found.knows_seed
+        else ["3 or more, once seed_key says where the command takes its seed"],
+        "expect": [_expectation(*next(iter(found.vary.items())))],
+    }
+    values: dict[str, Any] = {
+        "blueprint": os.path.relpath(plan.path, folder.absolute()),
+        "question": "",
+        "vary": found.vary,
+        "design": "one-at-a-time",
+        "seeds": 3 if found.knows_seed else 1,
+        "seed_key": found.seed_key or None,
+        "set": {},
+        "metric": found.metric,
+        "goal": "max",
+        "parallel": None,
+        "budget": None,
+        "canary": None,
+        "expect": [],
+    }
+    return _create(folder / FILE_NAME, as_yaml(values, about, hints))
+
+
+def _expectation(key: str, levels: Sequence[object]) -> str:
+    from harness.templating import yaml_scalar
+
+    return f"  - {{key: {key}, level: {yaml_scalar(levels[-1])}, effect: higher, why: a reason}}"
+
+
+def _create(path: Path, text: str) -> Path:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise SweepError(
+            f"{path} is already there and is not overwritten: change it, or rename it"
+        ) from error
+    except OSError as error:
+        raise SweepError(f"{path} cannot be written: {error.strerror}") from error
+    return path

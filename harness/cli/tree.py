@@ -1,0 +1,188 @@
+"""The rows of `harness ls`: runs of their own and sweeps, and with `--tree` the runs below their sweeps.
+
+In: the index, and the journals that it leads to. Out: one mapping per row, as `--json` prints it. A sweep's
+runs are told from the sweep's own journal and the ends of their metrics, so that hundreds of them are quick.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harness import index, journal
+from harness.cli.console import duration
+from harness.cli.sweep_words import NOT_RUN, number, one_line, tally
+from harness.state import ExperimentState
+from harness.sweep.folder import JOURNAL, SweepFolder, is_sweep
+from harness.sweep.standing import RunStanding, SweepStanding, standing
+from harness.sweep.state import SweepState
+from harness.sweep.steps import Steps, last_step
+from harness.sweep.sweep import load_state
+
+Row = dict[str, Any]
+BRANCH, LAST_BRANCH = "├─ ", "└─ "
+
+
+def rows(with_runs: bool) -> list[Row]:
+    """A row per run of its own and per sweep, in the order in which they were created; `with_runs`: those of
+    sweeps have all their runs under `runs`."""
+    return [
+        sweep_row(folder, with_runs) if kind == "sweep" else run_row(folder)
+        for folder, kind in _top_level().items()
+    ]
+
+
+def _top_level() -> dict[Path, index.Kind]:
+    """The folders that are no part of a sweep; a sweep whose line was lost is found through its runs."""
+    sweeps: dict[Path, bool] = {}
+    found: dict[Path, index.Kind] = {}
+    for entry in index.everything():
+        parent = entry.dir.parent
+        if entry.kind == "run" and sweeps.setdefault(parent, is_sweep(parent)):
+            found.setdefault(parent, "sweep")
+        else:
+            found[entry.dir] = entry.kind
+    return found
+
+
+# --- a run of its own ---------------------------------------------------------------------------------------
+
+
+def run_row(folder: Path) -> Row:
+    """One run; a journal that cannot be read is shown as damaged, not hidden."""
+    try:
+        state = index.load_state(folder)
+    except journal.JournalDamagedError as error:
+        return {**_damaged(folder, "run", error), "attempts": 0, "step": None}
+    owned = journal.is_owned(folder / "journal.jsonl")
+    return {
+        "kind": "run",
+        "name": folder.name,
+        "id": state.experiment_id,
+        "state": _state_word(state, owned),
+        "attempts": len(state.attempts),
+        "step": last_step(folder),
+        "created_at": state.created_at,
+        "elapsed_s": (state.finished_at or time.time()) - state.created_at,
+        "result_dir": str(folder),
+    }
+
+
+def _damaged(folder: Path, kind: index.Kind, error: Exception) -> Row:
+    return {
+        "kind": kind, "name": folder.name, "id": "", "state": "damaged", "created_at": 0.0,
+        "elapsed_s": None, "result_dir": str(folder), "error": str(error),
+    }  # fmt: skip
+
+
+def _state_word(state: ExperimentState | SweepState, owned: bool) -> str:
+    if state.verdict is not None:
+        return state.verdict.outcome.value
+    return state.phase if owned else f"{state.phase} (unwatched: harness resume)"
+
+
+# --- a sweep and its runs -----------------------------------------------------------------------------------
+
+
+def sweep_row(folder: Path, with_runs: bool) -> Row:
+    """One sweep, with the number of its runs in each state under `counts`."""
+    try:
+        state = load_state(folder)
+        if state.plan is None:
+            raise journal.JournalDamagedError(f"{folder / JOURNAL}: its first entry, the plan, is damaged")
+    except journal.JournalDamagedError as error:
+        return {**_damaged(folder, "sweep", error), "counts": {}, **({"runs": []} if with_runs else {})}
+    now = stands(folder, state)
+    row: Row = {
+        "kind": "sweep",
+        "name": folder.name,
+        "id": state.sweep_id,
+        "state": _state_word(state, journal.is_owned(folder / JOURNAL)),
+        "counts": {**dict.fromkeys(("queued", "running", "done", "failed", "cancelled"), 0), **now.counts},
+        "created_at": state.created_at,
+        "elapsed_s": now.elapsed_s,
+        "result_dir": str(folder),
+        "tally": tally(now),
+    }
+    if with_runs:
+        members = [*([now.canary] if now.canary is not None else []), *now.runs]
+        row["runs"] = [_member(folder, member) for member in members]
+    return row
+
+
+def stands(folder: Path, state: SweepState) -> SweepStanding:
+    """The sweep in this folder as it stands now, seen from outside its leader."""
+    now, steps = time.time(), Steps(SweepFolder(folder))
+    return standing(state, now, lambda run: steps.of(run, now))
+
+
+def _member(folder: Path, member: RunStanding) -> Row:
+    """One run of a sweep."""
+    run = member.run
+    result_dir = folder / run.run.name
+    return {
+        "kind": "run",
+        "name": run.run.name,
+        "point": run.run.point,
+        "seed": run.run.seed,
+        "state": run.outcome or (NOT_RUN if run.status == "not_run" else run.status),
+        "jobs": run.job,
+        "step": member.progress.step if member.standing == "running" else last_step(result_dir),
+        "total_steps": member.progress.total,
+        "value": member.value,
+        "created_at": run.started_at,
+        "elapsed_s": member.took_s,
+        "reason": run.reason,
+        "result_dir": str(result_dir),
+    }
+
+
+# --- for people ---------------------------------------------------------------------------------------------
+
+TITLES = ("run", "id", "state", "attempt", "step", "value", "started", "took", "folder")
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """A row of the first level as a table shows it, under TITLES."""
+    state = row["state"]
+    if "tally" in row:
+        state = f"{state}: {row['tally']}"
+    started = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["created_at"]))
+    return (
+        one_line(row["name"]),
+        row["id"][:4],
+        state,
+        str(row.get("attempts", "")),
+        _step(row) if row["kind"] == "run" else "",
+        "",
+        started,
+        duration(row["elapsed_s"]),
+        row["result_dir"],
+    )
+
+
+def cells_below(row: Row) -> Iterator[tuple[str, ...]]:
+    """The runs of a sweep, under TITLES; their folders are in the sweep's and have their names."""
+    members = row.get("runs", ())
+    for place, member in enumerate(members, start=1):
+        branch = BRANCH if place < len(members) else LAST_BRANCH
+        began = member["created_at"]
+        yield (
+            branch + one_line(member["name"]),
+            "",
+            member["state"].replace("_", " "),
+            str(member["jobs"] or ""),
+            _step(member) if began is not None else "",
+            number(member["value"]) if member["value"] is not None else "",
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(began)) if began is not None else "",
+            duration(member["elapsed_s"]) if began is not None else "",
+            "",
+        )
+
+
+def _step(row: Row) -> str:
+    if row["step"] is None:
+        return "–"
+    return f"{row['step']} of {row['total_steps']}" if row.get("total_steps") else str(row["step"])

@@ -1,0 +1,437 @@
+"""What may be said of several runs that were compared.
+
+In: a `Comparison`. Out: `Evidence`. Directions and effects are not derived here: the claims about them are
+checked against the comparison's own findings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from math import isfinite
+
+from harness.results.claims.naming import goal_of, metric_terms, setting_names
+from harness.results.claims.types import Duty, Evidence, Number, Term, Unit
+from harness.results.comparing.types import Comparison, Contrast, Curve, Estimate, Key, PointResult, RunResult
+
+P, EFFECT, DETECTABLE, AREA, SPEED, COST, SHARE, SD = (
+    "p",
+    "effect size",
+    "detectable",
+    "area",
+    "steps to threshold",
+    "cost",
+    "share",
+    "sd",
+)
+_TERMS = {
+    P: ("p", "p value", "adjusted p", "p adjusted", "holm p", "adjusted p value", "holm adjusted p"),
+    EFFECT: ("effect size", "hedges g", "hedges' g", "hedges’ g", "g", "cohen's d"),
+    DETECTABLE: ("detectable difference", "smallest detectable difference", "detectable", "could have been detected", "would have been detected", "would have detected", "could have detected"),
+    AREA: ("area", "area under the curve", "auc", "learning curve area", "mean height"),
+    SPEED: ("steps to threshold", "steps to the threshold", "time to threshold"),
+    COST: ("cost", "costs", "gpu hours", "run hours"),
+    SHARE: ("partial eta squared", "eta squared", "share of the variance", "share of variance", "of the variance"),
+    SD: ("sd", "standard deviation", "s.d.", "standard deviation over seeds"),
+}  # fmt: skip
+
+
+def evidence_of_comparison(comparison: Comparison) -> Evidence:
+    """Everything a text about this comparison may say."""
+    study, metric = comparison.study, comparison.metric
+    names = {*(point.name for point in study.points), *(run.name for run in study.runs), study.name}
+    return Evidence(
+        numbers=(
+            *(number for point in comparison.points for number in _point(point, comparison)),
+            *(number for run in comparison.runs for number in _run(run, metric)),
+            *(
+                number
+                for key in comparison.keys
+                for contrast in key.contrasts
+                for number in _contrast(contrast, metric)
+            ),
+            *_effects(comparison),
+            *_counts(comparison),
+        ),
+        terms=(*_terms(comparison), *metric_terms([metric])),
+        curves={},
+        goals={metric: (1 if study.goal == "max" else -1), SPEED: -1, COST: -1, AREA: goal_of(metric) or 1},
+        main=metric,
+        quoted=(study.question, *comparison.missing, *comparison.notes, *comparison.confounds),
+        names=tuple(sorted(filter(None, names), key=len, reverse=True)),
+        duties=tuple(_duties(comparison)),
+        comparison=comparison,
+        points=tuple(point.name for point in study.points),
+        subjects=_subjects(comparison),
+    )
+
+
+# --- numbers ------------------------------------------------------------------------------------------------
+
+
+def _estimate(
+    estimate: Estimate | None, metric: str, unit: Unit, label: str, subject: str
+) -> Iterator[Number]:
+    if estimate is None or not isfinite(estimate.mean):
+        return
+    when = frozenset({"point"})
+    yield Number(estimate.mean, unit, f"the mean {label}", "comparison", metric, when=when, subject=subject)
+    if estimate.low is not None and estimate.high is not None:
+        yield from _ends(estimate.low, estimate.high, unit, label, metric, subject)
+    if estimate.sd is not None:
+        yield Number(
+            estimate.sd, unit, f"the standard deviation of {label}", "comparison", SD, subject=subject
+        )
+        yield Number(
+            estimate.sd,
+            unit,
+            f"the standard deviation of {label}",
+            "comparison",
+            metric,
+            subject=subject,
+            end="half",
+        )
+
+
+def _ends(low: float, high: float, unit: Unit, label: str, metric: str, subject: str) -> Iterator[Number]:
+    for end, value in (("low", low), ("high", high), ("half", (high - low) / 2)):
+        name = f"the {'half width' if end == 'half' else f'{end} end'} of the interval of {label}"
+        yield Number(value, unit, name, "comparison", metric, subject=subject, end=end)  # type: ignore[arg-type]
+
+
+def _point(result: PointResult, comparison: Comparison) -> Iterator[Number]:
+    name, metric = result.point.name, comparison.metric
+    yield from _estimate(result.value, metric, _unit(metric), f"{metric} of {name}", name)
+    yield from _estimate(result.area, AREA, "number", f"area of {name}", name)
+    yield from _estimate(
+        result.steps_to_threshold, SPEED, "number", f"steps to the threshold of {name}", name
+    )
+    yield Number(
+        result.planned,
+        "count",
+        f"runs planned for {name}",
+        "comparison",
+        subject=name,
+        nouns=frozenset({"seed", "run"}),
+    )
+    if result.value is not None:
+        nouns = frozenset({"seed", "run", "counted"})
+        yield Number(
+            result.value.n, "count", f"runs of {name} that count", "comparison", subject=name, nouns=nouns
+        )
+    reached = frozenset({"run", "seed"})
+    yield Number(
+        result.reached_threshold,
+        "count",
+        f"runs of {name} that reached the threshold",
+        "comparison",
+        metric=SPEED,
+        subject=name,
+        nouns=reached,
+    )
+    for value, label in (
+        (result.cost, "cost of a run"),
+        (result.cost_per_point, "cost per 0.01 of improvement"),
+    ):
+        if value is not None:
+            yield Number(value, "number", f"{label} of {name}", "comparison", COST, subject=name)
+
+
+def _unit(metric: str) -> Unit:
+    return "rate" if re.search(r"rate|acc|pass", metric) else "number"
+
+
+def _run(result: RunResult, metric: str) -> Iterator[Number]:
+    name = result.run.name
+    place = str(result.source) if result.source else name
+    if result.value is not None:
+        yield Number(
+            result.value,
+            _unit(metric),
+            f"{metric} of {name}",
+            place,
+            metric,
+            when=frozenset({"run"}),
+            subject=name,
+        )
+    yield from _curve(result.curve, result, metric)
+    if result.hours is not None:
+        yield Number(result.hours * 3600, "seconds", f"duration of {name}", place, subject=name)
+    if result.last_step is not None:
+        yield Number(
+            result.last_step, "count", f"last step of {name}", place, subject=name, nouns=frozenset({"step"})
+        )
+    if result.steps_to_threshold is not None:
+        yield Number(
+            result.steps_to_threshold,
+            "number",
+            f"steps to the threshold of {name}",
+            place,
+            SPEED,
+            subject=name,
+        )
+    if result.attempts:
+        yield Number(
+            result.attempts, "count", f"attempts of {name}", place, subject=name, nouns=frozenset({"attempt"})
+        )
+
+
+def _curve(curve: Curve, result: RunResult, metric: str) -> Iterator[Number]:
+    for step, value in list(zip(curve.steps, curve.values, strict=True))[:200]:
+        label = f"{metric} of {result.run.name} at step {step}"
+        yield Number(
+            value, _unit(metric), label, result.run.name, metric, steps=(step,), subject=result.run.name
+        )
+
+
+def subject_of(contrast: Contrast) -> str:
+    """What the numbers of a contrast belong to."""
+    return f"{contrast.key}={contrast.level}"
+
+
+def _contrast(contrast: Contrast, metric: str) -> Iterator[Number]:
+    subject = subject_of(contrast)
+    label = f"{contrast.key} {contrast.level} against {contrast.baseline}"
+    if contrast.difference is not None:
+        yield Number(
+            contrast.difference,
+            "difference",
+            f"the difference of {label}",
+            "comparison",
+            metric,
+            subject=subject,
+        )
+    if contrast.low is not None and contrast.high is not None:
+        yield from _ends(
+            contrast.low, contrast.high, "difference", f"the difference of {label}", metric, subject
+        )
+    if contrast.over_tasks is not None:
+        yield from _ends(
+            contrast.over_tasks[0],
+            contrast.over_tasks[1],
+            "difference",
+            f"the difference over tasks of {label}",
+            metric,
+            subject,
+        )
+        yield Number(
+            contrast.over_tasks[2],
+            "count",
+            f"tasks compared for {label}",
+            "comparison",
+            subject=subject,
+            nouns=frozenset({"task"}),
+        )
+    for value, name in (
+        (contrast.p, P),
+        (contrast.p_adjusted, P),
+        (contrast.effect, EFFECT),
+        (contrast.detectable, DETECTABLE),
+    ):
+        if value is not None:
+            unit: Unit = "difference" if name == DETECTABLE else "number"
+            yield Number(value, unit, f"{name} of {label}", "comparison", name, subject=subject)
+    if contrast.seeds_needed is not None:
+        nouns = frozenset({"seed", "needed"})
+        yield Number(
+            contrast.seeds_needed,
+            "count",
+            f"seeds needed for {label}",
+            "comparison",
+            subject=subject,
+            nouns=nouns,
+        )
+
+
+def _effects(comparison: Comparison) -> Iterator[Number]:
+    for key in comparison.keys:
+        for value, name in ((key.p, P), (key.p_adjusted, P), (key.share, SHARE)):
+            if value is not None:
+                yield Number(
+                    value, "number", f"{name} of {key.key}", "comparison", name, subject=f"key {key.key}"
+                )
+    if comparison.threshold is not None:
+        yield Number(
+            comparison.threshold, "number", "the threshold", "comparison", nouns=frozenset({"threshold"})
+        )
+
+
+def _counts(comparison: Comparison) -> Iterator[Number]:
+    study = comparison.study
+    done = sum(run.value is not None for run in comparison.runs)
+    planned = len(study.runs)
+    seeds = {run.seed for run in study.runs if run.seed is not None}
+    counted: list[tuple[float, str, set[str]]] = [
+        (planned, "the number of planned runs", {"run", "experiment", "training"}),
+        (done, "the number of runs that count", {"run", "experiment", "counted", "training"}),
+        (planned - done, "the number of runs that do not count", {"run", "experiment", "failed", "training"}),
+        (len(study.points), "the number of points", {"point", "configuration", "setting", "combination"}),
+        (len(study.keys), "the number of keys", {"key", "hyperparameter", "factor"}),
+        (
+            max([*(p.planned for p in comparison.points), len(seeds)], default=1),
+            "seeds per point",
+            {"seed", "repeat"},
+        ),
+    ]
+    counted += [
+        (len(key.levels), f"the number of levels of {key.short}", {"level", "value", "setting"})
+        for key in study.keys
+    ]
+    for value, label, nouns in counted:
+        yield Number(float(value), "count", label, "comparison", nouns=frozenset(nouns))
+    tasks = {len(run.tasks) for run in comparison.runs if run.tasks}
+    for count in tasks:
+        yield Number(count, "count", "validation tasks", "comparison", nouns=frozenset({"task", "problem"}))
+
+
+# --- names --------------------------------------------------------------------------------------------------
+
+
+def _terms(comparison: Comparison) -> Iterator[Term]:
+    study = comparison.study
+    for name, names in _TERMS.items():
+        yield Term(names, frozenset({name}))
+    for point in study.points:
+        short = point.name.partition("-")[0]
+        names = (
+            " ".join(re.split(r"[\s_\-/=:`]+", point.name.lower())),
+            *((short.lower(), f"point {short.lower()}") if short != point.name else ()),
+        )
+        yield Term(names, frozenset({point.name}), "point")
+    for run in study.runs:
+        yield Term((" ".join(re.split(r"[\s_\-/=:`]+", run.name.lower())),), frozenset({run.name}), "point")
+        if run.seed is not None:
+            yield Term((f"seed {run.seed}",), frozenset({f"seed={run.seed}"}), "seed")
+    yield Term(("baseline", "the baseline", "default"), frozenset({"baseline"}), "point")
+    yield Term(
+        ("best point", "best setting", "best configuration", "best", "winner", "top point"),
+        frozenset({"best"}),
+        "point",
+    )
+    for key in study.keys:
+        yield Term((*setting_names(key.name), *_effect_names(key)), frozenset({key.name}), "key")
+        for level in key.levels:
+            if off := tuple(_off_names(key, level)):
+                yield Term(off, frozenset({f"{key.name}={level}"}), f"level of {key.name}")
+            if isinstance(level, str | bool) or level is None:
+                yield Term(
+                    tuple(_level_names(key.name, str(level).lower(), level)),
+                    frozenset({f"{key.name}={level}"}),
+                    f"level of {key.name}",
+                )
+
+
+def _effect_names(key: Key) -> tuple[str, ...]:
+    """`kl_loss_coef` is also spoken of as "the KL loss"."""
+    words = key.short.lower().split("_")
+    if len(words) < 2 or words[-1] not in ("coef", "weight", "coefficient"):
+        return ()
+    stem = " ".join(words[:-1])
+    return (stem, f"{words[0]} term", f"{words[0]} penalty", f"{words[0]} loss", words[0])
+
+
+def _off_names(key: Key, level: object) -> Iterator[str]:
+    """ "without the KL loss" is the level 0; "with it" the other one of two."""
+    numeric = [one for one in key.levels if isinstance(one, int | float)]
+    if 0 not in numeric or len(key.levels) != 2:
+        return
+    for name in _effect_names(key):
+        if level == 0:
+            yield from (
+                f"without {name}",
+                f"without the {name}",
+                f"without a {name}",
+                f"no {name}",
+                f"{name} off",
+                f"{name} turned off",
+            )
+        else:
+            yield from (f"with {name}", f"with the {name}", f"with a {name}", f"{name} on")
+    if level != 0:
+        yield "with it"
+    else:
+        yield "without it"
+
+
+def _level_names(key: str, word: str, level: object) -> Iterator[str]:
+    short = setting_names(key)[2:]
+    yield from (f"{name} {word}" for name in short)
+    if isinstance(level, bool):
+        words = ("on", "enabled") if level else ("off", "disabled")
+        yield from (f"{name} {state}" for name in short for state in words)
+        yield from (f"{'with' if level else 'without'} {name}" for name in short)
+    elif len(word) > 2:
+        yield " ".join(re.split(r"[\s_\-/=:`]+", word))
+
+
+def _subjects(comparison: Comparison) -> dict[str, frozenset[str]]:
+    study = comparison.study
+    runs_of: dict[str, set[str]] = {}
+    for run in study.runs:
+        runs_of.setdefault(run.point, set()).add(run.name)
+    found: dict[str, set[str]] = {
+        point.name: {point.name, *runs_of.get(point.name, ())} for point in study.points
+    }
+    for run in study.runs:
+        found.setdefault(run.name, {run.name})
+        found.setdefault(f"seed={run.seed}", set()).add(run.name)
+    for key in study.keys:
+        for level in key.levels:
+            points = [point.name for point in study.points if point.levels.get(key.name) == level]
+            found[f"{key.name}={level}"] = {
+                f"{key.name}={level}",
+                f"key {key.name}",
+                *(one for name in points for one in found[name]),
+            }
+    base = [point.name for point in study.points if point.is_baseline]
+    found["baseline"] = {one for name in base for one in found[name]}
+    found["best"] = set(found.get(comparison.best or "", ()))
+    return {name: frozenset(names) for name, names in found.items()}
+
+
+def _duties(comparison: Comparison) -> Iterator[Duty]:
+    """Every run that does not count has to be named: by its name, its point, or all of them by their number."""
+    absent = [run for run in comparison.runs if run.value is None]
+    known = {run.run.name for run in absent}
+    names = [run.run.name for run in absent]
+    names += [
+        run.name
+        for run in comparison.study.runs
+        if run.name in comparison.study.not_run and run.name not in known
+    ]
+    count = len(names)
+    words = {
+        1: "one",
+        2: "two",
+        3: "three",
+        4: "four",
+        5: "five",
+        6: "six",
+        7: "seven",
+        8: "eight",
+        9: "nine",
+        10: "ten",
+    }
+    number = rf"(?:{count}|{words.get(count, count)})"
+    together = rf"\b{number}\b[^.]{{0,40}}\b(?:fail|crash|missing|lost|not (?:count|finish|run|complete)|unfinished|did not)"
+    backwards = rf"\b(?:fail|crash|miss|without|lack)\w*[^.]{{0,25}}\b{number}\b"
+    for name in names:
+        point = next((run.point for run in comparison.study.runs if run.name == name), name)
+        yield Duty(
+            f"{name} failed or is missing",
+            (re.escape(name), *_spelled(name, point, comparison), together, backwards),
+        )
+
+
+def _spelled(name: str, point: str, comparison: Comparison) -> Iterable[str]:
+    seed = next((run.seed for run in comparison.study.runs if run.name == name), None)
+    short = re.escape(point.partition("-")[0])
+    bad = r"(?:fail|crash|missing|lost|did not|never|not run|dropped|out of memory)"
+    if seed is None:
+        return (rf"\b{short}\b[^.]*\b{bad}", rf"\b{bad}[^.]*\b{short}\b")
+    return (
+        rf"\b{short}\b[^.]*\bseed {seed}\b",
+        rf"\bseed {seed}\b[^.]*\b{short}\b",
+        rf"\bseed {seed}\b[^.]*\b{bad}",
+        rf"\b{bad}[^.]*\bseed {seed}\b",
+    )

@@ -1,0 +1,103 @@
+"""Runs compared: a `Study` in, a `Comparison` out, with nothing said that the seeds do not bear.
+
+`compare` reads the runs' folders once each; `compare_results` is the same for results that are in memory.
+`study_of` and `compare_folders` take any result folders (`harness compare`). Numpy, scipy and statsmodels are
+loaded with this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from harness.results.comparing import metrics, notes
+from harness.results.comparing.cells import cells_of
+from harness.results.comparing.contrasts import contrasts_of
+from harness.results.comparing.differences import differences
+from harness.results.comparing.expected import expected
+from harness.results.comparing.folders import study_and_files, study_of
+from harness.results.comparing.keys import interactions, key_effects
+from harness.results.comparing.points import best_point, measure, on_shared_tasks, point_results
+from harness.results.comparing.runs import RunFiles, read_files, result_of, settled
+from harness.results.comparing.types import Comparison, Goal, NotComparableError, RunResult, Study
+from harness.results.types import Record
+
+__all__ = ["compare", "compare_folders", "compare_results", "study_of"]
+
+
+def compare(study: Study, confounds: tuple[str, ...] = ()) -> Comparison:
+    """Read the runs of a study from their folders, and compare them.
+
+    `confounds`: what is known to differ between the points beside the keys. Never fails for what the folders
+    hold: runs that do not count, and why, are in `missing`.
+    """
+    return _compared(study, [read_files(run) for run in study.runs], confounds)
+
+
+def compare_folders(
+    folders: Sequence[Path], metric: str = "", goal: Goal | None = None, threshold: float | None = None
+) -> Comparison:
+    """Compare any runs: result folders, and folders of sweeps with all their runs.
+
+    `goal` None: the sweep's own, else "max".
+    Raises NotComparableError where there is nothing to compare, no run has the metric, or none was named and
+    none can be chosen.
+    """
+    study, files = study_and_files(folders, metric, goal, threshold)
+    if len(files) < 2:
+        raise NotComparableError("one run alone cannot be compared: name another, or a sweep")
+    counting = _counting(files)
+    if counting and not _metric_of(study, files):
+        raise NotComparableError(
+            f"which metric to compare by is not clear: name one with --metric; "
+            f"{metrics.suggestion('', metrics.common(counting))}"
+        )
+    found = _compared(study, files, differences(study, files))
+    if counting and not any(result.curve.steps for result in found.runs):
+        known = metrics.suggestion(found.metric, metrics.common(counting))
+        raise NotComparableError(f"no run has {found.metric}: {known}")
+    return found
+
+
+def _compared(study: Study, files: Sequence[RunFiles], confounds: tuple[str, ...]) -> Comparison:
+    metric = _metric_of(study, files)
+    results = [result_of(one, metric, study.not_run) for one in files]
+    found = compare_results(replace(study, metric=metric), results, confounds)
+    return replace(found, study=study, chosen_afterwards=not study.metric and bool(metric))
+
+
+def _metric_of(study: Study, files: Sequence[RunFiles]) -> str:
+    if study.metric:
+        return metrics.full_name(study.metric)
+    return metrics.choose([one.record for one in files if one.outcome == "succeeded"] or _counting(files))
+
+
+def _counting(files: Sequence[RunFiles]) -> list[Record]:
+    return [one.record for one in files if one.may_count]
+
+
+def compare_results(
+    study: Study, results: Sequence[RunResult], confounds: tuple[str, ...] = ()
+) -> Comparison:
+    """Compare runs whose results are known. The results keep no tasks: what they tell is in the contrasts."""
+    metric = study.metric
+    shared, tasks = on_shared_tasks(settled(results), metric)
+    measured, yardstick = measure(study, shared, tasks)
+    cells = cells_of(study, measured)
+    contrasts = contrasts_of(cells, metric)
+    keys = key_effects(cells, contrasts)
+    points = point_results(study, measured, metric)
+    return Comparison(
+        study=study,
+        metric=metric,
+        runs=tuple(replace(result, tasks=()) for result in measured),
+        points=points,
+        keys=keys,
+        threshold=yardstick.threshold,
+        best=best_point(study, points),
+        expected=expected(study, contrasts),
+        missing=tuple(f"{one.run.name}: {one.why_not}" for one in measured if one.value is None),
+        confounds=tuple(confounds),
+        notes=notes.notes(cells, measured, metric, yardstick, contrasts, keys, interactions(cells)),
+    )

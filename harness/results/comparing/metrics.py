@@ -1,0 +1,170 @@
+"""Which number stands for a run: the name of the metric, its curve, and its value at the end.
+
+In: a run's `Record`. Out: `Measured`. A validation metric (`val/NAME`) is the one of the last validation,
+from its tasks where they were written, else as the trainer reported it; never that of the best validation.
+Any other metric is the mean of the last rows, as in the run's own report, or, where it is measured only now
+and then, the last value.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.results import task_statistics
+from harness.results.facts import RECENT, REWARD_KEYS
+from harness.results.types import Evaluation, Record, Series, Source, TaskResult
+
+PASS_RATE = "val/task_pass_rate@1"
+STEP_TIME = "timing_s/step"
+_RATE = re.compile(r"pass_rate|unbiased_pass|success_rate|accuracy|(?<![a-z])acc(?![a-z])", re.IGNORECASE)
+_EVERY_STEP = 0.5  # a metric that has fewer values than this share of the steps is measured now and then
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A metric over one run. `value`: at its end, NaN where it diverged; `how`: what that is, in words;
+    `steps`, `values`: every measurement."""
+
+    value: float
+    how: str
+    source: Source
+    steps: tuple[int, ...]
+    values: tuple[float, ...]
+
+
+def full_name(metric: str) -> str:
+    """The metric as metrics.jsonl calls it: `task_pass_rate@1` is `val/task_pass_rate@1`."""
+    return f"val/{metric}" if metric.startswith(("task_pass_rate@", "unbiased_pass@")) else metric
+
+
+def is_rate(metric: str) -> bool:
+    """Whether the metric is a share between 0 and 1."""
+    return bool(_RATE.search(metric))
+
+
+def measure_of(metric: str) -> str:
+    """What `task_statistics.task_values` calls a validation metric that tasks tell; "" for any other."""
+    name, _, k = metric.removeprefix("val/").partition("@")
+    if not metric.startswith("val/"):
+        return ""
+    if name == "task_pass_rate" and k:
+        return "pass" if k == "1" else f"first@{k}"
+    if name == "unbiased_pass" and k:
+        return f"unbiased@{k}"
+    return "reward" if name == "mean_reward" else ""
+
+
+def of_tasks(tasks: Sequence[TaskResult], metric: str) -> float | None:
+    """The metric from the results of the tasks; None where they do not tell it."""
+    measure = measure_of(metric)
+    if not measure or not tasks:
+        return None
+    k = int(measure.partition("@")[2] or 1)
+    if k > min(len(task.successes) for task in tasks):
+        return None
+    return task_statistics.reduce_tasks(task_statistics.task_values(tasks, measure), "task_mean")
+
+
+def measured(record: Record, metric: str) -> Measured | None:
+    """The metric over the run; None where the run does not have it."""
+    if metric.startswith("val/"):
+        return _validated(record.evaluations, metric)
+    series = record.series.get(metric)
+    return None if series is None else _logged(record, series)
+
+
+def _validated(evaluations: Sequence[Evaluation], metric: str) -> Measured | None:
+    found = [
+        (evaluation.step, value, source)
+        for evaluation in evaluations
+        for value, source in [_of_evaluation(evaluation, metric)]
+        if value is not None and source is not None
+    ]
+    if not found:
+        return None
+    step, value, source = found[-1]
+    steps, values = tuple(item[0] for item in found), tuple(item[1] for item in found)
+    return Measured(value, f"at the last validation (step {step})", source, steps, values)
+
+
+def _of_evaluation(evaluation: Evaluation, metric: str) -> tuple[float | None, Source | None]:
+    value = of_tasks(evaluation.tasks, metric)
+    if value is not None:
+        return value, evaluation.source
+    reported = evaluation.reported.get(metric.removeprefix("val/"))
+    return (reported.value, reported.source) if reported else (None, None)
+
+
+def _logged(record: Record, series: Series) -> Measured:
+    steps, values = tuple(map(int, series.steps)), tuple(map(float, series.values))
+    most = max(len(other.steps) for other in record.series.values())
+    if len(steps) < _EVERY_STEP * most:
+        return Measured(values[-1], f"last value (step {steps[-1]})", series.source(-1), steps, values)
+    n = min(RECENT, len(values))
+    last = series.attempts[-n:] == series.attempts[-1]  # one source names lines of one file
+    first = series.source(-int(last.sum()))
+    source = Source(first.file, first.line, series.source(-1).line, series.key)
+    return Measured(float(np.mean(values[-n:])), f"mean of the last {n} rows", source, steps, values)
+
+
+def seconds_at(record: Record, steps: Sequence[int]) -> tuple[float, ...]:
+    """Seconds of training up to each of these steps, the sum of `timing_s/step`; () where that is not
+    known for every step."""
+    timing = record.series.get(STEP_TIME)
+    if timing is None or not steps or not np.isfinite(timing.values).all():
+        return ()
+    first, last = int(timing.steps[0]), int(timing.steps[-1])
+    if first > max(1, steps[0]) or last < steps[-1] or len(timing.steps) != last - first + 1:
+        return ()
+    elapsed = np.cumsum(timing.values)
+    places = np.searchsorted(timing.steps, np.array(steps), side="right")
+    return tuple(float(elapsed[place - 1]) if place else 0.0 for place in places)
+
+
+# --- which metric -------------------------------------------------------------------------------------------
+
+
+def common(records: Sequence[Record]) -> list[str]:
+    """The metrics that all of these runs have, validations first."""
+    names = [_names(record) for record in records]
+    return [name for name in names[0] if all(name in others for others in names)] if names else []
+
+
+def choose(records: Sequence[Record]) -> str:
+    """The metric to compare runs by when nobody named one: the pass rate of the validations, else a reward,
+    else the only metric that changes in all of them; "" where that leaves no one or several."""
+    shared = common(records)
+    for name in (PASS_RATE, *REWARD_KEYS):
+        if name in shared:
+            return name
+    changing = [name for name in shared if all(_changes(record, name) for record in records)]
+    return changing[0] if len(changing) == 1 else ""
+
+
+def suggestion(metric: str, shared: Sequence[str]) -> str:
+    """What to ask for instead of a metric that is not there, or of none."""
+    if not shared:
+        return "these runs have no metric in common"
+    close = difflib.get_close_matches(metric, shared, n=1) if metric else []
+    hint = f"did you mean {close[0]}? " if close else ""
+    more = f" and {len(shared) - 20} more" if len(shared) > 20 else ""
+    return f"{hint}all of them have: {', '.join(shared[:20])}{more}"
+
+
+def _names(record: Record) -> dict[str, None]:
+    names: dict[str, None] = {}
+    for evaluation in record.evaluations:
+        if of_tasks(evaluation.tasks, PASS_RATE) is not None:
+            names |= {PASS_RATE: None, "val/mean_reward": None}
+        names |= {f"val/{name}": None for name in evaluation.reported}
+    return names | {key: None for key in record.series if not key.startswith("val/")}
+
+
+def _changes(record: Record, name: str) -> bool:
+    found = measured(record, name)
+    return found is not None and len(set(found.values)) > 1

@@ -1,0 +1,217 @@
+"""What may be concluded from a few seeds: intervals, tests, effect sizes, power. Every method is scipy's or
+statsmodels'.
+
+In: numbers, one per run, by cell (a cell is one combination of settings with its seeds). Out: `Estimate`s and
+`Tested` contrasts. A contrast is tested in a linear model with one mean per cell and a variance pooled within
+the cells: for two cells that is Student's t test. Where cells cannot be compared one with one (a random
+design), the model has one effect per level instead.
+
+Power is computed with the standard deviation that was observed, which few seeds know only roughly.
+"""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy import integrate, optimize
+from statsmodels.regression.linear_model import OLS
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.power import ttest_power
+
+from harness.results.comparing.types import Estimate
+from harness.results.task_statistics import LEVEL, mean_interval
+
+ALPHA = 1 - LEVEL
+POWER = 0.8
+MOST_SEEDS = 1 << 20  # a difference that needs more seeds than this is none that anybody looks for
+_ROUNDING = 1e-12  # scatter below this part of the numbers is the rounding of equal ones
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A contrast of means. `error`: its standard error; `sd`: within cells; `degrees`: of freedom, of both.
+    `low`, `high`: 95 % interval."""
+
+    difference: float
+    low: float
+    high: float
+    p: float
+    error: float
+    sd: float
+    degrees: float
+
+    @property
+    def effect(self) -> float | None:
+        """Hedges' g: the difference in standard deviations within cells, corrected for few runs by
+        1 − 3/(4ν − 1) (Hedges 1981); None with one degree of freedom, where the correction leaves nothing."""
+        if self.degrees < 2:
+            return None
+        return self.difference / self.sd * (1 - 3 / (4 * self.degrees - 1))
+
+    @property
+    def detectable(self) -> float:
+        """The difference that this test would have found with 80 % power, for itself alone at 5 %."""
+        return self.error * needed_ratio(self.degrees)
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Several contrasts tested together: the F test and the partial eta squared."""
+
+    p: float
+    share: float
+
+
+def estimate(values: np.ndarray) -> Estimate | None:
+    """Mean, sample standard deviation and 95 % t interval of one number per run, float [n]; None for none.
+
+    Runs that are all equal have no interval: it would have no width, and say that other seeds are known.
+    """
+    if len(values) == 0:
+        return None
+    mean = float(np.mean(values))
+    if len(values) == 1:
+        return Estimate(1, mean)
+    interval = mean_interval(values) if has_scatter([values]) else None
+    sd = float(np.std(values, ddof=1)) if interval else 0.0
+    return Estimate(
+        len(values), mean, sd, interval.low if interval else None, interval.high if interval else None
+    )
+
+
+def has_scatter(cells: Sequence[np.ndarray]) -> bool:
+    """Whether runs of any one cell differ by more than rounding."""
+    scale = max((float(np.abs(cell).max()) for cell in cells if len(cell)), default=0.0)
+    return any(len(cell) > 1 and float(np.ptp(cell)) > _ROUNDING * scale for cell in cells)
+
+
+# --- models -------------------------------------------------------------------------------------------------
+
+
+def cell_means(cells: Sequence[np.ndarray]) -> Any:
+    """The model with one mean per cell; its residual degrees of freedom are runs − cells."""
+    groups = np.repeat(np.arange(len(cells)), [len(cell) for cell in cells])
+    return linear_model(np.concatenate(cells), np.eye(len(cells))[groups])
+
+
+def linear_model(values: np.ndarray, design: np.ndarray) -> Any:
+    """Ordinary least squares; values float [n], design float [n, parameters]. What a design of less than full
+    rank does not determine is asked with `is_estimable`."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The design matrix is rank-deficient")
+        return OLS(values, design).fit()
+
+
+def is_estimable(model: Any, weights: np.ndarray) -> bool:
+    """Whether the data determine this combination of the model's parameters."""
+    design = model.model.exog
+    return bool(np.allclose(weights @ np.linalg.pinv(design) @ design, weights, atol=1e-8))
+
+
+def contrast(model: Any, weights: np.ndarray) -> Tested:
+    """Test whether this combination of the model's parameters is 0; needs residual degrees of freedom and
+    scatter."""
+    test = model.t_test(weights)
+    low, high = test.conf_int(alpha=ALPHA)[0]
+    return Tested(
+        difference=float(np.squeeze(test.effect)),
+        low=float(low),
+        high=float(high),
+        p=float(np.squeeze(test.pvalue)),
+        error=float(np.squeeze(test.sd)),
+        sd=float(np.sqrt(model.scale)),
+        degrees=float(model.df_resid),
+    )
+
+
+def joint(model: Any, rows: np.ndarray) -> Joint:
+    """Test whether all of these combinations of the model's parameters are 0."""
+    test = model.f_test(rows)
+    ratio = float(np.squeeze(test.fvalue)) * float(test.df_num)
+    return Joint(float(np.squeeze(test.pvalue)), ratio / (ratio + float(test.df_denom)))
+
+
+def lack_of_fit(full: Any, restricted: Any) -> float | None:
+    """The p value of what `full` explains beyond `restricted`; None where that cannot be told."""
+    if full.df_resid < 1 or restricted.df_resid <= full.df_resid:
+        return None
+    return float(full.compare_f_test(restricted)[1])
+
+
+def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+    """The p values adjusted by Holm's method for all of them being looked at."""
+    if not p_values:
+        return ()
+    gc.freeze()  # statsmodels collects garbage here: a large heap of runs would take longer than all tests
+    try:
+        return tuple(float(p) for p in multipletests(p_values, ALPHA, method="holm")[1])
+    finally:
+        gc.unfreeze()
+
+
+# --- power --------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def needed_ratio(degrees: float, alpha: float = ALPHA) -> float:
+    """How many standard errors a difference must be for the two-sided t test to find it, in its own
+    direction, with 80 % power (noncentral t)."""
+
+    def lacking(ratio: float) -> float:
+        return float(ttest_power(ratio, 1, alpha / 2, df=degrees, alternative="larger")) - POWER
+
+    high = 2.0
+    while lacking(high) < 0:
+        high *= 2
+    return float(optimize.brentq(lacking, 0.0, high, xtol=1e-10))
+
+
+def seeds_needed(
+    difference: float, error: Callable[[int], float], degrees: Callable[[int], float]
+) -> int | None:
+    """The fewest seeds per point, at least 2, with which the test has 80 % power for this difference.
+
+    `error`, `degrees`: standard error and degrees of freedom with so many seeds per point. None where the
+    difference is 0 or so small that no number of seeds up to `MOST_SEEDS` would do.
+    """
+
+    def is_enough(seeds: int) -> bool:
+        return degrees(seeds) >= 1 and abs(difference) >= error(seeds) * needed_ratio(degrees(seeds))
+
+    if difference == 0:
+        return None
+    high = 2
+    while not is_enough(high):
+        high *= 2
+        if high > MOST_SEEDS:
+            return None
+    low = max(2, high // 2)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle + 1, high)
+    return low
+
+
+# --- curves -------------------------------------------------------------------------------------------------
+
+
+def mean_height(steps: np.ndarray, values: np.ndarray, first: float, last: float) -> float | None:
+    """The area under a curve (trapezoids) between two steps, divided by their distance: its mean height.
+    None where the curve does not span them."""
+    if len(steps) < 2 or last <= first or steps[0] > first or steps[-1] < last:
+        return None
+    inside = (steps > first) & (steps < last)
+    at = np.concatenate([[first], steps[inside], [last]])
+    return float(integrate.trapezoid(np.interp(at, steps, values), at) / (last - first))
+
+
+def first_at(values: np.ndarray, threshold: float, is_higher_better: bool) -> int | None:
+    """The index of the first value at or past the threshold; NaN is not past it. None where none is."""
+    reached = values >= threshold if is_higher_better else values <= threshold
+    return int(reached.argmax()) if reached.any() else None

@@ -1,0 +1,116 @@
+"""From a comparison to its documents: sweep_report.md, sweep_report.html, sweep.json, points.csv, figures/.
+
+Everything is built from the `Comparison` alone, so a report can be built again at any moment and comes out
+the same; each file is replaced in one step.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.durable import write_atomically
+from harness.redaction import secret_values
+from harness.results import narrative as narratives
+from harness.results import text
+from harness.results.claims import evidence_of_comparison
+from harness.results.comparing.as_json import points_csv, to_json
+from harness.results.comparing.types import Comparison
+from harness.results.drawing import colour_variables
+from harness.results.sweep_figures import draw_figures
+from harness.results.sweep_view import SweepAbout, SweepView, build_view, headline
+from harness.results.types import Figure
+from harness.results.verify import fingerprints, with_checksum
+from harness.templating import render
+
+DOCUMENTS = ("sweep_report.md", "sweep_report.html", "points.csv")
+_SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class SweepReport:
+    """What `build_sweep_report` leaves behind. `headline`: lines for the terminal."""
+
+    folder: Path
+    headline: tuple[str, ...]
+    html: Path
+    markdown: Path
+    json: Path
+    csv: Path
+
+
+def build_sweep_report(
+    folder: Path,
+    comparison: Comparison,
+    about: SweepAbout,
+    plan: Mapping[str, Any] | None = None,
+    narrative: Mapping[str, str] | None = None,
+) -> SweepReport:
+    """Write the report into `folder`, which is made if it is not there.
+
+    `plan`: the sweep's plan as its journal has it, kept whole in sweep.json. `narrative`: what a model wrote,
+    section by section. Raises OSError when the folder cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    folder = folder.resolve()
+    secrets = secret_values(os.environ)
+    comparison = text.clean_tree(comparison, secrets)
+    about = text.clean_tree(about, secrets)
+    written = text.clean_tree(dict(narrative or {}), secrets)
+    told = narratives.tell(written, secrets, evidence_of_comparison(comparison))
+    view = build_view(comparison, about, folder)
+    figures = draw_figures(comparison, folder)
+    lines = headline(view)
+    values = {"view": view, "figures": figures, "narrative": told if told.sections else None}
+    formats: dict[str, Callable[..., str]] = {"md": text.markdown, "code": text.code}
+    light, dark = colour_variables(is_dark=False), colour_variables(is_dark=True)
+    page = render("reports/sweep_report.html.j2", **values, light_colours=light, dark_colours=dark)
+    write_atomically(folder / "sweep_report.html", page)
+    write_atomically(folder / "sweep_report.md", render("reports/sweep_report.md.j2", **values, **formats))
+    write_atomically(folder / "points.csv", points_csv(comparison))
+    data = _json(view, to_json(comparison, folder), figures, lines, text.clean_tree(plan, secrets))
+    if told.sections:
+        sections = {name: words[: narratives.LONGEST] for name, words in written.items()}
+        data["narrative"] = {"written_by": about.model, "checked": told.as_json(), "sections": sections}
+    data["documents"] = fingerprints(folder, _documents(folder, figures))
+    write_atomically(folder / "sweep.json", with_checksum(data))
+    return SweepReport(
+        folder,
+        lines,
+        folder / "sweep_report.html",
+        folder / "sweep_report.md",
+        folder / "sweep.json",
+        folder / "points.csv",
+    )
+
+
+def _documents(folder: Path, figures: list[Figure]) -> list[Path]:
+    names = (*DOCUMENTS, *(file for figure in figures for file in figure.files))
+    return [folder / name for name in names]
+
+
+def _json(
+    view: SweepView,
+    compared: Mapping[str, Any],
+    figures: list[Figure],
+    lines: tuple[str, ...],
+    plan: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    return {
+        "schema": _SCHEMA,
+        "name": view.about.name,
+        "verdict": view.verdict,
+        "found": list(view.found),
+        "headline": list(lines),
+        "warnings": [asdict(warned) for warned in view.warnings],
+        "about": asdict(view.about),
+        "comparison": compared,
+        "figures": [
+            {"title": figure.title, "caption": figure.caption, "files": list(figure.files)}
+            for figure in figures
+        ],
+        "plan": plan,
+    }

@@ -1,0 +1,65 @@
+"""One finished run: finish.flag, journal, files, and every number of its report.
+
+In: a result folder, which may have been moved or copied. Out: what was checked, and what differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from harness.results.types import Discrepancy
+from harness.results.verifying import schema
+from harness.results.verifying.ending import FLAG, JOURNAL, check_ending, story
+from harness.results.verifying.files import in_the_way, unlisted
+from harness.results.verifying.reported import RESULT, check_reported, recorded_paths
+from harness.results.verifying.said import said_otherwise
+from harness.results.verifying.same import named
+from harness.results.verifying.schema import UnreadableError
+from harness.results.verifying.types import Checked, NotFinishedError, found
+from harness.state import fold
+
+
+def verify_run(result_dir: Path) -> Checked:
+    """Check a finished run. Raises NotFinishedError for a folder without a finish.flag."""
+    try:
+        ending, vouched_for = check_ending(result_dir)
+    except FileNotFoundError:
+        raise NotFinishedError(
+            f"{result_dir} has no {FLAG}: the run has not ended, and there is nothing to hold it to yet. "
+            f"`harness resume {result_dir}` goes on with it"
+        ) from None
+    try:
+        reported = check_reported(result_dir)
+    except FileNotFoundError:
+        gone = (RESULT, f"the file is gone; `harness report {result_dir.name}` builds it from the raw files")
+        reported = Checked(found([gone]))
+    else:
+        reported += _narrative(result_dir)
+    known = {*vouched_for, *recorded_paths(result_dir), JOURNAL}
+    strangers = Checked(tuple(unlisted(result_dir, known)))
+    checked = ending + reported + strangers
+    return replace(checked, discrepancies=_once(checked.discrepancies), files=len(known), runs=1)
+
+
+def _narrative(result_dir: Path) -> Checked:
+    """What a model wrote, as the journal has it, checked again against the raw files."""
+    from harness.results.claims import evidence_of_folder
+
+    try:
+        _, result = schema.read_object(result_dir / RESULT)
+    except UnreadableError:
+        return Checked()  # it is named already
+    state = story(result_dir / JOURNAL, fold, [])
+    if state is None or any(in_the_way(result_dir)) or not (state.narrative or result.get("narrative")):
+        return Checked()
+    differ = said_otherwise(result.get("narrative"), state.narrative, evidence_of_folder(result_dir))
+    return Checked(named(RESULT, differ))
+
+
+def _once(discrepancies: Sequence[Discrepancy]) -> tuple[Discrepancy, ...]:
+    """Without what was found twice: a raw file is fingerprinted when the report is built and when the run
+    ends."""
+    first = {(item.where, item.what.partition(" since ")[0]): item for item in reversed(discrepancies)}
+    return tuple(reversed(first.values()))

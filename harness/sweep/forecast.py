@@ -1,0 +1,101 @@
+"""What can be said of a sweep before it runs: how long it takes, whether the budget is enough, and how small
+a difference it could find.
+
+In: the plan, and how long runs of the blueprint took. Out: `Forecast`.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness import index, journal
+from harness.state import Outcome
+
+if TYPE_CHECKING:
+    from harness.blueprint import Blueprint
+    from harness.sweep.types import SweepPlan
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Times in seconds.
+
+    `run_s`, `all_s`: expected, None where no run of the blueprint has finished; `most_run_s`, `most_all_s`:
+    at the runs' own time limits. `within_budget`: how many runs the budget is enough for, by what is
+    expected, else at the limits; None without a budget. `two_points`: standard deviations between seeds by
+    which two points must differ to be found with 80 % power, None with one seed; `two_levels`: the same for
+    two values of a key, averaged over the other keys of a grid.
+    """
+
+    runs: int
+    run_s: float | None
+    all_s: float | None
+    most_run_s: float
+    most_all_s: float
+    within_budget: int | None
+    seeds: int
+    two_points: float | None
+    two_levels: dict[str, float]
+
+    @property
+    def fits_budget(self) -> bool | None:
+        """Whether the budget is enough for all runs; None without one."""
+        return None if self.within_budget is None else self.within_budget >= self.runs
+
+
+def forecast(plan: SweepPlan, estimate_s: float | None, most_s: float) -> Forecast:
+    """`estimate_s`: what one run takes, None if unknown; `most_s`: what it may take at most. The canary,
+    whose time nobody knows, is not counted."""
+    runs, seeds = len(plan.runs), len(plan.runs) // len(plan.points)
+    rounds = math.ceil(runs / plan.parallel)
+    one = most_s if estimate_s is None else estimate_s
+    within = None
+    if plan.budget_s is not None:
+        within = min(runs, math.floor(plan.budget_s / one) * plan.parallel) if one > 0 else runs
+    return Forecast(
+        runs=runs,
+        run_s=estimate_s,
+        all_s=None if estimate_s is None else rounds * estimate_s,
+        most_run_s=most_s,
+        most_all_s=rounds * most_s,
+        within_budget=within,
+        seeds=seeds,
+        two_points=_detectable(seeds, 1),
+        two_levels=_levels(plan, seeds),
+    )
+
+
+def expected_run_s(blueprint: Blueprint) -> float | None:
+    """The median wall time of the runs of this blueprint file that succeeded; None where there is none."""
+    took = []
+    for run in index.runs():
+        if run.name != blueprint.name:
+            continue
+        try:
+            state = index.load_state(run.dir)
+        except (journal.JournalDamagedError, OSError):
+            continue
+        is_done = state.verdict is not None and state.verdict.outcome is Outcome.SUCCEEDED
+        if is_done and state.finished_at is not None and state.plan.get("path") == str(blueprint.path):
+            took.append(state.finished_at - state.created_at)
+    return statistics.median(took) if took else None
+
+
+def _levels(plan: SweepPlan, seeds: int) -> dict[str, float]:
+    if plan.design != "grid" or len(plan.keys) < 2:
+        return {}
+    found = {key.name: _detectable(seeds, len(plan.points) // len(key.levels)) for key in plan.keys}
+    return {name: ratio for name, ratio in found.items() if ratio is not None}
+
+
+def _detectable(seeds: int, points: int) -> float | None:
+    """Standard deviations that two groups of so many points must differ by: the two-sided t test at 5 % with
+    the variance pooled within points, 80 % power, before any correction for several comparisons."""
+    from harness.results.stats import needed_ratio
+
+    if seeds < 2:
+        return None
+    return needed_ratio(2 * points * (seeds - 1)) * math.sqrt(2 / (seeds * points))

@@ -1,0 +1,109 @@
+"""Keys that would be varied in vain: nobody reads them, or something else holds against them.
+
+In: the plan and its blueprint, before anything is written. Out: nothing, or a SweepError that says what to
+vary instead.
+"""
+
+import difflib
+import re
+from typing import TYPE_CHECKING
+
+from harness import launching
+from harness.experiment import plan_of
+from harness.sweep.types import SweepError, SweepPlan
+from harness.sweep.values import kind_of
+from harness.sweep.varying import command_line
+from harness.sweep.varying.present import leaves
+from harness.sweep.varying.settings import bare, varied_keys
+
+if TYPE_CHECKING:
+    from harness.blueprint import Blueprint
+
+_READS_ARGUMENTS = re.compile(r"\$(?:[@*1-9]|\{[@*1-9])|getopts")
+_PASSED_ON = ("verl.", "trinity.")
+"""Parts of an `ajet:` config that other programs read, whose keys only they know."""
+
+
+def check(plan: SweepPlan, blueprint: "Blueprint", config: str | None) -> None:
+    """Refuse a plan with a key that would change nothing. `config`: the text the runs are made from. Raises
+    SweepError."""
+    keys = dict.fromkeys((*varied_keys(plan), *plan.settings, *plan.canary))
+    flags = [key for key in keys if kind_of(key) == "arg"]
+    if flags and blueprint.launch_command is None:
+        raise SweepError(
+            f"{flags[0]}: the blueprint has no launch command, so there are no flags; what the bundled "
+            "trainer is to do stands in its config: vary a config key, as ajet.trainer_common.optim.lr"
+        )
+    for key in flags:
+        _refuse_deaf_script(key, blueprint)
+    in_config = [key for key in keys if kind_of(key) == "config"]
+    if in_config:
+        _check_config_keys(in_config, blueprint, config)
+
+
+def _refuse_deaf_script(key: str, blueprint: "Blueprint") -> None:
+    """Refuse a flag that would be given to a shell script which reads no arguments."""
+    flag = bare(key)
+    script = command_line.script_given(blueprint.launch_command or "", flag)
+    path = blueprint.codebase_dir / script if script is not None else None
+    if path is None or not path.is_file():
+        return
+    if not _READS_ARGUMENTS.search(path.read_text(encoding="utf-8", errors="replace")):
+        raise SweepError(
+            f'{key}: {script} would be given {flag} and reads no arguments; write "$@" behind the command in '
+            "it that trains"
+        )
+
+
+def _check_config_keys(keys: list[str], blueprint: "Blueprint", config: str | None) -> None:
+    from harness.diagnosis.remedies.command_line import sets
+
+    command = blueprint.launch_command or ""
+    if config is None:
+        raise SweepError(
+            f"{keys[0]}: the blueprint names no config, so there is no such key; name the config under "
+            "[exp_yaml_path], or vary a flag of the command as arg:--NAME"
+        )
+    if not launching.uses_config(plan_of(blueprint)):
+        raise SweepError(
+            f"{keys[0]}: the launch command does not name the config {blueprint.yaml_path}, so a run's own "
+            "copy of it would not be read; write its path into the command, or vary a flag as arg:--NAME"
+        )
+    known = leaves(config)
+    for key in keys:
+        if (name := sets(command, key)) is not None:
+            raise SweepError(
+                f"{key}: the launch command sets it itself (`{name}`), which holds against the config; vary "
+                f"arg:{_as_written(command, name)} instead"
+            )
+        if key not in known and not any(other.startswith(f"{key}.") for other in known):
+            _refuse_unknown(key, known)
+
+
+def _as_written(command: str, name: str) -> str:
+    """The flag of the command that was found by its plain name."""
+    from harness.diagnosis.remedies.command_line import plain
+
+    words = (word.strip("'\"").partition("=")[0] for word in command.split())
+    return next((word for word in words if plain(word.lstrip("-+~")) == name), name)
+
+
+def _refuse_unknown(key: str, known: dict[str, object]) -> None:
+    """Refuse a key that the config does not have, unless the trainer is known to have a default for it."""
+    from harness.agent.allowed import config_keys
+
+    is_ajet = any(name.startswith("ajet.") for name in known)
+    if is_ajet and key.startswith(_PASSED_ON):
+        return
+    if is_ajet and key.startswith("ajet."):
+        own = key.removeprefix("ajet.")
+        if config_keys.ajet_meaning(own).role != "unknown":
+            return
+        meant = config_keys.nearest_ajet_key(own)
+        close = [f"ajet.{meant}"] if meant else []
+    else:
+        close = difflib.get_close_matches(key, known, n=1, cutoff=0.5) or [
+            name for name in known if name.rpartition(".")[2] == key.rpartition(".")[2]
+        ]
+    hint = f"did you mean {close[0]}?" if close else "write it there with its present value if it is read"
+    raise SweepError(f"{key}: the config has no such key, and nobody might read it; {hint}")

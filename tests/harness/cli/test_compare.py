@@ -1,0 +1,116 @@
+"""`harness compare`: any runs side by side, on a narrow terminal, as JSON, and as a report of its own."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from scipy import stats
+from typer.testing import CliRunner
+
+from harness.cli.compare import compare
+from harness.durable import write_json
+from harness.index import IndexedRun, add
+from tests.harness.results.journals import Story
+from tests.harness.results.synthetic import attempt, draw_successes
+
+app = typer.Typer(pretty_exceptions_enable=False)
+app.command()(compare)
+
+
+@pytest.fixture(autouse=True)
+def _own_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def run(root: Path, lr: str, seed: int, rate: float, outcome: str = "succeeded") -> Path:
+    """A finished run as its folder tells it: 400 tasks in two validations."""
+    folder = root / f"lr{lr}-s{seed}"
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng((seed, int(1e7 * float(lr))))
+    made = attempt(folder).exit(seconds=3600.0).config(f"lr: {lr}\nseed: {seed}\n")
+    made.metrics([(step, {"critic/rewards/mean": 0.1 * step}) for step in (1, 2)])
+    made.validations({0: draw_successes(rng, 0.3, 100, 4), 2: draw_successes(rng, rate, 100, 4)})
+    story = Story().created("playbook").attempt(1).ended(outcome)
+    story.add("finish", outcome=outcome, reason="attempt 1 ended").write(folder)
+    write_json(folder / "finish.flag", {"outcome": outcome, "reason": "attempt 1 ended"})
+    return folder
+
+
+def compared(*arguments: str | Path) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "80"})
+    return done.exit_code, done.stdout, done.stderr
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    rates = {"1e-6": 0.45, "1e-5": 0.75}
+    return [
+        run(tmp_path / "runs", lr, seed, rate + 0.01 * seed)
+        for lr, rate in rates.items()
+        for seed in (1, 2, 3)
+    ]
+
+
+def test_runs_that_differ_only_in_the_seed_are_one_point(runs: list[Path]) -> None:
+    status, out, _ = compared("--json", *runs)
+    told = json.loads(out)
+    assert status == 0 and [point["value"]["n"] for point in told["points"]] == [3, 3]
+    values = [row["value"] for row in told["runs"]]
+    (contrast,) = told["keys"][0]["contrasts"]
+    expected = stats.ttest_ind(values[3:], values[:3]).confidence_interval()
+    assert (contrast["low"], contrast["high"]) == pytest.approx((expected.low, expected.high))
+    assert told["chosen_afterwards"] is True
+
+
+def test_the_table_fits_eighty_columns_and_says_what_was_found(runs: list[Path]) -> None:
+    status, out, _ = compared("--metric", "val/task_pass_rate@1", *runs)
+    lines = out.splitlines()
+    assert status == 0 and max(map(len, lines)) <= 80
+    assert lines[0] == "A detectable difference: lr"
+    assert "lr matters: 1e-05 is higher (better) than 1e-06 by +0." in out
+    assert "all 6 runs count" in out and "3 of 3" in out
+    (row,) = [line for line in lines if line.startswith("lr ") and line.split()[-1] == "higher"]
+    assert row.split()[1:3] == ["1e-05", "1e-06"]
+
+
+def test_a_report_is_written_only_where_it_is_asked_for(runs: list[Path], tmp_path: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*")}
+    status, out, _ = compared("--out", tmp_path / "report", *runs)
+    assert status == 0 and str(tmp_path / "report/sweep_report.html") in out
+    made = {path.name for path in (tmp_path / "report").iterdir()}
+    assert made == {"sweep_report.html", "sweep_report.md", "sweep.json", "points.csv", "figures"}
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*")} == before
+
+
+def test_runs_are_found_by_name(runs: list[Path]) -> None:
+    for number, folder in enumerate(runs):
+        add(IndexedRun(f"abcd{number}", folder.name, str(folder), 0.0))
+    status, out, _ = compared("--json", *(folder.name for folder in runs))
+    assert status == 0 and len(json.loads(out)["runs"]) == 6
+    status, _, err = compared("lr1e-6-s1x")
+    assert status == 2 and "did you mean lr1e-6-s1" in err
+
+
+def test_one_seed_each_is_no_finding(tmp_path: Path) -> None:
+    folders = [run(tmp_path, "1e-6", 1, 0.4), run(tmp_path, "1e-5", 1, 0.8)]
+    status, out, _ = compared(*folders)
+    assert status == 0 and out.startswith("Single seed: nothing can be said about other seeds")
+    assert "not tested" in out and "higher than" not in out
+
+
+def test_nothing_comparable_ends_with_two(tmp_path: Path, runs: list[Path]) -> None:
+    status, _, err = compared("--metric", "val/no_such_thing", *runs)
+    assert status == 2 and "no_such_thing" in err
+    status, _, err = compared("--goal", "up", *runs)
+    assert status == 2 and "--goal" in err
+    lost = [run(tmp_path, lr, 1, 0.5, "failed") for lr in ("1e-6", "1e-5")]
+    status, out, _ = compared("--metric", "val/task_pass_rate@1", *lost)
+    assert status == 2 and "no run counts" in out
+
+
+def test_a_report_that_cannot_be_written_is_said(runs: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    status, _, err = compared("--out", tmp_path / "taken", *runs)
+    assert status == 2 and "taken: the report could not be written" in err

@@ -1,0 +1,202 @@
+"""What is seen of a sweep while it runs, on terminals of every size and elsewhere."""
+
+import asyncio
+import io
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from harness.cli import progress
+from harness.cli.sweep_display import display_for, render
+from harness.cli.sweep_news import LINE_EVERY_S, News
+from harness.sweep.standing import SweepStanding, standing
+from harness.sweep.steps import Progress
+from harness.sweep.sweep import Sweep
+from harness.sweep.types import SweepPlan
+from tests.harness.sweep.sweep_states import (
+    BEGIN,
+    Event,
+    ended,
+    plan,
+    started,
+    state,
+    succeeded,
+    write,
+    write_metrics,
+)
+
+FIVE = plan({"ajet.kl_loss_coef": [0.001, 0.0, 0.003, 0.01, 0.03]}, budget_s=43_200.0)
+SIXTY = plan(
+    {"kl": [1, 2, 3, 4, 5], "ajet.lr": ["1e-6", "3e-6", "1e-5"], "repeat": [4, 8, 16, 32]}, parallel=3
+)
+
+
+def stands(made: SweepPlan, *events: Event, at: float = 1000.0) -> SweepStanding:
+    checked: Event = (0.0, "checked", {})
+    return standing(state(made, checked, *events), BEGIN + at, lambda run: Progress(120, 240))
+
+
+def drawn(now: SweepStanding, width: int = 80, height: int = 24) -> list[str]:
+    """The lines that a terminal shows, without colours."""
+    file = io.StringIO()
+    console = Console(file=file, width=width, height=height, color_system=None)
+    console.print(render(now, width, height))
+    return file.getvalue().splitlines()
+
+
+def row(lines: Iterable[str], label: str) -> str:
+    return next(line for line in lines if line.startswith(label))
+
+
+def test_five_points_at_80_columns() -> None:
+    lines = drawn(
+        stands(
+            FIVE,
+            *succeeded(0, 600, "p01-s0", 0.75),
+            *succeeded(0, 600, "p01-s1", 0.85),
+            *succeeded(0, 600, "p02-s0", 0.9),
+            *(started(0, "p03-s0"), ended(9, "p03-s0", "failed", "out of memory")),
+            started(600, "p04-s0"),
+            (700, "not_run", {"run": "p05-s2", "reason": "stopped"}),
+        )
+    )
+    assert lines[0] == "ablation  running"
+    assert lines[1] == "3 of 15 runs done, 1 running, 1 failed, 9 queued, 1 not run"
+    assert "16m 40s so far" in lines[2] and "budget 12h 00m, 11h 43m left" in lines[2]
+    assert lines[3] == "best so far  0.900 (one seed)  kl_loss_coef=0.0  task_pass_rate@1"
+    assert row(lines, "baseline").endswith(" 0.800 (2 of 3 seeds)")
+    assert row(lines, "kl_loss_coef=0.0 ").split() == [
+        "kl_loss_coef=0.0",
+        "✓",
+        "0.900",
+        "·",
+        "·",
+        "0.900",
+        "(one",
+        "seed)",
+    ]
+    assert row(lines, "kl_loss_coef=0.003").split() == ["kl_loss_coef=0.003", "✗", "failed", "·", "·", "–"]
+    assert "▸ 120/240" in row(lines, "kl_loss_coef=0.01")
+    assert row(lines, "kl_loss_coef=0.03").split() == ["kl_loss_coef=0.03", "·", "·", "–", "–"]
+    assert row(lines, "point").endswith("mean so far") and "seed 2" in row(lines, "point")
+
+
+def test_sixty_points_show_first_what_one_wants_to_see() -> None:
+    names = [run.name for run in SIXTY.runs]
+    events = [
+        event for number, name in enumerate(names[:40]) for event in succeeded(0, 50, name, number / 100)
+    ]
+    events += [started(60, name) for name in names[50:53]]
+    events += [started(60, names[45]), ended(90, names[45], "lost")]
+    lines = drawn(stands(SIXTY, *events))
+    first = next(number for number, line in enumerate(lines) if line.startswith("point")) + 1
+    assert all("▸" in line for line in lines[first : first + 3])
+    assert "✗" in lines[first + 3]
+    assert "0.390 (one seed)" in lines[first + 4] and "0.380" in lines[first + 5], "then the best"
+    shown = len(lines) - first - 2
+    assert lines[-2] == f"… {60 - shown} more points: {40 - (shown - 4)} partly done, 16 queued"
+
+
+@pytest.mark.parametrize(
+    "made", [FIVE, SIXTY, plan({"k": list(range(600))}), plan({"k": [1, 2]}, seeds=range(40))]
+)
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50), (40, 10), (20, 4), (80, 2)])
+def test_never_larger_than_the_terminal(made: SweepPlan, width: int, height: int) -> None:
+    events = [
+        event for run in made.runs[: len(made.runs) // 2] for event in succeeded(0, 50, run.name, 0.123)
+    ]
+    lines = drawn(stands(made, *events), width, height)
+    assert len(lines) <= height - 1
+    assert max(map(cell_len, lines)) <= width
+
+
+def test_columns_stand_below_each_other_whatever_the_labels_are() -> None:
+    made = plan({"键.长": ["値" * 30, "b\x1b[2J\nc", "👩‍🔬 x"]})
+    lines = drawn(stands(made, *succeeded(0, 1, "p02-s0", 0.5)), width=100)
+    assert not any("\x1b" in line for line in lines) and "b c" in " ".join(lines)
+    rows = lines[lines.index(row(lines, "point")) : -1]
+    assert {cell_len(line[: line.index("·")]) for line in rows[1:2]} == {cell_len(rows[0].split("seed 0")[0])}
+
+
+def test_many_seeds_are_a_sign_each() -> None:
+    made = plan({"k": [1, 2]}, seeds=range(10))
+    events = [
+        *succeeded(0, 5, "p01-s0", 0.5),
+        started(6, "p01-s1"),
+        started(6, "p01-s2"),
+        ended(8, "p01-s2", "failed"),
+    ]
+    assert row(drawn(stands(made, *events)), "baseline").split()[1:3] == ["✓▸✗·······", "120/240"]
+
+
+def test_a_single_seed_is_marked_even_when_more_were_planned() -> None:
+    lines = drawn(stands(plan({"k": [1, 2]}, seeds=(None,)), *succeeded(0, 5, "p01-sNone", 0.5)))
+    assert "(one seed)" in row(lines, "baseline") and "run 1" in row(lines, "point")
+
+
+def test_lines_tell_of_every_run_once_and_now_and_then_how_it_stands() -> None:
+    events: list[Event] = [(0.0, "checked", {}), started(1, "p01-s0")]
+    seconds = [0.0]
+    news = News(
+        lambda: state(FIVE, *events),
+        lambda: standing(state(FIVE, *events), BEGIN + 90, lambda run: Progress(3, 240)),
+        lambda: seconds[0],
+    )
+    first = list(news())
+    assert [line.split("] ", 1)[1] for line in first] == [
+        "p01-s0: started",
+        "running: 0 of 15 runs done, 1 running, 14 queued",
+    ]
+    assert list(news()) == []
+    events += [ended(61, "p01-s0", "failed", "CUDA out of\n\x1b[2Jmemory"), started(62, "p02-s0", job=2)]
+    events += [(70.0, "closing", {"reason": "the budget of the sweep is used up"})]
+    assert [line.split("] ", 1)[1] for line in news()] == [
+        "p01-s0: failed after 1m 00s: CUDA out of memory",
+        "p02-s0: goes on with job 2",
+        "no run is started any more: the budget of the sweep is used up",
+    ]
+    seconds[0] += LINE_EVERY_S + 1
+    assert "0 of 15 runs done, 1 running, 1 failed" in next(iter(news()))
+    seconds[0] += LINE_EVERY_S + 1
+    assert list(news()) == [], "nothing has changed"
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Iterable[Sweep]:
+    folder = write(tmp_path / "ablation", FIVE, (1.0, "checked", {}), started(2, "p01-s0"))
+    write_metrics(folder / "p01-s0", 17)
+    opened = Sweep(folder, lambda: BEGIN + 10)
+    yield opened
+    opened.close()
+
+
+async def shown_for_a_moment(sweep: Sweep) -> None:
+    display = display_for(sweep)
+    drawing = asyncio.ensure_future(display.run())
+    await asyncio.sleep(0)
+    drawing.cancel()
+    with suppress(asyncio.CancelledError):
+        await drawing
+    sweep.record("ended", run="p01-s0", outcome="succeeded", reason="")
+    display.close()
+
+
+async def test_a_pipe_gets_lines(sweep: Sweep, capsys: pytest.CaptureFixture[str]) -> None:
+    await shown_for_a_moment(sweep)
+    lines = capsys.readouterr().out.splitlines()
+    assert "p01-s0: started" in lines[0] and "p01-s0: succeeded" in lines[-1]
+
+
+async def test_a_terminal_gets_a_picture(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = io.StringIO()
+    screen = Console(file=file, force_terminal=True, width=80, height=24, color_system=None)
+    monkeypatch.setattr(progress, "console", lambda: screen)
+    monkeypatch.setattr("harness.cli.sweep_display.is_terminal", lambda: True)
+    await shown_for_a_moment(sweep)
+    first, _, last = file.getvalue().partition("✓ no value")
+    assert "▸ step 17" in first and "1 running" in first and "1 of 15 runs done" in first
+    assert last.rstrip().endswith("\x1b[?25h"), "the cursor is back"

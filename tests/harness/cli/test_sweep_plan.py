@@ -1,0 +1,106 @@
+"""The plan as it is printed: everything a person decides by is there, at 80 columns."""
+
+import io
+import json
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from harness.cli.sweep_plan import as_json, print_plan
+from harness.results.comparing.types import Expectation, Key, Point
+from harness.sweep.types import SweepPlan, SweepRun
+
+
+def a_plan(design: str = "grid", levels: int = 3, seeds: int = 3, **changes: Any) -> SweepPlan:
+    keys = (
+        Key("ajet.trainer_common.kl_loss_coef", tuple(0.001 * number for number in range(levels)), 0.0),
+        Key("arg:--lr", ("1e-4", "3e-4"), "1e-4"),
+    )
+    points = tuple(
+        Point(f"p{number:02d}-x", {keys[0].name: kl, keys[1].name: lr}, number == 1)
+        for number, (kl, lr) in enumerate(
+            ((kl, lr) for kl in keys[0].levels for lr in keys[1].levels), start=1
+        )
+    )
+    values: dict[str, Any] = {
+        "name": "trial", "question": "Does it matter?", "blueprint": "b.md", "design": design, "keys": keys,
+        "points": points, "seed_key": "ajet.trainer_common.seed", "parallel": 2,
+        "runs": tuple(SweepRun(f"{p.name}-s{seed}", p.name, seed) for seed in range(seeds) for p in points),
+    }  # fmt: skip
+    return SweepPlan(**{**values, **changes})
+
+
+def printed(plan: SweepPlan, estimate: float | None = None, most: float = 3600.0) -> str:
+    text = io.StringIO()
+    print_plan(
+        plan, estimate, most, Console(file=text, width=80, highlight=False, soft_wrap=True, emoji=False)
+    )
+    return text.getvalue()
+
+
+@pytest.mark.parametrize("levels", [2, 30])
+def test_every_point_is_a_line_of_at_most_80_columns(levels: int) -> None:
+    lines = printed(a_plan(levels=levels)).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum(line.startswith("p") and line[1].isdigit() for line in lines) == 2 * levels
+    assert [line.split() for line in lines if "  baseline" in line] == [["p01", "0.0", "1e-4", "baseline"]]
+
+
+def test_what_one_decides_by_is_said() -> None:
+    shown = " ".join(
+        printed(
+            a_plan(
+                settings={"a.steps": 60},
+                canary={"a.steps": 2},
+                budget_s=3600.0,
+                metric="val/x",
+                goal="min",
+                expectations=(Expectation("arg:--lr", "3e-4", "none", "too close"),),
+            ),
+            estimate=600.0,
+        ).split()
+    )
+    for said in (
+        "6 points (all combinations) x 3 seeds (0, 1, 2, as ajet.trainer_common.seed) = 18 runs, 2 at once",
+        "a.steps = 60, in all points",
+        "steps = 2; the rest starts when this short run has succeeded",
+        "about 10m 00s a run (earlier runs of this blueprint), 1h 30m in all",
+        "at most 1h 00m a run, 9h 00m in all",
+        "1h 00m: not enough; 12 of 18 runs, by what is expected",
+        "val/x, lower is better",
+        "arg:--lr = 3e-4: no effect (too close)",
+        "two points must differ by 3.07 standard deviations between seeds",
+    ):
+        assert said in shown
+
+
+def test_what_is_not_known_is_said_too() -> None:
+    shown = " ".join(printed(a_plan(seeds=1)).split())
+    for said in (
+        "unknown, at most 1h 00m a run, 3h 00m in all",
+        "no limit",
+        "chosen afterwards, and marked so in the report",
+        "one seed: nothing can be said about other seeds",
+        "the first run: the others start when its first step is seen",
+    ):
+        assert said in shown
+
+
+def test_one_at_a_time_shows_only_what_differs() -> None:
+    lines = printed(a_plan("one-at-a-time")).splitlines()
+    assert ["p02", "·", "3e-4"] in [line.split() for line in lines]
+    assert "· as in the baseline" in lines
+
+
+def test_markup_in_values_is_text() -> None:
+    shown = printed(a_plan(question="[bold]why[/nothing]", settings={"a.b": "[red]x"}))
+    assert "[bold]why[/nothing]" in shown and "[red]x" in shown
+
+
+def test_json_has_the_plan_and_the_forecast() -> None:
+    plan = a_plan()
+    found = json.loads(json.dumps(as_json(plan, 10.0, 100.0)))
+    assert SweepPlan.from_json(found["plan"]) == plan
+    assert (found["points"], found["runs"], found["expected_s"], found["most_s"]) == (6, 18, 90.0, 900.0)
+    assert found["power"]["two_points_sd"] == pytest.approx(3.0709, abs=1e-3)

@@ -1,0 +1,87 @@
+"""`harness verify` as it is typed: what it prints, and its exit status."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from harness import index
+from harness.cli.verify import verify
+from tests.harness.results.finished import finished_run
+from tests.harness.sweep.finished import finished_sweep
+
+app = typer.Typer()
+app.command()(verify)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return finished_run(tmp_path_factory.mktemp("built") / "sort", metrics=("critic/rewards/mean",))
+
+
+@pytest.fixture
+def run(built: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(built, tmp_path / "sort"))
+
+
+def typed(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(words))
+    return result.exit_code, result.output
+
+
+def test_nothing_differs(run: Path) -> None:
+    status, shown = typed(str(run))
+    assert status == 0
+    (line,) = shown.splitlines()
+    assert line.startswith(f"{run}: 1 run, ") and line.endswith(" checked: nothing differs")
+
+
+def test_each_discrepancy_has_its_line(run: Path) -> None:
+    with (run / "result.md").open("a") as file:
+        file.write("the best run ever\n")
+    (run / "attempts" / "01" / "no\x1b[31mte.txt").write_text("x")
+    status, shown = typed(str(run))
+    assert status == 1
+    changed, added, summary = shown.splitlines()
+    assert changed == "result.md: the file has changed since the report was built"
+    assert "\x1b" not in added and "nothing accounts for this file" in added
+    assert summary.endswith("checked: 2 differ")
+
+
+def test_json_has_it_all(run: Path) -> None:
+    (run / "result.md").unlink()
+    status, shown = typed(str(run), "--json")
+    data = json.loads(shown)
+    assert (status, data["runs"], data["folder"]) == (1, 1, str(run))
+    assert data["discrepancies"] == [{"where": "result.md", "what": "the file is gone"}]
+
+
+def test_a_run_that_has_not_ended_cannot_be_verified(run: Path) -> None:
+    (run / "finish.flag").unlink()
+    status, shown = typed(str(run))
+    assert status == 2 and "harness resume" in shown
+
+
+def test_a_folder_whose_journal_is_gone_is_still_looked_at(run: Path) -> None:
+    (run / "journal.jsonl").unlink()
+    status, shown = typed(str(run))
+    assert status == 1 and "journal.jsonl: the file is gone" in shown
+
+
+def test_a_run_is_found_by_its_name(run: Path) -> None:
+    index.add(index.IndexedRun("7f3a12c4d5e6", "sort", str(run), 0.0))
+    assert typed("sort")[0] == typed("7f3a")[0] == typed()[0] == 0
+    assert typed("sert")[0] == 2
+
+
+def test_a_sweep_is_checked_with_its_runs(tmp_path: Path) -> None:
+    folder = finished_sweep(tmp_path / "trial", points=2, seeds=1)
+    status, shown = typed(str(folder))
+    assert status == 0, shown
+    assert "2 runs, " in shown
+    (folder / "sweep.jsonl").unlink()
+    status, shown = typed(str(folder))
+    assert status == 1 and "sweep.jsonl: the file is gone" in shown

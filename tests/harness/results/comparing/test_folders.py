@@ -1,0 +1,177 @@
+"""Any result folders: which runs are one point, what the keys are, what else differs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.journal import Journal
+from harness.results.compare import compare_folders, study_of
+from harness.results.comparing.types import Key, NotComparableError, Point
+from harness.sweep.folder import SweepFolder
+from harness.sweep.types import SweepPlan, SweepRun
+from tests.harness.results.comparing.made import METRIC
+from tests.harness.results.comparing.result_folders import foreign, trained
+
+KL = "ajet.kl_loss_coef"
+
+
+def test_runs_that_differ_in_the_seed_are_one_point(tmp_path: Path) -> None:
+    folders = [
+        trained(tmp_path / f"run{number}", seed=seed, kl=kl)
+        for number, (kl, seed) in enumerate([(0.01, 1), (0.1, 1), (0.01, 2), (0.1, 2)])
+    ]
+    study = study_of(folders)
+    assert study.keys == (Key(KL, (0.01, 0.1), 0.01),)
+    assert [point.name for point in study.points] == ["kl_loss_coef=0.01", "kl_loss_coef=0.1"]
+    assert [point.is_baseline for point in study.points] == [True, False]
+    assert [(run.name, run.point, run.seed) for run in study.runs] == [
+        ("run0", "kl_loss_coef=0.01", 1),
+        ("run1", "kl_loss_coef=0.1", 1),
+        ("run2", "kl_loss_coef=0.01", 2),
+        ("run3", "kl_loss_coef=0.1", 2),
+    ]
+    assert study.seed_key == "ajet.trainer_common.seed"
+
+
+def test_a_comparison_of_folders_is_whole(tmp_path: Path) -> None:
+    folders = [
+        trained(tmp_path / f"{kl}-{seed}", seed=seed, kl=kl, rates={0: 0.3, 40: rate + seed / 40})
+        for kl, rate in ((0.01, 0.3), (0.1, 0.8))
+        for seed in (1, 2, 3)
+    ]
+    found = compare_folders(folders)
+    assert (found.metric, found.chosen_afterwards) == (METRIC, True)
+    assert found.keys[0].contrasts[0].finding == "higher"
+    assert found.best == "kl_loss_coef=0.1"
+    assert found.confounds == ()
+    assert not compare_folders(folders, METRIC).chosen_afterwards
+
+
+def test_what_differs_beside_the_keys_is_named(tmp_path: Path) -> None:
+    one = trained(tmp_path / "a", kl=0.01, model="/models/tiny")
+    other = trained(tmp_path / "b", kl=0.1, model="/models/large")
+    for folder, commit, torch in ((one, "1111", "2.0"), (other, "2222", "2.1")):
+        record = {"git": {"commit": commit}, "interpreter": {"packages": {"torch": torch, "numpy": "2"}}}
+        (folder / "provenance.json").write_text(json.dumps(record))
+    found = compare_folders([one, other])
+    assert found.study.keys[0].name == KL
+    assert found.confounds == (
+        "ajet.model.path differs: /models/tiny (a); /models/large (b)",
+        "git commit differs: 1111 (a); 2222 (b)",
+        "packages differ: torch 2.0 / 2.1",
+    )
+
+
+def test_settings_that_change_together_are_one_key_and_the_other_a_confound(tmp_path: Path) -> None:
+    found = compare_folders(
+        [trained(tmp_path / "a", kl=0.01, lr=1e-6), trained(tmp_path / "b", kl=0.1, lr=1e-5)]
+    )
+    assert [key.name for key in found.study.keys] == [KL]
+    assert found.confounds == ("ajet.lr differs: 1e-06 (a); 1e-05 (b)",)
+
+
+def test_where_only_the_model_differs_the_model_is_the_key(tmp_path: Path) -> None:
+    found = compare_folders([trained(tmp_path / "a"), trained(tmp_path / "b", model="/models/large")])
+    assert [key.name for key in found.study.keys] == ["ajet.model.path"]
+    assert found.confounds == ()
+
+
+def test_points_that_differ_in_several_keys_at_once_are_compared_whole(tmp_path: Path) -> None:
+    settings = {"a": (0.01, 1e-6), "b": (0.1, 1e-5), "c": (0.01, 1e-5), "d": (0.2, 1e-4)}
+    folders = [trained(tmp_path / name, kl=kl, lr=lr) for name, (kl, lr) in settings.items()]
+    study = study_of(folders)
+    (key,) = study.keys
+    assert key.name == "point" and key.baseline == study.points[0].name
+    assert study.points[3].name == "kl_loss_coef=0.2 lr=0.0001"
+
+
+def test_flags_of_foreign_commands_are_keys_and_positions_are_not(tmp_path: Path) -> None:
+    rows = [(step, {"loss": 1 / (step + 1)}) for step in range(30)]
+    command = (
+        "OMP_NUM_THREADS={} python -m my.train data.csv --lr {} --seed={} -n 3 optim.beta=0.9 --out /x/{}"
+    )
+    folders = [
+        foreign(tmp_path / f"r{n}", command.format(1, lr, seed, n), rows)
+        for n, (lr, seed) in enumerate([("1e-4", 1), ("1e-4", 2), ("3e-4", 1)])
+    ]
+    study = study_of(folders)
+    assert [(key.name, key.levels) for key in study.keys] == [("arg:--lr", ("1e-4", "3e-4"))]
+    assert [run.seed for run in study.runs] == [1, 2, 1]
+    assert compare_folders(folders, goal="min").metric == "loss"
+
+
+def test_only_a_seed_differs_and_there_is_one_point_without_a_key(tmp_path: Path) -> None:
+    found = compare_folders([trained(tmp_path / name, seed=seed) for seed, name in enumerate("ab")])
+    assert found.study.keys == () and len(found.points) == 1
+    assert found.points[0].value is not None and found.points[0].value.n == 2
+
+
+def test_folders_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
+    folders = [trained(tmp_path / parent / "run", seed=seed) for seed, parent in enumerate("xy")]
+    assert [run.name for run in study_of(folders).runs] == ["x/run", "y/run"]
+
+
+def test_the_same_folder_twice_is_one_run(tmp_path: Path) -> None:
+    folder = trained(tmp_path / "a")
+    with pytest.raises(NotComparableError, match="one run alone"):
+        compare_folders([folder, tmp_path / "." / "a"])
+
+
+def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NotComparableError, match=r"nothing holds no run"):
+        study_of([trained(tmp_path / "a"), tmp_path / "nothing"])
+
+
+def test_an_unknown_or_unclear_metric_is_an_error_that_says_which_there_are(tmp_path: Path) -> None:
+    rows = [(step, {"loss": 1 / (step + 1), "accuracy": step / 30}) for step in range(30)]
+    folders = [foreign(tmp_path / name, f"python t.py --lr {name}", rows) for name in "ab"]
+    with pytest.raises(NotComparableError, match="name one with --metric; all of them have: loss, accuracy"):
+        compare_folders(folders)
+    with pytest.raises(NotComparableError, match="no run has acuracy: did you mean accuracy"):
+        compare_folders(folders, "acuracy")
+
+
+# --- sweeps -------------------------------------------------------------------------------------------------
+
+
+def sweep(folder: Path) -> Path:
+    """A sweep of two points and two seeds, whose last run was never started."""
+    points = (Point("p01", {KL: 0.01}, True), Point("p02", {KL: 0.1}))
+    runs = tuple(SweepRun(f"{point.name}-s{seed}", point.name, seed) for point in points for seed in (1, 2))
+    key = Key(KL, (0.01, 0.1), 0.01)
+    plan = SweepPlan(
+        *("kl", "Does the KL loss matter?", "/b/blueprint.md", "grid", (key,), points, runs),
+        seed_key="ajet.trainer_common.seed",
+        metric="val/mean_reward",
+    )
+    folder.mkdir()
+    journal = Journal(SweepFolder(folder).journal, lambda: 1_760_000_000.0)
+    journal.append("sweep_created", sweep_id="5", plan=plan.as_json())
+    journal.append("not_run", run="p02-s2", reason="the budget was used up")
+    journal.close()
+    for run in runs[:3]:
+        kl = 0.01 if run.point == "p01" else 0.1
+        trained(folder / run.name, seed=run.seed or 0, kl=kl)
+    return folder
+
+
+def test_a_sweep_is_compared_by_its_own_plan(tmp_path: Path) -> None:
+    found = compare_folders([sweep(tmp_path / "kl")])
+    assert (found.metric, found.study.question) == ("val/mean_reward", "Does the KL loss matter?")
+    assert found.missing == ("p02-s2: never started: the budget was used up",)
+    assert [point.value.n for point in found.points if point.value] == [2, 1]
+
+
+def test_some_runs_of_a_sweep_are_compared_by_its_plan(tmp_path: Path) -> None:
+    folder = sweep(tmp_path / "kl")
+    study = study_of([folder / "p02-s1", folder / "p01-s2"])
+    assert [run.name for run in study.runs] == ["p01-s2", "p02-s1"]
+    assert study.keys == (Key(KL, (0.01, 0.1), 0.01),)
+    assert [point.is_baseline for point in study.points] == [True, False]
+
+
+def test_a_sweep_and_a_run_beside_it_are_compared_by_their_settings(tmp_path: Path) -> None:
+    study = study_of([trained(tmp_path / "alone", kl=0.5, seed=1), sweep(tmp_path / "kl")])
+    assert study.keys[0].levels == (0.5, 0.01, 0.1)
+    assert [run.name for run in study.runs] == ["alone", "p01-s1", "p01-s2", "p02-s1", "p02-s2"]

@@ -1,0 +1,167 @@
+"""What a run came to, read from its folder, and which runs count."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.results.collect import collect
+from harness.results.comparing import metrics
+from harness.results.comparing.runs import read_run, settled
+from harness.results.comparing.types import Curve, PlannedRun, RunResult
+from harness.results.facts import build_facts
+from tests.harness.results.comparing.made import METRIC, result
+from tests.harness.results.comparing.result_folders import finish, foreign, trained
+from tests.harness.results.journals import repaired_run
+from tests.harness.results.synthetic import attempt
+
+
+def read(folder: Path, metric: str = METRIC) -> RunResult:
+    return read_run(PlannedRun(folder.name, "p01", 0, folder), metric)
+
+
+def test_every_validation_metric_is_the_number_of_the_runs_own_report(tmp_path: Path) -> None:
+    folder = trained(tmp_path / "a", rates={0: 0.3, 20: 0.8, 40: 0.6})
+    facts = build_facts(collect(folder))
+    for column in ("task_pass_rate@1", "task_pass_rate@2", "unbiased_pass@4", "mean_reward"):
+        found = read(folder, f"val/{column}")
+        assert found.value == facts[f"val/40/{column}"].value
+        assert found.source == facts[f"val/40/{column}"].sources[0]
+        assert found.curve.steps == (0, 20, 40)
+
+
+def test_the_last_validation_counts_and_not_the_best(tmp_path: Path) -> None:
+    found = read(trained(tmp_path / "a", rates={0: 0.3, 20: 0.95, 40: 0.5}))
+    assert found.value == found.curve.values[-1] < found.curve.values[1]
+
+
+def test_a_training_metric_is_the_mean_that_the_report_tells(tmp_path: Path) -> None:
+    folder = trained(tmp_path / "a")
+    found = read(folder, "critic/rewards/mean")
+    assert found.value == build_facts(collect(folder))["key/reward_recent"].value
+    assert found.source is not None and str(found.source) == "attempts/01/metrics.jsonl:31–40"
+
+
+def test_a_metric_measured_now_and_then_is_its_last_value(tmp_path: Path) -> None:
+    rows = [
+        (step, {"loss": 1 / step} | ({"accuracy": step / 40} if step % 10 == 0 else {}))
+        for step in range(1, 41)
+    ]
+    assert read(foreign(tmp_path / "a", "python t.py", rows), "accuracy").value == 1.0
+
+
+def test_seconds_are_the_steps_times(tmp_path: Path) -> None:
+    folder = trained(tmp_path / "a")
+    timing = collect(folder).series["timing_s/step"].values
+    assert read(folder).curve.seconds == pytest.approx((0.0, float(np.sum(timing))))
+
+
+def test_hours_are_those_of_all_attempts_and_repairs_are_told(tmp_path: Path) -> None:
+    repaired_run(tmp_path)
+    finish(tmp_path)
+    found = read(tmp_path)
+    ends = [json.loads((tmp_path / f"attempts/0{n}/exit.json").read_text()) for n in (1, 2, 3)]
+    assert found.hours == pytest.approx(sum(end["ended_at"] - end["started_at"] for end in ends) / 3600)
+    assert found.attempts == 3
+    assert found.deviations[0].startswith("attempt 2: ajet.rollout.n_vllm_engine 4 → 2")
+    assert found.value is not None
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason", "told"),
+    [
+        ("failed", "attempt 3: CUDA out of memory", "failed: attempt 3: CUDA out of memory (last step 40)"),
+        ("cancelled", "stopped on request of ada", "cancelled: stopped on request of ada (last step 40)"),
+    ],
+)
+def test_a_run_that_did_not_end_well_does_not_count(
+    tmp_path: Path, outcome: str, reason: str, told: str
+) -> None:
+    found = read(trained(tmp_path / "a", outcome=outcome, reason=reason))
+    assert (found.value, found.why_not) == (None, told)
+    assert found.curve.steps == (0, 40)
+
+
+def test_a_run_that_is_not_there_never_started(tmp_path: Path) -> None:
+    assert read(tmp_path / "nothing").why_not == "never started"
+
+
+def test_a_run_without_its_end_has_not_finished(tmp_path: Path) -> None:
+    (trained(tmp_path / "a") / "finish.flag").unlink()
+    assert read(tmp_path / "a").why_not == "has not finished (last step 40)"
+
+
+def test_a_run_without_the_metric_says_so(tmp_path: Path) -> None:
+    assert read(trained(tmp_path / "a"), "val/bleu").why_not == "has no val/bleu (last step 40)"
+
+
+def test_damaged_files_are_no_reason_to_fail(tmp_path: Path) -> None:
+    folder = trained(tmp_path / "a")
+    (folder / "journal.jsonl").write_text("{\n{\n{")
+    (folder / "finish.flag").write_text("[")
+    (folder / "attempts/01/metrics.jsonl").write_bytes(b"\xff\x00{]\n")
+    assert read(folder).why_not.startswith("has not finished")
+
+
+def test_nan_in_the_last_rows_is_divergence_and_names_the_step(tmp_path: Path) -> None:
+    rows = [(step, {"loss": 1.0 if step < 38 else float("nan")}) for step in range(1, 41)]
+    (found,) = settled([read(foreign(tmp_path / "a", "python t.py", rows), "loss")])
+    assert (found.value, found.why_not) == (None, "diverged: NaN or infinite, first at step 38")
+
+
+def test_a_value_that_cannot_be_reckoned_with_is_divergence() -> None:
+    (found,) = settled([result("a", "p01", 0, 1e200, curve=Curve((0, 10), (0.2, 1e200)))])
+    assert found.why_not == "diverged: its value is 1e+200"
+
+
+# --- runs that their time limit ended -----------------------------------------------------------------------
+
+
+def timed_out(name: str, point: str, last: int) -> RunResult:
+    curve = Curve((0, last), (0.2, 0.5))
+    return result(name, point, 0, 0.5, outcome="timed_out", curve=curve)
+
+
+def test_a_timed_out_run_counts_when_it_got_as_far_as_its_siblings() -> None:
+    whole = result("a", "p01", 0, 0.5)
+    late, early = timed_out("b", "p01", 20), timed_out("c", "p01", 10)
+    found = settled([whole, late, early])
+    assert [one.value for one in found] == [0.5, 0.5, None]
+    assert found[2].why_not == "ended by its time limit: last measured at step 10, the others until step 20"
+
+
+def test_it_is_measured_by_its_own_point_first() -> None:
+    short = result("a", "p01", 0, 0.5, curve=Curve((0, 10), (0.2, 0.5)))
+    long = result("b", "p02", 0, 0.5, curve=Curve((0, 100), (0.2, 0.5)))
+    found = settled([short, long, timed_out("c", "p01", 10), timed_out("d", "p02", 90)])
+    assert [one.value is None for one in found] == [False, False, False, True]
+
+
+def test_where_the_time_limit_is_the_normal_end_all_count() -> None:
+    assert all(one.value == 0.5 for one in settled([timed_out("a", "p01", 30), timed_out("b", "p02", 90)]))
+
+
+# --- which metric -------------------------------------------------------------------------------------------
+
+
+def test_the_pass_rate_is_chosen_first_then_a_reward_then_the_only_one_that_changes(tmp_path: Path) -> None:
+    own = [collect(trained(tmp_path / name)) for name in "ab"]
+    assert metrics.choose(own) == METRIC
+    (tmp_path / "b/attempts/01/trainer/validation.jsonl").unlink()
+    assert metrics.choose([own[0], collect(tmp_path / "b")]) == "critic/rewards/mean"
+    rows = [(step, {"lr": 0.1, "accuracy": step / 9}) for step in range(9)]
+    one = collect(foreign(tmp_path / "c", "python t.py", rows))
+    assert metrics.choose([one, one]) == "accuracy"
+    both = [(step, {"loss": 1 - step / 9, "accuracy": step / 9}) for step in range(9)]
+    unclear = collect(foreign(tmp_path / "d", "python t.py", both))
+    assert metrics.choose([unclear]) == ""
+    assert metrics.suggestion("acuracy", metrics.common([unclear])) == (
+        "did you mean accuracy? all of them have: loss, accuracy"
+    )
+
+
+def test_seconds_are_not_made_up_where_steps_are_missing(tmp_path: Path) -> None:
+    rows = [(step, {"loss": 1.0 / step, "timing_s/step": 1.0}) for step in (1, 2, 7, 8)]
+    attempt(tmp_path).metrics(rows)
+    assert metrics.seconds_at(collect(tmp_path), (1, 8)) == ()

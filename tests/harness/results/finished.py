@@ -1,0 +1,64 @@
+"""A finished run made by hand: raw files, journal, report and finish.flag, as a run leaves them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from harness import blueprint
+from harness.durable import write_json
+from harness.experiment import plan_of
+from harness.results.report import build_report
+from harness.results.verify import vouched_for
+from harness.results.verifying.ending import flag_of
+from harness.state import fold
+from tests.harness.results.journals import Story
+from tests.harness.results.synthetic import START, attempt, draw_successes, training_rows
+
+BLUEPRINT = """# Sort digits
+
+## [exp_purpose]
+Does it learn to sort?
+
+## [exp_launch_command]
+`python train.py --lr 1e-4`
+
+## [exp_max_time]
+2 hours
+"""
+
+
+def finished_run(
+    result_dir: Path,
+    steps: int = 12,
+    tasks: int = 6,
+    seed: int = 3,
+    lift: float = 0.0,
+    metrics: tuple[str, ...] = (),
+    narrative: Mapping[str, str] | None = None,
+) -> Path:
+    """A run of `steps` steps with two validations; `lift` is added to the last pass rate. `metrics`: the only
+    ones it has, () for all; `narrative`: what a model wrote."""
+    rng = np.random.default_rng(seed)
+    result_dir.mkdir(parents=True)
+    (result_dir / "blueprint.md").write_text(BLUEPRINT)
+    plan = plan_of(blueprint.read(result_dir / "blueprint.md", result_dir))
+    write_json(result_dir / "provenance.json", {"seeds": {"ajet.trainer_common.seed": seed}})
+    made = attempt(result_dir).exit(seconds=597.0).config(f"lr: 1e-4\nseed: {seed}\n").pane("loading\n")
+    rows = training_rows(rng, range(1, steps + 1))
+    made.metrics([(step, {key: row[key] for key in metrics or row}) for step, row in rows])
+    rates = {0: 0.3, steps: 0.5 + lift}
+    made.validations({step: draw_successes(rng, rate, tasks, 4) for step, rate in rates.items()})
+    story = Story().created("playbook", **plan).act("prepare").attempt(1)
+    story.ended(reason="attempt 1 ran to its end")
+    for section, text in (narrative or {}).items():
+        story.act("write_report_section", {"section": section, "text": text}, section=section, text=text)
+    headline = build_report(result_dir, story.write(result_dir)).headline
+    story.act("report", headline=list(headline), discrepancies=[])
+    story.add("finish", outcome="succeeded", reason="attempt 1 ran to its end").write(result_dir)
+    flag = {**flag_of(fold(story.entries)), "manifest": vouched_for(result_dir)}
+    write_json(result_dir / "finish.flag", flag)
+    assert fold(story.entries).created_at == START
+    return result_dir

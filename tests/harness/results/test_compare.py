@@ -1,0 +1,220 @@
+"""A study in, a comparison out: points, areas, thresholds, cost, expectations, and what a reader is told."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.results.compare import compare, compare_results
+from harness.results.comparing.types import (
+    Comparison,
+    Curve,
+    Expectation,
+    Key,
+    PlannedRun,
+    Point,
+    RunResult,
+    Study,
+)
+from tests.harness.results.comparing.made import KL, METRIC, grid, result, tasks
+from tests.harness.results.comparing.result_folders import trained
+
+TWO = {(0,): [0.5, 0.52, 0.49], (1,): [0.71, 0.74, 0.7]}
+
+
+def with_curves(curves: dict[str, list[Curve]], **changes: object) -> Comparison:
+    """One key, a point per entry; the value of a run is the end of its curve."""
+    study, _ = grid({(level,): [0.0] * len(found) for level, found in enumerate(curves.values())}, **changes)
+    flat = [curve for found in curves.values() for curve in found]
+    pairs = zip(study.runs, flat, strict=True)
+    return compare_results(
+        study, [result(r.name, r.point, r.seed or 0, c.values[-1], curve=c) for r, c in pairs]
+    )
+
+
+# --- from folders -------------------------------------------------------------------------------------------
+
+
+def test_a_study_is_read_from_its_folders(tmp_path: Path) -> None:
+    points = (Point("p01", {KL: 0.01}, True), Point("p02", {KL: 0.1}))
+    runs = [
+        PlannedRun(f"{p.name}-s{seed}", p.name, seed, tmp_path / f"{p.name}-s{seed}")
+        for p in points
+        for seed in (1, 2)
+    ]
+    for run in runs[:3]:
+        trained(run.folder, seed=run.seed or 0, rates={0: 0.3, 40: 0.5 if run.point == "p01" else 0.9})
+    trained(runs[3].folder, outcome="failed", reason="attempt 3: CUDA out of memory")
+    study = Study("s", "", (Key(KL, (0.01, 0.1), 0.01),), points, tuple(runs), not_run={}, design="grid")
+    found = compare(study, ("torch differs",))
+    assert (found.metric, found.chosen_afterwards, found.confounds) == (METRIC, True, ("torch differs",))
+    assert found.study == study
+    assert found.missing == ("p02-s2: failed: attempt 3: CUDA out of memory (last step 40)",)
+    assert found.best == "p02"
+    assert all(one.tasks == () for one in found.runs)
+
+
+def test_a_run_cut_short_before_its_validation_does_not_choose_the_metric(tmp_path: Path) -> None:
+    points = (Point("p01", {}, True),)
+    runs = tuple(PlannedRun(name, "p01", seed, tmp_path / name) for seed, name in enumerate("ab"))
+    trained(runs[0].folder)
+    trained(runs[1].folder, rates={}, steps=range(1, 4), outcome="timed_out")
+    found = compare(Study("s", "", (), points, runs))
+    assert found.metric == METRIC
+    assert found.missing == (f"b: has no {METRIC} (last step 3)",)
+
+
+def test_a_study_of_nothing_but_failures_still_says_what_happened(tmp_path: Path) -> None:
+    run = PlannedRun("p01-s1", "p01", 1, tmp_path / "p01-s1")
+    study = Study(
+        "s", "", (), (Point("p01", {}, True),), (run,), not_run={"p01-s1": "the budget was used up"}
+    )
+    found = compare(study)
+    assert (found.metric, found.best, found.chosen_afterwards) == ("", None, False)
+    assert found.missing == ("p01-s1: never started: the budget was used up",)
+
+
+# --- points -------------------------------------------------------------------------------------------------
+
+
+def test_areas_are_taken_over_the_steps_that_all_curves_span() -> None:
+    whole = Curve((0, 10, 20), (0.0, 0.5, 1.0))
+    longer = Curve((0, 10, 20, 40), (0.0, 0.5, 1.0, 1.0))
+    found = with_curves({"a": [whole], "b": [longer]})
+    assert [run.area for run in found.runs] == pytest.approx([0.5, 0.5])
+    assert any("between step 0 and 20, which all curves span" in note for note in found.notes)
+    assert any("between step 20 and 40" in note for note in found.notes)
+
+
+def test_the_threshold_is_the_baselines_mean_and_runs_that_miss_it_are_counted() -> None:
+    fast, slow = Curve((0, 10, 20), (0.1, 0.6, 0.7)), Curve((0, 10, 20), (0.1, 0.2, 0.4))
+    found = with_curves({"base": [slow, replace(slow, values=(0.1, 0.2, 0.5))], "other": [fast, slow]})
+    assert found.threshold == pytest.approx(0.45)
+    base, other = found.points
+    assert (base.reached_threshold, other.reached_threshold) == (1, 1)
+    assert other.steps_to_threshold is not None and other.steps_to_threshold.mean == 10
+    assert other.value is not None and other.value.n == 2
+
+
+def test_a_loss_is_better_when_it_is_lower() -> None:
+    falls = [Curve((0, 10, 20), (2.0, 1.5, end)) for end in (1.0, 1.1, 1.05)]
+    stays = [Curve((0, 10, 20), (2.0, 1.9, end)) for end in (1.8, 1.7, 1.75)]
+    found = with_curves({"base": stays, "other": falls}, metric="loss", goal="min", threshold=1.5)
+    assert found.best == "p02"
+    assert found.keys[0].contrasts[0].finding == "lower"
+    assert [point.reached_threshold for point in found.points] == [0, 3]
+    assert found.runs[3].steps_to_threshold == 10
+
+
+def test_cost_per_point_is_the_cost_of_a_hundredth_of_a_rate() -> None:
+    study, results = grid({(0,): [0.7, 0.7], (1,): [0.2, 0.1]}, cost_units=4.0, cost_unit="GPU")
+    found = compare_results(study, results)  # 2 hours a run, from 0.2
+    assert found.points[0].cost == 8.0
+    assert found.points[0].cost_per_point == pytest.approx(8.0 / 50)
+    assert found.points[1].cost_per_point is None
+
+
+def test_cost_of_another_metric_is_per_unit() -> None:
+    study, results = grid({(0,): [0.7, 0.7]}, metric="critic/rewards/mean")
+    assert compare_results(study, results).points[0].cost_per_point == pytest.approx(2.0 / 0.5)
+
+
+def test_one_seed_is_marked_at_its_point_and_for_the_whole() -> None:
+    found = compare_results(*grid({(0,): [0.5], (1,): [0.9]}))
+    assert found.is_single_seed and all(point.is_single_seed for point in found.points)
+    assert found.notes[0].startswith(
+        "every point has one run that counts: nothing can be said about other seeds"
+    )
+
+
+# --- expectations -------------------------------------------------------------------------------------------
+
+
+def verdict(values: dict[tuple, list[float]], effect: str, level: int = 1) -> tuple[str, str]:
+    study, results = grid(values, expectations=(Expectation(KL, level, effect),))  # type: ignore[arg-type]
+    (found,) = compare_results(study, results).expected
+    return found.verdict, found.why
+
+
+def test_an_expected_direction_is_judged_by_the_finding() -> None:
+    assert verdict(TWO, "higher")[0] == "held"
+    assert verdict(TWO, "lower")[0] == "did not hold"
+    assert verdict(TWO, "none")[0] == "did not hold"
+    assert "it is higher by +0.2133" in verdict(TWO, "higher")[1]
+
+
+def test_an_undetected_difference_leaves_a_direction_open() -> None:
+    same = {(0,): [0.5, 0.52, 0.49], (1,): [0.51, 0.53, 0.5]}
+    told = verdict(same, "higher")
+    assert told[0] == "open" and "could not have been found" in told[1]
+
+
+def test_no_effect_holds_only_within_what_could_have_been_found() -> None:
+    close = {(0,): [0.5, 0.52, 0.49], (1,): [0.5, 0.53, 0.49]}
+    assert verdict(close, "none")[0] == "held"
+    apart = {(0,): [0.5, 0.52, 0.49], (1,): [0.51, 0.54, 0.53]}
+    assert verdict(apart, "none")[0] == "open"
+
+
+def test_what_was_not_compared_leaves_an_expectation_open() -> None:
+    assert verdict(TWO, "higher", level=7) == ("open", "no such level was compared with the baseline")
+    assert verdict({(0,): [0.5], (1,): [0.9]}, "higher") == (
+        "open",
+        "not tested: one seed: nothing can be said about other seeds",
+    )
+
+
+def test_true_is_not_one() -> None:
+    study, results = grid({("i",): [0.5, 0.52, 0.49], ("b",): [0.71, 0.74, 0.7], ("f",): [0.5, 0.52, 0.5]})
+    levels = (1, True, 1.0)
+    points = [replace(point, levels={KL: one}) for point, one in zip(study.points, levels, strict=True)]
+    found = compare_results(replace(study, keys=(Key(KL, levels, 1),), points=tuple(points)), results)
+    assert [(one.level, one.finding) for one in found.keys[0].contrasts] == [
+        (True, "higher"),
+        (1.0, "no detectable difference"),
+    ]
+
+
+# --- what a reader is told ----------------------------------------------------------------------------------
+
+
+def notes(results: list[RunResult], study: Study) -> str:
+    return "\n".join(compare_results(study, results).notes)
+
+
+def test_every_way_of_counting_that_matters_is_told() -> None:
+    study, results = grid(TWO)
+    results[0] = replace(results[0], outcome="stopped_early", curve=Curve((0, 10), (0.2, 0.5)))
+    results[1] = replace(results[1], outcome="timed_out")
+    results[4] = replace(results[4], deviations=("attempt 2: micro_batch 8 → 4",))
+    told = notes(results, study)
+    assert "ended by an early stop and counted with the value then: p01-s0" in told
+    assert "ended by its time limit and counted with the value then: p01-s1" in told
+    assert "repaired on the way, with changed settings, and counted: p02-s1" in told
+    assert "not at the same step in all runs: between step 10 and 20" in told
+    assert "all points have the same seeds; runs with the same seed are not compared one with one" in told
+
+
+def test_different_validation_tasks_are_told_and_only_shared_ones_counted() -> None:
+    study, results = grid({(0,): [0.5, 0.5], (1,): [0.5, 0.5]})
+    sets = [{"a": 0.5, "b": 1.0}, {"a": 0.25, "b": 0.0}, {"a": 1.0, "c": 0.0}, {"a": 0.75, "b": 0.0}]
+    results = [replace(one, tasks=tasks(rates)) for one, rates in zip(results, sets, strict=True)]
+    found = compare_results(study, results)
+    assert [one.value for one in found.runs] == [0.5, 0.25, 1.0, 0.75]
+    assert any("over the 1 tasks that all of them have" in note for note in found.notes)
+
+
+def test_detectable_differences_say_what_several_comparisons_ask_for() -> None:
+    found = compare_results(*grid({(level,): [0.5, 0.52, 0.49] for level in range(12)}))
+    told = next(note for note in found.notes if note.startswith("detectable"))
+    # 11 comparisons of 3 v 3: the t quantile goes from 2.78 to 6.25 (t table, 4 degrees, 0.05 / 22)
+    assert "as one of 11 comparisons" in told
+    assert 1.5 < float(told.split("up to ")[1].split(" ")[0]) < 2.5
+
+
+def test_levels_that_are_not_numbers_compare() -> None:
+    found = compare_results(*grid({("off",): [0.5, 0.52], (None,): [0.6, 0.61], (False,): [0.4, 0.42]}))
+    assert [one.difference for one in found.keys[0].contrasts] == pytest.approx([0.095, -0.1])
+    assert found.best == "p02"
+    assert np.isfinite([one.p_adjusted for one in found.keys[0].contrasts]).all()

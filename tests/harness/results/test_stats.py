@@ -1,0 +1,124 @@
+"""The statistics against scipy's own tests, published numbers, and brute force."""
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+from statsmodels.stats.meta_analysis import effectsize_smd
+from statsmodels.stats.power import TTestIndPower
+
+from harness.results import stats
+
+# Student's sleep data (Student 1908; R's `sleep`): t.test(extra ~ group, var.equal = TRUE) in R prints
+# t = -1.8608, df = 18, p-value = 0.07919, 95 percent confidence interval: -3.363874 0.203874
+SLEEP = (
+    np.array([0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]),
+    np.array([1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]),
+)
+
+
+def pair(one: np.ndarray, other: np.ndarray) -> stats.Tested:
+    return stats.contrast(stats.cell_means([one, other]), np.array([1.0, -1.0]))
+
+
+def test_two_cells_are_students_t_test_as_r_prints_it() -> None:
+    tested = pair(*SLEEP)
+    assert tested.difference == pytest.approx(-1.58)
+    assert tested.degrees == 18
+    assert tested.difference / tested.error == pytest.approx(-1.8608, abs=1e-4)
+    assert tested.p == pytest.approx(0.07919, abs=1e-5)
+    assert (tested.low, tested.high) == pytest.approx((-3.363874, 0.203874), abs=1e-6)
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 3), (2, 5), (4, 3)])
+def test_two_cells_of_any_size_are_scipys_t_test(n: int, m: int) -> None:
+    rng = np.random.default_rng(n * 10 + m)
+    one, other = rng.normal(0.5, 0.1, n), rng.normal(0.4, 0.1, m)
+    theirs = scipy_stats.ttest_ind(one, other)
+    tested = pair(one, other)
+    interval = theirs.confidence_interval()
+    assert tested.p == pytest.approx(theirs.pvalue)
+    assert (tested.low, tested.high) == pytest.approx((interval.low, interval.high))
+
+
+def test_hedges_g_is_that_of_statsmodels() -> None:
+    rng = np.random.default_rng(3)
+    one, other = rng.normal(0.5, 0.1, 3), rng.normal(0.4, 0.1, 4)
+    theirs, _ = effectsize_smd(one.mean(), one.std(ddof=1), 3, other.mean(), other.std(ddof=1), 4)
+    assert pair(one, other).effect == pytest.approx(theirs)
+
+
+def test_with_one_degree_of_freedom_there_is_no_effect_size() -> None:
+    assert pair(np.array([0.1, 0.2]), np.array([0.5])).effect is None
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 20])
+def test_detectable_difference_is_that_of_statsmodels_power_for_two_samples(n: int) -> None:
+    rng = np.random.default_rng(n)
+    tested = pair(rng.normal(0, 1, n), rng.normal(0, 1, n))
+    in_sds = TTestIndPower().solve_power(nobs1=n, alpha=0.05, power=0.8)
+    assert tested.detectable / tested.sd == pytest.approx(in_sds, rel=1e-4)
+
+
+def test_three_seeds_against_three_find_three_standard_deviations() -> None:
+    assert stats.needed_ratio(4) * np.sqrt(2 / 3) == pytest.approx(3.0709, abs=1e-4)
+
+
+def test_detectable_difference_is_found_in_four_of_five_simulated_experiments() -> None:
+    rng = np.random.default_rng(5)
+    difference = stats.needed_ratio(4) * np.sqrt(2 / 3)
+    one, other = rng.normal(0, 1, (4000, 3)), rng.normal(difference, 1, (4000, 3))
+    found = (scipy_stats.ttest_ind(one, other, axis=1).pvalue < 0.05).mean()
+    assert found == pytest.approx(0.8, abs=0.02)
+
+
+@pytest.mark.parametrize("effect", [0.5, 1.0, 2.5, 8.0])
+def test_seeds_needed_are_those_of_statsmodels_power(effect: float) -> None:
+    needed = stats.seeds_needed(effect, lambda n: float(np.sqrt(2 / n)), lambda n: 2 * (n - 1))
+    power = [TTestIndPower().power(effect, n, 0.05) if n > 1 else 0.0 for n in (needed - 1, needed)]
+    assert needed == 2 or power[0] < 0.8
+    assert power[1] >= 0.8
+
+
+@pytest.mark.parametrize("difference", [0.0, 1e-9])
+def test_no_number_of_seeds_finds_nothing(difference: float) -> None:
+    assert stats.seeds_needed(difference, lambda n: float(np.sqrt(2 / n)), lambda n: 2 * (n - 1)) is None
+
+
+def test_holm_is_what_a_hand_works_out() -> None:
+    # sorted: 0.005, 0.01, 0.03, 0.04, times 4, 3, 2, 1, never falling
+    assert stats.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.03, 0.06, 0.06, 0.02))
+    assert stats.holm([]) == ()
+
+
+def test_estimate_is_the_textbook_t_interval() -> None:
+    found = stats.estimate(np.array([0.8, 0.9, 1.0]))
+    assert found is not None and found.sd == pytest.approx(0.1)
+    half = 4.302653 * 0.1 / np.sqrt(3)  # t table: 97.5 %, 2 degrees of freedom
+    assert (found.low, found.high) == pytest.approx((0.9 - half, 0.9 + half), abs=1e-6)
+
+
+def test_one_seed_and_equal_seeds_have_no_interval() -> None:
+    assert stats.estimate(np.array([])) is None
+    one = stats.estimate(np.array([0.5]))
+    assert one is not None and (one.n, one.sd, one.low, one.high) == (1, None, None, None)
+    same = stats.estimate(np.array([0.1, 0.1, 0.1]))
+    assert same is not None and (same.sd, same.low, same.high) == (0.0, None, None)
+
+
+def test_rounding_is_no_scatter() -> None:
+    assert not stats.has_scatter([np.array([0.3, 0.1 + 0.2]), np.array([0.7])])
+    assert stats.has_scatter([np.array([0.5, 0.5]), np.array([0.5, 0.501])])
+
+
+def test_area_of_a_ramp_is_its_middle() -> None:
+    steps, values = np.array([0.0, 10.0, 40.0]), np.array([0.0, 10.0, 40.0])
+    assert stats.mean_height(steps, values, 0, 40) == pytest.approx(20)
+    assert stats.mean_height(steps, values, 5, 20) == pytest.approx(12.5)
+    assert stats.mean_height(steps, values, 0, 50) is None
+
+
+def test_threshold_is_reached_in_the_direction_of_the_goal() -> None:
+    values = np.array([3.0, np.nan, 2.0, 1.0])
+    assert stats.first_at(values, 2.0, is_higher_better=False) == 2
+    assert stats.first_at(values, 3.0, is_higher_better=True) == 0
+    assert stats.first_at(values, 4.0, is_higher_better=True) is None

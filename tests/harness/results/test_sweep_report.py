@@ -1,0 +1,252 @@
+"""The report of several runs: complete, honest, safe with any name, the same when built again."""
+
+import csv
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+from markdown_it.tree import SyntaxTreeNode
+
+from harness.results.comparing.types import Comparison, Curve, Key, Study
+from harness.results.sweep_report import SweepReport, build_sweep_report
+from harness.results.sweep_view import SweepAbout
+from tests.harness.results.comparisons import KL, LR, OPTIMIZER, REPEAT, comparison, concluded
+from tests.harness.results.page import Page
+
+ABOUT = SweepAbout(
+    "kl-sweep",
+    "Does the KL weight matter?",
+    "succeeded",
+    started=1.76e9,
+    ended=1.76e9 + 7200,
+    seeds=(0, 1, 2),
+    parallel=2,
+    budget_s=43200.0,
+    canary="passed in 3 min",
+    author="person",
+    commit="4f3a9c1",
+    settings={"ajet.trainer_common.total_training_steps": 240},
+)
+
+
+def built(folder: Path, made: Comparison, **more: object) -> SweepReport:
+    return build_sweep_report(folder, made, ABOUT, **more)  # type: ignore[arg-type]
+
+
+def undrawn(made: Comparison) -> Comparison:
+    """The comparison without what two of the three figures are drawn from."""
+    runs = tuple(replace(run, curve=Curve((), ()), hours=None) for run in made.runs)
+    return replace(made, runs=runs, points=tuple(replace(point, cost=None) for point in made.points))
+
+
+def tables(markdown: str) -> list[list[list[str]]]:
+    """The tables of a Markdown text: rows of cells."""
+    tree = SyntaxTreeNode(MarkdownIt("commonmark").enable("table").parse(markdown))
+    return [
+        [["".join(leaf.content for leaf in cell.walk() if leaf.type in ("text", "code_inline"))
+          for cell in row.children] for part in table.children for row in part.children]
+        for table in tree.walk() if table.type == "table"
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Comparison, SweepReport]:
+    folder = tmp_path_factory.mktemp("grid")
+    made = comparison((KL, REPEAT), 3, folder, lost=(4,))
+    run = folder / made.runs[0].run.name
+    run.mkdir()
+    (run / "report.html").write_text("")
+    return folder, made, built(folder, made, plan={"name": "kl-sweep"})
+
+
+def test_all_documents_are_there_and_agree(grid: tuple[Path, Comparison, SweepReport]) -> None:
+    folder, made, report = grid
+    data = json.loads(report.json.read_text())
+    page, markdown = "".join(Page(report.html.read_text()).text), report.markdown.read_text()
+    assert data["headline"] == list(report.headline) and data["plan"] == {"name": "kl-sweep"}
+    for sentence in data["found"]:
+        assert sentence in page
+    for point in made.points:
+        assert point.value is not None
+        assert f"{point.value.mean:.3f}" in page and f"{point.value.mean:.3f}" in markdown
+    assert len(list(csv.DictReader(report.csv.open(newline="")))) == len(made.runs)
+    assert {entry["path"] for entry in data["documents"]} >= {
+        "sweep_report.html",
+        "sweep_report.md",
+        "points.csv",
+        "figures/curves.csv",
+        "figures/sensitivity.svg",
+        "figures/quality.png",
+    }
+    assert (folder / "figures/curves.svg").read_text().startswith("<?xml")
+
+
+def test_what_was_found_comes_first_and_is_worded_by_the_finding(
+    grid: tuple[Path, Comparison, SweepReport],
+) -> None:
+    _, made, report = grid
+    contrast = made.keys[1].contrasts[0]
+    assert contrast.finding == "higher" and contrast.low is not None and contrast.high is not None
+    assert report.headline[0] == "A detectable difference: num_repeat"
+    assert report.headline[1] == (
+        f"num_repeat matters: 8 is higher (better) than 4 by +{contrast.difference:.3f} "
+        f"[{contrast.low:.3f}, {contrast.high:.3f}]."
+    )
+    assert report.headline[2].startswith("kl_loss_coef: no detectable difference (")
+    assert "these seeds would have found a difference of ±" in report.headline[2]
+    page = report.html.read_text()
+    order = ["A detectable difference", "Before you believe", "What was varied", ">Points<", ">Figures<"]
+    order += ["What was expected", ">Runs<", "How it was computed", "What was planned"]
+    places = [page.index(title) for title in order]
+    assert places == sorted(places)
+
+
+def test_a_lost_run_is_named_with_its_reason_and_counts_nowhere(
+    grid: tuple[Path, Comparison, SweepReport],
+) -> None:
+    _, made, report = grid
+    lost = made.runs[4].run
+    markdown = report.markdown.read_text()
+    caution = markdown[markdown.index("Before you believe") : markdown.index("What was varied")]
+    assert f"{lost.name}: failed: CUDA out of memory" in caution.replace("\\", "")
+    points = tables(markdown)[1]
+    assert next(row for row in points if row[0] == lost.point)[5] == "2 of 3"
+    assert "17 of 18 runs count" in markdown
+
+
+def test_markdown_tables_hold_every_level_point_and_run(grid: tuple[Path, Comparison, SweepReport]) -> None:
+    _, _, report = grid
+    keys, points, expected, runs = tables(report.markdown.read_text())
+    assert [len(keys), len(points), len(expected), len(runs)] == [4, 7, 2, 19]
+    for table in (keys, points, expected, runs):
+        assert {len(row) for row in table} == {len(table[0])}
+    means = [float(row[3]) for row in points[1:]]
+    assert means == sorted(means, reverse=True)
+    assert points[1][-1] == "highest mean" and [row[-1] for row in points].count("baseline") == 1
+
+
+def test_a_run_links_to_its_own_report_if_there_is_one(grid: tuple[Path, Comparison, SweepReport]) -> None:
+    _, made, report = grid
+    links = [attributes["href"] for tag, attributes in Page(report.html.read_text()).elements if tag == "a"]
+    assert links == [f"{made.runs[0].run.name}/report.html"]
+
+
+def test_building_again_gives_the_same_bytes(grid: tuple[Path, Comparison, SweepReport]) -> None:
+    folder, made, _ = grid
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    built(folder, made, plan={"name": "kl-sweep"})
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_a_single_seed_is_marked_in_every_row_and_figure(tmp_path: Path) -> None:
+    made = comparison((REPEAT,), 1, tmp_path)
+    report = built(tmp_path, made)
+    assert report.headline[0] == "Single seed: nothing can be said about other seeds"
+    points = tables(report.markdown.read_text())[1]
+    assert all("single seed" in row[-1] for row in points[1:])
+    page = report.html.read_text()
+    assert page.count('<span class="tag warn">single seed</span>') == 2
+    captions = re.findall(r"<figcaption>.*?<span>(.*?)</span>", page)
+    assert len(captions) == 3 and all(
+        re.search("single seed", caption, re.IGNORECASE) for caption in captions
+    )
+
+
+def test_confounds_repairs_and_a_metric_chosen_afterwards_cannot_be_overlooked(tmp_path: Path) -> None:
+    made = undrawn(comparison((REPEAT,), 2, tmp_path))
+    runs = (replace(made.runs[0], deviations=("n_vllm_engine: 2 → 1",)), *made.runs[1:])
+    report = built(tmp_path, replace(made, runs=runs, confounds=("torch differs",), chosen_afterwards=True))
+    text = "".join(Page(report.html.read_text()).text)
+    caution = text[text.index("Before you believe") : text.index("What was varied")]
+    for words in ("torch differs", "n_vllm_engine: 2 → 1", "chosen afterwards", made.runs[0].run.name):
+        assert words in caution
+    assert [line for line in report.headline if line.startswith("caution")] == [
+        "caution: The points differ in more than what was varied",
+        "caution: Runs that were repaired on the way",
+        "caution: The metric was chosen afterwards",
+    ]
+
+
+def test_no_run_that_counts_is_said_and_draws_nothing(tmp_path: Path) -> None:
+    report = built(tmp_path, comparison((REPEAT,), 1, tmp_path, lost=(0, 1)))
+    assert report.headline[0] == "Nothing can be compared: no run counts"
+    assert list((tmp_path / "figures").iterdir()) == []
+    assert "0 of 2 runs count" in report.markdown.read_text()
+
+
+def test_nothing_that_was_written_by_others_becomes_active(tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script>|`x`[a](javascript:b)" + "y" * 90
+    made = comparison((Key(f"ajet.{evil}", ("a", evil), "a"),), 2, tmp_path)
+    first = replace(made.runs[0], deviations=(evil,), outcome=evil)
+    study: Study = replace(made.study, question=evil)
+    made = replace(
+        made,
+        study=study,
+        metric=evil,
+        runs=(first, *made.runs[1:]),
+        confounds=(evil,),
+        notes=(evil,),
+        missing=(evil,),
+    )
+    about = replace(ABOUT, name=evil, question=evil, outcome="failed", reason=evil, settings={evil: evil})
+    report = build_sweep_report(tmp_path, made, about, narrative={"findings": f"{evil} <img src=x>"})
+    page = Page(report.html.read_text())
+    assert {tag for tag, _ in page.elements} & {"script", "img", "iframe", "object", "link"} == set()
+    assert not [attributes for tag, attributes in page.elements if tag == "a"]
+    assert not re.search(r"(src|href)=\"(https?:)?//", report.html.read_text())
+    for table in tables(report.markdown.read_text()):
+        assert {len(row) for row in table} == {len(table[0])}
+    html = MarkdownIt("commonmark").render(report.markdown.read_text())
+    assert "<script" not in html and "javascript:" not in "".join(re.findall(r'href="[^"]*"', html))
+
+
+def test_secrets_are_masked_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "s3cr3tvalue12345")
+    made = replace(comparison((REPEAT,), 2, tmp_path), notes=("key s3cr3tvalue12345",))
+    about = replace(ABOUT, settings={"token": "s3cr3tvalue12345"})
+    build_sweep_report(
+        tmp_path, made, about, {"x": "s3cr3tvalue12345"}, {"findings": "it is s3cr3tvalue12345"}
+    )
+    for path in tmp_path.rglob("*"):
+        assert path.is_dir() or b"s3cr3tvalue12345" not in path.read_bytes()
+
+
+def test_what_a_model_wrote_comes_last_and_is_checked(tmp_path: Path) -> None:
+    made = undrawn(comparison((REPEAT,), 3, tmp_path))
+    right, wrong = (
+        "With num_repeat 8 the pass rate was higher than with 4.",
+        "With num_repeat 8 it was 0.123.",
+    )
+    about = replace(ABOUT, model="a-model")
+    report = build_sweep_report(tmp_path, made, about, narrative={"findings": f"{right} {wrong}"})
+    page = report.html.read_text()
+    last = page[page.index("What was planned") :]
+    assert "Written by a language model (a-model)" in last
+    assert f"<del>{wrong}</del>" in last and f"<del>{right}" not in last and right in last
+    assert f"~~{wrong}~~" in report.markdown.read_text().replace("\\", "")
+    told = json.loads(report.json.read_text())["narrative"]
+    assert [remark["sentence"] for remark in told["checked"]["struck"]] == [wrong]
+
+
+def test_sixty_points_fit(tmp_path: Path) -> None:
+    made = comparison((KL, REPEAT, OPTIMIZER, LR), 1, tmp_path)
+    assert len(made.points) == 60
+    report = built(tmp_path, made)
+    page = Page(report.html.read_text())
+    assert sum(tag == "svg" for tag, _ in page.elements) == 3
+    assert "one panel per key" in "".join(page.text)
+    points = tables(report.markdown.read_text())[1]
+    assert len(points) == 61 and points[0][1:5] == ["kl_loss_coef", "num_repeat", "optimizer", "lr"]
+
+
+def test_a_lower_value_is_better_where_that_is_the_goal(tmp_path: Path) -> None:
+    made = undrawn(comparison((REPEAT,), 3, tmp_path))
+    made = concluded(replace(made.study, goal="min"), made.runs)
+    worst = min(made.points, key=lambda point: point.value.mean if point.value else 0.0)
+    report = built(tmp_path, replace(made, best=worst.point.name))
+    assert "8 is higher (worse) than 4" in report.headline[1]
+    assert report.headline[2].startswith("The lowest mean is")
+    assert tables(report.markdown.read_text())[1][1][-1] == "baseline, lowest mean"

@@ -1,0 +1,117 @@
+"""A machine whose jobs are small processes of their own, and which keeps everything in files: so that a
+leader that is killed leaves behind what a real one would. As a program, it is that leader.
+
+A job says in its run's folder that it started, sleeps, and leaves a finish.flag. The first job of a run that
+`DIES_ONCE` names ends without one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.sweep.hosts import JobState
+from harness.sweep.leader import Leader
+from harness.sweep.sweep import Sweep
+from harness.sweep.types import Job, JobEnd, Lease, Needs
+from monitors.alarms import Alarms
+
+DIES_ONCE = "p02-s0"
+LOOK_EVERY_S = 0.005
+JOB = """
+mkdir "$JOB/started" 2>/dev/null || exit 0
+mkdir -p "$RESULT"
+echo "$LEASE" >> "$RESULT/starts"
+sleep 0.05
+if [ -n "$DIES" ] && mkdir "$RESULT/died" 2>/dev/null; then
+    status=137
+else
+    status=0
+    printf '{"outcome": "succeeded", "reason": "done"}' > "$RESULT/flag"
+    mv "$RESULT/flag" "$RESULT/finish.flag"
+fi
+echo $status > "$JOB/status"
+mv "$JOB/status" "$JOB/exit"
+"""
+
+
+class ProcessHost:
+    """`folder`: where the leases are, a file each; `slots`: how many there may be."""
+
+    def __init__(self, folder: Path, slots: int) -> None:
+        self._folder = folder
+        self._slots = slots
+        self._released = folder.with_suffix(".released")
+        folder.mkdir(exist_ok=True)
+
+    def _held(self) -> list[str]:
+        return [lease.name for lease in self._folder.iterdir()]
+
+    def reserve(self, lease_id: str, needs: Needs, job_folder: str, result_dir: str) -> Lease | None:
+        held = self._held()
+        if lease_id not in held and len(held) >= self._slots:
+            return None
+        (self._folder / lease_id).touch()
+        return Lease(lease_id)
+
+    def release(self, lease_id: str) -> None:
+        (self._folder / lease_id).unlink(missing_ok=True)
+        self._released.write_text(lease_id)
+
+    async def room(self) -> None:
+        await _until(lambda: len(self._held()) < self._slots, self._released)
+
+    def start(self, job: Job) -> None:
+        job.folder.mkdir(parents=True, exist_ok=True)
+        names = {"JOB": job.folder, "RESULT": job.result_dir, "LEASE": job.lease.id}
+        dies = {"DIES": "yes"} if job.run == DIES_ONCE else {}
+        env = {**os.environ, **{name: str(value) for name, value in names.items()}, **dies}
+        subprocess.Popen(["sh", "-c", JOB], env=env, start_new_session=True)
+        while not (job.folder / "started").exists():
+            time.sleep(LOOK_EVERY_S)
+
+    def state(self, job_folder: str) -> JobState:
+        if not (Path(job_folder) / "started").exists():
+            return "not_started"
+        return "ended" if (Path(job_folder) / "exit").exists() else "running"
+
+    async def ended(self, job_folder: str) -> JobEnd:
+        await _until(lambda: self.state(job_folder) == "ended", Path(job_folder) / "exit")
+        return JobEnd(int((Path(job_folder) / "exit").read_text()), "")
+
+    def stop(self, job_folder: str) -> None:
+        raise NotImplementedError("nobody stops these jobs")
+
+
+async def _until(is_so: Callable[[], bool], path: Path) -> None:
+    """Wait until it is so; looked at whenever the file changes."""
+    changed = asyncio.Event()
+    with Alarms(changed) as alarms:
+        while True:
+            changed.clear()
+            alarms.on_change(path)
+            if is_so():
+                return
+            await changed.wait()
+
+
+async def _report(sweep: Sweep) -> Mapping[str, Any]:
+    return {"headline": [f"{len(sweep.state.of('ended'))} runs"]}
+
+
+def lead(folder: Path, slots: int) -> None:
+    """Be the leader of the sweep in this folder, to its end."""
+    print("ready", flush=True)
+    sweep = Sweep.open(folder)
+    asyncio.run(Leader(sweep, ProcessHost(folder / "leases", slots), {}, _report).run())
+    sweep.close()
+
+
+if __name__ == "__main__":
+    lead(Path(sys.argv[1]), int(sys.argv[2]))

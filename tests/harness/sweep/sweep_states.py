@@ -1,0 +1,87 @@
+"""Sweeps as their journals tell them, made up: for the display and for `harness ls`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness import index
+from harness.config_edit import Scalar
+from harness.journal import Entry, Journal
+from harness.results.comparing.types import Key, Point
+from harness.sweep.state import SweepState, fold
+from harness.sweep.types import SweepPlan, SweepRun
+
+BEGIN = 1_000_000.0
+Event = tuple[float, str, dict[str, Any]]
+"""Seconds after the beginning, kind, data."""
+
+
+def plan(
+    keys: dict[str, Sequence[Scalar]],
+    seeds: Sequence[int | None] = (0, 1, 2),
+    name: str = "ablation",
+    **given: Any,
+) -> SweepPlan:
+    """A grid over these keys, whose first levels are the baseline; runs are named `p01-s0` …"""
+    points = tuple(
+        Point(f"p{number:02d}", dict(zip(keys, levels, strict=True)), number == 1)
+        for number, levels in enumerate(itertools.product(*keys.values()), start=1)
+    )
+    runs = tuple(SweepRun(f"{point.name}-s{seed}", point.name, seed) for seed in seeds for point in points)
+    varied = tuple(Key(key, tuple(levels), levels[0]) for key, levels in keys.items())
+    return SweepPlan(
+        **{
+            "name": name, "question": "", "blueprint": "b.md", "design": "grid", "keys": varied,
+            "points": points, "runs": runs, "seed_key": "ajet.trainer_common.seed",
+            "metric": "task_pass_rate@1", "parallel": 4, **given,
+        }
+    )  # fmt: skip
+
+
+def started(at: float, run: str, job: int = 1) -> Event:
+    return at, "started", {"run": run, "job": job, "lease_id": f"{run}-{job}"}
+
+
+def ended(at: float, run: str, outcome: str = "succeeded", reason: str = "") -> Event:
+    return at, "ended", {"run": run, "outcome": outcome, "reason": reason}
+
+
+def measured(at: float, run: str, value: float) -> Event:
+    return at, "measured", {"run": run, "value": value}
+
+
+def succeeded(begin: float, end: float, run: str, value: float) -> tuple[Event, ...]:
+    """A run's whole life."""
+    return started(begin, run), ended(end, run), measured(end, run, value)
+
+
+def state(plan: SweepPlan, *events: Event) -> SweepState:
+    """The state after these events."""
+    created: Event = (0.0, "sweep_created", {"sweep_id": "5eed5eed5eed", "plan": plan.as_json()})
+    return fold(
+        Entry(number, BEGIN + at, kind, data)
+        for number, (at, kind, data) in enumerate((created, *events), start=1)
+    )
+
+
+def write(folder: Path, plan: SweepPlan, *events: Event, sweep_id: str = "5eed5eed5eed") -> Path:
+    """The sweep's folder with its journal, listed in the index."""
+    folder.mkdir(parents=True)
+    times = iter([BEGIN, *(BEGIN + at for at, _, _ in events)])
+    index.add_sweep(sweep_id, plan.name, folder, BEGIN)
+    with Journal(folder / "sweep.jsonl", lambda: next(times)) as journal:
+        journal.append("sweep_created", sweep_id=sweep_id, plan=plan.as_json())
+        for _, kind, data in events:
+            journal.append(kind, **data)
+    return folder
+
+
+def write_metrics(run: Path, steps: int, attempt: int = 1) -> None:
+    """Metrics of an attempt with so many steps."""
+    folder = run / "attempts" / f"{attempt:02d}"
+    folder.mkdir(parents=True)
+    rows = (f'{{"step": {step}, "values": {{"loss": {1 / step}}}}}\n' for step in range(1, steps + 1))
+    (folder / "metrics.jsonl").write_text("".join(rows))

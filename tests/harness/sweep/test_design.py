@@ -1,0 +1,294 @@
+"""From a spec to points and runs: which there are, what they are called, in which order they start."""
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness import config_edit
+from harness.blueprint import Blueprint, read
+from harness.blueprint.trainer import ask_own_trainer
+from harness.config_edit import Scalar
+from harness.sweep.design import MOST_RUNS, make_plan
+from harness.sweep.folder import TAKEN
+from harness.sweep.spec import spec_from_options
+from harness.sweep.types import Needs, SweepError, SweepPlan
+from harness.sweep.values import UNSET
+
+BLUEPRINT = """
+## [exp_purpose]
+Something
+## [exp_codebase_dir]
+./
+## [exp_venv_exe]
+NA
+## [exp_yaml_path]
+{yaml}
+## [exp_launch_command]
+{command}
+## [exp_result_dir]
+NA
+## [exp_max_time]
+1 hour
+"""
+AJET = {
+    "ajet.trainer_common.kl_loss_coef": 0.001,
+    "ajet.trainer_common.seed": 7,
+    "ajet.trainer_common.total_training_steps": 240,
+    "ajet.trainer_common.val_before_train": True,
+    "ajet.trainer_common.test_freq": 40,
+    "ajet.rollout.num_repeat": 16,
+}
+KL = "ajet.trainer_common.kl_loss_coef=0,1e-3,1e-2"
+REPEAT = "ajet.rollout.num_repeat=4,8,16"
+
+
+@pytest.fixture
+def ajet(tmp_path: Path) -> Blueprint:
+    """A blueprint with a config of the bundled trainer."""
+    (tmp_path / "config.yaml").write_text("ajet: {trainer_common: {seed: 7}}\n")
+    return blueprint(tmp_path, "`config.yaml`", "NA")
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Blueprint:
+    """A blueprint with a command of the author's own."""
+    return blueprint(tmp_path, "NA", "`python train.py --lr 1e-4`")
+
+
+def blueprint(folder: Path, yaml: str, command: str) -> Blueprint:
+    path = folder / "mine.md"
+    path.write_text(BLUEPRINT.format(yaml=yaml, command=command))
+    return read(path)
+
+
+def planned(
+    base: Blueprint, present: Mapping[str, object] = AJET, gpus: int = 0, **options: Any
+) -> SweepPlan:
+    spec = spec_from_options(base.path, **options)
+    now: Callable[[str], object] = lambda key: present.get(key, UNSET)  # noqa: E731
+    return make_plan(spec, base, now, lambda: gpus)
+
+
+def test_a_grid_has_every_combination_once_and_the_baseline_first(ajet: Blueprint) -> None:
+    plan = planned(ajet, vary=[KL, REPEAT])
+    found = [tuple(point.levels.values()) for point in plan.points]
+    assert sorted(found) == sorted(itertools.product((0, 0.001, 0.01), (4, 8, 16)))
+    assert found[0] == (0.001, 16) and [point.is_baseline for point in plan.points] == [True] + [False] * 8
+    assert plan.points[1].name == "p02-kl_loss_coef-0-num_repeat-4"
+
+
+def test_one_at_a_time_changes_one_key_of_the_baseline(ajet: Blueprint) -> None:
+    plan = planned(ajet, vary=[KL, REPEAT], design="one-at-a-time")
+    found = [tuple(point.levels.values()) for point in plan.points]
+    assert found == [(0.001, 16), (0, 16), (0.01, 16), (0.001, 4), (0.001, 8)]
+    assert [point.name for point in plan.points[:2]] == ["p01-baseline", "p02-kl_loss_coef-0"]
+
+
+def test_random_draws_distinct_points_of_the_grid_by_its_seed(ajet: Blueprint) -> None:
+    first = planned(ajet, vary=[KL, REPEAT], design="random", samples=5)
+    again = planned(ajet, vary=[KL, REPEAT], design="random", samples=5)
+    other = planned(ajet, vary=[KL, REPEAT], design="random", samples=5, design_seed=1)
+    assert first == again and first.points != other.points
+    found = [tuple(point.levels.values()) for point in first.points]
+    assert len(set(found)) == 5 and found[0] == (0.001, 16)
+
+
+def test_random_reaches_every_point_of_a_grid_too_large_to_write_down(ajet: Blueprint) -> None:
+    many = [f"a.k{number}={','.join(map(str, range(30)))}" for number in range(20)]
+    plan = planned(ajet, vary=many, design="random", samples=40)
+    for key in plan.keys:
+        drawn = {point.levels[key.name] for point in plan.points}
+        assert len(drawn) > 10, "every key takes many of its 30 values in 40 points"
+
+
+def test_random_needs_a_grid_that_is_large_enough(ajet: Blueprint) -> None:
+    assert len(planned(ajet, vary=[KL, REPEAT], design="random", samples=9).points) == 9
+    with pytest.raises(SweepError, match="a grid that has 9"):
+        planned(ajet, vary=[KL, REPEAT], design="random")
+
+
+@given(
+    st.lists(st.integers(2, 4), min_size=1, max_size=4),
+    st.sampled_from(["grid", "one-at-a-time", "random"]),
+    st.integers(1, 3),
+)
+def test_every_plan_is_a_part_of_its_grid_with_one_baseline(
+    sizes: list[int], design: str, seeds: int
+) -> None:
+    base = read(Path("no such file.md"))
+    vary = [f"a.k{place}={','.join(map(str, range(size)))}" for place, size in enumerate(sizes)]
+    present = {f"a.k{place}": size - 1 for place, size in enumerate(sizes)}
+    samples = {"samples": 2} if design == "random" else {}
+    plan = planned(base, present, vary=vary, design=design, seeds=str(seeds), seed_key="arg:--s", **samples)
+    grid = set(itertools.product(*map(range, sizes)))
+    found = [tuple(point.levels.values()) for point in plan.points]
+    assert len(set(found)) == len(found) and set(found) <= grid
+    assert [point.is_baseline for point in plan.points] == [True] + [False] * (len(found) - 1)
+    assert found[0] == tuple(size - 1 for size in sizes)
+    assert (
+        len(found) == {"grid": len(grid), "one-at-a-time": 1 + sum(sizes) - len(sizes), "random": 2}[design]
+    )
+    names = [run.name for run in plan.runs]
+    assert len(set(names)) == len(names) == len(found) * seeds
+    assert not set(names) & {*TAKEN, "canary"}
+    assert all(re.fullmatch(r"[A-Za-z0-9_.-]+", name) for name in names)
+    assert SweepPlan.from_json(json.loads(json.dumps(plan.as_json(), allow_nan=False))) == plan
+
+
+def test_every_seed_is_a_round_over_all_points(ajet: Blueprint) -> None:
+    plan = planned(ajet, vary=[KL], seeds="2")
+    assert [(run.point[:3], run.seed) for run in plan.runs] == [
+        ("p01", 7), ("p02", 7), ("p03", 7), ("p01", 8), ("p02", 8), ("p03", 8),
+    ]  # fmt: skip
+    assert plan.runs[0].name == f"{plan.points[0].name}-s7" and plan.seed_key == "ajet.trainer_common.seed"
+
+
+def test_seeds_as_they_were_given(ajet: Blueprint) -> None:
+    assert [run.seed for run in planned(ajet, vary=["a.b=1,2"], seeds="5,3").runs] == [5, 5, 3, 3]
+
+
+def test_seeds_of_a_command_need_to_know_where_they_go(foreign: Blueprint) -> None:
+    alone = planned(foreign, {}, vary=["arg:--lr=1e-4,3e-4"])
+    assert [(run.name, run.seed) for run in alone.runs] == [(point.name, None) for point in alone.points]
+    assert alone.seed_key == ""
+    with pytest.raises(SweepError, match="--seed-key arg:--seed"):
+        planned(foreign, {}, vary=["arg:--lr=1e-4,3e-4"], seeds="3")
+    with pytest.raises(SweepError, match="--seed-key arg:--seed"):
+        planned(foreign, {}, vary=["arg:--lr=1e-4,3e-4"], seeds="[3]")
+    told = planned(foreign, {"arg:--seed": "42"}, vary=["arg:--lr=1,2"], seeds="2", seed_key="arg:--seed")
+    assert [run.seed for run in told.runs] == [42, 42, 43, 43]
+
+
+@pytest.mark.parametrize(
+    "given", [{"vary": ["ajet.trainer_common.seed=1,2"]}, {"set_": ["ajet.trainer_common.seed=1"]}]
+)
+def test_the_seed_is_neither_varied_nor_set(ajet: Blueprint, given: dict[str, Any]) -> None:
+    with pytest.raises(SweepError, match="seeds"):
+        planned(ajet, **{"vary": [KL], **given})
+
+
+@pytest.mark.parametrize(
+    ("present", "levels", "baseline"),
+    [("1e-4", "3e-4,0.0001", "0.0001"), ("7", "1,2", "1"), (UNSET, "1,2", "1"), ("b", "a,b", "b")],
+)
+def test_the_baseline_is_what_the_blueprint_has_else_the_first(
+    foreign: Blueprint, present: object, levels: str, baseline: str
+) -> None:
+    plan = planned(foreign, {"arg:--x": present}, vary=[f"arg:--x={levels}"])
+    assert plan.keys[0].baseline == baseline and plan.points[0].levels == {"arg:--x": baseline}
+
+
+def test_too_many_runs_are_refused_with_their_number(ajet: Blueprint) -> None:
+    many = [f"a.k{number}={','.join(map(str, range(10)))}" for number in range(3)]
+    assert len(planned(ajet, vary=many, seeds="2").runs) == MOST_RUNS
+    with pytest.raises(SweepError, match=r"1000 points x 3 seeds = 3000 runs .*\(a\.k0 has 10 values"):
+        planned(ajet, vary=many, seeds="3")
+    with pytest.raises(SweepError, match="100000000000000000000 points"):
+        planned(ajet, vary=[f"a.k{number}={','.join(map(str, range(10)))}" for number in range(20)])
+
+
+def test_the_canary_is_short_and_validates_and_saves_once(ajet: Blueprint) -> None:
+    common = "ajet.trainer_common"
+    plan = planned(ajet, vary=[KL])
+    assert plan.canary == {
+        f"{common}.total_training_steps": 2,
+        f"{common}.val_before_train": False,
+        f"{common}.test_freq": 2,
+        f"{common}.save_freq": -1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"ajet.trainer_common.test_freq": -1, "ajet.trainer_common.val_before_train": False},
+            {"test_freq": -1},
+        ),
+        ({"ajet.trainer_common.test_freq": -1}, {"test_freq": 2}),
+        ({"ajet.backbone": "verl"}, {"val_max_num_task_each_validation": 32}),
+        (
+            {"ajet.backbone": "verl", "ajet.trainer_common.val_max_num_task_each_validation": 8},
+            {"val_max_num_task_each_validation": 8},
+        ),
+    ],
+)
+def test_the_canary_does_what_the_blueprint_does(
+    ajet: Blueprint, changes: dict[str, object], expected: dict[str, object]
+) -> None:
+    found = planned(ajet, AJET | changes, vary=[KL]).canary
+    assert {key.rpartition(".")[2]: value for key, value in found.items()}.items() >= expected.items()
+
+
+def test_the_trainer_takes_the_canary(ajet: Blueprint, tmp_path: Path) -> None:
+    quickstart = Path(__file__).parents[3] / "blueprints" / "quickstart" / "config.yaml"
+    canary = cast(dict[str, Scalar], planned(ajet, vary=[KL]).canary)
+    (tmp_path / "canary.yaml").write_text(config_edit.edit(quickstart.read_text(), canary))
+    verdict = ask_own_trainer(tmp_path / "canary.yaml", tmp_path)
+    assert verdict.failure == "" and [remark for remark in verdict.remarks if remark[2] == "error"] == []
+
+
+def test_there_may_be_no_canary(ajet: Blueprint, foreign: Blueprint) -> None:
+    assert planned(ajet, vary=[KL], canary=["false"]).canary == {}
+    assert planned(ajet, AJET | {"ajet.trainer_common.total_training_steps": 2}, vary=[KL]).canary == {}
+    assert planned(foreign, {}, vary=["arg:--lr=1,2"]).canary == {}
+    assert planned(foreign, {}, vary=["arg:--lr=1,2"], canary=["arg:--steps=2"]).canary == {
+        "arg:--steps": "2"
+    }
+
+
+@pytest.mark.parametrize(
+    ("present", "options", "gpus", "needed", "parallel"),
+    [
+        ({}, {}, 0, 0, 1),
+        ({}, {}, 8, 1, 8),
+        ({}, {"each": {"gpus": 2}}, 8, 2, 4),
+        ({}, {"each": {"gpus": 0}}, 8, 0, 1),
+        ({}, {"parallel": 3}, 8, 1, 3),
+        ({"ajet.backbone": "verl", "ajet.trainer_common.n_gpus_per_node": 4}, {}, 8, 4, 2),
+        ({"ajet.backbone": "verl"}, {}, 4, 8, 1),
+        ({}, {"set_": ["ajet.backbone=verl", "ajet.trainer_common.n_gpus_per_node=2"]}, 8, 2, 4),
+    ],
+)
+def test_slots_follow_the_gpus(
+    ajet: Blueprint,
+    present: dict[str, object],
+    options: dict[str, Any],
+    gpus: int,
+    needed: int,
+    parallel: int,
+) -> None:
+    plan = planned(ajet, AJET | present, gpus, vary=[KL], **options)
+    assert (plan.needs.gpus, plan.parallel) == (needed, parallel)
+
+
+def test_the_rest_of_the_spec_is_in_the_plan(ajet: Blueprint) -> None:
+    plan = planned(
+        ajet,
+        vary=[KL],
+        set_=["a.b=3"],
+        budget="90 min",
+        threshold=0.5,
+        goal="min",
+        each={"memory": "4 GB", "ports": []},
+        expect=[{"key": "ajet.trainer_common.kl_loss_coef", "level": 0.01, "effect": "lower"}],
+    )
+    assert (plan.name, plan.blueprint) == ("mine-sweep", str(ajet.path))
+    assert (plan.settings, plan.budget_s, plan.threshold, plan.goal) == ({"a.b": 3}, 5400.0, 0.5, "min")
+    assert plan.needs == Needs(0, None, 4_000_000_000, (), False)
+    assert plan.expectations[0].level == 0.01
+    with pytest.raises(SweepError, match="is the baseline"):
+        planned(ajet, vary=[KL], expect=[{"key": KL.partition("=")[0], "level": 0.001, "effect": "none"}])
+
+
+def test_a_config_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("a: [")
+    with pytest.raises(SweepError, match=r"config\.yaml cannot be read"):
+        planned(blueprint(tmp_path, "`config.yaml`", "NA"), vary=["a.b=1,2"])

@@ -1,0 +1,97 @@
+"""What is said of a sweep before it runs: time, budget, power."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from statsmodels.stats.power import TTestIndPower
+
+from harness.blueprint import Blueprint, read
+from harness.experiment import create
+from harness.state import Outcome
+from harness.sweep.forecast import expected_run_s, forecast
+from harness.sweep.types import SweepPlan
+from tests.harness.sweep.plans import plan
+
+
+def test_power_is_that_of_the_t_test() -> None:
+    for seeds in (2, 3, 5, 10):
+        peer = TTestIndPower().solve_power(nobs1=seeds, alpha=0.05, power=0.8)
+        assert forecast(plan(seeds=seeds), None, 1.0).two_points == pytest.approx(peer, abs=1e-4)
+    assert forecast(plan(seeds=3), None, 1.0).two_points == pytest.approx(3.0709, abs=1e-3)
+    assert forecast(plan(seeds=1), None, 1.0).two_points is None
+
+
+def test_two_values_in_a_grid_are_found_as_often_as_foretold() -> None:
+    """By simulation: 2 x 3 points with 3 seeds, a value of the second key against its baseline."""
+    from scipy import stats
+
+    seen = forecast(grid(2, 3, seeds=3), None, 1.0)
+    difference, runs = seen.two_levels["b"], 4000
+    draws = np.random.default_rng(0).normal(size=(runs, 2, 2, 3))  # the other key, the two values, seeds
+    draws[:, :, 1] += difference
+    effect = (draws[:, :, 1].mean(axis=2) - draws[:, :, 0].mean(axis=2)).mean(axis=1)
+    variance = draws.var(axis=3, ddof=1).mean(axis=(1, 2))
+    t = effect / np.sqrt(variance * 2 / 6)
+    found = (2 * stats.t.sf(np.abs(t), 8) < 0.05).mean()
+    assert found == pytest.approx(0.8, abs=0.025)
+
+
+def grid(first: int, second: int, seeds: int) -> SweepPlan:
+    from harness.results.comparing.types import Key
+
+    made = plan(points=first * second, seeds=seeds)
+    keys = (Key("a", tuple(range(first)), 0), Key("b", tuple(range(second)), 0))
+    return SweepPlan(**{**vars(made), "keys": keys})
+
+
+@pytest.mark.parametrize(
+    ("changes", "estimate", "expected"),
+    [
+        ({"parallel": 1, "budget_s": None}, 10.0, (60.0, 600.0, None, None)),
+        ({"parallel": 4, "budget_s": None}, 10.0, (20.0, 200.0, None, None)),
+        ({"parallel": 1, "budget_s": 60.0}, 10.0, (60.0, 600.0, 6, True)),
+        ({"parallel": 1, "budget_s": 59.0}, 10.0, (60.0, 600.0, 5, False)),
+        ({"parallel": 2, "budget_s": 250.0}, None, (None, 300.0, 4, False)),
+    ],
+)
+def test_time_and_budget(
+    changes: dict[str, Any], estimate: float | None, expected: tuple[object, ...]
+) -> None:
+    seen = forecast(plan(points=3, seeds=2, **changes), estimate, 100.0)
+    assert (seen.all_s, seen.most_all_s, seen.within_budget, seen.fits_budget) == expected
+
+
+def test_runs_of_the_same_blueprint_tell_how_long_one_takes(tmp_path: Path) -> None:
+    mine, other = blueprint(tmp_path / "a"), blueprint(tmp_path / "b")
+    assert expected_run_s(mine) is None
+    for base, seconds, outcome in (
+        (mine, 100.0, Outcome.SUCCEEDED),
+        (mine, 120.0, Outcome.SUCCEEDED),
+        (mine, 500.0, Outcome.SUCCEEDED),
+        (mine, 1.0, Outcome.FAILED),
+        (other, 2.0, Outcome.SUCCEEDED),
+    ):
+        record(base, seconds, outcome)
+    assert expected_run_s(mine) == 120.0
+    assert expected_run_s(other) == 2.0
+
+
+def blueprint(folder: Path) -> Blueprint:
+    folder.mkdir()
+    path = folder / "same-name.md"
+    path.write_text(
+        "## [exp_purpose]\nx\n## [exp_codebase_dir]\n./\n## [exp_venv_exe]\nNA\n## [exp_yaml_path]\nNA\n"
+        f"## [exp_launch_command]\n`python t.py`\n## [exp_result_dir]\n{folder}/results\n"
+        "## [exp_max_time]\n1 hour\n"
+    )
+    return read(path)
+
+
+def record(base: Blueprint, seconds: float, outcome: Outcome) -> None:
+    now = [1000.0]
+    experiment = create(base, clock=lambda: now[0])
+    now[0] += seconds
+    experiment.record("finish", outcome=outcome.value, reason="")
+    experiment.close()

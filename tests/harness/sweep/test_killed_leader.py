@@ -1,0 +1,64 @@
+"""A leader that is killed, again and again, at any instant."""
+
+import json
+import random
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from harness import journal
+from harness.sweep.sweep import load_state
+from tests.harness.sweep.plans import begun, plan
+from tests.harness.sweep.process_host import DIES_ONCE
+
+SLOTS = 4
+PATIENCE_S = 60.0
+
+
+def started(folder: Path) -> "subprocess.Popen[str]":
+    """A leader that has been imported and is about to open the sweep."""
+    command = [sys.executable, "-m", "tests.harness.sweep.process_host", str(folder), str(SLOTS)]
+    leader = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert leader.stdout is not None and leader.stdout.readline() == "ready\n"
+    return leader
+
+
+def killed_and_led_on(folder: Path, kills: int, chance: random.Random) -> int:
+    """Lead the sweep, killing the leader so many times; the last is left alone. Returns how often it died."""
+    for deaths in range(kills):
+        with started(folder) as leader:
+            try:
+                assert leader.wait(chance.uniform(0.0, 0.3)) == 0
+                return deaths
+            except subprocess.TimeoutExpired:
+                leader.kill()
+    with started(folder) as leader:
+        assert leader.wait(PATIENCE_S) == 0
+    return kills
+
+
+@pytest.mark.parametrize(("kills", "points"), [(6, 8), pytest.param(30, 40, marks=pytest.mark.soak)])
+def test_no_run_twice_none_lost_all_reported(tmp_path: Path, kills: int, points: int) -> None:
+    made = plan(points, 3, parallel=SLOTS)
+    begun(tmp_path, made).close()
+    assert killed_and_led_on(tmp_path, kills, random.Random(kills)) >= kills / 2, "it was hardly disturbed"
+    state = load_state(tmp_path)
+    assert state.verdict is not None and state.verdict.outcome.value == "succeeded"
+    names = ["canary", *(run.name for run in made.runs)]
+    starts = {name: (tmp_path / name / "starts").read_text().split() for name in names}
+    assert {name: len(of_run) for name, of_run in starts.items()} == {
+        name: 2 if name == DIES_ONCE else 1 for name in names
+    }
+    assert len(set(starts[DIES_ONCE])) == 2, "each job has a lease of its own"
+    told = Counter(
+        entry.data["run"] for entry in journal.read(tmp_path / "sweep.jsonl") if entry.kind == "ended"
+    )
+    assert told == dict.fromkeys(names, 1), "every end is recorded, and once"
+    flag = json.loads((tmp_path / "finish.flag").read_text())
+    assert flag["runs"] == {run.name: "succeeded" for run in made.runs} and flag["headline"] == [
+        f"{points * 3} runs"
+    ]
+    assert list((tmp_path / "leases").iterdir()) == [], "all leases were given back"

@@ -1,0 +1,258 @@
+"""The frozen code and environment: what the author does afterwards must not reach a run."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.blueprint import Blueprint
+from harness.sweep import code_copy, snapshot
+from harness.sweep.folder import SweepFolder
+from harness.sweep.types import SweepError
+from harness.sweep.varying import write_runs
+from tests.harness.sweep.varied import experiment, plan
+
+GIT = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Blueprint:
+    """A blueprint whose code imports a library beside it, and reads data."""
+    made = experiment(tmp_path, "python train.py --config conf/run.yaml --lr 1")
+    code = made.codebase_dir
+    (code / "lib").mkdir()
+    (code / "lib" / "__init__.py").write_text("SAYS = 'committed'\n")
+    (code / "train.py").write_text("import lib; print(lib.SAYS, open('data/big.bin').read())\n")
+    (code / "data").mkdir()
+    (code / "data" / "big.bin").write_text("data")
+    (code / "__pycache__").mkdir()
+    (code / "__pycache__" / "x.pyc").write_bytes(b"\0")
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> SweepFolder:
+    made = SweepFolder(tmp_path / "results" / "trial-sweep")
+    made.dir.mkdir(parents=True)
+    return made
+
+
+def in_git(code: Path, ignored: str = "data/\n__pycache__/\n") -> None:
+    (code / ".gitignore").write_text(ignored)
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "first"]):
+        subprocess.run([*GIT, *command], cwd=code, check=True, capture_output=True)
+
+
+def trained(codebase: Path, **environment: str) -> str:
+    """What the training prints in this codebase."""
+    done = subprocess.run(
+        [sys.executable, "train.py"],
+        cwd=codebase,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def test_a_run_sees_the_code_as_it_was_with_what_was_not_committed(
+    base: Blueprint, folder: SweepFolder
+) -> None:
+    code = base.codebase_dir
+    in_git(code)
+    (code / "lib" / "__init__.py").write_text("SAYS = 'edited'\n")
+    (code / "new.py").write_text("")
+    before = subprocess.run(
+        ["git", "status", "--porcelain"], cwd=code, capture_output=True, check=True
+    ).stdout
+    taken = snapshot.take(base, folder)
+    (code / "lib" / "__init__.py").write_text("SAYS = 'too late'\n")
+    (code / "train.py").unlink()
+    assert trained(taken.codebase) == "edited data"
+    assert (taken.codebase / "new.py").is_file()
+    assert taken.linked == ("data",)
+    assert not (taken.codebase / "__pycache__" / "x.pyc").exists()
+    assert taken.git is not None and taken.git["dirty"]
+    (code / "train.py").write_text("")
+    after = subprocess.run(["git", "status", "--porcelain"], cwd=code, capture_output=True, check=True).stdout
+    assert [line[3:] for line in before.splitlines()] == [b"lib/__init__.py", b"new.py"]
+    assert {line[3:] for line in after.splitlines()} == {b"lib/__init__.py", b"new.py", b"train.py"}
+    worktrees = subprocess.run(["git", "worktree", "list"], cwd=code, capture_output=True, check=True).stdout
+    assert len(worktrees.splitlines()) == 1
+
+
+def test_files_that_git_does_not_track_are_frozen_also_where_results_lie_beside_them(base: Blueprint) -> None:
+    code = base.codebase_dir
+    in_git(code)
+    (code / "lib" / "new.py").write_text("x = 1\n")
+    folder = SweepFolder(code / "trial-sweep")
+    folder.dir.mkdir()
+    taken = snapshot.take(base, folder)
+    assert taken.linked == ("data",)
+    assert (taken.codebase / "lib" / "new.py").is_file()
+
+
+def test_a_codebase_deep_in_a_repository_keeps_its_surroundings(base: Blueprint, folder: SweepFolder) -> None:
+    code = base.codebase_dir
+    (code / "exp" / "a").mkdir(parents=True)
+    (code / "exp" / "a" / "train.py").write_text(
+        "import sys; sys.path.append('../..'); import lib; print(lib.SAYS)"
+    )
+    in_git(code)
+    taken = snapshot.take(replace(base, codebase_dir=code / "exp" / "a"), folder)
+    shutil.rmtree(code / "lib")
+    assert trained(taken.codebase) == "committed"
+
+
+@pytest.mark.parametrize("ignored", [None, "*\n"])
+def test_a_folder_that_git_does_not_know_is_copied_by_its_sources(
+    base: Blueprint, folder: SweepFolder, ignored: str | None
+) -> None:
+    code = base.codebase_dir
+    if ignored:  # the codebase lies in a repository that ignores it
+        subprocess.run([*GIT, "init", "-q"], cwd=code.parent, check=True)
+        (code.parent / ".gitignore").write_text(ignored)
+    taken = snapshot.take(base, folder)
+    (code / "lib" / "__init__.py").write_text("SAYS = 'too late'\n")
+    assert trained(taken.codebase) == "committed data"
+    assert taken.linked == ("data",)
+    assert "no git repository" in taken.notes[0]
+
+
+def test_results_and_other_sweeps_inside_the_codebase_are_not_copied(base: Blueprint) -> None:
+    code = base.codebase_dir
+    folder = SweepFolder(code / "exp_results" / "s")
+    folder.dir.mkdir(parents=True)
+    (code / "exp_results" / "run.py").write_text("")
+    (code / "old").mkdir()
+    (code / "old" / "journal.jsonl").write_text("")
+    (code / "old" / "x.py").write_text("")
+    taken = snapshot.take(base, folder)
+    assert not (taken.codebase / "exp_results").exists()
+    assert taken.linked == ("data", "old")
+    shutil.rmtree(folder.dir)
+    folder.dir.mkdir()
+    in_git(code)
+    assert not (snapshot.take(base, folder).codebase / "exp_results" / "s").exists()
+
+
+def test_too_much_to_copy_is_refused(
+    base: Blueprint, folder: SweepFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in (Path.home(), Path("/"), Path.home().parent):
+        with pytest.raises(SweepError, match="name the folder with the training's code"):
+            snapshot.take(replace(base, codebase_dir=place), folder)
+    monkeypatch.setattr(code_copy, "MOST_FILES", 1)
+    with pytest.raises(SweepError, match=r"more than is copied.*git init"):
+        snapshot.take(base, folder)
+    in_git(base.codebase_dir)
+    monkeypatch.setattr(code_copy, "LARGEST_REPOSITORY", 10)
+    with pytest.raises(SweepError, match="take the data out"):
+        snapshot.take(base, folder)
+    assert not list(folder.snapshot.glob("*.json"))
+
+
+def test_an_editable_install_is_imported_from_the_copy(
+    base: Blueprint, folder: SweepFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = tmp_path / "elsewhere"
+    outside.mkdir()
+    (outside / "other.py").write_text("x = 1\n")
+    site = tmp_path / "venv" / "lib" / "python3.11" / "site-packages"
+    site.mkdir(parents=True)
+    (site / "__editable__.mine.pth").write_text(f"{base.codebase_dir}\n{outside}\n")
+    exe = tmp_path / "venv" / "bin" / "python"
+    exe.parent.mkdir()
+    exe.symlink_to(sys.executable)
+    monkeypatch.setenv("PYTHONPATH", f"{base.codebase_dir}/lib:/else")
+    in_git(base.codebase_dir)
+    taken = snapshot.take(replace(base, venv_exe=exe), folder)
+    path = snapshot.environment(folder)["PYTHONPATH"].split(":")
+    assert path == [str(taken.codebase), str(taken.codebase / "lib"), f"{base.codebase_dir}/lib", "/else"]
+    assert list(taken.watched) == [str(outside)]
+    (outside / "other.py").write_text("x = 2\n")
+    assert any(str(outside) in said for said in snapshot.changed(folder))
+
+
+def test_the_environment_is_that_of_the_start_with_the_secrets_of_today(
+    base: Blueprint, folder: SweepFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MODE", "old")
+    monkeypatch.setenv("WANDB_API_KEY", "first-secret")
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/tmp/socket-of-this-login")
+    snapshot.take(base, folder)
+    monkeypatch.setenv("MODE", "new")
+    monkeypatch.setenv("LATER", "1")
+    monkeypatch.setenv("WANDB_API_KEY", "second-secret")
+    monkeypatch.delenv("SSH_AUTH_SOCK")
+    found = snapshot.environment(folder)
+    assert (found["MODE"], found["WANDB_API_KEY"], "LATER" in found) == ("old", "second-secret", False)
+    assert "first-secret" not in (folder.snapshot / "environment.json").read_text()
+    assert (folder.snapshot / "environment.json").stat().st_mode & 0o777 == 0o600
+    monkeypatch.delenv("WANDB_API_KEY")
+    with pytest.raises(SweepError, match=r"WANDB_API_KEY.*export"):
+        snapshot.environment(folder)
+
+
+def test_what_changes_later_is_named(base: Blueprint, folder: SweepFolder) -> None:
+    in_git(base.codebase_dir)
+    taken = snapshot.take(base, folder)
+    (taken.codebase / "output.txt").write_text("a training writes beside its code")
+    (taken.codebase / "train.py").touch()
+    assert snapshot.changed(folder) == ()
+    (taken.codebase / "lib" / "__init__.py").write_text("SAYS = 'patched by a run'\n")
+    (taken.codebase / "conf" / "run.yaml").unlink()
+    (said,) = snapshot.changed(folder)
+    assert "lib/__init__.py" in said
+    assert "conf/run.yaml" in said
+    assert "train.py" not in said
+    (folder.snapshot / "files.json").write_text("torn")
+    assert "cannot be compared" in snapshot.changed(folder)[0]
+
+
+def test_other_packages_are_named(base: Blueprint, folder: SweepFolder) -> None:
+    snapshot.take(base, folder)
+    record = folder.snapshot / "snapshot.json"
+    text = record.read_text()
+    record.write_text(text.replace('"packages": {', '"packages": {"gone-package": "1.0",', 1))
+    assert "gone-package 1.0 → absent" in snapshot.changed(folder)[0]
+
+
+def test_a_copy_that_was_cut_off_is_made_anew_and_a_complete_one_kept(
+    base: Blueprint, folder: SweepFolder
+) -> None:
+    half = folder.snapshot / "code"
+    half.mkdir(parents=True)
+    (half / "stale.py").write_text("")
+    with pytest.raises(SweepError, match="nobody knows what the runs share"):
+        snapshot.load(folder)
+    first = snapshot.take(base, folder)
+    assert not (half / "stale.py").exists()
+    (base.codebase_dir / "train.py").write_text("later")
+    assert snapshot.take(base, folder) == first == snapshot.load(folder)
+
+
+def test_runs_use_the_copy_also_where_the_author_names_absolute_paths(
+    base: Blueprint, folder: SweepFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = base.codebase_dir
+    in_git(code)
+    (code / "conf" / "run.yaml").write_text(f"seed: 0\nlr: 1\nscript: {code}/train.py\nfiles: {code}/data\n")
+    command = f"cd {code} && python {code}/train.py --config {code}/conf/run.yaml --data {code}/data"
+    base = replace(base, launch_command=command, prepare_command=f"bash {code}/lib/__init__.py")
+    taken = snapshot.take(base, folder)
+    write_runs(plan({"lr": [1, 2]}), base, folder, taken.codebase)
+    run = folder.run_blueprint("p02-s0").read_text()
+    copy, config = taken.codebase, folder.run_config("p02-s0")
+    assert f"cd {copy} && python {copy}/train.py --config {config} --data {code}/data" in run
+    assert f"bash {copy}/lib/__init__.py" in run
+    assert f"script: {copy}/train.py\nfiles: {code}/data\n" in config.read_text()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    hidden = replace(base, launch_command='python "$HOME/code/train.py" --config conf/run.yaml')
+    with pytest.raises(SweepError, match="author's own folder"):
+        write_runs(plan({"lr": [1, 2]}), hidden, folder, taken.codebase)

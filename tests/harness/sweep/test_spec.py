@@ -1,0 +1,218 @@
+"""What a sweep.yaml and the options of `harness sweep` say, and what is refused with its place."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.sweep.spec import SweepSpec, read_spec, spec_from_options, to_yaml
+from harness.sweep.types import SweepError
+
+FULL = """
+blueprint: exp/blueprint.md   # beside this file
+name: lr-and-batch
+question: >
+  Does the rate matter
+  at all?
+vary:
+  ajet.trainer_common.optim.lr: [1e-6, 3e-6]
+  arg:--warmup: {values: [1e-4, 010, true], baseline: 010}
+  env:MODE: [on, off]
+design: one-at-a-time
+seeds: [0, 7]
+seed_key: arg:--seed
+set: {ajet.trainer_common.total_training_steps: 60, env:LEVEL: 1.50}
+metric: val/task_pass_rate@1
+goal: max
+threshold: 0.5
+parallel: 2
+budget: 1 day 12h
+canary: {ajet.trainer_common.total_training_steps: 2}
+expect:
+  - {key: arg:--warmup, level: 1e-4, effect: lower, why: it is too small}
+each: {gpus: 1, cpus: 2.5, memory: 4 GB, ports: [MASTER_PORT, RPC_PORT], share_gpus: true}
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "sweep.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_every_field_is_understood(tmp_path: Path) -> None:
+    spec = read_spec(written(tmp_path, FULL))
+    assert spec.blueprint == tmp_path / "exp/blueprint.md"
+    assert spec.question == "Does the rate matter at all?"
+    assert spec.vary["ajet.trainer_common.optim.lr"].values == [1e-6, 3e-6]
+    assert spec.vary["arg:--warmup"].values == ["1e-4", "010", "true"], "the very text that was written"
+    assert spec.vary["arg:--warmup"].stated_baseline == "010"
+    assert spec.vary["env:MODE"].values == ["on", "off"]
+    assert spec.set == {"ajet.trainer_common.total_training_steps": 60, "env:LEVEL": "1.50"}
+    assert spec.budget_s == 36 * 3600
+    assert spec.expect[0].level == "1e-4"
+    assert spec.each.memory == "4 GB" and spec.each.ports == ["MASTER_PORT", "RPC_PORT"]
+
+
+def test_what_is_kept_reads_back_equal(tmp_path: Path) -> None:
+    spec = read_spec(written(tmp_path, FULL))
+    kept = to_yaml(spec)
+    assert read_spec(written(tmp_path, kept)) == spec
+    assert all(f"\n{name}:" in f"\n{kept}" for name in SweepSpec.model_fields), "every field is there"
+
+
+_TEXTS = st.text(st.characters(blacklist_categories=["C", "Z"]), max_size=12)
+_VALUES = (
+    _TEXTS | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans() | st.none()
+)
+
+
+@given(
+    st.lists(
+        _VALUES, min_size=2, max_size=5, unique_by=lambda value: (isinstance(value, bool), str(value), value)
+    ),
+    st.sampled_from(["a.b", "null", "arg:--b", "env:B"]),
+    _TEXTS,
+    st.booleans(),
+)
+def test_whatever_is_varied_reads_back_equal(
+    tmp_path_factory: pytest.TempPathFactory, values: list[Any], key: str, question: str, has_baseline: bool
+) -> None:
+    varied = {"values": values, **({"baseline": values[-1]} if has_baseline else {})}
+    try:
+        spec = SweepSpec.model_validate({"blueprint": "/b.md", "vary": {key: varied}, "question": question})
+    except ValueError:  # two of the values are one number or one text
+        return
+    again = read_spec(written(tmp_path_factory.mktemp("spec"), to_yaml(spec)))
+    assert again == spec
+    assert again.vary[key].stated_baseline == spec.vary[key].stated_baseline
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("vary: {a: [1, 2]}", "sweep.yaml: blueprint is missing"),
+        (
+            "blueprint: b\nvary: {a: [1, 2]}\n\nsedes: 3",
+            "sweep.yaml:4: sedes is unknown; did you mean seeds?",
+        ),
+        ("blueprint: b\nvary:\n  b: [1, 2]\n  a: [1]", "sweep.yaml:4: vary.a: 1 value, so nothing is varied"),
+        ("blueprint: b\nvary:\n  a: [1, 1.0]", "sweep.yaml:3: vary.a: the value 1.0 stands there twice"),
+        ("blueprint: b\nvary:\n  a: 3", "sweep.yaml:3: vary.a: 3 is no list"),
+        ("blueprint: b\nvary:\n  a: [[1], [2]]", "sweep.yaml:3: vary.a: [1] is a list"),
+        ("blueprint: b\nvary:\n  a: [1, .nan]", "sweep.yaml:3: vary.a: .nan is no finite number"),
+        ("blueprint: b\nvary:\n  --a: [1, 2]", "sweep.yaml:3: vary.--a: '--a' is no config key"),
+        (
+            "blueprint: b\nvary:\n  a: {values: [1, 2],\n baseline: 3}",
+            "sweep.yaml:4: vary.a.baseline: 3 is not",
+        ),
+        ("blueprint: b\nvary:\n  a: {value: [1, 2]}", "did you mean values?"),
+        ("blueprint: b\nvary: {}", "sweep.yaml:2: vary: nothing to vary"),
+        ("blueprint: b\nvary: {a: [1, 2]}\nvary: {b: [1, 2]}", "duplicate key"),
+        ("blueprint: b\nvary: {a: [1, 2]}\nset: {a: 1}", "sweep.yaml:3: set: a is varied and set"),
+        ("blueprint: b\nvary: {a: [1, 2]}\nseed_key: a", "sweep.yaml:3: seed_key: a is varied"),
+        ("blueprint: b\nvary: {a: [1, 2]}\nseed_key: s\nset: {s: 3}", "set: s is where the seed goes"),
+        ("blueprint: b\nvary: {a: [1, 2]}\nseeds: [1, 1]", "sweep.yaml:3: seeds: a seed stands there twice"),
+        ("blueprint: b\nvary: {a: [1, 2]}\nseeds: 0", "sweep.yaml:3: seeds: 0: write how many"),
+        ("blueprint: b\nvary: {a: [1, 2]}\nseeds: true", "sweep.yaml:3: seeds: True: write how many"),
+        ("blueprint: b\nvary: {a: [1, 2]}\ndesign: one_at_a_time", "did you mean one-at-a-time?"),
+        ("blueprint: b\nvary: {a: [1, 2]}\nsamples: 5", "`design: random` only"),
+        ("blueprint: b\nvary: {a: [1, 2]}\nbudget: 12", "sweep.yaml:3: budget: 12 is no length of time"),
+        ("blueprint: b\nvary: {a: [1, 2]}\nbudget: 6-12 hours", "is no length of time"),
+        ("blueprint: b\nvary: {a: [1, 2]}\ncanary: yes", "sweep.yaml:3: canary: 'yes' is no mapping"),
+        ("blueprint: b\nvary: {a: [1, 2]}\nname: a/b", "sweep.yaml:3: name: 'a/b' is no name of a folder"),
+        ("blueprint: b\nvary: {a: [1, 2]}\neach:\n  memory: 4", "sweep.yaml:4: each.memory: 4 is no amount"),
+        ("blueprint: b\nvary: {env:P: [1, 2]}\neach: {ports: [P]}", "P gets a port of its own"),
+        (
+            "blueprint: b\nvary: {a: [1, 2]}\nexpect:\n  - {key: a, level: 3, effect: none}",
+            "expect: 3 is none of the values of a",
+        ),
+        ("blueprint: b\nvary: [", "sweep.yaml:2"),
+        ("- a", "is not a mapping"),
+        ("a: &a [*a]", "sweep.yaml"),
+    ],
+)
+def test_a_mistake_is_named_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(SweepError) as caught:
+        read_spec(written(tmp_path, text))
+    assert said in str(caught.value)
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(SweepError) as caught:
+        read_spec(written(tmp_path, "blueprint: b\nvary: {a: [1]}\ngoal: best\nparallel: 0"))
+    assert len(str(caught.value).splitlines()) == 3
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "none.yaml"):
+        with pytest.raises(SweepError, match="cannot be read"):
+            read_spec(path)
+    (tmp_path / "sweep.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SweepError, match="UTF-8"):
+        read_spec(tmp_path / "sweep.yaml")
+
+
+def test_options_say_the_same_as_a_file(tmp_path: Path) -> None:
+    spec = spec_from_options(
+        tmp_path / "exp/blueprint.md",
+        vary=["ajet.trainer_common.optim.lr=1e-6,3e-6", "arg:--warmup=1e-4,010,true", "env:MODE=on,off"],
+        set_=["ajet.trainer_common.total_training_steps=60", "env:LEVEL=1.50"],
+        canary=["ajet.trainer_common.total_training_steps=2"],
+        seeds="0,7",
+        seed_key="arg:--seed",
+        name="lr-and-batch",
+        question="Does the rate matter at all?",
+        design="one-at-a-time",
+        metric="val/task_pass_rate@1",
+        threshold=0.5,
+        parallel=2,
+        budget="1 day 12h",
+        goal=None,
+        expect=[{"key": "arg:--warmup", "level": "1e-4", "effect": "lower", "why": "it is too small"}],
+        each={
+            "gpus": 1,
+            "cpus": 2.5,
+            "memory": "4 GB",
+            "ports": ["MASTER_PORT", "RPC_PORT"],
+            "share_gpus": True,
+        },
+    )
+    from_file = read_spec(written(tmp_path, FULL.replace(", baseline: 010", "")))
+    assert spec == from_file
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"vary": ["a=1,2", "a=3,4"]}, "--vary gives a twice"),
+        ({"vary": ["a=1"]}, "--vary a: 1 value"),
+        ({"vary": []}, "--vary: nothing to vary"),
+        ({"vary": ["a=1,2"], "set_": ["a=1"]}, "--set: a is varied and set"),
+        ({"vary": ["a=1,2"], "set_": ["b=1", "b=2"]}, "--set gives b twice"),
+        ({"vary": ["a=1,2"], "design": "gird"}, "--design: there is no 'gird'; did you mean grid?"),
+        ({"vary": ["a=1,2"], "seeds": "three"}, "--seeds: 'three': write how many"),
+        ({"vary": ["a=1,2"], "design_seed": -1}, "--design-seed"),
+    ],
+)
+def test_a_mistake_in_an_option_names_it(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(SweepError) as caught:
+        spec_from_options(Path("blueprint.md"), **options)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "seeds"), [("3", 3), ("1,5,7", [1, 5, 7]), ("[4]", [4])])
+def test_seeds_are_a_number_of_them_or_a_list(text: str, seeds: object) -> None:
+    assert spec_from_options(Path("b"), vary=["a=1,2"], seeds=text).seeds == seeds
+
+
+def test_no_canary_can_be_asked_for() -> None:
+    assert spec_from_options(Path("b"), vary=["a=1,2"], canary=["false"]).canary is False
+
+
+def test_numbers_for_the_command_become_texts() -> None:
+    data = {"blueprint": "b", "vary": {"arg:--lr": [0.0001, 3], "env:X": [True, None]}}
+    spec = SweepSpec.model_validate(data)
+    assert spec.vary["arg:--lr"].values == ["0.0001", "3"] and spec.vary["env:X"].values == ["true", "null"]

@@ -1,0 +1,170 @@
+"""Keys and values as a person writes them on the command line."""
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.sweep.types import SweepError
+from harness.sweep.values import (
+    LONGEST_NAME,
+    UNSET,
+    is_same,
+    key_problem,
+    labels,
+    means_same,
+    parse_setting,
+    parse_varied,
+    point_name,
+    values_problem,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "values"),
+    [
+        ("a.lr=1e-4,3e-4", "a.lr", [1e-4, 3e-4]),
+        ("a.on=on,true,null", "a.on", ["on", True, None]),
+        ("a.n=4, 8 ,16", "a.n", [4, 8, 16]),
+        ("a.text='x,y',\"z,\\\"w\",it's", "a.text", ["x,y", 'z,"w', "it's"]),
+        ("a.url=http://h:1/p?q=1,b", "a.url", ["http://h:1/p?q=1", "b"]),
+        ("arg:--lr=1e-4,3e-4", "arg:--lr", ["1e-4", "3e-4"]),
+        ("arg:-n=01,1", "arg:-n", ["01", "1"]),
+        ("arg:trainer.lr=1_0,true", "arg:trainer.lr", ["1_0", "true"]),
+        ("arg:+trainer.new='[1,2]','[3]'", "arg:+trainer.new", ["[1,2]", "[3]"]),
+        ("env:NAME=a,''", "env:NAME", ["a", ""]),
+    ],
+)
+def test_a_config_is_typed_and_a_command_keeps_the_very_text(
+    text: str, key: str, values: list[object]
+) -> None:
+    found = parse_varied(text)
+    assert found == (key, values)
+    assert list(map(type, found[1])) == list(map(type, values))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a.lr", "KEY=v1,v2"),
+        ("=1,2", "KEY=v1,v2"),
+        ("a.lr=1,,2", "empty value"),
+        ("a.lr=1,2,", "empty value"),
+        ("a.lr=[1,2],[3,4]", "list"),
+        ("arg:--x={a:1},b", "quotes"),
+        ("a.lr='1,2", "quotes"),
+        ("a.lr='1'2,3", "quotes"),
+        ("a.lr=.nan,1", "finite"),
+        ("a.lr=.inf,1", "finite"),
+        ("a.day=2024-01-01,x", "date"),
+        ("a.colour=#fff,#000", "comment"),
+        ("a.text=one #two,three", "comment"),
+        ("a.x=*alias,1", "no YAML"),
+        ("a.x=!!int a,1", "no YAML"),
+        ("a.x=a: b,1", "list or mapping"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_a_reason(text: str, said: str) -> None:
+    with pytest.raises(SweepError, match=re.escape(said)):
+        parse_varied(text)
+
+
+def test_a_setting_has_one_value() -> None:
+    assert parse_setting("a.b=3", "--set") == ("a.b", 3)
+    assert parse_setting("a.b='1,2'", "--set") == ("a.b", "1,2")
+    with pytest.raises(SweepError, match="gives 2 values"):
+        parse_setting("a.b=1,2", "--set")
+
+
+@given(st.lists(st.text(st.characters(blacklist_categories=["C", "Z"]), min_size=1), min_size=2, max_size=5))
+def test_quoted_texts_come_back_whatever_is_in_them(texts: list[str]) -> None:
+    for key in ("a.b", "arg:--b", "env:B"):
+        quoted = ",".join(json.dumps(text, ensure_ascii=False) for text in texts)
+        assert parse_varied(f"{key}={quoted}") == (key, texts)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "lr",
+        "ajet.trainer_common.optim.lr",
+        "arg:--lr",
+        "arg:-n",
+        "arg:a.b",
+        "arg:++a/b",
+        "env:X_1",
+    ],
+)
+def test_keys_of_all_three_kinds_are_taken(key: str) -> None:
+    assert key_problem(key) == ""
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("--lr", "arg:--lr"),
+        ("args:--lr", "arg:--flag"),
+        ("arg:", "names no flag"),
+        ("arg:--lr 3", "names no flag"),
+        ("env:A-B", "names no environment variable"),
+        ("env:HF_TOKEN", "secret"),
+        ("env:CUDA_VISIBLE_DEVICES", "each.gpus"),
+        ("a..b", "no config key"),
+        ("a b", "no config key"),
+        ("ajet.experiment_dir", "set anew"),
+    ],
+)
+def test_keys_that_nothing_can_be_set_by_are_refused(key: str, said: str) -> None:
+    assert said in key_problem(key)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([], "nothing is varied"),
+        ([1], "nothing is varied"),
+        ([1, 1.0], "twice"),
+        (["a", "b\n"], "cannot be seen"),
+    ],
+)
+def test_values_that_vary_nothing_are_refused(values: list[object], said: str) -> None:
+    assert said in values_problem(values)
+
+
+def test_equal_numbers_are_one_value_and_true_is_not_one() -> None:
+    assert is_same(1, 1.0) and not is_same(1, True) and not is_same("1", 1)
+    assert values_problem([0, False, "0"]) == ""
+    assert means_same("1e-4", 0.0001) and means_same("true", True) and not means_same("a", "b")
+    assert not means_same(UNSET, "unset")
+
+
+def test_labels_are_as_short_as_they_can_be() -> None:
+    assert labels(["ajet.trainer_common.optim.lr", "arg:--batch"]) == {
+        "ajet.trainer_common.optim.lr": "lr",
+        "arg:--batch": "batch",
+    }
+    two = labels(["actor.optim.lr", "critic.optim.lr", "arg:--lr"])
+    assert two == {
+        "actor.optim.lr": "actor.optim.lr",
+        "critic.optim.lr": "critic.optim.lr",
+        "arg:--lr": "arg:--lr",
+    }
+
+
+@given(
+    st.integers(1, 2000),
+    st.lists(st.tuples(st.text(max_size=8), st.text() | st.integers() | st.floats() | st.none()), max_size=5),
+)
+def test_point_names_are_safe_folders_whatever_is_varied(number: int, parts: list[tuple[str, str]]) -> None:
+    name = point_name(number, 2, parts)
+    assert re.fullmatch(r"p\d{2,}(?:-[A-Za-z0-9_.-]*)?", name) and len(name) <= LONGEST_NAME
+    assert name.partition("-")[0] == f"p{number:02d}" and name[-1] not in "-."
+
+
+def test_point_names_can_be_read() -> None:
+    assert (
+        point_name(3, 2, [("kl_loss_coef", 0.01), ("num_repeat", 8)]) == "p03-kl_loss_coef-0.01-num_repeat-8"
+    )
+    assert point_name(3, 3, [("path", "/data/a model/7B/")]) == "p003-path-7B"

@@ -1,0 +1,260 @@
+"""What a run of a sweep is: read back as `harness run` reads it."""
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness import launching
+from harness.agent.allowed import science
+from harness.blueprint import Blueprint, Problem, read
+from harness.experiment import plan_of
+from harness.sweep.folder import CANARY, SweepFolder
+from harness.sweep.types import SweepError
+from harness.sweep.values import UNSET
+from harness.sweep.varying import current, write_runs
+from harness.sweep.varying.present import leaves
+from tests.harness.sweep.varied import CONFIG, experiment, plan
+
+MORE = r"""
+## [exp_metrics]
+- `step (?P<step>\d+) loss (?P<loss>\S+)`
+- first_step: `begins`
+
+## [exp_protected_keys]
+- `model`
+
+## [exp_code_changes]
+- `src/*.py`
+- `train.py`
+
+## [exp_prepare_command]
+```bash
+mkdir -p cache && touch cache/x
+```
+
+## [exp_cleanup_command]
+```bash
+rm -rf cache
+```
+
+## Other Notes
+- Nobody may stop it early.
+
+### Why
+Because.
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> SweepFolder:
+    made = SweepFolder(tmp_path / "results" / "trial-sweep")
+    made.dir.mkdir(parents=True)
+    return made
+
+
+def written(folder: SweepFolder, run: str) -> Blueprint:
+    found = read(folder.run_blueprint(run))
+    assert found.can_run, found.problems
+    return found
+
+
+def test_a_run_is_the_base_blueprint_with_its_levels_and_seed(tmp_path: Path, folder: SweepFolder) -> None:
+    base = experiment(tmp_path, more=MORE)
+    vary = {"optim.weight_decay": [0.1, 0.2], "arg:--lr": ["1e-4", "3e-4"], "env:MODE": ["a", "b c"]}
+    write_runs(plan(vary, settings={"batch_size": 4}), base, folder, base.codebase_dir)
+    run = written(folder, "p08-s1")
+    kept = (
+        "max_time_s",
+        "first_step_s",
+        "metrics",
+        "code_changes",
+        "prepare_command",
+        "cleanup_command",
+        "host",
+    )
+    assert [getattr(run, name) for name in kept] == [getattr(base, name) for name in kept]
+    assert run.notes.split() == base.notes.split()
+    assert (run.codebase_dir, run.venv_exe) == (base.codebase_dir, base.venv_exe)
+    assert run.result_dir == folder.dir / "p08-s1"
+    assert run.purpose.startswith(base.purpose)
+    for words in ("optim.weight_decay", "0.2", "3e-4", "b c", "seed is 1", "trial-sweep", "p08"):
+        assert words in run.purpose
+    config = folder.run_config("p08-s1")
+    assert run.yaml_path == config
+    assert leaves(config.read_text()) == leaves(CONFIG) | {
+        "optim.weight_decay": 0.2, "seed": 1, "batch_size": 4
+    }  # fmt: skip
+    assert "# how it trains" in config.read_text()
+    assert run.launch_command == (
+        f"export MODE='b c'\npython train.py --config {shlex.quote(str(config))} --lr 3e-4 | tee out.txt"
+    )
+    assert (current(run, "arg:--lr"), current(run, "env:MODE")) == ("3e-4", "b c")
+
+
+def test_a_run_trains_with_the_copy_of_its_config_in_the_attempt(tmp_path: Path, folder: SweepFolder) -> None:
+    base = experiment(tmp_path, "python train.py conf/run.yaml")
+    write_runs(plan({"optim.lr": [1e-4, 1e-3]}), base, folder, base.codebase_dir)
+    run = plan_of(written(folder, "p02-s0"))
+    assert launching.uses_config(run)
+    attempt = Path("/x/attempts/01/config.yaml")
+    assert launching.command(run, attempt) == f"python train.py {attempt}"
+
+
+def test_no_repair_may_touch_what_is_varied(tmp_path: Path, folder: SweepFolder) -> None:
+    base = experiment(tmp_path, more=MORE)
+    vary = {
+        "optim.lr_scale": [1, 2],
+        "arg:--micro-batch-size": ["1", "2"],
+        "env:NCCL_P2P_DISABLE": ["0", "1"],
+    }
+    config = CONFIG.replace("lr: 1e-4", "lr_scale: 1") + "micro_batch_size: 4\nnum_workers: 2\n"
+    (base.codebase_dir / "conf" / "run.yaml").write_text(config)
+    write_runs(plan(vary, settings={"num_workers": 1}), base, folder, base.codebase_dir)
+    run = written(folder, "p01-s0")
+    text = folder.run_config("p01-s0").read_text()
+    refusals = (
+        science.refuse_edit(text, {"micro_batch_size": 1}, (), run.protected_keys),
+        science.refuse_edit(text, {"num_workers": 0}, (), run.protected_keys),
+        science.refuse_variable("NCCL_P2P_DISABLE", "1", run.protected_keys),
+    )
+    assert all("protected by the blueprint" in (why or "") for why in refusals)
+    assert {"model", "seed", "optim.lr_scale"} <= set(run.protected_keys)
+    assert science.refuse_edit(text, {"num_workers": 0}, (), ("model",)) is None
+
+
+def test_a_flag_with_slashes_is_protected_by_its_parts(tmp_path: Path, folder: SweepFolder) -> None:
+    base = experiment(tmp_path, "python train.py +group/optim@model=adam", config=None)
+    write_runs(plan({"arg:group/optim@model": ["adam", "sgd"]}, seed_key=""), base, folder, base.codebase_dir)
+    run = written(folder, "p02")
+    assert (run.launch_command, run.protected_keys) == (
+        "python train.py +group/optim@model=sgd",
+        ("group.optim.model",),
+    )
+
+
+def test_the_canary_is_the_first_run_with_settings_of_its_own(tmp_path: Path, folder: SweepFolder) -> None:
+    base = experiment(tmp_path)
+    made = plan({"batch_size": [8, 16]}, canary={"optim.weight_decay": 0.0})
+    write_runs(made, base, folder, base.codebase_dir)
+    first, canary = (leaves(folder.run_config(name).read_text()) for name in ("p01-s0", CANARY))
+    assert canary == first | {"optim.weight_decay": 0.0}
+    assert "trial run" in written(folder, CANARY).purpose
+    assert written(folder, CANARY).result_dir == folder.dir / CANARY
+
+
+def test_a_config_is_rendered_where_the_blueprint_leaves_it_open(tmp_path: Path, folder: SweepFolder) -> None:
+    base = experiment(tmp_path, command="", config=None)
+    asked: list[str] = []
+
+    def ask(run: Blueprint) -> Blueprint:
+        asked.append(run.name)
+        return run
+
+    lr, seed = "ajet.trainer_common.optim.lr", "ajet.trainer_common.seed"
+    made = plan({lr: [1e-4, 3e-4, 1e-3], "env:MODE": ["a", "b"]}, seed_key=seed)
+    write_runs(made, base, folder, base.codebase_dir, ask)
+    found = leaves(folder.run_config("p06-s1").read_text())
+    assert (found[lr], found[seed]) == (1e-3, 1)
+    run = written(folder, "p06-s1")
+    assert run.launch_command is not None
+    assert run.launch_command.startswith("export MODE=b\n/usr/bin/python3 -m trainer_core.cli --conf ")
+    assert launching.uses_config(plan_of(run))
+    assert len(asked) == 3, "three configs show every level"
+
+
+def test_what_the_trainer_refuses_is_refused_before_the_start(tmp_path: Path, folder: SweepFolder) -> None:
+    base = experiment(tmp_path, command="", config=None)
+
+    def ask(run: Blueprint) -> Blueprint:
+        bad = leaves(folder.run_config(run.name).read_text())["ajet.rollout.num_repeat"] == 0
+        return replace(run, problems=(Problem(1, "num_repeat is 0", "write 1 or more"),) if bad else ())
+
+    with pytest.raises(SweepError, match="config of run p02: num_repeat is 0 — write 1 or more"):
+        write_runs(
+            plan({"ajet.rollout.num_repeat": [8, 0]}, seed_key=""), base, folder, base.codebase_dir, ask
+        )
+
+
+@pytest.mark.parametrize(
+    ("vary", "command", "config", "said"),
+    [
+        ({"optim.weight_decai": [1, 2]}, "python train.py conf/run.yaml", CONFIG, "mean optim.weight_decay"),
+        ({"weight_decay": [1, 2]}, "python train.py conf/run.yaml", CONFIG, "mean optim.weight_decay"),
+        ({"optim": [1, 2]}, "python train.py conf/run.yaml", CONFIG, "holds a mapping"),
+        ({"optim.lr": [1, 2]}, "python train.py conf/run.yaml --lr 3", CONFIG, "vary arg:--lr instead"),
+        ({"optim.lr": [1, 2]}, "python train.py", CONFIG, "does not name the config"),
+        ({"optim.lr": [1, 2]}, "python train.py", None, "names no config"),
+        ({"arg:--lr": ["1", "2"]}, "", None, "no launch command"),
+        ({"ajet.rollout.num_repeats": [1, 2]}, "", None, r"mean ajet\.rollout\.num_repeat\?"),
+    ],
+)
+def test_a_key_that_nobody_would_read_is_refused(
+    tmp_path: Path,
+    folder: SweepFolder,
+    vary: dict[str, list[float]],
+    command: str,
+    config: str | None,
+    said: str,
+) -> None:
+    base = experiment(tmp_path, command, config)
+    with pytest.raises(SweepError, match=said):
+        write_runs(plan(dict(vary), seed_key=""), base, folder, base.codebase_dir)
+
+
+def test_a_script_that_reads_no_arguments_is_given_no_flag(tmp_path: Path, folder: SweepFolder) -> None:
+    base = experiment(tmp_path, "export A=1\nbash -eu run.sh", config=None)
+    script = base.codebase_dir / "run.sh"
+    made = plan({"arg:--lr": ["1", "2"]}, seed_key="arg:--seed")
+    script.write_text("python train.py\n")
+    with pytest.raises(SweepError, match=r'run.sh would be given --lr.*write "\$@"'):
+        write_runs(made, base, folder, base.codebase_dir)
+    script.write_text('python train.py "$@"\n')
+    write_runs(made, base, folder, base.codebase_dir)
+    assert written(folder, "p02-s1").launch_command == "export A=1\nbash -eu run.sh --lr 2 --seed 1"
+
+
+def test_writing_again_mends_what_a_kill_has_left(tmp_path: Path, folder: SweepFolder) -> None:
+    base = experiment(tmp_path)
+    made = plan({"batch_size": [8, 16]})
+    write_runs(made, base, folder, base.codebase_dir)
+    before = {path: path.read_bytes() for path in folder.dir.glob("plan/*/*")}
+    folder.run_config("p02-s1").write_text("torn: [")
+    folder.run_blueprint("p01-s0").unlink()
+    (folder.dir / "plan" / "p01-s0" / ".blueprint.md.999999.tmp").write_text("half")
+    write_runs(made, base, folder, base.codebase_dir)
+    assert {path: path.read_bytes() for path in folder.dir.glob("plan/*/*")} == before
+    assert len(before) == 8
+
+
+@pytest.mark.parametrize(
+    ("purpose", "notes"),
+    [
+        ("Purpose with `code`, **bold** and a path /tmp/x", "# A heading\n## Another\ntext"),
+        ("description: odd\nhint: words\n- a list", "[exp_purpose] is the first section\n\nsay no more"),
+        ("Uses ``` fences", "```python\nx = 1\n```\nand [exp_max_time] 3 hours"),
+    ],
+)
+def test_words_that_look_like_sections_stay_words(
+    tmp_path: Path, folder: SweepFolder, purpose: str, notes: str
+) -> None:
+    base = replace(experiment(tmp_path), purpose=purpose, notes=notes)
+    write_runs(plan({"batch_size": [8, 16]}), base, folder, base.codebase_dir)
+    run = written(folder, "p02-s0")
+    assert purpose.split() == run.purpose.split()[: len(purpose.split())]
+    assert " ".join(notes.split()) in " ".join(run.notes.split())
+    assert run.max_time_s == 7200
+
+
+def test_the_present_value_of_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = experiment(
+        tmp_path, "export SET=1 LATER=${SET}\npython train.py conf/run.yaml --lr=1e-4 -n 3 ++a.b=c"
+    )
+    monkeypatch.setenv("OURS", "here")
+    monkeypatch.setenv("SET", "hidden by the command")
+    values = {key: current(base, key) for key in ("arg:--lr", "arg:-n", "arg:a.b", "arg:--no", "optim.lr")}
+    assert values == {"arg:--lr": "1e-4", "arg:-n": "3", "arg:a.b": "c", "arg:--no": UNSET, "optim.lr": 1e-4}
+    assert [current(base, key) for key in ("env:SET", "env:OURS", "env:NOWHERE", "model", "optim")] == [
+        "1", "here", UNSET, "base", UNSET
+    ]  # fmt: skip

@@ -1,0 +1,178 @@
+"""Flags and variables of a launch command; the oracle for what a program is given is bash itself."""
+
+import re
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.sweep.types import SweepError
+from harness.sweep.varying.command_line import flag_value, set_flag, set_variable, variable_value
+
+STANDS_IN = """
+show() { printf '<%s' "$(printenv X)"; printf '\\1%s' "$@"; printf '>'; }
+python() { show python "$@"; }
+"""
+
+
+def seen(command: str) -> list[tuple[str, list[str]]]:
+    """What bash gives the programs of a command: the variable X and their words."""
+    done = subprocess.run(
+        ["bash", "-c", STANDS_IN + command], capture_output=True, text=True, timeout=20, check=False
+    )
+    calls = [call.split("\1") for call in re.findall("<([^<>]*)>", done.stdout)]
+    return [(x, words) for x, *words in calls]
+
+
+@pytest.mark.parametrize(
+    ("command", "flag", "words"),
+    [
+        ("python train.py --lr 1e-4 --bs 8", "--lr", ["train.py", "--lr", "a b", "--bs", "8"]),
+        ("python train.py --lr=1e-4 --bs 8", "--lr", ["train.py", "--lr=a b", "--bs", "8"]),
+        ("python train.py --lr '1e-4' | cat", "--lr", ["train.py", "--lr", "a b"]),
+        ("python train.py '--lr=1e-4'", "--lr", ["train.py", "--lr=a b"]),
+        ('python train.py "--lr" "1e-4"', "--lr", ["train.py", "--lr", "a b"]),
+        (
+            "python train.py \\\n  --lr \\\n  1e-4 \\\n  --bs 8",
+            "--lr",
+            ["train.py", "--lr", "a b", "--bs", "8"],
+        ),
+        ("cd . && python train.py --lr 1 # --lr 2", "--lr", ["train.py", "--lr", "a b"]),
+        ("echo --lr 1; python train.py --lr 2 2>&1 | tee /dev/stdout", "--lr", ["train.py", "--lr", "a b"]),
+        ("if true; then\n  python train.py --lr 2\nfi", "--lr", ["train.py", "--lr", "a b"]),
+        ("python train.py -n 3 --n 4", "-n", ["train.py", "-n", "a b", "--n", "4"]),
+        ("python train.py --lr-min 3 --lr 4", "--lr", ["train.py", "--lr-min", "3", "--lr", "a b"]),
+        ("python train.py --lr -1", "--lr", ["train.py", "--lr", "a b"]),
+        ("python train.py a.b=1 xa.b=2", "a.b", ["train.py", "a.b=a b", "xa.b=2"]),
+        ("python train.py ++a.b='1 2'", "a.b", ["train.py", "++a.b=a b"]),
+        ("python - --lr 1 <<'EOF'\nprint('--lr 3')\nEOF\ntrue", "--lr", ["-", "--lr", "a b"]),
+        # not there: given to the training
+        ("set -e\nmkdir -p /tmp\npython train.py > /dev/stdout", "--lr", ["train.py", "--lr", "a b"]),
+        ("X=1 python train.py && echo done", "--lr", ["train.py", "--lr", "a b"]),
+        ("python train.py  # the training", "a.b", ["train.py", "a.b=a b"]),
+        ("python -c 'print(1)'", "--lr", ["-c", "print(1)", "--lr", "a b"]),
+    ],
+)
+def test_bash_gives_the_program_the_new_value_and_all_other_words(
+    command: str, flag: str, words: list[str]
+) -> None:
+    edited = set_flag(command, flag, "a b")
+    assert seen(edited)[-1][1] == ["python", *words]
+    assert flag_value(edited, flag) == "a b"
+
+
+@pytest.mark.parametrize(
+    ("command", "flag", "said"),
+    [
+        ("python train.py --lr 1 --lr 2", "--lr", r"2 times, as 1 \(line 1\) and 2 \(line 1\)"),
+        ("python a.py --lr 1\npython b.py --lr=2", "--lr", r"as 1 \(line 1\) and 2 \(line 2\)"),
+        ("nice -n 5 python train.py -n3", "-n", "2 times, as 5 .* and 3"),
+        ("python train.py --lr $LR", "--lr", "vary env:LR"),
+        ('python train.py --lr="${LR:-1}"', "--lr", "vary env:LR"),
+        ("python train.py --lr $(cat lr)", "--lr", "write its value there"),
+        ("python train.py --fp16 --bs 8", "--fp16", "switch without a value"),
+        ("python train.py --bs 8 --fp16", "--fp16", "switch without a value"),
+        ("python train.py ~a.b", "a.b", "takes a.b out"),
+        ("python - <<EOF\nmain('--lr 3')\nEOF", "--lr", r"here-document .*line 2"),
+        ("bash -c 'python train.py --lr 3'", "--lr", "inside a quoted part"),
+        ("ARGS='--lr 3'\npython train.py $ARGS", "--lr", "inside a quoted part"),
+        ('ARGS=(--lr 3)\npython train.py "${ARGS[@]}"', "--lr", "inside a quoted part"),
+        ("python train.py --kl_coef 3", "--kl-coef", "did you mean arg:--kl_coef"),
+        ("python a.py && python b.py", "--lr", "`python a.py` and `python b.py`: write --lr into"),
+        ("python a.py | python b.py", "--lr", "`python a.py` and `python b.py`"),
+        ("for i in 1 2; do python a.py; done", "--lr", "loop or a condition"),
+        ("bash -c 'python train.py'", "--lr", "inside the quotes of"),
+        ("python <<EOF\nprint(1)\nEOF", "--lr", "reads its program from a here-document"),
+        ("ssh host 'cd x && python train.py'", "--lr", "inside the quotes of"),
+        ("python train.py \\", "--lr", "ends in a backslash"),
+        ("cd /tmp && ls", "--lr", "no program is started"),
+        ("python train.py --name it's --lr 1", "--lr", "cannot be taken apart"),
+        ("python <<EOF\nprint(1)", "--lr", "not closed"),
+    ],
+)
+def test_what_is_not_clear_is_refused_with_what_to_write(command: str, flag: str, said: str) -> None:
+    with pytest.raises(SweepError, match=said):
+        set_flag(command, flag, "1")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python train.py",
+        "export X=1\npython train.py",
+        "export Y=2 X='1 2'; python train.py",
+        "X=1 python train.py",
+        "export X=${X:-4}\npython train.py",
+        "set -a\nX=1\npython train.py",
+    ],
+)
+def test_a_variable_reaches_the_training(command: str) -> None:
+    edited = set_variable(command, "X", "a b")
+    assert seen(edited)[-1][0] == "a b"
+    assert variable_value(edited, "X") == "a b"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("X=1 python prepare.py; python train.py", "alone, and the launch command starts `python train.py`"),
+        ("export X=1\nX=2 python train.py", "2 times, as 1 .* and 2"),
+        ("unset X; python train.py", "unsets X"),
+        ("X+=:a python train.py", "adds to X"),
+        ("bash -c 'X=1 python train.py'", "inside a quoted part"),
+        ("bash <<EOF\nexport X=1\npython train.py\nEOF", "here-document"),
+    ],
+)
+def test_a_variable_that_would_not_reach_it_is_refused(command: str, said: str) -> None:
+    with pytest.raises(SweepError, match=said):
+        set_variable(command, "X", "3")
+
+
+def test_a_variable_in_front_of_env_is_set_there() -> None:
+    command = "env Y=1 X=2 python train.py X=3"
+    assert set_variable(command, "X", "4") == "env Y=1 X=4 python train.py X=3"
+
+
+def test_words_that_only_look_like_the_flag_or_variable_are_left_alone() -> None:
+    command = "python train.py --note 'see X here' --tag --lr-end --lr 1 MAX=3 > --lr"
+    assert set_flag(command, "--lr", "2") == command.replace("--lr 1", "--lr 2")
+    assert set_variable(command, "X", "2") == f"export X=2\n{command}"
+
+
+PIECES = st.sampled_from(
+    [
+        "a",
+        "-b",
+        "--c=d",
+        "'e f'",
+        '"g\\"h"',
+        "i\\ j",
+        "\\\n",
+        "k=l",
+        "2>/dev/null",
+        "$((1+2))",
+        '"$Y"',
+        "'#'",
+        "m#n",
+    ]
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(PIECES, max_size=6),
+    st.lists(PIECES, max_size=4),
+    st.sampled_from(["--lr 1", "--lr=1", "'--lr=1'"]),
+)
+def test_only_the_value_changes_whatever_stands_around(
+    before: list[str], behind: list[str], flag: str
+) -> None:
+    command = f"python t.py {' '.join(before)} {flag} {' '.join(behind)} z"
+    edited = set_flag(command, "--lr", "NEW")
+    assert flag_value(edited, "--lr") == "NEW"
+    ((_, old),), ((_, new),) = seen(command), seen(edited)
+    place = next(at for at, (one, other) in enumerate(zip(old, new, strict=True)) if one != other)
+    assert (old[place], new[place]) in (("1", "NEW"), ("--lr=1", "--lr=NEW"))
+    assert old[:place] == new[:place]
+    assert old[place + 1 :] == new[place + 1 :]
