@@ -298,7 +298,7 @@ def installs_need_permission(action: AnyAction, observation: Observation) -> str
 
 def narratives_follow_results(action: AnyAction, observation: Observation) -> str | None:
     """Rule 6: nothing is written about results that are not there yet, nor what the raw files do not bear
-    out. After `unborne.MAX_CORRECTIONS` refusals a section is taken as it is, and the report strikes it out."""
+    out. After `unborne.MAX_CORRECTIONS` refusals a section is taken as it is, and the report strikes it."""
     if not isinstance(action, WriteReportSection):
         return None
     if observation.state.collected is None:

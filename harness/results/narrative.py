@@ -2,8 +2,8 @@
 
 In: Markdown of its own, section by section: text that may try anything; the evidence it is checked against.
 Out: HTML and Markdown that hold nothing active (no HTML, link or picture), that cannot end the place where
-they stand, and cannot pass for the report's own headings or tables. A sentence that the evidence does not bear
-out is struck out, one that nothing measured can settle is marked.
+they stand, and cannot pass for the report's own headings or tables. A sentence that the evidence does not
+bear out is struck out, one that nothing measured can settle is marked.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MOST_RUNS = 2000
 SEED = f"{TRAINER_COMMON}.seed"
+METRIC = "val/task_pass_rate@1"
 
 Levels = tuple[Scalar, ...]
 
@@ -54,7 +55,7 @@ def make_plan(
         runs=tuple(SweepRun(_run_name(point, seed), point.name, seed) for seed in seeds for point in points),
         seed_key=seed_key,
         settings=spec.set,
-        metric=spec.metric,
+        metric=_metric(spec, is_ajet, now),
         goal=spec.goal,
         threshold=spec.threshold,
         parallel=parallel,
@@ -193,6 +194,15 @@ def _check_count(spec: SweepSpec, points: int, seeds: int) -> None:
         "one-at-a-time": "take fewer values or fewer seeds",
     }
     raise SweepError(f"{counted} are more than the {MOST_RUNS} of one sweep ({sizes}): {mend[spec.design]}")
+
+
+def _metric(spec: SweepSpec, is_ajet: bool, now: Now) -> str:
+    """The metric that is compared: as asked for, else what the bundled trainer's own validations are for."""
+    if spec.metric or not is_ajet:
+        return spec.metric
+    every = needs.everywhere(spec, now, f"{TRAINER_COMMON}.test_freq")
+    validates = all(value is UNSET or (type(value) is int and value > 0) for value in every)
+    return METRIC if validates else ""
 
 
 def _is_ajet(blueprint: Blueprint) -> bool:

@@ -65,8 +65,8 @@ class SweepSpec(Section):
     )
     metric: str = Field(
         default="",
-        description="What is compared, as in metrics.jsonl, with `val/` for validations. Left out: chosen "
-        "afterwards, and marked so in the report.",
+        description="What is compared, as in metrics.jsonl, with `val/` for validations. Left out: "
+        "`val/task_pass_rate@1` where the bundled trainer validates, else chosen afterwards, and marked so.",
     )
     goal: Goal = Field(default="max", description="`max` or `min`: which way is better.")
     threshold: float | None = Field(

@@ -64,7 +64,7 @@ def test_an_unknown_failure_is_repaired_and_the_report_tells_it(bench: Bench, pr
     assert (bench.codebase / "config.yaml").read_text() == CONFIG
     assert "-num_workers: 8" in (bench.attempt(1) / "change.diff").read_text()
     report = (bench.result_dir / "result.md").read_text()
-    assert "rose from 0.200" in report and "not been checked" in report
+    assert "rose from 0.200" in report and "was checked against the raw files" in report
     assert "num_workers" in report
     assert "<script>" not in (bench.result_dir / "report.html").read_text().split("rose from")[1][:200]
     assert "hf_abcdefghij" not in shown

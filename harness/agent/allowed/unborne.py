@@ -36,7 +36,7 @@ def refuse(section: str, text: str, observation: Observation) -> str | None:
         return None
     try:
         return _refusal(section, text, observation)
-    except Exception as error:  # a run does not fail for words about it; the report checks them once more
+    except Exception as error:  # noqa: BLE001, a run does not fail for words about it; the report checks them once more
         _log.warning("what the model wrote could not be checked: %r", error)
         return None
 
@@ -58,4 +58,4 @@ def _refusal(section: str, text: str, observation: Observation) -> str | None:
         [f"and {len(wrong) - _MOST_NAMED} more"] if len(wrong) > _MOST_NAMED else []
     )
     told = "\n".join(f"- {line}" for line in shown)
-    return f"the raw files do not bear this out; correct it or leave it out, then write the section again:\n{told}"
+    return f"the raw files do not bear this out; correct it or leave it out, then write it again:\n{told}"

@@ -43,7 +43,7 @@ _MOST = 14
 def recompute(
     bound: Bound, sentence: Sentence, evidence: Evidence, named: Sequence[Number], others: Sequence[Bound]
 ) -> str | None:
-    """How the number follows; a text beginning with "not " says what it should have been; None: it does not."""
+    """How the number follows, or None; a text beginning with "not " says what it should have been."""
     quantity = bound.quantity
     numbers = _anchors(bound, evidence, named)
     between = _between_steps(bound, sentence, evidence)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 
 from harness.results.claims import wording
 from harness.results.claims.mentions import Mention, Sentence
@@ -167,7 +168,7 @@ def _directions(sentence: Sentence, comparison: Comparison, evidence: Evidence) 
                 yield _claim(
                     match[0],
                     holds,
-                    f"levels {' and '.join(str(c.level) for c in chosen)} of {effect.key} were not compared with each other",
+                    f"{_listed(chosen)} of {effect.key} were not compared with each other",
                 )
             elif chosen:
                 if not _levels(sentence, effect.key) and not is_denied:
@@ -234,6 +235,10 @@ def _judge(
     return _claim(said, False, told)
 
 
+def _listed(contrasts: list[Contrast]) -> str:
+    return f"levels {' and '.join(str(contrast.level) for contrast in contrasts)}"
+
+
 def _described(contrasts: list[Contrast], comparison: Comparison, wanted: int, sentence: Sentence) -> bool:
     return wording.UNDETECTED.search(sentence.text) is not None or "not tested" in sentence.text.lower()
 
@@ -250,7 +255,7 @@ def _told(contrast: Contrast) -> str:
 
 
 def _same(sentence: Sentence, comparison: Comparison) -> Iterator[Claim]:
-    why = "not finding a difference does not show that there is none: say that none was detectable, and which one would have been"
+    why = "that none was found does not show that there is none: say which one would have been detected"
     text = sentence.text
     for match in wording.SAME.finditer(text):
         rest = text[match.end() : match.end() + 24].lower()
@@ -338,7 +343,7 @@ def _best(sentence: Sentence, comparison: Comparison, evidence: Evidence) -> Ite
         }
         if not means:
             continue
-        lowest = bool(match["worst"]) if goal > 0 else bool(match["worst"])
+        lowest = bool(match["worst"])
         top = (min if lowest else max)(means, key=lambda name: means[name])
         if not lowest and comparison.best is not None:
             top = comparison.best
@@ -421,10 +426,9 @@ def _seedwise(sentence: Sentence, comparison: Comparison) -> Iterator[Claim]:
     value = {(run.run.point, run.run.seed): run.value for run in comparison.runs}
     for effect in _keys(sentence, comparison):
         for contrast in _contrasts(sentence, effect)[0]:
-            pairs = [
-                (value.get((one, seed)), value.get((other, seed)))
-                for one in contrast.points[0] for other in contrast.points[1] for seed in sorted({run.run.seed or 0 for run in comparison.runs})
-            ]  # fmt: skip
+            seeds = sorted({run.run.seed or 0 for run in comparison.runs})
+            sides = product(contrast.points[0], contrast.points[1], seeds)
+            pairs = [(value.get((one, seed)), value.get((other, seed))) for one, other, seed in sides]
             signs = {(a > b) - (a < b) for a, b in pairs if a is not None and b is not None}
             complete = all(a is not None and b is not None for a, b in pairs)
             yield _claim(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 from harness.results.claims import wording
 from harness.results.claims.mentions import UNKNOWN, Mention, Sentence
@@ -35,13 +36,16 @@ _OWN_START = re.compile(
 _SHAPES = re.compile(
     r"""\b(?:
       (?P<converged>converged|plateaued|saturated|levell?ed\s+off|flattened)
-    | (?P<monotone>monotonic(?:ally)?|at\s+every\s+(?:validation|evaluation|step)|never\s+(?:fell|dropped|decreased)|without\s+(?:a\s+|any\s+)?(?:single\s+)?(?:dip|drop|setback)\w*)
+    | (?P<monotone>monotonic(?:ally)?|at\s+every\s+(?:validation|evaluation|step)|never\s+(?:fell|
+      dropped|decreased)|without\s+(?:a\s+|any\s+)?(?:single\s+)?(?:dip|drop|setback)\w*)
     | (?P<steadily>steadily|steady|continuously|throughout)
     | (?P<stable>stable|stably|smooth(?:ly)?)
     | (?P<overfit>overfit\w*|over-fit\w*)
-    | (?P<perfect>perfect(?:ly)?|solved\s+(?:all|every)\b|all\s+tasks\s+(?:were\s+)?(?:solved|passed)|solves\s+(?:all|every))
+    | (?P<perfect>perfect(?:ly)?|solved\s+(?:all|every)\b|all\s+tasks\s+(?:were\s+)?(?:solved|passed)|
+      solves\s+(?:all|every))
     | (?P<diverged>diverged|collapsed|blew\s+up|exploded|nans?\b|non-finite)
-    | (?P<still>still\s+(?:rising|improving|increasing|climbing|falling)|not\s+(?:yet\s+)?converged|had\s+not\s+converged)
+    | (?P<still>still\s+(?:rising|improving|increasing|climbing|falling)|not\s+(?:yet\s+)?converged|
+      had\s+not\s+converged)
     )\b""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -333,7 +337,7 @@ def _shape(shape: str, curve: Curve, evidence: Evidence, is_named: bool) -> tupl
         return (drift <= 0.1 * spread) == (shape == "converged"), course
     if shape in ("monotone", "steadily"):
         shown = values if shape == "monotone" or len(values) < 12 else _few(values, 6)
-        steps = [later - earlier for earlier, later in zip(shown, shown[1:])]
+        steps = [later - earlier for earlier, later in pairwise(shown)]
         return all(step >= 0 for step in steps) or all(step <= 0 for step in steps), course
     if shape == "diverged":
         return (

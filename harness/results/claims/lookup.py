@@ -46,10 +46,18 @@ _SMALL = frozenset(
     ]
 )
 _SAME_WORD = {
-    "lr": ("learning", "rate"), "coef": ("coefficient", "weight"), "num": ("number",), "repeat": ("repeats", "samples"),
-    "seed": ("seeds",), "max": ("maximum",), "freq": ("every", "frequency"), "n": ("engines",), "eps": ("epsilon",),
-    "timeout": ("time-out",), "bs": ("batch",),
-}  # fmt: skip
+    "lr": ("learning", "rate"),
+    "coef": ("coefficient", "weight"),
+    "num": ("number",),
+    "repeat": ("repeats", "samples"),
+    "seed": ("seeds",),
+    "max": ("maximum",),
+    "freq": ("every", "frequency"),
+    "n": ("engines",),
+    "eps": ("epsilon",),
+    "timeout": ("time-out",),
+    "bs": ("batch",),
+}
 _PLANNED = re.compile(
     r"\b(?:question|purpose|plan(?:ned)?|goal|target|expect(?:ed|ation)?|asked|blueprint|hypothesis|requested|limit|allowed|budget)\b",
     re.IGNORECASE,

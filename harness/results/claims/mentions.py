@@ -45,9 +45,11 @@ _WHEN = re.compile(
         starts|starting|began|begins|beginning|first\s+(?:validation|row|step|value|evaluation)|baseline)
     | (?P<highest>best|peak(?:ed|s)?|highest|maximum|(?<!\d\s)max|maximal|at\s+most)
     | (?P<lowest>worst|lowest|minimum|(?<!\d\s)(?<!\d)min|minimal)
-    | (?P<last>final(?:ly)?|last(?!\s+(?:third|half|quarter|two|three|four|\d))|end(?:ed|s|ing)?(?!\s+of\s+(?:the\s+)?(?:interval|95))|finished|finishes|
+    | (?P<last>final(?:ly)?|last(?!\s+(?:third|half|quarter|two|three|four|\d))|end(?:ed|s|
+      ing)?(?!\s+of\s+(?:the\s+)?(?:interval|95))|finished|finishes|
         finishing|after\s+training|closed|last\s+(?:validation|row|step|value|evaluation))
-    | (?P<moved>rose|risen|rises|rising|increas\w+|climb\w*|fell|fallen|falls|falling|drop\w*|decreas\w+|declin\w+|grew|grown|grows|
+    | (?P<moved>rose|risen|rises|rising|increas\w+|climb\w*|fell|fallen|falls|falling|drop\w*|
+      decreas\w+|declin\w+|grew|grown|grows|
         improv\w+|reach\w*|went|goes|gain\w*|moved|moves|changed?|shrank|dip\w*|stood|solved|passed|got|obtained|achiev\w*|settl\w*|averag\w+|mean\b)
     )\b""",
     re.IGNORECASE | re.VERBOSE,
@@ -67,7 +69,8 @@ _AFTER_METRIC = re.compile(
     r"[\s(`'\"-]*(?:(?:of|in|for|the|mean|final|training|validation|task|all)(?![\w])[\s`'\"(]*){0,3}"
 )
 _INTERVAL = re.compile(
-    r"\s*(?:\(?(?:95\s?%\s*)?(?:CI|interval|t interval)?:?\s*)?[\[(]\s*[+\-−]?[\d.]+\s*(?:,|to|–|;)\s*[+\-−]?[\d.]+\s*[\])]\)?"
+    r"\s*(?:\(?(?:95\s?%\s*)?(?:CI|interval|t interval)?:?\s*)?[\[(]\s*[+\-−]?[\d.]+\s*(?:,|to|–|"
+    r";)\s*[+\-−]?[\d.]+\s*[\])]\)?"
     r"|\s*±\s*[\d.]+",
     re.IGNORECASE,
 )

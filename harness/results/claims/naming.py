@@ -13,9 +13,19 @@ from harness.results.facts import KL_KEYS, REWARD_KEYS, THROUGHPUT_KEYS
 
 PASS_RATE = "val/task_pass_rate@1"
 _PASS_NAMES = (
-    "task pass rate@1", "pass rate@1", "task pass rate", "pass rate", "pass@1", "success rate", "mean success rate",
-    "solve rate", "validation score", "validation performance", "validation pass rate", "task success rate",
-)  # fmt: skip
+    "task pass rate@1",
+    "pass rate@1",
+    "task pass rate",
+    "pass rate",
+    "pass@1",
+    "success rate",
+    "mean success rate",
+    "solve rate",
+    "validation score",
+    "validation performance",
+    "validation pass rate",
+    "task success rate",
+)
 _ACCURACY = ("accuracy", "validation accuracy", "eval accuracy")
 _IN_WORDS = {"2": "two", "4": "four", "8": "eight"}
 _HIGHER = re.compile(r"reward|pass|acc|score|success|throughput|tokens_per|return|f1|bleu|win", re.IGNORECASE)

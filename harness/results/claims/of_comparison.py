@@ -27,13 +27,27 @@ P, EFFECT, DETECTABLE, AREA, SPEED, COST, SHARE, SD = (
 _TERMS = {
     P: ("p", "p value", "adjusted p", "p adjusted", "holm p", "adjusted p value", "holm adjusted p"),
     EFFECT: ("effect size", "hedges g", "hedges' g", "hedges’ g", "g", "cohen's d"),
-    DETECTABLE: ("detectable difference", "smallest detectable difference", "detectable", "could have been detected", "would have been detected", "would have detected", "could have detected"),
+    DETECTABLE: (
+        "detectable difference",
+        "smallest detectable difference",
+        "detectable",
+        "could have been detected",
+        "would have been detected",
+        "would have detected",
+        "could have detected",
+    ),
     AREA: ("area", "area under the curve", "auc", "learning curve area", "mean height"),
     SPEED: ("steps to threshold", "steps to the threshold", "time to threshold"),
     COST: ("cost", "costs", "gpu hours", "run hours"),
-    SHARE: ("partial eta squared", "eta squared", "share of the variance", "share of variance", "of the variance"),
+    SHARE: (
+        "partial eta squared",
+        "eta squared",
+        "share of the variance",
+        "share of variance",
+        "of the variance",
+    ),
     SD: ("sd", "standard deviation", "s.d.", "standard deviation over seeds"),
-}  # fmt: skip
+}
 
 
 def evidence_of_comparison(comparison: Comparison) -> Evidence:
@@ -390,7 +404,7 @@ def _subjects(comparison: Comparison) -> dict[str, frozenset[str]]:
 
 
 def _duties(comparison: Comparison) -> Iterator[Duty]:
-    """Every run that does not count has to be named: by its name, its point, or all of them by their number."""
+    """Every run that does not count has to be named: by its name, its point, or all by their number."""
     absent = [run for run in comparison.runs if run.value is None]
     known = {run.run.name for run in absent}
     names = [run.run.name for run in absent]
@@ -413,7 +427,8 @@ def _duties(comparison: Comparison) -> Iterator[Duty]:
         10: "ten",
     }
     number = rf"(?:{count}|{words.get(count, count)})"
-    together = rf"\b{number}\b[^.]{{0,40}}\b(?:fail|crash|missing|lost|not (?:count|finish|run|complete)|unfinished|did not)"
+    bad = r"(?:fail|crash|missing|lost|not (?:count|finish|run|complete)|unfinished|did not)"
+    together = rf"\b{number}\b[^.]{{0,40}}\b{bad}"
     backwards = rf"\b(?:fail|crash|miss|without|lack)\w*[^.]{{0,25}}\b{number}\b"
     for name in names:
         point = next((run.point for run in comparison.study.runs if run.name == name), name)

@@ -19,15 +19,22 @@ from harness.results.facts import KL_KEYS, REWARD_KEYS, first_of
 from harness.results.types import AttemptSummary, Fact, Record, RunSummary, Series
 
 _FAILURE = (
-    r"\b(?:fail|crash|error|abort|died|killed|out of memory|oom|exception|could not run|not run|never ran)\w*",
+    r"\b(?:fail|crash|error|abort|died|killed|out of memory|oom|exception|could not run|not run|"
+    r"never ran)\w*",
 )
 _OUTCOMES = {
     "failed": ("the run failed", _FAILURE),
-    "cannot_run": ("the run could not be started", (*_FAILURE, r"\bnever\b", r"\bcould not\b", r"\bcannot\b")),
-    "timed_out": ("the run ended at its time limit", (r"\btime(?:d)?[\s-]*(?:limit|out|budget)", r"\btimed out", r"\bdeadline", r"\bran out of time")),
+    "cannot_run": (
+        "the run could not be started",
+        (*_FAILURE, r"\bnever\b", r"\bcould not\b", r"\bcannot\b"),
+    ),
+    "timed_out": (
+        "the run ended at its time limit",
+        (r"\btime(?:d)?[\s-]*(?:limit|out|budget)", r"\btimed out", r"\bdeadline", r"\bran out of time"),
+    ),
     "stopped_early": ("the run was stopped early", (r"\bstopp?ed\b", r"\bearly\b", r"\bpruned\b")),
     "cancelled": ("the run was cancelled", (r"\bcancel", r"\bstopped\b", r"\binterrupted\b")),
-}  # fmt: skip
+}
 _REPAIRED = (
     r"\battempts?\b",
     r"\brepair",
@@ -130,8 +137,9 @@ def _tested_change(facts: Mapping[str, Fact]) -> dict[str, Change]:
         apart = start.interval.high < end.interval.low or end.interval.high < start.interval.low
         low, high = (change.value, change.value) if apart else (-1.0, 1.0)
         return {PASS_RATE: Change(start.value, end.value, low, high, is_tested=True)}
-    low, high = (interval.low, interval.high) if interval else (None, None)
-    return {PASS_RATE: Change(start.value, end.value, low, high, is_tested=True)}
+    if interval is None:
+        return {PASS_RATE: Change(start.value, end.value, is_tested=True)}
+    return {PASS_RATE: Change(start.value, end.value, interval.low, interval.high, is_tested=True)}
 
 
 def _main(record: Record, curves: Mapping[str, Curve]) -> str:

@@ -40,12 +40,14 @@ _OF = re.compile(
     re.IGNORECASE,
 )
 _ABOUT = re.compile(
-    r"(?:\b(?:about|around|roughly|nearly|almost|approximately|circa|ca\.?|close to|some|just under|just over|"
+    r"(?:\b(?:about|around|roughly|nearly|almost|approximately|circa|ca\.?|close to|some|just under|"
+    r"just over|"
     r"just below|just above|slightly (?:over|under|above|below)|approx\.?)|[~≈])\s*(?:an?\s+|\$)?$",
     re.IGNORECASE,
 )
 _ABOVE = re.compile(
-    r"(?:\b(?:more than|over|above|at least|exceed(?:s|ed|ing)?|greater than|higher than|no less than)|[>≥])\s*$",
+    r"(?:\b(?:more than|over|above|at least|exceed(?:s|ed|ing)?|greater than|higher than|no less than)|"
+    r"[>≥])\s*$",
     re.IGNORECASE,
 )
 _BELOW = re.compile(
@@ -56,7 +58,8 @@ _REFERS = re.compile(
     r"(?:step|attempt|seed|task|epoch|run|point|section|appendix|figure|table|eq)s?[\s-]$", re.IGNORECASE
 )
 _MASKED = re.compile(
-    r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?\b|\b\d\d?:\d\d(?::\d\d)?\b|\bv?\d+\.\d+\.\d+\b|\bv\d+(?:\.\d+)?\b"
+    r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?\b|\b\d\d?:\d\d(?::\d\d)?\b|\bv?\d+\.\d+\.\d+\b|"
+    r"\bv\d+(?:\.\d+)?\b"
     r"|\b(?:section|appendix|figure|fig\.|table|equation|rule|issue)\s+\d+(?:\.\d+)?\b|^\s*\d+[.)]\s"
     r"|\b(?:python|cuda|torch|pytorch|version|ubuntu|linux)\s+\d+(?:\.\d+)*\b|\bpass@\d+|@\d+|\berrno\s+\d+"
     r"|\b95\s?%\s*(?:\w+\s+){0,2}(?:interval|intervals|ci|cis|confidence|t\b|band|bands)|\b95\s?%\s*(?=\[|\()"
@@ -64,10 +67,26 @@ _MASKED = re.compile(
     re.IGNORECASE,
 )
 _WORDS = {
-    "zero": 0, "no": 0, "one": 1, "two": 2, "both": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
-    "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "dozen": 12, "fifteen": 15, "sixteen": 16,
+    "zero": 0,
+    "no": 0,
+    "one": 1,
+    "two": 2,
+    "both": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "eleven": 11,
+    "twelve": 12,
+    "dozen": 12,
+    "fifteen": 15,
+    "sixteen": 16,
     "twenty": 20,
-}  # fmt: skip
+}
 _COUNTED = (
     r"attempts?|runs?|seeds?|tasks?|validations?|evaluations?|steps?|episodes?|points?|levels?|repairs?|restarts?|"
     r"retries|failures?|crashes|minutes?|hours?|seconds?|gpus?|rows?|keys?|metrics?|launches|configurations?|settings"
@@ -78,14 +97,28 @@ _WORD_COUNT = re.compile(
     re.IGNORECASE,
 )
 _RATIO_WORDS = {
-    "doubled": 2, "doubles": 2, "doubling": 2, "twice": 2, "tripled": 3, "triples": 3, "quadrupled": 4, "thrice": 3,
-    "halved": 0.5, "halves": 0.5, "halving": 0.5, "tenfold": 10, "twofold": 2, "threefold": 3, "fivefold": 5,
-}  # fmt: skip
+    "doubled": 2,
+    "doubles": 2,
+    "doubling": 2,
+    "twice": 2,
+    "tripled": 3,
+    "triples": 3,
+    "quadrupled": 4,
+    "thrice": 3,
+    "halved": 0.5,
+    "halves": 0.5,
+    "halving": 0.5,
+    "tenfold": 10,
+    "twofold": 2,
+    "threefold": 3,
+    "fivefold": 5,
+}
 _RATIO_WORD = re.compile(
     rf"\b(?:{'|'.join(_RATIO_WORDS)})\b(?!\s+(?:with|in a row|before|because))", re.IGNORECASE
 )
 _SHARE_WORD = re.compile(
-    r"\b(?P<word>half|a third|one third|two thirds|a quarter|three quarters)\s+(?:of\s+)?(?:all\s+)?(?:the\s+)?"
+    r"\b(?P<word>half|a third|one third|two thirds|a quarter|"
+    r"three quarters)\s+(?:of\s+)?(?:all\s+)?(?:the\s+)?"
     r"(?:validation\s+)?(?P<noun>tasks?|problems?|questions?|runs?)\b",
     re.IGNORECASE,
 )
@@ -285,7 +318,7 @@ def _worded(sentence: str) -> list[Quantity]:
                 total,
                 is_integer=True,
                 is_word=True,
-            )  # fmt: skip
+            )
         )
     return found
 
@@ -306,7 +339,7 @@ def _shares(sentence: str) -> list[Quantity]:
             _bound(sentence[: match.start()]),
             match["noun"].lower(),
             is_word=True,
-        )  # fmt: skip
+        )
         for match in _SHARE_WORD.finditer(sentence)
     ]
 
@@ -322,6 +355,6 @@ def _ratios(sentence: str) -> list[Quantity]:
             "ratio",
             _bound(sentence[: match.start()]),
             is_word=True,
-        )  # fmt: skip
+        )
         for match in _RATIO_WORD.finditer(sentence)
     ]

@@ -53,7 +53,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Change:
-    """How a metric changed over a run. `low`, `high`: 95 % interval of the change, None where there is none."""
+    """How a metric changed over a run. `low`, `high`: 95 % interval of the change, None without one."""
 
     first: float
     last: float
@@ -76,12 +76,13 @@ class Duty:
 class Evidence:
     """Everything that a text about a run, or about a comparison of runs, may say.
 
-    `curves`: metric to its finite values over the steps. `changes`: metric to its change over the run. `goals`: metric
-    to +1 where higher is better, −1 where lower is. `main`: the metric that is meant where none is named.
-    `settings`: names and values of configs. `quoted`: texts of people and logs, whose numbers may be quoted.
-    `outcome`: of the run, "" for a comparison. `attempts`: number to how it ended ("ok" or "failed").
+    `curves`: metric to its finite values over the steps. `changes`: metric to its change over the run.
+    `goals`: metric to +1 where higher is better, −1 where lower is. `main`: the metric that is meant where
+    none is named. `quoted`: texts of people and logs, whose numbers may be quoted. `names`: of points and
+    runs. `outcome`: of the run, "" for a comparison. `attempts`: number to how it ended ("ok" or "failed").
     `causes`: what diagnoses say. `last_step`: None where no step was made. `has_nan`: whether a metric has
-    values that are no numbers. `comparison`: None for a run.
+    values that are no numbers. `comparison`: None for a run. `points`: their names. `subjects`: what belongs
+    to a level, a seed or a point: its name to the subjects of numbers.
     """
 
     numbers: tuple[Number, ...]
@@ -101,7 +102,6 @@ class Evidence:
     comparison: Comparison | None = None
     points: tuple[str, ...] = ()
     subjects: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """What belongs to a level, a seed or a point: its name to the subjects of numbers."""
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,14 @@ DIRECTION = re.compile(
     r"""\b(?:
       (?P<up>rose|risen|rises|rising|increas(?:ed|es|ing|e)|climb(?:ed|s|ing)|grew|grown|grows|growing|went\s+up|go(?:es)?\s+up|higher|
         raised|raises|greater|larger|upward|jump(?:ed|s))
-    | (?P<down>fell|fallen|falls|falling|decreas(?:ed|es|ing|e)|drop(?:ped|s|ping)?|declin(?:ed|es|ing|e)|went\s+down|go(?:es)?\s+down|lower|
+    | (?P<down>fell|fallen|falls|falling|decreas(?:ed|es|ing|e)|drop(?:ped|s|ping)?|declin(?:ed|es|ing|
+      e)|went\s+down|go(?:es)?\s+down|lower|
         reduced|reduces|shrank|shrunk|smaller|dipped|dip|downward|sank)
-    | (?P<better>improv(?:ed|es|ing|e|ement|ements)|better|outperform(?:ed|s|ing)?|beat(?:s|en)?|superior|help(?:ed|s|ful)?|learn(?:ed|s|t)|
+    | (?P<better>improv(?:ed|es|ing|e|ement|ements)|better|outperform(?:ed|s|ing)?|beat(?:s|en)?|
+      superior|help(?:ed|s|ful)?|learn(?:ed|s|t)|
         gain(?:ed|s)?|boost(?:ed|s)?|benefit(?:ed|s)?|benefici\w+|progress(?:ed)?)
-    | (?P<worse>worse(?:ned)?|hurt(?:s|ing)?|degrad(?:ed|es|ation)|deteriorat\w+|regress(?:ed|ion)|harm(?:ed|s|ful)?|inferior|underperform(?:ed|s)?|worsens)
+    | (?P<worse>worse(?:ned)?|hurt(?:s|ing)?|degrad(?:ed|es|ation)|deteriorat\w+|regress(?:ed|ion)|
+      harm(?:ed|s|ful)?|inferior|underperform(?:ed|s)?|worsens)
     )\b(?!\s+(?:limit|bound|end\b|level\b|part))""",
     re.IGNORECASE | re.VERBOSE,
 )

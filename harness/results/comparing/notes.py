@@ -108,8 +108,9 @@ def _on_tasks(results: Sequence[RunResult], metric: str, yardstick: Yardstick) -
     with_tasks = [result for result in counting if result.tasks]
     if yardstick.differing_tasks and yardstick.shared_tasks:
         yield (
-            f"the runs were not validated on the same tasks: values are taken over the "
-            f"{yardstick.shared_tasks} tasks that all of them have, so they differ from the runs' own reports"
+            "the runs were not validated on the same tasks: values are taken over the "
+            f"{_count(yardstick.shared_tasks, 'task')} that all of them have, so they differ from the runs' "
+            "own reports"
         )
     elif yardstick.differing_tasks:
         yield "the runs were validated on different tasks, with none in common: differences may be the tasks'"
@@ -138,8 +139,8 @@ def _on_tests(cells: Cells, contrasts: Sequence[Contrast], keys: Sequence[KeyEff
         )
     if not tested:
         return
-    one = tested[0].method
-    yield f"differences: {one}; p values adjusted by Holm's method for {_count(len(tested), 'comparison')}"
+    yield from (f"differences: {method}" for method in dict.fromkeys(one.method for one in tested))
+    yield f"p values of differences are adjusted by Holm's method for {_count(len(tested), 'comparison')}"
     apart = [c for c in tested if c.finding == "no detectable difference" and c.p is not None and c.p < 0.05]
     if apart:
         names = listed([f"{contrast.key} {contrast.level}" for contrast in apart])
@@ -157,7 +158,8 @@ def _on_tests(cells: Cells, contrasts: Sequence[Contrast], keys: Sequence[KeyEff
     if len(seeds) > 1 and len(seeds[0]) > 1 and all(one == seeds[0] for one in seeds):
         yield (
             "all points have the same seeds; runs with the same seed are not compared one with one: with "
-            "other settings they part after the first steps, and the test without pairs holds in any case"
+            "other settings they part after the first steps; were they alike, the test would only be too "
+            "careful"
         )
 
 

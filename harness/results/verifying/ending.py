@@ -45,7 +45,7 @@ def flag_of(state: ExperimentState) -> dict[str, Any]:
     }
 
 
-def check_ending(result_dir: Path) -> tuple[Checked, set[str]]:
+def check_ending(result_dir: Path) -> tuple[Checked, Sequence[ListedFile]]:
     """What finish.flag and the journal say, checked; and the files that the flag vouches for. Raises
     FileNotFoundError when there is no flag."""
     flag, listed, wrong = read_flag(result_dir, JOURNAL)
@@ -53,7 +53,7 @@ def check_ending(result_dir: Path) -> tuple[Checked, set[str]]:
     if state is not None:
         wrong += compared(flag, flag_of(state)) if flag is not None else ()
         wrong += _not_as_issued(result_dir / "blueprint.md", state.plan)
-    return Checked(tuple(wrong), files=len(listed) + 1), {FLAG, *(item.path for item in listed)}
+    return Checked(tuple(wrong), files=len(listed) + 1), listed
 
 
 def read_flag(

@@ -24,20 +24,20 @@ from harness.state import fold
 def verify_run(result_dir: Path) -> Checked:
     """Check a finished run. Raises NotFinishedError for a folder without a finish.flag."""
     try:
-        ending, vouched_for = check_ending(result_dir)
+        ending, held = check_ending(result_dir)
     except FileNotFoundError:
         raise NotFinishedError(
             f"{result_dir} has no {FLAG}: the run has not ended, and there is nothing to hold it to yet. "
             f"`harness resume {result_dir}` goes on with it"
         ) from None
     try:
-        reported = check_reported(result_dir)
+        reported = check_reported(result_dir, held)
     except FileNotFoundError:
         gone = (RESULT, f"the file is gone; `harness report {result_dir.name}` builds it from the raw files")
         reported = Checked(found([gone]))
     else:
         reported += _narrative(result_dir)
-    known = {*vouched_for, *recorded_paths(result_dir), JOURNAL}
+    known = {FLAG, JOURNAL, *(item.path for item in held), *recorded_paths(result_dir)}
     strangers = Checked(tuple(unlisted(result_dir, known)))
     checked = ending + reported + strangers
     return replace(checked, discrepancies=_once(checked.discrepancies), files=len(known), runs=1)

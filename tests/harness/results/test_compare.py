@@ -202,7 +202,7 @@ def test_different_validation_tasks_are_told_and_only_shared_ones_counted() -> N
     results = [replace(one, tasks=tasks(rates)) for one, rates in zip(results, sets, strict=True)]
     found = compare_results(study, results)
     assert [one.value for one in found.runs] == [0.5, 0.25, 1.0, 0.75]
-    assert any("over the 1 tasks that all of them have" in note for note in found.notes)
+    assert any("over the 1 task that all of them have" in note for note in found.notes)
 
 
 def test_detectable_differences_say_what_several_comparisons_ask_for() -> None:

@@ -3,12 +3,13 @@
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from harness.results.narrative import LONGEST, Section, sections
+from harness.results.narrative import LONGEST, Section, sections, tell
+from tests.harness.results.claims.worlds import evidence
 
 READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 QUIET = {"p", "h4", "ul", "ol", "li", "em", "strong", "code", "pre", "blockquote", "br"}
@@ -176,3 +177,36 @@ def test_secrets_are_masked_across_markup() -> None:
     )
     assert "horse" not in section.html + section.markdown
     assert "[redacted]" in section.markdown
+
+
+def test_what_is_not_borne_out_is_struck_in_place_and_listed() -> None:
+    said = (
+        "The **pass rate** rose from 0.275 to *0.850*. The `actor/kl_loss` ended at **0.08**, oddly.\n\n"
+        "- entropy fell because of luck\n\n```\nreward: 0.99\n```\n"
+    )
+    told = tell({"findings": said}, (), evidence("sorting"))
+    (section,) = told.sections
+    assert "~~The `actor/kl_loss` ended at 0.08, oddly.~~" in section.markdown
+    assert "> The pass rate rose from 0.275 to 0.850. ~~" in section.markdown
+    assert "~~reward: 0.99~~" in section.markdown and "luck [not checkable]" in section.markdown
+    assert Tags(section.html).seen <= QUIET | {"del"}
+    assert "<strong><del>0.08</del></strong>" in section.html
+    assert [remark.sentence for remark in told.struck] == [
+        "The actor/kl_loss ended at 0.08, oddly.",
+        "reward: 0.99",
+    ]
+    assert [remark.sentence for remark in told.unsure] == ["entropy fell because of luck"]
+    assert told.as_json()["claims"] > 3
+
+
+@given(ATTEMPTS)
+@example("0.99 `0.99`**0.99**_0.99_\n\n| 0.99 | 0.9 |\n|---|---|\n| ~~0.99 | 0.99~~ |")
+@settings(max_examples=60, deadline=None)
+def test_struck_text_is_as_quiet_as_any(text: str) -> None:
+    for section in tell({"findings": text}, (), evidence("sorting")).sections:
+        assert Tags(section.html).seen <= QUIET | TABLE | {"del"}
+        tokens = READER.parse(f"## Before\n\n{section.markdown}\n\n## After\n")
+        top = [token.type for token in tokens if token.level == 0 and token.type != "inline"]
+        quoted = ["blockquote_open", "blockquote_close"] if section.markdown else []
+        heading = ["heading_open", "heading_close"]
+        assert top == [*heading, *quoted, *heading]

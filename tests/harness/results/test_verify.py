@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.results.report import build_report
-from harness.results.verify import fact_from_json, fact_to_json, manifest, verify
+from harness.results.verify import fact_from_json, fact_to_json, manifest, verify, vouched_for
 from tests.harness.results.synthetic import attempt, foreign_run, successful_run, summary
 
 
@@ -147,6 +147,16 @@ def test_manifest_holds_raw_files_without_checkpoints_and_links(tmp_path: Path) 
     assert set(entries) == {"attempts/01/exit.json", "attempts/01/pane.log"}
     assert entries["attempts/01/pane.log"]["bytes"] == 5
     assert entries["attempts/01/pane.log"]["sha256"].startswith("2cf24dba5fb0a30e")
+
+
+def test_the_end_vouches_for_all_that_was_said_too(tmp_path: Path) -> None:
+    attempt(tmp_path).exit()
+    for name in ("journal.jsonl", "transcript.jsonl", "approvals/0007.json", "result.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}\n")
+    paths = [entry["path"] for entry in vouched_for(tmp_path)]
+    said = ["journal.jsonl", "transcript.jsonl", "approvals/0007.json"]
+    assert paths == ["attempts/01/exit.json", *said]
 
 
 def test_a_source_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:

@@ -292,3 +292,13 @@ def test_a_config_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("a: [")
     with pytest.raises(SweepError, match=r"config\.yaml cannot be read"):
         planned(blueprint(tmp_path, "`config.yaml`", "NA"), vary=["a.b=1,2"])
+
+
+def test_the_metric_of_the_bundled_trainers_validations_is_named_beforehand(
+    ajet: Blueprint, foreign: Blueprint
+) -> None:
+    assert planned(ajet, vary=[KL]).metric == "val/task_pass_rate@1"
+    assert planned(ajet, vary=[KL], metric="critic/rewards/mean").metric == "critic/rewards/mean"
+    never = {**AJET, "ajet.trainer_common.test_freq": -1}
+    assert planned(ajet, never, vary=[KL]).metric == ""
+    assert planned(foreign, vary=["arg:--lr=1,2"]).metric == ""

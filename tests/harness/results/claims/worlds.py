@@ -69,7 +69,8 @@ def sorting(folder: Path) -> RunSummary:
     +0.575 with an interval that excludes zero; reward 0.255 to 0.850; KL 0.0005 to 0.06; entropy 1.49 to
     0.30."""
     _begin(folder)
-    config = "ajet:\n  algorithm:\n    lr: 1e-6\n    kl_loss_coef: 0.02\n  rollout:\n    num_repeat: 8\n  seed: 0\n"
+    config = "ajet:\n  algorithm:\n    lr: 1e-6\n    kl_loss_coef: 0.02\n"
+    config += "  rollout:\n    num_repeat: 8\n  seed: 0\n"
     made = attempt(folder).exit().config(config).metrics(_rows(range(1, 121)))
     made.validations({0: outcomes(8, 6), 40: outcomes(20, 8), 80: outcomes(32, 6), 120: outcomes(32, 4)})
     return summary()
