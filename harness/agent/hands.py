@@ -235,29 +235,13 @@ class Hands:
 
     def seal(self) -> None:
         """Write finish.flag, the last file of a finished experiment, unless it is there."""
-        from harness.results.verify import fingerprints, manifest
+        from harness.results.verify import vouched_for
+        from harness.results.verifying.ending import flag_of
 
         if (self.experiment.dir / "finish.flag").exists():
             return
-        state = self.experiment.state
-        assert state.verdict is not None
-        self.experiment.write_finish_flag(
-            {
-                "outcome": state.verdict.outcome.value,
-                "reason": state.verdict.reason,
-                "exit_code": state.verdict.outcome.exit_code,
-                "experiment_id": state.experiment_id,
-                "name": state.name,
-                "created_at": state.created_at,
-                "finished_at": state.finished_at,
-                "attempts": len(state.attempts),
-                "headline": (state.reported or {}).get("headline", []),
-                "manifest": [
-                    *manifest(self.experiment.dir),
-                    *fingerprints(self.experiment.dir, [self.experiment.journal.path]),
-                ],
-            }
-        )
+        flag = flag_of(self.experiment.state)
+        self.experiment.write_finish_flag({**flag, "manifest": vouched_for(self.experiment.dir)})
 
     def close(self) -> None:
         """Let go of the running attempt, which goes on without us."""

@@ -25,6 +25,7 @@ _IN_CODEBASE = re.compile(
     re.IGNORECASE,
 )
 
+_EXPORT = re.compile(r"export [A-Za-z_]\w*=\S*")
 _ORIGINAL_DEFAULTS = {".", "venv/bin/python", ".venv/bin/python", "auto_agent/exp_results"}
 _PURPOSE_LABEL = re.compile(
     r"(?:desc|purpose|goal|content|experiment purpose)|目的|描述|说明|目标|内容|实验目的"
@@ -289,8 +290,8 @@ class _Reader:
                 self._nothing_found(section, "command", "the command in backticks")
             elif choice.chosen.value is not None:
                 command = choice.chosen.value
-                if "\n" in command and "<<" not in command and not command.startswith("set -e"):
-                    lines = len(command.split("\n"))
+                lines = len([line for line in command.split("\n") if not _EXPORT.fullmatch(line.strip())])
+                if lines > 1 and "<<" not in command and not command.startswith("set -e"):
                     message = f"[{name}] has {lines} lines: they run in this order, also when one fails"
                     self._problem(
                         choice.chosen.line, message, "join them with `&&` to stop at a failure", "warning"

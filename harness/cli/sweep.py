@@ -148,13 +148,19 @@ def _asked(what: str, source: Path | None, given: dict[str, Any], chosen: "RunOp
 def _proposed(what: str, source: Path | None, given: dict[str, Any], chosen: "RunOptions") -> _Asked:
     """The sweep that a model proposes for a question."""
     from harness.cli.sweep_by_model import propose
-    from harness.sweep.making import planned
+    from harness.sweep.making import planned, rehearse
     from harness.sweep.types import SweepError
 
     if source is None:
         raise SweepError("a question is about an experiment: name it with --from BLUEPRINT")
     blueprint = _blueprint(source)
-    plan, spec, kept = propose(what, blueprint, given, chosen, lambda spec: planned(spec, blueprint, chosen))
+
+    def checked(spec: "SweepSpec") -> "SweepPlan":
+        plan = planned(spec, blueprint, chosen)
+        rehearse(plan, blueprint)  # what it would refuse goes back to the model
+        return plan
+
+    plan, spec, kept = propose(what, blueprint, given, chosen, checked)
     return _Asked(spec, blueprint, plan, kept)
 
 

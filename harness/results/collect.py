@@ -141,16 +141,18 @@ def _read_tasks(
 ) -> dict[int, tuple[tuple[TaskResult, ...], Source]]:
     """Per-task results of every validation; a task that stands twice for a step counts with its last line."""
     file = f"{name}/trainer/validation.jsonl"
-    rows: dict[int, list[Row]] = {}
+    tasks: dict[int, dict[str, TaskResult]] = {}
+    lines: dict[int, list[int]] = {}
     for row in json_lines(folder / "trainer" / "validation.jsonl", file, problems):
-        step = number_in(row.data, "step")
-        if step is None or task_of(row.data) is None:
+        step, task = number_in(row.data, "step"), task_of(row.data)
+        if step is None or task is None:
             problems.append(f"{file}:{row.line}: no step, task_id, rewards or successes; passed over")
         elif step == step and abs(step) < 2**53:
-            rows.setdefault(int(step), []).append(row)
+            tasks.setdefault(int(step), {})[task.task_id] = task
+            lines.setdefault(int(step), []).append(row.line)
     return {
-        step: (tasks_of(lines), Source(file, lines[0].line, lines[-1].line, f"step {step}"))
-        for step, lines in rows.items()
+        step: (tuple(found.values()), Source(file, lines[step][0], lines[step][-1], f"step {step}"))
+        for step, found in tasks.items()
     }
 
 
@@ -169,7 +171,7 @@ def task_of(data: Mapping[str, Any]) -> TaskResult | None:
     rewards, successes = data.get("rewards"), data.get("successes")
     if "task_id" not in data or not isinstance(rewards, list) or not isinstance(successes, list):
         return None
-    numbers = [number_in({"reward": reward}, "reward") for reward in rewards]
+    numbers = [r if type(r) is float else number_in({"reward": r}, "reward") for r in rewards]
     if not successes or len(rewards) != len(successes) or any(number is None for number in numbers):
         return None
     if not all(isinstance(success, bool) for success in successes):

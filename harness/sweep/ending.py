@@ -51,27 +51,27 @@ def seal(sweep: Sweep) -> None:
     folder, state = sweep.folder, sweep.state
     if folder.finish_flag.exists():
         return
-    assert state.verdict is not None and state.plan is not None
-    own = [folder.blueprint, folder.spec, folder.plan, folder.journal, *folder.snapshot.glob("*.json")]
-    own += sorted(folder.dir.glob("plan/*/*"))
+    own = [folder.blueprint, folder.spec, folder.plan, folder.journal, folder.proposal, folder.transcript]
+    shared = [*sorted(folder.snapshot.glob("*.json")), *sorted(folder.dir.glob("plan/*/*"))]
     ends = [folder.result_dir(run.run.name) / "finish.flag" for run in state.all_runs]
-    sweep.write_finish_flag(
-        {
-            "outcome": state.verdict.outcome.value,
-            "reason": state.verdict.reason,
-            "exit_code": state.verdict.outcome.exit_code,
-            "sweep_id": state.sweep_id,
-            "name": state.name,
-            "created_at": state.created_at,
-            "finished_at": state.finished_at,
-            "headline": list((state.reported or {}).get("headline", ())),
-            "runs": {name: run.outcome or run.status for name, run in state.runs.items()},
-            "manifest": fingerprints(
-                folder.dir,
-                [*own, *sorted(folder.dir.glob("plan/*/*")), *folder.snapshot.glob("*.json"), *ends],
-            ),
-        }
-    )
+    manifest = fingerprints(folder.dir, [*own, *shared, *ends])
+    sweep.write_finish_flag({**flag_of(state), "manifest": manifest})
+
+
+def flag_of(state: SweepState) -> dict[str, Any]:
+    """What finish.flag says of a sweep that has ended, its manifest left out."""
+    assert state.verdict is not None
+    return {
+        "outcome": state.verdict.outcome.value,
+        "reason": state.verdict.reason,
+        "exit_code": state.verdict.outcome.exit_code,
+        "sweep_id": state.sweep_id,
+        "name": state.name,
+        "created_at": state.created_at,
+        "finished_at": state.finished_at,
+        "headline": list((state.reported or {}).get("headline", ())),
+        "runs": {name: run.outcome or run.status for name, run in state.runs.items()},
+    }
 
 
 def _tally(runs: tuple[RunState, ...]) -> str:

@@ -4,6 +4,7 @@
 exp_results/<sweep>/
   sweep.yaml     what a person wrote, everything explicit      blueprint.md   the base blueprint as issued
   plan.json      points, runs, needs, expectations             sweep.jsonl    the journal of the sweep
+  proposal.json  what a model proposed, and transcript.jsonl what it was asked, if one was
   snapshot/      code and environment that all runs share
   plan/<run>/    blueprint.md and config.yaml of every run     jobs/<run>-NN/ the harness processes behind it
   <run>/         the result folder of every run, canary/ that of the canary
@@ -42,6 +43,14 @@ class SweepFolder:
     @property
     def plan(self) -> Path:
         return self.dir / "plan.json"
+
+    @property
+    def proposal(self) -> Path:
+        return self.dir / "proposal.json"
+
+    @property
+    def transcript(self) -> Path:
+        return self.dir / "transcript.jsonl"
 
     @property
     def snapshot(self) -> Path:

@@ -72,7 +72,7 @@ def make(
         shutil.copyfile(blueprint.path, folder.blueprint)
         write_atomically(folder.spec, to_yaml(spec))
         if proposal is not None:
-            write_json(folder.dir / "proposal.json", proposal)
+            write_json(folder.proposal, proposal)
         taken = snapshot.take(blueprint, folder)
         varying.write_runs(plan, blueprint, folder, taken.codebase)
         confounds.check(plan, folder)

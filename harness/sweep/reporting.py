@@ -154,9 +154,9 @@ async def _narrative(sweep: Sweep, compared: "Comparison") -> Mapping[str, str]:
     if config is None:
         return {}
     account = Account()
-    transcript = Transcript(sweep.dir / "transcript.jsonl", (*secret_values(os.environ), *config.secrets))
+    transcript = Transcript(sweep.folder.transcript, (*secret_values(os.environ), *config.secrets))
     model = Model(make_provider(config), config.price, limits_of(options, config), account.record, transcript)
     try:
-        return await narrate(to_json(compared), model, account)
+        return await narrate(to_json(compared, sweep.dir), model, account)
     finally:
         await model.close()

@@ -26,6 +26,7 @@ from harness.results.verifying.said import said_otherwise
 from harness.results.verifying.same import as_read, count, differences, named, table_differences
 from harness.results.verifying.schema import ListedFile, UnreadableError
 from harness.results.verifying.types import Checked, NotFinishedError, found
+from harness.sweep.ending import flag_of
 from harness.sweep.folder import CANARY, JOURNAL, SweepFolder
 from harness.sweep.state import RunState, SweepState, fold
 
@@ -62,22 +63,6 @@ def verify_sweep(folder: Path) -> Checked:
     total = Checked(tuple(wrong)) + own + code + Checked(tuple(strangers)) + checked
     own_files = [name for name in known if name.partition("/")[0] not in runs]
     return replace(total, files=total.files + len(own_files))
-
-
-def flag_of(state: SweepState) -> dict[str, Any]:
-    """What finish.flag says of a sweep that has ended, its manifest left out."""
-    assert state.verdict is not None
-    return {
-        "outcome": state.verdict.outcome.value,
-        "reason": state.verdict.reason,
-        "exit_code": state.verdict.outcome.exit_code,
-        "sweep_id": state.sweep_id,
-        "name": state.name,
-        "created_at": state.created_at,
-        "finished_at": state.finished_at,
-        "headline": list((state.reported or {}).get("headline", ())),
-        "runs": {name: run.outcome or run.status for name, run in state.runs.items()},
-    }
 
 
 # --- plan and runs ------------------------------------------------------------------------------------------

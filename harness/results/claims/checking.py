@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from harness.results.claims import in_comparison, in_run, wording
 from harness.results.claims.lookup import Found, look_up
-from harness.results.claims.mentions import Sentence, take_apart
-from harness.results.claims.passages import Passage, parser, passages
+from harness.results.claims.mentions import take_apart
+from harness.results.claims.passages import parser, passages
+from harness.results.claims.reading import Sentence
 from harness.results.claims.types import Checked, Claim, Evidence, Number, Omission
 
 if TYPE_CHECKING:
@@ -113,6 +114,3 @@ def _words(sentence: Sentence, evidence: Evidence, before: Sentence | None) -> I
         yield from in_comparison.claims(sentence, evidence, before)
     else:
         yield from in_run.claims(sentence, evidence)
-
-
-__all__ = ["PLANS", "Passage", "check", "check_sections", "check_tokens", "omissions"]

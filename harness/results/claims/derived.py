@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
 
-from harness.results.claims.mentions import Bound, Sentence
 from harness.results.claims.quantities import Quantity
+from harness.results.claims.reading import Bound, Sentence
 from harness.results.claims.types import Evidence, Number
 
 _CHANGE = re.compile(
@@ -40,9 +40,7 @@ _RELATIVE = re.compile(
 _MOST = 14
 
 
-def recompute(
-    bound: Bound, sentence: Sentence, evidence: Evidence, named: Sequence[Number], others: Sequence[Bound]
-) -> str | None:
+def recompute(bound: Bound, sentence: Sentence, evidence: Evidence, named: Sequence[Number]) -> str | None:
     """How the number follows, or None; a text beginning with "not " says what it should have been."""
     quantity = bound.quantity
     numbers = _anchors(bound, evidence, named)
@@ -62,7 +60,7 @@ def recompute(
         if found:
             return found
     if quantity.form == "plain" and _MEAN.search(sentence.text):
-        found = _mean(quantity, bound, numbers)
+        found = _mean(quantity, numbers)
         if found:
             return found
     if quantity.form in ("seconds", "money", "plain") and _SUM.search(sentence.text):
@@ -156,7 +154,7 @@ def _percent(
     return None
 
 
-def _mean(quantity: Quantity, bound: Bound, numbers: Sequence[Number]) -> str | None:
+def _mean(quantity: Quantity, numbers: Sequence[Number]) -> str | None:
     for group in _groups(numbers):
         if len(group) > 1 and quantity.agrees(sum(n.value for n in group) / len(group)):
             return f"mean of {', '.join(n.label for n in group[:4])}"

@@ -12,7 +12,8 @@ from dataclasses import replace
 from itertools import product
 
 from harness.results.claims import wording
-from harness.results.claims.mentions import Mention, Sentence
+from harness.results.claims.reading import Mention, Sentence
+from harness.results.claims.spoken_of import contrasts_of, is_about_other, keys_of, levels_of, point_contrasts
 from harness.results.claims.types import Claim, Evidence, Verdict
 from harness.results.comparing.types import Comparison, Contrast, KeyEffect
 
@@ -35,7 +36,6 @@ _SEEDWISE = re.compile(
     r"\b(?:in|for|on|with)\s+(?:every|all|each)\s+(?:\w+\s+)?seeds?\b|\bacross\s+(?:all\s+)?seeds\b|\bregardless\s+of\s+(?:the\s+)?seed\b",
     re.IGNORECASE,
 )
-_SPECIAL = frozenset({"p", "effect size", "detectable", "share", "sd", "cost", "steps to threshold", "area"})
 
 
 def claims(sentence: Sentence, evidence: Evidence, before: Sentence | None = None) -> Iterator[Claim]:
@@ -66,70 +66,6 @@ def _claim(text: str, holds: bool, why: str) -> Claim:
 # --- what is spoken of --------------------------------------------------------------------------------------
 
 
-def _keys(sentence: Sentence, comparison: Comparison) -> list[KeyEffect]:
-    named = {name for mention in sentence.of("key") for name in mention.ids}
-    named |= {name.partition("=")[0] for mention in sentence.of("level") for name in mention.ids}
-    named |= {contrast.key for contrast in _point_contrasts(sentence, comparison)}
-    found = [effect for effect in comparison.keys if effect.key in named]
-    if not found and len(comparison.keys) == 1:
-        return list(comparison.keys)
-    return found
-
-
-def _point_contrasts(sentence: Sentence, comparison: Comparison) -> list[Contrast]:
-    """Contrasts whose own side is a point that the sentence names."""
-    points = {name for mention in sentence.of("point") for name in mention.ids if name not in ("baseline",)}
-    points = {comparison.best or "" if name == "best" else name for name in points}
-    if not points:
-        return []
-    return [
-        contrast
-        for effect in comparison.keys
-        for contrast in effect.contrasts
-        if points & set(contrast.points[0]) and not points & set(contrast.points[1]) - points
-    ]
-
-
-def _levels(sentence: Sentence, key: str) -> list[Mention]:
-    return list(sentence.of(f"level of {key}"))
-
-
-def _contrasts(
-    sentence: Sentence, effect: KeyEffect, start: int | None = None
-) -> tuple[list[Contrast], int, bool]:
-    """The contrasts spoken of; +1 where the level comes first, −1 where the baseline does; whether the
-    sentence compares two levels that were not compared with each other."""
-    named = [
-        name.partition("=")[2] for mention in _levels(sentence, effect.key) for name in sorted(mention.ids)
-    ]
-    named = list(dict.fromkeys(named))
-    by_level = {str(contrast.level): contrast for contrast in effect.contrasts}
-    base = {str(contrast.baseline) for contrast in effect.contrasts}
-    others = [name for name in named if name not in base]
-    if len(others) > 1 and not (set(named) & base):
-        return [by_level[name] for name in others if name in by_level], 1, True
-    sign = -1 if start is not None and others and _base_is_first(sentence, effect, base, start) else 1
-    if others:
-        return [by_level[name] for name in others if name in by_level], sign, False
-    return list(effect.contrasts), 1, False
-
-
-def _base_is_first(sentence: Sentence, effect: KeyEffect, base: set[str], start: int) -> bool:
-    """Whether the baseline stands before the word at `start` and the other level behind it."""
-    places = [(m.start, name.partition("=")[2]) for m in _levels(sentence, effect.key) for name in m.ids]
-    ahead = {name for place, name in places if place < start}
-    behind = {name for place, name in places if place > start}
-    return bool(ahead) and ahead <= base and bool(behind - base)
-
-
-def _is_about_other(sentence: Sentence, start: int, evidence: Evidence) -> bool:
-    """Whether the nearest metric before the word is one the findings say nothing of, such as cost."""
-    near = [m for m in sentence.of("metric") if m.end <= start and start - m.end < 50] or [
-        m for m in sentence.of("metric") if 0 <= m.start - start < 40
-    ]
-    return bool(near) and not (near[-1].ids & {evidence.main})
-
-
 # --- claims -------------------------------------------------------------------------------------------------
 
 
@@ -138,9 +74,9 @@ def _directions(sentence: Sentence, comparison: Comparison, evidence: Evidence) 
     goal = 1 if comparison.study.goal == "max" else -1
     for match in wording.DIRECTION.finditer(text):
         word = match.lastgroup or ""
-        if wording.is_considered(text, match.start()) or _is_about_other(sentence, match.start(), evidence):
+        if wording.is_considered(text, match.start()) or is_about_other(sentence, match.start(), evidence):
             continue
-        if _names_change_of_key(sentence, match, comparison) or re.search(
+        if _names_change_of_key(sentence, match) or re.search(
             r"\b(?:end|bound|area)\b", text[match.end() : match.end() + 12]
         ):
             continue
@@ -156,30 +92,28 @@ def _directions(sentence: Sentence, comparison: Comparison, evidence: Evidence) 
             )
             >= 1
         )
-        direct = _point_contrasts(sentence, comparison)
-        effects = _keys(sentence, comparison)
+        direct = point_contrasts(sentence, comparison)
+        effects = keys_of(sentence, comparison)
         if direct and not sentence.of("level"):
-            yield _judge(match[0], direct, wanted, is_denied, is_described, sentence, comparison)
+            yield _judge(match[0], direct, wanted, is_denied, is_described, sentence)
             continue
         for effect in effects:
-            chosen, sign, untested = _contrasts(sentence, effect, match.start())
+            chosen, sign, untested = contrasts_of(sentence, effect, match.start())
             if untested and not is_denied:
-                holds = _described(chosen, comparison, wanted, sentence) if is_described else False
+                holds = is_described and _is_held_back(sentence)
                 yield _claim(
                     match[0],
                     holds,
                     f"{_listed(chosen)} of {effect.key} were not compared with each other",
                 )
             elif chosen:
-                if not _levels(sentence, effect.key) and not is_denied:
-                    yield _whole_key(match[0], effect, wanted, comparison)
+                if not levels_of(sentence, effect.key) and not is_denied:
+                    yield _whole_key(match[0], effect, wanted)
                 else:
-                    yield _judge(
-                        match[0], chosen, wanted * sign, is_denied, is_described, sentence, comparison
-                    )
+                    yield _judge(match[0], chosen, wanted * sign, is_denied, is_described, sentence)
 
 
-def _names_change_of_key(sentence: Sentence, match: re.Match[str], comparison: Comparison) -> bool:
+def _names_change_of_key(sentence: Sentence, match: re.Match[str]) -> bool:
     """ "raising the learning rate", "a higher lr": the key is what went up, not the metric."""
     behind = [m for m in (*sentence.of("key"), *sentence.of("level")) if 0 <= m.start - match.end() <= 12]
     return bool(behind) and not re.search(
@@ -188,7 +122,7 @@ def _names_change_of_key(sentence: Sentence, match: re.Match[str], comparison: C
     )
 
 
-def _whole_key(said: str, effect: KeyEffect, wanted: int, comparison: Comparison) -> Claim:
+def _whole_key(said: str, effect: KeyEffect, wanted: int) -> Claim:
     """A claim about a key as a whole, such as "a higher learning rate improves the pass rate"."""
     if effect.matters is not True:
         return _claim(said, False, effect.why_not or f"no effect of {effect.key} was detected")
@@ -214,7 +148,6 @@ def _judge(
     is_denied: bool,
     is_described: bool,
     sentence: Sentence,
-    comparison: Comparison,
 ) -> Claim:
     expected = "higher" if wanted > 0 else "lower"
     told = "; ".join(_told(contrast) for contrast in contrasts[:3])
@@ -239,7 +172,8 @@ def _listed(contrasts: list[Contrast]) -> str:
     return f"levels {' and '.join(str(contrast.level) for contrast in contrasts)}"
 
 
-def _described(contrasts: list[Contrast], comparison: Comparison, wanted: int, sentence: Sentence) -> bool:
+def _is_held_back(sentence: Sentence) -> bool:
+    """Whether the sentence itself says that nothing was detected or tested."""
     return wording.UNDETECTED.search(sentence.text) is not None or "not tested" in sentence.text.lower()
 
 
@@ -270,7 +204,7 @@ def _same(sentence: Sentence, comparison: Comparison) -> Iterator[Claim]:
             rest,
         ):
             continue
-        if _keys(sentence, comparison) or sentence.of("point"):
+        if keys_of(sentence, comparison) or sentence.of("point"):
             yield _claim(match[0], False, why)
 
 
@@ -281,8 +215,8 @@ def _undetected(sentence: Sentence, comparison: Comparison) -> Iterator[Claim]:
         ):
             continue
         contrasts: list[Contrast] = []
-        for effect in _keys(sentence, comparison):
-            contrasts += _contrasts(sentence, effect)[0]
+        for effect in keys_of(sentence, comparison):
+            contrasts += contrasts_of(sentence, effect)[0]
         found = [contrast for contrast in contrasts if contrast.finding in ("higher", "lower")]
         if contrasts:
             yield _claim(
@@ -297,12 +231,12 @@ def _significant(sentence: Sentence, comparison: Comparison) -> Iterator[Claim]:
     for match in (*wording.SIGNIFICANT.finditer(text), *wording.EXCLUDES_ZERO.finditer(text)):
         if wording.is_considered(text, match.start()) or wording.is_denied(text, match.start()):
             continue
-        contrasts = _point_contrasts(sentence, comparison) if not sentence.of("level") else []
-        for effect in _keys(sentence, comparison) if not contrasts else ():
-            contrasts += _contrasts(sentence, effect)[0]
+        contrasts = point_contrasts(sentence, comparison) if not sentence.of("level") else []
+        for effect in keys_of(sentence, comparison) if not contrasts else ():
+            contrasts += contrasts_of(sentence, effect)[0]
         holds = bool(contrasts) and all(contrast.finding in ("higher", "lower") for contrast in contrasts)
         if not holds and not sentence.of("level") and sentence.of("key"):
-            holds = all(effect.matters is True for effect in _keys(sentence, comparison))
+            holds = all(effect.matters is True for effect in keys_of(sentence, comparison))
         yield _claim(match[0], holds, "; ".join(map(_told, contrasts[:3])) or "no such contrast was tested")
 
 
@@ -311,7 +245,7 @@ def _matters(sentence: Sentence, comparison: Comparison) -> Iterator[Claim]:
     for match in _MATTERS.finditer(text):
         if wording.is_considered(text, match.start()) or wording.is_denied(text, match.start()):
             continue
-        effects = _keys(sentence, comparison)
+        effects = keys_of(sentence, comparison)
         before = {
             name for mention in sentence.of("key") if mention.end <= match.start() for name in mention.ids
         }
@@ -332,7 +266,7 @@ def _best(sentence: Sentence, comparison: Comparison, evidence: Evidence) -> Ite
         if (
             wording.is_considered(text, match.start())
             or wording.is_denied(text, match.start())
-            or _is_about_other(sentence, match.start(), evidence)
+            or is_about_other(sentence, match.start(), evidence)
         ):
             continue
         goal = 1 if comparison.study.goal == "max" else -1
@@ -424,8 +358,8 @@ def _seedwise(sentence: Sentence, comparison: Comparison) -> Iterator[Claim]:
     ):
         return
     value = {(run.run.point, run.run.seed): run.value for run in comparison.runs}
-    for effect in _keys(sentence, comparison):
-        for contrast in _contrasts(sentence, effect)[0]:
+    for effect in keys_of(sentence, comparison):
+        for contrast in contrasts_of(sentence, effect)[0]:
             seeds = sorted({run.run.seed or 0 for run in comparison.runs})
             sides = product(contrast.points[0], contrast.points[1], seeds)
             pairs = [(value.get((one, seed)), value.get((other, seed))) for one, other, seed in sides]

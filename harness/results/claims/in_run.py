@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Iterator
 
 from harness.results.claims import wording
-from harness.results.claims.mentions import UNKNOWN, Mention, Sentence
+from harness.results.claims.mentions import UNKNOWN
+from harness.results.claims.outcomes import ended_at, outcomes, steps_there
+from harness.results.claims.reading import Sentence
+from harness.results.claims.shapes import extremes, shapes
 from harness.results.claims.types import Change, Claim, Evidence, Kind, Verdict
 from harness.results.comparing.types import Curve
 
@@ -33,57 +35,20 @@ _OWN_START = re.compile(
     r"step[\s-]?0|before\s+training|untrained|initial|at\s+the\s+start|start\w*|first\s+validation|\bno\b[^.]*\bbaseline|without\s+(?:a\s+)?baseline|not\b[^.]*\bbaseline",
     re.IGNORECASE,
 )
-_SHAPES = re.compile(
-    r"""\b(?:
-      (?P<converged>converged|plateaued|saturated|levell?ed\s+off|flattened)
-    | (?P<monotone>monotonic(?:ally)?|at\s+every\s+(?:validation|evaluation|step)|never\s+(?:fell|
-      dropped|decreased)|without\s+(?:a\s+|any\s+)?(?:single\s+)?(?:dip|drop|setback)\w*)
-    | (?P<steadily>steadily|steady|continuously|throughout)
-    | (?P<stable>stable|stably|smooth(?:ly)?)
-    | (?P<overfit>overfit\w*|over-fit\w*)
-    | (?P<perfect>perfect(?:ly)?|solved\s+(?:all|every)\b|all\s+tasks\s+(?:were\s+)?(?:solved|passed)|
-      solves\s+(?:all|every))
-    | (?P<diverged>diverged|collapsed|blew\s+up|exploded|nans?\b|non-finite)
-    | (?P<still>still\s+(?:rising|improving|increasing|climbing|falling)|not\s+(?:yet\s+)?converged|
-      had\s+not\s+converged)
-    )\b""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_SUCCEEDED = re.compile(
-    r"\b(?:(?:the\s+|this\s+)?(?:run|experiment|training|job)\s+(?:\w+\s+){0,2}?(?:succeeded|completed|finished|ended\s+(?:successfully|normally|as\s+planned)|ran\s+to\s+(?:its\s+end|completion)|was\s+(?:a\s+)?success\w*)"
-    r"|(?:completed|finished|ran)\s+(?:successfully|without\s+(?:any\s+)?(?:errors?|problems?|failures?|incidents?|issues?|interruptions?))|to\s+completion|without\s+(?:any\s+)?(?:failures?|restarts?|repairs?|crashes))\b",
-    re.IGNORECASE,
-)
-_FAILED = re.compile(
-    r"\b(?:the\s+|this\s+)(?:run|experiment|training|job)\s+(?:\w+\s+){0,2}?(?:failed|crashed|was\s+aborted|died|timed\s+out|was\s+cancelled|was\s+stopped)\b|\btimed\s+out\b|\bhit\s+(?:its|the)\s+time\s+limit\b",
-    re.IGNORECASE,
-)
-_TRY_ENDED = re.compile(
-    r"\b(?P<bad>failed|crashed|died|aborted|ran\s+out\s+of\s+memory|was\s+killed)\b|\b(?P<good>succeeded|completed|finished|ran\s+to\s+its\s+end|worked)\b",
-    re.IGNORECASE,
-)
-_DIED_AT = re.compile(
-    r"\b(?:crash|fail|died|out[\s-]of[\s-]memory|oom|killed|aborted|time\s*limit|timed\s+out|deadline)\w*(?:\s+\w+){0,3}?\s+"
-    r"(?:at|in|after|on|during)\s+step\s+(?P<step>\d+)\b",
-    re.IGNORECASE,
-)
-_EXTREME = re.compile(
-    r"\b(?P<high>best|highest|peak(?:ed|s)?|maximum)\b|\b(?P<low>worst|lowest|minimum)\b", re.IGNORECASE
-)
 
 
 def claims(sentence: Sentence, evidence: Evidence) -> Iterator[Claim]:
     """What the sentence says beside its numbers."""
     yield from _directions(sentence, evidence)
     yield from _significance(sentence, evidence)
-    yield from _shapes(sentence, evidence)
-    yield from _extremes(sentence, evidence)
-    yield from _outcomes(sentence, evidence)
+    yield from shapes(sentence, evidence)
+    yield from extremes(sentence, evidence)
+    yield from outcomes(sentence, evidence)
     yield from _generality(sentence)
     yield from _others(sentence)
     yield from _causes(sentence, evidence)
-    yield from _steps(sentence, evidence)
-    yield from _ended_at(sentence, evidence)
+    yield from steps_there(sentence, evidence)
+    yield from ended_at(sentence, evidence)
 
 
 def _claim(text: str, kind: Kind, verdict: Verdict, why: str) -> Claim:
@@ -301,174 +266,7 @@ def _unchanged(sentence: Sentence, evidence: Evidence) -> Iterator[Claim]:
 # --- shapes -------------------------------------------------------------------------------------------------
 
 
-def _shapes(sentence: Sentence, evidence: Evidence) -> Iterator[Claim]:
-    text = sentence.text
-    for match in _SHAPES.finditer(text):
-        shape = match.lastgroup or ""
-        if wording.is_considered(text, match.start()):
-            continue
-        metrics = [name for m in sentence.of("metric") for name in m.ids if name in evidence.curves]
-        name = metrics[0] if metrics else evidence.main
-        curve = evidence.curves.get(name)
-        if curve is None or not curve.values:
-            yield _claim(match[0], "effect", "not checkable", "nothing was measured that could show it")
-            continue
-        denied = wording.is_denied(text, match.start()) and shape not in ("monotone", "still")
-        holds, why = _shape(shape, curve, evidence, bool(metrics))
-        if holds is None:
-            yield _claim(match[0], "effect", "not checkable", why)
-        else:
-            yield _claim(
-                match[0],
-                "effect",
-                "ok" if holds != denied else "wrong",
-                "" if holds != denied else f"{name.removeprefix('val/')}: {why}",
-            )
-
-
-def _shape(shape: str, curve: Curve, evidence: Evidence, is_named: bool) -> tuple[bool | None, str]:
-    values = curve.values
-    spread = max(values) - min(values)
-    course = f"{', '.join(f'{value:.3g}' for value in _few(values))} over the run"
-    if shape in ("converged", "still"):
-        late = values[-max(2, len(values) // 3) :]
-        half = len(late) // 2
-        drift = abs(sum(late[half:]) / len(late[half:]) - sum(late[:half]) / max(1, half))
-        return (drift <= 0.1 * spread) == (shape == "converged"), course
-    if shape in ("monotone", "steadily"):
-        shown = values if shape == "monotone" or len(values) < 12 else _few(values, 6)
-        steps = [later - earlier for earlier, later in pairwise(shown)]
-        return all(step >= 0 for step in steps) or all(step <= 0 for step in steps), course
-    if shape == "diverged":
-        return (
-            evidence.has_nan,
-            "every value is a finite number"
-            if not evidence.has_nan
-            else "there are values that are no numbers",
-        )
-    if shape == "perfect":
-        return max(values[-1:]) >= 1.0, f"the last value is {values[-1]:.3g}"
-    if shape == "stable":
-        if evidence.has_nan or (not is_named and "failed" in evidence.attempts.values()):
-            return False, "an attempt failed or a metric holds values that are no numbers"
-        return (spread <= 0.1 * max(abs(value) for value in values) if is_named else None), course
-    if len(values) > 1 and max(values) - values[-1] > 0.05:
-        return True, f"the last value, {values[-1]:.3g}, is below the highest, {max(values):.3g}"
-    return None, "no training score is compared with a held-out one"
-
-
-def _few(values: tuple[float, ...], most: int = 4) -> list[float]:
-    if len(values) <= most:
-        return list(values)
-    size = len(values) / most
-    parts = [values[round(index * size) : round((index + 1) * size)] for index in range(most)]
-    return [sum(part) / len(part) for part in parts if part]
-
-
-def _extremes(sentence: Sentence, evidence: Evidence) -> Iterator[Claim]:
-    """Where a best or lowest value is said to be at a step."""
-    text = sentence.text
-    for match in _EXTREME.finditer(text):
-        near = [
-            m
-            for m in sentence.of("when")
-            if any(name.startswith("step:") for name in m.ids) and 0 <= m.start - match.end() < 60
-        ]
-        metrics = [name for m in sentence.of("metric") for name in m.ids if name in evidence.curves]
-        curve = evidence.curves.get(metrics[0] if metrics else evidence.main)
-        if (
-            not near
-            or curve is None
-            or len(near[0].ids) != 1
-            or wording.is_denied(text, match.start())
-            or re.search(r"[;,]|\bthan\b|\bbut\b", text[match.end() : near[0].start])
-        ):
-            continue
-        step = int(next(iter(near[0].ids))[5:])
-        extreme = max(curve.values) if match["high"] else min(curve.values)
-        at = [there for there, value in zip(curve.steps, curve.values, strict=True) if value == extreme]
-        if step not in at:
-            yield _claim(
-                f"{match[0]} at step {step}", "difference", "wrong", f"it is at step {at[0]}: {extreme:.4g}"
-            )
-
-
 # --- outcomes and limits of one run -------------------------------------------------------------------------
-
-
-def _outcomes(sentence: Sentence, evidence: Evidence) -> Iterator[Claim]:
-    text = sentence.text
-    attempts = sentence.of("attempt")
-    if not attempts:
-        is_failed = evidence.outcome in ("failed", "cannot_run", "cancelled")
-        for match in _SUCCEEDED.finditer(text):
-            is_denied = wording.is_denied(text, match.start())
-            if wording.is_considered(text, match.start()):
-                continue
-            clean = "without" in match[0].lower() or "to completion" in match[0].lower()
-            holds = evidence.outcome in ("succeeded", "running") and not (
-                "without" in match[0].lower() and "failed" in evidence.attempts.values()
-            )
-            holds = holds or (
-                evidence.outcome == "timed_out"
-                and not clean
-                and "success" not in match[0].lower()
-                and "succeed" not in match[0].lower()
-                and "complet" not in match[0].lower()
-            )
-            yield _claim(
-                match[0],
-                "outcome",
-                "ok" if holds != is_denied else "wrong",
-                "" if holds != is_denied else _outcome(evidence),
-            )
-        for match in _FAILED.finditer(text):
-            if wording.is_considered(text, match.start()):
-                continue
-            word = match[0].lower()
-            timed = "time" in word
-            holds = (
-                evidence.outcome == "timed_out"
-                if timed
-                else is_failed or (evidence.outcome == "stopped_early" and "stopped" in word)
-            )
-            is_denied = wording.is_denied(text, match.start())
-            yield _claim(
-                match[0],
-                "outcome",
-                "ok" if holds != is_denied else "wrong",
-                "" if holds != is_denied else _outcome(evidence),
-            )
-        return
-    for mention in attempts:
-        yield from _attempt(mention, text, evidence.attempts)
-
-
-def _outcome(evidence: Evidence) -> str:
-    failed = [str(number) for number, end in evidence.attempts.items() if end == "failed"]
-    more = f"; failed attempts: {', '.join(failed)}" if failed else ""
-    return f"the run's outcome is: {evidence.outcome.replace('_', ' ')}{more}"
-
-
-def _attempt(mention: Mention, text: str, attempts: Mapping[int, str]) -> Iterator[Claim]:
-    """How an attempt ended, and whether it was there at all."""
-    word = next(iter(mention.ids))
-    number = int(word) if word.isdigit() else max(attempts, default=1)
-    if number not in attempts:
-        yield _claim(mention.text, "outcome", "wrong", f"there were {len(attempts)} attempts")
-        return
-    behind = re.match(r"[^.;,]{0,40}", text[mention.end :])
-    ended = _TRY_ENDED.search(behind[0]) if behind else None
-    if ended is None or wording.is_denied(text, mention.end + ended.start()):
-        return
-    real = attempts[number]
-    holds = (real == "failed") == bool(ended["bad"])
-    yield _claim(
-        f"{mention.text} {ended[0]}",
-        "outcome",
-        "ok" if holds else "wrong",
-        "" if holds else f"attempt {number} {'failed' if real == 'failed' else 'ran to its end'}",
-    )
 
 
 def _generality(sentence: Sentence) -> Iterator[Claim]:
@@ -506,24 +304,3 @@ def _causes(sentence: Sentence, evidence: Evidence) -> Iterator[Claim]:
             yield _claim(match[0], "cause", "ok", "as diagnosed")
         else:
             yield _claim(match[0], "cause", "not checkable", "nothing that was measured shows this cause")
-
-
-def _steps(sentence: Sentence, evidence: Evidence) -> Iterator[Claim]:
-    for mention in sentence.of("when"):
-        for name in sorted(mention.ids):
-            if (
-                name.startswith("step:")
-                and evidence.last_step is not None
-                and int(name[5:]) > evidence.last_step
-            ):
-                yield _claim(mention.text, "number", "wrong", f"the last step is {evidence.last_step}")
-
-
-def _ended_at(sentence: Sentence, evidence: Evidence) -> Iterator[Claim]:
-    """Where a failure is said to have come at a step: the last one of an attempt, or the one after it."""
-    ends = {number.value for number in evidence.numbers if number.label.endswith(": last step")}
-    for match in _DIED_AT.finditer(sentence.text):
-        step = int(match["step"])
-        if ends and not {step, step - 1} & ends and not wording.is_considered(sentence.text, match.start()):
-            told = ", ".join(f"{end:.0f}" for end in sorted(ends))
-            yield _claim(match[0], "outcome", "wrong", f"the last steps of the attempts are {told}")

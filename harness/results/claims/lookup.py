@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.results.claims import derived
-from harness.results.claims.mentions import UNKNOWN, Bound, Sentence
+from harness.results.claims.counting import COUNTED, alike, noun_fits, status_fits
+from harness.results.claims.mentions import UNKNOWN
 from harness.results.claims.quantities import Quantity
+from harness.results.claims.reading import Bound, Sentence
 from harness.results.claims.types import Evidence, Number
 from harness.results.wording import format_number
 
@@ -80,7 +82,7 @@ def look_up(sentence: Sentence, evidence: Evidence, earlier: Sequence[Number] = 
     for bound in sentence.numbers:
         found.append(_one(bound, sentence, evidence, found))
     named = [*earlier, *(item.number for item in found if item.number is not None)]
-    return [item if item.is_found else _derived(item, sentence, evidence, named, found) for item in found]
+    return [item if item.is_found else _derived(item, sentence, evidence, named) for item in found]
 
 
 def _one(bound: Bound, sentence: Sentence, evidence: Evidence, before: list[Found]) -> Found:
@@ -190,14 +192,14 @@ def _mismatch(bound: Bound, number: Number, sentence: Sentence, evidence: Eviden
     """Why a number of the right size is not the one that the sentence speaks of; "" when it is."""
     quantity, metric = bound.quantity, bound.metric
     if number.unit in ("count", "step"):
-        if not _noun_fits(quantity, number, sentence) or not _status_fits(quantity, number, sentence):
+        if not noun_fits(quantity, number, sentence) or not status_fits(quantity, number, sentence):
             return f"{_shown(number)} is {number.label}"
         return _wrong_place(bound, number, sentence, evidence)
     if number.unit == "setting":
         return "" if _is_named(number, bound, sentence) else f"{_shown(number)} is {number.label}"
     if number.metric:
         ids = metric.ids if metric is not None else frozenset({evidence.main})
-        if metric is None and not _speaks_of_main(number, evidence, sentence, quantity):
+        if metric is None and not _speaks_of_main(number, evidence, quantity):
             return f"{_shown(number)} is {number.label}"
         if metric is not None and number.metric not in ids and quantity.form != "seconds":
             return f"{_shown(number)} is {number.label}, not {metric.text}"
@@ -210,7 +212,7 @@ def _mismatch(bound: Bound, number: Number, sentence: Sentence, evidence: Eviden
     return _wrong_place(bound, number, sentence, evidence)
 
 
-def _speaks_of_main(number: Number, evidence: Evidence, sentence: Sentence, quantity: Quantity) -> bool:
+def _speaks_of_main(number: Number, evidence: Evidence, quantity: Quantity) -> bool:
     """Where no metric is named: the main one is meant, or the noun behind the number says which."""
     if number.metric == evidence.main:
         return True
@@ -262,42 +264,6 @@ def _wrong_place(bound: Bound, number: Number, sentence: Sentence, evidence: Evi
     return f"{said}, which is not the {_PLACES.get(wanted, wanted)} value"
 
 
-_COUNTED = frozenset(
-    {"attempt", "run", "seed", "task", "validation", "step", "episode", "point", "level", "row", "repair"}
-)
-_OF_THESE = re.compile(
-    r"\bof\s+(?:the\s+|these\s+|its\s+)?\d+\s+((?:[a-z]+\s*){1,3}),\s*(?:only\s+|about\s+)?$", re.IGNORECASE
-)
-_HEAD_ENDS = re.compile(
-    r"\b(?:of|in|per|and|or|were|was|are|is|that|which|on|at|for|with|from|to|each|before|after|had|have|has|did)\b"
-)
-
-
-def _noun_fits(quantity: Quantity, number: Number, sentence: Sentence) -> bool:
-    """Whether what is counted is what the number counts: the head of the words behind it."""
-    noun = quantity.noun
-    if re.search(r"\bn\s*=\s*$", sentence.text[: quantity.start], re.IGNORECASE):
-        return bool(number.nouns & {"run", "seed", "task"})
-    behind = sentence.text[quantity.end : quantity.end + 60].lower()
-    if noun.startswith("of "):
-        noun = behind.partition("of ")[2]
-        words = [word for word in re.findall(r"[a-z]+", noun) if any(_alike(word, one) for one in _COUNTED)][
-            :1
-        ]
-    elif of_these := _OF_THESE.search(sentence.text[: quantity.start]):
-        words = re.findall(r"[a-z]+", of_these[1].lower())
-    else:
-        words = re.findall(r"[a-z]+", _HEAD_ENDS.split(noun)[0])[:4]
-    head = next((word for word in reversed(words) if any(_alike(word, noun) for noun in _COUNTED)), "")
-    if head:
-        return any(_alike(head, noun) for noun in number.nouns)
-    return any(_alike(word, noun) for word in words for noun in number.nouns)
-
-
-def _alike(word: str, noun: str) -> bool:
-    return word.rstrip("s") == noun.rstrip("s") or (len(noun) > 4 and word.startswith(noun[:5]))
-
-
 def _is_named(number: Number, bound: Bound, sentence: Sentence) -> bool:
     """Whether the sentence names the setting: most of its words, not all of them inside a metric's name."""
     text = sentence.text.lower()
@@ -322,7 +288,7 @@ def _fraction(bound: Bound, sentence: Sentence, evidence: Evidence) -> Found:
     totals = [
         n
         for n in evidence.numbers
-        if n.unit == "count" and n.value == quantity.total and _noun_fits(quantity, n, sentence)
+        if n.unit == "count" and n.value == quantity.total and noun_fits(quantity, n, sentence)
     ]
     if not totals:
         return Found(
@@ -342,7 +308,7 @@ def _fraction(bound: Bound, sentence: Sentence, evidence: Evidence) -> Found:
         if not (is_share or is_count):
             continue
         why = _wrong_place(bound, number, sentence, evidence) if number.metric else ""
-        if not why and is_count and not _status_fits(quantity, number, sentence):
+        if not why and is_count and not status_fits(quantity, number, sentence):
             why = f"{_shown(number)} is {number.label}"
         if not why:
             return Found(bound, number, number.label, True)
@@ -352,30 +318,11 @@ def _fraction(bound: Bound, sentence: Sentence, evidence: Evidence) -> Found:
     )
 
 
-_BAD = r"\b(?:fail\w*|crash\w*|missing|lost|died|unfinished|did not (?:finish|run|count))\b"
-_GOOD = r"\b(?:finished|completed|succeeded|count|counted|ran to)\b"
-
-
-def _status_fits(quantity: Quantity, number: Number, sentence: Sentence) -> bool:
-    """Whether a count of failed ones (of those that count) is spoken of as such."""
-    near = re.split(r"[;.,]", sentence.text[quantity.start : quantity.end + 45])[0]
-    says_bad = re.search(_BAD, near, re.IGNORECASE) is not None
-    says_good = re.search(_GOOD, near, re.IGNORECASE) is not None
-    if "failed" in number.nouns:
-        return re.search(_BAD, sentence.text, re.IGNORECASE) is not None and not says_good
-    if "counted" in number.nouns:
-        return not says_bad
-    has_status = bool(number.nouns & {"attempt", "run"}) and "of" not in number.label.split()[-3:]
-    return not (says_bad and has_status)
-
-
 # --- derived and quoted -------------------------------------------------------------------------------------
 
 
-def _derived(
-    item: Found, sentence: Sentence, evidence: Evidence, named: Sequence[Number], all_found: list[Found]
-) -> Found:
-    why = derived.recompute(item.bound, sentence, evidence, named, [other.bound for other in all_found])
+def _derived(item: Found, sentence: Sentence, evidence: Evidence, named: Sequence[Number]) -> Found:
+    why = derived.recompute(item.bound, sentence, evidence, named)
     if why is None:
         return item
     return Found(item.bound, None, why, not why.startswith("not "))
@@ -385,7 +332,7 @@ def _is_quoted(quantity: Quantity, sentence: Sentence, evidence: Evidence, bound
     """Whether a text of a person or a log has this number beside the same words."""
     if quantity.form != "plain" or (bound.metric is not None and not _PLANNED.search(sentence.text)):
         return False
-    if any(_alike(word, one) for word in re.findall(r"[a-z]+", quantity.noun)[:2] for one in _COUNTED):
+    if any(alike(word, one) for word in re.findall(r"[a-z]+", quantity.noun)[:2] for one in COUNTED):
         return False
     around = sentence.text[max(0, quantity.start - 60) : quantity.end + 60].lower()
     said = set(re.findall(r"[a-z]{4,}", around)) - _SMALL - {quantity.text.lower()}

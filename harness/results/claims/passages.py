@@ -33,8 +33,6 @@ class Passage:
     start: int
     end: int
     heads: str = ""
-    is_first: bool = False
-    """Whether nothing before it belongs to it: a new paragraph, item or cell."""
 
 
 def parser() -> MarkdownIt:
@@ -72,7 +70,7 @@ def passages(tokens: Sequence[Token]) -> Iterator[Passage]:
             else:
                 above = heads[column] if column < len(heads) else ""
                 first = f"{heads[0]} {row[0]}" if row and heads else ""
-                yield Passage(text, index, 0, len(text), f"{first} {above}".strip(), True)
+                yield Passage(text, index, 0, len(text), f"{first} {above}".strip())
                 row.append(text)
             column += 1
         elif token.type in ("inline", "fence", "code_block"):
@@ -80,20 +78,19 @@ def passages(tokens: Sequence[Token]) -> Iterator[Passage]:
 
 
 def _sentences(text: str, token: int) -> Iterator[Passage]:
-    start, is_first = 0, True
+    start = 0
     for match in _END.finditer(text):
         if _ABBREVIATED.search(text[start : match.end()]) or re.fullmatch(
             r"\s*\d+[.)]", text[start : match.end()]
         ):
             continue
         if text[start : match.end()].strip():
-            yield _passage(text, token, start, match.end(), is_first)
-            is_first = False
+            yield _passage(text, token, start, match.end())
         start = match.end()
     if text[start:].strip():
-        yield _passage(text, token, start, len(text), is_first)
+        yield _passage(text, token, start, len(text))
 
 
-def _passage(text: str, token: int, start: int, end: int, is_first: bool) -> Passage:
+def _passage(text: str, token: int, start: int, end: int) -> Passage:
     start += len(text[start:end]) - len(text[start:end].lstrip())
-    return Passage(text[start:end], token, start, end, is_first=is_first)
+    return Passage(text[start:end], token, start, end)

@@ -28,7 +28,7 @@ _TIMES = {
 }
 _TIME = "|".join(sorted(_TIMES, key=len, reverse=True))
 _UNIT = re.compile(
-    rf"""\s?(?:(?P<points>(?:percentage|%)[\s-]points?\b|pp\b|%\s?points?\b)
+    rf"""\s?(?:(?P<points>(?:percentage|%)[\s-]points?\b|pp\b|points?\b(?=\s+(?:above|below|higher|lower|better|worse|more|less|up|down|over)\b)|%\s?points?\b)
     | (?P<percent>%|percent\b|per\s?cent\b)
     | (?P<ratio>[x×](?![\w])|-?\s?fold\b|\s?times\b(?!\s?(?:out|in|steps))|-times\b)
     | (?P<time>(?:{_TIME})\b(?!\s*/)))""",

@@ -72,4 +72,6 @@ def test_odd_files_make_no_error(finished: Path) -> None:
     (finished / "attempts/02/config.yaml").write_text("{{{{")
     guard.check(words(WRONG), observation)
     (finished / "journal.jsonl").write_text("not a journal\n")
+    guard.check(words(WRONG), observation)
+    (finished / "journal.jsonl").unlink()
     assert guard.check(words(WRONG), observation) is None
