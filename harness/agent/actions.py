@@ -276,8 +276,9 @@ class WriteReportSection(Action):
     """Write one section of the report's narrative (Markdown, a few sentences). It is shown below the measured
     numbers, marked as written by a model. Every number and every comparison in it is checked against the raw
     files: what they do not bear out is sent back to you, at most twice, then struck out in the report. Take
-    numbers as they stand there, with their metric and step; call a change one only where its interval excludes
-    zero; name what failed or is missing; claim nothing beyond this run. Writing a section again replaces it.
+    numbers as they stand there, with their metric and step; speak of a change only where its interval
+    excludes zero; name what failed or is missing; claim nothing beyond this run. Writing a section again
+    replaces it.
     """
 
     kind: Literal["write_report_section"] = "write_report_section"

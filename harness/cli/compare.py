@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from harness.results.comparing.types import Comparison, Goal
-    from harness.results.sweep_view import SweepView
+    from harness.results.sweeps.view import SweepView
 
 
 def compare(
@@ -70,7 +70,7 @@ def compare(
 
 
 def _write(comparison: "Comparison", out: Path) -> Path:
-    from harness.results.sweep_report import SweepAbout, build_sweep_report
+    from harness.results.sweeps.report import SweepAbout, build_sweep_report
 
     try:
         return build_sweep_report(out.expanduser(), comparison, SweepAbout(comparison.study.name)).html
@@ -84,7 +84,7 @@ def _write(comparison: "Comparison", out: Path) -> Path:
 def _show(comparison: "Comparison") -> None:
 
     from harness.redaction import secret_values
-    from harness.results.sweep_view import SweepAbout, build_view
+    from harness.results.sweeps.view import SweepAbout, build_view
     from harness.results.text import clean_tree
 
     comparison = clean_tree(comparison, secret_values(os.environ))

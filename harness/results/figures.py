@@ -65,7 +65,7 @@ def draw_figures(record: Record, facts: Mapping[str, Fact]) -> tuple[list[Figure
     missing = [f"figures left out because no metric holds them: {', '.join(left_out)}"] if left_out else []
     if len(foreign) > MAX_FOREIGN:
         missing.append(f"figures of {len(foreign) - MAX_FOREIGN} more metrics: only {MAX_FOREIGN} are drawn")
-    _remove_others(folder, figures)
+    remove_others(folder, figures)
     return figures, missing
 
 
@@ -94,9 +94,9 @@ def _draw_series(series: Series, name: str, title: str, folder: Path) -> Figure 
         )
     )
     key = clean(series.key)
-    table = _csv(("step", key, "attempt", "source"), rows)
+    table = csv_text(("step", key, "attempt", "source"), rows)
     caption = key if series.key != title else ""
-    return _write(Figure(name, clean(title), caption, picture.svg, ()), picture.png, table, folder)
+    return save(Figure(name, clean(title), caption, picture.svg, ()), picture.png, table, folder)
 
 
 def _draw_validation(record: Record, facts: Mapping[str, Fact], folder: Path) -> Figure | None:
@@ -127,10 +127,10 @@ def _draw_validation(record: Record, facts: Mapping[str, Fact], folder: Path) ->
         for column, points in curves.items()
         for step, attempt, fact in points
     )
-    table = _csv(("step", "rate", "value", "low_95", "high_95", "attempt", "source"), rows)
+    table = csv_text(("step", "rate", "value", "low_95", "high_95", "attempt", "source"), rows)
     has_intervals = any(fact.interval for points in curves.values() for _, _, fact in points)
     caption = "Mean over tasks" + (" with 95 % intervals over tasks; one seed" if has_intervals else "")
-    return _write(
+    return save(
         Figure("validation", "Validation pass rates", caption, picture.svg, ()), picture.png, table, folder
     )
 
@@ -146,7 +146,8 @@ def _rate_columns(evaluations: Iterable[Evaluation], facts: Mapping[str, Fact]) 
     return list(dict.fromkeys([*there[:1], *there[-1:]]))
 
 
-def _csv(header: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
+def csv_text(header: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
+    """A table as the text of a CSV file."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
@@ -154,7 +155,8 @@ def _csv(header: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
     return text.getvalue()
 
 
-def _write(figure: Figure, png: bytes, table: str, folder: Path) -> Figure:
+def save(figure: Figure, png: bytes, table: str, folder: Path) -> Figure:
+    """Write a figure's SVG, PNG and CSV into `folder`; the figure with the names of these files."""
     files = []
     for suffix, content in ((".svg", drawing.standalone(figure.svg)), (".png", png), (".csv", table)):
         write_atomically(folder / f"{figure.name}{suffix}", content)
@@ -162,7 +164,7 @@ def _write(figure: Figure, png: bytes, table: str, folder: Path) -> Figure:
     return Figure(figure.name, figure.title, figure.caption, figure.svg, tuple(files))
 
 
-def _remove_others(folder: Path, figures: Iterable[Figure]) -> None:
+def remove_others(folder: Path, figures: Iterable[Figure]) -> None:
     """Take away figures of an earlier report that this one does not have."""
     kept = {Path(file).name for figure in figures for file in figure.files}
     for path in folder.iterdir():

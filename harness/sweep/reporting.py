@@ -22,7 +22,7 @@ from harness.sweep.sweep import Sweep
 
 if TYPE_CHECKING:
     from harness.results.comparing.types import Comparison
-    from harness.results.sweep_report import SweepReport
+    from harness.results.sweeps.report import SweepReport
 
 _log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ def study(folder: Path, state: SweepState) -> Study:
 
 def build(folder: SweepFolder, state: SweepState, compared: "Comparison | None" = None) -> "SweepReport":
     """Write the sweep's documents. Raises OSError when the folder cannot be written."""
-    from harness.results.sweep_report import SweepAbout, build_sweep_report
+    from harness.results.sweeps.report import SweepAbout, build_sweep_report
 
     plan = state.plan
     assert plan is not None

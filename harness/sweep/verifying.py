@@ -124,7 +124,7 @@ def _is_name(name: str) -> bool:
 
 def _reported(folder: Path, state: SweepState | None) -> tuple[set[str], Checked]:
     """sweep.json, the documents it vouches for, and the comparison made again; the names of the documents."""
-    from harness.results.sweep_report import DOCUMENTS
+    from harness.results.sweeps.report import DOCUMENTS
 
     try:
         text, result = schema.read_object(folder / RESULT)
@@ -185,7 +185,7 @@ def _compared_again(folder: Path, state: SweepState, result: Mapping[str, Any], 
 
 def _figures(folder: Path, again: Comparison, listed: set[str]) -> tuple[tuple[Discrepancy, ...], int]:
     """The tables of the figures against those of figures drawn now, elsewhere."""
-    from harness.results.sweep_figures import draw_figures
+    from harness.results.sweeps.figures import draw_figures
 
     wrong: tuple[Discrepancy, ...] = ()
     with tempfile.TemporaryDirectory() as elsewhere:

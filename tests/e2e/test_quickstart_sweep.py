@@ -1,7 +1,7 @@
 """An ablation of the quickstart at its full count: 12 points, 3 seeds, 36 trainings in two slots.
 
-The learning rate truly matters (a rate of 1e-7 learns nothing); how often a checkpoint is saved truly does not.
-One run fails once and is repaired, one fails for good.
+The learning rate truly matters (a rate of 1e-7 learns nothing); how often a checkpoint is saved truly does
+not. One run fails once and is repaired, one fails for good.
 """
 
 import json

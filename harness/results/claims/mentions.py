@@ -16,6 +16,7 @@ from harness.results.claims.quantities import quantities
 from harness.results.claims.reading import Mention, Sentence
 from harness.results.claims.types import Evidence, Term
 from harness.results.comparing.types import Key
+from harness.results.facts import RECENT
 
 UNKNOWN = "unknown"
 _STEP = re.compile(
@@ -25,6 +26,9 @@ _STEP = re.compile(
     re.IGNORECASE,
 )
 _ONE_STEP = re.compile(r"\bstep\b[\s\-:=#_(]*(?P<list>\d+)(?![\d.]*\.\d|\d)", re.IGNORECASE)
+_RECENT = re.compile(
+    rf"\b(?:last|final)\s+(?:{RECENT}|ten)\s+(?:\w+\s+)?(?:rows|steps|values)\b", re.IGNORECASE
+)
 _LAST_FEW = re.compile(r"\blast\s+(two|three|four|\d+)\s+(?:validations|evaluations)\b", re.IGNORECASE)
 _ORDINALS = {
     "first": 1,
@@ -92,7 +96,7 @@ def take_apart(text: str, evidence: Evidence, before: Sentence | None = None) ->
 
 def _takes_numbers(mention: Mention) -> bool:
     if mention.axis == "when":
-        return is_step(mention)
+        return is_step(mention) or mention.ids == {"recent"}
     return mention.axis in ("attempt", "metric", "point", "seed") or mention.axis.startswith("level")
 
 
@@ -137,7 +141,10 @@ def _whens(text: str) -> list[Mention]:
 def _last_validations(text: str, evidence: Evidence) -> list[Mention]:
     """ "the last two validations" are named by their steps."""
     curve = evidence.curves.get(evidence.main)
-    found = []
+    found = [
+        Mention(match.start(), match.end(), "when", frozenset({"recent"}), match[0])
+        for match in _RECENT.finditer(text)  # the rows whose mean the report has
+    ]
     for match in _LAST_FEW.finditer(text) if curve is not None else ():
         count = {"two": 2, "three": 3, "four": 4}.get(match[1].lower()) or int(match[1])
         steps = curve.steps[-count:] if curve is not None else ()

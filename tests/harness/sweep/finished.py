@@ -7,8 +7,8 @@ from pathlib import Path
 
 from harness.durable import write_json
 from harness.results.compare import compare
-from harness.results.sweep_report import build_sweep_report
-from harness.results.sweep_view import SweepAbout
+from harness.results.sweeps.report import build_sweep_report
+from harness.results.sweeps.view import SweepAbout
 from harness.sweep.ending import seal, verdict
 from harness.sweep.reporting import study
 from harness.sweep.types import SweepPlan

@@ -1,4 +1,4 @@
-"""What a model writes is sent back with the reasons, at most twice per section; then the report strikes it."""
+"""What a model writes is sent back with the reasons, at most twice per section; then it is struck."""
 
 from dataclasses import replace
 from pathlib import Path

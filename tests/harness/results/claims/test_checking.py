@@ -8,9 +8,14 @@ from harness.results.claims import check, check_sections
 from harness.results.claims.passages import parser, passages
 from tests.harness.results.claims.worlds import COMPARISONS, RUNS, evidence
 
-WORDS = st.sampled_from(
-    ["the", "pass", "rate", "KL", "loss", "reward", "rose", "fell", "from", "to", "at", "step", "0", "40", "120", "0.85", "87", "%", "1e-5", "best", "significantly", "not", "no", "attempt", "2", "baseline", "[0.1,", "0.2]", "±", "higher", "than", "lower", "all", "runs", "failed", "because", "of", "seed", "1", "p03", "three", "twice", "|", "-", ".", ";", "(", ")", "=", "~", "5e999", "percentage", "points", "per", "step", "12", "min", "improved", "unchanged", "same", "converged", "interval", "excludes", "zero", "learning"]
-)
+SAID = """
+the pass rate KL loss reward rose fell from to at step 0 40 120 0.85 87 % 1e-5 best significantly not no
+attempt 2 baseline [0.1, 0.2] ± higher than lower all runs failed because of
+seed 1 p03 three twice | - . ; ( ) = ~ 5e999
+percentage points per step 12 min improved unchanged same converged interval excludes zero
+learning last ten rows
+"""
+WORDS = st.sampled_from(SAID.split())
 
 
 @settings(max_examples=150, deadline=None)

@@ -12,7 +12,7 @@ from scipy import stats
 
 from harness.config_edit import Scalar
 from harness.results.comparing.types import Comparison, Contrast, Curve, KeyEffect
-from harness.results.sweep_series import Line
+from harness.results.sweeps.series import Line
 
 MOST_STEPS = 200  # longer curves are drawn as means of this many neighbourhoods
 

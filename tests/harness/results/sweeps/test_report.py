@@ -11,8 +11,8 @@ from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
 from harness.results.comparing.types import Comparison, Curve, Key, Study
-from harness.results.sweep_report import SweepReport, build_sweep_report
-from harness.results.sweep_view import SweepAbout
+from harness.results.sweeps.report import SweepReport, build_sweep_report
+from harness.results.sweeps.view import SweepAbout
 from tests.harness.results.comparisons import KL, LR, OPTIMIZER, REPEAT, comparison, concluded
 from tests.harness.results.page import Page
 

@@ -20,8 +20,8 @@ from harness.results.claims import evidence_of_comparison
 from harness.results.comparing.as_json import points_csv, to_json
 from harness.results.comparing.types import Comparison
 from harness.results.drawing import colour_variables
-from harness.results.sweep_figures import draw_figures
-from harness.results.sweep_view import SweepAbout, SweepView, build_view, headline
+from harness.results.sweeps.figures import draw_figures
+from harness.results.sweeps.view import SweepAbout, SweepView, build_view, headline
 from harness.results.types import Figure
 from harness.results.verify import fingerprints, with_checksum
 from harness.templating import render

@@ -13,9 +13,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from harness.config_edit import Scalar
-from harness.results import sweep_wording as wording
 from harness.results.comparing.types import Comparison, Contrast, Estimate, KeyEffect, PointResult, RunResult
-from harness.results.sweep_wording import Digits, key_labels, level_text
+from harness.results.sweeps import wording as wording
+from harness.results.sweeps.wording import Digits, key_labels, level_text
 from harness.results.wording import format_duration, format_number
 
 DASH = "—"

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.results import sweep_wording as wording
 from harness.results.comparing.types import Comparison, Contrast, Estimate, Key, KeyEffect, Point, PointResult
-from harness.results.sweep_tables import key_tables
-from harness.results.sweep_wording import Digits
+from harness.results.sweeps import wording as wording
+from harness.results.sweeps.tables import key_tables
+from harness.results.sweeps.wording import Digits
 from tests.harness.results.comparisons import KL, LR, REPEAT, comparison
 
 TWO = comparison((REPEAT,), 2)

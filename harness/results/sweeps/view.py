@@ -1,6 +1,6 @@
 """What the report of several runs shows, as plain data: the templates only lay it out.
 
-In: a `Comparison` (cleaned and redacted by `sweep_report`), and what is known about the sweep. Out:
+In: a `Comparison` (cleaned and redacted by `report`), and what is known about the sweep. Out:
 `SweepView`: tables whose cells are text, in the order of the page.
 """
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.results import sweep_wording as wording
 from harness.results.comparing.types import Comparison, Expected
-from harness.results.sweep_tables import (
+from harness.results.sweeps import wording as wording
+from harness.results.sweeps.tables import (
     KeyTable,
     PointRow,
     RunRow,
@@ -23,7 +23,7 @@ from harness.results.sweep_tables import (
     point_rows,
     run_row,
 )
-from harness.results.sweep_wording import Digits, Warned, key_labels, level_text
+from harness.results.sweeps.wording import Digits, Warned, key_labels, level_text
 from harness.results.wording import format_duration, format_time
 
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from harness.results.drawing import Palette, Picture, label_steps, picture
-from harness.results.sweep_series import CurvePanel, Dot, KeyPanel, LevelMark, Line
+from harness.results.sweeps.series import CurvePanel, Dot, KeyPanel, LevelMark, Line
 
 MOST_LABELLED = 8  # lines of a panel with a colour and a label of their own
 _WIDTH = 9.6  # inches, of every picture that stands alone in its row

@@ -14,10 +14,10 @@ from scipy import stats
 
 from harness.results.comparing.types import Comparison, Curve
 from harness.results.drawing import colour_variables
-from harness.results.sweep_curves import MOST_STEPS, band, common
-from harness.results.sweep_drawing import MOST_LABELLED, labelled, spread
-from harness.results.sweep_figures import draw_figures
-from harness.results.sweep_series import Line
+from harness.results.sweeps.curves import MOST_STEPS, band, common
+from harness.results.sweeps.drawing import MOST_LABELLED, labelled, spread
+from harness.results.sweeps.figures import draw_figures
+from harness.results.sweeps.series import Line
 from harness.results.types import Figure
 from tests.harness.results.comparisons import KL, LR, OPTIMIZER, REPEAT, comparison
 

@@ -1,7 +1,7 @@
 """Figures of a comparison: curves with bands, sensitivity per key, quality against time.
 
 In: the `Comparison`. Out: `Figure`s, each with its SVG, PNG and the CSV of its data in `<folder>/figures/`.
-What a picture averages over, and what its band means, stands in its caption; drawing is in `sweep_drawing`.
+What a picture averages over, and what its band means, stands in its caption; drawing is in `drawing`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.results import sweep_drawing as drawing
 from harness.results.comparing.types import Comparison, KeyEffect, PointResult
-from harness.results.figures import _csv, _remove_others, _write
-from harness.results.sweep_curves import MOST_STEPS, groups, line_of_point, line_of_points
-from harness.results.sweep_series import CurvePanel, Dot, KeyPanel, LevelMark, Line
-from harness.results.sweep_tables import cost_unit, hours_of
-from harness.results.sweep_wording import as_number, key_labels, level_text, point_labels
+from harness.results.figures import csv_text, remove_others, save
+from harness.results.sweeps import drawing as drawing
+from harness.results.sweeps.curves import MOST_STEPS, groups, line_of_point, line_of_points
+from harness.results.sweeps.series import CurvePanel, Dot, KeyPanel, LevelMark, Line
+from harness.results.sweeps.tables import cost_unit, hours_of
+from harness.results.sweeps.wording import as_number, key_labels, level_text, point_labels
 from harness.results.types import Figure
 
 MOST_POINTS = 8  # lines in one panel; more points are shown level by level
@@ -32,7 +32,7 @@ def draw_figures(comparison: Comparison, folder: Path) -> list[Figure]:
     target.mkdir(exist_ok=True)
     drawn = (_curves(comparison, target), _sensitivity(comparison, target), _quality(comparison, target))
     figures = [figure for figure in drawn if figure is not None]
-    _remove_others(target, figures)
+    remove_others(target, figures)
     return figures
 
 
@@ -48,7 +48,7 @@ def _curves(comparison: Comparison, target: Path) -> Figure | None:
     caption = _curves_caption(comparison, panels, is_by_key)
     figure = Figure("curves", f"{comparison.metric} over the steps", caption, picture.svg, ())
     header = ("panel", "line", "kind", "run", "step", "value", "low", "high")
-    return _write(figure, picture.png, _csv(header, _curve_rows(panels)), target)
+    return save(figure, picture.png, csv_text(header, _curve_rows(panels)), target)
 
 
 def _panel_of_points(comparison: Comparison) -> list[CurvePanel]:
@@ -155,7 +155,7 @@ def _sensitivity(comparison: Comparison, target: Path) -> Figure | None:
         )
     )
     figure = Figure("sensitivity", f"{comparison.metric} by key", caption, picture.svg, ())
-    return _write(figure, picture.png, _csv(("key", "level", "kind", "value", "low", "high"), rows), target)
+    return save(figure, picture.png, csv_text(("key", "level", "kind", "value", "low", "high"), rows), target)
 
 
 def _marks(effect: KeyEffect, comparison: Comparison) -> tuple[LevelMark, ...]:
@@ -215,7 +215,7 @@ def _quality(comparison: Comparison, target: Path) -> Figure | None:
     )
     header = ("point", unit.replace(" ", "_"), "value", "low_95", "high_95", "n", "on_front")
     figure = Figure("quality", f"{comparison.metric} against time", caption, picture.svg, ())
-    return _write(figure, picture.png, _csv(header, rows), target)
+    return save(figure, picture.png, csv_text(header, rows), target)
 
 
 def _dots(comparison: Comparison) -> list[Dot]:
