@@ -39,4 +39,4 @@ def detach(owned: "Experiment | Sweep", identity: str) -> None:
         launch(spec, Session.create(name, Path.cwd()))
     except TmuxError as error:
         fail(f"{error}; nothing is lost: `harness resume {folder}`")
-    typer.echo(f"running on in tmux session {name}; look with `harness show {folder}` or `harness attach`")
+    typer.echo(f"running on in tmux session {name}; `harness show {folder}` looks at it")

@@ -38,10 +38,9 @@ class Carrier:
         was just reserved; None after a crash, where it is asked for again. Cancelling is safe."""
         while True:
             state = self._sweep.state.find(run)
-            ended = run_end(self._sweep.folder.result_dir(run))
-            status = None if ended is not None else await self._job_to_its_end(state, lease)
+            status = await self._job_to_its_end(state, lease)
             lease = None
-            ended = ended or self._end_of(state, status)
+            ended = self._end_of(state, status)
             await asyncio.to_thread(self._host.release, self._lease_id(state))
             if ended is not None:
                 self._sweep.record("ended", run=run, outcome=ended.outcome, reason=ended.reason)
@@ -63,9 +62,11 @@ class Carrier:
             self._sweep.record("measured", run=run, value=value)
 
     async def _job_to_its_end(self, state: RunState, lease: Lease | None) -> int | None:
-        """Start the job unless it was started, and wait for its end; its exit status."""
+        """Start the job unless it was started or the run is over, and wait for its end; its exit status."""
         folder = str(self._sweep.folder.job(state.run.name, state.job))
         if await asyncio.to_thread(self._host.state, folder) == "not_started":
+            if run_end(self._sweep.folder.result_dir(state.run.name)) is not None:
+                return None
             await asyncio.to_thread(self._start, state, lease or await self._reserved(state))
         return (await self._host.ended(folder)).status
 

@@ -42,7 +42,9 @@ def last_words(job_folder: Path) -> str:
 def value_at_end(result_dir: Path, metric: str) -> float | None:
     """The metric at the run's end, as its own report has it; None where it is not known."""
     result = _json(result_dir / "result.json")
-    facts = {fact.get("id"): fact.get("value") for fact in (result or {}).get("facts", ())}
+    told = (result or {}).get("facts", ())
+    facts = {fact.get("id"): fact.get("value") for fact in told}
+    recent = tuple(fact["id"] for fact in told if fact.get("recipe") == "mean" and fact.get("note") == metric)
     name = metric.removeprefix("val/")
     if not metric or name == "task_pass_rate@1":
         wanted: tuple[str, ...] = CHOSEN if not metric else CHOSEN[:1]
@@ -50,7 +52,7 @@ def value_at_end(result_dir: Path, metric: str) -> float | None:
         steps = [int(step) for step in (_step(fact, name) for fact in facts) if step is not None]
         wanted = (f"val/{max(steps)}/{name}",) if steps else ()
     else:
-        wanted = (f"metric/{metric}/last",)
+        wanted = (*recent, f"metric/{metric}/last")  # the comparison, too, takes the mean of the last rows
     return next((float(facts[fact]) for fact in wanted if _is_number(facts.get(fact))), None)
 
 

@@ -50,3 +50,12 @@ def test_last_words_are_the_last_line_that_says_something(tmp_path: Path) -> Non
     (tmp_path / "pane.log").write_bytes(b"one\r\nharness: the codebase is gone\r\n\r\n")
     assert last_words(tmp_path) == "the codebase is gone"
     assert last_words(tmp_path / "nowhere") == "it printed nothing"
+
+
+def test_a_reward_is_the_mean_of_the_last_rows_as_the_comparison_takes_it(tmp_path: Path) -> None:
+    facts = [
+        {"id": "key/reward_recent", "value": 0.4, "recipe": "mean", "note": "reward"},
+        {"id": "metric/reward/last", "value": 0.9, "recipe": "value"},
+    ]
+    (tmp_path / "result.json").write_text(json.dumps({"facts": facts}))
+    assert value_at_end(tmp_path, "reward") == 0.4
