@@ -45,6 +45,10 @@ _EXIT_CODES = {
 }
 
 
+COUNTING = ("succeeded", "stopped_early", "timed_out")
+"""Outcomes of runs whose numbers count in a comparison; for one that ran out of time they may."""
+
+
 @dataclass(frozen=True)
 class Verdict:
     """An outcome with the reason for it in one sentence."""

@@ -85,6 +85,17 @@ def find(text: str) -> list[Length]:
     return sorted(found, key=lambda length: length.start)
 
 
+def single(text: str) -> float | None:
+    """Seconds of a text that is one length of time and nothing else, as an option gives it; None for any
+    other text."""
+    plain = normalise(text)
+    found = find(plain)
+    if len(found) != 1 or is_open(plain) or not found[0].seconds > 0:
+        return None
+    rest = plain[: found[0].start] + plain[found[0].end :]
+    return None if rest.strip(" .") else found[0].seconds
+
+
 def is_open(text: str) -> bool:
     """Whether the text leaves the length open: a choice (`12-24 hours`), a product (`2 x 12 hours`), a
     stray half."""

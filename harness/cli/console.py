@@ -3,6 +3,8 @@ people."""
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -31,6 +33,19 @@ def fail(message: str, status: int = 2) -> NoReturn:
     """Say what went wrong on standard error and end with `status`."""
     typer.echo(f"harness: {message}", err=True)
     raise typer.Exit(status)
+
+
+@contextmanager
+def said() -> Iterator[None]:
+    """What a person must mend ends in one clear message: a folder that is damaged, in use, or not to be
+    read."""
+    from harness.journal import JournalDamagedError, JournalOwnedError
+    from harness.sweep.types import SweepError
+
+    try:
+        yield
+    except (JournalDamagedError, JournalOwnedError, SweepError, OSError) as error:
+        fail(str(error))
 
 
 def find_run(word: str | None) -> Path:

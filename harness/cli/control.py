@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.console import fail, find_any, find_run
+from harness.cli.console import fail, find_any, find_run, said
 
 PATIENCE_S = 600.0
 ASK_AGAIN_S = 0.5
@@ -25,10 +25,11 @@ def stop(
     from harness import journal
 
     folder = find_any(run)
-    if _has_finished(folder):
-        typer.echo(f"{folder} has already finished")
-        return
-    owner = _live_owner(folder)
+    with said():
+        if _has_finished(folder):
+            typer.echo(f"{folder} has already finished")
+            return
+        owner = _live_owner(folder)
     if owner is None:
         _stop_unwatched(folder)
         return

@@ -111,12 +111,10 @@ def seconds(option: str, text: str | None) -> float | None:
     time."""
     from harness.blueprint import durations
 
-    if text is None:
-        return None
-    found = durations.find(durations.normalise(text))
-    if len(found) != 1 or not found[0].seconds > 0:
-        fail(f"{option} {text!r}: write a time, such as '90 min', 12h or '1 hour 30 minutes'")
-    return float(found[0].seconds)
+    found = durations.single(text) if text is not None else None
+    if text is not None and found is None:
+        fail(f"{option} {text!r}: write one length of time, such as '90 min', 12h or '1 hour 30 minutes'")
+    return found
 
 
 def within(max_time: str | None, plan: "Blueprint") -> "Blueprint":

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.console import find_any
+from harness.cli.console import find_any, said
 
 
 def report(
@@ -24,7 +24,8 @@ def report(
     if is_sweep(folder):
         _report_sweep(folder)
         return
-    built = build_report(folder, run_summary(journal.read(folder / "journal.jsonl")))
+    with said():
+        built = build_report(folder, run_summary(journal.read(folder / "journal.jsonl")))
     for line in built.headline:
         typer.echo(line)
     for discrepancy in built.discrepancies:
@@ -39,7 +40,8 @@ def _report_sweep(folder: Path) -> None:
     from harness.sweep.reporting import build
     from harness.sweep.sweep import load_state
 
-    built = build(SweepFolder(folder), load_state(folder))
+    with said():
+        built = build(SweepFolder(folder), load_state(folder))
     for line in built.headline:
         typer.echo(line)
     typer.echo(f"report: {built.html}")

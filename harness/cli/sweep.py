@@ -96,6 +96,8 @@ def sweep(
     from harness.options import RunOptions
     from harness.sweep.types import SweepError
 
+    if as_json and not dry_run:
+        fail("--json goes with --dry-run: a sweep that runs tells how it goes")
     chosen = options.Given(policy, model, max_cost, max_llm_calls, None, pass_key).over(RunOptions())
     fields = {
         "vary": vary, "set_": settings, "design": design, "samples": samples, "seeds": seeds,

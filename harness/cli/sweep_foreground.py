@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from harness.cli.console import console, fail
+from harness.cli.console import console, fail, said
 from harness.cli.detaching import detach
 from harness.cli.prompting import ask_for, read_line
 from harness.cli.sweep_display import display_for
@@ -35,12 +35,8 @@ QUESTION = (
 
 def carry_on_sweep(folder: Path, stopped_by: str | None = None) -> NoReturn:
     """Lead the sweep in this folder, and end with its exit status. `stopped_by`: who wants it to end."""
-    from harness.journal import JournalDamagedError, JournalOwnedError
-
-    try:
+    with said():
         sweep = Sweep.open(folder)
-    except (JournalOwnedError, JournalDamagedError) as error:
-        fail(str(error))
     if stopped_by is not None and sweep.state.finished_at is None:
         sweep.record("stop_asked", by=stopped_by)
     lead(sweep)
@@ -60,6 +56,11 @@ def lead(sweep: Sweep) -> NoReturn:
             detach(sweep, sweep.state.sweep_id)
     except (OSError, HostError, SweepError) as error:
         fail(f"{error}. Mend that: {way_on}", 1)
+    except typer.Exit:
+        raise
+    except Exception:
+        typer.echo(f"harness: this is a defect of the harness; {way_on}", err=True)
+        raise
     finally:
         with contextlib.suppress(OSError):  # detaching has closed it
             sweep.close()

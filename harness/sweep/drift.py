@@ -13,6 +13,7 @@ from typing import Any
 
 from harness import training_config
 from harness.config_edit import ConfigEditError
+from harness.state import COUNTING
 from harness.sweep.folder import SweepFolder
 from harness.sweep.types import SweepError, SweepPlan
 from harness.sweep.varying import settings
@@ -22,7 +23,6 @@ from monitors.logs import tail
 
 MOST_NAMED = 5
 _CHANGED_FILE = re.compile(r"(?m)^\+\+\+ (?:after/)?(?P<name>[^\t\n]+)")
-_ENDED_WELL = frozenset(("succeeded", "stopped_early", "timed_out"))
 _CHANGES_STEPS = ("amount of training", "effective batch")
 _ROWS_READ = 20
 
@@ -32,7 +32,7 @@ def afterwards(plan: SweepPlan, folder: SweepFolder) -> tuple[str, ...]:
     ends = {run.name: end for run in plan.runs if (end := _json(folder.result_dir(run.name) / "finish.flag"))}
     attempts = {name: _attempts(folder.result_dir(name)) for name in ends}
     records = {name: _json(folder.result_dir(name) / "provenance.json") or {} for name in ends}
-    well = [name for name, end in ends.items() if end.get("outcome") in _ENDED_WELL]
+    well = [name for name, end in ends.items() if end.get("outcome") in COUNTING]
     return (
         *_repaired_configs(folder, attempts),
         *_corrected_code(attempts),

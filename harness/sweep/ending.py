@@ -14,6 +14,8 @@ from harness.sweep.sweep import Sweep
 Reporter = Callable[[Sweep], Awaitable[Mapping[str, Any]]]
 """Builds the report; returns `headline`, and `error` where it could not be built."""
 
+SUCCESSES = ("succeeded", "stopped_early")
+"""Outcomes of a run that did what it was to do."""
 MOST_NAMED = 6
 
 
@@ -32,7 +34,7 @@ async def finish(sweep: Sweep, reporter: Reporter | None) -> Verdict:
 def verdict(state: SweepState) -> Verdict:
     """How a sweep ended whose runs are all over: `succeeded` only when every planned run did."""
     runs = tuple(state.runs.values())
-    unusable = tuple(run for run in runs if run.outcome not in ("succeeded", "stopped_early"))
+    unusable = tuple(run for run in runs if run.outcome not in SUCCESSES)
     if state.stop_asked:
         return Verdict(Outcome.CANCELLED, f"stopped by {state.stop_asked}; {_tally(runs)}")
     if not unusable:
@@ -42,6 +44,15 @@ def verdict(state: SweepState) -> Verdict:
     reason = f"{state.closing}; {_tally(runs)}" if state.closing else _tally(runs)
     failed = [run.run.name for run in unusable if run.status == "ended"]
     return Verdict(outcome, f"{reason} ({_names(failed)})" if failed else reason)
+
+
+def ending(state: SweepState) -> tuple[str, str]:
+    """Outcome and reason as a report has them; "" and where it stands while runs are still to end."""
+    if state.verdict is None and (state.of("queued") or state.of("running")):
+        running = len(state.of("running"))
+        return "", f"not finished ({state.phase}): {_tally(tuple(state.runs.values()))}, {running} running"
+    judged = state.verdict or verdict(state)
+    return judged.outcome.value, judged.reason
 
 
 def seal(sweep: Sweep) -> None:
@@ -76,7 +87,7 @@ def flag_of(state: SweepState) -> dict[str, Any]:
 
 def _tally(runs: tuple[RunState, ...]) -> str:
     """Such as `34 of 36 runs succeeded, 1 failed, 1 not run`."""
-    counts = Counter(run.outcome or "not_run" for run in runs)
+    counts = Counter(run.outcome or "not_run" for run in runs if run.status in ("ended", "not_run"))
     succeeded = f"{counts.pop('succeeded', 0)} of {len(runs)} runs succeeded"
     return ", ".join([succeeded, *(f"{n} {outcome.replace('_', ' ')}" for outcome, n in counts.items())])
 

@@ -6,22 +6,20 @@ and goes on. The leader only ever waits to be woken: by the end of a job, by roo
 """
 
 import asyncio
-import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from harness.state import Verdict
+from harness.state import COUNTING, Verdict
 from harness.sweep import jobs
 from harness.sweep.carrying import Carrier
-from harness.sweep.ending import Reporter, finish
+from harness.sweep.ending import SUCCESSES, Reporter, finish
 from harness.sweep.folder import CANARY
 from harness.sweep.hosts import Host, NeverFitsError
-from harness.sweep.state import RunState
+from harness.sweep.state import RunState, usual_s
 from harness.sweep.sweep import Sweep
 from harness.sweep.types import Lease
 
 ASK_AGAIN_S = 2.0
-USABLE = ("succeeded", "stopped_early")
 
 
 class Leader:
@@ -83,7 +81,7 @@ class Leader:
         state, left = self.sweep.state, self._left_s()
         if state.closing or state.stop_asked or left is None or not state.of("queued"):
             return
-        takes = self._usual_s()
+        takes = usual_s(self.sweep.state.runs.values())
         if left <= 0:
             self.sweep.record("closing", reason="the budget of the sweep is used up")
         elif takes is not None and takes > left:
@@ -94,15 +92,6 @@ class Leader:
         """Seconds left of the budget; None without one."""
         deadline = self.sweep.state.deadline_at
         return deadline - self.sweep.clock() if deadline is not None else None
-
-    def _usual_s(self) -> float | None:
-        """Seconds a run takes; None before one has succeeded."""
-        took = [
-            run.ended_at - run.started_at
-            for run in self.sweep.state.of("ended")
-            if run.started_at is not None and run.ended_at is not None and run.outcome == "succeeded"
-        ]
-        return statistics.median(took) if took else None
 
     def _next(self) -> RunState | None:
         """The run to be started next; None while there is none to start, or it must wait for the canary."""
@@ -157,7 +146,7 @@ class Leader:
             await self._watch_first_run(run, lease)
         if not self.sweep.state.checked:
             self._judge_canary(run)
-        if self.sweep.state.find(run).outcome in USABLE and run != CANARY:
+        if self.sweep.state.find(run).outcome in COUNTING and run != CANARY:
             self._measuring.add(asyncio.ensure_future(self._carrier.measure(run)))
 
     async def _watch_first_run(self, run: str, lease: Lease | None) -> None:
@@ -178,7 +167,7 @@ class Leader:
     def _judge_canary(self, run: str) -> None:
         """Open the way for the rest, or close the sweep: what failed here would fail everywhere."""
         ended = self.sweep.state.find(run)
-        if ended.outcome in USABLE:
+        if ended.outcome in SUCCESSES:
             self.sweep.record("checked", by=f"{run}: {ended.outcome}")
         elif not self.sweep.state.closing:
             what = "the canary" if run == CANARY else f"the first run, {run},"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from harness.options import RunOptions
 from harness.results.comparing.types import PlannedRun, Study
 from harness.sweep import confounds, snapshot
-from harness.sweep.ending import verdict as judged
+from harness.sweep.ending import ending
 from harness.sweep.folder import SweepFolder
 from harness.sweep.state import SweepState
 from harness.sweep.sweep import Sweep
@@ -33,6 +33,8 @@ async def report(sweep: Sweep) -> Mapping[str, Any]:
     A report can be built again, so what fails is recorded; only a full disk is raised: once there is room,
     resuming builds it."""
     try:
+        if sweep.state.drifted is None:  # what happens to the code and the packages later is no confound
+            sweep.record("drifted", changed=await asyncio.to_thread(_changed, sweep.folder))
         compared = await asyncio.to_thread(comparison, sweep.folder, sweep.state)
         if not sweep.state.narrative:
             sections = await _narrative(sweep, compared)
@@ -52,7 +54,8 @@ def comparison(folder: SweepFolder, state: SweepState) -> "Comparison":
     from harness.results.compare import compare
 
     assert state.plan is not None
-    found = (*confounds.afterwards(state.plan, folder), *_changed(folder))
+    changed = _changed(folder) if state.drifted is None else state.drifted
+    found = (*confounds.afterwards(state.plan, folder), *changed)
     return compare(study(folder.dir, state), found)
 
 
@@ -89,13 +92,13 @@ def build(folder: SweepFolder, state: SweepState, compared: "Comparison | None" 
 
     plan = state.plan
     assert plan is not None
-    verdict = state.verdict or judged(state)
+    outcome, reason = ending(state)
     options = RunOptions.from_json(plan.options)
     about = SweepAbout(
         name=plan.name,
         question=plan.question,
-        outcome=verdict.outcome.value,
-        reason=verdict.reason,
+        outcome=outcome,
+        reason=reason,
         started=state.created_at,
         ended=max((run.ended_at for run in state.all_runs if run.ended_at is not None), default=None),
         design=plan.design,

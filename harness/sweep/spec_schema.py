@@ -92,7 +92,7 @@ class SweepSpec(Section):
 
     @property
     def budget_s(self) -> float | None:
-        return None if self.budget is None else durations.find(durations.normalise(self.budget))[0].seconds
+        return None if self.budget is None else durations.single(self.budget)
 
     @field_validator("name")
     @classmethod
@@ -165,9 +165,7 @@ class SweepSpec(Section):
     @field_validator("budget", mode="before")
     @classmethod
     def _budget(cls, budget: Any) -> Any:
-        text = durations.normalise(str(budget))
-        found = durations.find(text)
-        if budget is not None and (len(found) != 1 or durations.is_open(text) or found[0].seconds <= 0):
+        if budget is not None and durations.single(str(budget)) is None:
             raise ValueError(f"{budget!r} is no length of time; write it with its unit, as `12h` or `90 min`")
         return budget
 

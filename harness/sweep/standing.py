@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.results.comparing.types import Goal
+from harness.state import COUNTING
 from harness.sweep import values
 from harness.sweep.state import RunState, SweepState
 from harness.sweep.steps import Progress
 from harness.sweep.types import SweepPlan
 
-COUNTS = ("succeeded", "stopped_early", "timed_out")
 """Outcomes with which a run's value is one of its point's."""
 LEAST_SHARE = 0.05  # of its steps that a run must have made before its own speed tells when it will end
 
@@ -146,7 +146,7 @@ def _standing(run: RunState) -> Standing:
         return run.status
     if run.status == "not_run" or run.outcome == "cancelled":
         return "cancelled"
-    return "done" if run.outcome in COUNTS else "failed"
+    return "done" if run.outcome in COUNTING else "failed"
 
 
 def _points(plan: SweepPlan, runs: Mapping[str, RunStanding]) -> tuple[PointStanding, ...]:

@@ -14,6 +14,7 @@ Nothing here touches the disk.
 | `not_run` | run, reason | the run will never be started |
 | `stop_asked` | by | a person wants the sweep to end |
 | `closing` | reason | no run is started any more; those that run go on to their own deadlines |
+| `drifted` | changed | what the runs shared and what was another when the last one had ended |
 | `narrated` | sections | what a language model wrote for the report |
 | `reported` | headline, error | the report is there |
 | `finish` | outcome, reason | the end |
@@ -21,12 +22,13 @@ Nothing here touches the disk.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from harness.journal import Entry
-from harness.state import Outcome, Verdict
+from harness.state import COUNTING, Outcome, Verdict
 from harness.sweep.folder import CANARY
 from harness.sweep.types import SweepPlan, SweepRun
 
@@ -68,6 +70,7 @@ class SweepState:
     checked: bool = False
     closing: str = ""
     stop_asked: str | None = None
+    drifted: tuple[str, ...] | None = None
     narrative: Mapping[str, str] = field(default_factory=dict)
     reported: Mapping[str, Any] | None = None
     verdict: Verdict | None = None
@@ -104,6 +107,16 @@ class SweepState:
         if self.of("queued") and not self.closing:
             return "running"
         return "last runs" if self.of("running") else "report"
+
+
+def usual_s(runs: Iterable[RunState]) -> float | None:
+    """Seconds that a run takes, the median of those that count; None before there is one."""
+    took = [
+        run.ended_at - run.started_at
+        for run in runs
+        if run.started_at is not None and run.ended_at is not None and run.outcome in COUNTING
+    ]
+    return statistics.median(took) if took else None
 
 
 def fold(entries: Iterable[Entry]) -> SweepState:
@@ -180,6 +193,7 @@ _ENTRIES: dict[str, Callable[[SweepState, Entry], SweepState]] = {
     ),
     "closing": lambda state, entry: replace(state, closing=entry.data["reason"]),
     "stop_asked": lambda state, entry: replace(state, stop_asked=entry.data["by"]),
+    "drifted": lambda state, entry: replace(state, drifted=tuple(entry.data["changed"])),
     "narrated": lambda state, entry: replace(state, narrative=entry.data["sections"]),
     "reported": lambda state, entry: replace(state, reported=entry.data),
     "finish": _finish,

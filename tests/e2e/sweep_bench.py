@@ -74,7 +74,7 @@ class SweepBench:
 
     @property
     def comparison(self) -> dict[str, Any]:
-        return dict(json.loads((self.dir / "sweep.json").read_text()))
+        return dict(json.loads((self.dir / "sweep.json").read_text())["comparison"])
 
     def starts(self) -> Counter[str]:
         """How often each attempt of each run was started."""

@@ -54,7 +54,8 @@ def test_thirty_six_trainings(bench: Bench, tmp_path: Path) -> None:
     starts = (tmp_path / "starts").read_text().split()
     assert len(starts) == len(set(starts))
     assert {f"{FAILS_ONCE}/01", f"{FAILS_ONCE}/02"} <= set(starts)
-    keys = {effect["key"]: effect for effect in json.loads((folder / "sweep.json").read_text())["keys"]}
+    compared = json.loads((folder / "sweep.json").read_text())["comparison"]
+    keys = {effect["key"]: effect for effect in compared["keys"]}
     assert keys[LR]["matters"] is True
     assert keys[SAVE]["matters"] is not True
     assert FAILS in output

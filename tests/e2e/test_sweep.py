@@ -35,6 +35,7 @@ def test_a_sweep_survives_its_leader_and_names_what_failed(bench: Bench) -> None
     }
     report = (sweep.dir / "sweep_report.md").read_text()
     assert "p02-lr-0.2-s1" in report
+    assert [point["value"]["n"] for point in sweep.comparison["points"]] == [2, 1]
     assert (sweep.dir / "points.csv").read_text().count("\n") == 5
     sweep.harness("verify", str(sweep.dir))
     assert "p02-lr-0.2-s1" in sweep.harness("ls", "--tree")

@@ -95,3 +95,21 @@ def test_any_text_is_searched(text: str) -> None:
     normal = durations.normalise(text)
     for length in durations.find(normal):
         assert normal[length.start : length.end] == length.text
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("12h", 43200.0),
+        ("1 hour 30 minutes", 5400.0),
+        ("half an hour.", 1800.0),
+        ("12-24h", None),
+        ("2 x 12 h", None),
+        ("12h tomorrow", None),
+        ("3600", None),
+        ("0h", None),
+        ("", None),
+    ],
+)
+def test_an_option_gives_one_length_of_time_and_nothing_else(text: str, seconds: float | None) -> None:
+    assert durations.single(text) == seconds

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -58,17 +59,20 @@ class ScriptedHost:
         self._ended: dict[str, JobEnd] = {}
         self._changed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
 
     def reserve(self, lease_id: str, needs: Needs, job_folder: str, result_dir: str) -> Lease | None:
         if not self.fits:
             raise NeverFitsError("a run needs 8 GPUs, and this machine has 0")
-        if lease_id not in self.leases and len(self.leases) >= self.room_for:
-            return None
-        self.most = max(self.most, len({*self.leases, lease_id}))
-        return self.leases.setdefault(lease_id, Lease(lease_id, ports={"MASTER_PORT": 20_000}))
+        with self._lock:
+            if lease_id not in self.leases and len(self.leases) >= self.room_for:
+                return None
+            self.most = max(self.most, len({*self.leases, lease_id}))
+            return self.leases.setdefault(lease_id, Lease(lease_id, ports={"MASTER_PORT": 20_000}))
 
     def release(self, lease_id: str) -> None:
-        self.leases.pop(lease_id, None)
+        with self._lock:
+            self.leases.pop(lease_id, None)
         self.change()
 
     async def room(self) -> None:
@@ -76,12 +80,13 @@ class ScriptedHost:
 
     def start(self, job: Job) -> None:
         folder = str(job.folder)
-        if folder in self._running or folder in self._ended:
-            return
-        assert job.lease.id in self.leases
-        self.started.append(f"{job.run}/{job.folder.name[-2:]}")
-        self.commands.setdefault(job.run, []).append(job.command)
-        self._running[folder] = job
+        with self._lock:
+            if folder in self._running or folder in self._ended:
+                return
+            assert job.lease.id in self.leases
+            self.started.append(f"{job.run}/{job.folder.name[-2:]}")
+            self.commands.setdefault(job.run, []).append(job.command)
+            self._running[folder] = job
         self.change()
 
     def state(self, job_folder: str) -> JobState:

@@ -34,7 +34,9 @@ async def test_all_runs_once_in_order_and_never_more_than_fit(tmp_path: Path) ->
     sweep, host = begun(tmp_path, plan(4, 3, parallel=3)), ScriptedHost(room_for=2)
     verdict = await led(sweep, host)
     assert (verdict.outcome.value, verdict.reason) == ("succeeded", "12 of 12 runs succeeded")
-    assert host.started == ["canary/01", *(f"p{p:02d}-s{s}/01" for s in range(3) for p in range(1, 5))]
+    order = [entry.data["run"] for entry in sweep.journal.of_kind("started")]
+    assert order == ["canary", *(f"p{p:02d}-s{s}" for s in range(3) for p in range(1, 5))]
+    assert sorted(host.started) == sorted(f"{run}/01" for run in order)
     assert host.most == 2 and not host.leases
     flag = json.loads((tmp_path / "finish.flag").read_text())
     assert flag["exit_code"] == 0 and set(flag["runs"].values()) == {"succeeded"}
