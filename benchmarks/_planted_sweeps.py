@@ -42,10 +42,11 @@ Noise = Callable[[np.random.Generator, float, int], np.ndarray]
 @dataclass(frozen=True)
 class Tally:
     """Counts over `sweeps`. `false_findings`: sweeps in which any contrast without a difference was found to
-    have one; `false_keys`: in which the key that does nothing was said to matter. `alone`, `found`: planted
-    differences with p < 0.05 before, and found after Holm's correction; `calculated`: the power that the
-    first should have. `covered` of `intervals`: 95 % intervals that hold the true difference. `one_seed`,
-    `best_seed`: sweeps in which the hasty readers claimed a difference where there is none."""
+    have one, or two keys to interact; `false_keys`: in which the key that does nothing was said to matter.
+    `alone`, `found`: planted differences with p < 0.05 before, and found after Holm's correction;
+    `calculated`: the power that the first should have if no run is lost. `covered` of `intervals`: 95 %
+    intervals that hold the true difference. `one_seed`, `best_seed`: sweeps in which the hasty readers
+    claimed a difference where there is none."""
 
     sweeps: int
     false_findings: int
@@ -61,11 +62,13 @@ class Tally:
 
 @dataclass(frozen=True)
 class Truth:
-    """A design with its noise. `difference`: planted, at the last level of the key that matters."""
+    """A design with its noise. `difference`: planted, at the last level of the key that matters; `lost`: the
+    share of runs that fail, whatever they would have come to."""
 
     study: Study
     noise: Noise
     difference: float
+    lost: float = 0.0
 
 
 # --- noise --------------------------------------------------------------------------------------------------
@@ -90,10 +93,11 @@ def near_ceiling(rng: np.random.Generator, mean: float, n: int) -> np.ndarray:
     return rng.binomial(TASKS, 1 / (1 + np.exp(-logit))) / TASKS
 
 
-NOISES: dict[str, tuple[Noise, int]] = {  # and the direction in which a difference is planted
-    "normal": (normal, 1),
-    "unequal scatter": (heteroscedastic, 1),
-    "rates near 1": (near_ceiling, -1),
+NOISES: dict[str, tuple[Noise, int, float]] = {  # the direction of the difference; the share of lost runs
+    "normal": (normal, 1, 0.0),
+    "unequal scatter": (heteroscedastic, 1, 0.0),
+    "rates near 1": (near_ceiling, -1, 0.0),
+    "unequal scatter, one run in six lost": (heteroscedastic, 1, 1 / 6),
 }
 
 
@@ -127,11 +131,12 @@ def _study(design: str, ones: int, others: int, places: list[tuple[int, int]]) -
 
 def planted(design: str, noise: str) -> Truth:
     """The design with a difference that it finds with 80 % power."""
-    study, (draw, direction) = DESIGNS[design](), NOISES[noise]
+    study, (draw, direction, lost) = DESIGNS[design](), NOISES[noise]
     cells = 2 * sum(point.levels[MATTERS] == 0 for point in study.points) if study.design == "grid" else 2
     scatter = float(draw(np.random.default_rng(0), 0.0, 200_000).std()) if noise == "rates near 1" else SD
     ratio = stats.needed_ratio(cells * (SEEDS - 1))
-    return Truth(study, draw, direction * ratio * scatter * float(np.sqrt(4 / (cells * SEEDS))))
+    difference = direction * ratio * scatter * float(np.sqrt(4 / (cells * SEEDS)))
+    return Truth(study, draw, difference, lost)
 
 
 # --- many sweeps --------------------------------------------------------------------------------------------
@@ -152,9 +157,11 @@ def tally(truth: Truth, sweeps: int, seed: int = 0) -> Tally:
 
 
 def compared(study: Study, values: dict[str, np.ndarray]) -> Comparison:
-    """The comparison of a study whose runs came to these values."""
+    """The comparison of a study whose runs came to these values; NaN for runs that failed."""
     results = [
-        RunResult(run, "succeeded", "", value, curve=Curve((0, 10), (0.2, value)), hours=1.0)
+        RunResult(run, "failed", "", None, "failed")
+        if np.isnan(value)
+        else RunResult(run, "succeeded", "", value, curve=Curve((0, 10), (0.2, value)), hours=1.0)
         for run in study.runs
         for value in [float(values[run.point][run.seed or 0])]
     ]
@@ -162,7 +169,8 @@ def compared(study: Study, values: dict[str, np.ndarray]) -> Comparison:
 
 
 def _draw(truth: Truth, rng: np.random.Generator, point: Point, last: object) -> np.ndarray:
-    return truth.noise(rng, truth.difference if point.levels[MATTERS] == last else 0.0, SEEDS)
+    values = truth.noise(rng, truth.difference if point.levels[MATTERS] == last else 0.0, SEEDS)
+    return np.where(rng.random(SEEDS) < truth.lost, np.nan, values) if truth.lost else values
 
 
 def _add(
@@ -178,15 +186,20 @@ def _add(
     points = [values[f"a0b{one.level}"] for one in null if one.key == NULL]
     return replace(
         counts,
-        false_findings=counts.false_findings + any(_is_found(one) for one in null),
+        false_findings=counts.false_findings
+        + (any(map(_is_found, null)) or any(pair.matters for pair in comparison.interactions)),
         false_keys=counts.false_keys + bool(is_null_key_said),
         alone=counts.alone + (real.p is not None and real.p < stats.ALPHA),
         found=counts.found + _is_found(real),
         covered=counts.covered + sum((one.low or 0) <= true[id(one)] <= (one.high or 0) for one in tested),
         intervals=counts.intervals + len(tested),
         one_seed=counts.one_seed + any(abs(point[0] - baseline[0]) > HASTY for point in points),
-        best_seed=counts.best_seed + any(abs(point.max() - baseline.max()) > HASTY for point in points),
+        best_seed=counts.best_seed + any(abs(_best(point) - _best(baseline)) > HASTY for point in points),
     )
+
+
+def _best(values: np.ndarray) -> float:
+    return float(np.fmax.reduce(values))  # of those that are no NaN
 
 
 def _is_found(contrast: Contrast) -> bool:

@@ -2,8 +2,8 @@
 
 Twelve points, three seeds each, one key that matters at one of its levels by what the design should find in
 four of five sweeps, and one that does not (`_planted_sweeps.py` says what is simulated). The calculated
-power takes all points to scatter alike. The peers read the same numbers: one run against one, and best of
-seeds against best of seeds, each calling 0.01 a difference.
+power takes all points to scatter alike, and no run to be lost. The peers read the same numbers: one run
+against one, and best of seeds against best of seeds, each calling 0.01 a difference.
 """
 
 from __future__ import annotations

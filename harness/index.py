@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Literal
 
 from harness import journal
+from harness.result_folders import is_sweep, sweep_of
 from harness.state import ExperimentState, fold
-from harness.sweep.folder import is_sweep, sweep_of
 from monitors.launch import state_home
 
 Kind = Literal["run", "sweep"]

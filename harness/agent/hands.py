@@ -235,7 +235,7 @@ class Hands:
 
     def seal(self) -> None:
         """Write finish.flag, the last file of a finished experiment, unless it is there."""
-        from harness.results.verify import vouched_for
+        from harness.results.verifying.fingerprints import vouched_for
         from harness.results.verifying.ending import flag_of
 
         if (self.experiment.dir / "finish.flag").exists():

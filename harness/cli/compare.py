@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from harness.cli.console import console, fail, find_any
+from harness.cli.console import console, fail, find_any, said
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -50,12 +50,12 @@ def compare(
     if goal not in (None, "max", "min"):
         fail(f"--goal must be max or min, not {goal!r}")
     folders = [find_any(word) for word in runs]
-    from harness.results.compare import compare_folders
     from harness.results.comparing.as_json import to_json
     from harness.results.comparing.types import NotComparableError
 
     try:
-        comparison = compare_folders(folders, metric, cast("Goal | None", goal), threshold)
+        with said():
+            comparison = _compared(folders, metric, cast("Goal | None", goal), threshold)
     except NotComparableError as error:
         fail(str(error))
     report = _write(comparison, out) if out is not None else None
@@ -67,6 +67,21 @@ def compare(
             typer.echo(f"report: {report}")
     if not any(point.value is not None for point in comparison.points):
         raise typer.Exit(2)
+
+
+def _compared(folders: list[Path], metric: str, goal: "Goal | None", threshold: float | None) -> "Comparison":
+    """A whole sweep as its own report compares it; any other runs by what their folders tell."""
+    from harness.result_folders import whole_sweep
+    from harness.results.compare import comparable, compare_folders
+    from harness.sweep import reporting
+    from harness.sweep.folder import SweepFolder
+    from harness.sweep.sweep import load_state
+
+    sweep = whole_sweep(folders)
+    state = load_state(sweep) if sweep is not None else None
+    if sweep is not None and state is not None and state.plan is not None:
+        return comparable(reporting.comparison(SweepFolder(sweep), state, metric, goal, threshold))
+    return compare_folders(folders, reporting.planned, metric, goal, threshold)
 
 
 def _write(comparison: "Comparison", out: Path) -> Path:

@@ -68,15 +68,16 @@ def approve(
 
 
 def _journal(folder: Path) -> Path:
-    from harness.sweep.folder import SweepFolder, is_sweep
+    from harness.result_folders import is_sweep
+    from harness.sweep.folder import SweepFolder
 
     return SweepFolder(folder).journal if is_sweep(folder) else folder / "journal.jsonl"
 
 
 def _has_finished(folder: Path) -> bool:
     from harness import index
+    from harness.result_folders import is_sweep
     from harness.sweep import sweep
-    from harness.sweep.folder import is_sweep
 
     state = sweep.load_state(folder) if is_sweep(folder) else index.load_state(folder)
     return state.verdict is not None
@@ -93,7 +94,7 @@ def _live_owner(folder: Path) -> dict[str, Any] | None:
 def _stop_unwatched(folder: Path) -> None:
     from harness.cli.run import carry_on
     from harness.experiment import Experiment
-    from harness.sweep.folder import is_sweep
+    from harness.result_folders import is_sweep
 
     if is_sweep(folder):
         from harness.cli.sweep_foreground import carry_on_sweep

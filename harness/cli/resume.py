@@ -36,7 +36,7 @@ def resume(
     twice."""
     from harness.experiment import Experiment
     from harness.journal import JournalDamagedError, JournalOwnedError
-    from harness.sweep.folder import is_sweep
+    from harness.result_folders import is_sweep
 
     given = options.Given(
         policy, model, max_cost, max_llm_calls, approve, pass_key, keep_session, allow_install
@@ -70,7 +70,7 @@ def _resume_all() -> None:
     """Put a harness in a session of its own for every unfinished run and sweep that nobody watches, and say
     what became of it meanwhile. The runs of an unfinished sweep are the sweep's to go on with."""
     from harness import index
-    from harness.sweep.folder import sweep_of
+    from harness.result_folders import sweep_of
 
     sweeps = [entry.dir for entry in index.sweeps() if not _is_finished(entry.dir)]
     runs = [entry.dir for entry in index.runs() if not _is_finished(entry.dir)]

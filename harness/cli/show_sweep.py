@@ -14,7 +14,7 @@ from harness import journal
 from harness.cli import tree
 from harness.cli.console import console, duration
 from harness.cli.sweep_words import best_so_far, cell, one_line, outcome, tally
-from harness.sweep.folder import JOURNAL
+from harness.result_folders import JOURNAL
 from harness.sweep.standing import SweepStanding
 from harness.sweep.state import SweepState
 from harness.sweep.sweep import load_state

@@ -14,8 +14,9 @@ from typing import Any
 from harness import index, journal
 from harness.cli.console import duration
 from harness.cli.sweep_words import NOT_RUN, number, one_line, tally
+from harness.result_folders import JOURNAL, is_sweep
 from harness.state import ExperimentState
-from harness.sweep.folder import JOURNAL, SweepFolder, is_sweep
+from harness.sweep.folder import SweepFolder
 from harness.sweep.standing import RunStanding, SweepStanding, standing
 from harness.sweep.state import SweepState
 from harness.sweep.steps import Steps, last_step

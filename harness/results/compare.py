@@ -1,8 +1,8 @@
 """Runs compared: a `Study` in, a `Comparison` out, with nothing said that the seeds do not bear.
 
 `compare` reads the runs' folders once each; `compare_results` is the same for results that are in memory.
-`study_of` and `compare_folders` take any result folders (`harness compare`). Numpy, scipy and statsmodels are
-loaded with this module.
+`compare_folders` takes any result folders (`harness compare`). Numpy, scipy and statsmodels are loaded with
+this module.
 """
 
 from __future__ import annotations
@@ -11,19 +11,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from harness.results.collect import collect
 from harness.results.comparing import metrics, notes
 from harness.results.comparing.cells import cells_of
 from harness.results.comparing.contrasts import contrasts_of
 from harness.results.comparing.differences import differences
 from harness.results.comparing.expected import expected
-from harness.results.comparing.folders import study_and_files, study_of
-from harness.results.comparing.keys import interactions, key_effects
+from harness.results.comparing.folders import Planned, study_and_files
+from harness.results.comparing.interactions import interactions
+from harness.results.comparing.keys import judged, key_effects
 from harness.results.comparing.points import best_point, measure, on_shared_tasks, point_results
 from harness.results.comparing.runs import RunFiles, read_files, result_of, settled
 from harness.results.comparing.types import Comparison, Goal, NotComparableError, RunResult, Study
 from harness.results.types import Record
-
-__all__ = ["compare", "compare_folders", "compare_results", "study_of"]
+from harness.state import COUNTING
 
 
 def compare(study: Study, confounds: tuple[str, ...] = ()) -> Comparison:
@@ -36,28 +37,37 @@ def compare(study: Study, confounds: tuple[str, ...] = ()) -> Comparison:
 
 
 def compare_folders(
-    folders: Sequence[Path], metric: str = "", goal: Goal | None = None, threshold: float | None = None
+    folders: Sequence[Path],
+    planned: Planned,
+    metric: str = "",
+    goal: Goal | None = None,
+    threshold: float | None = None,
 ) -> Comparison:
-    """Compare any runs: result folders, and folders of sweeps with all their runs.
+    """Compare any runs: result folders, and folders of sweeps with all their runs, unless one sweep is all
+    there is: that one `harness.sweep.reporting.comparison` compares.
 
-    `goal` None: the sweep's own, else "max".
-    Raises NotComparableError where there is nothing to compare, no run has the metric, or none was named and
-    none can be chosen.
+    `planned`: how sweeps were planned. `goal` None: the sweep's own, else "max". Raises NotComparableError as
+    `comparable`, and for folders that hold no run.
     """
-    study, files = study_and_files(folders, metric, goal, threshold)
-    if len(files) < 2:
+    study, files = study_and_files(folders, planned, metric, goal, threshold)
+    return comparable(_compared(study, files, differences(study, files)))
+
+
+def comparable(found: Comparison) -> Comparison:
+    """The comparison itself. Raises NotComparableError where there was nothing to compare, no run has the
+    metric, or none was named and none can be chosen."""
+    if len(found.runs) < 2:
         raise NotComparableError("one run alone cannot be compared: name another, or a sweep")
-    counting = _counting(files)
-    if counting and not _metric_of(study, files):
+    counting = [result for result in found.runs if result.outcome in COUNTING]
+    if not counting or any(result.curve.steps for result in found.runs):
+        return found
+    common = metrics.common([collect(result.run.folder) for result in counting])
+    if not found.metric:
         raise NotComparableError(
-            f"which metric to compare by is not clear: name one with --metric; "
-            f"{metrics.suggestion('', metrics.common(counting))}"
+            "which metric to compare by is not clear: name one with --metric; "
+            f"{metrics.suggestion('', common)}"
         )
-    found = _compared(study, files, differences(study, files))
-    if counting and not any(result.curve.steps for result in found.runs):
-        known = metrics.suggestion(found.metric, metrics.common(counting))
-        raise NotComparableError(f"no run has {found.metric}: {known}")
-    return found
+    raise NotComparableError(f"no run has {found.metric}: {metrics.suggestion(found.metric, common)}")
 
 
 def _compared(study: Study, files: Sequence[RunFiles], confounds: tuple[str, ...]) -> Comparison:
@@ -85,7 +95,7 @@ def compare_results(
     shared, tasks = on_shared_tasks(settled(results), metric)
     measured, yardstick = measure(study, shared, tasks)
     cells = cells_of(study, measured)
-    contrasts = contrasts_of(cells, metric)
+    contrasts, pairs = judged(contrasts_of(cells, metric), interactions(cells))
     keys = key_effects(cells, contrasts)
     points = point_results(study, measured, metric)
     return Comparison(
@@ -96,8 +106,9 @@ def compare_results(
         keys=keys,
         threshold=yardstick.threshold,
         best=best_point(study, points),
-        expected=expected(study, contrasts),
+        expected=expected(study, contrasts, pairs),
         missing=tuple(f"{one.run.name}: {one.why_not}" for one in measured if one.value is None),
         confounds=tuple(confounds),
-        notes=notes.notes(cells, measured, metric, yardstick, contrasts, keys, interactions(cells)),
+        notes=notes.notes(cells, measured, metric, yardstick, contrasts, pairs),
+        interactions=pairs,
     )

@@ -25,14 +25,8 @@ from harness.results.figures import draw_figures
 from harness.results.raw import json_file
 from harness.results.types import Discrepancy, Fact, Figure, Record, Report, RunSummary
 from harness.results.validation_facts import reported_differences
-from harness.results.verify import (
-    DOCUMENTS,
-    check_facts,
-    fact_to_json,
-    fingerprints,
-    manifest,
-    with_checksum,
-)
+from harness.results.verify import DOCUMENTS, check_facts, fact_to_json, with_checksum
+from harness.results.verifying.fingerprints import fingerprints, manifest
 from harness.results.view import View, build_view, headline, with_interval
 from harness.results.wording import format_number
 from harness.templating import render

@@ -1,10 +1,11 @@
-"""What may be concluded from a few seeds: intervals, tests, effect sizes, power. Every method is scipy's or
-statsmodels'.
+"""What may be concluded from a few seeds: intervals, tests, effect sizes, power. The distributions and models
+are scipy's and statsmodels'.
 
 In: numbers, one per run, by cell (a cell is one combination of settings with its seeds). Out: `Estimate`s and
-`Tested` contrasts. A contrast is tested in a linear model with one mean per cell and a variance pooled within
-the cells: for two cells that is Student's t test. Where cells cannot be compared one with one (a random
-design), the model has one effect per level instead.
+`Tested` contrasts of cells' means. Cells with equally many runs share one variance, pooled within them: for
+two cells that is Student's t test. Otherwise each keeps its own (Welch–Satterthwaite), since with unequal
+numbers of runs a pooled variance makes findings of unequal scatter. Where cells cannot be compared one with
+one (a random design), the model has one effect per level instead.
 
 Power is computed with the standard deviation that was observed, which few seeds know only roughly.
 """
@@ -12,6 +13,7 @@ Power is computed with the standard deviation that was observed, which few seeds
 from __future__ import annotations
 
 import gc
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from scipy import integrate, optimize
+from scipy import stats as scipy_stats
 from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import ttest_power
@@ -35,37 +38,30 @@ _ROUNDING = 1e-12  # scatter below this part of the numbers is the rounding of e
 
 @dataclass(frozen=True)
 class Tested:
-    """A contrast of means. `error`: its standard error; `sd`: within cells; `degrees`: of freedom, of both.
-    `low`, `high`: 95 % interval."""
+    """A contrast of means. `error`: its standard error, with so many `degrees` of freedom; `sd`: pooled
+    within cells, with `sd_degrees`; `low`, `high`: 95 % interval."""
 
     difference: float
     low: float
     high: float
     p: float
     error: float
-    sd: float
     degrees: float
+    sd: float
+    sd_degrees: float
 
     @property
     def effect(self) -> float | None:
         """Hedges' g: the difference in standard deviations within cells, corrected for few runs by
         1 − 3/(4ν − 1) (Hedges 1981); None with one degree of freedom, where the correction leaves nothing."""
-        if self.degrees < 2:
+        if self.sd_degrees < 2:
             return None
-        return self.difference / self.sd * (1 - 3 / (4 * self.degrees - 1))
+        return self.difference / self.sd * (1 - 3 / (4 * self.sd_degrees - 1))
 
     @property
     def detectable(self) -> float:
         """The difference that this test would have found with 80 % power, for itself alone at 5 %."""
         return self.error * needed_ratio(self.degrees)
-
-
-@dataclass(frozen=True)
-class Joint:
-    """Several contrasts tested together: the F test and the partial eta squared."""
-
-    p: float
-    share: float
 
 
 def estimate(values: np.ndarray) -> Estimate | None:
@@ -91,6 +87,44 @@ def has_scatter(cells: Sequence[np.ndarray]) -> bool:
     return any(len(cell) > 1 and float(np.ptp(cell)) > _ROUNDING * scale for cell in cells)
 
 
+# --- contrasts of cells -------------------------------------------------------------------------------------
+
+
+def contrast(cells: Sequence[np.ndarray], weights: np.ndarray) -> Tested | None:
+    """Test whether the cells' means, weighted and summed, are 0. Every cell needs two runs, and one of them
+    scatter; None where the numbers are too large or too small to square."""
+    runs = np.array([len(cell) for cell in cells])
+    difference, spare = float(weights @ [cell.mean() for cell in cells]), float((runs - 1).sum())
+    with np.errstate(over="ignore"):
+        variances = np.array([cell.var(ddof=1) for cell in cells])
+        pooled = float((runs - 1) @ variances) / spare
+        parts = weights**2 * variances / runs
+        square = pooled * float((weights**2 / runs).sum()) if are_equal(runs) else float(parts.sum())
+    if not 0 < square < math.inf:
+        return None
+    degrees = spare if are_equal(runs) else 1 / float(((parts / square) ** 2 / (runs - 1)).sum())
+    return _tested(difference, math.sqrt(square), degrees, math.sqrt(pooled), spare)
+
+
+def are_equal(runs: Sequence[int] | np.ndarray) -> bool:
+    """Whether all cells have equally many runs, so that they may share one variance."""
+    return len(set(map(int, runs))) == 1
+
+
+def seeds_of_contrast(difference: float, cells: Sequence[np.ndarray], weights: np.ndarray) -> int | None:
+    """The seeds per point that find this contrast when all cells get equally many."""
+    square = float((weights**2) @ [cell.var(ddof=1) for cell in cells])
+    return seeds_needed(
+        difference, lambda seeds: math.sqrt(square / seeds), lambda seeds: len(cells) * (seeds - 1)
+    )
+
+
+def _tested(difference: float, error: float, degrees: float, sd: float, sd_degrees: float) -> Tested:
+    p = 2 * float(scipy_stats.t.sf(abs(difference) / error, degrees))
+    half = float(scipy_stats.t.ppf(1 - ALPHA / 2, degrees)) * error
+    return Tested(difference, difference - half, difference + half, p, error, degrees, sd, sd_degrees)
+
+
 # --- models -------------------------------------------------------------------------------------------------
 
 
@@ -114,27 +148,23 @@ def is_estimable(model: Any, weights: np.ndarray) -> bool:
     return bool(np.allclose(weights @ np.linalg.pinv(design) @ design, weights, atol=1e-8))
 
 
-def contrast(model: Any, weights: np.ndarray) -> Tested:
+def contrast_in_model(model: Any, weights: np.ndarray) -> Tested | None:
     """Test whether this combination of the model's parameters is 0; needs residual degrees of freedom and
-    scatter."""
-    test = model.t_test(weights)
-    low, high = test.conf_int(alpha=ALPHA)[0]
-    return Tested(
-        difference=float(np.squeeze(test.effect)),
-        low=float(low),
-        high=float(high),
-        p=float(np.squeeze(test.pvalue)),
-        error=float(np.squeeze(test.sd)),
-        sd=float(np.sqrt(model.scale)),
-        degrees=float(model.df_resid),
-    )
+    scatter. None where the numbers are too large or too small to square."""
+    square, degrees = float(weights @ model.cov_params() @ weights), float(model.df_resid)
+    if not 0 < square < math.inf:
+        return None
+    error = math.sqrt(square)
+    return _tested(float(weights @ model.params), error, degrees, math.sqrt(model.scale), degrees)
 
 
-def joint(model: Any, rows: np.ndarray) -> Joint:
-    """Test whether all of these combinations of the model's parameters are 0."""
-    test = model.f_test(rows)
-    ratio = float(np.squeeze(test.fvalue)) * float(test.df_num)
-    return Joint(float(np.squeeze(test.pvalue)), ratio / (ratio + float(test.df_denom)))
+def share(model: Any, rows: np.ndarray) -> float | None:
+    """Partial eta squared: of the spread that is not other keys', the part that these combinations of the
+    model's parameters explain. None where there is no spread."""
+    effects = rows @ model.params
+    explained = float(effects @ np.linalg.pinv(rows @ model.normalized_cov_params @ rows.T) @ effects)
+    whole = explained + float(model.ssr)
+    return explained / whole if 0 < whole < math.inf else None
 
 
 def lack_of_fit(full: Any, restricted: Any) -> float | None:
@@ -142,6 +172,9 @@ def lack_of_fit(full: Any, restricted: Any) -> float | None:
     if full.df_resid < 1 or restricted.df_resid <= full.df_resid:
         return None
     return float(full.compare_f_test(restricted)[1])
+
+
+# --- several at once ----------------------------------------------------------------------------------------
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:

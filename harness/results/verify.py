@@ -1,10 +1,9 @@
 """Every number of a report, read again from the raw files and computed again.
 
-In: facts, or a finished result folder. Out: discrepancies; none means that each number stands where the
-report says. Nothing read by `collect` is reused: each source is opened again at its line. A metric row is
-also followed to the line of the trainer's file or log that it was taken from. `manifest` fingerprints the raw
-files, `vouched_for` all that `finish.flag` vouches for, `with_checksum` result.json itself. What is done with
-a finished folder as a whole stands in `verifying`.
+In: facts. Out: the reasons of those that differ; none means that each number stands where the report says.
+Nothing read by `collect` is reused: each source is opened again at its line. A metric row is also followed to
+the line of the trainer's file or log that it was taken from. `with_checksum` writes result.json itself. What
+is done with a finished folder as a whole stands in `verifying`, which is built on this.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,10 +19,9 @@ import numpy as np
 
 from harness.results import task_statistics
 from harness.results.sources import SourceError, SourceReader, same_number
-from harness.results.types import Discrepancy, Fact, Interval, Source
+from harness.results.types import Fact, Interval, Source
 
 DOCUMENTS = ("validation.md", "trial_and_error.md", "result.md", "report.html")
-SKIPPED_FOLDERS = ("checkpoints", "__pycache__")
 
 
 def check_facts(result_dir: Path, facts: Iterable[Fact]) -> dict[str, str]:
@@ -45,32 +42,6 @@ def check_facts(result_dir: Path, facts: Iterable[Fact]) -> dict[str, str]:
     return wrong
 
 
-def verify(result_dir: Path) -> list[Discrepancy]:
-    """Check a result folder against its `result.json`: facts, raw files, documents, figures.
-
-    Raises FileNotFoundError when there is no result.json.
-    """
-    from harness.results.verifying.reported import check_reported  # it is built on this module
-
-    return list(check_reported(result_dir).discrepancies)
-
-
-def manifest(result_dir: Path) -> list[dict[str, Any]]:
-    """Path, sha256 and size of every raw file: blueprint, provenance, attempts without checkpoints."""
-    files = [result_dir / "blueprint.md", result_dir / "provenance.json"]
-    for folder, folders, names in os.walk(result_dir / "attempts"):
-        folders[:] = sorted(name for name in folders if name not in SKIPPED_FOLDERS)
-        files += [Path(folder) / name for name in sorted(names)]
-    return fingerprints(result_dir, files)
-
-
-def vouched_for(result_dir: Path) -> list[dict[str, Any]]:
-    """What finish.flag vouches for: raw files, journal, a model's transcript, a person's answers."""
-    said = [result_dir / "journal.jsonl", result_dir / "transcript.jsonl"]
-    answers = sorted((result_dir / "approvals").glob("*.json"))
-    return [*manifest(result_dir), *fingerprints(result_dir, [*said, *answers])]
-
-
 def with_checksum(result: Mapping[str, Any]) -> str:
     """The text of result.json: everything in it, and at its end the sha256 of all the rest, so that no
     character of it is changed without being noticed. Raises ValueError for what JSON does not know."""
@@ -80,24 +51,6 @@ def with_checksum(result: Mapping[str, Any]) -> str:
 
 def _dumped(result: Mapping[str, Any]) -> str:
     return json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False)
-
-
-def fingerprints(result_dir: Path, files: Iterable[Path]) -> list[dict[str, Any]]:
-    """Path relative to the result folder, sha256 and size of each regular file among `files`."""
-    return [
-        {
-            "path": relative_name(path, result_dir),
-            "sha256": sha256(path),
-            "bytes": path.stat().st_size,
-        }
-        for path in files
-        if path.is_file() and not path.is_symlink()
-    ]
-
-
-def relative_name(path: Path, result_dir: Path) -> str:
-    """How a file is called in a manifest; a name that is not UTF-8 has its odd bytes written out."""
-    return os.fsencode(path.relative_to(result_dir)).decode("utf-8", "backslashreplace")
 
 
 def fact_to_json(fact: Fact) -> dict[str, Any]:
@@ -189,12 +142,3 @@ def _reduce(fact: Fact, numbers: list[float]) -> float:
     if fact.recipe == "elapsed":
         return numbers[0] - numbers[1]
     return float(np.mean(numbers) if fact.recipe == "mean" else np.median(numbers))
-
-
-def sha256(path: Path) -> str:
-    """The SHA-256 of a file in hexadecimal digits."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

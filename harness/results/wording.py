@@ -1,7 +1,8 @@
-"""Numbers, durations and times as a reader wants them."""
+"""Numbers, durations, times and lists as a reader wants them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timezone
 
 
@@ -49,3 +50,9 @@ def format_time(seconds: float | None) -> str:
         return datetime.fromtimestamp(seconds, tz=timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, ValueError, OSError):
         return "—"
+
+
+def listed(words: Sequence[str], most: int, separator: str = ", ") -> str:
+    """`a, b and 3 more`: the first words, and how many there are beyond `most`."""
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return separator.join(words[:most]) + more

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from harness.launch_text.settings import is_output, settings_in
 from harness.sweep.drift import afterwards
 from harness.sweep.folder import CANARY, SweepFolder
 from harness.sweep.types import SweepError, SweepPlan, SweepRun
@@ -29,10 +30,6 @@ _SAME = (
 """What must be the same in the blueprints of all runs."""
 
 _ANY = "VARIED"
-_OUTPUT = re.compile(
-    r"(?:.*[._])?(?:output|out|save|saves|log|logs|logging|checkpoint|checkpoints|ckpt|result|results|work|run"
-    r"|default_root|default_local)(?:_(?:dir|directory|path|folder|root))|outdir|logdir|savedir"
-)
 _CONSEQUENCES = {
     "effective batch": (
         "changes how many samples a step uses: with equal steps the points see different amounts of data, "
@@ -166,13 +163,11 @@ def warnings(plan: SweepPlan, folder: SweepFolder) -> tuple[str, ...]:
 
 def _shared_outputs(plan: SweepPlan, written: _Written) -> Iterator[str]:
     """Folders that all runs would write to."""
-    from harness.diagnosis.remedies.command_line import given
-
-    named: dict[str, Any] = {**written.config, **given(written.command)}
-    varied = {settings.bare(key).lstrip("-+").replace("-", "_") for key in settings.varied_keys(plan)}
+    given = settings_in(written.command).values
+    named: dict[str, Any] = {**written.config, **{_plain(key): value for key, value in given.items()}}
+    varied = set(map(_plain, settings.varied_keys(plan)))
     for key, value in named.items():
-        is_output = _OUTPUT.fullmatch(key.rpartition(".")[2].replace("-", "_"))
-        if is_output and isinstance(value, str) and key not in varied and not _is_own(value):
+        if is_output(key) and _is_shared_place(key, value) and key not in varied:
             yield (
                 f"{key} is {value} in all runs: they overwrite each other's files there, and one that looks "
                 'for checkpoints goes on from another\'s; give it as "$HARNESS_ATTEMPT_DIR/…" in the launch '
@@ -180,6 +175,14 @@ def _shared_outputs(plan: SweepPlan, written: _Written) -> Iterator[str]:
             )
 
 
-def _is_own(value: str) -> bool:
-    """Whether a path is nothing that runs would share."""
-    return value in ("", "true", "false", "null", "None") or "$" in value or value.startswith("/dev/")
+def _plain(key: str) -> str:
+    return settings.bare(key).lstrip("-+").replace("-", "_")
+
+
+def _is_shared_place(key: str, value: object) -> bool:
+    """Whether a value is a place that runs would share; a mere word is one only where the name says so
+    (`output_dir`, not `log`)."""
+    if not isinstance(value, str) or "$" in value or value.startswith("/dev/"):
+        return False
+    is_folder = re.search(r"(dir|directory|path|folder|root)$", key, re.IGNORECASE) is not None
+    return "/" in value or (is_folder and value not in ("", "true", "false", "null", "None"))

@@ -13,6 +13,9 @@ from typing import Any
 
 from harness import training_config
 from harness.config_edit import ConfigEditError
+from harness.results.comparing import provenances
+from harness.results.raw import json_file
+from harness.results.wording import listed
 from harness.state import COUNTING
 from harness.sweep.folder import SweepFolder
 from harness.sweep.types import SweepError, SweepPlan
@@ -21,7 +24,7 @@ from harness.sweep.varying.present import leaves
 from monitors.files import AttemptFiles
 from monitors.logs import tail
 
-MOST_NAMED = 5
+_MOST_NAMED = 5
 _CHANGED_FILE = re.compile(r"(?m)^\+\+\+ (?:after/)?(?P<name>[^\t\n]+)")
 _CHANGES_STEPS = ("amount of training", "effective batch")
 _ROWS_READ = 20
@@ -29,48 +32,47 @@ _ROWS_READ = 20
 
 def afterwards(plan: SweepPlan, folder: SweepFolder) -> tuple[str, ...]:
     """Everything that differs between the finished runs beside what is varied; () where nothing does."""
-    ends = {run.name: end for run in plan.runs if (end := _json(folder.result_dir(run.name) / "finish.flag"))}
+    ends = {run.name: end for run in plan.runs if (end := _end(folder.result_dir(run.name)))}
     attempts = {name: _attempts(folder.result_dir(name)) for name in ends}
-    records = {name: _json(folder.result_dir(name) / "provenance.json") or {} for name in ends}
+    records = provenances.records_of({name: folder.result_dir(name) for name in ends})
     well = [name for name, end in ends.items() if end.get("outcome") in COUNTING]
     return (
         *_repaired_configs(folder, attempts),
         *_corrected_code(attempts),
-        *_packages(records),
-        *_hardware(records),
+        *provenances.surroundings(records),
         *(() if _varies_steps(plan) else _steps({name: attempts[name] for name in well})),
     )
+
+
+def _end(result_dir: Path) -> dict[str, Any] | None:
+    """What the run's finish.flag says; None while there is none."""
+    return json_file(result_dir / "finish.flag", "finish.flag", [])
 
 
 def _attempts(result_dir: Path) -> list[AttemptFiles]:
     return [AttemptFiles(path) for path in sorted(result_dir.glob("attempts/[0-9]*")) if path.is_dir()]
 
 
-def _json(path: Path) -> dict[str, Any] | None:
-    try:
-        data = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return data if isinstance(data, dict) else None
-
-
 def _repaired_configs(folder: SweepFolder, attempts: Mapping[str, list[AttemptFiles]]) -> Iterable[str]:
     """Keys whose value in the last attempt is not the planned one. What a launch sets itself (where outputs
-    go) is set in the planned config first."""
+    go) is set alike in both first, so that a folder that was moved differs in nothing."""
     for run, files in attempts.items():
         planned = folder.run_config(run)
         if not files or not planned.exists() or not files[-1].config.exists():
             continue
         try:
-            text = training_config.for_attempt(planned.read_text(encoding="utf-8"), files[-1].dir)
-            before, after = leaves(text), leaves(files[-1].config.read_text(encoding="utf-8"))
+            before, after = (
+                leaves(training_config.for_attempt(path.read_text(encoding="utf-8"), files[-1].dir))
+                for path in (planned, files[-1].config)
+            )
         except (ConfigEditError, SweepError, OSError) as error:
             yield f"run {run}: its last config cannot be compared with the planned one ({error})"
             continue
         differing = [key for key in {**before, **after} if before.get(key) != after.get(key)]
         shown = [f"{key} {before.get(key, 'absent')} → {after.get(key, 'absent')}" for key in differing]
         if shown:
-            yield f"run {run} was repaired and ended with another config than planned: {_named(shown)}"
+            told = listed(shown, _MOST_NAMED)
+            yield f"run {run} was repaired and ended with another config than planned: {told}"
 
 
 def _corrected_code(attempts: Mapping[str, list[AttemptFiles]]) -> Iterable[str]:
@@ -84,31 +86,8 @@ def _corrected_code(attempts: Mapping[str, list[AttemptFiles]]) -> Iterable[str]
             for match in _CHANGED_FILE.finditer(path.read_text(encoding="utf-8", errors="replace"))
         ]
         if names := [name for name in dict.fromkeys(found) if name != "config.yaml"]:
-            yield f"run {run} was repaired and ended with other code than its siblings: {_named(names)}"
-
-
-def _packages(records: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
-    listed = {
-        run: record["interpreter"]["packages"] for run, record in records.items() if record.get("interpreter")
-    }
-    names = sorted({name for packages in listed.values() for name in packages})
-    differing = [
-        _spread(name, {run: packages.get(name, "absent") for run, packages in listed.items()})
-        for name in names
-        if len({packages.get(name) for packages in listed.values()}) > 1
-    ]
-    return [f"packages differ between runs: {_named(differing)}"] if differing else []
-
-
-def _hardware(records: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
-    for part in ("cpu", "gpus", "usable_threads"):
-        found = {
-            run: json.dumps(record["hardware"].get(part))
-            for run, record in records.items()
-            if record.get("hardware")
-        }
-        if len(set(found.values())) > 1:
-            yield f"hardware differs between runs: {_spread(part, found)}"
+            told = listed(names, _MOST_NAMED)
+            yield f"run {run} was repaired and ended with other code than its siblings: {told}"
 
 
 def _varies_steps(plan: SweepPlan) -> bool:
@@ -119,7 +98,7 @@ def _varies_steps(plan: SweepPlan) -> bool:
 def _steps(attempts: Mapping[str, list[AttemptFiles]]) -> Iterable[str]:
     last = {run: step for run, files in attempts.items() if (step := _last_step(files)) is not None}
     if len(set(last.values())) > 1:
-        yield f"the runs trained for different numbers of steps: {_spread('last step', last)}"
+        yield provenances.told("the last step", last)
 
 
 def _last_step(files: list[AttemptFiles]) -> int | None:
@@ -133,17 +112,3 @@ def _last_step(files: list[AttemptFiles]) -> int | None:
             if isinstance(step, int):
                 return step
     return None
-
-
-def _spread(what: str, values: Mapping[str, object]) -> str:
-    """Such as `torch 2.4.0 (p01-s0, p02-s0), 2.5.1 (p03-s0)`, the most common value first."""
-    runs: dict[object, list[str]] = {}
-    for run, value in values.items():
-        runs.setdefault(value, []).append(run)
-    ordered = sorted(runs.items(), key=lambda item: -len(item[1]))
-    return f"{what} " + ", ".join(f"{value} ({_named(names)})" for value, names in ordered)
-
-
-def _named(names: list[str]) -> str:
-    shown = ", ".join(names[:MOST_NAMED])
-    return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED} more"

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from harness.results.wording import listed
 from harness.state import Outcome, Verdict
 from harness.sweep.state import RunState, SweepState
 from harness.sweep.sweep import Sweep
@@ -43,7 +44,7 @@ def verdict(state: SweepState) -> Verdict:
     outcome = Outcome.TIMED_OUT if state.checked and is_out_of_time else Outcome.FAILED
     reason = f"{state.closing}; {_tally(runs)}" if state.closing else _tally(runs)
     failed = [run.run.name for run in unusable if run.status == "ended"]
-    return Verdict(outcome, f"{reason} ({_names(failed)})" if failed else reason)
+    return Verdict(outcome, f"{reason} ({listed(failed, MOST_NAMED)})" if failed else reason)
 
 
 def ending(state: SweepState) -> tuple[str, str]:
@@ -57,7 +58,7 @@ def ending(state: SweepState) -> tuple[str, str]:
 
 def seal(sweep: Sweep) -> None:
     """Write finish.flag, the last file of a finished sweep, unless it is there."""
-    from harness.results.verify import fingerprints
+    from harness.results.verifying.fingerprints import fingerprints
 
     folder, state = sweep.folder, sweep.state
     if folder.finish_flag.exists():
@@ -90,8 +91,3 @@ def _tally(runs: tuple[RunState, ...]) -> str:
     counts = Counter(run.outcome or "not_run" for run in runs if run.status in ("ended", "not_run"))
     succeeded = f"{counts.pop('succeeded', 0)} of {len(runs)} runs succeeded"
     return ", ".join([succeeded, *(f"{n} {outcome.replace('_', ' ')}" for outcome, n in counts.items())])
-
-
-def _names(names: list[str]) -> str:
-    shown = ", ".join(names[:MOST_NAMED])
-    return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED} more"

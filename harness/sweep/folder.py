@@ -16,10 +16,9 @@ exp_results/<sweep>/
 from dataclasses import dataclass
 from pathlib import Path
 
-JOURNAL = "sweep.jsonl"
+from harness.result_folders import JOURNAL
+
 CANARY = "canary"
-TAKEN = ("plan", "jobs", "snapshot", "figures")
-"""Names that no run may have."""
 
 
 @dataclass(frozen=True)
@@ -71,15 +70,3 @@ class SweepFolder:
 
     def job(self, run: str, number: int) -> Path:
         return self.dir / "jobs" / f"{run}-{number:02d}"
-
-
-def is_sweep(folder: Path) -> bool:
-    """Whether a sweep has begun in this folder."""
-    from harness import journal
-
-    return journal.has_begun(folder / JOURNAL)
-
-
-def sweep_of(run_dir: Path) -> Path | None:
-    """The sweep that a run's result folder belongs to; None for a run of its own."""
-    return run_dir.parent if is_sweep(run_dir.parent) else None

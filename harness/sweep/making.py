@@ -18,9 +18,10 @@ from harness.durable import write_atomically, write_json
 from harness.experiment import Clock
 from harness.journal import JournalOwnedError
 from harness.options import RunOptions
+from harness.result_folders import is_sweep
 from harness.sweep import confounds, snapshot, varying
 from harness.sweep.design import make_plan
-from harness.sweep.folder import SweepFolder, is_sweep
+from harness.sweep.folder import SweepFolder
 from harness.sweep.hosts.machine import Machine, equal_share
 from harness.sweep.spec import SweepSpec, to_yaml
 from harness.sweep.sweep import Sweep, load_state

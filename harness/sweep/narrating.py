@@ -120,7 +120,9 @@ def seen(comparison: Mapping[str, Any]) -> dict[str, Any]:
     """The comparison as the model sees it: without curves and folders, numbers to six digits, nothing that is
     empty."""
     study = comparison["study"]
-    kept = ("metric", "threshold", "best", "keys", "points", "expected", "missing", "confounds", "notes")
+    kept = (
+        "metric", "threshold", "best", "keys", "interactions", "points", "expected", "missing", "confounds", "notes",
+    )  # fmt: skip
     found: dict[str, Any] = _short(
         {
             "design": study["design"],

@@ -4,12 +4,12 @@ Only small JSON files are read, so that a leader with hundreds of runs stays lig
 reads the raw files.
 """
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.results.raw import json_file
 from monitors.files import AttemptFiles
 from monitors.logs import tail
 
@@ -27,7 +27,7 @@ class RunEnd:
 
 def run_end(result_dir: Path) -> RunEnd | None:
     """How the run ended; None while there is no finish.flag."""
-    flag = _json(result_dir / "finish.flag")
+    flag = json_file(result_dir / "finish.flag", "finish.flag", [])
     if flag is None:
         return None
     return RunEnd(str(flag.get("outcome", "failed")), str(flag.get("reason", "")))
@@ -41,7 +41,7 @@ def last_words(job_folder: Path) -> str:
 
 def value_at_end(result_dir: Path, metric: str) -> float | None:
     """The metric at the run's end, as its own report has it; None where it is not known."""
-    result = _json(result_dir / "result.json")
+    result = json_file(result_dir / "result.json", "result.json", [])
     told = (result or {}).get("facts", ())
     facts = {fact.get("id"): fact.get("value") for fact in told}
     recent = tuple(fact["id"] for fact in told if fact.get("recipe") == "mean" and fact.get("note") == metric)
@@ -64,11 +64,3 @@ def _step(fact: Any, name: str) -> str | None:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _json(path: Path) -> dict[str, Any] | None:
-    try:
-        data = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return data if isinstance(data, dict) else None

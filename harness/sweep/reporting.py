@@ -18,10 +18,10 @@ from harness.sweep import confounds, snapshot
 from harness.sweep.ending import ending
 from harness.sweep.folder import SweepFolder
 from harness.sweep.state import SweepState
-from harness.sweep.sweep import Sweep
+from harness.sweep.sweep import Sweep, load_state
 
 if TYPE_CHECKING:
-    from harness.results.comparing.types import Comparison
+    from harness.results.comparing.types import Comparison, Goal
     from harness.results.sweeps.report import SweepReport
 
 _log = logging.getLogger(__name__)
@@ -49,14 +49,27 @@ async def report(sweep: Sweep) -> Mapping[str, Any]:
     return {"headline": list(built.headline)}
 
 
-def comparison(folder: SweepFolder, state: SweepState) -> "Comparison":
-    """What the runs of the sweep came to, compared."""
+def comparison(
+    folder: SweepFolder,
+    state: SweepState,
+    metric: str = "",
+    goal: "Goal | None" = None,
+    threshold: float | None = None,
+) -> "Comparison":
+    """What the runs of the sweep came to, compared. `metric`, `goal`, `threshold`: in place of the plan's."""
     from harness.results.compare import compare
+    from harness.results.comparing.folders import as_asked
 
     assert state.plan is not None
     changed = _changed(folder) if state.drifted is None else state.drifted
     found = (*confounds.afterwards(state.plan, folder), *changed)
-    return compare(study(folder.dir, state), found)
+    return compare(as_asked(study(folder.dir, state), metric, goal, threshold), found)
+
+
+def planned(folder: Path) -> Study | None:
+    """The sweep in a folder as something to compare; None where its journal holds no plan."""
+    state = load_state(folder)
+    return study(folder, state) if state.plan is not None else None
 
 
 def study(folder: Path, state: SweepState) -> Study:

@@ -21,6 +21,7 @@ from harness.agent.repairing import author_paths, worktree
 from harness.agent.repairing.private_copy import CACHES, PrivateCopy
 from harness.durable import write_json
 from harness.results import provenance
+from harness.results.wording import listed
 from harness.sweep import code_copy
 from harness.sweep.code_copy import CodeCopy
 from harness.sweep.folder import SweepFolder
@@ -145,7 +146,7 @@ def changed(folder: SweepFolder) -> tuple[str, ...]:
     except (SweepError, OSError, ValueError) as error:
         return (f"the shared code and environment cannot be compared any more: {error}",)
     edited = [name for name, entry in inventory.items() if _is_edited(taken.root / name, entry)]
-    code = [f"the code that all runs share was changed: {_named(edited)}"] if edited else []
+    code = [f"the code that all runs share was changed: {listed(edited, MOST_NAMED)}"] if edited else []
     outside = [
         f"the code in {place}, which is imported from there, was changed"
         for place, checksum in taken.watched.items()
@@ -288,9 +289,4 @@ def _changed_packages(taken: Snapshot) -> list[str]:
     shown = [
         f"{name} {before.get(name, 'absent')} → {after.get(name, 'absent')}" for name in sorted(differing)
     ]
-    return [f"packages of {taken.venv_exe} are not what they were at the start: {_named(shown)}"]
-
-
-def _named(names: list[str]) -> str:
-    shown = ", ".join(names[:MOST_NAMED])
-    return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED} more"
+    return [f"packages of {taken.venv_exe} are not what they were at the start: {listed(shown, MOST_NAMED)}"]

@@ -1,46 +1,48 @@
 """A finished sweep checked against its own raw files: its journal, its documents, and every run in turn.
 
 In: a sweep's folder, which may have been moved or copied. Out: what was checked, and what differs. The
-comparison is made again from the runs' raw files and must give the numbers of sweep.json, points.csv and the
-tables behind the figures. Nothing is written in the folder.
+report is made again from the runs' raw files and the journal (`rebuilding`) and must say what sweep.json, the
+pages, points.csv and the figures say. Nothing is written in the folder.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Mapping
+import stat
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from harness.redaction import secret_values
-from harness.results.text import clean_tree
+from harness.agent.allowed.places import SOURCE_SUFFIXES
+from harness.agent.repairing.private_copy import CACHES
+from harness.result_folders import JOURNAL
 from harness.results.types import Discrepancy
 from harness.results.verifying import schema
 from harness.results.verifying.ending import FLAG, compared, read_flag, story
-from harness.results.verifying.files import differing, in_the_way, unlisted
+from harness.results.verifying.files import differing
+from harness.results.verifying.fingerprints import relative_name
 from harness.results.verifying.reported import is_as_written
 from harness.results.verifying.run import verify_run
-from harness.results.verifying.said import said_otherwise
-from harness.results.verifying.same import as_read, count, differences, named, table_differences
+from harness.results.verifying.same import as_read, differences
 from harness.results.verifying.schema import ListedFile, UnreadableError
 from harness.results.verifying.types import Checked, NotFinishedError, found
 from harness.sweep.ending import flag_of
-from harness.sweep.folder import CANARY, JOURNAL, SweepFolder
+from harness.sweep.folder import SweepFolder
+from harness.sweep.rebuilding import RESULT, check_report, without_secrets
 from harness.sweep.state import RunState, SweepState, fold
 
-if TYPE_CHECKING:
-    from harness.results.comparing.types import Comparison
-
-RESULT = "sweep.json"
-_OWN_FOLDERS = ("jobs", "snapshot")
+_CODE = "snapshot/code"
+_OWN_FOLDERS = ("jobs", _CODE)
 """What the harness processes printed, and the frozen code, which is checked file by file."""
 
 
 def verify_sweep(folder: Path) -> Checked:
     """Check a finished sweep and its runs. Raises NotFinishedError for a folder without a finish.flag."""
-    folder = folder.resolve()
+    with without_secrets():
+        return _verified(folder.resolve())
+
+
+def _verified(folder: Path) -> Checked:
     try:
         flag, listed, wrong = read_flag(folder, JOURNAL)
     except FileNotFoundError:
@@ -48,7 +50,6 @@ def verify_sweep(folder: Path) -> Checked:
             f"{folder} has no {FLAG}: the sweep has not ended, and there is nothing to hold it to yet. "
             f"`harness resume {folder}` goes on with it"
         ) from None
-    known = {FLAG, RESULT, JOURNAL, *(item.path for item in listed)}
     checked = Checked()
     state = story(folder / JOURNAL, fold, wrong)
     if state is not None:
@@ -56,13 +57,33 @@ def verify_sweep(folder: Path) -> Checked:
         wrong += _plan(folder, state)
         checked = _runs(folder, state)
     documents, own = _reported(folder, state)
-    known |= documents
+    known = {FLAG, RESULT, JOURNAL, *(item.path for item in listed), *documents}
+    runs = tuple(run.run.name for run in state.all_runs if run.job) if state is not None else ()
     code = _frozen_code(folder)
-    runs = _folders_of_runs(state)
-    strangers = unlisted(folder, known, (*_OWN_FOLDERS, *runs))
+    strangers = _unlisted(folder, known, (*_OWN_FOLDERS, *runs))
     total = Checked(tuple(wrong)) + own + code + Checked(tuple(strangers)) + checked
     own_files = [name for name in known if name.partition("/")[0] not in runs]
     return replace(total, files=total.files + len(own_files))
+
+
+def _unlisted(folder: Path, known: Collection[str], left_out: Collection[str]) -> Iterator[Discrepancy]:
+    """Files and links that nothing accounts for; `left_out`: folders that are checked by themselves."""
+    for place, folders, names in os.walk(folder):
+        here = Path(place)
+        links = [name for name in folders if (here / name).is_symlink()]
+        folders[:] = sorted(name for name in folders if relative_name(here / name, folder) not in left_out)
+        for path in (here / name for name in sorted((*names, *links))):
+            name = relative_name(path, folder)
+            if name not in known and _is_file_or_link(path):
+                yield Discrepancy(name, "nothing accounts for this file: it was put there after the end")
+
+
+def _is_file_or_link(path: Path) -> bool:
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return False  # gone since the folder was listed: `differing` tells, if it should be there
+    return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
 
 
 # --- plan and runs ------------------------------------------------------------------------------------------
@@ -111,10 +132,6 @@ def _outcome(result_dir: Path, run: RunState) -> tuple[Discrepancy, ...]:
     return found([(f"{run.run.name}/{FLAG}", told)])
 
 
-def _folders_of_runs(state: SweepState | None) -> tuple[str, ...]:
-    return (*(run.run.name for run in state.all_runs), CANARY) if state is not None else (CANARY,)
-
-
 def _is_name(name: str) -> bool:
     return name not in ("", ".", "..") and "/" not in name and "\0" not in name
 
@@ -123,9 +140,7 @@ def _is_name(name: str) -> bool:
 
 
 def _reported(folder: Path, state: SweepState | None) -> tuple[set[str], Checked]:
-    """sweep.json, the documents it vouches for, and the comparison made again; the names of the documents."""
-    from harness.results.sweeps.report import DOCUMENTS
-
+    """sweep.json, the documents it vouches for, and the report made again; the names of the documents."""
     try:
         text, result = schema.read_object(folder / RESULT)
     except FileNotFoundError:
@@ -140,65 +155,12 @@ def _reported(folder: Path, state: SweepState | None) -> tuple[set[str], Checked
         documents = schema.listed_files(result.get("documents"))
     except UnreadableError as error:
         wrong += found([(f"{RESULT}, documents", str(error))])
-    listed = {item.path for item in documents}
     wrong += differing(folder, documents, "the report was built")
-    wrong += found(
-        (name, f"{RESULT} has no fingerprint of this document") for name in DOCUMENTS if name not in listed
-    )
+    listed = {item.path for item in documents}
+    own = Checked(tuple(wrong))
     if state is None or not all(_is_name(run.run.name) for run in state.all_runs):
-        return listed, Checked(tuple(wrong))
-    links = [(run.name, link) for run in _planned(state) for link in in_the_way(folder / run.name)]
-    if links:  # what they lead to is read by nobody
-        wrong += found((f"{run}: {link.where}", link.what) for run, link in links)
-        return listed, Checked(tuple(wrong))
-    return listed, Checked(tuple(wrong)) + _compared_again(folder, state, result, listed)
-
-
-def _planned(state: SweepState) -> tuple[Any, ...]:
-    assert state.plan is not None
-    return state.plan.runs
-
-
-def _compared_again(folder: Path, state: SweepState, result: Mapping[str, Any], listed: set[str]) -> Checked:
-    """The comparison of sweep.json, points.csv and the figures' tables against one made now."""
-    from harness.results.claims import evidence_of_comparison
-    from harness.results.compare import compare
-    from harness.results.comparing.as_json import points_csv, to_json
-    from harness.sweep.reporting import study
-
-    recorded = result.get("comparison")
-    if not isinstance(recorded, Mapping):
-        return Checked(found([(f"{RESULT}, comparison", "there is none")]))
-    known = recorded.get("confounds")
-    confounds = tuple(map(str, known)) if isinstance(known, list) else ()
-    again = clean_tree(compare(study(folder, state), confounds), secret_values(os.environ))
-    fresh = as_read(to_json(again, folder))
-    wrong = named(RESULT, differences(recorded, fresh, "comparison"))
-    if state.narrative or result.get("narrative"):
-        said = said_otherwise(result.get("narrative"), state.narrative, evidence_of_comparison(again))
-        wrong += named(RESULT, said)
-    if "points.csv" in listed:
-        wrong += named("points.csv", table_differences(folder / "points.csv", points_csv(again)))
-    tables, figures = _figures(folder, again, listed)
-    return Checked((*wrong, *tables), numbers=count(fresh), figures=figures)
-
-
-def _figures(folder: Path, again: Comparison, listed: set[str]) -> tuple[tuple[Discrepancy, ...], int]:
-    """The tables of the figures against those of figures drawn now, elsewhere."""
-    from harness.results.sweeps.figures import draw_figures
-
-    wrong: tuple[Discrepancy, ...] = ()
-    with tempfile.TemporaryDirectory() as elsewhere:
-        figures = draw_figures(again, Path(elsewhere))
-        names = {name for figure in figures for name in figure.files}
-        there = {name for name in listed if name.startswith("figures/")}
-        wrong += found((name, "this figure does not follow from the runs") for name in sorted(there - names))
-        wrong += found((name, f"{RESULT} has no fingerprint of it") for name in sorted(names - there))
-        for name in sorted(names & there):
-            if name.endswith(".csv"):
-                fresh = (Path(elsewhere) / name).read_text(encoding="utf-8")
-                wrong += named(name, table_differences(folder / name, fresh))
-    return wrong, len(figures)
+        return listed, own
+    return listed, own + check_report(folder, state, result, listed)
 
 
 def _frozen_code(folder: Path) -> Checked:
@@ -216,6 +178,23 @@ def _frozen_code(folder: Path) -> Checked:
         return Checked()  # the manifest tells, where there was one
     except UnreadableError as error:
         return Checked(found([("snapshot/files.json", str(error))]))
-    differ = differing(folder / "snapshot" / "code", listed, "it was frozen for all runs")
-    wrong = found((f"snapshot/code/{item.where}", item.what) for item in differ)
+    differ = (*differing(folder / _CODE, listed, "it was frozen for all runs"), *_added_code(folder, listed))
+    wrong = found((f"{_CODE}/{item.where}", item.what) for item in differ)
     return Checked(wrong, files=len(listed))
+
+
+def _added_code(folder: Path, listed: Collection[ListedFile]) -> Iterator[Discrepancy]:
+    """Sources that lie where a run would have taken them for code. Trainings write beside their code, so
+    other files, and folders of their own, are none of ours."""
+    frozen = {item.path for item in listed}
+    places = {str(Path(name).parent) for name in frozen} | {"."}
+    root = folder / _CODE
+    for place, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if name not in CACHES)
+        for path in (Path(place) / name for name in sorted(names)):
+            name = relative_name(path, root)
+            is_code = str(Path(name).parent) in places or path.name == "__init__.py"
+            if name not in frozen and is_code and path.suffix.lower() in SOURCE_SUFFIXES:
+                yield Discrepancy(
+                    name, "it is no part of the frozen code: a run or somebody else put it there"
+                )

@@ -18,11 +18,10 @@ from harness.results.comparing.types import Key, Point, RunResult, Study
 @dataclass(frozen=True)
 class Sides:
     """The points of a level and, at the same places, those of the baseline level with which they share all
-    other levels. `left_out`: points of either side that have no partner with runs that count."""
+    other levels."""
 
     level: tuple[str, ...]
     baseline: tuple[str, ...]
-    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,17 +73,19 @@ def place(point: Point, keys: Sequence[Key], without: Sequence[str] = ()) -> tup
 
 
 def sides(cells: Cells, key: Key, level: Scalar) -> Sides:
-    """The two sides of `level` against the key's baseline level."""
+    """The two sides of `level` against the key's baseline level: pairs of points that both have two runs or
+    more, since only those can be tested; where there are none, all pairs whose runs count."""
     points = {point.name: point for point in cells.study.points}
-    first, second = cells.with_level(key, level), cells.with_level(key, key.baseline)
-    partners = {place(points[name], cells.study.keys, (key.name,)): name for name in second}
-    pairs = [(name, partners.get(place(points[name], cells.study.keys, (key.name,)))) for name in first]
-    matched = [(one, other) for one, other in pairs if one in cells.values and other in cells.values]
-    used = {name for pair in matched for name in pair}
-    paired = {other for _, other in pairs}
-    left_out = [one for one, other in pairs if one not in used and other is not None]
-    left_out += [name for name in second if name not in used and name in paired]
-    return Sides(tuple(one for one, _ in matched), tuple(str(other) for _, other in matched), tuple(left_out))
+
+    def elsewhere(name: str) -> tuple[tuple[str, Scalar], ...]:
+        return place(points[name], cells.study.keys, (key.name,))
+
+    partners = {elsewhere(name): name for name in cells.with_level(key, key.baseline) if name in cells.values}
+    first = [name for name in cells.with_level(key, level) if name in cells.values]
+    pairs = [(name, partners[elsewhere(name)]) for name in first if elsewhere(name) in partners]
+    repeated = [pair for pair in pairs if all(len(cells.values[name]) > 1 for name in pair)]
+    chosen = repeated or pairs
+    return Sides(tuple(one for one, _ in chosen), tuple(other for _, other in chosen))
 
 
 def weights(points: Sequence[str], of: Sides) -> np.ndarray:

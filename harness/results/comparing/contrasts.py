@@ -1,15 +1,15 @@
 """What a level does: its difference from the baseline level of its key, tested over seeds.
 
-In: `Cells`. Out: `Contrast`s. Designs where points can be paired (a grid, one at a time, given runs): the
-mean difference of points that differ in this key alone, each pair with equal weight, in a model with one mean
-per point and a variance pooled within the points that take part; for two points that is Student's t test. A
-random design: the level's effect in an additive model of all runs, where the design determines it and the
-model fits. Points that each have one run are not tested: the difference stands there without a test.
+In: `Cells`. Out: `Contrast`s that nobody has judged yet. Designs where points can be paired (a grid, one at a
+time, given runs): the mean difference of points that differ in this key alone, each pair with equal weight;
+for two points that is Student's t test, or Welch's where they have unequal numbers of runs. A random design:
+the level's effect in an additive model of all runs, where the design determines it and the model fits. A
+point with one run takes part in no test of pairs: the difference stands there without a test.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,11 +19,12 @@ from harness.config_edit import Scalar
 from harness.results import stats, task_statistics
 from harness.results.comparing import metrics
 from harness.results.comparing.cells import Cells, Sides, is_same, sides, weights
-from harness.results.comparing.types import Contrast, Finding, Key, RunResult
+from harness.results.comparing.types import Contrast, Key, RunResult
 from harness.results.stats import Tested
 
 ONE_SEED = "one seed: nothing can be said about other seeds"
 NO_SCATTER = "all seeds of a point gave the same number, so there is no scatter to test against"
+TOO_LARGE = "the numbers are too large or too small to compute with"
 
 
 @dataclass(frozen=True)
@@ -41,30 +42,16 @@ class Additive:
 
 
 def contrasts_of(cells: Cells, metric: str) -> tuple[Contrast, ...]:
-    """Every level of every key against its baseline; findings after Holm's correction over all of them."""
+    """Every level of every key against its baseline; what of it is a finding, `keys.judged` says."""
     additive = additive_of(cells) if cells.study.design == "random" else None
-    found = [
+    return tuple(
         _of_model(cells, additive, key, level)
         if additive is not None
         else _of_pairs(cells, key, level, metric)
         for key in cells.study.keys
         for level in key.levels
         if not is_same(level, key.baseline)
-    ]
-    return tuple(_judged(found))
-
-
-def _judged(contrasts: list[Contrast]) -> Iterator[Contrast]:
-    adjusted = iter(stats.holm([contrast.p for contrast in contrasts if contrast.p is not None]))
-    for contrast in contrasts:
-        if contrast.p is None or contrast.difference is None:
-            yield contrast
-            continue
-        p = next(adjusted)
-        finding: Finding = "no detectable difference"
-        if p < stats.ALPHA:
-            finding = "higher" if contrast.difference > 0 else "lower"
-        yield replace(contrast, p_adjusted=p, finding=finding)
+    )
 
 
 # --- pairs of points ----------------------------------------------------------------------------------------
@@ -87,20 +74,16 @@ def _of_pairs(cells: Cells, key: Key, level: Scalar, metric: str) -> Contrast:
     means = np.array([values.mean() for values in cells.of(points)])
     contrast = replace(contrast, difference=float(row @ means))
     values = cells.of(points)
-    model = stats.cell_means(values)
-    if min(contrast.n) < 2 or model.df_resid < 1:
+    if min(map(len, values)) < 2:
         over = _over_tasks([cells.runs[name] for name in points], row, metric)
         return replace(contrast, why_not=ONE_SEED, over_tasks=over)
     if not stats.has_scatter(values):
         return replace(contrast, why_not=NO_SCATTER)
-    tested = stats.contrast(model, row)
-    squares = float(row @ row)
-    needed = stats.seeds_needed(
-        tested.difference,
-        lambda seeds: tested.sd * float(np.sqrt(squares / seeds)),
-        lambda seeds: len(points) * (seeds - 1),
-    )
-    return replace(_with(contrast, tested), seeds_needed=needed, method=_pairs_method(of, len(points)))
+    tested = stats.contrast(values, row)
+    if tested is None:
+        return replace(contrast, why_not=TOO_LARGE)
+    needed = stats.seeds_of_contrast(tested.difference, values, row)
+    return replace(_with(contrast, tested), seeds_needed=needed, method=_pairs_method(of, values))
 
 
 def _with(contrast: Contrast, tested: Tested) -> Contrast:
@@ -116,12 +99,18 @@ def _with(contrast: Contrast, tested: Tested) -> Contrast:
     )
 
 
-def _pairs_method(of: Sides, points: int) -> str:
-    if points == 2:
-        return "Student's t test over seeds, variance pooled within both points"
+def _pairs_method(of: Sides, values: Sequence[np.ndarray]) -> str:
+    """How it was tested, in words."""
+    is_pooled = stats.are_equal([len(cell) for cell in values])
+    unequal = "the points have unequal numbers of runs"
+    if len(values) == 2:
+        if is_pooled:
+            return "Student's t test over seeds, variance pooled within both points"
+        return f"Welch's t test over seeds: {unequal}"
+    pooled = f"variance pooled within {len(values)} points"
     return (
         f"t test over seeds of the difference averaged over {len(of.level)} combinations of the other keys, "
-        f"variance pooled within {points} points"
+        + (pooled if is_pooled else f"each point with its own variance (Welch–Satterthwaite): {unequal}")
     )
 
 
@@ -205,10 +194,11 @@ def _of_model(cells: Cells, additive: Additive, key: Key, level: Scalar) -> Cont
     if not first or not second or not stats.is_estimable(model, row):
         return replace(contrast, why_not="the runs that count do not tell this level from other keys")
     contrast = replace(contrast, difference=float(row @ model.params))
-    why_not = additive.why_not or ("" if cells.is_replicated else ONE_SEED) or _thin(cells, model)
-    if why_not:
-        return replace(contrast, why_not=why_not)
-    tested = stats.contrast(model, row)
+    one_seed = "" if cells.is_replicated and min(n) > 1 else ONE_SEED
+    why_not = additive.why_not or one_seed or _thin(cells, model)
+    tested = None if why_not else stats.contrast_in_model(model, row)
+    if tested is None:
+        return replace(contrast, why_not=why_not or TOO_LARGE)
     points, runs = len(cells.values), int(model.nobs)
     rank = runs - tested.degrees
     needed = stats.seeds_needed(

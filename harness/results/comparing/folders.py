@@ -1,73 +1,81 @@
 """Any result folders as a study: which runs are one point, and what the points differ in.
 
-In: folders of runs and of sweeps. Out: a `Study`. Runs of one sweep are taken from its plan. Any others are
-grouped by their own settings: runs that differ in nothing but the seed are one point, settings that differ
-are keys, and the first folder's point is the baseline. Settings that always change together are one key,
-since nobody can tell them apart, and where no two points differ in one key alone, points are compared whole.
+In: folders of runs and of sweeps. Out: a `Study`. Some runs of one sweep are taken from its plan. Any others
+are grouped by their own settings: runs that differ in nothing but the seed are one point, settings that
+differ are keys, and the first folder's point is the baseline. Settings that always change together are one
+key, since nobody can tell them apart, and where no two points differ in one key alone, points are compared
+whole.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from harness import journal
 from harness.config_edit import Scalar
+from harness.result_folders import is_sweep, sweep_of
 from harness.results.comparing.cells import Cells, is_same, sides
 from harness.results.comparing.runs import NEVER_STARTED, RunFiles, read_files
 from harness.results.comparing.settings import COMMAND, Settings, differing, is_path, seed_names, settings_of
 from harness.results.comparing.types import Goal, Key, NotComparableError, PlannedRun, Point, Study
 from harness.results.deviations import value_text
-from harness.sweep.folder import JOURNAL, is_sweep, sweep_of
 
 WHOLE = "point"
 """The key of a study whose points can only be compared whole; its levels are their names."""
 _LONGEST_NAME = 60
 
 
-def study_of(
-    folders: Sequence[Path], metric: str = "", goal: Goal | None = None, threshold: float | None = None
-) -> Study:
-    """The study that these folders make up; see `study_and_files`."""
-    return study_and_files(folders, metric, goal, threshold)[0]
+Planned = Callable[[Path], "Study | None"]
+"""The study that the sweep in a folder was planned as; None where nobody can tell."""
 
 
 def study_and_files(
-    folders: Sequence[Path], metric: str = "", goal: Goal | None = None, threshold: float | None = None
+    folders: Sequence[Path],
+    planned: Planned,
+    metric: str = "",
+    goal: Goal | None = None,
+    threshold: float | None = None,
 ) -> tuple[Study, list[RunFiles]]:
     """The study that these folders make up, and its runs' files in the same order.
 
     `metric`, `goal`, `threshold`: as asked for; "" and None leave a sweep's own in force (else "max" and
-    none). Raises NotComparableError for folders that hold no run.
+    none). Raises NotComparableError for folders that hold no run. A whole sweep by itself is compared by
+    `harness.sweep.reporting`, which knows more of it.
     """
-    whole = [folder for folder in folders if is_sweep(folder)]
-    sweeps = {folder if folder in whole else sweep_of(folder) for folder in folders}
+    sweeps = {sweep_of(folder) for folder in folders}
     (sweep,) = sweeps if len(sweeps) == 1 else (None,)
     if sweep is not None:
-        study = _of_sweep(sweep)
-        study = study if whole else _part(study, folders)
+        study = _part(_of_sweep(sweep, planned), folders)
         files = [read_files(run) for run in study.runs]
     else:
-        study, files = _given(_found(folders))
+        study, files = _given(_found(folders, planned))
+    return as_asked(study, metric, goal, threshold), files
+
+
+def as_asked(
+    study: Study, metric: str = "", goal: Goal | None = None, threshold: float | None = None
+) -> Study:
+    """The study with what a person asks for in the place of its own; "" and None leave that."""
     return replace(
         study,
         metric=metric or study.metric,
         goal=goal or study.goal,
         threshold=study.threshold if threshold is None else threshold,
-    ), files
+    )
 
 
 # --- sweeps -------------------------------------------------------------------------------------------------
 
 
-def _of_sweep(folder: Path) -> Study:
-    from harness.sweep import reporting, state
-
-    return reporting.study(folder, state.fold(journal.read(folder / JOURNAL)))
+def _of_sweep(folder: Path, planned: Planned) -> Study:
+    study = planned(folder)
+    if study is None:
+        raise NotComparableError(f"{folder}: the journal of this sweep does not hold its plan")
+    return study
 
 
 def _part(study: Study, folders: Sequence[Path]) -> Study:
@@ -103,7 +111,7 @@ class _Found:
     why_never: str
 
 
-def _found(folders: Sequence[Path]) -> list[_Found]:
+def _found(folders: Sequence[Path], planned_as: Planned) -> list[_Found]:
     """The runs in these folders, each once.
 
     A run of a sweep that was never started has the settings of its siblings; where none of them was started
@@ -112,7 +120,7 @@ def _found(folders: Sequence[Path]) -> list[_Found]:
     planned: dict[Path, tuple[PlannedRun, str, str]] = {}
     for folder in folders:
         if is_sweep(folder):
-            study = _of_sweep(folder)
+            study = _of_sweep(folder, planned_as)
             for run in study.runs:
                 why = study.not_run.get(run.name, "")
                 planned[run.folder.resolve()] = (run, f"{folder.resolve()}/{run.point}", why)

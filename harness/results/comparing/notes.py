@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from harness.results import stats
 from harness.results.comparing import metrics
 from harness.results.comparing.cells import Cells
-from harness.results.comparing.keys import Interaction
 from harness.results.comparing.points import Yardstick
-from harness.results.comparing.types import Contrast, KeyEffect, RunResult, Study
+from harness.results.comparing.types import Contrast, Interaction, RunResult, Study
 from harness.results.facts import RECENT
+from harness.results.wording import listed
 
 _NAMED = 6
 
@@ -26,25 +24,17 @@ def notes(
     metric: str,
     yardstick: Yardstick,
     contrasts: Sequence[Contrast],
-    keys: Sequence[KeyEffect],
     pairs: Sequence[Interaction],
 ) -> tuple[str, ...]:
     """All notes on a comparison."""
     return (
         *_on_missing(cells, results),
         *_on_scatter(cells),
-        *_on_ends(results),
         *_on_tasks(results, metric, yardstick),
         *_on_interactions(pairs),
-        *_on_tests(cells, contrasts, keys),
+        *_on_tests(cells, contrasts, pairs),
         *_on_measuring(cells.study, results, metric, yardstick),
     )
-
-
-def listed(names: Sequence[str]) -> str:
-    """`a, b and 3 more`."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
 
 
 def _on_missing(cells: Cells, results: Sequence[RunResult]) -> Iterator[str]:
@@ -58,7 +48,8 @@ def _on_missing(cells: Cells, results: Sequence[RunResult]) -> Iterator[str]:
             )
     single = [name for name, values in cells.values.items() if len(values) == 1]
     if single and cells.is_replicated:
-        yield f"one run counts: nothing can be said about other seeds of {listed(single)}"
+        out = "" if cells.study.design == "random" else ", and tests leave them out"
+        yield f"one run counts: nothing can be said about other seeds of {listed(single, _NAMED)}{out}"
     elif single:
         yield (
             "every point has one run that counts: nothing can be said about other seeds, and no difference "
@@ -76,31 +67,14 @@ def _on_scatter(cells: Cells) -> Iterator[str]:
         names = [name for name in bounds if cells.values[name][0] == bound]
         if names:
             yield (
-                f"all runs of {listed(names)} are at {bound:g}: if that is a bound of the metric, "
+                f"all runs of {listed(names, _NAMED)} are at {bound:g}: if that is a bound of the metric, "
                 "differences beyond it cannot be seen, and tests with them are rough"
             )
     if others:
         yield (
-            f"all seeds of {listed(others)} gave exactly the same number: is the seed used at all? Where no "
-            "point has any scatter, nothing is tested"
+            f"all seeds of {listed(others, _NAMED)} gave exactly the same number: is the seed used at all? "
+            "Where no point has any scatter, nothing is tested"
         )
-
-
-def _on_ends(results: Sequence[RunResult]) -> Iterator[str]:
-    counting = [result for result in results if result.value is not None]
-    for outcome, words in (("timed_out", "its time limit"), ("stopped_early", "an early stop")):
-        names = [result.run.name for result in counting if result.outcome == outcome]
-        if names:
-            yield f"ended by {words} and counted with the value then: {listed(names)}"
-    ends = {result.curve.steps[-1] for result in counting if result.curve.steps}
-    if len(ends) > 1:
-        yield (
-            f"the last measurement is not at the same step in all runs: between step {min(ends)} and "
-            f"{max(ends)}"
-        )
-    repaired = [result.run.name for result in counting if result.deviations]
-    if repaired:
-        yield f"repaired on the way, with changed settings, and counted: {listed(repaired)}"
 
 
 def _on_tasks(results: Sequence[RunResult], metric: str, yardstick: Yardstick) -> Iterator[str]:
@@ -121,39 +95,35 @@ def _on_tasks(results: Sequence[RunResult], metric: str, yardstick: Yardstick) -
 def _on_interactions(pairs: Sequence[Interaction]) -> Iterator[str]:
     for pair in pairs:
         one, other = pair.keys
-        if pair.p_adjusted < stats.ALPHA:
+        p = f"adjusted p = {pair.p_adjusted:.2g}"
+        if pair.matters:
             yield (
-                f"what {one} does depends on {other} (interaction, p = {pair.p:.2g}, adjusted "
-                f"{pair.p_adjusted:.2g}): their differences are averages over unlike effects"
+                f"what {one} does depends on {other} (interaction, {p}): their differences are averages over "
+                "unlike effects"
             )
         else:
-            yield f"no interaction of {one} and {other} was detected (p = {pair.p:.2g})"
+            yield f"no interaction of {one} and {other} was detected ({p})"
 
 
-def _on_tests(cells: Cells, contrasts: Sequence[Contrast], keys: Sequence[KeyEffect]) -> Iterator[str]:
+def _on_tests(cells: Cells, contrasts: Sequence[Contrast], pairs: Sequence[Interaction]) -> Iterator[str]:
     tested = [contrast for contrast in contrasts if contrast.p is not None]
-    if any(effect.p is not None for effect in keys) and not cells.is_replicated:
-        yield (
-            "whether a key matters was tested with one run per point: what is left after adding up the keys' "
-            "effects is taken for the scatter between seeds, and what this seed does to a level is not seen"
-        )
     if not tested:
         return
     yield from (f"differences: {method}" for method in dict.fromkeys(one.method for one in tested))
-    yield f"p values of differences are adjusted by Holm's method for {_count(len(tested), 'comparison')}"
+    together = f" and {_count(len(pairs), 'interaction')}" if pairs else ""
+    count = f"{_count(len(tested), 'comparison')}{together}"
+    yield f"p values are adjusted by Holm's method for {count}, as one family"
     apart = [c for c in tested if c.finding == "no detectable difference" and c.p is not None and c.p < 0.05]
     if apart:
-        names = listed([f"{contrast.key} {contrast.level}" for contrast in apart])
+        names = listed([f"{contrast.key} {contrast.level}" for contrast in apart], _NAMED)
         yield (
             f"{names}: the 95 % interval, which is for one comparison alone, leaves out 0, but with "
-            f"{len(tested)} comparisons that is not enough for a finding"
+            f"{count} that is not enough for a finding"
         )
     yield (
         "detectable difference and seeds needed: 80 % power for one comparison alone at 5 %, with the "
-        f"scatter observed here, which few seeds know only roughly{_for_several(tested)}"
+        f"scatter observed here, which few seeds know only roughly{_for_several(tested, len(pairs))}"
     )
-    if any(np.ptp([len(cells.values[name]) for name in (*c.points[0], *c.points[1])]) > 0 for c in tested):
-        yield "points with unequal numbers of runs: the tests take that into account"
     seeds = [{r.run.seed for r in runs if r.run.seed is not None} for runs in cells.runs.values()]
     if len(seeds) > 1 and len(seeds[0]) > 1 and all(one == seeds[0] for one in seeds):
         yield (
@@ -183,10 +153,9 @@ def _on_measuring(
     if any(result.curve.seconds for result in results):
         yield f"seconds are sums of {metrics.STEP_TIME}: without start-up and validations"
     if any(result.hours is not None for result in results):
-        per = "0.01" if metrics.is_rate(metric) else "1"
         yield (
             f"cost: wall hours of all attempts of a run × {_count(study.cost_units, study.cost_unit)}; per "
-            f"{per} of improvement from the first measurement to the end"
+            f"{metrics.cost_per(metric):g} of improvement from the first measurement to the end"
         )
     yield (
         "the point with the best mean is picked afterwards, so its mean flatters; a finding needs a tested "
@@ -194,14 +163,14 @@ def _on_measuring(
     )
 
 
-def _for_several(tested: Sequence[Contrast]) -> str:
+def _for_several(tested: Sequence[Contrast], pairs: int) -> str:
     """How much more the first step of Holm's method asks for."""
-    if len(tested) == 1:
+    if len(tested) + pairs == 1:
         return ""
-    strict = stats.ALPHA / len(tested)
+    strict = stats.ALPHA / (len(tested) + pairs)
     known = {contrast.degrees for contrast in tested if contrast.degrees is not None}
     most = max(stats.needed_ratio(one, strict) / stats.needed_ratio(one) for one in known)
-    return f"; as one of {len(tested)} comparisons a difference must be up to {most:.1f} times as large"
+    return f"; as one of {len(tested) + pairs} tests a difference must be up to {most:.1f} times as large"
 
 
 def _value_of_a_run(metric: str) -> str:

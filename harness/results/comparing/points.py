@@ -128,12 +128,12 @@ def _estimate(values: Iterable[float | int | None]) -> Estimate | None:
 
 
 def _cost_per_point(study: Study, runs: Sequence[RunResult], cost: float | None, metric: str) -> float | None:
-    """Cost per 0.01 (of a rate, else per 1) of improvement over the first measurement, means over seeds."""
+    """Cost per `metrics.cost_per` of improvement over the first measurement, means over seeds."""
     gains = [run.value - _finite(run)[1][0] for run in runs if run.value is not None and len(_finite(run)[1])]
     if cost is None or not gains:
         return None
     gain = float(np.mean(gains)) * (1 if study.goal == "max" else -1)
-    return cost / (gain * (100 if metrics.is_rate(metric) else 1)) if gain > 0 else None
+    return cost / gain * metrics.cost_per(metric) if gain > 0 else None
 
 
 def best_point(study: Study, points: Sequence[PointResult]) -> str | None:

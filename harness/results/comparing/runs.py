@@ -18,10 +18,9 @@ from harness.results.comparing import metrics
 from harness.results.comparing.types import Curve, PlannedRun, RunResult
 from harness.results.raw import json_file, number_in
 from harness.results.types import Record, RunSummary
+from harness.state import COUNTING
 from harness.summary import run_summary
 
-COUNTING = ("succeeded", "stopped_early", "timed_out")
-"""Outcomes with which a run may count."""
 NEVER_STARTED, UNFINISHED = "never started", "unfinished"
 
 
@@ -55,13 +54,9 @@ def read_files(run: PlannedRun) -> RunFiles:
     return RunFiles(run, outcome, str(flag.get("reason", "")), record, summary)
 
 
-def read_run(run: PlannedRun, metric: str) -> RunResult:
-    """One run's result; `settled` has the last word on runs that their time limit ended."""
-    return result_of(read_files(run), metric)
-
-
 def result_of(files: RunFiles, metric: str, never: Mapping[str, str] | None = None) -> RunResult:
-    """What a run came to. `never`: run to the reason why it was not started, or not carried to an end."""
+    """What a run came to; `settled` has the last word on runs that their time limit ended. `never`: run to
+    the reason why it was not started, or not carried to an end."""
     record = files.record
     found = metrics.measured(record, metric) if metric else None
     evaluation = record.evaluations[-1] if record.evaluations else None

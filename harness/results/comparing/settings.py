@@ -8,23 +8,19 @@ write. Seeds stand apart.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.config_edit import Scalar
+from harness.launch_text.settings import Given, is_output, settings_in
+from harness.launch_text.shell import ShellError
 from harness.results.changes import NOT_SET, flat
 from harness.results.comparing.runs import RunFiles
 
 COMMAND = "launch command"
 _NAMES = frozenset(("experiment_name", "project_name", "run_name", "exp_name"))
-_OUTPUT = re.compile(
-    r"(out|output|outputs|save|logs?|logging|ckpt|checkpoints?|results?|cache)([_-]?(dir|path|folder|root))?"
-)
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_OVERRIDE = re.compile(r"\+{0,2}([A-Za-z_][\w./@-]*)=(.*)", re.DOTALL)
-_NUMBER = re.compile(r"-?\.?\d")
+_CACHE = re.compile(r"cache([_-]?(dir|path|folder|root))?")
 
 
 @dataclass(frozen=True)
@@ -48,7 +44,8 @@ def settings_of(files: RunFiles) -> Settings:
     found: dict[str, Scalar] = {}
     for name, value in (*(config or {}).items(), *_of_command(files.summary.command)):
         last = re.split(r"[.:]", name)[-1].lstrip("-").lower()
-        if last not in _NAMES and value not in own and not _OUTPUT.fullmatch(last):
+        is_by_nature = last in _NAMES or is_output(name) or _CACHE.fullmatch(last)
+        if not is_by_nature and value not in own:
             found[name] = _without_own_folder(value, files.run.folder)
     seeds = {name: value for name, value in found.items() if "seed" in re.split(r"[.:]", name)[-1].lower()}
     return Settings({name: value for name, value in found.items() if name not in seeds}, seeds)
@@ -94,33 +91,8 @@ def _without_own_folder(value: Scalar, folder: Path) -> Scalar:
 def _of_command(command: str) -> Iterator[tuple[str, Scalar]]:
     """Flags, overrides and variables of a launch command; what is left is the command itself."""
     try:
-        words = shlex.split(command, comments=True)
-    except ValueError:
-        words = command.split()
-    rest: list[str] = []
-    at = 0
-    while at < len(words):
-        word, following = words[at], words[at + 1] if at + 1 < len(words) else ""
-        at += 1
-        variable, override = _ASSIGNMENT.fullmatch(word), _OVERRIDE.fullmatch(word)
-        if not rest and variable:
-            yield f"env:{variable[1]}", variable[2]
-        elif word.startswith("-") and len(word) > 1 and not _NUMBER.match(word):
-            flag, sign, value = word.partition("=")
-            if not sign and flag == "-m":  # the program itself
-                rest.append(f"-m {following}")
-                at += 1
-            elif sign or not following or _is_flag(following):
-                yield f"arg:{flag}", value if sign else "true"
-            else:
-                yield f"arg:{flag}", following
-                at += 1
-        elif override:
-            yield f"arg:{override[1]}", override[2]
-        elif word not in ("export", "env"):
-            rest.append(word)
-    yield COMMAND, " ".join(rest)
-
-
-def _is_flag(word: str) -> bool:
-    return (word.startswith("-") and not _NUMBER.match(word)) or word in ("|", "&&", "||", ";", "&")
+        given = settings_in(command)
+    except ShellError:
+        given = Given({}, command)
+    yield from given.values.items()
+    yield COMMAND, given.rest

@@ -152,8 +152,8 @@ class Estimate:
 @dataclass(frozen=True)
 class PointResult:
     """One point over its seeds. `value` None: no run of it counts. `is_single_seed`: nothing can be said of
-    other seeds. `cost_per_point`: cost per 0.01 of improvement over the first measurement, None where there
-    was none."""
+    other seeds. `cost_per_point`: cost per `metrics.cost_per` (0.01 of a rate, 1 of any other metric) of
+    improvement over the first measurement, None where there was none."""
 
     point: Point
     value: Estimate | None
@@ -175,9 +175,9 @@ class Contrast:
 
     `difference`: level − baseline in the metric's own unit, with its 95 % t interval `low`, `high` over
     seeds.
-    `p`, `p_adjusted` (Holm over the study's contrasts). `effect`: Hedges' g. `detectable`: the difference
-    that this many seeds would have found with 80 % power; `seeds_needed`: seeds per point to find the
-    difference that was observed, None where it is none. `over_tasks`: with one seed each, the paired
+    `p`, `p_adjusted` (Holm over the study's contrasts and interactions). `effect`: Hedges' g. `detectable`:
+    the difference that this many seeds would have found with 80 % power; `seeds_needed`: seeds per point to
+    find the difference that was observed, None where it is none. `over_tasks`: with one seed each, the paired
     difference over the same validation tasks: its 95 % interval (low, high, tasks), which says nothing about
     other seeds.
     `finding`: the only words a text may use for it. `why_not`: why it was not tested.
@@ -205,16 +205,29 @@ class Contrast:
 
 @dataclass(frozen=True)
 class KeyEffect:
-    """Whether a key matters at all: the test over all of its levels together (F test, Holm over keys).
-    `matters` None: not tested, `why_not` says why."""
+    """Whether a key matters: whether any of its contrasts is a finding. `matters` None: none was tested,
+    `why_not` says why. `p`, `p_adjusted`: the smallest of its contrasts. `share`: partial eta squared, which
+    describes these runs and tests nothing."""
 
     key: str
     matters: bool | None
     p: float | None = None
     p_adjusted: float | None = None
-    share: float | None = None  # partial eta squared
+    share: float | None = None
     contrasts: tuple[Contrast, ...] = ()
     why_not: str = ""
+
+
+@dataclass(frozen=True)
+class Interaction:
+    """Whether what one key does depends on the other: the smallest p of the differences of their differences,
+    times how many of these there are; `p_adjusted`: Holm over the study's contrasts and interactions.
+    `matters`: found, so that a contrast of either key is an average over unlike effects."""
+
+    keys: tuple[str, str]
+    p: float
+    p_adjusted: float
+    matters: bool
 
 
 @dataclass(frozen=True)
@@ -232,7 +245,8 @@ class Comparison:
 
     `missing`: runs that do not count, each with the reason, in words. `confounds`: what differs between the
     points beside the keys. `notes`: how things were computed, and every reason for caution.
-    `chosen_afterwards`: the metric was not named before the runs.
+    `chosen_afterwards`: the metric was not named before the runs. `interactions`: of every two keys for which
+    one could be tested.
     """
 
     study: Study
@@ -248,8 +262,14 @@ class Comparison:
     notes: tuple[str, ...] = ()
     chosen_afterwards: bool = False
     level: float = 0.95
+    interactions: tuple[Interaction, ...] = ()
 
     @property
     def is_single_seed(self) -> bool:
         """Whether no point has two runs that count: then nothing is said about other seeds."""
         return not any(point.value is not None and point.value.n > 1 for point in self.points)
+
+    def depends_on(self, key: str) -> tuple[str, ...]:
+        """The keys on which what this one does was found to depend."""
+        pairs = [pair.keys for pair in self.interactions if pair.matters and key in pair.keys]
+        return tuple(other for pair in pairs for other in pair if other != key)

@@ -5,14 +5,16 @@ In: the `Comparison`'s runs that count. Out: `Line`s, one per point or per level
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from scipy import stats
 
 from harness.config_edit import Scalar
-from harness.results.comparing.types import Comparison, Contrast, Curve, KeyEffect
+from harness.results.comparing.cells import is_same
+from harness.results.comparing.types import Comparison, Contrast, Curve, Key, KeyEffect
 from harness.results.sweeps.series import Line
+from harness.results.sweeps.wording import bounds_of
 
 MOST_STEPS = 200  # longer curves are drawn as means of this many neighbourhoods
 
@@ -27,7 +29,7 @@ def line_of_point(comparison: Comparison, point: str, label: str, is_baseline: b
     if not curves:
         return None
     steps, values = common(curves)
-    low, high = band(values)
+    low, high = band(values, bounds_of(comparison))
     runs = tuple(common([curve]) for curve in curves) if len(curves) > 1 else ()
     each = tuple((own_steps, own_values[0]) for own_steps, own_values in runs)
     return Line(label, steps, values.mean(axis=0), low, high, each, is_baseline)
@@ -86,8 +88,10 @@ def _thinned(steps: Steps, values: Matrix) -> tuple[Steps, Matrix]:
     return np.add.reduceat(steps, starts) / counts, np.add.reduceat(values, starts, axis=1) / counts
 
 
-def band(values: Matrix) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Low and high over the runs; None, None for a single one."""
+def band(
+    values: Matrix, bounds: tuple[float, float] = (-np.inf, np.inf)
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Low and high over the runs, cut to where values can be; None, None for a single one."""
     runs = len(values)
     if runs < 2:
         return None, None
@@ -95,33 +99,37 @@ def band(values: Matrix) -> tuple[np.ndarray | None, np.ndarray | None]:
         return values.min(axis=0), values.max(axis=0)
     mean = values.mean(axis=0)
     half = stats.t.ppf(0.975, runs - 1) * values.std(axis=0, ddof=1) / np.sqrt(runs)
-    return mean - half, mean + half
+    return np.clip(mean - half, *bounds), np.clip(mean + half, *bounds)
 
 
-def groups(effect: KeyEffect, comparison: Comparison) -> Mapping[Scalar, tuple[str, ...]]:
-    """The points behind each level of a key: those that its contrasts compare, else all that have it."""
+def groups(effect: KeyEffect, comparison: Comparison) -> tuple[tuple[Scalar, tuple[str, ...]], ...]:
+    """Each level of a key with the points behind it: those that its contrasts compare, else all that have it.
+    Pairs and no mapping, where 1, 1.0 and true would be one level."""
     key = next((key for key in comparison.study.keys if key.name == effect.key), None)
     if key is None:
-        return {}
-    by_level = {contrast.level: contrast for contrast in effect.contrasts}
-    made = {
-        level: _of_level(level, by_level, level == key.baseline) or _with_level(comparison, key.name, level)
+        return ()
+    made = [
+        (level, _compared(effect, key, level) or _with_level(comparison, key.name, level))
         for level in key.levels
-    }
-    return {level: points for level, points in made.items() if points}
+    ]
+    return tuple((level, points) for level, points in made if points)
 
 
-def _of_level(level: Scalar, by_level: Mapping[Scalar, Contrast], is_baseline: bool) -> tuple[str, ...]:
-    if level in by_level:
-        return by_level[level].points[0]
-    sides = [contrast.points[1] for contrast in by_level.values() if contrast.points[1]]
-    return max(sides, key=len) if is_baseline and sides else ()
+def _compared(effect: KeyEffect, key: Key, level: Scalar) -> tuple[str, ...]:
+    if is_same(level, key.baseline):
+        return max((contrast.points[1] for contrast in effect.contrasts), key=len, default=())
+    contrast = contrast_of(effect, level)
+    return contrast.points[0] if contrast is not None else ()
 
 
-def _with_level(comparison: Comparison, key: str, level: object) -> tuple[str, ...]:
+def contrast_of(effect: KeyEffect, level: Scalar) -> Contrast | None:
+    """The contrast of a level with the baseline level."""
+    return next((contrast for contrast in effect.contrasts if is_same(contrast.level, level)), None)
+
+
+def _with_level(comparison: Comparison, key: str, level: Scalar) -> tuple[str, ...]:
     return tuple(
-        point.point.name for point in comparison.points if point.point.levels.get(key, _ABSENT) == level
+        result.point.name
+        for result in comparison.points
+        if key in result.point.levels and is_same(result.point.levels[key], level)
     )
-
-
-_ABSENT = object()

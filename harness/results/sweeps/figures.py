@@ -12,18 +12,20 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.results.comparing.cells import is_same
 from harness.results.comparing.types import Comparison, KeyEffect, PointResult
 from harness.results.figures import csv_text, remove_others, save
 from harness.results.sweeps import drawing as drawing
-from harness.results.sweeps.curves import MOST_STEPS, groups, line_of_point, line_of_points
+from harness.results.sweeps.curves import MOST_STEPS, contrast_of, groups, line_of_point, line_of_points
 from harness.results.sweeps.series import CurvePanel, Dot, KeyPanel, LevelMark, Line
 from harness.results.sweeps.tables import cost_unit, hours_of
-from harness.results.sweeps.wording import as_number, key_labels, level_text, point_labels
+from harness.results.sweeps.wording import as_number, bounds_of, key_labels, level_text, point_labels
 from harness.results.types import Figure
 
 MOST_POINTS = 8  # lines in one panel; more points are shown level by level
 _MOST_PANELS = 12  # keys that are drawn
-_BAND = "band: 95 % t interval over seeds (of two seeds: their range), cut at the edge; thin lines: the runs"
+_CUT = "cut at the edge of the picture"
+_BAND = f"band: 95 % t interval over seeds (of two seeds: their range), {_CUT}; thin lines: the runs"
 
 
 def draw_figures(comparison: Comparison, folder: Path) -> list[Figure]:
@@ -66,8 +68,8 @@ def _panels_by_key(comparison: Comparison) -> list[CurvePanel]:
     for effect in comparison.keys[:_MOST_PANELS]:
         key = next((key for key in comparison.study.keys if key.name == effect.key), None)
         lines = []
-        for level, points in groups(effect, comparison).items():
-            is_baseline = key is not None and level == key.baseline
+        for level, points in groups(effect, comparison):
+            is_baseline = key is not None and is_same(level, key.baseline)
             label = f"{level_text(level)} (baseline)" if is_baseline else level_text(level)
             if len(points) == 1:
                 lines.append(line_of_point(comparison, points[0], label, is_baseline))
@@ -92,7 +94,7 @@ def _curves_caption(comparison: Comparison, panels: list[CurvePanel], is_by_key:
     else:
         said = (
             f"{len(comparison.points)} points, one panel per key: each line is the mean over all points with "
-            "that level; band: from the lowest to the highest of these points, no interval"
+            f"that level; band: from the lowest to the highest of these points, no interval, {_CUT}"
         )
         said += f"; {single.partition(':')[0]} per point" if comparison.is_single_seed else ""
     if any(line.is_baseline for line in lines):
@@ -139,7 +141,8 @@ def _sensitivity(comparison: Comparison, target: Path) -> Figure | None:
     has_intervals = any(mark.low is not None for _, panel in panels for mark in panel.marks)
     caption = "Mean per level; diamond and dashed line: the baseline; small dots: the runs. " + (
         "Vertical lines: 95 % interval of the difference from the baseline; one that crosses the dashed line "
-        "is no evidence of one."
+        "is no evidence of one, and one that does not may still be no finding once several comparisons are "
+        "corrected for."
         if has_intervals
         else "No intervals: nothing was tested."
     )
@@ -164,12 +167,12 @@ def _marks(effect: KeyEffect, comparison: Comparison) -> tuple[LevelMark, ...]:
         return ()
     behind = groups(effect, comparison)
     results = {point.point.name: point for point in comparison.points}
-    base = _mean([results[name] for name in behind.get(key.baseline, ()) if name in results])
-    contrasts = {contrast.level: contrast for contrast in effect.contrasts}
+    at_baseline = next((points for level, points in behind if is_same(level, key.baseline)), ())
+    base = _mean([results[name] for name in at_baseline if name in results])
     marks = []
-    for level, points in behind.items():
+    for level, points in behind:
         mean = _mean([results[name] for name in points if name in results])
-        contrast = contrasts.get(level)
+        contrast = contrast_of(effect, level)
         low = high = None
         if contrast is not None and base is not None and contrast.difference is not None:
             mean = base + contrast.difference
@@ -177,9 +180,8 @@ def _marks(effect: KeyEffect, comparison: Comparison) -> tuple[LevelMark, ...]:
                 low, high = base + contrast.low, base + contrast.high
         if mean is not None and math.isfinite(mean):
             runs = tuple(_values(comparison, points))
-            marks.append(
-                LevelMark(level_text(level), as_number(level), mean, low, high, runs, level == key.baseline)
-            )
+            is_baseline = is_same(level, key.baseline)
+            marks.append(LevelMark(level_text(level), as_number(level), mean, low, high, runs, is_baseline))
     return tuple(marks)
 
 
@@ -206,7 +208,7 @@ def _quality(comparison: Comparison, target: Path) -> Figure | None:
     picture = drawing.quality(dots, comparison.metric, f"{unit} per run")
     caption = (
         "One dot per point: mean final value over the mean cost of its runs"
-        + ("" if comparison.is_single_seed else ", vertical lines: 95 % t interval over seeds")
+        + ("" if comparison.is_single_seed else f", vertical lines: 95 % t interval over seeds, {_CUT}")
         + (". Hollow: a single seed" if any(dot.n == 1 for dot in dots) else "")
         + ". Joined: no other point is better and cheaper; chance has its part in who stands there."
     )
@@ -219,7 +221,7 @@ def _quality(comparison: Comparison, target: Path) -> Figure | None:
 
 
 def _dots(comparison: Comparison) -> list[Dot]:
-    labels = point_labels(comparison)
+    labels, (least, most) = point_labels(comparison), bounds_of(comparison)
     found = []
     for point in comparison.points:
         hours = hours_of(point.point.name, comparison)
@@ -235,5 +237,7 @@ def _dots(comparison: Comparison) -> list[Dot]:
         )
         is_labelled = not is_beaten or point.point.is_baseline or len(found) <= MOST_POINTS
         label = labels[point.point.name]
-        dots.append(Dot(label, cost, value.mean, value.low, value.high, value.n, not is_beaten, is_labelled))
+        low = None if value.low is None else max(least, value.low)
+        high = None if value.high is None else min(most, value.high)
+        dots.append(Dot(label, cost, value.mean, low, high, value.n, not is_beaten, is_labelled))
     return dots

@@ -23,7 +23,8 @@ from harness.results.drawing import colour_variables
 from harness.results.sweeps.figures import draw_figures
 from harness.results.sweeps.view import SweepAbout, SweepView, build_view, headline
 from harness.results.types import Figure
-from harness.results.verify import fingerprints, with_checksum
+from harness.results.verify import with_checksum
+from harness.results.verifying.fingerprints import fingerprints
 from harness.templating import render
 
 DOCUMENTS = ("sweep_report.md", "sweep_report.html", "points.csv")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -99,22 +99,22 @@ def key_tables(comparison: Comparison, digits: Digits) -> tuple[KeyTable, ...]:
         KeyTable(
             effect.key,
             names.get(effect.key, effect.key),
-            _key_verdict(effect),
+            _key_verdict(effect, [names.get(key, key) for key in comparison.depends_on(effect.key)]),
             tuple(_contrast(contrast, digits) for contrast in effect.contrasts),
         )
         for effect in comparison.keys
     )
 
 
-def _key_verdict(effect: KeyEffect) -> str:
+def _key_verdict(effect: KeyEffect, others: Sequence[str]) -> str:
+    parts = ["matters" if effect.matters else "no detectable difference"]
     if effect.matters is None:
-        return f"all levels together: not tested ({effect.why_not})" if effect.why_not else "not tested"
-    said = "a difference" if effect.matters else "no detectable difference"
-    parts = [f"all levels together: {said}"]
+        parts = [f"not tested ({effect.why_not})"]
     if effect.p_adjusted is not None:
-        parts.append(f"adjusted {wording.p_text(effect.p_adjusted)}")
+        parts.append(f"smallest adjusted {wording.p_text(effect.p_adjusted)}")
     if effect.share is not None:
         parts.append(f"partial η² = {effect.share:.2f}")
+    parts += [f"what it does depends on {other}" for other in others]
     return ", ".join(parts)
 
 
@@ -163,6 +163,13 @@ def ranked(comparison: Comparison) -> list[PointResult]:
     return sorted(comparison.points, key=place)
 
 
+def best_points(comparison: Comparison) -> tuple[str, ...]:
+    """The point with the best mean, and those that share it."""
+    means = {point.point.name: point.value.mean for point in comparison.points if point.value is not None}
+    best = means.get(comparison.best or "")
+    return tuple(name for name, mean in means.items() if mean == best)
+
+
 def cost_unit(comparison: Comparison) -> str:
     """`hours`, or `GPU hours`."""
     unit = comparison.study.cost_unit
@@ -197,7 +204,7 @@ def _point(point: PointResult, comparison: Comparison, digits: Digits, short: st
         levels=levels,
         n=f"{n} of {point.planned}",
         mean=digits.value(value.mean if value else None),
-        interval=digits.interval(value.low, value.high) if value else "",
+        interval=digits.of_mean(value) if value else "",
         sd=digits.value(value.sd if value else None),
         area=digits.value(point.area.mean if point.area else None),
         to_threshold=_to_threshold(point, n),
@@ -215,7 +222,7 @@ def _marks(point: PointResult, comparison: Comparison) -> tuple[str, ...]:
     marks = []
     if point.point.is_baseline:
         marks.append("baseline")
-    if point.point.name == comparison.best:
+    if point.point.name in best_points(comparison):
         marks.append("highest mean" if comparison.study.goal == "max" else "lowest mean")
     if point.is_single_seed:
         marks.append("single seed")

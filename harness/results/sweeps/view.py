@@ -11,20 +11,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.results.comparing import metrics
 from harness.results.comparing.types import Comparison, Expected
 from harness.results.sweeps import wording as wording
+from harness.results.sweeps.cautions import Warned, warnings
 from harness.results.sweeps.tables import (
     KeyTable,
     PointRow,
     RunRow,
+    best_points,
     cost_unit,
     key_tables,
     level_names,
     point_rows,
     run_row,
 )
-from harness.results.sweeps.wording import Digits, Warned, key_labels, level_text
-from harness.results.wording import format_duration, format_time
+from harness.results.sweeps.wording import Digits, key_labels, level_text
+from harness.results.wording import format_duration, format_time, listed
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,7 @@ class SweepAbout:
     """What the comparison itself does not know. `outcome`, `reason`: of the sweep, "" for runs that were
     compared without one. `started`, `ended`: epoch seconds. `canary`: what came of it, in words. `author`:
     "person", or the model that proposed the sweep. `model`: the one that wrote the narrative, "".
-    `commit`: of the snapshot. `settings`: set in all points alike. `not_counted`: runs left out, each with
-    the reason."""
+    `commit`: of the snapshot. `settings`: set in all points alike."""
 
     name: str
     question: str = ""
@@ -50,12 +52,12 @@ class SweepAbout:
     model: str = ""
     commit: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    not_counted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class SweepView:
-    """Everything the documents show. `tone`: good, bad or "" for the colour of the verdict."""
+    """Everything the documents show. `tone`: good, bad or "" for the colour of the verdict. `cost_per`: the
+    improvement whose cost the points tell."""
 
     about: SweepAbout
     metric: str
@@ -73,6 +75,7 @@ class SweepView:
     points: tuple[PointRow, ...]
     threshold: str
     cost_unit: str
+    cost_per: str
     expected: tuple[tuple[str, str, str, str], ...]  # what, because, verdict, why
     runs: tuple[RunRow, ...]
     notes: tuple[str, ...]
@@ -83,7 +86,7 @@ class SweepView:
 def build_view(comparison: Comparison, about: SweepAbout, folder: Path) -> SweepView:
     """Arrange everything for the documents that stand in `folder`."""
     digits, study = Digits.of(comparison), comparison.study
-    warned = wording.warnings(comparison, about.not_counted)
+    warned = warnings(comparison)
     contrasts = [contrast for effect in comparison.keys for contrast in effect.contrasts]
     has_values = any(point.value for point in comparison.points)
     return SweepView(
@@ -91,7 +94,7 @@ def build_view(comparison: Comparison, about: SweepAbout, folder: Path) -> Sweep
         metric=comparison.metric,
         better="higher is better" if study.goal == "max" else "lower is better",
         verdict=wording.verdict(comparison),
-        tone="bad" if not has_values else "" if warned else "good",
+        tone="bad" if not has_values else "good" if wording.is_tested(comparison) and not warned else "",
         found=wording.found(comparison),
         best=best_line(comparison, digits),
         warnings=warned,
@@ -103,6 +106,7 @@ def build_view(comparison: Comparison, about: SweepAbout, folder: Path) -> Sweep
         points=point_rows(comparison, digits),
         threshold=digits.value(comparison.threshold) if comparison.threshold is not None else "",
         cost_unit=cost_unit(comparison),
+        cost_per=f"{metrics.cost_per(comparison.metric):g}",
         expected=tuple(_expected(each, comparison) for each in comparison.expected),
         runs=tuple(run_row(run, digits, folder) for run in comparison.runs),
         notes=comparison.notes,
@@ -125,7 +129,11 @@ def best_line(comparison: Comparison, digits: Digits) -> str:
     among = sum(point.value is not None for point in comparison.points)
     word = "highest" if comparison.study.goal == "max" else "lowest"
     seeds = "single seed" if best.is_single_seed else f"{best.value.n} seeds"
-    shown = f"{digits.value(best.value.mean)} {digits.interval(best.value.low, best.value.high)}".strip()
+    equal = best_points(comparison)
+    if len(equal) > 1:
+        shown = listed([wording.short_names(comparison)[name] for name in equal], wording.MOST_NAMED)
+        return f"The {word} mean is {digits.value(best.value.mean)}, shared by {len(equal)} points ({shown})"
+    shown = f"{digits.value(best.value.mean)} {digits.of_mean(best.value)}".strip()
     return (
         f"The {word} mean is {shown}, of {best.point.name} ({seeds}); picked afterwards "
         f"among {among} points, so it flatters"

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from harness.results.types import Discrepancy
-from harness.results.verify import SKIPPED_FOLDERS, relative_name, sha256
+from harness.results.verifying.fingerprints import SKIPPED_FOLDERS, relative_name, sha256
 from harness.results.verifying.schema import ListedFile
 
 _READ = ("metrics.jsonl", "exit.json", "config.yaml", "validation.md", "trainer", "trainer/validation.jsonl")

@@ -1,9 +1,9 @@
 """From a plan to what every run is: a blueprint and a config of its own, which differ in what is varied.
 
 In: the plan of a sweep, the blueprint that it was made from, the frozen code. Out: `plan/<run>/blueprint.md`
-and `config.yaml`. Rooms, in reading order: `shell` and `programs` (a command taken apart), `command_line`
-(one flag or variable of it), `present` (what a key has now), `settings` (what a run sets), `composing` (a
-run's blueprint as text), `checking` (keys that would be varied in vain), `writing`.
+and `config.yaml`. Rooms, in reading order: `command_line` (one flag or variable of a command, which
+`harness.launch_text` takes apart), `present` (what a key has now), `settings` (what a run sets), `composing`
+(a run's blueprint as text), `checking` (keys that would be varied in vain), `writing`.
 """
 
 from harness.sweep.varying.present import current

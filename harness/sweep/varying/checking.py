@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from harness import launching
 from harness.experiment import plan_of
+from harness.launch_text.settings import settings_in
+from harness.launch_text.shell import ShellError
 from harness.sweep.types import SweepError, SweepPlan
 from harness.sweep.values import kind_of
 from harness.sweep.varying import command_line
@@ -56,9 +58,7 @@ def _refuse_deaf_script(key: str, blueprint: "Blueprint") -> None:
 
 
 def _check_config_keys(keys: list[str], blueprint: "Blueprint", config: str | None) -> None:
-    from harness.diagnosis.remedies.command_line import sets
-
-    command = blueprint.launch_command or ""
+    given = _given_by(blueprint.launch_command or "")
     if config is None:
         raise SweepError(
             f"{keys[0]}: the blueprint names no config, so there is no such key; name the config under "
@@ -71,21 +71,36 @@ def _check_config_keys(keys: list[str], blueprint: "Blueprint", config: str | No
         )
     known = leaves(config)
     for key in keys:
-        if (name := sets(command, key)) is not None:
+        if (name := next((name for name in given if _sets(name, key)), None)) is not None:
             raise SweepError(
                 f"{key}: the launch command sets it itself (`{name}`), which holds against the config; vary "
-                f"arg:{_as_written(command, name)} instead"
+                f"arg:{name} instead"
             )
         if key not in known and not any(other.startswith(f"{key}.") for other in known):
             _refuse_unknown(key, known)
 
 
-def _as_written(command: str, name: str) -> str:
-    """The flag of the command that was found by its plain name."""
-    from harness.diagnosis.remedies.command_line import plain
+def _given_by(command: str) -> tuple[str, ...]:
+    """Flags and overrides of the launch command as they are written there, and those in variables that hold
+    arguments (`ARGS="--lr 1"`). Raises SweepError."""
+    try:
+        values = settings_in(command).values
+        held = [
+            settings_in(f"program {value}").values for name, value in values.items() if kind_of(name) == "env"
+        ]
+    except ShellError as error:
+        raise SweepError(f"the launch command cannot be taken apart: {error}") from error
+    return tuple(bare(name) for one in (values, *held) for name in one if kind_of(name) == "arg")
 
-    words = (word.strip("'\"").partition("=")[0] for word in command.split())
-    return next((word for word in words if plain(word.lstrip("-+~")) == name), name)
+
+def _sets(name: str, key: str) -> bool:
+    """Whether a flag or override of the command gives the config's key, or a section that holds it."""
+    from harness.diagnosis.remedies.command_line import is_same, plain
+
+    if re.fullmatch("-[A-Za-z]", name):
+        return False  # what a single letter means, only the program knows
+    names = (plain(name.lstrip("-")), plain(name.lstrip("-")).removeprefix("no_"))
+    return any(is_same(key, one) or plain(key).startswith(f"{one}.") for one in names)
 
 
 def _refuse_unknown(key: str, known: dict[str, object]) -> None:

@@ -9,15 +9,13 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import takewhile
 
+from harness.launch_text import programs, shell
+from harness.launch_text.settings import OPTION
+from harness.launch_text.shell import ShellText, Simple, Word
 from harness.sweep.types import SweepError
-from harness.sweep.varying import programs, shell
-from harness.sweep.varying.shell import ShellText, Simple, Word
 
-_OPTION = re.compile(r"--?[A-Za-z]")
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)")
-_EXPORTS = frozenset(("export", "declare", "typeset", "readonly", "local"))
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ def script_given(command: str, flag: str) -> str | None:
     """The shell script that `set_flag` would give a flag which the command does not have; None where it is a
     program, or the flag is there. Raises SweepError as `set_flag`."""
     text = _read(command)
-    return None if _flag_place(text, flag) else programs.script(programs.training(text.commands, flag))
+    return None if _flag_place(text, flag) else programs.script(_training(text, flag))
 
 
 def set_variable(command: str, name: str, value: str) -> str:
@@ -114,7 +112,7 @@ def _flags_of(command: Simple, flag: str) -> Iterator[_Place]:
             yield from _override(command, word, flag)
         elif word.value == flag:
             following = words[at + 1] if at + 1 < len(words) else None
-            if following is None or _OPTION.match(following.value):
+            if following is None or OPTION.match(following.value):
                 raise SweepError(
                     f"{flag} stands in the launch command as a switch without a value, so there is none to "
                     f"vary: write it as {flag}=VALUE if the program takes one, or vary something else"
@@ -141,7 +139,7 @@ def _override(command: Simple, word: Word, name: str) -> Iterator[_Place]:
 
 
 def _appended(text: ShellText, flag: str, value: str) -> str:
-    command = programs.training(text.commands, flag)
+    command = _training(text, flag)
     _refuse_other_spelling(command, flag)
     quoted = shlex.quote(value)
     if not flag.startswith("-"):
@@ -150,6 +148,37 @@ def _appended(text: ShellText, flag: str, value: str) -> str:
         added = f"{flag}={quoted}" if value.startswith("-") else f"{flag} {quoted}"
     end = command.words[-1].end
     return f"{text.text[:end]} {added}{text.text[end:]}"
+
+
+def _training(text: ShellText, what: str) -> Simple:
+    """The one command that starts a program. `what` is to be added to it. Raises SweepError where that is not
+    clear."""
+    found = [command for command in text.commands if programs.starts_a_program(command)]
+    mend = f"write {what} into the launch command with its present value"
+    if not found:
+        raise SweepError(f"{what} is not in the launch command, and no program is started there: {mend}")
+    if len(found) > 1:
+        named = " and ".join(f"`{programs.shown(command)}`" for command in found[:3])
+        raise SweepError(
+            f"{what} is not in the launch command, which starts {named}: {mend}, where it belongs"
+        )
+    (command,) = found
+    if command.is_nested:
+        raise SweepError(
+            f"{what} is not in the launch command, whose program `{programs.shown(command)}` is started in a "
+            f"loop or a condition: {mend}"
+        )
+    if programs.is_shell_text(command):
+        raise SweepError(
+            f"{what} is not in the launch command, whose program stands inside the quotes of "
+            f"`{programs.shown(command)}`: write the command without them, with {what} in it"
+        )
+    if command.reads_here and not any(word.value == "-" for word in command.words):
+        raise SweepError(
+            f"{what} is not in the launch command, and `{programs.shown(command)}` reads its program from a "
+            f"here-document: {mend}"
+        )
+    return command
 
 
 def _refuse_other_spelling(command: Simple, flag: str) -> None:
@@ -214,13 +243,7 @@ def _assignments_of(command: Simple, name: str) -> Iterator[_Place]:
     program = command.words[0].value if command.words else ""
     if program == "unset" and any(word.value == name for word in command.words[1:]):
         raise SweepError(f"the launch command unsets {name}: leave that out to vary it")
-    candidates = [(word, bool(command.words)) for word in command.assignments]
-    if program in _EXPORTS:
-        candidates += [(word, False) for word in command.words[1:]]
-    if program == "env":
-        own = takewhile(lambda word: word.is_assignment or word.value.startswith("-"), command.words[1:])
-        candidates += [(word, True) for word in own]
-    for word, is_prefix in candidates:
+    for word, is_prefix in programs.assignments(command):
         if word.value.startswith(f"{name}+="):
             raise SweepError(f"the launch command adds to {name} (`{word.value}`): set it once, with `=`")
         if word.value.startswith(f"{name}="):

@@ -12,8 +12,12 @@ from typer.testing import CliRunner
 from harness.cli.compare import compare
 from harness.durable import write_json
 from harness.index import IndexedRun, add
+from harness.sweep import reporting
+from harness.sweep.folder import SweepFolder
+from harness.sweep.sweep import load_state
 from tests.harness.results.journals import Story
 from tests.harness.results.synthetic import attempt, draw_successes
+from tests.harness.sweep.finished import finished_sweep
 
 app = typer.Typer(pretty_exceptions_enable=False)
 app.command()(compare)
@@ -114,3 +118,19 @@ def test_a_report_that_cannot_be_written_is_said(runs: list[Path], tmp_path: Pat
     (tmp_path / "taken").write_text("")
     status, _, err = compared("--out", tmp_path / "taken", *runs)
     assert status == 2 and "taken: the report could not be written" in err
+
+
+def test_a_whole_sweep_is_compared_as_its_own_report_does_it(tmp_path: Path) -> None:
+    """A repair changed the last config of one run: both name it, with the metric that is asked for."""
+    folder = SweepFolder(finished_sweep(tmp_path / "trial"))
+    used = folder.result_dir("p02-s0") / "attempts/01/config.yaml"
+    folder.run_config("p02-s0").write_text("batch_size: 8\n")
+    used.write_text("batch_size: 4\n")
+    status, out, _ = compared("--json", "--metric", "critic/rewards/mean", folder.dir, folder.dir / "p01-s0")
+    told = json.loads(out)
+    own = reporting.comparison(folder, load_state(folder.dir))
+    assert status == 0 and (told["metric"], own.metric) == ("critic/rewards/mean", "val/task_pass_rate@1")
+    assert told["confounds"] == list(own.confounds)
+    assert told["confounds"][0].endswith("ended with another config than planned: batch_size 8 → 4")
+    status, _, err = compared("--metric", "val/no_such_thing", folder.dir)
+    assert status == 2 and "no run has val/no_such_thing" in err

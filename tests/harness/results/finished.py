@@ -11,8 +11,8 @@ from harness import blueprint
 from harness.durable import write_json
 from harness.experiment import plan_of
 from harness.results.report import build_report
-from harness.results.verify import vouched_for
 from harness.results.verifying.ending import flag_of
+from harness.results.verifying.fingerprints import vouched_for
 from harness.state import fold
 from tests.harness.results.journals import Story
 from tests.harness.results.synthetic import START, attempt, draw_successes, training_rows

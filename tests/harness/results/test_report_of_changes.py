@@ -8,7 +8,7 @@ import pytest
 
 from harness import journal
 from harness.results.report import build_report
-from harness.results.verify import verify
+from harness.results.verifying.reported import check_reported
 from harness.summary import run_summary
 from tests.harness.results.journals import Story, repaired_run
 from tests.harness.results.page import Page
@@ -102,7 +102,7 @@ def test_narrative_is_marked_and_below_the_numbers(repaired: Path) -> None:
     assert not any("0.987" in fact["text"] for fact in result["facts"])
     tags = {tag for tag, _ in Page((repaired / "report.html").read_text()).elements}
     assert not tags & {"a", "img", "script"}
-    assert verify(repaired) == []
+    assert check_reported(repaired).discrepancies == ()
 
 
 def test_what_the_model_cost_is_told(repaired: Path) -> None:

@@ -1,5 +1,7 @@
 """The statistics against scipy's own tests, published numbers, and brute force."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats as scipy_stats
@@ -17,7 +19,9 @@ SLEEP = (
 
 
 def pair(one: np.ndarray, other: np.ndarray) -> stats.Tested:
-    return stats.contrast(stats.cell_means([one, other]), np.array([1.0, -1.0]))
+    tested = stats.contrast([one, other], np.array([1.0, -1.0]))
+    assert tested is not None
+    return tested
 
 
 def test_two_cells_are_students_t_test_as_r_prints_it() -> None:
@@ -29,15 +33,44 @@ def test_two_cells_are_students_t_test_as_r_prints_it() -> None:
     assert (tested.low, tested.high) == pytest.approx((-3.363874, 0.203874), abs=1e-6)
 
 
-@pytest.mark.parametrize(("n", "m"), [(3, 3), (2, 5), (4, 3)])
-def test_two_cells_of_any_size_are_scipys_t_test(n: int, m: int) -> None:
+@pytest.mark.parametrize(("n", "m"), [(3, 3), (2, 2), (2, 5), (4, 3)])
+def test_two_cells_are_scipys_t_test_of_students_where_equally_many_run_and_else_welchs(
+    n: int, m: int
+) -> None:
     rng = np.random.default_rng(n * 10 + m)
-    one, other = rng.normal(0.5, 0.1, n), rng.normal(0.4, 0.1, m)
-    theirs = scipy_stats.ttest_ind(one, other)
+    one, other = rng.normal(0.5, 0.1, n), rng.normal(0.4, 0.3, m)
+    theirs = scipy_stats.ttest_ind(one, other, equal_var=n == m)
     tested = pair(one, other)
     interval = theirs.confidence_interval()
     assert tested.p == pytest.approx(theirs.pvalue)
+    assert tested.degrees == pytest.approx(theirs.df)
     assert (tested.low, tested.high) == pytest.approx((interval.low, interval.high))
+
+
+def test_a_contrast_of_many_equal_cells_is_that_of_statsmodels() -> None:
+    rng = np.random.default_rng(8)
+    cells, weights = list(rng.normal(0.5, 0.1, (6, 4))), np.array([1, 1, 1, -1, -1, -1]) / 3
+    theirs = stats.cell_means(cells).t_test(weights)
+    tested = stats.contrast(cells, weights)
+    assert tested is not None
+    assert (tested.p, tested.error) == pytest.approx((float(theirs.pvalue), float(np.squeeze(theirs.sd))))
+
+
+def test_unequal_numbers_of_runs_that_scatter_unequally_make_no_findings() -> None:
+    rng = np.random.default_rng(4)
+    few, many = rng.normal(5, 1.0, (1000, 2)), rng.normal(5, 0.05, (1000, 5))
+    found = sum(pair(one, other).p < 0.05 for one, other in zip(few, many, strict=True))
+    assert found <= 75  # of 1000; the pooled test finds 410
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e300])
+def test_numbers_that_cannot_be_squared_are_not_tested_or_tested_rightly(scale: float) -> None:
+    cells, weights = [np.array([0.5, 0.6]) * scale, np.array([0.7, 0.9]) * scale], np.array([1.0, -1.0])
+    tested = stats.contrast(cells, weights)
+    if tested is not None:
+        assert tested.p == pytest.approx(scipy_stats.ttest_ind([0.5, 0.6], [0.7, 0.9]).pvalue)
+    else:
+        assert scale not in (1e-150, 1e150)
 
 
 def test_hedges_g_is_that_of_statsmodels() -> None:
@@ -48,7 +81,7 @@ def test_hedges_g_is_that_of_statsmodels() -> None:
 
 
 def test_with_one_degree_of_freedom_there_is_no_effect_size() -> None:
-    assert pair(np.array([0.1, 0.2]), np.array([0.5])).effect is None
+    assert replace(pair(*SLEEP), sd_degrees=1).effect is None
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 20])

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from harness.results.report import build_report
-from harness.results.verify import fact_from_json, fact_to_json, manifest, verify, vouched_for
+from harness.results.verify import fact_from_json, fact_to_json
+from harness.results.verifying.fingerprints import manifest, vouched_for
+from harness.results.verifying.reported import check_reported
 from tests.harness.results.synthetic import attempt, foreign_run, successful_run, summary
 
 
@@ -16,7 +18,7 @@ from tests.harness.results.synthetic import attempt, foreign_run, successful_run
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result_dir = tmp_path_factory.mktemp("built")
     build_report(result_dir, successful_run(result_dir, tasks=40))
-    assert verify(result_dir) == []
+    assert check_reported(result_dir).discrepancies == ()
     return result_dir
 
 
@@ -49,7 +51,7 @@ def test_a_changed_metric_row_is_found_by_its_number(run: Path) -> None:
         run / "attempts/01/metrics.jsonl",
         change_line(120, lambda row: row["values"].update({"critic/rewards/mean": 0.99})),
     )
-    found = {discrepancy.where: discrepancy.what for discrepancy in verify(run)}
+    found = {discrepancy.where: discrepancy.what for discrepancy in check_reported(run).discrepancies}
     assert "metric/critic/rewards/mean/last" in found
     assert "key/reward_recent" in found
     assert "changed since" in found["attempts/01/metrics.jsonl"]
@@ -60,7 +62,7 @@ def test_a_changed_trainer_file_contradicts_the_row_taken_from_it(run: Path) -> 
         run / "attempts/01/trainer/metrics.jsonl",
         change_line(120, lambda row: row.update({"actor/kl_loss": 0.0})),
     )
-    found = {discrepancy.where: discrepancy.what for discrepancy in verify(run)}
+    found = {discrepancy.where: discrepancy.what for discrepancy in check_reported(run).discrepancies}
     assert "attempts/01/trainer/metrics.jsonl:120, where it was taken from, does not" in found["key/kl_last"]
 
 
@@ -69,7 +71,9 @@ def test_one_flipped_episode_is_found(run: Path) -> None:
         run / "attempts/01/trainer/validation.jsonl",
         change_line(160, lambda row: row["successes"].__setitem__(0, not row["successes"][0])),
     )
-    assert {"key/pass_rate_end", "key/pass_rate_change"} <= {item.where for item in verify(run)}
+    assert {"key/pass_rate_end", "key/pass_rate_change"} <= {
+        item.where for item in check_reported(run).discrepancies
+    }
 
 
 @pytest.mark.parametrize(
@@ -85,7 +89,7 @@ def test_one_flipped_episode_is_found(run: Path) -> None:
 )
 def test_any_edited_document_or_raw_file_is_found(run: Path, name: str) -> None:
     edit(run / name, lambda text: text + " ")
-    assert [item.where for item in verify(run)] == [name]
+    assert [item.where for item in check_reported(run).discrepancies] == [name]
 
 
 def test_a_forged_result_json_is_found(run: Path) -> None:
@@ -97,22 +101,22 @@ def test_a_forged_result_json_is_found(run: Path) -> None:
         return json.dumps(result)
 
     edit(run / "result.json", forge)
-    found = {item.where for item in verify(run)}
+    found = {item.where for item in check_reported(run).discrepancies}
     assert {"key/pass_rate_end", "key/pass_rate_start", "result.json"} <= found
 
 
 def test_missing_files_are_found(run: Path) -> None:
     (run / "attempts/01/exit.json").unlink()
-    found = {item.where: item.what for item in verify(run)}
+    found = {item.where: item.what for item in check_reported(run).discrepancies}
     assert found["attempts/01/exit.json"] == "the file is gone"
     assert "not there any more" in found["attempt/1/status"]
 
 
 def test_numbers_taken_from_the_console_are_looked_up_there(tmp_path: Path) -> None:
     build_report(tmp_path, foreign_run(tmp_path))
-    assert verify(tmp_path) == []
+    assert check_reported(tmp_path).discrepancies == ()
     edit(tmp_path / "attempts/01/pane.log", lambda text: text.replace("loss:2.0", "loss:2.5"))
-    assert "metric/loss/first" in {item.where for item in verify(tmp_path)}
+    assert "metric/loss/first" in {item.where for item in check_reported(tmp_path).discrepancies}
 
 
 def test_a_number_that_contradicts_its_origin_is_withheld_before_release(tmp_path: Path) -> None:

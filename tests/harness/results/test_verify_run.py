@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from harness.results.verify import manifest, sha256, with_checksum
+from harness.results.verify import with_checksum
+from harness.results.verifying.fingerprints import manifest, sha256
 from harness.results.verifying.run import verify_run
 from harness.results.verifying.types import NotFinishedError
 from tests.harness.results.finished import finished_run

@@ -5,31 +5,36 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import pytest
+
 from harness.durable import write_json
 from harness.results.compare import compare
-from harness.results.sweeps.report import build_sweep_report
-from harness.results.sweeps.view import SweepAbout
 from harness.sweep.ending import seal, verdict
-from harness.sweep.reporting import study
+from harness.sweep.folder import SweepFolder
+from harness.sweep.reporting import build, study
 from harness.sweep.types import SweepPlan
 from tests.harness.results.finished import finished_run
 from tests.harness.sweep.plans import begun, plan
 
+TOKEN = "zebra-crossing-4"
+QUESTION = f"Does a help with {TOKEN}?"
 
-def finished_sweep(folder: Path, points: int = 2, seeds: int = 2) -> Path:
-    """A sweep whose second point is better; all runs succeeded."""
+
+def shared_sweep(factory: pytest.TempPathFactory) -> Path:
+    """One finished sweep for all tests of this process, which do not touch it."""
+    folder = factory.getbasetemp() / "finished-sweep" / "trial"
+    return folder if (folder / "finish.flag").exists() else finished_sweep(folder)
+
+
+def finished_sweep(folder: Path) -> Path:
+    """A sweep of two points, the second one better, with two seeds each; all runs succeeded, a package came
+    to differ, and a model wrote about it."""
     folder.mkdir(parents=True)
-    made: SweepPlan = plan(points, seeds, canary={}, metric="val/task_pass_rate@1", question="Does a help?")
+    made: SweepPlan = plan(2, 2, canary={}, metric="val/task_pass_rate@1", question=QUESTION)
     (folder / "blueprint.md").write_text("## [exp_purpose]\nsort\n")
     (folder / "sweep.yaml").write_text("vary: {a: [1, 2]}\n")
     write_json(folder / "plan.json", made.as_json())
-    code = folder / "snapshot" / "code"
-    code.mkdir(parents=True)
-    (code / "train.py").write_text("print('step')\n")
-    checksum = hashlib.sha256((code / "train.py").read_bytes()).hexdigest()
-    write_json(
-        folder / "snapshot" / "files.json", {"train.py": {"size": 14, "mtime_ns": 0, "sha256": checksum}}
-    )
+    _freeze(folder / "snapshot")
     sweep = begun(folder, made)
     sweep.record("checked", by="the first step of p01-s0")
     for number, run in enumerate(made.runs):
@@ -40,12 +45,28 @@ def finished_sweep(folder: Path, points: int = 2, seeds: int = 2) -> Path:
         )
         sweep.record("started", run=run.name, job=1, lease_id=run.name)
         sweep.record("ended", run=run.name, outcome="succeeded", reason="attempt 1 ran to its end")
-    compared = compare(study(folder.resolve(), sweep.state), ("package torch differs",))
-    about = SweepAbout(made.name, made.question, "succeeded", verdict(sweep.state).reason, design="grid")
-    built = build_sweep_report(folder, compared, about, made.as_json())
+    drifted = ("packages of /venv/bin/python are not what they were at the start: torch 2.4.0 → 2.5.1",)
+    sweep.record("drifted", changed=drifted)
+    sweep.record(
+        "narrated", sections={"findings": "All 4 runs succeeded. With `a` at 3 it would be perfect."}
+    )
+    built = build(SweepFolder(folder), sweep.state, compare(study(folder.resolve(), sweep.state), drifted))
     sweep.record("reported", headline=list(built.headline))
     judged = verdict(sweep.state)
     sweep.record("finish", outcome=judged.outcome.value, reason=judged.reason)
     seal(sweep)
     sweep.close()
     return folder
+
+
+def _freeze(snapshot: Path) -> None:
+    """The code that all runs share, and what was written down of it."""
+    code = snapshot / "code"
+    code.mkdir(parents=True)
+    (code / "train.py").write_text("print('step')\n")
+    checksum = hashlib.sha256((code / "train.py").read_bytes()).hexdigest()
+    write_json(snapshot / "files.json", {"train.py": {"size": 14, "mtime_ns": 0, "sha256": checksum}})
+    record = {"source": "/code", "prefix": "", "files": 1, "size": 14, "sha256": "", "git": None}
+    lists = {"linked": [], "notes": [], "watched": {}}
+    of_python = {"interpreter": None, "venv_exe": "/venv/bin/python"}
+    write_json(snapshot / "snapshot.json", {**record, **lists, **of_python})

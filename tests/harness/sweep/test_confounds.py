@@ -155,10 +155,10 @@ def test_what_came_to_differ_is_said_run_by_run(made: SweepPlan, folder: SweepFo
     assert said == (
         "run p02-s0 was repaired and ended with another config than planned: batch_size 8 → 4",
         "run p03-s0 was repaired and ended with other code than its siblings: train.py",
-        "packages differ between runs: new absent (p01-s0, p02-s0, p04-s0, p05-s0), 1 (p03-s0), "
+        "GPU differs: H100 (p01-s0, p02-s0, p04-s0, p05-s0); A100 (p03-s0)",
+        "packages differ: new absent (p01-s0, p02-s0, p04-s0, p05-s0), 1 (p03-s0); "
         "torch 2.4.0 (p01-s0, p02-s0, p04-s0, p05-s0), 2.5.1 (p03-s0)",
-        'hardware differs between runs: gpus ["H100"] (p01-s0, p02-s0, p04-s0, p05-s0), ["A100"] (p03-s0)',
-        "the runs trained for different numbers of steps: last step 10 (p01-s0, p03-s0, p04-s0), 7 (p02-s0)",
+        "the last step differs: 10 (p01-s0, p03-s0, p04-s0); 7 (p02-s0)",
     )
 
 

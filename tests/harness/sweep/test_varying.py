@@ -184,6 +184,19 @@ def test_what_the_trainer_refuses_is_refused_before_the_start(tmp_path: Path, fo
         ({"weight_decay": [1, 2]}, "python train.py conf/run.yaml", CONFIG, "mean optim.weight_decay"),
         ({"optim": [1, 2]}, "python train.py conf/run.yaml", CONFIG, "holds a mapping"),
         ({"optim.lr": [1, 2]}, "python train.py conf/run.yaml --lr 3", CONFIG, "vary arg:--lr instead"),
+        (
+            {"optim.lr": [1, 2]},
+            "python train.py conf/run.yaml ++optim.lr=3",
+            CONFIG,
+            "vary arg:optim.lr instead",
+        ),
+        (
+            {"optim.lr": [1, 2]},
+            "ARGS='--lr 3'\npython train.py conf/run.yaml $ARGS",
+            CONFIG,
+            "sets it itself",
+        ),
+        ({"optim.lr": [1, 2]}, "bash -c 'python train.py conf/run.yaml --lr 3'", CONFIG, "sets it itself"),
         ({"optim.lr": [1, 2]}, "python train.py", CONFIG, "does not name the config"),
         ({"optim.lr": [1, 2]}, "python train.py", None, "names no config"),
         ({"arg:--lr": ["1", "2"]}, "", None, "no launch command"),
@@ -201,6 +214,15 @@ def test_a_key_that_nobody_would_read_is_refused(
     base = experiment(tmp_path, command, config)
     with pytest.raises(SweepError, match=said):
         write_runs(plan(dict(vary), seed_key=""), base, folder, base.codebase_dir)
+
+
+def test_a_variable_of_the_command_is_no_key_of_the_config(tmp_path: Path, folder: SweepFolder) -> None:
+    command = "SEED=8000 python -u train.py --config conf/run.yaml"
+    base = experiment(tmp_path, command)
+    write_runs(plan({"seed": [1, 2]}, seed_key=""), base, folder, base.codebase_dir)
+    config = folder.run_config("p02")
+    assert leaves(config.read_text())["seed"] == 2
+    assert written(folder, "p02").launch_command == command.replace("conf/run.yaml", shlex.quote(str(config)))
 
 
 def test_a_script_that_reads_no_arguments_is_given_no_flag(tmp_path: Path, folder: SweepFolder) -> None:

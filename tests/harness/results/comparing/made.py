@@ -8,14 +8,20 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from harness.config_edit import Scalar
-from harness.results.comparing.types import Curve, Key, PlannedRun, Point, RunResult, Study
+from harness.results.compare import compare_results
+from harness.results.comparing.types import Comparison, Curve, Key, PlannedRun, Point, RunResult, Study
 from harness.results.types import TaskResult
 
 METRIC = "val/task_pass_rate@1"
 KL, LR = "ajet.kl_loss_coef", "ajet.lr"
 
 Levels = tuple[Scalar, ...]
+Values = dict[tuple, list[float]]
+"""Levels to the values of their seeds."""
 
 
 def grid(
@@ -57,3 +63,20 @@ def tasks(rates: Mapping[str, float], tries: int = 4) -> tuple[TaskResult, ...]:
 
 def combinations(one: Levels, other: Levels) -> list[tuple[Scalar, ...]]:
     return list(product(one, other))
+
+
+def compared(values: Values, **changes: object) -> Comparison:
+    return compare_results(*grid(values, **changes))
+
+
+def drawn(seed: int, kls: int = 3, lrs: int = 4, n: int = 3, effect: float = 0.05) -> Values:
+    rng = np.random.default_rng(seed)
+    return {
+        (kl, lr): [float(0.5 + effect * kl + rng.normal(0, 0.03)) for _ in range(n)]
+        for kl, lr in combinations(tuple(range(kls)), tuple(range(lrs)))
+    }
+
+
+def table(values: Values) -> pd.DataFrame:
+    rows = [(kl, lr, value) for (kl, lr), seeds in values.items() for value in seeds]
+    return pd.DataFrame(rows, columns=["kl", "lr", "y"])

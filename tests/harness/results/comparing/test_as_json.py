@@ -31,6 +31,12 @@ def test_json_is_an_exact_inverse_also_through_text() -> None:
     assert from_json(json.loads(text)) == found
 
 
+def test_interactions_are_kept() -> None:
+    found = compare_results(*grid({(a, b): [a * b + 0.1, a * b + 0.2] for a in (0, 1) for b in (0, 1)}))
+    assert [pair.matters for pair in found.interactions] == [True]
+    assert from_json(json.loads(json.dumps(to_json(found)))) == found
+
+
 def test_folders_are_relative_and_move_along() -> None:
     data = json.loads(json.dumps(to_json(comparison(), Path("/sweep"))))
     assert data["runs"][0]["run"]["folder"] == "p01-s0"

@@ -6,14 +6,25 @@ from pathlib import Path
 import pytest
 
 from harness.journal import Journal
-from harness.results.compare import compare_folders, study_of
-from harness.results.comparing.types import Key, NotComparableError, Point
+from harness.results.compare import compare_folders as compared
+from harness.results.comparing.folders import study_and_files
+from harness.results.comparing.types import Comparison, Goal, Key, NotComparableError, Point, Study
+from harness.sweep import reporting
 from harness.sweep.folder import SweepFolder
+from harness.sweep.sweep import load_state
 from harness.sweep.types import SweepPlan, SweepRun
 from tests.harness.results.comparing.made import METRIC
 from tests.harness.results.comparing.result_folders import foreign, trained
 
 KL = "ajet.kl_loss_coef"
+
+
+def study_of(folders: list[Path]) -> Study:
+    return study_and_files(folders, reporting.planned)[0]
+
+
+def compare_folders(folders: list[Path], metric: str = "", goal: Goal | None = None) -> Comparison:
+    return compared(folders, reporting.planned, metric, goal)
 
 
 def test_runs_that_differ_in_the_seed_are_one_point(tmp_path: Path) -> None:
@@ -59,7 +70,7 @@ def test_what_differs_beside_the_keys_is_named(tmp_path: Path) -> None:
     assert found.confounds == (
         "ajet.model.path differs: /models/tiny (a); /models/large (b)",
         "git commit differs: 1111 (a); 2222 (b)",
-        "packages differ: torch 2.0 / 2.1",
+        "packages differ: torch 2.0 (a), 2.1 (b)",
     )
 
 
@@ -99,6 +110,13 @@ def test_flags_of_foreign_commands_are_keys_and_positions_are_not(tmp_path: Path
     assert [(key.name, key.levels) for key in study.keys] == [("arg:--lr", ("1e-4", "3e-4"))]
     assert [run.seed for run in study.runs] == [1, 2, 1]
     assert compare_folders(folders, goal="min").metric == "loss"
+
+
+def test_switches_of_a_launcher_and_variables_behind_a_cd_are_what_they_are(tmp_path: Path) -> None:
+    rows = [(step, {"loss": 1 / (step + 1)}) for step in range(30)]
+    command = "cd /a && WORKERS={} torchrun --standalone train.py --default_local_dir /x/{}"
+    folders = [foreign(tmp_path / f"r{n}", command.format(n, n), rows) for n in (1, 2)]
+    assert [(key.name, key.levels) for key in study_of(folders).keys] == [("env:WORKERS", ("1", "2"))]
 
 
 def test_only_a_seed_differs_and_there_is_one_point_without_a_key(tmp_path: Path) -> None:
@@ -157,7 +175,8 @@ def sweep(folder: Path) -> Path:
 
 
 def test_a_sweep_is_compared_by_its_own_plan(tmp_path: Path) -> None:
-    found = compare_folders([sweep(tmp_path / "kl")])
+    folder = sweep(tmp_path / "kl")
+    found = reporting.comparison(SweepFolder(folder), load_state(folder))
     assert (found.metric, found.study.question) == ("val/mean_reward", "Does the KL loss matter?")
     assert found.missing == ("p02-s2: never started: the budget was used up",)
     assert [point.value.n for point in found.points if point.value] == [2, 1]

@@ -8,7 +8,7 @@ import pytest
 
 from harness.results.collect import collect
 from harness.results.comparing import metrics
-from harness.results.comparing.runs import read_run, settled
+from harness.results.comparing.runs import read_files, result_of, settled
 from harness.results.comparing.types import Curve, PlannedRun, RunResult
 from harness.results.facts import build_facts
 from tests.harness.results.comparing.made import METRIC, result
@@ -18,7 +18,7 @@ from tests.harness.results.synthetic import attempt
 
 
 def read(folder: Path, metric: str = METRIC) -> RunResult:
-    return read_run(PlannedRun(folder.name, "p01", 0, folder), metric)
+    return result_of(read_files(PlannedRun(folder.name, "p01", 0, folder)), metric)
 
 
 def test_every_validation_metric_is_the_number_of_the_runs_own_report(tmp_path: Path) -> None:

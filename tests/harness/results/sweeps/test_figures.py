@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from harness.results.comparing.types import Comparison, Curve
+from harness.results.comparing.types import Comparison, Curve, Key
 from harness.results.drawing import colour_variables
-from harness.results.sweeps.curves import MOST_STEPS, band, common
+from harness.results.sweeps.curves import MOST_STEPS, band, common, groups
 from harness.results.sweeps.drawing import MOST_LABELLED, labelled, spread
 from harness.results.sweeps.figures import draw_figures
 from harness.results.sweeps.series import Line
@@ -71,6 +71,11 @@ def test_two_seeds_have_their_range_and_one_has_nothing() -> None:
     assert low is not None and high is not None
     assert (low.tolist(), high.tolist()) == ([1.0, 4.0], [3.0, 5.0])
     assert band(np.array([[1.0, 2.0]])) == (None, None)
+
+
+def test_the_band_of_a_rate_ends_where_rates_end() -> None:
+    low, high = band(np.array([[0.9], [1.0], [1.0]]), (0.0, 1.0))
+    assert low is not None and high is not None and low[0] < 0.9 and high[0] == 1.0
 
 
 def test_curves_are_averaged_where_all_have_a_value() -> None:
@@ -130,6 +135,27 @@ def test_one_key_at_a_time_keeps_the_seeds_bands(tmp_path: Path) -> None:
     values = [run.curve.values[-1] for run in made.runs if run.run.point == muon[0]]
     last = [row for row in rows if (row["panel"], row["line"], row["step"]) == ("optimizer", "muon", "240")]
     assert [float(row["value"]) for row in last if row["kind"] == "run"] == values
+
+
+def test_levels_that_are_equal_but_not_the_same_keep_their_own_points() -> None:
+    made = comparison((Key("a", ("x", "y", "z"), "x"),), 2)
+    levels = (1, 1.0, True)
+    named = tuple(
+        replace(one, point=replace(one.point, levels={"a": level}))
+        for one, level in zip(made.points, levels, strict=True)
+    )
+    effect = replace(
+        made.keys[0],
+        contrasts=tuple(
+            replace(one, level=level, baseline=1)
+            for one, level in zip(made.keys[0].contrasts, levels[1:], strict=True)
+        ),
+    )
+    study = replace(made.study, keys=(Key("a", levels, 1),))
+    found = groups(effect, replace(made, study=study, points=named, keys=(effect,)))
+    assert [(repr(level), points) for level, points in found] == [
+        (repr(level), (one.point.name,)) for level, one in zip(levels, named, strict=True)
+    ]
 
 
 def test_values_that_are_no_numbers_are_left_out_and_old_figures_go(tmp_path: Path) -> None:

@@ -7,9 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.results.comparing.types import Comparison, Contrast, Estimate, Key, KeyEffect, Point, PointResult
+from harness.results.comparing.types import (
+    Comparison,
+    Contrast,
+    Estimate,
+    Interaction,
+    Key,
+    KeyEffect,
+    Point,
+    PointResult,
+)
 from harness.results.sweeps import wording as wording
-from harness.results.sweeps.tables import key_tables
+from harness.results.sweeps.cautions import warnings
+from harness.results.sweeps.tables import key_tables, point_rows
+from harness.results.sweeps.view import SweepAbout, best_line, build_view
 from harness.results.sweeps.wording import Digits
 from tests.harness.results.comparisons import KL, LR, REPEAT, comparison
 
@@ -51,27 +62,45 @@ def test_nothing_found_says_what_would_have_been() -> None:
     assert wording.verdict(about(NONE, matters=False)) == "No detectable difference"
 
 
-def test_levels_that_differ_only_taken_together_are_no_difference_of_any_one() -> None:
-    (told,) = wording.found(about(NONE))
-    assert told == (
-        "lr matters: its levels differ taken together (F test, adjusted p = 0.020), "
-        "but none differs detectably from the baseline 1e-6."
+def together(made: Comparison) -> Comparison:
+    """The same, but what each key does depends on the others."""
+    names = [key.name for key in made.study.keys]
+    return replace(made, interactions=(Interaction((names[0], names[1]), 1e-19, 3e-19, True),))
+
+
+def test_keys_that_act_together_are_never_nothing() -> None:
+    made = together(comparison((KL, REPEAT), 3, effect=0.0))
+    assert wording.verdict(made) == (
+        "kl_loss_coef and num_repeat matter together: what kl_loss_coef does depends on num_repeat"
     )
+    told = wording.found(made)
+    assert told[0].startswith("kl_loss_coef, on average over num_repeat: no detectable difference (")
+    assert not any("these seeds would have found" in sentence for sentence in told)
+    (warned,) = warnings(made)
+    assert warned.title == "What one key does depends on another" and "p < 0.001" in warned.lines[0]
+    view = build_view(made, SweepAbout("s"), Path("/x"))
+    assert view.tone == "" and all("what it does depends on" in key.verdict for key in view.keys)
+
+
+def test_a_difference_that_depends_on_another_key_is_an_average() -> None:
+    made = together(comparison((KL, REPEAT), 3))
+    assert wording.found(made)[0].startswith("num_repeat matters; on average over kl_loss_coef: 8 is higher")
 
 
 def test_what_was_not_tested_says_why() -> None:
     untested = Contrast("arg:--lr", "3e-6", "1e-6", "not tested", 0.1, n=(1, 1), why_not="one seed")
-    assert wording.found(about(untested, matters=None)) == ("lr: not tested (one seed).",)
-    assert wording.verdict(about(untested, matters=None)) == "Nothing was tested"
+    nothing = about(untested, matters=None, why_not="one seed")
+    assert wording.found(nothing) == ("lr: not tested (one seed).",)
+    assert wording.verdict(nothing) == "Nothing was tested"
+    assert build_view(nothing, SweepAbout("s"), Path("/x")).tone == ""
+    assert build_view(about(NONE, matters=False), SweepAbout("s"), Path("/x")).tone == "good"
     with_tasks = about(replace(untested, over_tasks=(-0.02, 0.22, 64)), matters=None, why_not="one seed")
     ((table,), digits) = (key_tables(with_tasks, Digits(3)), Digits(3))
     assert table.rows[0].note == (
         f"one seed; over the same 64 tasks {digits.interval(-0.02, 0.22)}: other tasks, not other seeds"
     )
-    assert (table.rows[0].finding, table.rows[0].p, table.verdict) == (
-        *("not tested", "—"),
-        "all levels together: not tested (one seed)",
-    )
+    assert (table.rows[0].finding, table.rows[0].p) == ("not tested", "—")
+    assert table.verdict.startswith("not tested (one seed)")
 
 
 def test_keys_with_a_difference_come_first() -> None:
@@ -99,7 +128,7 @@ def test_points_are_told_by_what_differs_and_never_mixed_up() -> None:
 
 def test_numbers_of_one_metric_have_the_same_decimals() -> None:
     rates = comparison((REPEAT,), 3)
-    assert Digits.of(rates) == Digits(3)
+    assert Digits.of(rates) == Digits(3, (0.0, 1.0))
     assert Digits(3).difference(-0.0504) == "−0.050" and Digits(3).interval(None, 1.0) == ""
     assert Digits(3).value(float("nan")) == "—"
     loss = replace(rates, metric="actor/kl_loss")
@@ -110,6 +139,43 @@ def test_numbers_of_one_metric_have_the_same_decimals() -> None:
 
     shown = [Digits.of(scaled(factor)).value(0.71 * factor) for factor in (1e-3, 1.0, 1e3, 1e9)]
     assert shown == ["0.0007100", "0.7100", "710.0", "7.100e+08"]
+
+
+def with_mean(metric: str, mean: float, sd: float, low: float, high: float) -> Comparison:
+    """A comparison of one point."""
+    runs = tuple(replace(run, value=mean) for run in TWO.runs)
+    point = replace(TWO.points[0], value=Estimate(2, mean, sd, low, high))
+    return replace(TWO, metric=metric, runs=runs, points=(point,))
+
+
+@pytest.mark.parametrize("metric", ["val/task_pass_rate@1", "eval_error_rate", "learning_rate"])
+def test_small_rates_and_what_only_sounds_like_one_show_their_spread(metric: str) -> None:
+    digits = Digits.of(with_mean(metric, 0.0021, 0.00002, 0.0020, 0.0022))
+    assert digits.difference(0.0003) in ("+0.00030", "+0.000300")
+
+
+def test_intervals_of_rates_end_where_rates_end() -> None:
+    made = with_mean("val/task_pass_rate@1", 0.987, 0.015, 0.949, 1.025)
+    assert point_rows(made, Digits.of(made))[0].interval == "[0.949, 1.000]"
+    loss = replace(made, metric="loss")
+    assert point_rows(loss, Digits.of(loss))[0].interval == "[0.9490, 1.0250]"
+    percent = with_mean("accuracy", 71.2, 0.5, 70.1, 72.3)
+    assert point_rows(percent, Digits.of(percent))[0].interval == "[70.10, 72.30]"
+
+
+def test_a_best_mean_that_several_points_share_is_no_ones() -> None:
+    made = comparison((KL,), 3)
+    points = tuple(replace(point, value=made.points[0].value) for point in made.points)
+    made = replace(made, points=points, best=points[0].point.name)
+    assert best_line(made, Digits(3)).endswith("shared by 3 points (p01, p02, p03)")
+    assert all("highest mean" in row.marks for row in point_rows(made, Digits(3)))
+
+
+def test_the_cost_is_told_for_an_improvement_that_fits_the_metric() -> None:
+    assert [
+        build_view(replace(TWO, metric=metric), SweepAbout("s"), Path("/x")).cost_per
+        for metric in ("val/task_pass_rate@1", "reward")
+    ] == ["0.01", "1"]
 
 
 @given(st.floats(min_value=1e-6, max_value=1e6), st.floats(min_value=1e-4, max_value=0.2))
@@ -131,6 +197,17 @@ def test_levels_that_are_numbers(level: str | float | None, number: float | None
 
 def test_single_seeds_among_others_are_named() -> None:
     made = comparison((REPEAT,), 2, Path("/x"), lost=(1,))
-    (single, missing) = wording.warnings(made, not_counted=("p09-s0: cancelled",))
+    (single, missing) = warnings(made)
     assert single.title == "1 point with a single seed" and made.points[1].point.name in single.lines[0]
-    assert missing.lines[-1] == "p09-s0: cancelled"
+    assert missing.lines == made.missing
+
+
+@pytest.mark.parametrize(
+    ("ratio", "is_told"), [(1.0, False), (2.9, False), (3.1, True), (0.1, True), (0.0, True)]
+)
+def test_findings_of_sides_that_scatter_unlike_have_an_approximate_p(ratio: float, is_told: bool) -> None:
+    made = comparison((REPEAT,), 3)
+    sds = zip(made.points, (0.02, 0.02 * ratio), strict=True)
+    points = tuple(replace(point, value=replace(point.value, sd=sd)) for point, sd in sds if point.value)
+    told = [warned.title for warned in warnings(replace(made, points=points))]
+    assert told == (["Findings whose p is only approximate"] if is_told else [])

@@ -1,12 +1,14 @@
-"""Which of the commands in a shell text is the training: the one that starts a program, beside those that
-only prepare, tidy up or print.
+"""What a simple command of a shell text does: start a program, set variables, or only prepare and tidy up.
+
+In: `Simple` commands. Out: whether one may be the training, the variables it assigns, its program's words.
 """
 
 import re
+from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
-from harness.sweep.types import SweepError
-from harness.sweep.varying.shell import Simple
+from harness.launch_text.shell import Simple, Word
 
 _HOUSEKEEPING_WORDS = """
 cd export source . set unset declare typeset readonly local alias shopt ulimit umask trap wait exit return
@@ -28,6 +30,7 @@ _HOUSEKEEPING_PARTS = {
     "docker": ("pull", "login", "rm", "stop", "build"),
     "accelerate": ("config", "env"),
 }
+_EXPORTS = frozenset(("export", "declare", "typeset", "readonly", "local"))
 _SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh", "eval"))
 
 
@@ -62,35 +65,31 @@ def is_shell_text(command: Simple) -> bool:
     )
 
 
-def training(commands: tuple[Simple, ...], what: str) -> Simple:
-    """The one command that starts a program. `what` is to be added to it. Raises SweepError where that is not
-    clear."""
-    found = [command for command in commands if starts_a_program(command)]
-    mend = f"write {what} into the launch command with its present value"
-    if not found:
-        raise SweepError(f"{what} is not in the launch command, and no program is started there: {mend}")
-    if len(found) > 1:
-        named = " and ".join(f"`{shown(command)}`" for command in found[:3])
-        raise SweepError(
-            f"{what} is not in the launch command, which starts {named}: {mend}, where it belongs"
-        )
-    (command,) = found
-    if command.is_nested:
-        raise SweepError(
-            f"{what} is not in the launch command, whose program `{shown(command)}` is started in a loop "
-            f"or a condition: {mend}"
-        )
-    if is_shell_text(command):
-        raise SweepError(
-            f"{what} is not in the launch command, whose program stands inside the quotes of "
-            f"`{shown(command)}`: write the command without them, with {what} in it"
-        )
-    if command.reads_here and not any(word.value == "-" for word in command.words):
-        raise SweepError(
-            f"{what} is not in the launch command, and `{shown(command)}` reads its program from a "
-            f"here-document: {mend}"
-        )
-    return command
+def is_shell(command: Simple) -> bool:
+    """Whether the command is a shell itself."""
+    return bool(command.words) and Path(command.words[0].value).name in _SHELLS
+
+
+def assignments(command: Simple) -> Iterator[tuple[Word, bool]]:
+    """The words that assign variables, and whether for this command alone."""
+    program = command.words[0].value if command.words else ""
+    yield from ((word, bool(command.words)) for word in command.assignments)
+    if program in _EXPORTS:
+        yield from ((word, False) for word in command.words[1:] if word.is_assignment)
+    if program == "env":
+        yield from ((word, True) for word in _behind_env(command) if word.is_assignment)
+
+
+def own_words(command: Simple) -> list[str]:
+    """The program's name and its arguments, without an `env` in front."""
+    words = command.words
+    if words and words[0].value == "env":
+        words = words[1 + len(_behind_env(command)) :] or words
+    return [word.value for word in words]
+
+
+def _behind_env(command: Simple) -> list[Word]:
+    return list(takewhile(lambda word: word.is_assignment or word.value.startswith("-"), command.words[1:]))
 
 
 def shown(command: Simple) -> str:
