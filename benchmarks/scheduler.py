@@ -116,7 +116,7 @@ async def run(points: int, slots: int, seed: int, folder: Path) -> Result:
     host = SimulatedHost(slots, seconds)
     cpu = time.process_time()
     peer = asyncio.ensure_future(poll([run.name for run in planned.runs], slots, seconds))
-    await Leader(sweep, host, {}, None).run()
+    await Leader(sweep, host, dict, None).run()
     cpu = time.process_time() - cpu
     sweep.close()
     lives = [life for life in host.lives.values() if life.run != CANARY]

@@ -16,9 +16,9 @@ def report(
 ) -> None:
     """Build the report, its JSON and its figures again; raw files are only read."""
     from harness import journal
+    from harness.result_folders import is_sweep
     from harness.results.report import build_report
     from harness.summary import run_summary
-    from harness.result_folders import is_sweep
 
     folder = find_any(run)
     if is_sweep(folder):

@@ -88,12 +88,19 @@ def _is_finished(folder: Path) -> bool:
 def _go_on(folder: Path, go_on: Callable[[Path], None], journal_name: str) -> bool:
     """Whether nobody had watched what is in this folder; what goes wrong with one holds up no other."""
     from harness import journal
+    from harness.sweep.types import SweepError
 
     try:
         if journal.is_owned(folder / journal_name):
             return False
         go_on(folder)
-    except (journal.JournalDamagedError, journal.JournalOwnedError, OSError, ValueError) as error:
+    except (
+        journal.JournalDamagedError,
+        journal.JournalOwnedError,
+        SweepError,
+        OSError,
+        ValueError,
+    ) as error:
         typer.echo(f"skipped {folder}: {error}", err=True)
     except typer.Exit:
         pass  # why it could not be detached has been said
@@ -101,6 +108,7 @@ def _go_on(folder: Path, go_on: Callable[[Path], None], journal_name: str) -> bo
 
 
 def _go_on_with_sweep(folder: Path) -> None:
+    from harness.sweep import snapshot
     from harness.sweep.ending import seal
     from harness.sweep.sweep import Sweep
 
@@ -110,6 +118,7 @@ def _go_on_with_sweep(folder: Path) -> None:
         sweep.close()
         return
     state = sweep.state
+    snapshot.environment(sweep.folder)  # what is missing is said here, where somebody reads it
     typer.echo(f"{folder}: {len(state.of('running'))} runs were running, {len(state.of('queued'))} queued")
     detach(sweep, state.sweep_id)
 

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -49,7 +50,7 @@ def lead(sweep: Sweep) -> NoReturn:
     way_on = f"what runs goes on running, and `harness resume {sweep.dir}` goes on from here"
     try:
         foreground = SweepForeground(
-            sweep, Leader(sweep, LocalHost(), snapshot.environment(sweep.folder), report)
+            sweep, Leader(sweep, LocalHost(), partial(snapshot.environment, sweep.folder), report)
         )
         status = asyncio.run(foreground.run())
         if foreground.hands_over:

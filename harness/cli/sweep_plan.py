@@ -126,16 +126,14 @@ def _runs(plan: "SweepPlan", seen: Forecast) -> str:
 
 
 def _each(plan: "SweepPlan") -> str:
-    needs = plan.needs
+    from harness.sweep.hosts.machine import Machine, equal_share
+
+    needs = equal_share(plan.needs, Machine.here())
     gpus = "no GPU" if needs.gpus == 0 else f"{needs.gpus} GPU{'s' * (needs.gpus > 1)}"
     gpus += " (shared)" if needs.share_gpus and needs.gpus else ""
-    cpus = (
-        "an equal share of the cores"
-        if needs.cpus is None
-        else f"{needs.cpus:.3g} core{'s' * (needs.cpus != 1)}"
-    )
+    cpus = f"{needs.cpus:.3g} core{'s' * (needs.cpus != 1)}"
     parts = [gpus, cpus]
-    if needs.memory_bytes is not None:
+    if needs.memory_bytes:
         parts.append(f"{needs.memory_bytes / 1e9:.3g} GB of memory")
     if needs.ports:
         parts.append(f"a port of its own in {', '.join(needs.ports)}")

@@ -46,8 +46,8 @@ def verify(
 
 
 def _verified(folder: Path) -> "Checked":
-    from harness.results.verifying.run import verify_run
     from harness.result_folders import is_sweep
+    from harness.results.verifying.run import verify_run
     from harness.sweep.verifying import verify_sweep
 
     is_one = is_sweep(folder) or (folder / "sweep.json").is_file()

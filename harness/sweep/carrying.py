@@ -18,8 +18,9 @@ from harness.sweep.sweep import Sweep
 from harness.sweep.types import Lease
 from monitors.alarms import Alarms
 from monitors.clock import SystemClock
+from monitors.launch import environment_of_caller
 
-MAX_JOBS = 4
+MAX_VAIN = 3
 CANNOT_RUN = 2
 LOOK_AGAIN_S = 30.0
 
@@ -27,10 +28,13 @@ LOOK_AGAIN_S = 30.0
 class Carrier:
     """Carries runs of one sweep, any number side by side."""
 
-    def __init__(self, sweep: Sweep, host: Host, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, sweep: Sweep, host: Host, environment: Callable[[], Mapping[str, str]], pause_s: float
+    ) -> None:
         self._sweep = sweep
         self._host = host
         self._environment = environment
+        self._pause_s = pause_s
         self._options = RunOptions.from_json(sweep.plan.options)
 
     async def carry(self, run: str, lease: Lease | None = None) -> None:
@@ -87,6 +91,7 @@ class Carrier:
 
     def _start(self, state: RunState, lease: Lease) -> None:
         sweep, name = self._sweep.state, state.run.name
+        is_stopping = sweep.stop_asked is not None and jobs.has_begun(self._sweep.folder, name)
         left = sweep.deadline_at - self._sweep.clock() if sweep.deadline_at is not None else None
         self._host.start(
             jobs.job(
@@ -95,9 +100,9 @@ class Carrier:
                 state.job,
                 lease,
                 self._options,
-                self._environment,
+                environment_of_caller() if is_stopping else self._environment(),
                 left,
-                is_stopping=sweep.stop_asked is not None and jobs.has_begun(self._sweep.folder, name),
+                is_stopping=is_stopping,
             )
         )
 
@@ -112,10 +117,14 @@ class Carrier:
             return RunEnd("cancelled", f"stopped by {self._sweep.state.stop_asked} before it had begun")
         if status == CANNOT_RUN and not begun:
             return RunEnd("cannot_run", last_words(folder.job(run, state.job)))
-        if state.job >= MAX_JOBS:
+        if self._vain(state) > MAX_VAIN:
             words = last_words(folder.job(run, state.job))
-            return RunEnd("lost", f"its harness ended {MAX_JOBS} times without an end of the run: {words}")
+            return RunEnd("lost", f"its harness ended {MAX_VAIN + 1} times and got nowhere: {words}")
         return None
+
+    def _vain(self, state: RunState) -> int:
+        """How many jobs in a row, the last one among them, brought the run no further."""
+        return 0 if jobs.entries(self._sweep.folder, state.run.name) > state.entries else state.vain + 1
 
     async def _somebody_else_carries(self, run: str) -> bool:
         """Wait while another process (a person's `harness resume`) has taken the run over; whether one
@@ -127,10 +136,16 @@ class Carrier:
         return True
 
     async def _next_job(self, state: RunState) -> None:
-        """Record that another job takes the run on; the lease is asked for when it is started."""
-        run, number = state.run.name, state.job + 1
+        """Record that another job takes the run on, after a while where the last ones got nowhere; the lease
+        is
+        asked for when it is started."""
+        run, number, vain = state.run.name, state.job + 1, self._vain(state)
+        await asyncio.sleep(self._pause_s * max(0, vain - 1))
         lease_id = jobs.lease_id(self._sweep.state.sweep_id, run, number)
-        self._sweep.record("started", run=run, job=number, lease_id=lease_id, again=True)
+        entries = jobs.entries(self._sweep.folder, run)
+        self._sweep.record(
+            "started", run=run, job=number, lease_id=lease_id, again=True, vain=vain, entries=entries
+        )
 
     def _lease_id(self, state: RunState) -> str:
         return jobs.lease_id(self._sweep.state.sweep_id, state.run.name, state.job)

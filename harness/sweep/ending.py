@@ -40,8 +40,10 @@ def verdict(state: SweepState) -> Verdict:
         return Verdict(Outcome.CANCELLED, f"stopped by {state.stop_asked}; {_tally(runs)}")
     if not unusable:
         return Verdict(Outcome.SUCCEEDED, _tally(runs))
-    is_out_of_time = all(run.status == "not_run" or run.outcome == "timed_out" for run in unusable)
-    outcome = Outcome.TIMED_OUT if state.checked and is_out_of_time else Outcome.FAILED
+    is_out_of_time = all(
+        run.outcome == "timed_out" or (run.status == "not_run" and state.is_out_of_budget) for run in unusable
+    )
+    outcome = Outcome.TIMED_OUT if is_out_of_time else Outcome.FAILED
     reason = f"{state.closing}; {_tally(runs)}" if state.closing else _tally(runs)
     failed = [run.run.name for run in unusable if run.status == "ended"]
     return Verdict(outcome, f"{reason} ({listed(failed, MOST_NAMED)})" if failed else reason)

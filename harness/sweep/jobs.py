@@ -4,17 +4,15 @@ A run that has not begun is started from its blueprint; one that has is resumed;
 end is stopped. Which of them it is, the run's own folder says.
 """
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from harness import journal
+from harness.invoking import HARNESS_WITHOUT_PYTHONPATH
 from harness.options import RunOptions
 from harness.sweep.folder import SweepFolder
 from harness.sweep.types import Job, Lease
 
-HARNESS = (sys.executable, "-E", "-m", "harness.cli.app")
-"""Without PYTHONPATH, which is for the training: its packages may bear the names of ours."""
 LEAST_TIME_S = 1.0
 
 
@@ -26,6 +24,15 @@ def lease_id(sweep_id: str, run: str, number: int) -> str:
 def has_begun(folder: SweepFolder, run: str) -> bool:
     """Whether the run's own journal has begun."""
     return journal.has_begun(folder.result_dir(run) / "journal.jsonl")
+
+
+def entries(folder: SweepFolder, run: str) -> int:
+    """How much has happened in the run, by its own journal; who looked after it does not count."""
+    try:
+        read = journal.read(folder.result_dir(run) / "journal.jsonl")
+    except (OSError, journal.JournalDamagedError):
+        return 0
+    return sum(entry.kind not in ("owner", "options", "let_go") for entry in read)
 
 
 def job(
@@ -41,12 +48,18 @@ def job(
     """The job that takes this run on. `left_s`: seconds left of the sweep's budget, None without one."""
     result_dir = folder.result_dir(run)
     if is_stopping:
-        command = (*HARNESS, "stop", str(result_dir))
+        command = (*HARNESS_WITHOUT_PYTHONPATH, "stop", str(result_dir))
     elif has_begun(folder, run):
-        command = (*HARNESS, "resume", str(result_dir))
+        command = (*HARNESS_WITHOUT_PYTHONPATH, "resume", str(result_dir))
     else:
         limit = ("--max-time", f"{max(LEAST_TIME_S, left_s):.0f} s") if left_s is not None else ()
-        command = (*HARNESS, "run", str(folder.run_blueprint(run)), *limit, *arguments(options))
+        command = (
+            *HARNESS_WITHOUT_PYTHONPATH,
+            "run",
+            str(folder.run_blueprint(run)),
+            *limit,
+            *arguments(options),
+        )
     return Job(
         id=lease.id,
         run=run,

@@ -6,9 +6,11 @@ and goes on. The leader only ever waits to be woken: by the end of a job, by roo
 """
 
 import asyncio
-from collections.abc import Mapping
+from asyncio import FIRST_COMPLETED
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from harness.doctor.machine import MIN_FREE_BYTES, in_words
 from harness.state import COUNTING, Verdict
 from harness.sweep import jobs
 from harness.sweep.carrying import Carrier
@@ -18,20 +20,30 @@ from harness.sweep.hosts import Host, NeverFitsError
 from harness.sweep.state import RunState, usual_s
 from harness.sweep.sweep import Sweep
 from harness.sweep.types import Lease
+from monitors.resources import disk_free
 
 ASK_AGAIN_S = 2.0
+LOOK_AGAIN_S = 15.0
+PAUSE_S = 10.0
 
 
 class Leader:
     """Carries one sweep to its end, or until it is cancelled; then what runs goes on running."""
 
     def __init__(
-        self, sweep: Sweep, host: Host, environment: Mapping[str, str], reporter: Reporter | None
+        self,
+        sweep: Sweep,
+        host: Host,
+        environment: Callable[[], Mapping[str, str]],
+        reporter: Reporter | None,
+        pause_s: float = PAUSE_S,
     ) -> None:
-        """`environment`: what all jobs get. `reporter`: builds the report at the end, None for none."""
+        """`environment`: gives what all jobs get, asked for when one is started. `reporter`: builds the
+        report at
+        the end, None for none. `pause_s`: between jobs that bring a run no further."""
         self.sweep = sweep
         self._host = host
-        self._carrier = Carrier(sweep, host, environment)
+        self._carrier = Carrier(sweep, host, environment, pause_s)
         self._reporter = reporter
         self._carried: dict[str, asyncio.Task[None]] = {}
         self._measuring: set[asyncio.Task[None]] = set()
@@ -83,10 +95,10 @@ class Leader:
             return
         takes = usual_s(self.sweep.state.runs.values())
         if left <= 0:
-            self.sweep.record("closing", reason="the budget of the sweep is used up")
+            self.sweep.record("closing", reason="the budget of the sweep is used up", budget=True)
         elif takes is not None and takes > left:
             words = f"a run takes about {takes:.0f} s, and {left:.0f} s of the budget are left"
-            self.sweep.record("closing", reason=words)
+            self.sweep.record("closing", reason=words, budget=True)
 
     def _left_s(self) -> float | None:
         """Seconds left of the budget; None without one."""
@@ -108,13 +120,26 @@ class Leader:
     async def _start_what_fits(self) -> None:
         """Start runs until the slots, the machine or the queue is used up."""
         self._needs_room = False
-        while len(self._carried) < self.sweep.plan.parallel and (run := self._next()) is not None:
+        self._hold()
+        while self._has_slot() and (run := self._next()) is not None:
             lease = await self._reserve(run)
             if lease is None:
                 return
             name, number = run.run.name, run.job + 1
             self.sweep.record("started", run=name, job=number, lease_id=lease.id)
             self._follow(name, lease)
+
+    def _has_slot(self) -> bool:
+        return not self.sweep.state.held and len(self._carried) < self.sweep.plan.parallel
+
+    def _hold(self) -> None:
+        """Start nothing on a disk that is full: each run would fail at once, and the queue with them."""
+        free = disk_free(self.sweep.dir)
+        why = ""
+        if free < MIN_FREE_BYTES:
+            why = f"only {in_words(free)} are free on the disk of {self.sweep.dir}"
+        if bool(why) != bool(self.sweep.state.held):
+            self.sweep.record("held", reason=why)
 
     async def _reserve(self, run: RunState) -> Lease | None:
         name, number = run.run.name, run.job + 1
@@ -128,6 +153,8 @@ class Leader:
                 str(folder.result_dir(name)),
             )
         except NeverFitsError as error:
+            if any(started.job for started in self.sweep.state.all_runs):
+                raise  # it did fit: a person brings the machine back, or resumes on another one
             self.sweep.record("closing", reason=str(error))
             return None
         self._needs_room = lease is None
@@ -154,7 +181,7 @@ class Leader:
         carrying = asyncio.ensure_future(self._carrier.carry(run, lease))
         stepping = asyncio.ensure_future(self._carrier.first_step(run))
         try:
-            await asyncio.wait({carrying, stepping}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({carrying, stepping}, return_when=FIRST_COMPLETED)
             if not carrying.done():
                 self.sweep.record("checked", by=f"the first step of {run}")
                 self._woken.set()
@@ -175,20 +202,22 @@ class Leader:
 
     async def _wait(self) -> None:
         """Until a run ended, there is room, a person wants something, or the budget is used up."""
-        if not self._carried and not self._needs_room:
+        held = bool(self.sweep.state.held)
+        if not self._carried and not self._needs_room and not held:
             return
         others: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._woken.wait())]
         if self._needs_room:
             others.append(asyncio.ensure_future(self._host.room()))
         stopping = self.sweep.state.stop_asked is not None
         left = self._left_s() if self.sweep.state.of("queued") else None
-        timeout = ASK_AGAIN_S if stopping else None if left is None else max(0.0, left)
+        ends = [*([ASK_AGAIN_S] if stopping else []), *([LOOK_AGAIN_S] if held else [])]
+        ends += [max(0.0, left)] if left is not None else []
+        timeout = min(ends, default=None)
         if stopping:
             await self._stop_what_runs()
         try:
-            await asyncio.wait(
-                {*self._carried.values(), *others}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
-            )
+            waited_for = {*self._carried.values(), *others}
+            await asyncio.wait(waited_for, timeout=timeout, return_when=FIRST_COMPLETED)
         finally:
             for task in others:
                 task.cancel()

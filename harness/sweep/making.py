@@ -22,7 +22,6 @@ from harness.result_folders import is_sweep
 from harness.sweep import confounds, snapshot, varying
 from harness.sweep.design import make_plan
 from harness.sweep.folder import SweepFolder
-from harness.sweep.hosts.machine import Machine, equal_share
 from harness.sweep.spec import SweepSpec, to_yaml
 from harness.sweep.sweep import Sweep, load_state
 from harness.sweep.types import SweepError, SweepPlan
@@ -38,10 +37,13 @@ def planned(spec: SweepSpec, blueprint: "Blueprint", options: RunOptions) -> Swe
     """The plan of a sweep over this blueprint, each run with its share of the machine and of what a model may
     cost. Raises SweepError."""
     plan = make_plan(spec, blueprint, lambda key: varying.current(blueprint, key))
-    share = equal_share(plan.needs, Machine.here(), plan.parallel)
     runs = len(plan.runs) + bool(plan.canary)
     cost = options.max_cost_usd / runs if options.max_cost_usd is not None else None
-    return replace(plan, needs=share, options=replace(options, max_cost_usd=cost).as_json())
+    return replace(
+        plan,
+        needs=replace(plan.needs, sharers=plan.parallel),
+        options=replace(options, max_cost_usd=cost).as_json(),
+    )
 
 
 def rehearse(plan: SweepPlan, blueprint: "Blueprint") -> tuple[str, ...]:

@@ -30,6 +30,18 @@ MOST_CALLS = 6
 LONGEST_COMPARISON = 60_000
 _DIGITS = 6
 _OF_RUN = ("value", "outcome", "why_not", "last_step", "hours", "deviations")
+_KEPT = (
+    "metric",
+    "threshold",
+    "best",
+    "keys",
+    "interactions",
+    "points",
+    "expected",
+    "missing",
+    "confounds",
+    "notes",
+)
 _LEFT_OUT = frozenset({"method", "degrees", "area", "planned"})
 
 Text = Annotated[str, Field(max_length=6000)]
@@ -120,9 +132,6 @@ def seen(comparison: Mapping[str, Any]) -> dict[str, Any]:
     """The comparison as the model sees it: without curves and folders, numbers to six digits, nothing that is
     empty."""
     study = comparison["study"]
-    kept = (
-        "metric", "threshold", "best", "keys", "interactions", "points", "expected", "missing", "confounds", "notes",
-    )  # fmt: skip
     found: dict[str, Any] = _short(
         {
             "design": study["design"],
@@ -130,7 +139,7 @@ def seen(comparison: Mapping[str, Any]) -> dict[str, Any]:
             "varied": study["keys"],
             "metric_was_chosen_afterwards": comparison["chosen_afterwards"],
             "only_one_seed_per_point": comparison["is_single_seed"],
-            **{name: comparison[name] for name in kept},
+            **{name: comparison[name] for name in _KEPT},
             "runs": [
                 {"run": run["run"]["name"], **{name: run[name] for name in _OF_RUN}}
                 for run in comparison["runs"]

@@ -8,12 +8,13 @@ Nothing here touches the disk.
 | `sweep_created` | sweep_id, plan | the plan is fixed; the budget runs from now |
 | `owner` | pid, host | a process took the sweep over |
 | `checked` | | the canary has passed: the rest may start |
-| `started` | run, job, lease_id, again | the intent to start this job, before it is started |
+| `started` | run, job, lease_id, again, vain, entries | the intent to start this job, before it is started |
 | `ended` | run, outcome, reason | the run is over; nothing of it is started any more |
 | `measured` | run, value | the metric at its end |
 | `not_run` | run, reason | the run will never be started |
 | `stop_asked` | by | a person wants the sweep to end |
-| `closing` | reason | no run is started any more; those that run go on to their own deadlines |
+| `held` | reason | nothing is started for now; "" when that is over |
+| `closing` | reason, budget | no run is started any more; those that run go on to their own deadlines |
 | `drifted` | changed | what the runs shared and what was another when the last one had ended |
 | `narrated` | sections | what a language model wrote for the report |
 | `reported` | headline, error | the report is there |
@@ -47,6 +48,8 @@ class RunState:
     lease_id: str = ""
     started_at: float | None = None
     ended_at: float | None = None
+    vain: int = 0
+    entries: int = 0
     outcome: str = ""
     reason: str = ""
     value: float | None = None
@@ -69,6 +72,8 @@ class SweepState:
     canary: RunState | None = None
     checked: bool = False
     closing: str = ""
+    is_out_of_budget: bool = False
+    held: str = ""
     stop_asked: str | None = None
     drifted: tuple[str, ...] | None = None
     narrative: Mapping[str, str] = field(default_factory=dict)
@@ -162,6 +167,8 @@ def _started(state: SweepState, entry: Entry) -> SweepState:
         job=entry.data["job"],
         lease_id=entry.data["lease_id"],
         started_at=before.started_at or entry.time,
+        vain=entry.data.get("vain", 0),
+        entries=entry.data.get("entries", 0),
     )
 
 
@@ -191,7 +198,10 @@ _ENTRIES: dict[str, Callable[[SweepState, Entry], SweepState]] = {
     "not_run": lambda state, entry: _changed(
         state, entry.data["run"], status="not_run", reason=entry.data["reason"]
     ),
-    "closing": lambda state, entry: replace(state, closing=entry.data["reason"]),
+    "held": lambda state, entry: replace(state, held=entry.data["reason"]),
+    "closing": lambda state, entry: replace(
+        state, closing=entry.data["reason"], is_out_of_budget=entry.data.get("budget", False)
+    ),
     "stop_asked": lambda state, entry: replace(state, stop_asked=entry.data["by"]),
     "drifted": lambda state, entry: replace(state, drifted=tuple(entry.data["changed"])),
     "narrated": lambda state, entry: replace(state, narrative=entry.data["sections"]),

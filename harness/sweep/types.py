@@ -27,7 +27,8 @@ class Needs:
 
     `gpus`: whole GPUs. `cpus`: cores, None for an equal share of those of the machine. `memory_bytes`: None
     for an equal share. `ports`: names of environment variables that each get a port of their own.
-    `share_gpus`: a GPU that others use is good enough.
+    `share_gpus`: a GPU that others use is good enough. `sharers`: among how many runs the machine is shared
+    equally, where a share is not said.
     """
 
     gpus: int = 0
@@ -35,6 +36,7 @@ class Needs:
     memory_bytes: int | None = None
     ports: tuple[str, ...] = ("MASTER_PORT",)
     share_gpus: bool = False
+    sharers: int = 1
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from harness.sweep.hosts import HostError, JobState, leases, tmux_jobs
 from harness.sweep.hosts.devices import Device, visible_devices
 from harness.sweep.hosts.leases import Book, Ledger, Record
-from harness.sweep.hosts.machine import Machine, usable_ports
+from harness.sweep.hosts.machine import Machine, equal_share, usable_ports
 from harness.sweep.hosts.occupants import Occupants, Process
 from harness.sweep.types import Job, JobEnd, Lease, Needs
 from monitors.alarms import Alarms
@@ -56,13 +56,14 @@ class LocalHost:
     # --- leases -----------------------------------------------------------------------------------------
 
     def reserve(self, lease_id: str, needs: Needs, job_folder: str, result_dir: str) -> Lease | None:
-        """As `Host.reserve`. Without a number of cores a run gets all of them, without one of bytes none are
-        counted. A run whose training still holds what an earlier lease of it gave gets that again.
+        """As `Host.reserve`. What the needs do not say is an equal share of the machine. A run whose training
+        still holds what an earlier lease of it gave gets that again.
 
         Takes milliseconds, with GPUs as long as nvidia-smi takes to answer. Raises HostError when that does
         not answer, or the ledger cannot be written.
         """
         leases.check_id(lease_id)
+        needs = equal_share(needs, self.machine)
         if not needs.gpus:
             leases.check_fits_ever(needs, self.machine, (), self._ports)
         looked_at, devices = None, None

@@ -35,12 +35,14 @@ class Machine:
         return cls(cores(), memory_total())
 
 
-def equal_share(needs: Needs, machine: Machine, runs: int) -> Needs:
-    """The needs with every part that is not said set to an equal share for so many runs at once."""
+def equal_share(needs: Needs, machine: Machine) -> Needs:
+    """The needs with every part that is not said set to an equal share of this machine, as it is now."""
     return replace(
         needs,
-        cpus=machine.cores / runs if needs.cpus is None else needs.cpus,
-        memory_bytes=machine.memory_bytes // runs if needs.memory_bytes is None else needs.memory_bytes,
+        cpus=machine.cores / needs.sharers if needs.cpus is None else needs.cpus,
+        memory_bytes=machine.memory_bytes // needs.sharers
+        if needs.memory_bytes is None
+        else needs.memory_bytes,
     )
 
 

@@ -109,7 +109,7 @@ def lead(folder: Path, slots: int) -> None:
     """Be the leader of the sweep in this folder, to its end."""
     print("ready", flush=True)
     sweep = Sweep.open(folder)
-    asyncio.run(Leader(sweep, ProcessHost(folder / "leases", slots), {}, _report).run())
+    asyncio.run(Leader(sweep, ProcessHost(folder / "leases", slots), dict, _report, pause_s=0.0).run())
     sweep.close()
 
 

@@ -19,7 +19,9 @@ PATIENCE_S = 20.0
 
 
 async def led(sweep: Sweep, host: ScriptedHost, **more: Any) -> Verdict:
-    return await asyncio.wait_for(Leader(sweep, host, {}, more.get("reporter")).run(), PATIENCE_S)
+    return await asyncio.wait_for(
+        Leader(sweep, host, dict, more.get("reporter"), pause_s=0.0).run(), PATIENCE_S
+    )
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -145,7 +147,7 @@ async def test_the_budget_closes_the_queue_and_bounds_what_runs(tmp_path: Path) 
 async def test_a_stop_ends_what_runs_and_starts_nothing_more(tmp_path: Path) -> None:
     sweep, host = begun(tmp_path, plan(3, 2, parallel=2)), ScriptedHost()
     host.held = {"p01-s0", "p02-s0"}
-    leader = Leader(sweep, host, {}, None)
+    leader = Leader(sweep, host, dict, None)
     leading = asyncio.ensure_future(leader.run())
     await until(lambda: len(host.running()) == 2)
     leader.ask_to_stop("`harness stop`")

@@ -36,7 +36,7 @@ from harness.sweep.types import Needs
 folder = Path(sys.argv[1])
 def host(cores, **more):
     return LocalHost(machine=Machine(float(cores), 64 << 30), **more)
-def reserve(host, name, needs=Needs(cpus=1.0)):
+def reserve(host, name, needs=Needs(cpus=1.0, memory_bytes=0)):
     return host.reserve(name, needs, str(folder / "jobs" / name), str(folder / name))
 """
 
@@ -119,14 +119,14 @@ def test_shares_add_up_to_the_machine(tmp_path: Path) -> None:
     host.release("run-1")  # not held any more
 
 
-def test_memory_counts_and_what_is_not_said_is_all_cores(tmp_path: Path) -> None:
+def test_memory_counts_and_what_is_not_said_is_an_equal_share(tmp_path: Path) -> None:
     host = host_of()
     held(host, tmp_path, "half", Needs(cpus=1.0, memory_bytes=5 * GIB))
     assert reserve(host, tmp_path, "other", Needs(cpus=1.0, memory_bytes=4 * GIB)) is None
     assert reserve(host, tmp_path, "any", Needs()) is None
     host.release("half")
     lease = held(host, tmp_path, "any", Needs())
-    assert (lease.cpus, lease.memory_bytes, lease.gpus) == (4.0, 0, ())
+    assert (lease.cpus, lease.memory_bytes, lease.gpus) == (4.0, 8 * GIB, ())
 
 
 def test_a_lease_that_is_held_is_handed_back_as_it_is(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_name_that_could_be_no_file_is_refused(tmp_path: Path, name: str) -> N
 # --- GPUs ---------------------------------------------------------------------------------------------
 
 GPUS = [("0", "GPU-aaa", "4"), ("1", "GPU-bbb", "4")]
-GPU = Needs(gpus=1, cpus=1.0)
+GPU = Needs(gpus=1, cpus=1.0, memory_bytes=0)
 
 
 def test_gpus_are_given_once_whatever_they_are_called(tmp_path: Path) -> None:
@@ -184,11 +184,11 @@ def test_gpus_are_given_once_whatever_they_are_called(tmp_path: Path) -> None:
 def test_a_gpu_with_a_foreign_process_is_left_alone_unless_sharing_was_asked_for(tmp_path: Path) -> None:
     path = smi(tmp_path, GPUS, [("77", "GPU-aaa")])
     host = host_of(path=path)
-    both = Needs(gpus=2, cpus=1.0)
+    both = Needs(gpus=2, cpus=1.0, memory_bytes=0)
     assert reserve(host, tmp_path, "run", both) is None
     assert held(host, tmp_path, "one", GPU).gpus == ("1",)
     assert reserve(host, tmp_path, "two", GPU) is None
-    sharing = Needs(gpus=1, cpus=1.0, share_gpus=True)
+    sharing = Needs(gpus=1, cpus=1.0, memory_bytes=0, share_gpus=True)
     assert held(host, tmp_path, "two", sharing).gpus == ("0",)
     assert reserve(host, tmp_path, "three", sharing) is None, "leases never share"
 

@@ -50,9 +50,10 @@ def test_memory_under_a_limit(tmp_path: Path) -> None:
 
 def test_equal_shares_only_of_what_is_not_said() -> None:
     here = machine.Machine(8.0, 1000)
-    assert machine.equal_share(Needs(), here, 3) == Needs(cpus=8 / 3, memory_bytes=333)
-    given = Needs(cpus=1.0, memory_bytes=5)
-    assert machine.equal_share(given, here, 3) == given
+    shared = machine.equal_share(Needs(sharers=3), here)
+    assert shared == Needs(cpus=8 / 3, memory_bytes=333, sharers=3)
+    given = Needs(cpus=1.0, memory_bytes=5, sharers=3)
+    assert machine.equal_share(given, here) == given
 
 
 # --- ports --------------------------------------------------------------------------------------------

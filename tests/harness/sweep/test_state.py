@@ -46,7 +46,7 @@ def test_time_that_ran_out_is_no_failure_but_a_failure_is(tmp_path: Path) -> Non
     sweep.record("checked", by="x")
     sweep.record("started", run="p01-s0", job=1, lease_id="x")
     sweep.record("ended", run="p01-s0", outcome="succeeded", reason="")
-    sweep.record("closing", reason="the budget of the sweep is used up")
+    sweep.record("closing", reason="the budget of the sweep is used up", budget=True)
     sweep.record("not_run", run="p01-s1", reason="the budget of the sweep is used up")
     assert verdict(sweep.state).outcome.value == "timed_out"
     assert "1 of 2 runs succeeded, 1 not run" in verdict(sweep.state).reason
