@@ -69,10 +69,16 @@ class Carrier:
         """Start the job unless it was started or the run is over, and wait for its end; its exit status."""
         folder = str(self._sweep.folder.job(state.run.name, state.job))
         if await asyncio.to_thread(self._host.state, folder) == "not_started":
-            if run_end(self._sweep.folder.result_dir(state.run.name)) is not None:
+            if self._is_over_before_it_starts(state.run.name):
                 return None
             await asyncio.to_thread(self._start, state, lease or await self._reserved(state))
         return (await self._host.ended(folder)).status
+
+    def _is_over_before_it_starts(self, run: str) -> bool:
+        """Whether a job that was not started has nothing to do: its run has ended, or is not to begin."""
+        if run_end(self._sweep.folder.result_dir(run)) is not None:
+            return True
+        return self._sweep.state.stop_asked is not None and not jobs.has_begun(self._sweep.folder, run)
 
     async def _reserved(self, state: RunState) -> Lease:
         """The lease of a job that was to be started when the last leader died: still held, or taken anew."""

@@ -107,6 +107,8 @@ class SweepState:
             return self.verdict.outcome.value
         if self.stop_asked:
             return "stopping"
+        if self.held:
+            return f"waits, {self.held}"
         if not self.checked:
             return "canary"
         if self.of("queued") and not self.closing:

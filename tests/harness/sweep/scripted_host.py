@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from harness.journal import Journal
 from harness.sweep.hosts import JobState, NeverFitsError
 from harness.sweep.types import Job, JobEnd, Lease, Needs
 
@@ -30,6 +31,18 @@ def dies(status: int | None = None, *, begun: bool = True) -> Play:
     def play(job: Job) -> JobEnd:
         if begun:
             begins(job)
+        return JobEnd(status, "killed")
+
+    return play
+
+
+def gets_on(status: int) -> Play:
+    """The job ends before its run does, and has brought it a step further."""
+
+    def play(job: Job) -> JobEnd:
+        job.result_dir.mkdir(exist_ok=True)
+        with Journal(job.result_dir / "journal.jsonl", lambda: 1.0) as journal:
+            journal.append("event", event="step", attempt=1)
         return JobEnd(status, "killed")
 
     return play

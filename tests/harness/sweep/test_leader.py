@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from harness.state import Verdict
+from harness.sweep.hosts import NeverFitsError
 from harness.sweep.leader import Leader
 from harness.sweep.sweep import Sweep
-from harness.sweep.types import SweepPlan
+from harness.sweep.types import SweepError, SweepPlan
 from tests.harness.sweep.plans import begun, plan
-from tests.harness.sweep.scripted_host import ScriptedHost, dies, ends, folder_of
+from tests.harness.sweep.scripted_host import ScriptedHost, dies, ends, folder_of, gets_on
 
 PATIENCE_S = 20.0
 
@@ -102,6 +103,54 @@ async def test_a_run_that_no_harness_brings_to_an_end_is_lost_and_said_so(tmp_pa
     assert sweep.state.runs["p02-s0"].outcome == "lost"
     assert host.started.count("p02-s0/04") == 1 and "p02-s0/05" not in host.started
     assert "1 lost (p02-s0)" in verdict.reason
+
+
+async def test_only_jobs_that_bring_a_run_no_further_count_towards_its_loss(tmp_path: Path) -> None:
+    sweep, host = begun(tmp_path), ScriptedHost({"p02-s0": [gets_on(137)] * 9})
+    assert (await led(sweep, host)).outcome.value == "succeeded"
+    assert host.started.count("p02-s0/10") == 1
+
+
+async def test_a_machine_that_became_too_small_ends_the_leader_and_not_the_sweep(tmp_path: Path) -> None:
+    sweep, host = begun(tmp_path), ScriptedHost()
+
+    def shrinks(job: Any) -> Any:
+        host.fits = False
+        return ends()(job)
+
+    host.plays = {"p01-s0": [shrinks]}
+    with pytest.raises(NeverFitsError):
+        await led(sweep, host)
+    assert sweep.state.verdict is None and not sweep.state.closing
+    host.fits = True
+    assert (await led(sweep, host)).outcome.value == "succeeded"
+
+
+async def test_nothing_is_started_on_a_full_disk_until_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = [1 << 20]
+    monkeypatch.setattr("harness.sweep.leader.disk_free", lambda folder: free[0])
+    monkeypatch.setattr("harness.sweep.leader.LOOK_AGAIN_S", 0.01)
+    sweep, host = begun(tmp_path), ScriptedHost()
+    leading = asyncio.ensure_future(led(sweep, host))
+    await until(lambda: sweep.state.held)
+    assert not host.started and "only 1 MiB are free" in sweep.state.held
+    free[0] = 1 << 40
+    assert (await leading).outcome.value == "succeeded"
+    assert [entry.data["reason"] != "" for entry in sweep.journal.of_kind("held")] == [True, False]
+
+
+async def test_what_the_jobs_need_is_asked_for_when_one_is_started(tmp_path: Path) -> None:
+    def missing() -> dict[str, str]:
+        raise SweepError("the sweep was started with HF_TOKEN set, and now that is not")
+
+    sweep, host = begun(tmp_path), ScriptedHost()
+    with pytest.raises(SweepError):
+        await asyncio.wait_for(Leader(sweep, host, missing, None).run(), PATIENCE_S)
+    leader = Leader(sweep, host, missing, None)
+    leader.ask_to_stop("`harness stop`")
+    assert (await asyncio.wait_for(leader.run(), PATIENCE_S)).outcome.value == "cancelled"
 
 
 async def test_a_run_that_cannot_begin_is_not_tried_again(tmp_path: Path) -> None:
