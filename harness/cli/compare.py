@@ -27,7 +27,8 @@ def compare(
     metric: Annotated[
         str,
         typer.Option(
-            help="What to compare by, such as val/task_pass_rate@1; default: chosen, and marked as such."
+            help="What to compare by, such as val/task_pass_rate@1; default: as the sweep says, else chosen. "
+            "Marked where no sweep had planned it."
         ),
     ] = "",
     goal: Annotated[
@@ -72,7 +73,7 @@ def compare(
 def _compared(folders: list[Path], metric: str, goal: "Goal | None", threshold: float | None) -> "Comparison":
     """A whole sweep as its own report compares it; any other runs by what their folders tell."""
     from harness.result_folders import whole_sweep
-    from harness.results.compare import comparable, compare_folders
+    from harness.results.compare import comparable, compare_folders, with_metric_judged
     from harness.sweep import reporting
     from harness.sweep.folder import SweepFolder
     from harness.sweep.sweep import load_state
@@ -80,7 +81,8 @@ def _compared(folders: list[Path], metric: str, goal: "Goal | None", threshold: 
     sweep = whole_sweep(folders)
     state = load_state(sweep) if sweep is not None else None
     if sweep is not None and state is not None and state.plan is not None:
-        return comparable(reporting.comparison(SweepFolder(sweep), state, metric, goal, threshold))
+        found = reporting.comparison(SweepFolder(sweep), state, metric, goal, threshold)
+        return with_metric_judged(comparable(found), state.plan.metric)
     return compare_folders(folders, reporting.planned, metric, goal, threshold)
 
 

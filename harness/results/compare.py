@@ -7,7 +7,7 @@ this module.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from harness.results.comparing.cells import cells_of
 from harness.results.comparing.contrasts import contrasts_of
 from harness.results.comparing.differences import differences
 from harness.results.comparing.expected import expected
-from harness.results.comparing.folders import Planned, study_and_files
+from harness.results.comparing.folders import Planned, as_asked, gathered
 from harness.results.comparing.interactions import interactions
 from harness.results.comparing.keys import judged, key_effects
 from harness.results.comparing.points import best_point, measure, on_shared_tasks, point_results
@@ -49,15 +49,30 @@ def compare_folders(
     `planned`: how sweeps were planned. `goal` None: the sweep's own, else "max". Raises NotComparableError as
     `comparable`, and for folders that hold no run.
     """
-    study, files = study_and_files(folders, planned, metric, goal, threshold)
-    return comparable(_compared(study, files, differences(study, files)))
+    found = gathered(folders, planned)
+    study = as_asked(found.study, metric, goal, threshold)
+    compared = _compared(study, found.files, differences(found))
+    compared = comparable(replace(compared, missing=(*compared.missing, *found.copies)))
+    return with_metric_judged(compared, found.study.metric)
+
+
+def with_metric_judged(found: Comparison, planned: str) -> Comparison:
+    """The comparison, marked where its metric is not the one that was planned; "": none was."""
+    named = metrics.full_name(planned)
+    if not found.metric or found.metric == named:
+        return found
+    told = (
+        (f"the metric that was planned is {named}, and these numbers are {found.metric}",) if planned else ()
+    )
+    return replace(found, chosen_afterwards=True, confounds=(*found.confounds, *told))
 
 
 def comparable(found: Comparison) -> Comparison:
     """The comparison itself. Raises NotComparableError where there was nothing to compare, no run has the
     metric, or none was named and none can be chosen."""
     if len(found.runs) < 2:
-        raise NotComparableError("one run alone cannot be compared: name another, or a sweep")
+        why = f" ({'; '.join(found.missing)})" if found.missing else ""
+        raise NotComparableError(f"one run alone cannot be compared: name another, or a sweep{why}")
     counting = [result for result in found.runs if result.outcome in COUNTING]
     if not counting or any(result.curve.steps for result in found.runs):
         return found
@@ -92,7 +107,7 @@ def compare_results(
 ) -> Comparison:
     """Compare runs whose results are known. The results keep no tasks: what they tell is in the contrasts."""
     metric = study.metric
-    shared, tasks = on_shared_tasks(settled(results), metric)
+    shared, tasks = on_shared_tasks(tuple(_one_per_seed(settled(results))), metric)
     measured, yardstick = measure(study, shared, tasks)
     cells = cells_of(study, measured)
     contrasts, pairs = judged(contrasts_of(cells, metric), interactions(cells))
@@ -112,3 +127,15 @@ def compare_results(
         notes=notes.notes(cells, measured, metric, yardstick, contrasts, pairs),
         interactions=pairs,
     )
+
+
+def _one_per_seed(results: Sequence[RunResult]) -> Iterator[RunResult]:
+    """The runs that count, one per seed of a point: a seed that is run again is no second seed."""
+    firsts: dict[tuple[str, int], RunResult] = {}
+    for result in results:
+        if result.value is None or result.run.seed is None:
+            yield result
+            continue
+        first = firsts.setdefault((result.run.point, result.run.seed), result)
+        why_not = f"the same seed as {first.run.name}: says nothing about other seeds"
+        yield result if result is first else replace(result, value=None, why_not=why_not)

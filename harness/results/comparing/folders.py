@@ -1,17 +1,17 @@
 """Any result folders as a study: which runs are one point, and what the points differ in.
 
-In: folders of runs and of sweeps. Out: a `Study`. Some runs of one sweep are taken from its plan. Any others
-are grouped by their own settings: runs that differ in nothing but the seed are one point, settings that
-differ are keys, and the first folder's point is the baseline. Settings that always change together are one
-key, since nobody can tell them apart, and where no two points differ in one key alone, points are compared
-whole.
+In: folders of runs and of sweeps. Out: `Gathered`: a study, and its runs' files. Some runs of one sweep are
+taken from its plan. Any others are grouped by their own settings: runs that differ in nothing but the seed
+are one point, settings that differ are keys, and the first folder's point is the baseline. Settings that
+always change together are one key, since nobody can tell them apart, and where no two points differ in one
+key alone, points are compared whole. Copies of one run are one run.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +19,18 @@ import numpy as np
 from harness.config_edit import Scalar
 from harness.result_folders import is_sweep, sweep_of
 from harness.results.comparing.cells import Cells, is_same, sides
-from harness.results.comparing.runs import NEVER_STARTED, RunFiles, read_files
-from harness.results.comparing.settings import COMMAND, Settings, differing, is_path, seed_names, settings_of
-from harness.results.comparing.types import Goal, Key, NotComparableError, PlannedRun, Point, Study
+from harness.results.comparing.found_runs import found_runs, once, plan_of
+from harness.results.comparing.runs import RunFiles, read_files
+from harness.results.comparing.settings import (
+    COMMAND,
+    Settings,
+    differing,
+    is_path,
+    seed_names,
+    settings_of,
+    with_one_seed,
+)
+from harness.results.comparing.types import Goal, Key, NotComparableError, Point, Study
 from harness.results.deviations import value_text
 
 WHOLE = "point"
@@ -33,27 +42,30 @@ Planned = Callable[[Path], "Study | None"]
 """The study that the sweep in a folder was planned as; None where nobody can tell."""
 
 
-def study_and_files(
-    folders: Sequence[Path],
-    planned: Planned,
-    metric: str = "",
-    goal: Goal | None = None,
-    threshold: float | None = None,
-) -> tuple[Study, list[RunFiles]]:
-    """The study that these folders make up, and its runs' files in the same order.
+@dataclass(frozen=True)
+class Gathered:
+    """A study as its plan or its runs tell it. `files`, `settings`: one per run, in the same order; `copies`:
+    folders that are left out because they hold a run that is in the study, one sentence each."""
 
-    `metric`, `goal`, `threshold`: as asked for; "" and None leave a sweep's own in force (else "max" and
-    none). Raises NotComparableError for folders that hold no run. A whole sweep by itself is compared by
+    study: Study
+    files: Sequence[RunFiles]
+    settings: Sequence[Settings]
+    copies: tuple[str, ...] = ()
+
+
+def gathered(folders: Sequence[Path], planned: Planned) -> Gathered:
+    """The study that these folders make up, with the metric and goal of the plans where they agree.
+
+    Raises NotComparableError for folders that hold no run. A whole sweep by itself is compared by
     `harness.sweep.reporting`, which knows more of it.
     """
     sweeps = {sweep_of(folder) for folder in folders}
     (sweep,) = sweeps if len(sweeps) == 1 else (None,)
-    if sweep is not None:
-        study = _part(_of_sweep(sweep, planned), folders)
-        files = [read_files(run) for run in study.runs]
-    else:
-        study, files = _given(_found(folders, planned))
-    return as_asked(study, metric, goal, threshold), files
+    if sweep is None:
+        return _given(folders, _plans(folders, planned))
+    study = _part(plan_of(sweep, _plans(folders, planned)), folders)
+    files = [read_files(run) for run in study.runs]
+    return Gathered(study, files, [settings_of(one, {study.seed_key}) for one in files])
 
 
 def as_asked(
@@ -71,11 +83,11 @@ def as_asked(
 # --- sweeps -------------------------------------------------------------------------------------------------
 
 
-def _of_sweep(folder: Path, planned: Planned) -> Study:
-    study = planned(folder)
-    if study is None:
-        raise NotComparableError(f"{folder}: the journal of this sweep does not hold its plan")
-    return study
+def _plans(folders: Sequence[Path], planned: Planned) -> dict[Path, Study]:
+    """The sweeps that these folders are or belong to, as they were planned."""
+    sweeps = dict.fromkeys(folder if is_sweep(folder) else sweep_of(folder) for folder in folders)
+    plans = {sweep: planned(sweep) for sweep in sweeps if sweep is not None}
+    return {sweep: plan for sweep, plan in plans.items() if plan is not None}
 
 
 def _part(study: Study, folders: Sequence[Path]) -> Study:
@@ -95,58 +107,17 @@ def _part(study: Study, folders: Sequence[Path]) -> Study:
         if len(levels) > 1:
             keys.append(Key(key.name, levels, baseline.levels[key.name]))
     points = [replace(point, is_baseline=point is baseline) for point in points]
-    return replace(study, keys=tuple(keys), points=tuple(points), runs=runs, design="given", expectations=())
+    part = replace(study, keys=tuple(keys), points=tuple(points), runs=runs, design="given", expectations=())
+    return part if _is_paired(part) else _whole(part)
 
 
 # --- any runs -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Found:
-    """A run and its settings. `sibling`: what runs of the same point of a sweep share, "" for others."""
-
-    files: RunFiles
-    settings: Settings
-    sibling: str
-    why_never: str
-
-
-def _found(folders: Sequence[Path], planned_as: Planned) -> list[_Found]:
-    """The runs in these folders, each once.
-
-    A run of a sweep that was never started has the settings of its siblings; where none of them was started
-    either, that point is left out: nobody knows its settings.
-    """
-    planned: dict[Path, tuple[PlannedRun, str, str]] = {}
-    for folder in folders:
-        if is_sweep(folder):
-            study = _of_sweep(folder, planned_as)
-            for run in study.runs:
-                why = study.not_run.get(run.name, "")
-                planned[run.folder.resolve()] = (run, f"{folder.resolve()}/{run.point}", why)
-        else:
-            run = PlannedRun(folder.resolve().name, "", None, folder)
-            planned.setdefault(folder.resolve(), (run, "", ""))
-    names = _unique([path.name for path in planned], list(planned))
-    found = []
-    for name, (run, sibling, why) in zip(names, planned.values(), strict=True):
-        files = read_files(replace(run, name=name))
-        if files.outcome == NEVER_STARTED and not sibling:
-            raise NotComparableError(
-                f"{run.folder} holds no run: give result folders of `harness run`, or the folder of a sweep"
-            )
-        found.append(_Found(files, settings_of(files), sibling, why))
-    started = {one.sibling: one.settings for one in found if one.files.record.attempts and one.sibling}
-    return [
-        one if one.files.record.attempts or not one.sibling else replace(one, settings=started[one.sibling])
-        for one in found
-        if one.files.record.attempts or not one.sibling or one.sibling in started
-    ]
-
-
-def _given(found: list[_Found]) -> tuple[Study, list[RunFiles]]:
-    files, settings = [one.files for one in found], [one.settings for one in found]
-    columns = _columns(settings)
+def _given(folders: Sequence[Path], plans: Mapping[Path, Study]) -> Gathered:
+    found, copies = once(found_runs(folders, plans))
+    files, settings = [one.files for one in found], with_one_seed([one.settings for one in found])
+    columns = _columns(settings, [one.is_own for one in found])
     groups = _groups(columns, len(files))
     firsts = [groups.index(group) for group in dict.fromkeys(groups)]
     names = _point_names(columns, firsts, files)
@@ -156,29 +127,45 @@ def _given(found: list[_Found]) -> tuple[Study, list[RunFiles]]:
     ]
     seeds = seed_names(settings)
     runs = [
-        replace(one.files.run, point=names[group], seed=_seed(one, seeds))
-        for one, group in zip(found, groups, strict=True)
+        replace(one.run, point=names[group], seed=own.seed if one.run.seed is None else one.run.seed)
+        for one, own, group in zip(files, settings, groups, strict=True)
     ]
+    aims = {(plan.metric, plan.goal) for plan in plans.values()}
+    metric, goal = next(iter(aims)) if len(aims) == 1 else ("", "max")
     study = Study(
         name=" v ".join(names[:3]) + (" …" if len(names) > 3 else ""),
         question="",
         keys=tuple(Key(key, _levels(column), column[0]) for key, column in columns.items()),
         points=tuple(points),
         runs=tuple(runs),
+        metric=metric,
+        goal=goal,
         seed_key=seeds[0] if seeds else "",
         not_run={one.files.run.name: one.why_never for one in found if one.why_never},
     )
     study = study if _is_paired(study) else _whole(study)
-    return study, [replace(one, run=run) for one, run in zip(files, runs, strict=True)]
+    return Gathered(
+        study, [replace(one, run=run) for one, run in zip(files, runs, strict=True)], settings, copies
+    )
 
 
-def _columns(settings: Sequence[Settings]) -> dict[str, tuple[Scalar, ...]]:
-    """The settings that make points differ, one of those that always change together. Places (a model's
-    folder) and the command itself only where nothing else differs."""
+def _columns(settings: Sequence[Settings], is_own: Sequence[bool]) -> dict[str, tuple[Scalar, ...]]:
+    """The settings that make points differ, one of those that always change together. A place (a model's
+    folder), command or name of which each run has its own (`is_own`: not that of a sibling) is only one
+    where nothing else differs."""
     found = differing(settings)
-    plain = {n: values for n, values in found.items() if n != COMMAND and not is_path(values)}
+    plain = {
+        name: values
+        for name, values in found.items()
+        if name != COMMAND and not is_path(values) and not all(name in one.named for one in settings)
+    }
+    shared = {
+        name: values
+        for name, values in found.items()
+        if name not in plain and len(_levels(list(compress(values, is_own)))) < sum(is_own)
+    }
     columns: dict[tuple[int, ...], str] = {}
-    for name, values in (plain or found).items():
+    for name, values in ({**plain, **shared} or found).items():
         order = _levels(values)
         pattern = tuple(next(at for at, one in enumerate(order) if is_same(one, v)) for v in values)
         columns.setdefault(pattern, name)
@@ -216,23 +203,6 @@ def _point_names(
     ]
     is_clear = len(set(names)) == len(names) and all(0 < len(name) <= _LONGEST_NAME for name in names)
     return names if is_clear else [files[at].run.name for at in firsts]
-
-
-def _unique(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
-    """Folder names, with the folder above them where that alone tells them apart."""
-    counts = Counter(names)
-    return [
-        name if counts[name] == 1 else f"{path.resolve().parent.name}/{name}"
-        for name, path in zip(names, paths, strict=True)
-    ]
-
-
-def _seed(found: _Found, names: Sequence[str]) -> int | None:
-    """The seed of a sweep's plan, else that of the first of these settings that is one."""
-    if found.files.run.seed is not None:
-        return found.files.run.seed
-    seeds = found.settings.seeds
-    return Settings({}, {name: seeds[name] for name in names if name in seeds}).seed
 
 
 def _is_paired(study: Study) -> bool:

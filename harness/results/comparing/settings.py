@@ -8,7 +8,7 @@ write. Seeds stand apart.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,14 +21,17 @@ from harness.results.comparing.runs import RunFiles
 COMMAND = "launch command"
 _NAMES = frozenset(("experiment_name", "project_name", "run_name", "exp_name"))
 _CACHE = re.compile(r"cache([_-]?(dir|path|folder|root))?")
+_SEED = re.compile(r"(?:.*_)?seed(?:_everything)?|pythonhashseed")  # num_seed_examples is none
 
 
 @dataclass(frozen=True)
 class Settings:
-    """`values`: name to value; `seeds`: those whose name says that they are one."""
+    """`values`: name to value; `seeds`: those that are seeds, the likeliest one first; `named`: values that
+    are the run's own name."""
 
     values: Mapping[str, Scalar]
     seeds: Mapping[str, Scalar]
+    named: Collection[str] = ()
 
     @property
     def seed(self) -> int | None:
@@ -36,19 +39,52 @@ class Settings:
         return next((seed for seed in map(_whole, self.seeds.values()) if seed is not None), None)
 
 
-def settings_of(files: RunFiles) -> Settings:
-    """The settings of a run's first attempt."""
+def settings_of(files: RunFiles, seed_keys: Collection[str] = ()) -> Settings:
+    """The settings of a run's first attempt. Seeds are those that a plan calls so (`seed_keys`), and those
+    whose name says it."""
     attempts = files.record.attempts
     config = flat(attempts[0].config_text) if attempts else None
-    own = {files.run.folder.name, files.summary.name}
+    own = {files.run.folder.name, files.summary.name} - {""}
     found: dict[str, Scalar] = {}
     for name, value in (*(config or {}).items(), *_of_command(files.summary.command)):
         last = re.split(r"[.:]", name)[-1].lstrip("-").lower()
         is_by_nature = last in _NAMES or is_output(name) or _CACHE.fullmatch(last)
-        if not is_by_nature and value not in own:
+        if not is_by_nature:
             found[name] = _without_own_folder(value, files.run.folder)
-    seeds = {name: value for name, value in found.items() if "seed" in re.split(r"[.:]", name)[-1].lower()}
-    return Settings({name: value for name, value in found.items() if name not in seeds}, seeds)
+    seeds = [name for name, value in found.items() if name in seed_keys or _is_seed(name, value)]
+    seeds.sort(key=lambda name: (name not in seed_keys, _last(name) != "seed"))
+    values = {name: value for name, value in found.items() if name not in seeds}
+    named = [name for name, value in values.items() if value in own]
+    return Settings(values, {name: found[name] for name in seeds}, named)
+
+
+def _is_seed(name: str, value: Scalar) -> bool:
+    return _SEED.fullmatch(_last(name)) is not None and str(value).lower() not in ("true", "false")
+
+
+def with_one_seed(settings: Sequence[Settings]) -> list[Settings]:
+    """The same, but seeds that do not vary together with the first one that does are settings like any
+    other: nobody can say which of them makes a run another seed of its point."""
+    names = seed_names(settings)
+    apart = {name for name in names[1:] if not _vary_together(names[0], name, settings)}
+    return [
+        Settings(
+            {**one.values, **{name: value for name, value in one.seeds.items() if name in apart}},
+            {name: one.seeds[name] for name in names if name in one.seeds and name not in apart},
+            one.named,
+        )
+        for one in settings
+    ]
+
+
+def _vary_together(one: str, other: str, settings: Sequence[Settings]) -> bool:
+    """Whether, among the runs that have both, two runs agree in both or in neither."""
+    pairs = {
+        (_typed(each.seeds[one]), _typed(each.seeds[other]))
+        for each in settings
+        if one in each.seeds and other in each.seeds
+    }
+    return len({first for first, _ in pairs}) == len({second for _, second in pairs}) == len(pairs)
 
 
 def differing(settings: Sequence[Settings]) -> dict[str, tuple[Scalar, ...]]:
@@ -68,6 +104,12 @@ def seed_names(settings: Sequence[Settings]) -> list[str]:
 def is_path(values: Sequence[Scalar]) -> bool:
     """Whether these are places, where a model or data lies, rather than settings."""
     return any(isinstance(value, str) and "/" in value for value in values)
+
+
+def _last(name: str) -> str:
+    """The last part of a name, as snake_case: `seed` of `arg:--seed`, `data_seed` of `arg:--dataSeed`."""
+    last = re.split(r"[.:/]", name)[-1].lstrip("-").replace("-", "_")
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", last).lower()
 
 
 def _typed(value: Scalar) -> tuple[str, Scalar]:

@@ -15,7 +15,7 @@ from harness.index import IndexedRun, add
 from harness.sweep import reporting
 from harness.sweep.folder import SweepFolder
 from harness.sweep.sweep import load_state
-from tests.harness.results.journals import Story
+from tests.harness.results.comparing.result_folders import begun
 from tests.harness.results.synthetic import attempt, draw_successes
 from tests.harness.sweep.finished import finished_sweep
 
@@ -36,7 +36,7 @@ def run(root: Path, lr: str, seed: int, rate: float, outcome: str = "succeeded")
     made = attempt(folder).exit(seconds=3600.0).config(f"lr: {lr}\nseed: {seed}\n")
     made.metrics([(step, {"critic/rewards/mean": 0.1 * step}) for step in (1, 2)])
     made.validations({0: draw_successes(rng, 0.3, 100, 4), 2: draw_successes(rng, rate, 100, 4)})
-    story = Story().created("playbook").attempt(1).ended(outcome)
+    story = begun(folder, policy="playbook").attempt(1).ended(outcome)
     story.add("finish", outcome=outcome, reason="attempt 1 ended").write(folder)
     write_json(folder / "finish.flag", {"outcome": outcome, "reason": "attempt 1 ended"})
     return folder
@@ -130,7 +130,10 @@ def test_a_whole_sweep_is_compared_as_its_own_report_does_it(tmp_path: Path) -> 
     told = json.loads(out)
     own = reporting.comparison(folder, load_state(folder.dir))
     assert status == 0 and (told["metric"], own.metric) == ("critic/rewards/mean", "val/task_pass_rate@1")
-    assert told["confounds"] == list(own.confounds)
+    assert told["confounds"][:-1] == list(own.confounds)
     assert told["confounds"][0].endswith("ended with another config than planned: batch_size 8 → 4")
+    assert "that was planned is val/task_pass_rate@1" in told["confounds"][-1] and told["chosen_afterwards"]
+    _, out, _ = compared("--json", "--metric", "task_pass_rate@1", folder.dir)
+    assert json.loads(out)["chosen_afterwards"] is False
     status, _, err = compared("--metric", "val/no_such_thing", folder.dir)
     assert status == 2 and "no run has val/no_such_thing" in err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,13 @@ ajet:
   model: {{path: {model}}}
   trainer_common: {{seed: {seed}}}
 """
+
+
+def begun(folder: Path, **plan: Any) -> Story:
+    """The beginning of an experiment of its own."""
+    story = Story().created(**plan)
+    story.entries[0].data["experiment_id"] = sha256(str(folder).encode()).hexdigest()[:12]
+    return story
 
 
 def finish(folder: Path, outcome: str = "succeeded", reason: str = "attempt 1 ran to its end") -> None:
@@ -46,7 +54,7 @@ def trained(
     made = attempt(folder).exit(seconds=7200.0).config(text).metrics(training_rows(rng, steps))
     wanted = {0: 0.3, 40: 0.7} if rates is None else rates
     made.validations({step: draw_successes(rng, rate, 32, 4) for step, rate in wanted.items()})
-    Story().created(name=folder.name).write(folder)
+    begun(folder, name=folder.name).write(folder)
     finish(folder, outcome, reason)
     return folder
 
@@ -57,6 +65,6 @@ def foreign(
     """A run of somebody's own script: console rows, no config."""
     folder.mkdir(parents=True, exist_ok=True)
     attempt(folder).exit(seconds=60.0).metrics(rows, origin="console")
-    Story().created(launch_command=command).write(folder)
+    begun(folder, launch_command=command).write(folder)
     finish(folder, **ended)
     return folder

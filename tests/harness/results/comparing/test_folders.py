@@ -1,13 +1,14 @@
 """Any result folders: which runs are one point, what the keys are, what else differs."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.journal import Journal
 from harness.results.compare import compare_folders as compared
-from harness.results.comparing.folders import study_and_files
+from harness.results.comparing.folders import gathered
 from harness.results.comparing.types import Comparison, Goal, Key, NotComparableError, Point, Study
 from harness.sweep import reporting
 from harness.sweep.folder import SweepFolder
@@ -20,7 +21,7 @@ KL = "ajet.kl_loss_coef"
 
 
 def study_of(folders: list[Path]) -> Study:
-    return study_and_files(folders, reporting.planned)[0]
+    return gathered(folders, reporting.planned).study
 
 
 def compare_folders(folders: list[Path], metric: str = "", goal: Goal | None = None) -> Comparison:
@@ -56,7 +57,7 @@ def test_a_comparison_of_folders_is_whole(tmp_path: Path) -> None:
     assert found.keys[0].contrasts[0].finding == "higher"
     assert found.best == "kl_loss_coef=0.1"
     assert found.confounds == ()
-    assert not compare_folders(folders, METRIC).chosen_afterwards
+    assert compare_folders(folders, METRIC).chosen_afterwards  # nobody planned it
 
 
 def test_what_differs_beside_the_keys_is_named(tmp_path: Path) -> None:
@@ -119,26 +120,57 @@ def test_switches_of_a_launcher_and_variables_behind_a_cd_are_what_they_are(tmp_
     assert [(key.name, key.levels) for key in study_of(folders).keys] == [("env:WORKERS", ("1", "2"))]
 
 
+def test_models_and_programs_are_never_seeds_of_one_point(tmp_path: Path) -> None:
+    models = [
+        trained(tmp_path / f"{lr}-{model}", lr=lr, model=f"/models/{model}")
+        for lr in (1e-4, 1e-3)
+        for model in ("large", "tiny")
+    ]
+    study = study_of(models)
+    assert [key.name for key in study.keys] == ["ajet.lr", "ajet.model.path"]
+    assert len({run.point for run in study.runs}) == 4
+    rows = [(step, {"loss": 1 / (step + 1)}) for step in range(30)]
+    programs = [
+        foreign(
+            tmp_path / f"{name}{seed}", f"python {name}.py --seed {seed} --log-file /x/{name}{seed}", rows
+        )
+        for name in ("old", "new")
+        for seed in (1, 2)
+    ]
+    (key,) = study_of(programs).keys
+    assert (key.name, key.levels) == ("launch command", ("python old.py", "python new.py"))
+
+
+def test_places_of_runs_that_were_never_started_do_not_split_their_points(tmp_path: Path) -> None:
+    folder = sweep(tmp_path / "kl")
+    for run in folder.glob("p0*"):
+        config = run / "attempts/01/config.yaml"
+        config.write_text(f"{config.read_text()}  trace_file: /traces/{run.name}\n")
+    study = study_of([trained(tmp_path / "alone", kl=0.5, seed=1), folder])
+    assert [key.name for key in study.keys] == [KL]
+
+
+def test_a_seed_run_again_is_no_second_seed(tmp_path: Path) -> None:
+    folders = [
+        trained(tmp_path / f"{kl}-{number}", kl=kl, rates={0: 0.3, 40: kl + 0.1 * number})
+        for kl in (0.01, 0.1)
+        for number in range(3)
+    ]
+    (folders[0] / "finish.flag").write_text('{"outcome": "failed", "reason": "no memory"}')
+    found = compare_folders(folders)
+    assert found.is_single_seed and found.keys[0].matters is None
+    assert found.missing == (
+        "0.01-0: failed: no memory (last step 40)",
+        "0.01-2: the same seed as 0.01-1: says nothing about other seeds",
+        "0.1-1: the same seed as 0.1-0: says nothing about other seeds",
+        "0.1-2: the same seed as 0.1-0: says nothing about other seeds",
+    )
+
+
 def test_only_a_seed_differs_and_there_is_one_point_without_a_key(tmp_path: Path) -> None:
     found = compare_folders([trained(tmp_path / name, seed=seed) for seed, name in enumerate("ab")])
     assert found.study.keys == () and len(found.points) == 1
     assert found.points[0].value is not None and found.points[0].value.n == 2
-
-
-def test_folders_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
-    folders = [trained(tmp_path / parent / "run", seed=seed) for seed, parent in enumerate("xy")]
-    assert [run.name for run in study_of(folders).runs] == ["x/run", "y/run"]
-
-
-def test_the_same_folder_twice_is_one_run(tmp_path: Path) -> None:
-    folder = trained(tmp_path / "a")
-    with pytest.raises(NotComparableError, match="one run alone"):
-        compare_folders([folder, tmp_path / "." / "a"])
-
-
-def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NotComparableError, match=r"nothing holds no run"):
-        study_of([trained(tmp_path / "a"), tmp_path / "nothing"])
 
 
 def test_an_unknown_or_unclear_metric_is_an_error_that_says_which_there_are(tmp_path: Path) -> None:
@@ -188,6 +220,40 @@ def test_some_runs_of_a_sweep_are_compared_by_its_plan(tmp_path: Path) -> None:
     assert [run.name for run in study.runs] == ["p01-s2", "p02-s1"]
     assert study.keys == (Key(KL, (0.01, 0.1), 0.01),)
     assert [point.is_baseline for point in study.points] == [True, False]
+
+
+def test_points_of_a_sweep_that_differ_in_several_keys_are_compared_whole(tmp_path: Path) -> None:
+    folder = sweep(tmp_path / "kl")
+    plan = reporting.planned(folder)
+    assert plan is not None
+    points = [
+        replace(one, levels={**one.levels, "lr": lr})
+        for one, lr in zip(plan.points, (1e-6, 1e-5), strict=True)
+    ]
+    plan = replace(plan, keys=(*plan.keys, Key("lr", (1e-6, 1e-5), 1e-6)), points=tuple(points))
+    study = gathered([folder / "p01-s1", folder / "p02-s1"], lambda _: plan).study
+    assert study.keys == (Key("point", ("p01", "p02"), "p01"),)
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_another_metric_than_the_planned_one_was_chosen_afterwards(tmp_path: Path, is_alone: bool) -> None:
+    folder = sweep(tmp_path / "kl")
+    runs = [folder / "p01-s1", folder / "p02-s1"] if is_alone else [trained(tmp_path / "a", kl=0.5), folder]
+    planned, asked = compare_folders(runs), compare_folders(runs, METRIC)
+    assert (planned.metric, planned.chosen_afterwards) == ("val/mean_reward", False)
+    assert (asked.metric, asked.chosen_afterwards) == (METRIC, True)
+    told = f"the metric that was planned is val/mean_reward, and these numbers are {METRIC}"
+    assert asked.confounds == (*planned.confounds, told)
+
+
+def test_what_a_plan_calls_its_seed_is_one(tmp_path: Path) -> None:
+    folder = sweep(tmp_path / "kl")
+    plan = reporting.planned(folder)
+    assert plan is not None
+    plan = replace(plan, seed_key="ajet.lr")
+    runs = [folder / "p01-s1", trained(tmp_path / "alone", seed=1, lr=1)]
+    study = gathered(runs, lambda _: plan).study
+    assert (study.keys, study.seed_key) == ((), "ajet.lr")
 
 
 def test_a_sweep_and_a_run_beside_it_are_compared_by_their_settings(tmp_path: Path) -> None:
