@@ -1,6 +1,7 @@
 """Typed edits of YAML text: dotted keys and plain values in, the same file with comments and order kept out.
 
-YAML 1.2 (ruamel.yaml): `1e-6` is a number, `on` is a word. A text that is JSON stays JSON.
+YAML 1.2 (ruamel.yaml): `1e-6` is a number, `on` is a word. A number that is set is written so that readers
+of YAML 1.1 (PyYAML) take it for one, too. A text that is JSON stays JSON.
 Nothing here knows what a key means.
 """
 
@@ -13,6 +14,8 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.representer import RoundTripRepresenter
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 Scalar = str | int | float | bool | None
@@ -23,8 +26,22 @@ class ConfigEditError(Exception):
     key with its dots as one."""
 
 
+class _Writer(RoundTripRepresenter):
+    """Writes a number that was set; those that stand in the text keep their spelling."""
+
+    def represent_float(self, data: float) -> ScalarNode:
+        node: ScalarNode = super().represent_float(data)
+        if "." not in node.value:  # `1e-06`, which YAML 1.1 takes for a word
+            node.value = node.value.replace("e", ".0e")
+        return node
+
+
+_Writer.add_representer(float, _Writer.represent_float)
+
+
 def _yaml() -> YAML:
     yaml = YAML(typ="rt")
+    yaml.Representer = _Writer
     yaml.preserve_quotes = True
     yaml.width = 4096
     return yaml

@@ -4,7 +4,7 @@ In: `Simple` commands. Out: whether one may be the training, the variables it as
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
 
@@ -36,10 +36,12 @@ _SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh", "eval"))
 
 def starts_a_program(command: Simple) -> bool:
     """Whether this command may be the training."""
-    if not command.words:
-        return False
-    program, *rest = (word.value for word in command.words)
-    name = Path(program).name
+    return bool(command.words) and is_program([word.value for word in command.words])
+
+
+def is_program(words: Sequence[str]) -> bool:
+    """Whether these words, of which the first is a program's name, may start the training."""
+    name, rest = Path(words[0]).name, list(words[1:])
     first = next((word for word in rest if not word.startswith("-")), "")
     is_pip = bool(re.fullmatch(r"python[\d.]*", name)) and rest[:2] in (["-m", "pip"], ["-m", "venv"])
     return name not in _HOUSEKEEPING and first not in _HOUSEKEEPING_PARTS.get(name, ()) and not is_pip
@@ -78,6 +80,17 @@ def assignments(command: Simple) -> Iterator[tuple[Word, bool]]:
         yield from ((word, False) for word in command.words[1:] if word.is_assignment)
     if program == "env":
         yield from ((word, True) for word in _behind_env(command) if word.is_assignment)
+
+
+def is_exported(commands: Sequence[Simple], name: str) -> bool:
+    """Whether one of the commands hands a variable on that another has set: `export NAME`, `set -a`."""
+    said = [[word.value for word in command.words] for command in commands]
+    return any(
+        (words[:1] and words[0] in _EXPORTS and name in words[1:])
+        or words[:2] == ["set", "-a"]
+        or words[:3] == ["set", "-o", "allexport"]
+        for words in said
+    )
 
 
 def own_words(command: Simple) -> list[str]:

@@ -18,6 +18,9 @@ _OVERRIDE = re.compile(r"\+{0,2}([A-Za-z_][\w./@-]*)=(.*)", re.DOTALL)
 _DELETED = re.compile(r"~([A-Za-z_][\w./@-]*)(?:=.*)?", re.DOTALL)
 _ATTACHED = re.compile(r"(-[A-Za-z])(\d[\w.]*)")
 _SCRIPT = re.compile(r"\S+\.(?:py|sh|bash)")
+_PATH = re.compile(r".*/.*|.*\.[A-Za-z]\w{0,7}|-", re.DOTALL)
+_STARTS = re.compile(r"python[\d.]*|torchrun|accelerate|deepspeed|bash|sh|uv|time|env")
+_NUMBER = re.compile(r"[-+.\d]")
 _WHAT = r"(?:outputs?|out|saves?|logs?|logging|ckpts?|checkpoints?|results?)"
 _PLACE = r"_?(?:dir|directory|path|folder|root)"
 _READ = r"(?:load|init|initial|from|resume|restore|pretrained|input)"
@@ -47,6 +50,21 @@ def is_output(name: str) -> bool:
     run begins with (`init_checkpoint_path`) is none."""
     last = re.split(r"[.:/]", name)[-1].lstrip("-+").replace("-", "_").lower()
     return _OUTPUT.fullmatch(last) is not None
+
+
+def may_be_several(command: Simple, at: int) -> bool:
+    """Whether the flag at word `at`, which has a value, may have more of them (`--layers 1 2 3`). The word
+    behind the value is clearly none where it is an option, the program behind a launcher's flag, an expansion
+    of the shell, a path or `a.b=c` where the value is not of this kind, or the one argument besides."""
+    if at + 2 >= len(command.words):
+        return False
+    value, after = (word.value for word in command.words[at + 1 : at + 3])
+    is_option = after == "--" or OPTION.match(after) or not command.words[at + 2].is_literal
+    is_of_another_kind = any(
+        kind.fullmatch(after) and not kind.fullmatch(value) for kind in (_STARTS, _PATH, _OVERRIDE)
+    )
+    is_alone = at == 1 and len(command.words) == 4 and not (_NUMBER.match(value) and _NUMBER.match(after))
+    return not (is_option or is_of_another_kind or is_alone)
 
 
 def _read(text: str, values: dict[str, str]) -> Iterator[str]:

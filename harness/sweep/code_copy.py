@@ -1,9 +1,10 @@
 """Copies the author's code as it is now into a sweep's folder, as plain files.
 
 In: the codebase. Out: the copy, and what in it is only a link. Of a git repository everything that git does
-not ignore is copied, uncommitted changes included; of any other folder the sources and settings. Data,
-checkpoints, virtual environments and submodules are linked, so that relative paths to them still work;
-caches, `.git` and the folder of the results are left out. Nothing of the author's is touched.
+not ignore is copied, uncommitted changes included; of any other folder the sources and settings, apart from
+those that look as if they hold secrets. Data, checkpoints, virtual environments and submodules are linked, so
+that relative paths to them still work; caches, `.git` and the folder of the results are left out. Nothing of
+the author's is touched.
 """
 
 import os
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.agent.allowed.places import READABLE_NAMES, READABLE_SUFFIXES
+from harness.agent.allowed.places import READABLE_NAMES, READABLE_SUFFIXES, SOURCE_SUFFIXES, looks_private
 from harness.agent.repairing import private_copy
 from harness.agent.repairing.private_copy import CACHES, CopyError
 from harness.sweep.types import SweepError
@@ -22,7 +23,7 @@ LARGEST_COPY = 200 << 20  # bytes of all of them
 LARGEST_REPOSITORY = 2 << 30  # bytes of all files that git tracks
 MOST_ENTRIES = 200_000  # files and folders that are looked at where there is no repository
 MOST_FILES = 20_000  # files that are copied there
-_SMALL_DATA = frozenset((".csv", ".env", ".jsonl", ".tsv", ".template"))
+_SMALL_DATA = frozenset((".csv", ".jsonl", ".tsv", ".template"))
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def _of_folder(codebase: Path, root: Path, results: Path) -> CodeCopy:
                 there.symlink_to(path)
     note = (
         f"{codebase} is no git repository: only sources and settings of up to {LARGEST_FILE >> 20} MB were "
-        "copied, everything else is linked"
+        "copied; everything else, and what looks as if it held secrets, is linked"
     )
     return CodeCopy(root, codebase, "", (note,))
 
@@ -175,8 +176,11 @@ def _sources(codebase: Path, results: Path) -> set[Path]:
 
 
 def _is_source(path: Path) -> bool:
-    is_named = path.suffix.lower() in READABLE_SUFFIXES | _SMALL_DATA or path.name in READABLE_NAMES
-    return is_named and not path.is_symlink() and path.is_file() and _size(path) <= LARGEST_FILE
+    suffix = path.suffix.lower()
+    is_named = suffix in READABLE_SUFFIXES | _SMALL_DATA or path.name in READABLE_NAMES
+    is_secret = suffix not in SOURCE_SUFFIXES and looks_private(path.name.lstrip("."))
+    is_small_file = not path.is_symlink() and path.is_file() and _size(path) <= LARGEST_FILE
+    return is_named and not is_secret and is_small_file
 
 
 def _is_no_code(folder: Path, results: Path) -> bool:

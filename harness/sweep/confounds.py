@@ -15,7 +15,7 @@ from harness.sweep.drift import afterwards
 from harness.sweep.folder import CANARY, SweepFolder
 from harness.sweep.types import SweepError, SweepPlan, SweepRun
 from harness.sweep.values import as_text, kind_of, means_same
-from harness.sweep.varying import command_line, settings
+from harness.sweep.varying import command_line, composing, settings
 from harness.sweep.varying.present import leaves
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _read(plan: SweepPlan, folder: SweepFolder, run: SweepRun) -> _Written:
     if blueprint.yaml_path not in (None, config):
         raise SweepError(f"{path} names the config {blueprint.yaml_path}, not its own, {config}")
     found = leaves(config.read_text(encoding="utf-8")) if blueprint.yaml_path is not None else {}
-    command = (blueprint.launch_command or "").replace(str(config), "CONFIG")
+    command = (blueprint.launch_command or "").replace(composing.quoted(config), "CONFIG")
     for key in settings.varied_keys(plan):
         command = _without(command, key) if command else ""
     return _Written(run, blueprint, found, command)

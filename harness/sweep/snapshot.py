@@ -9,7 +9,6 @@ code.
 import hashlib
 import json
 import os
-import re
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,11 +21,10 @@ from harness.agent.repairing.private_copy import CACHES, PrivateCopy
 from harness.durable import write_json
 from harness.results import provenance
 from harness.results.wording import listed
-from harness.sweep import code_copy
+from harness.sweep import code_copy, shared_environment
 from harness.sweep.code_copy import CodeCopy
 from harness.sweep.folder import SweepFolder
 from harness.sweep.types import SweepError
-from monitors.launch import environment_of_caller, is_secret_name
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
@@ -34,11 +32,6 @@ if TYPE_CHECKING:
 MOST_NAMED = 5
 _MOST_WATCHED = 20_000  # source files of one folder that is not copied
 _LARGEST_READ = 2_000_000
-_OF_A_LOGIN = re.compile(
-    r"SSH_(?:AUTH_SOCK|AGENT_PID|CLIENT|CONNECTION)|GPG_AGENT_INFO|X?AUTHORITY|XDG_SESSION_\w+|DISPLAY"
-    r"|WAYLAND_DISPLAY|WINDOWID|DBUS_SESSION_BUS_ADDRESS|INVOCATION_ID|JOURNAL_STREAM"
-)
-"""What belongs to the login of the moment: neither frozen nor asked for later."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +92,8 @@ def take(blueprint: "Blueprint", folder: SweepFolder) -> Snapshot:
         venv_exe=blueprint.venv_exe,
         watched=_watched(blueprint, copied),
     )
-    _write_environment(folder, taken, blueprint)
+    installed = author_paths.installed_from(blueprint.venv_exe)
+    shared_environment.write(_environment(folder), lambda path: moved(taken, blueprint, path), installed)
     record = {name: getattr(taken, name) for name in Snapshot.__dataclass_fields__ if name != "root"}
     write_json(_record(folder), {**record, "hardware": facts["hardware"], "problems": facts["problems"]})
     return taken
@@ -122,20 +116,7 @@ def load(folder: SweepFolder) -> Snapshot:
 def environment(folder: SweepFolder) -> dict[str, str]:
     """The variables of every job of the sweep: those that were frozen, and secrets as they are now. Raises
     SweepError that names the secrets which are not set any more."""
-    path = folder.snapshot / "environment.json"
-    try:
-        frozen = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise SweepError(f"{path} cannot be read, so the runs have no environment: {error}") from error
-    now = environment_of_caller()
-    missing = [name for name in frozen["secrets"] if name not in now]
-    if missing:
-        raise SweepError(
-            f"the sweep was started with {', '.join(missing)} set, and now that is not; secrets are never "
-            "written down: export them again, then `harness resume` the sweep"
-        )
-    kept = {name: value for name, value in now.items() if _OF_A_LOGIN.fullmatch(name)}
-    return {**kept, **frozen["variables"], **{name: now[name] for name in frozen["secrets"]}}
+    return shared_environment.read(_environment(folder))
 
 
 def changed(folder: SweepFolder) -> tuple[str, ...]:
@@ -161,12 +142,18 @@ def moved(taken: Snapshot, blueprint: "Blueprint", path: str) -> str | None:
     return author_paths.moved(path, taken.as_copy, roots) if path.startswith("/") else None
 
 
-def relocated(taken: Snapshot, blueprint: "Blueprint", command: str) -> str:
+def relocated(folder: SweepFolder, taken: Snapshot, blueprint: "Blueprint", command: str) -> str:
     """The command with its absolute paths to code pointing into the copy. Raises SweepError where it would
-    run the author's own code all the same."""
+    run the author's own code all the same, also by way of variables."""
     plan = {"codebase_dir": str(blueprint.codebase_dir)}
     text = worktree.relocated(command, taken.as_copy, plan)
-    if found := author_paths.leading_out_of_command(taken.as_copy, plan, text):
+    meant = shared_environment.expanded(text, _environment(folder))
+    found = [
+        *author_paths.leading_out_of_command(taken.as_copy, plan, text),
+        *author_paths.leading_out_of_command(taken.as_copy, plan, meant),
+        *_differing_words(meant, worktree.relocated(meant, taken.as_copy, plan)),
+    ]
+    if found:
         raise SweepError(
             f"{found[0]} names code in the author's own folder, which may change while the sweep runs: write "
             "it relative to the codebase, so that the copy is used that all runs share"
@@ -174,11 +161,20 @@ def relocated(taken: Snapshot, blueprint: "Blueprint", command: str) -> str:
     return text
 
 
+def _differing_words(one: str, other: str) -> list[str]:
+    pairs = zip(one.split(), other.split(), strict=False)
+    return [f"the launch command ({first})" for first, second in pairs if first != second]
+
+
 # --- taking -------------------------------------------------------------------------------------------------
 
 
 def _record(folder: SweepFolder) -> Path:
     return folder.snapshot / "snapshot.json"
+
+
+def _environment(folder: SweepFolder) -> Path:
+    return folder.snapshot / "environment.json"
 
 
 def _inventory(root: Path) -> dict[str, dict[str, Any]]:
@@ -245,21 +241,6 @@ def _checksum(folder: Path) -> str:
         if len(found) > _MOST_WATCHED:
             break
     return _together(found)
-
-
-def _write_environment(folder: SweepFolder, taken: Snapshot, blueprint: "Blueprint") -> None:
-    """Keep the caller's variables; where Python would find the author's modules, the copy's come first."""
-    caller = {
-        name: value for name, value in environment_of_caller().items() if not _OF_A_LOGIN.fullmatch(name)
-    }
-    variables = {name: value for name, value in caller.items() if not is_secret_name(name)}
-    given = [entry for entry in variables.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    installed = author_paths.installed_from(blueprint.venv_exe)
-    own = [place for entry in (*installed, *given) if (place := moved(taken, blueprint, entry)) is not None]
-    if wanted := list(dict.fromkeys((*own, *given))):
-        variables["PYTHONPATH"] = os.pathsep.join(wanted)
-    content = {"variables": variables, "secrets": sorted(set(caller) - set(variables))}
-    write_json(folder.snapshot / "environment.json", content, mode=0o600)
 
 
 # --- comparing ----------------------------------------------------------------------------------------------

@@ -3,8 +3,10 @@
 import json
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from harness import config_edit
 from harness.config_edit import ConfigEditError
@@ -152,3 +154,18 @@ def test_any_json_is_edited_as_json(value: object, indent: int | None) -> None:
 @pytest.mark.parametrize("value", ["\x85", "\u2028", "a\u2029b", "\t", "a\nb", "\x07", "\ufeff", "\xa0"])
 def test_characters_that_yaml_takes_for_line_breaks_are_read_back(value: str) -> None:
     assert config_edit.load(config_edit.edit("a: 1\n", {"a": value})) == {"a": value}
+
+
+@given(st.floats(allow_nan=False))
+def test_a_number_is_one_for_readers_of_yaml_1_1_and_1_2(value: float) -> None:
+    for text in ("a: 0\n", "b: {a: 0}\na: x  # a rate\n", "a: 1e-9\n"):
+        edited = config_edit.edit(text, {"a": value})
+        for read in (yaml.safe_load, YAML(typ="safe").load):
+            found = read(edited)["a"]
+            assert (type(found), found) == (float, value)
+
+
+def test_numbers_that_are_not_set_keep_their_spelling() -> None:
+    text = "lr: 1e-6\nwd: 1.0E-3  # decay\nn: 1\n"
+    assert config_edit.edit(text, {"n": 2}) == text.replace("n: 1", "n: 2")
+    assert config_edit.edit('{"lr": 1}', {"lr": 1e-6}) == '{"lr": 1e-06}'

@@ -35,6 +35,8 @@ def roots(copy: PrivateCopy, plan: Mapping[str, Any]) -> list[tuple[str, Path]]:
 def moved(text: str, copy: PrivateCopy, known: Roots) -> str | None:
     """Where an absolute path into the codebase lies in the copy; None when the copy has no own one."""
     path = os.path.normpath(text) if ".." in Path(text).parts else text
+    if path.startswith("/") and not any(path == root or path.startswith(f"{root}/") for root, _ in known):
+        path = os.path.realpath(path)
     for root, there in known:
         if path != root and not path.startswith(f"{root}/"):
             continue

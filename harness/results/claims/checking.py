@@ -16,6 +16,7 @@ from harness.results.claims.lookup import Found, look_up
 from harness.results.claims.mentions import take_apart
 from harness.results.claims.passages import parser, passages
 from harness.results.claims.reading import Sentence
+from harness.results.claims.spoken_of import with_topic
 from harness.results.claims.types import Checked, Claim, Evidence, Number, Omission
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _TOLD = re.compile(
 def check(text: str, evidence: Evidence, section: str = "findings") -> Checked:
     """Check one text. `section`: its name in the report; omissions are looked for in the whole of it."""
     claims = check_tokens(parser().parse(text), evidence, section)
-    return Checked(tuple(claims), omissions([text], evidence))
+    return Checked(tuple(claims), omissions([text], evidence) if section != PLANS else ())
 
 
 def check_sections(narrative: Mapping[str, str], evidence: Evidence) -> Checked:
@@ -67,8 +68,10 @@ def check_tokens(tokens: Sequence[Token], evidence: Evidence, section: str = "fi
         sentence = take_apart(text, evidence, before)
         own = _own(sentence, len(text) - len(passage.text))
         if not _is_plan(text, section):
-            found = look_up(own, evidence, named)
-            for claim in (*_numbers(found), *_words(own, evidence, before)):
+            found = look_up(own, evidence, named, before)
+            meant = tuple(replace(item.bound, means=item.number) for item in found)
+            found = [item for item in found if not _is_proposed(item, text)]
+            for claim in (*_numbers(found), *_words(replace(own, numbers=meant), evidence, before)):
                 yield replace(
                     claim,
                     sentence=text.strip(),
@@ -76,7 +79,7 @@ def check_tokens(tokens: Sequence[Token], evidence: Evidence, section: str = "fi
                     span=(passage.start, passage.end),
                 )
             named = [item.number for item in found if item.number is not None]
-        before = sentence
+        before = with_topic(sentence, before) if evidence.comparison is not None else sentence
 
 
 def _own(sentence: Sentence, offset: int) -> Sentence:
@@ -102,6 +105,17 @@ def _is_plan(text: str, section: str) -> bool:
     if section == PLANS:
         return not _TOLD.search(text)
     return wording.is_proposal(text)
+
+
+_THEN = re.compile(
+    r"(?:,|\band|\bso)\s+(?:then\s+|also\s+)?(?:run|repeat|try|use|add|train|extend|validate|evaluate|raise|lower|keep|set|stop|start|sweep|test)\s",
+    re.IGNORECASE,
+)
+
+
+def _is_proposed(item: Found, text: str) -> bool:
+    """Whether a number that was not found is of what to do: "since it fell, validate every 20 steps"."""
+    return not item.is_found and _THEN.search(text[: item.bound.quantity.start]) is not None
 
 
 def _numbers(found: Sequence[Found]) -> Iterator[Claim]:

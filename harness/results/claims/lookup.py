@@ -8,62 +8,23 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
 
 from harness.results.claims import derived
-from harness.results.claims.counting import COUNTED, alike, noun_fits, status_fits
-from harness.results.claims.mentions import UNKNOWN
-from harness.results.claims.quantities import Quantity
+from harness.results.claims.counting import BAD as REST
+from harness.results.claims.counting import COUNTED, alike, noun_fits, status_fits, tries_fit
+from harness.results.claims.fitting import PASSING, exact, fits, mismatch, shown, wrong_place
+from harness.results.claims.quantity import TIMES, Form
+from harness.results.claims.quoting import is_quoted
 from harness.results.claims.reading import Bound, Sentence
-from harness.results.claims.types import Evidence, Number
-from harness.results.wording import format_number
+from harness.results.claims.readings import readings
+from harness.results.claims.types import UNKNOWN, Evidence, Number
 
-_PLACES = {"first": "first", "last": "last", "highest": "highest", "lowest": "lowest"}
-_DEFAULT = frozenset({"first", "last", "recent"})
-_SMALL = frozenset(
-    [
-        "the",
-        "and",
-        "for",
-        "with",
-        "from",
-        "that",
-        "this",
-        "was",
-        "were",
-        "are",
-        "its",
-        "has",
-        "had",
-        "not",
-        "but",
-        "all",
-        "than",
-        "then",
-        "per",
-        "each",
-        "only",
-        "over",
-    ]
-)
-_SAME_WORD = {
-    "lr": ("learning", "rate"),
-    "coef": ("coefficient", "weight"),
-    "num": ("number",),
-    "repeat": ("repeats", "samples"),
-    "seed": ("seeds",),
-    "max": ("maximum",),
-    "freq": ("every", "frequency"),
-    "n": ("engines",),
-    "eps": ("epsilon",),
-    "timeout": ("time-out",),
-    "bs": ("batch",),
-}
-_PLANNED = re.compile(
-    r"\b(?:question|purpose|plan(?:ned)?|goal|target|expect(?:ed|ation)?|asked|blueprint|hypothesis|requested|limit|allowed|budget)\b",
-    re.IGNORECASE,
-)
+_PLAIN: Form = "plain"
+_POINTS: Form = "points"
+_INTERVAL = re.compile(r"\binterval|\bci\b|\bconfidence\b|±", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -76,47 +37,122 @@ class Found:
     is_found: bool
 
 
-def look_up(sentence: Sentence, evidence: Evidence, earlier: Sequence[Number] = ()) -> list[Found]:
-    """Every number of the sentence. `earlier`: what the numbers of the sentence before were."""
+def look_up(
+    sentence: Sentence,
+    evidence: Evidence,
+    earlier: Sequence[Number] = (),
+    before: Sentence | None = None,
+) -> list[Found]:
+    """Every number of the sentence, in the reading that is borne out if there is one. `before`: the sentence
+    before, `earlier`: what its numbers were."""
     found: list[Found] = []
     for bound in sentence.numbers:
-        found.append(_one(bound, sentence, evidence, found))
+        found.append(_one(bound, sentence, evidence, found, before))
     named = [*earlier, *(item.number for item in found if item.number is not None)]
-    return [item if item.is_found else _derived(item, sentence, evidence, named) for item in found]
+    found = [item if item.is_found else _derived(item, sentence, evidence, named) for item in found]
+    units: dict[str, float] = {
+        bound.quantity.form: bound.quantity.ulp for bound in sentence.numbers if bound.quantity.is_integer
+    }
+    units |= {"points": 0.01} if any(bound.quantity.form == "points" for bound in sentence.numbers) else {}
+    for index, item in enumerate(found):
+        if not item.is_found and (other := _other_form(item.bound, units)) is not None:
+            tried = _derived(_one(other, sentence, evidence, found, before), sentence, evidence, named)
+            found[index] = replace(tried, bound=item.bound) if tried.is_found else item
+    return [_told_whole(item, found) for item in found]
 
 
-def _one(bound: Bound, sentence: Sentence, evidence: Evidence, before: list[Found]) -> Found:
+def _other_form(bound: Bound, units: Mapping[str, float]) -> Bound | None:
+    """ "Six points" may be six points of the sweep, or six percentage points; "30 minutes, the other 10" are
+    minutes. `units`: what the sentence's other numbers are in."""
+    quantity = bound.quantity
+    if quantity.form == "plain" and bound.end:  # of "45 points (interval 28.9 to 61.1)"
+        return replace(bound, quantity=replace(quantity, value=quantity.value / 100, ulp=quantity.ulp / 100))
+    if quantity.form == "points" and quantity.text.lower().endswith(("point", "points")):
+        scale, form = 100.0, _PLAIN
+    elif quantity.form == "plain" and (re.match(r"points?\b", quantity.noun) or "points" in units):
+        scale, form = 0.01, _POINTS
+    elif quantity.form == "plain" and quantity.is_integer and not quantity.noun and "seconds" in units:
+        scale, form = units["seconds"], "seconds"
+    else:
+        return None
+    made = replace(quantity, value=quantity.value * scale, ulp=quantity.ulp * scale, form=form, noun="points")
+    return replace(bound, quantity=made)
+
+
+def _one(
+    bound: Bound, sentence: Sentence, evidence: Evidence, done: list[Found], before: Sentence | None
+) -> Found:
     quantity = bound.quantity
     if quantity.form == "fraction":
-        return _fraction(bound, sentence, evidence)
-    known = [*evidence.numbers, *_at_steps(sentence, evidence)]
-    pool = [number for number in known if _fits(quantity, number, bound)]
+        return _fraction(bound, sentence, evidence, before)
+    says_interval = _INTERVAL.search(sentence.text) is not None
+    known = [
+        *evidence.numbers,
+        *_at_steps(sentence, before, evidence),
+        *_at_steps(before, sentence, evidence),
+    ]
+    known += _turned_round(bound, sentence, evidence)
+    agreeing = [
+        number
+        for number in known
+        if fits(quantity, number, bound, says_interval)
+        and quantity.agrees(number.value)
+        and (number.unit != "setting" or exact(quantity, number.value))
+    ]
     reasons: list[str] = []
-    candidates = []
-    for number in pool:
-        if not quantity.agrees(number.value) or (
-            number.unit == "setting" and not _exact(quantity, number.value)
-        ):
-            continue
-        why = _mismatch(bound, number, sentence, evidence)
-        if why:
-            reasons.append(why)
-        else:
-            candidates.append(number)
-    if bound.pair is not None:
-        candidates = _after(candidates, bound, before, reasons)
-    if candidates:
-        chosen = min(candidates, key=lambda number: _distance(number, bound))
-        return Found(bound, chosen, chosen.label, True)
-    if _is_quoted(quantity, sentence, evidence, bound):
+    passing: Number | None = None
+    for reading in readings(bound, sentence, evidence, before) if agreeing else ():
+        candidates = []
+        for number in agreeing:
+            why = mismatch(reading, number, sentence, evidence, before)
+            if why.endswith(PASSING):
+                passing = passing or number
+            if why:
+                reasons.append(why)
+            else:
+                candidates.append(number)
+        if bound.pair is not None:
+            candidates = _after(candidates, bound, done, reasons)
+        if candidates:
+            chosen = min(candidates, key=lambda number: _distance(number, bound))
+            return Found(bound, chosen, chosen.label, True)
+    if is_quoted(quantity, sentence, evidence, bound):
         return Found(bound, None, "quoted", True)
-    return Found(bound, None, _reason(bound, reasons, evidence), False)
+    return Found(bound, passing, _reason(bound, reasons, evidence), False)
 
 
-def _at_steps(sentence: Sentence, evidence: Evidence) -> list[Number]:
-    """The values of the metrics that the sentence names, at the steps that it names."""
+def _told_whole(item: Found, found: Sequence[Found]) -> Found:
+    """A value from the middle of a run is no result, unless the sentence also says where the run ended."""
+    if item.is_found or item.number is None or not item.why.endswith(PASSING):
+        return item
+    metric = item.number.metric
+    ends = (other for other in found if other.is_found and other.number is not None)
+    if any(other.number.metric == metric and "last" in other.number.when for other in ends if other.number):
+        return Found(item.bound, item.number, item.number.label, True)
+    return item
+
+
+def _turned_round(bound: Bound, sentence: Sentence, evidence: Evidence) -> list[Number]:
+    """Ends of the intervals of differences as "lowered by 0.083 [0.057, 0.109]" has them: negated."""
+    parent = sentence.numbers[bound.parent] if bound.parent is not None else bound
+    if bound.end not in ("low", "high") or parent.quantity.is_signed:
+        return []
+    return [
+        replace(number, value=-number.value, end="high" if number.end == "low" else "low")
+        for number in evidence.numbers
+        if number.unit == "difference" and number.end in ("low", "high")
+    ]
+
+
+def _at_steps(sentence: Sentence | None, other: Sentence | None, evidence: Evidence) -> list[Number]:
+    """The values of the metrics that the sentence (or the other one) names, at the steps that it names."""
+    if sentence is None:
+        return []
     steps = {int(name[5:]) for m in sentence.of("when") for name in m.ids if name.startswith("step:")}
-    metrics = {name for m in sentence.of("metric") for name in m.ids} | {evidence.main}
+    said = set(re.findall(r"[a-z]{5,}", sentence.text.lower()))
+    named = (*sentence.of("metric"), *(other.of("metric") if other is not None else ()))
+    metrics = {name for m in named for name in m.ids} | {evidence.main}
+    metrics |= {name for name in evidence.curves if said & set(re.findall(r"[a-z]{5,}", name.lower()))}
     found = []
     for metric in sorted(metrics & set(evidence.curves)):
         curve = evidence.curves[metric]
@@ -136,180 +172,97 @@ def _after(candidates: list[Number], bound: Bound, before: list[Found], reasons:
     )
     if start is None:
         return candidates
-    later = [
-        number
-        for number in candidates
-        if not (
-            number.steps
-            and start.steps
-            and number.metric == start.metric
-            and number.steps[-1] <= start.steps[0]
-        )
-        or number.subject != start.subject
-        or ("lowest" in start.when and "highest" in number.when)
-        or number.end
-    ]
+    later = [number for number in candidates if _may_follow(number, start)]
     if candidates and not later:
         reasons.append(f"{candidates[0].label} does not come after {start.label}")
     return later
+
+
+def _may_follow(number: Number, start: Number) -> bool:
+    if start.unit == "setting":
+        return number.unit == "setting" and _key(number) == _key(start)
+    if number.unit == "count" and number.subject == start.subject and number.metric != start.metric:
+        return False
+    is_back = bool(number.steps and start.steps) and number.steps[-1] <= start.steps[0]
+    is_range = "lowest" in start.when and "highest" in number.when
+    is_same = number.metric == start.metric and number.subject == start.subject
+    return not (is_back and is_same) or is_range or bool(number.end)
+
+
+def _key(number: Number) -> str:
+    return number.label.partition(" in ")[0]
 
 
 def _distance(number: Number, bound: Bound) -> tuple[int, float]:
     return (0 if number.metric else 1, abs(number.value - bound.quantity.value))
 
 
-# --- which kinds of numbers a printed one may be ------------------------------------------------------------
-
-
-def _fits(quantity: Quantity, number: Number, bound: Bound) -> bool:
-    if bool(number.end) != bool(bound.end) or (number.end and number.end != bound.end):
-        return False
-    unit, form = number.unit, quantity.form
-    if form == "percent":
-        return unit == "rate" or (unit == "number" and bool(number.metric) and abs(number.value) <= 1)
-    if form == "points":
-        return unit == "difference"
-    if form == "seconds":
-        return unit == "seconds" or (
-            unit == "number" and re.search(r"tim(?:e|ing)|second|latency", number.metric) is not None
-        )
-    if form == "money":
-        return unit == "money"
-    if form == "ratio":
-        return False
-    if quantity.is_word:
-        return unit == "count"
-    return unit not in ("seconds", "money")
-
-
-def _exact(quantity: Quantity, value: float) -> bool:
-    return abs(quantity.value - value) <= 1e-9 * max(abs(value), abs(quantity.value)) or (
-        quantity.bound == "about" and quantity.agrees(value)
-    )
-
-
-def _mismatch(bound: Bound, number: Number, sentence: Sentence, evidence: Evidence) -> str:
-    """Why a number of the right size is not the one that the sentence speaks of; "" when it is."""
-    quantity, metric = bound.quantity, bound.metric
-    if number.unit in ("count", "step"):
-        if not noun_fits(quantity, number, sentence) or not status_fits(quantity, number, sentence):
-            return f"{_shown(number)} is {number.label}"
-        return _wrong_place(bound, number, sentence, evidence)
-    if number.unit == "setting":
-        return "" if _is_named(number, bound, sentence) else f"{_shown(number)} is {number.label}"
-    if number.metric:
-        ids = metric.ids if metric is not None else frozenset({evidence.main})
-        if metric is None and not _speaks_of_main(number, evidence, quantity):
-            return f"{_shown(number)} is {number.label}"
-        if metric is not None and number.metric not in ids and quantity.form != "seconds":
-            return f"{_shown(number)} is {number.label}, not {metric.text}"
-        if quantity.form == "seconds" and not re.search(
-            r"\b(?:each|per|every|a)\s+(?:\w+\s+)?step\b|step\s+time", sentence.text
-        ):
-            return f"{_shown(number)} is {number.label}"
-    elif metric is not None and number.unit not in ("seconds", "money"):
-        return f"{_shown(number)} is {number.label}, not {metric.text}"
-    return _wrong_place(bound, number, sentence, evidence)
-
-
-def _speaks_of_main(number: Number, evidence: Evidence, quantity: Quantity) -> bool:
-    """Where no metric is named: the main one is meant, or the noun behind the number says which."""
-    if number.metric == evidence.main:
-        return True
-    return "seconds" in (number.unit, quantity.form)
-
-
-def _wrong_place(bound: Bound, number: Number, sentence: Sentence, evidence: Evidence) -> str:
-    said = f"{_shown(number)} is {number.label}"
-    if bound.attempt is not None and number.attempt is not None:
-        attempts = bound.attempt.ids
-        last = str(max(evidence.attempts, default=1))
-        if str(number.attempt) not in attempts and not (
-            attempts & {"last", "final", "only"} and str(number.attempt) == last
-        ):
-            return f"{said}, not of {bound.attempt.text}"
-    if "=" in number.subject or number.subject.startswith("key "):
-        spoken = [evidence.subjects.get(name, frozenset()) for m in sentence.of("level") for name in m.ids]
-        if spoken and not any(number.subject in group for group in spoken):
-            return said
-        named = {name for m in sentence.of("key") for name in m.ids}
-        return (
-            said
-            if named
-            and not spoken
-            and not any(number.subject.removeprefix("key ").startswith(name) for name in named)
-            else ""
-        )
-    if number.subject:
-        for subjects in bound.subjects:
-            is_seed = number.unit == "count" and not subjects & set(evidence.points)
-            if subjects and number.subject not in subjects and not is_seed:
-                return said
-    if (not number.when and not number.steps) or number.when & {"point", "run"}:
-        return ""
-    steps = {int(name[5:]) for name in bound.step.ids if name.startswith("step:")} if bound.step else set()
-    if steps & set(number.steps):
-        return ""
-    if bound.step is not None and bound.step is bound.when:
-        return f"{said}, not at {bound.step.text}"
-    if bound.when is None or bound.when.ids == {"moved"}:
-        return (
-            ""
-            if number.when & _DEFAULT
-            else f"{said}, which is neither the first nor the last value; name its step"
-        )
-    wanted = next(iter(bound.when.ids), "")
-    if wanted in number.when or (wanted == "last" and "recent" in number.when):
-        return ""
-    return f"{said}, which is not the {_PLACES.get(wanted, wanted)} value"
-
-
-def _is_named(number: Number, bound: Bound, sentence: Sentence) -> bool:
-    """Whether the sentence names the setting: most of its words, not all of them inside a metric's name."""
-    text = sentence.text.lower()
-    metric = bound.metric.text.lower() if bound.metric and bound.metric.end <= bound.quantity.start else ""
-    words = [word for word in number.nouns if len(word) > 1]
-    there = [
-        word
-        for word in words
-        if any(
-            re.search(rf"(?<![a-z]){re.escape(form)}", text)
-            for form in (word, word.rstrip("s"), *_SAME_WORD.get(word, ()))
-        )
-    ]
-    new = [word for word in there if word not in metric]
-    return bool(new) and 2 * len(there) >= len(words)
-
-
-def _fraction(bound: Bound, sentence: Sentence, evidence: Evidence) -> Found:
+def _fraction(bound: Bound, sentence: Sentence, evidence: Evidence, before: Sentence | None) -> Found:
     """`34 of 40 tasks`: the total is a count, and the share a rate or a count of the same."""
     quantity = bound.quantity
-    noun = quantity.noun
-    totals = [
-        n
-        for n in evidence.numbers
-        if n.unit == "count" and n.value == quantity.total and noun_fits(quantity, n, sentence)
-    ]
-    if not totals:
-        return Found(
-            bound, None, f"there are not {quantity.total:g} {noun.split(' ')[0] or 'of these'}", False
+    total = quantity.total or 1.0
+    noun = quantity.noun.split(" ")[0]
+    if unit := TIMES.get(noun, 1.0 if noun == "steps" else 0.0):
+        form: Form = "seconds" if noun in TIMES else "plain"
+        parts = [replace(quantity, form=form, value=one * unit, ulp=unit) for one in (quantity.value, total)]
+        tried = [_one(replace(bound, quantity=part), sentence, evidence, [], before) for part in parts]
+        tried = [item if item.is_found else _derived(item, sentence, evidence, ()) for item in tried]
+        return replace(next((item for item in tried if not item.is_found), tried[0]), bound=bound)
+    for other in sentence.numbers:
+        is_beside = re.fullmatch(r"\s*\(", sentence.text[other.quantity.end : quantity.start])
+        if (
+            is_beside
+            and other.quantity.form == "percent"
+            and not other.quantity.agrees(quantity.value / total)
+        ):
+            return Found(bound, None, f"{quantity.text} is not {other.quantity.text}", False)
+    totals = [n for n in evidence.numbers if n.unit == "count" and n.value == total]
+    if any(alike(word, one) for word in quantity.noun.split() for one in COUNTED):
+        totals = [n for n in totals if noun_fits(quantity, n, sentence, before.text if before else "")]
+    is_product = any(
+        one.value * other.value == total
+        for one, other in combinations(
+            [n for n in evidence.numbers if n.metric.endswith(("total_tasks", "pass_n"))], 2
         )
+    )
+    if not totals and not is_product and "every" not in quantity.text:
+        noun = quantity.noun.split(" ")[0] or "of these"
+        return Found(bound, None, f"there are not {total:g} {noun}", False)
+    return _share(bound, totals, sentence, evidence, before)
+
+
+def _share(
+    bound: Bound, totals: list[Number], sentence: Sentence, evidence: Evidence, before: Sentence | None
+) -> Found:
+    """The 34 of `34 of 40 tasks`; `totals`: what the 40 may be."""
+    quantity = bound.quantity
+    total = quantity.total or 1.0
+    nouns = frozenset().union(*(n.nouns for n in totals))
+    says_rest = re.search(REST, sentence.text, re.IGNORECASE) is not None
     reasons: list[str] = []
     for number in evidence.numbers:
-        if number.end:
-            continue
-        is_share = number.unit == "rate" and abs(number.value * (quantity.total or 1) - quantity.value) < 0.01
-        is_count = (
-            number.unit == "count"
-            and number.value == quantity.value
-            and number not in totals
-            and bool(number.metric or number.nouns & totals[0].nouns)
+        is_share = (
+            number.unit == "rate"
+            and not re.search(r"\b(?:run|seed)s?\b", quantity.noun)
+            and abs(number.value * total - quantity.value) < (0.01 if totals else 0.5)
         )
-        if not (is_share or is_count):
+        is_count = (
+            number.unit == "count" and bool(number.metric or number.nouns & nouns) and number not in totals
+        )
+        is_rest = is_count and says_rest and number.value == total - quantity.value
+        is_rest = is_rest and ("run" not in number.nouns or "failed" in number.nouns)
+        if number.end or not (is_share or is_rest or (is_count and number.value == quantity.value)):
             continue
-        why = _wrong_place(bound, number, sentence, evidence) if number.metric else ""
-        if not why and is_count and not status_fits(quantity, number, sentence):
-            why = f"{_shown(number)} is {number.label}"
+        if not tries_fit(quantity, number, sentence):
+            reasons.append(f"{shown(number)} is {number.label}")
+            continue
+        whys = [
+            wrong_place(one, number, sentence, evidence)
+            for one in readings(bound, sentence, evidence, before)
+        ]
+        why = min(whys, key=len)
+        if not why and is_count and not is_rest and not status_fits(quantity, number, sentence):
+            why = f"{shown(number)} is {number.label}"
         if not why:
             return Found(bound, number, number.label, True)
         reasons.append(why)
@@ -318,33 +271,11 @@ def _fraction(bound: Bound, sentence: Sentence, evidence: Evidence) -> Found:
     )
 
 
-# --- derived and quoted -------------------------------------------------------------------------------------
-
-
 def _derived(item: Found, sentence: Sentence, evidence: Evidence, named: Sequence[Number]) -> Found:
     why = derived.recompute(item.bound, sentence, evidence, named)
     if why is None:
         return item
     return Found(item.bound, None, why, not why.startswith("not "))
-
-
-def _is_quoted(quantity: Quantity, sentence: Sentence, evidence: Evidence, bound: Bound) -> bool:
-    """Whether a text of a person or a log has this number beside the same words."""
-    if quantity.form != "plain" or (bound.metric is not None and not _PLANNED.search(sentence.text)):
-        return False
-    if any(alike(word, one) for word in re.findall(r"[a-z]+", quantity.noun)[:2] for one in COUNTED):
-        return False
-    around = sentence.text[max(0, quantity.start - 60) : quantity.end + 60].lower()
-    said = set(re.findall(r"[a-z]{4,}", around)) - _SMALL - {quantity.text.lower()}
-    for text in evidence.quoted:
-        for match in re.finditer(rf"(?<![\w.]){re.escape(quantity.text.strip())}(?![\w]|\.\d)", text):
-            there = set(re.findall(r"[a-z]{4,}", text[max(0, match.start() - 40) : match.end() + 40].lower()))
-            if said & there:
-                return True
-    return False
-
-
-# --- reasons ------------------------------------------------------------------------------------------------
 
 
 def _reason(bound: Bound, reasons: list[str], evidence: Evidence) -> str:
@@ -358,10 +289,5 @@ def _reason(bound: Bound, reasons: list[str], evidence: Evidence) -> str:
         for n in evidence.numbers
         if metric is not None and n.metric in metric.ids and not n.end and n.when & {"first", "last"}
     ]
-    there = "; ".join(f"{n.label} is {_shown(n)}" for n in about[:2])
+    there = "; ".join(f"{n.label} is {shown(n)}" for n in about[:2])
     return f"{bound.quantity.text} is nowhere in the raw files" + (f": {there}" if there else "")
-
-
-def _shown(number: Number) -> str:
-    unit = number.unit if number.unit in ("rate", "seconds", "difference", "count") else "number"
-    return format_number(number.value, unit)

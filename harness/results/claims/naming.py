@@ -37,6 +37,8 @@ _SYNONYMS = {
     "freq": "frequency",
     "bs": "batch size",
 }
+_OPENING = frozenset({"train", "training", "max", "min", "num", "ppo", "actor", "total", "global", "mini"})
+"""Words before a setting's name that texts leave out: `train_batch_size` is "the batch size"."""
 
 
 def goal_of(metric: str) -> int:
@@ -91,14 +93,33 @@ def _names(key: str, has_accuracy: bool) -> list[str]:
         names += ["policy loss", "policy gradient loss"]
     elif re.search(r"(?:^|[_/])loss$", key):
         names += ["loss", "training loss"] if "val" not in key else ["validation loss", "val loss", "loss"]
-    return names
+    return [*names, *_without_split(key)]
+
+
+_SPLIT = re.compile(
+    r"(?:.*/)?(?P<split>train|training|eval|evaluation|val|valid|validation|dev|test)[_/](?P<rest>\w+)"
+)
+
+
+def _without_split(key: str) -> list[str]:
+    """`eval_f1` is "F1" and "evaluation F1"."""
+    match = _SPLIT.fullmatch(key.lower())
+    if match is None:
+        return []
+    rest = match["rest"].replace("_", " ")
+    is_held_out = match["split"] not in ("train", "training", "test")
+    spelled = ("validation", "evaluation", "eval", "held-out") if is_held_out else (match["split"],)
+    return [*(() if rest in _GENERIC else (rest,)), *(f"{split} {rest}" for split in spelled)]
+
+
+_GENERIC = frozenset({"loss", "step", "mean", "max", "min", "std", "total", "value", "score", "time"})
 
 
 def _parts(key: str) -> list[str]:
     """The key, its last part, and both without a closing `/mean`."""
     short = key.removesuffix("/mean")
     last = short.rpartition("/")[2]
-    generic = last in ("step", "mean", "max", "min", "std", "total", "value", "score")
+    generic = last in _GENERIC - {"loss", "time"}
     return [key, short, *([] if generic else [last])]
 
 
@@ -112,6 +133,8 @@ def setting_names(key: str) -> tuple[str, ...]:
         names += ["kl coef", "kl coefficient", "kl weight", "kl penalty coefficient"]
     if words == ["num", "repeat"]:
         names += ["group size", "repeats"]
+    if len(words) > 2 and words[0] in _OPENING:
+        names.append(" ".join(words[1:]))
     return tuple(dict.fromkeys(names))
 
 

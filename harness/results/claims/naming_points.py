@@ -29,20 +29,39 @@ _TERMS = {
         "detectable difference",
         "smallest detectable difference",
         "detectable",
-        "could have been detected",
-        "would have been detected",
-        "would have detected",
-        "could have detected",
+        "smallest difference",
+        "smallest effect",
+        "gone unnoticed",
+        "go unnoticed",
+        "detect differences",
+        "detect a difference",
+        *(
+            f"{may} {found}"
+            for may in ("could have", "would have", "could", "would", "can", "might have", "may have")
+            for found in (
+                *(
+                    f"{be} {done}"
+                    for be in ("been", "be")
+                    for done in ("found", "detected", "seen", "shown", "noticed", "resolved")
+                ),
+                *("found", "detected", "been missed", "be missed", "missed", "escaped"),
+            )
+        ),
+        "been missed",
     ),
     AREA: ("area", "area under the curve", "auc", "learning curve area", "mean height"),
     SPEED: ("steps to threshold", "steps to the threshold", "time to threshold"),
-    COST: ("cost", "costs", "gpu hours", "run hours"),
+    COST: ("cost of", "cost per", "the cost", "mean cost", "gpu hours", "run hours"),
     SHARE: (
         "partial eta squared",
         "eta squared",
         "share of the variance",
         "share of variance",
         "of the variance",
+        "of variance",
+        "of the variation",
+        "variance explained",
+        "explained variance",
     ),
     SD: ("sd", "standard deviation", "s.d.", "standard deviation over seeds"),
 }
@@ -63,6 +82,8 @@ def terms(comparison: Comparison) -> Iterator[Term]:
         yield Term((" ".join(re.split(r"[\s_\-/=:`]+", run.name.lower())),), frozenset({run.name}), "point")
         if run.seed is not None:
             yield Term((f"seed {run.seed}",), frozenset({f"seed={run.seed}"}), "seed")
+            short = f"{run.point.partition('-')[0].lower()} s{run.seed}"
+            yield Term((short,), frozenset({run.name}), "point")
     yield Term(("baseline", "the baseline", "default"), frozenset({"baseline"}), "point")
     yield Term(
         ("best point", "best setting", "best configuration", "best", "winner", "top point"),

@@ -7,12 +7,15 @@ checked against the comparison's own findings.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from math import isfinite
 
-from harness.results.claims.naming import goal_of, metric_terms
+from harness.results.claims.counts_of_comparison import counts
+from harness.results.claims.duties_of_comparison import duties
+from harness.results.claims.naming import goal_of, metric_terms, setting_words
 from harness.results.claims.naming_points import AREA, COST, DETECTABLE, EFFECT, SD, SHARE, SPEED, P, terms
-from harness.results.claims.types import Duty, Evidence, Number, Unit
+from harness.results.claims.types import Evidence, Number, Unit
+from harness.results.comparing.metrics import cost_per
 from harness.results.comparing.types import Comparison, Contrast, Curve, Estimate, PointResult, RunResult
 
 
@@ -31,7 +34,8 @@ def evidence_of_comparison(comparison: Comparison) -> Evidence:
                 for number in _contrast(contrast, metric)
             ),
             *_effects(comparison),
-            *_counts(comparison),
+            *counts(comparison),
+            *_settings(comparison),
         ),
         terms=(*terms(comparison), *metric_terms([metric])),
         curves={},
@@ -39,7 +43,7 @@ def evidence_of_comparison(comparison: Comparison) -> Evidence:
         main=metric,
         quoted=(study.question, *comparison.missing, *comparison.notes, *comparison.confounds),
         names=tuple(sorted(filter(None, names), key=len, reverse=True)),
-        duties=tuple(_duties(comparison)),
+        duties=tuple(duties(comparison)),
         comparison=comparison,
         points=tuple(point.name for point in study.points),
         subjects=_subjects(comparison),
@@ -86,32 +90,9 @@ def _point(result: PointResult, comparison: Comparison) -> Iterator[Number]:
     yield from _estimate(
         result.steps_to_threshold, SPEED, "number", f"steps to the threshold of {name}", name
     )
-    yield Number(
-        result.planned,
-        "count",
-        f"runs planned for {name}",
-        "comparison",
-        subject=name,
-        nouns=frozenset({"seed", "run"}),
-    )
-    if result.value is not None:
-        nouns = frozenset({"seed", "run", "counted"})
-        yield Number(
-            result.value.n, "count", f"runs of {name} that count", "comparison", subject=name, nouns=nouns
-        )
-    reached = frozenset({"run", "seed"})
-    yield Number(
-        result.reached_threshold,
-        "count",
-        f"runs of {name} that reached the threshold",
-        "comparison",
-        metric=SPEED,
-        subject=name,
-        nouns=reached,
-    )
     for value, label in (
         (result.cost, "cost of a run"),
-        (result.cost_per_point, "cost per 0.01 of improvement"),
+        (result.cost_per_point, f"cost per {cost_per(metric):g} of improvement"),
     ):
         if value is not None:
             yield Number(value, "number", f"{label} of {name}", "comparison", COST, subject=name)
@@ -236,32 +217,16 @@ def _effects(comparison: Comparison) -> Iterator[Number]:
         )
 
 
-def _counts(comparison: Comparison) -> Iterator[Number]:
-    study = comparison.study
-    done = sum(run.value is not None for run in comparison.runs)
-    planned = len(study.runs)
-    seeds = {run.seed for run in study.runs if run.seed is not None}
-    counted: list[tuple[float, str, set[str]]] = [
-        (planned, "the number of planned runs", {"run", "experiment", "training"}),
-        (done, "the number of runs that count", {"run", "experiment", "counted", "training"}),
-        (planned - done, "the number of runs that do not count", {"run", "experiment", "failed", "training"}),
-        (len(study.points), "the number of points", {"point", "configuration", "setting", "combination"}),
-        (len(study.keys), "the number of keys", {"key", "hyperparameter", "factor"}),
-        (
-            max([*(p.planned for p in comparison.points), len(seeds)], default=1),
-            "seeds per point",
-            {"seed", "repeat"},
-        ),
-    ]
-    counted += [
-        (len(key.levels), f"the number of levels of {key.short}", {"level", "value", "setting"})
-        for key in study.keys
-    ]
-    for value, label, nouns in counted:
-        yield Number(float(value), "count", label, "comparison", nouns=frozenset(nouns))
-    tasks = {len(run.tasks) for run in comparison.runs if run.tasks}
-    for count in tasks:
-        yield Number(count, "count", "validation tasks", "comparison", nouns=frozenset({"task", "problem"}))
+def _settings(comparison: Comparison) -> Iterator[Number]:
+    """Levels and seeds may be named wherever their key is, or the word."""
+    for key in comparison.study.keys:
+        for level in key.levels:
+            if isinstance(level, int | float) and not isinstance(level, bool):
+                yield Number(float(level), "setting", key.name, nouns=setting_words(key.name))
+    for seed in sorted({run.seed for run in comparison.study.runs if run.seed is not None}):
+        yield Number(float(seed), "setting", "seed", nouns=frozenset({"seed"}))
+    hours = sum(run.hours for run in comparison.runs if run.hours is not None)
+    yield Number(hours * comparison.study.cost_units, "number", "cost of all runs", "comparison", COST)
 
 
 # --- names --------------------------------------------------------------------------------------------------
@@ -290,52 +255,3 @@ def _subjects(comparison: Comparison) -> dict[str, frozenset[str]]:
     found["baseline"] = {one for name in base for one in found[name]}
     found["best"] = set(found.get(comparison.best or "", ()))
     return {name: frozenset(names) for name, names in found.items()}
-
-
-def _duties(comparison: Comparison) -> Iterator[Duty]:
-    """Every run that does not count has to be named: by its name, its point, or all by their number."""
-    absent = [run for run in comparison.runs if run.value is None]
-    known = {run.run.name for run in absent}
-    names = [run.run.name for run in absent]
-    names += [
-        run.name
-        for run in comparison.study.runs
-        if run.name in comparison.study.not_run and run.name not in known
-    ]
-    count = len(names)
-    words = {
-        1: "one",
-        2: "two",
-        3: "three",
-        4: "four",
-        5: "five",
-        6: "six",
-        7: "seven",
-        8: "eight",
-        9: "nine",
-        10: "ten",
-    }
-    number = rf"(?:{count}|{words.get(count, count)})"
-    bad = r"(?:fail|crash|missing|lost|not (?:count|finish|run|complete)|unfinished|did not)"
-    together = rf"\b{number}\b[^.]{{0,40}}\b{bad}"
-    backwards = rf"\b(?:fail|crash|miss|without|lack)\w*[^.]{{0,25}}\b{number}\b"
-    for name in names:
-        point = next((run.point for run in comparison.study.runs if run.name == name), name)
-        yield Duty(
-            f"{name} failed or is missing",
-            (re.escape(name), *_spelled(name, point, comparison), together, backwards),
-        )
-
-
-def _spelled(name: str, point: str, comparison: Comparison) -> Iterable[str]:
-    seed = next((run.seed for run in comparison.study.runs if run.name == name), None)
-    short = re.escape(point.partition("-")[0])
-    bad = r"(?:fail|crash|missing|lost|did not|never|not run|dropped|out of memory)"
-    if seed is None:
-        return (rf"\b{short}\b[^.]*\b{bad}", rf"\b{bad}[^.]*\b{short}\b")
-    return (
-        rf"\b{short}\b[^.]*\bseed {seed}\b",
-        rf"\bseed {seed}\b[^.]*\b{short}\b",
-        rf"\bseed {seed}\b[^.]*\b{bad}",
-        rf"\b{bad}[^.]*\bseed {seed}\b",
-    )

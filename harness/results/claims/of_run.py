@@ -6,44 +6,18 @@ In: its `Record`, its checked facts, the summary of its journal. Out: `Evidence`
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
-from harness.results.changes import flat
-from harness.results.claims.naming import PASS_RATE, goal_of, metric_terms, setting_names, setting_words
-from harness.results.claims.types import Change, Duty, Evidence, Number, Term, Unit
+from harness.results.claims.journal_of_run import counts, duties, ended, exchanged, quoted, settings_of, times
+from harness.results.claims.naming import PASS_RATE, goal_of, metric_terms, setting_names
+from harness.results.claims.types import Change, Evidence, Number, Term, Unit
 from harness.results.comparing.types import Curve
 from harness.results.facts import KL_KEYS, REWARD_KEYS, first_of
-from harness.results.types import AttemptSummary, Fact, Record, RunSummary, Series
-
-_FAILURE = (
-    r"\b(?:fail|crash|error|abort|died|killed|out of memory|oom|exception|could not run|not run|"
-    r"never ran)\w*",
-)
-_OUTCOMES = {
-    "failed": ("the run failed", _FAILURE),
-    "cannot_run": (
-        "the run could not be started",
-        (*_FAILURE, r"\bnever\b", r"\bcould not\b", r"\bcannot\b"),
-    ),
-    "timed_out": (
-        "the run ended at its time limit",
-        (r"\btime(?:d)?[\s-]*(?:limit|out|budget)", r"\btimed out", r"\bdeadline", r"\bran out of time"),
-    ),
-    "stopped_early": ("the run was stopped early", (r"\bstopp?ed\b", r"\bearly\b", r"\bpruned\b")),
-    "cancelled": ("the run was cancelled", (r"\bcancel", r"\bstopped\b", r"\binterrupted\b")),
-}
-_REPAIRED = (
-    r"\battempts?\b",
-    r"\brepair",
-    r"\brestart",
-    r"\bretr(?:y|ied)",
-    r"\bsecond (?:try|launch)",
-    r"\bcrash",
-    r"\bfail",
-)
+from harness.results.types import Fact, Record, RunSummary, Series
 
 
 def evidence_of_run(record: Record, facts: Mapping[str, Fact], summary: RunSummary) -> Evidence:
@@ -53,14 +27,15 @@ def evidence_of_run(record: Record, facts: Mapping[str, Fact], summary: RunSumma
     validations = _validation_curves(shown)
     curves = {**{key: _curve(one) for key, one in series.items()}, **validations}
     steps = [step for curve in curves.values() for step in curve.steps]
-    settings = tuple(_settings(record, summary))
+    settings = tuple(settings_of(record, summary))
     keys = {number.label.partition(" in ")[0] for number in settings}
     return Evidence(
         numbers=(
             *_fact_numbers(shown, validations),
+            *_episodes(shown),
             *_series_numbers(series, validations),
-            *_counts(record, summary, len(record.evaluations)),
-            *_times(summary),
+            *counts(record, summary, len(record.evaluations)),
+            *times(summary),
             *settings,
         ),
         terms=(
@@ -71,17 +46,18 @@ def evidence_of_run(record: Record, facts: Mapping[str, Fact], summary: RunSumma
         changes={**{key: _change(curve) for key, curve in curves.items()}, **_tested_change(shown)},
         goals={key: goal_of(key) for key in curves},
         main=_main(record, curves),
-        quoted=tuple(_quoted(summary)),
+        quoted=tuple(quoted(summary)),
         outcome=summary.outcome,
-        attempts={attempt.number: _end(attempt) for attempt in summary.attempts},
+        attempts={attempt.number: ended(attempt) for attempt in summary.attempts},
         causes=tuple(
             str((attempt.diagnosis or {}).get("cause", ""))
             for attempt in summary.attempts
             if attempt.diagnosis
         ),
+        exchanged=tuple(exchanged(summary)),
         last_step=max(steps, default=None),
         has_nan=any(not np.isfinite(one.values).all() for one in record.series.values()),
-        duties=tuple(_duties(record, summary)),
+        duties=tuple(duties(record, summary)),
     )
 
 
@@ -186,6 +162,27 @@ def _fact_numbers(facts: Mapping[str, Fact], validations: Mapping[str, Curve]) -
             )
 
 
+def _episodes(facts: Mapping[str, Fact]) -> Iterator[Number]:
+    """How many episodes of each validation passed, and how many there were."""
+    steps = sorted(int(name.split("/")[1]) for name in facts if re.fullmatch(r"val/\d+/total_tasks", name))
+    for step in steps:
+        tasks, tries, rate = (
+            facts.get(f"val/{step}/{name}") for name in ("total_tasks", "pass_n", "task_pass_rate@1")
+        )
+        if tasks is None or tries is None or rate is None:
+            continue
+        nouns = frozenset({"episode", "attempt", "rollout", "trial"})
+        when = frozenset(name for name, end in (("first", steps[0]), ("last", steps[-1])) if step == end)
+        all_of_them = tasks.value * tries.value
+        for value, words, metric in (
+            (all_of_them, "episodes", "val/total_episodes"),
+            (round(all_of_them * rate.value), "passed episodes", "val/passed_episodes"),
+        ):
+            yield Number(
+                value, "count", f"{words} at step {step}", rate.place, metric, (step,), when, nouns=nouns
+            )
+
+
 def _validation_number(
     fact: Fact, metric: str, step: int, validations: Mapping[str, Curve]
 ) -> Iterator[Number]:
@@ -246,83 +243,4 @@ def _series_numbers(series: Mapping[str, Series], validations: Mapping[str, Curv
             )
 
 
-def _counts(record: Record, summary: RunSummary, validations: int) -> Iterator[Number]:
-    failed = sum(_end(attempt) == "failed" for attempt in summary.attempts)
-    n = len(summary.attempts)
-    counted: list[tuple[float, str, set[str]]] = [
-        (n, "the number of attempts", {"attempt", "launch", "launches", "try", "tries"}),
-        (failed, "the number of failed attempts", {"failure", "failed", "crash", "crashes", "attempt"}),
-        (max(0, n - 1), "the number of repairs", {"repair", "restart", "retry", "retries"}),
-        (validations, "the number of validations", {"validation", "evaluation"}),
-        (1, "the number of seeds", {"seed"}),
-        (1, "the number of runs", {"run", "experiment"}),
-        (len(record.series), "the number of metrics", {"metric"}),
-    ]
-    if summary.llm is not None:
-        counted += [
-            (summary.llm.calls, "the number of calls to the model", {"call"}),
-            (summary.llm.input_tokens, "input tokens", {"token", "input"}),
-            (summary.llm.output_tokens, "output tokens", {"token", "output"}),
-        ]
-    for value, label, nouns in counted:
-        yield Number(float(value), "count", label, "journal.jsonl", nouns=frozenset(nouns))
-
-
-def _times(summary: RunSummary) -> Iterator[Number]:
-    if summary.max_time_s is not None:
-        yield Number(summary.max_time_s, "seconds", "the time limit", "journal.jsonl")
-    if summary.started_at is not None and summary.ended_at is not None:
-        yield Number(
-            summary.ended_at - summary.started_at, "seconds", "the time from start to end", "journal.jsonl"
-        )
-
-
-def _settings(record: Record, summary: RunSummary) -> Iterator[Number]:
-    for attempt in record.attempts:
-        for key, value in (flat(attempt.config_text) or {}).items():
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                label, place = f"{key} in attempt {attempt.number}", f"{attempt.folder}/config.yaml"
-                yield Number(float(value), "setting", label, place, nouns=setting_words(key))
-    for told in summary.attempts:
-        for change in (*told.changes, *told.settings):
-            for value in (change.old, change.new):
-                if isinstance(value, int | float) and not isinstance(value, bool):
-                    yield Number(
-                        float(value),
-                        "setting",
-                        f"{change.what} in attempt {told.number}",
-                        "journal.jsonl",
-                        nouns=setting_words(change.what),
-                    )
-
-
 # --- words --------------------------------------------------------------------------------------------------
-
-
-def _end(attempt: AttemptSummary) -> str:
-    return "ok" if attempt.status == 0 and attempt.diagnosis is None else "failed"
-
-
-def _quoted(summary: RunSummary) -> Iterator[str]:
-    yield from (summary.purpose, summary.reason, summary.command)
-    for attempt in summary.attempts:
-        diagnosis = attempt.diagnosis or {}
-        yield str(diagnosis.get("cause", ""))
-        for line in (*(diagnosis.get("evidence") or ()), *(diagnosis.get("last_lines") or ())):
-            if isinstance(line, Mapping):
-                yield str(line.get("text", ""))
-
-
-def _duties(record: Record, summary: RunSummary) -> Iterator[Duty]:
-    if summary.outcome in _OUTCOMES:
-        yield Duty(*_OUTCOMES[summary.outcome])
-    failed = [attempt for attempt in summary.attempts if _end(attempt) == "failed"]
-    if len(summary.attempts) > 1 and failed:
-        names = " and ".join(f"attempt {attempt.number}" for attempt in failed[:3])
-        yield Duty(f"{names} failed and the run was repaired", _REPAIRED)
-    if (
-        not record.evaluations
-        and PASS_RATE not in record.series
-        and not any("val" in key for key in record.series)
-    ):
-        yield Duty("there are no validation results", (r"\bvalidat", r"\bevaluat", r"\bheld[\s-]out"))

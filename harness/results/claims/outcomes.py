@@ -13,14 +13,15 @@ from harness.results.claims.reading import Mention, Sentence
 from harness.results.claims.types import Claim, Evidence
 
 _SUCCEEDED = re.compile(
-    r"\b(?:(?:the\s+|this\s+)?(?:run|experiment|training|job)\s+(?:\w+\s+){0,2}?(?:succeeded|completed|finished|ended\s+(?:successfully|normally|as\s+planned)|ran\s+to\s+(?:its\s+end|completion)|was\s+(?:a\s+)?success\w*)"
-    r"|(?:completed|finished|ran)\s+(?:successfully|without\s+(?:any\s+)?(?:errors?|problems?|failures?|incidents?|issues?|interruptions?))|to\s+completion|without\s+(?:any\s+)?(?:failures?|restarts?|repairs?|crashes))\b",
+    r"\b(?:(?:the\s+|this\s+)?(?:run|experiment|training|job|script|process)\s+(?:\w+\s+){0,2}?(?:succeeded|completed|finished(?!\s+with\s+an)|exited\s+(?:cleanly|normally|successfully)|ended\s+(?:successfully|normally|as\s+planned)|ran\s+to\s+(?:its\s+end|completion)|was\s+(?:a\s+)?success\w*)"
+    r"|(?:completed|finished|ran)\s+(?:successfully|without\s+(?:any\s+)?(?:errors?|problems?|failures?|incidents?|issues?|interruptions?))|to\s+completion|without\s+(?:any\s+)?(?:failures?|restarts?|repairs?|crashes|interruptions?))\b",
     re.IGNORECASE,
 )
 
 
 _FAILED = re.compile(
-    r"\b(?:the\s+|this\s+)(?:run|experiment|training|job)\s+(?:\w+\s+){0,2}?(?:failed|crashed|was\s+aborted|died|timed\s+out|was\s+cancelled|was\s+stopped)\b|\btimed\s+out\b|\bhit\s+(?:its|the)\s+time\s+limit\b",
+    r"\b(?:(?:the\s+|this\s+)(?:run|experiment|training|job|script|process)|(?<!\w\s)training)\s+(?:\w+\s+){0,2}?(?:"
+    r"(?:ended|exited|stopped|finished|terminated)\s+(?:with|in|on)\s+(?:an?\s+)?(?:error|exception|failure|crash|non-?zero)|failed|crashed|was\s+aborted|died|timed\s+out|was\s+cancelled|was\s+stopped)\b|\btimed\s+out\b|\bhit\s+(?:its|the)\s+time\s+limit\b",
     re.IGNORECASE,
 )
 
@@ -44,7 +45,7 @@ def outcomes(sentence: Sentence, evidence: Evidence) -> Iterator[Claim]:
     if not attempts:
         is_failed = evidence.outcome in ("failed", "cannot_run", "cancelled")
         for match in _SUCCEEDED.finditer(text):
-            is_denied = wording.is_denied(text, match.start())
+            is_denied = wording.is_denied(text, match.start()) or " never " in match[0] or " not " in match[0]
             if wording.is_considered(text, match.start()):
                 continue
             clean = "without" in match[0].lower() or "to completion" in match[0].lower()
@@ -72,9 +73,9 @@ def outcomes(sentence: Sentence, evidence: Evidence) -> Iterator[Claim]:
             holds = (
                 evidence.outcome == "timed_out"
                 if timed
-                else is_failed or (evidence.outcome == "stopped_early" and "stopped" in word)
+                else is_failed or ("stopped" in word and evidence.outcome in ("stopped_early", "timed_out"))
             )
-            is_denied = wording.is_denied(text, match.start())
+            is_denied = wording.is_denied(text, match.start()) or " never " in match[0] or " not " in match[0]
             yield Claim(
                 match[0],
                 "outcome",

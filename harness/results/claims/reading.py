@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.results.claims.quantities import Quantity
+from harness.results.claims.quantity import Quantity
+from harness.results.claims.types import Number
 
 
 @dataclass(frozen=True)
 class Mention:
-    """A thing that a sentence names. `ids`: what it may mean. For axis "when": "first", "last", "highest",
-    "lowest", "moved", "step:N"."""
+    """A thing that a sentence names. `ids`: what it may mean. For axis "when": "first", "last", "best",
+    "worst", "highest", "lowest", "moved", "step:N"."""
 
     start: int
     end: int
@@ -28,6 +29,8 @@ class Bound:
 
     `subjects`: for each axis (points, seeds, levels of a key) the subjects it may belong to. `is_end`:
     whether it is an end of an interval. `pair`: it is the second of "from A to B", this is A's index.
+    `loose`: the axes ("metric", "when", "attempt", "subject") on which the sentence does not say firmly what
+    it belongs to: another reading is as plausible there. `means`: what it was found to be.
     """
 
     quantity: Quantity
@@ -39,6 +42,10 @@ class Bound:
     end: str = ""
     pair: int | None = None
     parent: int | None = None
+    loose: frozenset[str] = frozenset()
+    firm: tuple[frozenset[str], ...] = ()
+    """Those of `subjects` that the sentence says firmly."""
+    means: Number | None = None
 
 
 @dataclass(frozen=True)

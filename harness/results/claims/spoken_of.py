@@ -5,9 +5,52 @@ In: a sentence taken apart, the comparison. Out: its `KeyEffect`s and `Contrast`
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 from harness.results.claims.reading import Mention, Sentence
 from harness.results.claims.types import Evidence
 from harness.results.comparing.types import Comparison, Contrast, KeyEffect
+
+_CLAUSE = re.compile(r"[;:]|,\s|\b(?:and|but|while|whereas|although)\b", re.IGNORECASE)
+
+
+def clause_at(sentence: Sentence, start: int) -> Sentence:
+    """The sentence with only what the clause around `start` names, where that names a level, point or key."""
+    cuts = [match.start() for match in _CLAUSE.finditer(sentence.text) if not _joins(sentence, match)]
+    first = max((cut for cut in cuts if cut <= start), default=-20_000)
+    last = min((cut for cut in cuts if cut > start), default=len(sentence.text))
+    inside = tuple(m for m in sentence.mentions if first <= m.start < last)
+    clause = replace(sentence, mentions=inside)
+    return clause if clause.of("level") or clause.of("point") or clause.of("key") else sentence
+
+
+def _joins(sentence: Sentence, cut: re.Match[str]) -> bool:
+    """Whether what stands there joins two levels, as in "between 0.01 and 0.001"."""
+    ahead = [
+        m
+        for m in sentence.mentions
+        if m.end <= cut.start() and not sentence.text[m.end : cut.start()].strip()
+    ]
+    behind = [
+        m
+        for m in sentence.mentions
+        if m.start >= cut.end() and not sentence.text[cut.end() : m.start].strip()
+    ]
+    return any(m.axis == other.axis for m in ahead for other in behind)
+
+
+def spoken_of(sentence: Sentence) -> list[Mention]:
+    """The levels, points and keys that a sentence names."""
+    return [m for m in sentence.mentions if m.axis.startswith("level") or m.axis in ("point", "key")]
+
+
+def with_topic(sentence: Sentence, before: Sentence | None) -> Sentence:
+    """A sentence that names no level, point or key goes on about those of the ones before it."""
+    if before is None or spoken_of(sentence):
+        return sentence
+    away = (replace(m, start=m.start - 10_000, end=m.end - 10_000) for m in spoken_of(before))
+    return replace(sentence, mentions=(*away, *sentence.mentions))
 
 
 def keys_of(sentence: Sentence, comparison: Comparison) -> list[KeyEffect]:

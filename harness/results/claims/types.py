@@ -11,6 +11,8 @@ from typing import Literal
 
 from harness.results.comparing.types import Comparison, Curve
 
+UNKNOWN = "unknown"
+"""The id of a metric that a text names and nobody measured."""
 Unit = Literal["rate", "number", "difference", "count", "seconds", "step", "setting", "money"]
 Kind = Literal["number", "difference", "effect", "outcome", "generality", "cause"]
 Verdict = Literal["ok", "wrong", "not checkable"]
@@ -80,7 +82,8 @@ class Evidence:
     `goals`: metric to +1 where higher is better, −1 where lower is. `main`: the metric that is meant where
     none is named. `quoted`: texts of people and logs, whose numbers may be quoted. `names`: of points and
     runs. `outcome`: of the run, "" for a comparison. `attempts`: number to how it ended ("ok" or "failed").
-    `causes`: what diagnoses say. `last_step`: None where no step was made. `has_nan`: whether a metric has
+    `causes`: what diagnoses say. `exchanged`: old and new value of each setting that
+    a repair changed. `last_step`: None where no step was made. `has_nan`: whether a metric has
     values that are no numbers. `comparison`: None for a run. `points`: their names. `subjects`: what belongs
     to a level, a seed or a point: its name to the subjects of numbers.
     """
@@ -96,6 +99,7 @@ class Evidence:
     outcome: str = ""
     attempts: Mapping[int, str] = field(default_factory=dict)
     causes: tuple[str, ...] = ()
+    exchanged: tuple[tuple[float, float], ...] = ()
     last_step: int | None = None
     has_nan: bool = False
     duties: tuple[Duty, ...] = ()

@@ -10,9 +10,9 @@ import re
 DIRECTION = re.compile(
     r"""\b(?:
       (?P<up>rose|risen|rises|rising|increas(?:ed|es|ing|e)|climb(?:ed|s|ing)|grew|grown|grows|growing|went\s+up|go(?:es)?\s+up|higher|
-        raised|raises|greater|larger|upward|jump(?:ed|s))
+        raised|raises|greater|larger|upward|jump(?:ed|s)|lift(?:ed|s))
     | (?P<down>fell|fallen|falls|falling|decreas(?:ed|es|ing|e)|drop(?:ped|s|ping)?|declin(?:ed|es|ing|
-      e)|went\s+down|go(?:es)?\s+down|lower|
+      e)|went\s+down|go(?:es)?\s+down|lower(?:s|ed)?|
         reduced|reduces|shrank|shrunk|smaller|dipped|dip|downward|sank)
     | (?P<better>improv(?:ed|es|ing|e|ement|ements)|better|outperform(?:ed|s|ing)?|beat(?:s|en)?|
       superior|help(?:ed|s|ful)?|learn(?:ed|s|t)|
@@ -25,13 +25,13 @@ DIRECTION = re.compile(
 SIGNIFICANT = re.compile(r"\b(?:statistically\s+)?significan(?:t|tly|ce)\b", re.IGNORECASE)
 UNCHANGED = re.compile(
     r"\b(?:unchanged|no\s+(?:detectable\s+|measurable\s+|significant\s+|clear\s+|real\s+|overall\s+)?change|did\s+not\s+change|stayed\s+(?:the\s+same|flat|constant)|"
-    r"flat|remained\s+(?:the\s+same|flat|constant)|constant)\b",
+    r"flat|remained\s+(?:the\s+same|flat|constant)|(?:was|is)\s+constant)\b",
     re.IGNORECASE,
 )
 SAME = re.compile(
     r"\b(?:no\s+(?:measurable\s+|real\s+|practical\s+)?effect|without\s+(?:any\s+)?effect|does\s+not\s+matter|do\s+not\s+matter|did\s+not\s+matter|"
     r"doesn't\s+matter|makes?\s+no\s+difference|made\s+no\s+difference|irrelevant|equal(?:ly)?|identical(?:ly)?|equivalent|the\s+same|"
-    r"interchangeable|no\s+influence|no\s+impact|no\s+difference|not\s+differ\b|insensitive|has\s+no\s+bearing)\b",
+    r"(?:just\s+)?as\s+(?:good|high|low|strong)\s+as|on\s+(?:a\s+)?par\s+with|no\s+(?:worse|better)\s+than|interchangeable|no\s+influence|no\s+impact|no\s+difference|not\s+differ\b|insensitive|has\s+no\s+bearing)\b",
     re.IGNORECASE,
 )
 UNDETECTED = re.compile(

@@ -3,7 +3,7 @@
 In: the plan of a sweep, the blueprint that it was made from, the frozen code. Out: `plan/<run>/blueprint.md`
 and `config.yaml`. Rooms, in reading order: `command_line` (one flag or variable of a command, which
 `harness.launch_text` takes apart), `present` (what a key has now), `settings` (what a run sets), `composing`
-(a run's blueprint as text), `checking` (keys that would be varied in vain), `writing`.
+(a run's blueprint as text), `reaching` and `checking` (keys that would be varied in vain), `writing`.
 """
 
 from harness.sweep.varying.present import current

@@ -1,4 +1,5 @@
-"""Keys that would be varied in vain: nobody reads them, or something else holds against them.
+"""Keys that would be varied in vain: nobody reads them, or something else holds against them (for variables:
+`reaching`).
 
 In: the plan and its blueprint, before anything is written. Out: nothing, or a SweepError that says what to
 vary instead.
@@ -14,7 +15,7 @@ from harness.launch_text.settings import settings_in
 from harness.launch_text.shell import ShellError
 from harness.sweep.types import SweepError, SweepPlan
 from harness.sweep.values import kind_of
-from harness.sweep.varying import command_line
+from harness.sweep.varying import command_line, reaching
 from harness.sweep.varying.present import leaves
 from harness.sweep.varying.settings import bare, varied_keys
 
@@ -38,6 +39,9 @@ def check(plan: SweepPlan, blueprint: "Blueprint", config: str | None) -> None:
         )
     for key in flags:
         _refuse_deaf_script(key, blueprint)
+    for key in keys:
+        if kind_of(key) == "env":
+            reaching.refuse_unheard(blueprint.launch_command or "", bare(key), blueprint.codebase_dir)
     in_config = [key for key in keys if kind_of(key) == "config"]
     if in_config:
         _check_config_keys(in_config, blueprint, config)

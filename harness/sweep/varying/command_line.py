@@ -8,10 +8,10 @@ or takes its value from a variable, and a text in which it cannot be told which 
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.launch_text import programs, shell
-from harness.launch_text.settings import OPTION
+from harness.launch_text.settings import OPTION, may_be_several
 from harness.launch_text.shell import ShellText, Simple, Word
 from harness.sweep.types import SweepError
 
@@ -56,12 +56,20 @@ def script_given(command: str, flag: str) -> str | None:
 
 
 def set_variable(command: str, name: str, value: str) -> str:
-    """The command with the environment variable `name` set: where it assigns the variable itself, there; else
-    in a line of its own in front. Raises SweepError."""
-    place = _variable_place(_read(command), name)
+    """The command with the environment variable `name` set: where it assigns the variable itself, there (and
+    handed on to programs, unless only the shell reads it); else in a line of its own in front. Raises
+    SweepError."""
+    text = _read(command)
+    place = _variable_place(text, name)
     if place is None:
         return f"export {name}={shlex.quote(value)}\n{command}"
-    return _replaced(command, place, value)
+    edited = _replaced(command, place, value)
+    if place.command.words or _is_handed_on(text, place, name):
+        return edited
+    if len(place.command.assignments) == 1:
+        return _replaced(command, replace(place, before=f"export {place.before}"), value)
+    behind = len(command) - place.command.assignments[-1].end
+    return f"{edited[: len(edited) - behind]}; export {name}{edited[len(edited) - behind :]}"
 
 
 def variable_value(command: str, name: str) -> str | None:
@@ -69,6 +77,12 @@ def variable_value(command: str, name: str) -> str | None:
     shell knows. Raises SweepError as `set_variable`."""
     place = _variable_place(_read(command), name)
     return place.value if place and place.is_literal else None
+
+
+def variable_start(command: str, name: str) -> int | None:
+    """Where the command assigns the variable itself, or None. Raises SweepError as `set_variable`."""
+    place = _variable_place(_read(command), name)
+    return place.start if place else None
 
 
 def _read(command: str) -> ShellText:
@@ -117,12 +131,24 @@ def _flags_of(command: Simple, flag: str) -> Iterator[_Place]:
                     f"{flag} stands in the launch command as a switch without a value, so there is none to "
                     f"vary: write it as {flag}=VALUE if the program takes one, or vary something else"
                 )
+            _refuse_several(command, at, flag)
             yield _Place(following.start, following.end, "", following.value, following.is_literal, command)
         elif word.value.startswith(f"{flag}="):
             value = word.value[len(flag) + 1 :]
             yield _Place(word.start, word.end, f"{flag}=", value, word.is_literal, command)
         elif len(flag) == 2 and re.fullmatch(rf"{flag}\d[\w.]*", word.value):
             yield _Place(word.start, word.end, flag, word.value[2:], word.is_literal, command)
+
+
+def _refuse_several(command: Simple, at: int, flag: str) -> None:
+    """Refuse a flag with several words behind it that may all be its value."""
+    if may_be_several(command, at):
+        value, after = (word.value for word in command.words[at + 1 : at + 3])
+        raise SweepError(
+            f"{flag} is followed in the launch command by several words ({value} {after} …), and only the "
+            f"program knows which of them are its value: write {flag}=VALUE, or put words that are none of "
+            "its values before it"
+        )
 
 
 def _override(command: Simple, word: Word, name: str) -> Iterator[_Place]:
@@ -225,17 +251,26 @@ def _variable_place(text: ShellText, name: str) -> _Place | None:
         _refuse_hidden(text, name)
         return None
     (place,) = found
-    others = [
-        command
-        for command in text.commands
-        if command is not place.command and programs.starts_a_program(command)
-    ]
+    started = (command for command in text.commands if programs.starts_a_program(command))
+    others = [command for command in started if command is not place.command]
     if place.is_prefix and others:
         raise SweepError(
             f"{name} is set for `{programs.shown(place.command)}` alone, and the launch command starts "
             f"`{programs.shown(others[0])}` too: write `export {name}=…` in a line of its own"
         )
+    if not place.is_prefix and others and all(each.words[0].start < place.start for each in others):
+        raise SweepError(
+            f"{name} is set in the launch command behind `{programs.shown(others[-1])}`, which does not see "
+            "it: put it in front"
+        )
     return place
+
+
+def _is_handed_on(text: ShellText, place: _Place, name: str) -> bool:
+    """Whether programs are given the variable, or the text itself reads it."""
+    around = text.text[: place.start] + text.text[place.end :]
+    is_read = re.search(rf"\$\{{?{re.escape(name)}\b", around) is not None
+    return is_read or programs.is_exported(text.commands, name)
 
 
 def _assignments_of(command: Simple, name: str) -> Iterator[_Place]:

@@ -35,6 +35,7 @@ _FIELDS = (
     ),
 )
 _FENCE = re.compile(r"`{3,}")
+_CONFIG = Path("/the/config/of/this/run.yaml")
 
 
 @dataclass(frozen=True)
@@ -101,14 +102,22 @@ def _command(base: Base, config: Path | None, wanted: Mapping[str, Scalar]) -> s
     if given is None:
         if not variables:
             return None
-        text = shlex.join([str(base.blueprint.venv_exe), "-m", "trainer_core.cli", "--conf", str(config)])
+        text = shlex.join([str(base.blueprint.venv_exe), "-m", "trainer_core.cli", "--conf", str(_CONFIG)])
     else:
-        text = base.relocate(launching.command(plan_of(base.blueprint), config))
+        text = base.relocate(launching.command(plan_of(base.blueprint), _CONFIG if config else None))
+    text = text.replace(str(_CONFIG), quoted(config)) if config else text
     for flag, value in flags.items():
         text = command_line.set_flag(text, flag, as_text(value))
     for name, value in variables.items():
         text = command_line.set_variable(text, name, as_text(value))
     return text
+
+
+def quoted(path: Path) -> str:
+    """A path as one quotation, so that a launch finds it in the command: `shlex.quote` writes several where
+    an apostrophe is in it."""
+    text = str(path)
+    return f'"{text}"' if "'" in text and not re.search(r'["$`\\]', text) else shlex.quote(text)
 
 
 def _what_differs(plan: SweepPlan, run: SweepRun) -> str:

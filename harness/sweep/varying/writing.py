@@ -67,7 +67,7 @@ def _base(blueprint: "Blueprint", folder: SweepFolder, codebase: Path) -> Base:
             raise SweepError(
                 f"the config names the author's own code, and {error}: write it relative"
             ) from error
-    return Base(blueprint, config, codebase, lambda text: snapshot.relocated(taken, blueprint, text))
+    return Base(blueprint, config, codebase, lambda text: snapshot.relocated(folder, taken, blueprint, text))
 
 
 def _ask_trainer(plan: SweepPlan, folder: SweepFolder, ask: AskTrainer | None) -> None:

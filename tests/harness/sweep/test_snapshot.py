@@ -179,26 +179,6 @@ def test_an_editable_install_is_imported_from_the_copy(
     assert any(str(outside) in said for said in snapshot.changed(folder))
 
 
-def test_the_environment_is_that_of_the_start_with_the_secrets_of_today(
-    base: Blueprint, folder: SweepFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MODE", "old")
-    monkeypatch.setenv("WANDB_API_KEY", "first-secret")
-    monkeypatch.setenv("SSH_AUTH_SOCK", "/tmp/socket-of-this-login")
-    snapshot.take(base, folder)
-    monkeypatch.setenv("MODE", "new")
-    monkeypatch.setenv("LATER", "1")
-    monkeypatch.setenv("WANDB_API_KEY", "second-secret")
-    monkeypatch.delenv("SSH_AUTH_SOCK")
-    found = snapshot.environment(folder)
-    assert (found["MODE"], found["WANDB_API_KEY"], "LATER" in found) == ("old", "second-secret", False)
-    assert "first-secret" not in (folder.snapshot / "environment.json").read_text()
-    assert (folder.snapshot / "environment.json").stat().st_mode & 0o777 == 0o600
-    monkeypatch.delenv("WANDB_API_KEY")
-    with pytest.raises(SweepError, match=r"WANDB_API_KEY.*export"):
-        snapshot.environment(folder)
-
-
 def test_what_changes_later_is_named(base: Blueprint, folder: SweepFolder) -> None:
     in_git(base.codebase_dir)
     taken = snapshot.take(base, folder)
@@ -256,3 +236,14 @@ def test_runs_use_the_copy_also_where_the_author_names_absolute_paths(
     hidden = replace(base, launch_command='python "$HOME/code/train.py" --config conf/run.yaml')
     with pytest.raises(SweepError, match="author's own folder"):
         write_runs(plan({"lr": [1, 2]}), hidden, folder, taken.codebase)
+
+
+def test_what_looks_as_if_it_held_secrets_is_linked(base: Blueprint, folder: SweepFolder) -> None:
+    code = base.codebase_dir
+    private = ("prod.env", "server.pem", "my.key", "credentials.json", "credentials")
+    for name in private:
+        (code / name).write_text("s3cret")
+    (code / "lib" / "credentials.py").write_text("x = 1\n")
+    taken = snapshot.take(base, folder)
+    assert set(taken.linked) == {"data", *private}
+    assert not (taken.codebase / "lib" / "credentials.py").is_symlink()

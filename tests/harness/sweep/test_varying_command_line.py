@@ -39,7 +39,7 @@ def seen(command: str) -> list[tuple[str, list[str]]]:
             ["train.py", "--lr", "a b", "--bs", "8"],
         ),
         ("cd . && python train.py --lr 1 # --lr 2", "--lr", ["train.py", "--lr", "a b"]),
-        ("echo --lr 1; python train.py --lr 2 2>&1 | tee /dev/stdout", "--lr", ["train.py", "--lr", "a b"]),
+        ("echo --lr 1; python train.py --lr 2 2>&1 | tee /dev/null", "--lr", ["train.py", "--lr", "a b"]),
         ("if true; then\n  python train.py --lr 2\nfi", "--lr", ["train.py", "--lr", "a b"]),
         ("python train.py -n 3 --n 4", "-n", ["train.py", "-n", "a b", "--n", "4"]),
         ("python train.py --lr-min 3 --lr 4", "--lr", ["train.py", "--lr-min", "3", "--lr", "a b"]),
@@ -52,6 +52,12 @@ def seen(command: str) -> list[tuple[str, list[str]]]:
         ("X=1 python train.py && echo done", "--lr", ["train.py", "--lr", "a b"]),
         ("python train.py  # the training", "a.b", ["train.py", "a.b=a b"]),
         ("python -c 'print(1)'", "--lr", ["-c", "print(1)", "--lr", "a b"]),
+        # one value, and words that are none
+        ("python train.py --lr 1 data.csv more", "--lr", ["train.py", "--lr", "a b", "data.csv", "more"]),
+        ("python train.py --lr 1 a.b=2", "--lr", ["train.py", "--lr", "a b", "a.b=2"]),
+        ("Y=--x; python train.py --lr 1 $Y", "--lr", ["train.py", "--lr", "a b", "--x"]),
+        ("python --lr 1 train", "--lr", ["--lr", "a b", "train"]),
+        ("python --lr 1 train.py x", "--lr", ["--lr", "a b", "train.py", "x"]),
     ],
 )
 def test_bash_gives_the_program_the_new_value_and_all_other_words(
@@ -74,6 +80,12 @@ def test_bash_gives_the_program_the_new_value_and_all_other_words(
         ("python train.py --fp16 --bs 8", "--fp16", "switch without a value"),
         ("python train.py --bs 8 --fp16", "--fp16", "switch without a value"),
         ("python train.py ~a.b", "a.b", "takes a.b out"),
+        ("python train.py --layers 1 2 3", "--layers", r"several words \(1 2 …\).* write --layers=VALUE"),
+        ("./train --layers 1 2", "--layers", "several words"),
+        ("python train.py --betas 0.9 0.95 --lr 1", "--betas", "several words"),
+        ("python train.py --files a.csv b.csv", "--files", "several words"),
+        ("python train.py --tags a b", "--tags", "several words"),
+        ("python train.py --set a=1 b=2", "--set", "several words"),
         ("python - <<EOF\nmain('--lr 3')\nEOF", "--lr", r"here-document .*line 2"),
         ("bash -c 'python train.py --lr 3'", "--lr", "inside a quoted part"),
         ("ARGS='--lr 3'\npython train.py $ARGS", "--lr", "inside a quoted part"),
@@ -105,6 +117,10 @@ def test_what_is_not_clear_is_refused_with_what_to_write(command: str, flag: str
         "X=1 python train.py",
         "export X=${X:-4}\npython train.py",
         "set -a\nX=1\npython train.py",
+        "X=1\npython train.py",
+        "X=1; Y=2 python train.py",
+        "X=1 Y=2 && python train.py $Y",
+        "X=1\nexport X\npython train.py",
     ],
 )
 def test_a_variable_reaches_the_training(command: str) -> None:
@@ -120,6 +136,7 @@ def test_a_variable_reaches_the_training(command: str) -> None:
         ("export X=1\nX=2 python train.py", "2 times, as 1 .* and 2"),
         ("unset X; python train.py", "unsets X"),
         ("X+=:a python train.py", "adds to X"),
+        ("python train.py\nexport X=1", "behind `python train.py`"),
         ("bash -c 'X=1 python train.py'", "inside a quoted part"),
         ("bash <<EOF\nexport X=1\npython train.py\nEOF", "here-document"),
     ],
@@ -127,6 +144,10 @@ def test_a_variable_reaches_the_training(command: str) -> None:
 def test_a_variable_that_would_not_reach_it_is_refused(command: str, said: str) -> None:
     with pytest.raises(SweepError, match=said):
         set_variable(command, "X", "3")
+
+
+def test_a_variable_that_only_the_shell_reads_stays_its_own() -> None:
+    assert set_variable("X=1\npython t.py --lr $X", "X", "2") == "X=2\npython t.py --lr $X"
 
 
 def test_a_variable_in_front_of_env_is_set_there() -> None:
@@ -168,7 +189,7 @@ PIECES = st.sampled_from(
 def test_only_the_value_changes_whatever_stands_around(
     before: list[str], behind: list[str], flag: str
 ) -> None:
-    command = f"python t.py {' '.join(before)} {flag} {' '.join(behind)} z"
+    command = f"python t.py {' '.join(before)} {flag} --behind {' '.join(behind)} z"
     edited = set_flag(command, "--lr", "NEW")
     assert flag_value(edited, "--lr") == "NEW"
     ((_, old),), ((_, new),) = seen(command), seen(edited)

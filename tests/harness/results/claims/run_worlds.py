@@ -22,7 +22,7 @@ def outcomes(full: int, half: int, tasks: int = 40) -> dict[str, list[bool]]:
     return made
 
 
-def _begin(folder: Path) -> None:
+def begin(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "journal.jsonl").write_text(json.dumps({"seq": 1, "time": START, "kind": "created"}) + "\n")
 
@@ -47,7 +47,7 @@ def sorting(folder: Path) -> RunSummary:
     """One clean attempt of 120 steps. Pass rate 0.275, 0.600, 0.875, 0.850 at steps 0, 40, 80, 120; change
     +0.575 with an interval that excludes zero; reward 0.255 to 0.850; KL 0.0005 to 0.06; entropy 1.49 to
     0.30."""
-    _begin(folder)
+    begin(folder)
     config = "ajet:\n  algorithm:\n    lr: 1e-6\n    kl_loss_coef: 0.02\n"
     config += "  rollout:\n    num_repeat: 8\n  seed: 0\n"
     made = attempt(folder).exit().config(config).metrics(_rows(range(1, 121)))
@@ -58,7 +58,7 @@ def sorting(folder: Path) -> RunSummary:
 def repaired(folder: Path) -> RunSummary:
     """Attempt 1 dies of memory in step 20 after 10 minutes, attempt 2 makes all 60 steps in 30 minutes with
     two engines instead of four. Pass rate 0.300 to 0.750."""
-    _begin(folder)
+    begin(folder)
     config = "ajet:\n  rollout:\n    n_vllm_engine: {}\n    num_repeat: 4\n"
     attempt(folder, 1).exit(1, seconds=600.0).config(config.format(4)).metrics(_rows(range(1, 21)))
     made = attempt(folder, 2).exit(0, seconds=1800.0).config(config.format(2)).metrics(_rows(range(1, 61)))
@@ -80,7 +80,7 @@ def repaired(folder: Path) -> RunSummary:
 def flat(folder: Path) -> RunSummary:
     """Ended at its time limit of 15 minutes after 50 of 200 steps. Pass rate 0.500 to 0.525, whose change has
     an interval that includes zero; KL ends at 0.025."""
-    _begin(folder)
+    begin(folder)
     made = (
         attempt(folder).exit(143, "deadline", seconds=900.0).config("ajet:\n  total_steps: 200\n  lr: 5e-7\n")
     )
@@ -96,7 +96,7 @@ def flat(folder: Path) -> RunSummary:
 def foreign(folder: Path) -> RunSummary:
     """Somebody's own training that dies at step 100 with a full disk: loss 2.0 to 0.4, accuracy 0.50 to
     0.90."""
-    _begin(folder)
+    begin(folder)
     rows = [
         (step, {"loss": round(2 - 0.016 * step, 6), "val_accuracy": round(0.5 + 0.004 * step, 6)})
         for step in range(0, 101, 10)
@@ -118,7 +118,7 @@ def collapsed(folder: Path) -> RunSummary:
     """Ends by itself after 80 steps, but the policy breaks: pass rate 0.400, 0.700, 0.150 at steps 0, 40, 80.
     Reward rises by 0.01 a step from 0.20 to 0.60 at step 40, then falls by 0.0125 a step to 0.10; gradient
     norm 0.5 until step 40, then up by 0.1 a step to 4.5; KL 0.002 a step, to 0.16. 15 minutes in all."""
-    _begin(folder)
+    begin(folder)
     config = "ajet:\n  data:\n    train_batch_size: 32\n  algorithm:\n    lr: 5e-5\n"
     config += "  rollout:\n    temperature: 0.9\n    max_response_length: 1024\n"
     rows = [

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.results.claims.quantities import Quantity, quantities
+from harness.results.claims.quantities import quantities
+from harness.results.claims.quantity import Quantity
 
 
 def only(sentence: str) -> Quantity:

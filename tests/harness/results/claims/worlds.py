@@ -9,10 +9,13 @@ from tempfile import TemporaryDirectory
 from harness.results.claims import Evidence, evidence_of_comparison, evidence_of_run
 from harness.results.collect import collect
 from harness.results.facts import build_facts
-from tests.harness.results.claims.comparison_worlds import COMPARISONS
-from tests.harness.results.claims.run_worlds import RUNS
+from tests.harness.results.claims import comparison_worlds, run_worlds
+from tests.harness.results.claims.computed_worlds import decay, script
 
 __all__ = ["COMPARISONS", "RUNS", "evidence"]
+
+COMPARISONS = {**comparison_worlds.COMPARISONS, "decay": decay}
+RUNS = {**run_worlds.RUNS, "script": script}
 
 
 @cache

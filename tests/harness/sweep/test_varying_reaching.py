@@ -1,0 +1,110 @@
+"""Variables that the training would not see; the oracle for scripts is bash itself."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.sweep.types import SweepError
+from harness.sweep.varying import write_runs
+from harness.sweep.varying.command_line import set_variable
+from harness.sweep.varying.reaching import refuse_unheard
+from tests.harness.sweep.varied import experiment, plan
+
+
+def is_heard(command: str, codebase: Path) -> bool:
+    try:
+        refuse_unheard(command, "X", codebase)
+    except SweepError:
+        return False
+    return True
+
+
+def seen(command: str, codebase: Path) -> str:
+    """What a program of the command sees as X when a run gives it `new`."""
+    text = f"python() {{ printenv X; }}; export -f python\n{set_variable(command, 'X', 'new')}"
+    done = subprocess.run(
+        ["bash", "-c", text], cwd=codebase, capture_output=True, text=True, timeout=20, check=False
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "export X=inside\npython\n",
+        "X=inside\nexport X\npython\n",
+        "Y=1 X=inside python\n",
+        "set -e; declare -x X=inside; python\n",
+        "X=${1:-inside}; export X; python\n",
+        "export X=${X:-inside}\npython\n",
+        'X="${X-inside}"; python\n',
+        'if [ -z "$X" ]; then X=inside; fi\npython\n',
+        '[ -n "$X" ] || export X=inside\npython\n',
+        ": ${X:=inside}\nMAX=3 python\n",
+        "# export X=inside\npython\n",
+        "unset X; python\n",
+        "source deep.sh\npython\n",
+        "cd sub; bash run2.sh\n",
+    ],
+)
+@pytest.mark.parametrize("command", ["bash run.sh", "source ./run.sh", "Y=1 bash -eu run.sh --flag"])
+def test_a_script_that_sets_the_variable_itself_is_found(tmp_path: Path, script: str, command: str) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "run2.sh").write_text("python\n")
+    (tmp_path / "deep.sh").write_text("export X=inside\n")
+    (tmp_path / "run.sh").write_text(script)
+    assert is_heard(command, tmp_path) == (seen(command, tmp_path) == "new")
+
+
+def test_a_command_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SweepError, match="cannot be taken apart"):
+        refuse_unheard("python train.py 'half", "X", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("command", "mend"),
+    [
+        ("sudo python train.py", "sudo X=$X"),
+        ("sudo -u me X=1 python train.py", "sudo X=$X"),
+        ("env -i PATH=$PATH python train.py", "`X=VALUE` behind `env`"),
+        ("env -u X python train.py", "not `-u X`"),
+        ("docker run --rm image python train.py", "-e X"),
+        ("docker run -e X=1 image python train.py", "-e X"),
+        ("podman exec -e XY box python train.py", "-e X"),
+        ("ssh host python train.py", "ssh HOST X=$X"),
+        ("source gone.sh\npython train.py", "write `export X=…` behind it"),
+    ],
+)
+def test_a_program_with_an_environment_of_its_own_is_refused(tmp_path: Path, command: str, mend: str) -> None:
+    with pytest.raises(SweepError, match=re.escape(mend)):
+        refuse_unheard(command, "X", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("sudo -E python train.py", "sudo --preserve-env=Y,X python train.py", "sudo X=$X python train.py"),
+        *("sudo mkdir -p /x; python train.py", "env -i X=1 python train.py", "env Y=1 python train.py"),
+        *(
+            "docker run -e X image python train.py",
+            "docker run --env=X image t",
+            'docker run -e X="$X" image t',
+        ),
+        *("docker pull image; python train.py", "ssh host X=$X python train.py"),
+        *("source venv/bin/activate && python train.py", "source gone.sh\nexport X=1\npython train.py"),
+    ],
+)
+def test_a_variable_that_is_handed_on_is_not(tmp_path: Path, command: str) -> None:
+    refuse_unheard(command, "X", tmp_path)
+
+
+def test_a_sweep_over_such_a_variable_is_refused(tmp_path: Path) -> None:
+    from harness.sweep.folder import SweepFolder
+
+    base = experiment(tmp_path, "cd . && bash run.sh", config=None)
+    (base.codebase_dir / "run.sh").write_text("set -e\nexport MODE=inside\npython train.py\n")
+    made = plan({"env:MODE": ["a", "b"]}, seed_key="")
+    with pytest.raises(SweepError, match=r"run\.sh:2 sets MODE itself .*write MODE=\$\{MODE:-VALUE\}"):
+        write_runs(made, base, SweepFolder(tmp_path / "s"), base.codebase_dir)
