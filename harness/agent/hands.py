@@ -235,8 +235,8 @@ class Hands:
 
     def seal(self) -> None:
         """Write finish.flag, the last file of a finished experiment, unless it is there."""
-        from harness.results.verifying.fingerprints import vouched_for
         from harness.results.verifying.ending import flag_of
+        from harness.results.verifying.fingerprints import vouched_for
 
         if (self.experiment.dir / "finish.flag").exists():
             return
