@@ -39,8 +39,7 @@ class Leader:
         pause_s: float = PAUSE_S,
     ) -> None:
         """`environment`: gives what all jobs get, asked for when one is started. `reporter`: builds the
-        report at
-        the end, None for none. `pause_s`: between jobs that bring a run no further."""
+        report at the end, None for none. `pause_s`: between jobs that bring a run no further."""
         self.sweep = sweep
         self._host = host
         self._carrier = Carrier(sweep, host, environment, pause_s)

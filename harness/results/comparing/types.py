@@ -174,12 +174,11 @@ class Contrast:
     """One level against the baseline level of its key (or one point against another).
 
     `difference`: level − baseline in the metric's own unit, with its 95 % t interval `low`, `high` over
-    seeds.
-    `p`, `p_adjusted` (Holm over the study's contrasts and interactions). `effect`: Hedges' g. `detectable`:
-    the difference that this many seeds would have found with 80 % power; `seeds_needed`: seeds per point to
-    find the difference that was observed, None where it is none. `over_tasks`: with one seed each, the paired
-    difference over the same validation tasks: its 95 % interval (low, high, tasks), which says nothing about
-    other seeds.
+    seeds. `p`, `p_adjusted` (Holm over the study's contrasts and interactions). `effect`: Hedges' g.
+    `detectable`: the difference that this many seeds would have found with 80 % power; `seeds_needed`: seeds
+    per point to find the difference that was observed, None where it is none. `over_tasks`: with one seed
+    each, the paired difference over the same validation tasks: its 95 % interval (low, high, tasks), which
+    says nothing about other seeds.
     `finding`: the only words a text may use for it. `why_not`: why it was not tested.
     """
 
