@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
+from monitors.clock import SystemClock
 from monitors.notify import Notifier
+
+LOOK_AGAIN_S = 30.0
 
 
 class Alarms:
@@ -59,3 +63,16 @@ class Alarms:
             self._close(pid)
         for ticket in self._tickets.values():
             self._notifier.forget(ticket, self._event.set)
+
+
+async def until(is_so: Callable[[], bool], path: Path) -> None:
+    """Wait until it is so; looked at whenever the file changes, and now and then for what changes no file.
+    Cancelling is safe."""
+    changed = asyncio.Event()
+    with Alarms(changed) as alarms:
+        while True:
+            changed.clear()
+            alarms.on_change(path)
+            if is_so():
+                return
+            await SystemClock().wait(changed, LOOK_AGAIN_S)

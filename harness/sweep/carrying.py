@@ -16,13 +16,11 @@ from harness.sweep.outcomes import RunEnd, last_words, run_end, value_at_end
 from harness.sweep.state import RunState
 from harness.sweep.sweep import Sweep
 from harness.sweep.types import Lease
-from monitors.alarms import Alarms
-from monitors.clock import SystemClock
+from monitors.alarms import until
 from monitors.launch import environment_of_caller
 
 MAX_VAIN = 3
 CANNOT_RUN = 2
-LOOK_AGAIN_S = 30.0
 
 
 class Carrier:
@@ -56,7 +54,7 @@ class Carrier:
     async def first_step(self, run: str) -> None:
         """Return once the run's journal tells of its first step. Cancelling is safe."""
         path = self._sweep.folder.result_dir(run) / "journal.jsonl"
-        await _until(lambda: _has_first_step(path), path)
+        await until(lambda: _has_first_step(path), path)
 
     async def measure(self, run: str) -> None:
         """Record the metric at the run's end, which the display shows until the comparison is made."""
@@ -138,7 +136,7 @@ class Carrier:
         path = self._sweep.folder.result_dir(run) / "journal.jsonl"
         if not journal.is_owned(path):
             return False
-        await _until(lambda: not journal.is_owned(path), path)
+        await until(lambda: not journal.is_owned(path), path)
         return True
 
     async def _next_job(self, state: RunState) -> None:
@@ -163,15 +161,3 @@ def _has_first_step(path: Path) -> bool:
     except (OSError, journal.JournalDamagedError):
         return False
     return any(entry.kind == "event" and entry.data.get("event") == "first_step" for entry in entries)
-
-
-async def _until(is_so: Callable[[], bool], path: Path) -> None:
-    """Wait until it is so; looked at whenever the file changes, and now and then for what changes no file."""
-    changed = asyncio.Event()
-    with Alarms(changed) as alarms:
-        while True:
-            changed.clear()
-            alarms.on_change(path)
-            if is_so():
-                return
-            await SystemClock().wait(changed, LOOK_AGAIN_S)

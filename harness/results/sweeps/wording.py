@@ -56,8 +56,10 @@ class Digits:
         """`0.712`; a dash where there is none."""
         if number is None or not math.isfinite(number):
             return "—"
-        form = f"{sign}.3e" if self.decimals is None else f"{sign}.{self.decimals}f"
-        return f"{number:{form}}".replace("-", "−")
+        if self.decimals is None:
+            return f"{number:{sign}.3e}".replace("-", "−")
+        shown = round(number, self.decimals) + 0.0  # no minus before what is shown as zero
+        return f"{shown:{sign}.{self.decimals}f}".replace("-", "−")
 
     def difference(self, number: float | None) -> str:
         """`+0.120`, `−0.050`."""

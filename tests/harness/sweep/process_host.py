@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from harness.sweep.hosts import JobState
 from harness.sweep.leader import Leader
 from harness.sweep.sweep import Sweep
 from harness.sweep.types import Job, JobEnd, Lease, Needs
-from monitors.alarms import Alarms
+from monitors.alarms import until
 
 DIES_ONCE = "p02-s0"
 LOOK_EVERY_S = 0.005
@@ -65,7 +65,7 @@ class ProcessHost:
         self._released.write_text(lease_id)
 
     async def room(self) -> None:
-        await _until(lambda: len(self._held()) < self._slots, self._released)
+        await until(lambda: len(self._held()) < self._slots, self._released)
 
     def start(self, job: Job) -> None:
         job.folder.mkdir(parents=True, exist_ok=True)
@@ -82,23 +82,11 @@ class ProcessHost:
         return "ended" if (Path(job_folder) / "exit").exists() else "running"
 
     async def ended(self, job_folder: str) -> JobEnd:
-        await _until(lambda: self.state(job_folder) == "ended", Path(job_folder) / "exit")
+        await until(lambda: self.state(job_folder) == "ended", Path(job_folder) / "exit")
         return JobEnd(int((Path(job_folder) / "exit").read_text()), "")
 
     def stop(self, job_folder: str) -> None:
         raise NotImplementedError("nobody stops these jobs")
-
-
-async def _until(is_so: Callable[[], bool], path: Path) -> None:
-    """Wait until it is so; looked at whenever the file changes."""
-    changed = asyncio.Event()
-    with Alarms(changed) as alarms:
-        while True:
-            changed.clear()
-            alarms.on_change(path)
-            if is_so():
-                return
-            await changed.wait()
 
 
 async def _report(sweep: Sweep) -> Mapping[str, Any]:

@@ -211,3 +211,8 @@ def test_findings_of_sides_that_scatter_unlike_have_an_approximate_p(ratio: floa
     points = tuple(replace(point, value=replace(point.value, sd=sd)) for point, sd in sds if point.value)
     told = [warned.title for warned in warnings(replace(made, points=points))]
     assert told == (["Findings whose p is only approximate"] if is_told else [])
+
+
+def test_what_is_shown_as_zero_has_no_minus() -> None:
+    assert Digits(3).difference(-0.0004) == "+0.000"
+    assert Digits(3).difference(-0.0006) == "−0.001"
