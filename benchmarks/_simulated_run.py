@@ -21,18 +21,18 @@ from harness import launching
 from harness.agent import actions, loop
 from harness.agent.llm import LlmPolicy
 from harness.agent.looking.look import look
-from harness.agent.repairing import preparing
 from harness.agent.types import Observation
 from harness.agent.verdict import shortfall, verdict
+from harness.atomic_write import write_json
 from harness.blueprint import read
 from harness.diagnosis import diagnose
-from harness.durable import write_json
 from harness.experiment import Experiment, begin
 from harness.options import RunOptions
 from harness.providers import Limits, Model, Transcript
 from harness.providers.anthropic import AnthropicProvider
 from harness.providers.openai import OpenAIProvider
 from harness.providers.prices import Price
+from harness.repair import apply_changes
 from harness.state import Outcome
 from monitors.rules import Health, in_second_half
 from monitors.wait import BACKOFF
@@ -94,7 +94,7 @@ class SimulatedHands:
             )
             health = Health(self._watch.fatal(now), self._watch.plateau, late)
         elif state.collected is None:
-            config = preparing.config_before(self.experiment)
+            config = apply_changes.config_before(self.experiment)
         return Observation(state, now, health=health, config=config, result_dir=self.experiment.dir)
 
     async def ask_for_approval(self, action: actions.AnyAction) -> str | None:
@@ -103,8 +103,8 @@ class SimulatedHands:
     async def act(self, action: actions.AnyAction) -> dict[str, Any]:
         if isinstance(action, actions.LOOKING):
             return look(action, self.experiment)
-        if isinstance(action, preparing.PREPARING):
-            return preparing.prepare(action, self.experiment)
+        if isinstance(action, apply_changes.PREPARING):
+            return apply_changes.prepare(action, self.experiment)
         outcome: dict[str, Any] = getattr(self, f"_{action.kind}")(action)
         return outcome
 

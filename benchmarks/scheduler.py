@@ -25,7 +25,7 @@ from pathlib import Path
 from _claim import Row, parser, publish
 
 from harness.sweep.folder import CANARY
-from harness.sweep.leader import Leader
+from harness.sweep.scheduler import Leader
 from tests.harness.sweep.plans import begun, plan
 from tests.harness.sweep.simulated_host import SimulatedHost
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import index, journal
-from harness.durable import write_json
+from harness.atomic_write import write_json
 from harness.journal import Entry, Journal
 from harness.options import RunOptions
 from harness.state import ExperimentState, apply, fold

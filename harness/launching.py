@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness import training_config
+from harness.atomic_write import write_atomically
 from harness.blueprint.scaffold import render_config
-from harness.config_edit import Scalar
-from harness.draft import Draft, diff
-from harness.durable import write_atomically
+from harness.config import training as training_config
+from harness.config.edit import Scalar
+from harness.config.training import TrainingConfig
 from harness.options import RunOptions
-from harness.training_config import TrainingConfig
+from harness.pending_changes import PendingChanges, diff
 from monitors.files import AttemptFiles
 from monitors.launch import LaunchSpec, environment_of_caller
 
@@ -49,7 +49,7 @@ class Order:
     codebase: Path
     hidden: frozenset[str] = RunOptions().hidden
     previous: AttemptFiles | None = None
-    draft: Draft = field(default_factory=Draft)
+    draft: PendingChanges = field(default_factory=PendingChanges)
     environment: Mapping[str, str] = field(default_factory=dict)
     code_diff: str = ""
     relocate: Callable[[str], str] = str

@@ -13,10 +13,10 @@ from enum import Enum
 from typing import Any
 
 from harness import llm_use
-from harness.draft import PREPARING, Draft, with_outcome
 from harness.journal import Entry
 from harness.llm_use import LlmUse
 from harness.options import RunOptions
+from harness.pending_changes import PREPARING, PendingChanges, with_outcome
 from harness.redaction import redact
 
 
@@ -93,7 +93,7 @@ class AttemptState:
     stop_reason: str | None = None
     stop_detail: str = ""
     diagnosis: dict[str, Any] | None = None
-    draft: Draft = field(default_factory=Draft)
+    draft: PendingChanges = field(default_factory=PendingChanges)
 
     @property
     def is_running(self) -> bool:
@@ -118,7 +118,7 @@ class ExperimentState:
     plan: dict[str, Any] = field(default_factory=dict)
     prepared: bool = False
     checked: dict[str, Any] | None = None
-    draft: Draft = field(default_factory=Draft)
+    draft: PendingChanges = field(default_factory=PendingChanges)
     unusable: frozenset[str] = frozenset()
     attempts: tuple[AttemptState, ...] = ()
     stop_asked: str | None = None
@@ -194,7 +194,7 @@ def apply(state: ExperimentState, entry: Entry) -> ExperimentState:
     if entry.kind in llm_use.ENTRIES:
         state = replace(state, llm=llm_use.fold(state.llm, entry))
         drops = entry.kind == "consulted" and entry.data.get("drops_draft", False)
-        return replace(state, draft=Draft(), checked=None) if drops else state
+        return replace(state, draft=PendingChanges(), checked=None) if drops else state
     handle = _ENTRIES.get(entry.kind)
     return handle(state, entry) if handle else state
 
@@ -227,7 +227,7 @@ def _launch_intended(state: ExperimentState, entry: Entry) -> ExperimentState:
         args["attempt"], args["session"], args["attempt_id"], args["why"], draft=state.draft
     )
     attempts = (*state.attempts, attempt)
-    return replace(state, attempts=attempts, draft=Draft(), checked=None, unusable=frozenset())
+    return replace(state, attempts=attempts, draft=PendingChanges(), checked=None, unusable=frozenset())
 
 
 def _outcome(state: ExperimentState, entry: Entry) -> ExperimentState:

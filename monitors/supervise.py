@@ -25,7 +25,7 @@ from pathlib import Path
 if not __package__:  # started by path, isolated: let it find its neighbours, after everything else
     sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from monitors.front import Front
+from monitors.pane_view import Front
 from monitors.processes import (
     ATTEMPT_VARIABLE,
     boot_id,

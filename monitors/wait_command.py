@@ -13,10 +13,10 @@ import time
 
 from monitors.clock import SystemClock
 from monitors.files import AttemptFiles
-from monitors.foreign import wait_for_pane
 from monitors.launch import find_attempt
 from monitors.logs import last_useful_lines
 from monitors.tmux import Session, TmuxError
+from monitors.unmanaged_session import wait_for_pane
 from monitors.wait import Waiter, WakeReason, describe
 
 LAST_LINES = 20

@@ -20,7 +20,7 @@ HEAVY = {
 
 
 ROOMS_BEHIND = {
-    "launch_text": {"results", "sweep", "cli", "agent", "diagnosis"},
+    "command": {"results", "sweep", "cli", "agent", "diagnosis"},
     "results": {"sweep", "cli"},
     "sweep": {"cli"},
 }

@@ -1,4 +1,4 @@
-"""What a policy can do: typed arguments for each action. How an action is carried out stands in `hands.py`.
+"""What a policy can do: typed arguments for each action; `executor.py` carries them out.
 
 The docstrings and field descriptions are what a language model is told (`tools.py` makes its tool schemas of
 them), so they say what an action is for and what comes back. A field marked `Filled` is not the model's to

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Literal
 
 from harness.agent.actions import Action, arguments
-from harness.draft import PREPARING
-from harness.durable import write_json
+from harness.atomic_write import write_json
 from harness.experiment import Experiment
 from harness.journal import Entry
+from harness.pending_changes import PREPARING
 
 LOOK_EVERY_S = 0.5
 

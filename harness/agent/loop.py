@@ -3,13 +3,13 @@ policy is called."""
 
 from typing import TYPE_CHECKING, Any
 
-from harness.agent import guard
 from harness.agent.actions import AnyAction, arguments
 from harness.agent.types import Observation, Policy
+from harness.guard import rules as guard
 from harness.state import Verdict
 
 if TYPE_CHECKING:
-    from harness.agent.hands import Hands
+    from harness.agent.executor import Executor
 
 MAX_REFUSALS = 20
 
@@ -18,19 +18,19 @@ class PolicyStuckError(Exception):
     """The policy went on asking for what the guard refuses."""
 
 
-async def run(hands: "Hands", policy: Policy) -> Verdict:
+async def run(executor: "Executor", policy: Policy) -> Verdict:
     """Carry the experiment to its finish and return how it ended.
 
     Can be killed at any instant and called again: an intent without an outcome is simply acted on once
     more, and every action finds out by itself whether its effect is already there. Raises PolicyStuckError;
     whatever an action raises is recorded and passed on, so that a person can mend it and resume.
     """
-    experiment = hands.experiment
+    experiment = executor.experiment
     while experiment.state.verdict is None:
-        observation = hands.observe()
+        observation = executor.observe()
         action = await policy.decide(observation)
-        seen_now = hands.observe()  # a model may have thought for minutes
-        refusal = guard.check(action, seen_now) or await hands.ask_for_approval(action)
+        seen_now = executor.observe()  # a model may have thought for minutes
+        refusal = guard.check(action, seen_now) or await executor.ask_for_approval(action)
         if refusal is not None:
             experiment.record("refused", **_decision(action, observation), why=refusal)
             if len(experiment.state.refusals) > MAX_REFUSALS:
@@ -38,13 +38,13 @@ async def run(hands: "Hands", policy: Policy) -> Verdict:
             continue
         intent = experiment.record("intent", **_decision(action, observation))
         try:
-            outcome = await hands.act(action)
+            outcome = await executor.act(action)
         except Exception as error:
             experiment.record("action_failed", intent=intent.seq, action=action.kind, error=repr(error))
             raise
         if experiment.state.verdict is None:
             experiment.record("outcome", intent=intent.seq, action=action.kind, **outcome)
-    hands.seal()
+    executor.seal()
     return experiment.state.verdict
 
 

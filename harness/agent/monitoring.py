@@ -9,10 +9,10 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from harness.config.training import TrainingConfig
 from harness.experiment import Experiment
 from harness.launching import LONGEST_END_S
 from harness.state import AttemptState
-from harness.training_config import TrainingConfig
 from monitors.clock import SystemClock
 from monitors.launch import kill_leftovers, type_launch_line, withdraw
 from monitors.metrics import MetricPatterns

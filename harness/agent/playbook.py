@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from harness.agent import guard
 from harness.agent.actions import (
     LONGEST_WHY,
     AnyAction,
@@ -26,11 +25,12 @@ from harness.agent.actions import (
     Wait,
     arguments,
 )
-from harness.agent.repairing import choosing
 from harness.agent.types import Observation
-from harness.config_edit import ConfigEditError
-from harness.diagnosis.remedies.choice import WAITING
-from harness.draft import Draft, with_outcome
+from harness.config.edit import ConfigEditError
+from harness.guard import rules as guard
+from harness.pending_changes import PendingChanges, with_outcome
+from harness.repair import repair_plan
+from harness.repair.remedies.choice import WAITING
 from harness.state import AttemptState, ExperimentState, Outcome
 from monitors.tmux import session_name
 
@@ -120,7 +120,7 @@ class Playbook:
         state, diagnosis = observation.state, attempt.diagnosis
         if repair["kind"] in WAITING:
             return self._again(observation, attempt, diagnosis, repair["wait_s"])
-        steps = choosing.actions_of(repair, diagnosis)
+        steps = repair_plan.actions_of(repair, diagnosis)
         if not steps or repair["name"] in state.unusable:
             return None
         draft = state.draft
@@ -177,10 +177,12 @@ def _repairs(diagnosis: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [repair for repair in found or () if repair["kind"] != "advice"]
 
 
-def _left(repair: Mapping[str, Any], diagnosis: Mapping[str, Any], draft: Draft) -> Iterator[AnyAction]:
+def _left(
+    repair: Mapping[str, Any], diagnosis: Mapping[str, Any], draft: PendingChanges
+) -> Iterator[AnyAction]:
     """The actions of a repair that the draft does not hold yet."""
-    for action in choosing.actions_of(repair, diagnosis):
-        if not choosing.is_done(action, draft):
+    for action in repair_plan.actions_of(repair, diagnosis):
+        if not repair_plan.is_done(action, draft):
             yield action
 
 
@@ -203,7 +205,7 @@ def _step_against(cause: Mapping[str, Any], observation: Observation, config: st
     return next(
         (
             action
-            for repair in choosing.before_launch(cause, state, config)
+            for repair in repair_plan.before_launch(cause, state, config)
             if repair["name"] not in state.unusable
             for action in _left(repair, cause, state.draft)
             if _is_possible(action, observation)

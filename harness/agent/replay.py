@@ -14,13 +14,13 @@ from harness import journal, llm_use
 from harness.agent.actions import arguments
 from harness.agent.llm import LlmPolicy
 from harness.agent.playbook import Playbook
-from harness.agent.repairing import preparing
 from harness.agent.types import Observation
 from harness.journal import Entry
 from harness.providers import InterruptedAskError, LimitReachedError, RejectedError, Spending
 from harness.providers.transcript import redacted_request, request_hash, requests, texts_of
 from harness.providers.types import Request
 from harness.redaction import MASK
+from harness.repair import apply_changes
 from harness.state import ExperimentState, apply, fold
 from monitors.files import AttemptFiles
 from monitors.rules import Health
@@ -78,7 +78,7 @@ def _observation(past: "_Past", seen: dict[str, Any]) -> Observation:
         seen.get("overdue", False),
         seen.get("unrecorded", False),
         Health(**{**health, "fatal": tuple(health.get("fatal", ()))}),
-        preparing.config_before(past, past.state),  # type: ignore[arg-type]
+        apply_changes.config_before(past, past.state),  # type: ignore[arg-type]
         past.dir,
     )
 

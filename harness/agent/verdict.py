@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.config.training import TrainingConfig
 from harness.results.raw import json_lines
 from harness.state import ExperimentState, Outcome, Verdict
-from harness.training_config import TrainingConfig
 from monitors.files import AttemptFiles
 from monitors.health import Alarm, assess, runs
 from monitors.metrics import Row

@@ -13,11 +13,10 @@ from typing import Any
 
 from harness import templating
 from harness.agent.actions import MetricsSummary
-from harness.agent.guard import MAX_ATTEMPTS
 from harness.agent.looking.look import look
-from harness.agent.repairing import preparing
 from harness.agent.tools import tools
 from harness.experiment import Experiment
+from harness.guard.rules import MAX_ATTEMPTS
 from harness.journal import Entry
 from harness.llm_use import Consultation
 from harness.providers.types import (
@@ -28,6 +27,7 @@ from harness.providers.types import (
     Turn,
     UserTurn,
 )
+from harness.repair import apply_changes
 from harness.state import AttemptState, ExperimentState, fold
 
 BUDGET_CHARS = 120_000
@@ -84,7 +84,7 @@ def _question(experiment: Experiment, consult: Entry, state: ExperimentState) ->
     kind = consult.data["topic"].split(":")[0]
     facts: dict[str, Any] = {"attempt": len(state.attempts), **consult.data.get("facts", {})}
     if kind in ("failure", "check", "config"):
-        facts["config"] = _data(preparing.config_before(experiment, state), LONGEST_TEXT)
+        facts["config"] = _data(apply_changes.config_before(experiment, state), LONGEST_TEXT)
     if kind == "failure" and state.attempt is not None:
         lines = (state.attempt.diagnosis or {}).get("last_lines", ())
         facts["last_lines"] = [_data(f"{line['line']}: {line['text']}", 400) for line in lines]

@@ -17,7 +17,7 @@ from harness.author.trainer_keys import TrainerKeys
 from harness.blueprint import Blueprint, Problem, check_surroundings, check_trainer, read
 from harness.blueprint.scaffold import sort_answers
 from harness.blueprint.trainer import ask_own_trainer
-from harness.config_edit import get, load
+from harness.config.edit import get, load
 
 _PACKAGE = "ajet_harness-*.dist-info"
 _BACKBONE = re.compile(r"ajet\.backbone is refused")

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness import templating
-from harness.agent.allowed.science import refuse_settings
 from harness.author import words
 from harness.author.calls import Finish, RenderBlueprint, RenderConfig
 from harness.blueprint.scaffold import (
@@ -21,7 +20,8 @@ from harness.blueprint.scaffold import (
     has_config,
     sort_answers,
 )
-from harness.config_edit import Scalar
+from harness.config.edit import Scalar
+from harness.guard.science import refuse_settings
 
 
 class RefusedError(Exception):

@@ -2,13 +2,13 @@
 directory.
 
 In: a path as the model wrote it. Out: bounded text with secrets masked. A path is judged after all its
-symbolic links were followed, by the same rules as in a run (`harness.agent.allowed.places`).
+symbolic links were followed, by the same rules as in a run (`harness.guard.file_access`).
 """
 
 from pathlib import Path
 
 from harness.agent import excerpts
-from harness.agent.allowed import places
+from harness.guard import file_access
 
 MOST_ENTRIES = 100
 
@@ -28,9 +28,9 @@ def look(path: str, lines: int, cwd: Path) -> str:
     try:
         if _is_folder(path, root):
             return _listing(path, root)
-        found = places.resolve_reading(path, root, {})
+        found = file_access.resolve_reading(path, root, {})
         shown, total = excerpts.of_file(found, 1, lines)
-    except places.PlaceRefusedError as refusal:
+    except file_access.PlaceRefusedError as refusal:
         if not _is_there(path, root):
             raise NotShownError(f"there is no {path!r}; `.` lists the current directory") from refusal
         raise NotShownError(str(refusal)) from refusal
@@ -52,10 +52,10 @@ def _listing(path: str, root: Path) -> str:
     folder = (root / path).resolve()
     if not folder.is_relative_to(root):
         raise NotShownError(f"{path} leads out of the current directory, and only what is below it is shown")
-    if any(map(places.looks_private, folder.relative_to(root).parts)):
+    if any(map(file_access.looks_private, folder.relative_to(root).parts)):
         raise NotShownError(f"{path} is hidden or looks as if it holds secrets, so it is not shown")
     entries = sorted(folder.iterdir(), key=lambda entry: (entry.is_file(), entry.name))
-    shown = [entry for entry in entries if not places.looks_private(entry.name)]
+    shown = [entry for entry in entries if not file_access.looks_private(entry.name)]
     names = [excerpts.plain(entry.name) + ("/" if entry.is_dir() else "") for entry in shown[:MOST_ENTRIES]]
     more = [f"… {len(shown) - MOST_ENTRIES} more"] if len(shown) > MOST_ENTRIES else []
     return excerpts.fitted(f"{path}: {len(shown)} entries", [*names, *more], _left_out)

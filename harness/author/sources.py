@@ -7,10 +7,10 @@ words contain it, or if it was given with `--set`.
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from harness import config_edit
 from harness.author import words
 from harness.author.draft import Brief, Draft, dotted
 from harness.blueprint.scaffold import CONFIG_KEYS, DEFAULTS, Composed, sort_answers
+from harness.config import edit as config_edit
 
 Source = Literal["said by you", "assumed", "default"]
 

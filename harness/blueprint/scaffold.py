@@ -14,7 +14,7 @@ from harness import templating
 from harness.blueprint.read import parse
 from harness.blueprint.trainer import ask_own_trainer
 from harness.blueprint.types import Blueprint
-from harness.config_edit import ConfigEditError, Scalar, edit
+from harness.config.edit import ConfigEditError, Scalar, edit
 
 CONFIG_KEYS = {
     "model_path": "ajet.model.path",

@@ -6,10 +6,10 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from harness import config_edit
 from harness.blueprint import names
 from harness.blueprint.trainer import TIMEOUT_S, ask_trainer
 from harness.blueprint.types import Blueprint, Problem
+from harness.config import edit as config_edit
 
 
 def check_surroundings(blueprint: Blueprint) -> Blueprint:

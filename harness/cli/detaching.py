@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from harness.cli.console import fail
-from harness.invoking import HARNESS
+from harness.self_command import HARNESS
 
 PATIENCE_S = 60.0
 LOOK_EVERY_S = 0.05

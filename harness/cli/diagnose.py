@@ -10,7 +10,7 @@ from harness.cli.console import console, fail
 
 if TYPE_CHECKING:
     from harness.diagnosis import Diagnosis, Evidence
-    from harness.diagnosis.remedies import Remedy
+    from harness.repair.remedies import Remedy
 
 _OF_THE_END = ("reason", "status", "signal", "prepare_status")
 OTHER_FILES = ("metrics.jsonl", "resources.jsonl")
@@ -108,7 +108,7 @@ def _diagnosis(log: Path | None, config: Path | None, status: int | None) -> "tu
 
 
 def _config_text(file: Path) -> str:
-    from harness import config_edit
+    from harness.config import edit as config_edit
 
     try:
         text = file.read_text(encoding="utf-8")
@@ -147,11 +147,11 @@ def _of_attempt(folder: Path) -> "tuple[Diagnosis, Path | None]":
 
 
 def _remedies(found: "Diagnosis", config: str | None) -> "list[Remedy]":
-    from harness.diagnosis.remedies import Situation, remedies_for
+    from harness.repair.remedies import Situation, remedies_for
 
     if config is None:
         return remedies_for(found.remedies, Situation(found.as_json()))
-    from harness.agent.allowed.refusals import rules_alone
+    from harness.guard.repair_rules import rules_alone
 
     now = Situation(found.as_json(), config, surroundings=rules_alone(config))
     return remedies_for(found.remedies, now)

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from harness.agent import approval, loop
-from harness.agent.hands import Hands
+from harness.agent.executor import Executor
 from harness.agent.policies import make_policy, playbook
 from harness.cli.console import console
 from harness.cli.progress import Progress, progress_for
@@ -31,8 +31,8 @@ class Foreground:
 
     def __init__(self, experiment: "Experiment") -> None:
         self.experiment = experiment
-        self.hands = Hands(experiment)
-        self.progress: Progress = progress_for(self.hands)
+        self.executor = Executor(experiment)
+        self.progress: Progress = progress_for(self.executor)
         self._asking = False
         self._put_to_person: approval.OpenQuestion | None = None
         self._let_go_status = 0
@@ -40,7 +40,7 @@ class Foreground:
 
     async def run(self) -> int:
         """Carry the experiment on; exit status of its outcome, 0 after a detach, 143 after SIGTERM."""
-        self._task = asyncio.ensure_future(loop.run(self.hands, self._policy()))
+        self._task = asyncio.ensure_future(loop.run(self.executor, self._policy()))
         self._listen()
         display = asyncio.ensure_future(self.progress.run())
         questions = asyncio.ensure_future(self._pass_on_questions())
@@ -60,7 +60,7 @@ class Foreground:
             questions.cancel()
             with contextlib.suppress(OSError, ValueError):  # who reads our output does not decide how it ends
                 self.progress.close()
-            self.hands.close()
+            self.executor.close()
         self._say_how_it_ended(verdict)
         return verdict.outcome.exit_code
 
@@ -69,14 +69,14 @@ class Foreground:
         from harness.providers import ConfigurationError
 
         try:
-            return make_policy(self.experiment, self.hands.interrupted)
+            return make_policy(self.experiment, self.executor.interrupted)
         except ConfigurationError as error:
             console().print(f"{error}; going on without a language model", markup=False)
             return playbook(self.experiment, str(error))
 
     def _listen(self) -> None:
         events = asyncio.get_running_loop()
-        events.add_signal_handler(signal.SIGUSR1, self.hands.ask_to_stop, "`harness stop`")
+        events.add_signal_handler(signal.SIGUSR1, self.executor.ask_to_stop, "`harness stop`")
         events.add_signal_handler(signal.SIGTERM, self._let_go, 128 + signal.SIGTERM)
         events.add_signal_handler(signal.SIGHUP, self._let_go, 128 + signal.SIGHUP)
         events.add_signal_handler(signal.SIGINT, self._on_ctrl_c)
@@ -136,7 +136,7 @@ class Foreground:
         answer = read_line().strip().lower()
         self._asking = False
         if answer.startswith("s"):
-            self.hands.ask_to_stop("Ctrl-C")
+            self.executor.ask_to_stop("Ctrl-C")
         elif answer.startswith("d"):
             self._let_go(0)
             return

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from harness.agent import loop
 from harness.agent.actions import LOOKING, Action, AnyAction, Check, Launch, Note, Prepare
-from harness.agent.hands import Hands
+from harness.agent.executor import Executor
 from harness.agent.policies import make_policy
 from harness.cli.console import console, fail
-from harness.draft import PREPARING
+from harness.pending_changes import PREPARING
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
@@ -27,7 +27,7 @@ class _EffectError(Exception):
         self.action = action
 
 
-class PlanningHands(Hands):
+class PlanningExecutor(Executor):
     """Looks and prepares in a folder that is thrown away; stops where the world would change."""
 
     async def act(self, action: AnyAction) -> dict[str, Any]:
@@ -56,9 +56,9 @@ def plan_only(blueprint: "Blueprint", options: "RunOptions") -> None:
 
 
 async def _first_effect(experiment: "Experiment") -> Action:
-    hands = PlanningHands(experiment)
+    executor = PlanningExecutor(experiment)
     try:
-        await loop.run(hands, make_policy(experiment, hands.interrupted, PATIENCE_S))
+        await loop.run(executor, make_policy(experiment, executor.interrupted, PATIENCE_S))
     except _EffectError as reached:
         return reached.action
     raise AssertionError("a run that ends without an effect")

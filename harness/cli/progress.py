@@ -2,7 +2,7 @@
 
 `LiveTable` and `Lines` draw whatever they are given, a run here or a sweep (`sweep_display`). Of a run they
 show phase, attempt, step, reward, validation pass rate, elapsed and remaining time. A display only looks at
-the hands of the loop; it never waits for anything the run needs.
+the executor of the loop; it never waits for anything the run needs.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-    from harness.agent.hands import Hands
+    from harness.agent.executor import Executor
     from harness.llm_use import LlmUse
 
 REDRAW_S = 0.5
@@ -61,11 +61,11 @@ class Snapshot:
         return f"{first:.3f}" if len(self.pass_rates) == 1 else f"{first:.3f} → {latest:.3f}"
 
 
-def snapshot(hands: "Hands") -> Snapshot:
+def snapshot(executor: "Executor") -> Snapshot:
     """The run as it stands now."""
-    experiment = hands.experiment
+    experiment = executor.experiment
     state, now = experiment.state, experiment.clock()
-    attempt, monitor = state.attempt, hands.current_monitor
+    attempt, monitor = state.attempt, executor.current_monitor
     seen = monitor.seen() if monitor is not None else None
     remaining = None
     if seen is not None and attempt is not None and attempt.is_running:
@@ -111,9 +111,9 @@ def is_terminal() -> bool:
     return sys.stdout.isatty() and ATTEMPT_VARIABLE not in os.environ
 
 
-def progress_for(hands: "Hands") -> Progress:
+def progress_for(executor: "Executor") -> Progress:
     """The display of a run that suits standard output."""
-    return LiveTable(lambda _: _table(snapshot(hands))) if is_terminal() else Lines(_News(hands))
+    return LiveTable(lambda _: _table(snapshot(executor))) if is_terminal() else Lines(_News(executor))
 
 
 class LiveTable:
@@ -204,13 +204,13 @@ class Lines:
 class _News:
     """Of a run: a line whenever phase, attempt or validation changed, and now and then in between."""
 
-    def __init__(self, hands: "Hands") -> None:
-        self._hands = hands
+    def __init__(self, executor: "Executor") -> None:
+        self._executor = executor
         self._shown: tuple[object, ...] = ()
         self._shown_at = 0.0
 
     def __call__(self) -> Iterable[str]:
-        now = snapshot(self._hands)
+        now = snapshot(self._executor)
         key = (now.phase, now.attempt, len(now.pass_rates), now.model)
         due = time.monotonic() - self._shown_at > LINE_EVERY_S and now.step is not None
         if key == self._shown and not due:

@@ -127,8 +127,8 @@ def _go_on_with_run(folder: Path) -> None:
     import time
 
     from harness import index
-    from harness.aftermath import aftermath
     from harness.experiment import Experiment
+    from harness.resume_status import aftermath
 
     state = index.load_state(folder)
     typer.echo(f"{folder}: {aftermath(state, folder, time.time())}")
@@ -140,7 +140,7 @@ def _go_on_with_run(folder: Path) -> None:
 
 def _seal(experiment: "Experiment") -> None:
     """Write the finish.flag of a run that was killed between its last entry and its flag."""
-    from harness.agent.hands import Hands
+    from harness.agent.executor import Executor
 
-    Hands(experiment).seal()
+    Executor(experiment).seal()
     experiment.close()

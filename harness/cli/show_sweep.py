@@ -15,8 +15,8 @@ from harness.cli import tree
 from harness.cli.console import console, duration
 from harness.cli.sweep_words import best_so_far, cell, one_line, outcome, tally
 from harness.result_folders import JOURNAL
-from harness.sweep.standing import SweepStanding
 from harness.sweep.state import SweepState
+from harness.sweep.status import SweepStanding
 from harness.sweep.sweep import load_state
 
 MOST_FAILED = 10

@@ -130,7 +130,7 @@ class _Asked:
 def _asked(what: str, source: Path | None, given: dict[str, Any], chosen: "RunOptions") -> _Asked:
     """The plan that the command line, a sweep.yaml or a model asks for. Raises SweepError."""
     from harness.author.words import is_request
-    from harness.sweep.making import planned
+    from harness.sweep.create import planned
     from harness.sweep.spec import read_spec, spec_from_options
     from harness.sweep.types import SweepError
 
@@ -150,7 +150,7 @@ def _asked(what: str, source: Path | None, given: dict[str, Any], chosen: "RunOp
 def _proposed(what: str, source: Path | None, given: dict[str, Any], chosen: "RunOptions") -> _Asked:
     """The sweep that a model proposes for a question."""
     from harness.cli.sweep_by_model import propose
-    from harness.sweep.making import planned, rehearse
+    from harness.sweep.create import planned, rehearse
     from harness.sweep.types import SweepError
 
     if source is None:
@@ -181,7 +181,7 @@ def _show(asked: _Asked, as_json: bool) -> None:
     """Print the plan, after everything that could be refused has been looked at."""
     from harness.cli.sweep_plan import as_json as plan_as_json
     from harness.cli.sweep_plan import expected_run_s, print_plan
-    from harness.sweep.making import rehearse
+    from harness.sweep.create import rehearse
 
     warnings = rehearse(asked.plan, asked.blueprint)
     estimate, most = expected_run_s(asked.blueprint), asked.blueprint.max_time_s
@@ -205,7 +205,7 @@ def _ask_person() -> None:
 def _start(asked: _Asked, is_detached: bool) -> None:
     from harness.cli.detaching import detach
     from harness.cli.sweep_foreground import lead
-    from harness.sweep.making import make
+    from harness.sweep.create import make
 
     try:
         sweep = make(asked.spec, asked.plan, asked.blueprint, asked.proposal)

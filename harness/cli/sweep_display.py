@@ -26,7 +26,7 @@ from harness.cli.sweep_words import (
     one_line,
     step,
 )
-from harness.sweep.standing import PointStanding, Standing, SweepStanding, ranked, standing
+from harness.sweep.status import PointStanding, Standing, SweepStanding, ranked, standing
 from harness.sweep.steps import Steps
 
 if TYPE_CHECKING:

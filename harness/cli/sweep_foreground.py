@@ -21,8 +21,8 @@ from harness.cli.prompting import ask_for, read_line
 from harness.cli.sweep_display import display_for
 from harness.sweep.hosts import HostError
 from harness.sweep.hosts.local import LocalHost
-from harness.sweep.leader import Leader
 from harness.sweep.reporting import report
+from harness.sweep.scheduler import Leader
 from harness.sweep.sweep import Sweep
 from harness.sweep.types import SweepError
 

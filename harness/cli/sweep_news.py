@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from harness.cli.console import duration
 from harness.cli.sweep_words import best_so_far, number, one_line, tally
-from harness.sweep.standing import SweepStanding
 from harness.sweep.state import RunState, SweepState
+from harness.sweep.status import SweepStanding
 
 LINE_EVERY_S = 60.0
 

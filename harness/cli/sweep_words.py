@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from harness.results.text import clean
 from harness.results.wording import format_number
-from harness.sweep.standing import PointStanding, RunStanding, Standing, SweepStanding
+from harness.sweep.status import PointStanding, RunStanding, Standing, SweepStanding
 
 GLYPHS: Mapping[Standing, str] = {"queued": "·", "running": "▸", "done": "✓", "failed": "✗", "cancelled": "–"}
 NOT_RUN = "not run"

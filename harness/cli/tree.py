@@ -17,8 +17,8 @@ from harness.cli.sweep_words import NOT_RUN, number, one_line, tally
 from harness.result_folders import JOURNAL, is_sweep
 from harness.state import ExperimentState
 from harness.sweep.folder import SweepFolder
-from harness.sweep.standing import RunStanding, SweepStanding, standing
 from harness.sweep.state import SweepState
+from harness.sweep.status import RunStanding, SweepStanding, standing
 from harness.sweep.steps import Steps, last_step
 from harness.sweep.sweep import load_state
 

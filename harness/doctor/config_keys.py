@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness import config_edit
+from harness.config import edit as config_edit
 from harness.doctor.launch import PlannedLaunch, uses_config
 from harness.doctor.settings import flatten
 from harness.doctor.types import Finding, fine, warning

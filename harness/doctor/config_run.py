@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness import config_edit
 from harness.blueprint.trainer import Verdict, ask_trainer
+from harness.config import edit as config_edit
 from harness.doctor.interpreter_probe import ProbeError
 from harness.doctor.launch import PlannedLaunch, uses_config
 from harness.doctor.script_data import literal_files

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness import config_edit
+from harness.config import edit as config_edit
 from harness.doctor.command import PythonProgram
 from harness.doctor.interpreter_probe import ProbeError
 from harness.doctor.launch import PlannedLaunch

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.diagnosis.remedies.packages import package_of
 from harness.doctor.interpreter_probe import Probe, ProbeError
 from harness.doctor.launch import PlannedLaunch
 from harness.doctor.sources import FLASH_ATTENTION
 from harness.doctor.types import Finding, fine, problem, warning
+from harness.repair.remedies.packages import package_of
 
 _ENFORCED = {
     "torchvision": ("torch",),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import config_edit
+from harness.config import edit as config_edit
 
 _OVERRIDE = re.compile(
     r"(?P<mark>\+\+|\+|~)?(?P<key>[A-Za-z_][\w/@-]*(?:\.[\w/@-]+)*)=(?P<value>.*)", re.DOTALL

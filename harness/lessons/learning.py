@@ -6,9 +6,9 @@ person said what it was (`harness lessons teach`).
 
 from typing import Literal
 
-from harness.draft import Draft
 from harness.lessons import knowledge, proposing
 from harness.lessons.types import RESTART, Lesson, Result
+from harness.pending_changes import PendingChanges
 from harness.redaction import redact
 from harness.state import AttemptState, ExperimentState, failure_of
 
@@ -37,7 +37,7 @@ def lessons_of(state: ExperimentState, now: float) -> list[Lesson]:
 def _lesson(state: ExperimentState, attempt: AttemptState, now: float) -> Lesson:
     diagnosis = attempt.diagnosis or {}
     following = next((each for each in state.attempts if each.number == attempt.number + 1), None)
-    draft = following.draft if following is not None else Draft()
+    draft = following.draft if following is not None else PendingChanges()
     remedies = _remedies(draft) if following is not None else ()
     return Lesson(
         at=now,
@@ -54,13 +54,13 @@ def _lesson(state: ExperimentState, attempt: AttemptState, now: float) -> Lesson
     )
 
 
-def _remedies(draft: Draft) -> tuple[str, ...]:
+def _remedies(draft: PendingChanges) -> tuple[str, ...]:
     if not draft.changes:
         return (RESTART,)
     return tuple(dict.fromkeys(change.remedy for change in draft.changes if change.remedy))
 
 
-def _by(draft: Draft) -> Literal["playbook", "model"]:
+def _by(draft: PendingChanges) -> Literal["playbook", "model"]:
     return "playbook" if all(change.remedy for change in draft.changes) else "model"
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import yaml
 
+from harness.atomic_write import write_atomically
 from harness.diagnosis.signatures import files_in, load_usable, read_file, user_folder
 from harness.diagnosis.signatures.schema import SignatureError, parse, prove
-from harness.durable import write_atomically
 from harness.redaction import redact
 from harness.templating import render
 from monitors.launch import state_home

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.draft import Change
+from harness.pending_changes import Change
 from harness.results.changes import ConfigChange
 from harness.results.deviations import Deviation
 from harness.results.evidence import CitedLine, cited_lines

@@ -1,8 +1,8 @@
 """What was changed on purpose for a launch, and how that is told.
 
-In: what the journal says was prepared for a launch (`Draft`). Out: its net changes (several to one thing are
-one, what was undone is none), divided into deviations from the blueprint and settings of a config that the
-blueprint leaves open; as a sentence, and as rows that say whether the attempt's config holds them.
+In: what the journal says was prepared for a launch (`PendingChanges`). Out: its net changes (several to one
+thing are one, what was undone is none), divided into deviations from the blueprint and settings of a config
+that the blueprint leaves open; as a sentence, and as rows that say whether the attempt's config holds them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.config_edit import Scalar
-from harness.draft import Change, Draft, diff
+from harness.config.edit import Scalar
+from harness.pending_changes import Change, PendingChanges, diff
 from harness.results.changes import NOT_SET, ConfigChange, flat
 from harness.results.types import AttemptRecord, AttemptSummary
 
@@ -67,14 +67,14 @@ class Deviation:
         return {"attempt": self.attempt, **vars(self.change), "confirmed": self.confirmed}
 
 
-def deviating(draft: Draft) -> tuple[Change, ...]:
+def deviating(draft: PendingChanges) -> tuple[Change, ...]:
     """The net changes of a launch, without the settings of a config that was rendered for it."""
     if draft.settings is None:
         return net(draft.changes)
     return net(change for change in draft.changes if change.kind not in _IN_CONFIG)
 
 
-def chosen(draft: Draft) -> tuple[Change, ...]:
+def chosen(draft: PendingChanges) -> tuple[Change, ...]:
     """The settings of a config that was rendered for this launch, with the edits made in it afterwards."""
     if draft.settings is None:
         return ()

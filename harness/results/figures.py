@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.durable import write_atomically
+from harness.atomic_write import write_atomically
 from harness.results import drawing
 from harness.results.facts import KL_KEYS, REWARD_KEYS, THROUGHPUT_KEYS, first_of, foreign_metrics
 from harness.results.text import clean

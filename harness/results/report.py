@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.durable import write_atomically
+from harness.atomic_write import write_atomically
 from harness.redaction import secret_values
 from harness.results import narrative, text
 from harness.results.claims import evidence_of_run

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from harness.draft import Change
+from harness.pending_changes import Change
 from harness.results.model_use import ModelUse
 from harness.results.wording import format_number
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.draft import Change
+from harness.pending_changes import Change
 from harness.results.attempt_view import AttemptView, attempt_views, remark
 from harness.results.changes import ConfigChange, config_changes
 from harness.results.deviations import Deviation, deviations

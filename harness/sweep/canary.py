@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.config_edit import Scalar
+from harness.config.edit import Scalar
+from harness.config.training import TRAINER_COMMON
 from harness.sweep.needs import Now, everywhere
 from harness.sweep.spec_schema import SweepSpec
 from harness.sweep.values import UNSET
-from harness.training_config import TRAINER_COMMON
 
 STEPS = 2
 _TASKS = 32

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.agent.allowed.places import READABLE_NAMES, READABLE_SUFFIXES, SOURCE_SUFFIXES, looks_private
-from harness.agent.repairing import private_copy
-from harness.agent.repairing.private_copy import CACHES, CopyError
+from harness.guard.file_access import READABLE_NAMES, READABLE_SUFFIXES, SOURCE_SUFFIXES, looks_private
+from harness.repair import private_copy
+from harness.repair.private_copy import CACHES, CopyError
 from harness.sweep.types import SweepError
 
 LARGEST_FILE = 1 << 20  # bytes of a file that is copied where there is no repository

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.launch_text.settings import is_output, settings_in
+from harness.command.settings import is_output, settings_in
 from harness.sweep.drift import afterwards
 from harness.sweep.folder import CANARY, SweepFolder
 from harness.sweep.types import SweepError, SweepPlan, SweepRun
 from harness.sweep.values import as_text, kind_of, means_same
 from harness.sweep.varying import command_line, composing, settings
-from harness.sweep.varying.present import leaves
+from harness.sweep.varying.current_values import leaves
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint

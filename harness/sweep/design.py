@@ -12,14 +12,14 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from harness.config_edit import ConfigEditError, Scalar
+from harness.config.edit import ConfigEditError, Scalar
+from harness.config.training import TRAINER_COMMON, TrainingConfig
 from harness.results.comparing.types import Expectation, Key, Point
 from harness.sweep import canary, needs
 from harness.sweep.needs import Now
 from harness.sweep.spec_schema import DEFAULT_SAMPLES, SweepSpec
 from harness.sweep.types import SweepError, SweepPlan, SweepRun
 from harness.sweep.values import UNSET, is_same, labels, means_same, point_name
-from harness.training_config import TRAINER_COMMON, TrainingConfig
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint

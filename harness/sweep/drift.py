@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness import training_config
-from harness.config_edit import ConfigEditError
+from harness.config import training as training_config
+from harness.config.edit import ConfigEditError
 from harness.results.comparing import provenances
 from harness.results.raw import json_file
 from harness.results.wording import listed
@@ -20,7 +20,7 @@ from harness.state import COUNTING
 from harness.sweep.folder import SweepFolder
 from harness.sweep.types import SweepError, SweepPlan
 from harness.sweep.varying import settings
-from harness.sweep.varying.present import leaves
+from harness.sweep.varying.current_values import leaves
 from monitors.files import AttemptFiles
 from monitors.logs import tail
 

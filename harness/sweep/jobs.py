@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness import journal
-from harness.invoking import HARNESS_WITHOUT_PYTHONPATH
 from harness.options import RunOptions
+from harness.self_command import HARNESS_WITHOUT_PYTHONPATH
 from harness.sweep.folder import SweepFolder
 from harness.sweep.types import Job, Lease
 

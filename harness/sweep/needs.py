@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from harness.config.training import TRAINER_COMMON
 from harness.sweep.spec_parts import memory_bytes
 from harness.sweep.spec_schema import SweepSpec
 from harness.sweep.types import Needs, SweepError
-from harness.training_config import TRAINER_COMMON
 
 _DEFAULT_GPUS = 8
 """What the bundled trainer's schema has for `n_gpus_per_node`."""

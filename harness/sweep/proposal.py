@@ -16,9 +16,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.agent.actions import Action, Scalar
-from harness.agent.allowed import config_keys, science, variables
 from harness.author.calls import ListKeys, Look, Sentence
 from harness.blueprint.scaffold import CONFIG_KEYS
+from harness.guard import config_keys, science, variables
 from harness.results.comparing.types import Goal
 from harness.sweep.spec import SweepSpec, spec_from_options
 from harness.sweep.types import Design, SweepError, SweepPlan

@@ -34,7 +34,7 @@ from harness.sweep.proposal import (
     spec_of,
 )
 from harness.sweep.types import SweepError, SweepPlan
-from harness.sweep.varying.present import config_text
+from harness.sweep.varying.current_values import config_text
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint

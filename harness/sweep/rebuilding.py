@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.durable import write_atomically
+from harness.atomic_write import write_atomically
 from harness.redaction import secret_values
 from harness.results.types import Discrepancy
 from harness.results.verifying import schema

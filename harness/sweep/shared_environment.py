@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.durable import write_json
-from harness.launch_text.settings import settings_in
-from harness.launch_text.shell import ShellError
+from harness.atomic_write import write_json
+from harness.command.settings import settings_in
+from harness.command.shell import ShellError
 from harness.sweep.types import SweepError
 from monitors.launch import environment_of_caller, is_secret_name
 

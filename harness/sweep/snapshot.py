@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.agent.allowed.places import SOURCE_SUFFIXES
-from harness.agent.repairing import author_paths, worktree
-from harness.agent.repairing.private_copy import CACHES, PrivateCopy
-from harness.durable import write_json
+from harness.atomic_write import write_json
+from harness.guard.file_access import SOURCE_SUFFIXES
+from harness.repair import author_paths, worktree
+from harness.repair.private_copy import CACHES, PrivateCopy
 from harness.results import provenance
 from harness.results.wording import listed
 from harness.sweep import code_copy, shared_environment

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from harness.config_edit import Scalar
+from harness.config.edit import Scalar
 from harness.sweep import spec_file
 from harness.sweep.spec_parts import Each, Expect, Varied
 from harness.sweep.spec_schema import SweepSpec

@@ -18,7 +18,7 @@ from pydantic import (
 )
 from pydantic_core.core_schema import ValidationInfo
 
-from harness.config_edit import Scalar
+from harness.config.edit import Scalar
 from harness.sweep.values import (
     UNSET,
     as_text,
@@ -135,7 +135,7 @@ class Each(Section):
 
 def memory_bytes(text: str) -> int | None:
     """`4 GB` or `512 MiB` in bytes; None for what is no such amount."""
-    from harness.diagnosis.remedies.sizes import gib
+    from harness.repair.remedies.sizes import gib
 
     found = gib(text)
     amount = int(found * 2**30) if found is not None else 0

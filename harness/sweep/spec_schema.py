@@ -15,7 +15,7 @@ from pydantic import Field, Strict, field_validator
 from pydantic_core.core_schema import ValidationInfo
 
 from harness.blueprint import durations
-from harness.config_edit import Scalar
+from harness.config.edit import Scalar
 from harness.results.comparing.types import Goal
 from harness.sweep.spec_parts import Each, Expect, KeyName, Section, Varied, typed
 from harness.sweep.types import Design

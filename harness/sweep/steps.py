@@ -11,10 +11,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.config_edit import ConfigEditError
+from harness.config.edit import ConfigEditError
+from harness.config.training import TrainingConfig
 from harness.results.raw import number_in, parse_object
 from harness.sweep.folder import SweepFolder
-from harness.training_config import TrainingConfig
 
 LOOK_EVERY_S = 2.0
 TAIL_BYTES = 64 << 10

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import journal
-from harness.durable import write_json
+from harness.atomic_write import write_json
 from harness.experiment import Clock
 from harness.journal import Entry, Journal
 from harness.sweep.folder import SweepFolder

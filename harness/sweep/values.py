@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Literal
 
-from harness.config_edit import Scalar
+from harness.config.edit import Scalar
 from harness.sweep.types import SweepError
 from harness.templating import yaml_scalar
 

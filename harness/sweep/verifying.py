@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from harness.agent.allowed.places import SOURCE_SUFFIXES
-from harness.agent.repairing.private_copy import CACHES
+from harness.guard.file_access import SOURCE_SUFFIXES
+from harness.repair.private_copy import CACHES
 from harness.result_folders import JOURNAL
 from harness.results.types import Discrepancy
 from harness.results.verifying import schema

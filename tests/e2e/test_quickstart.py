@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import config_edit
+from harness.config import edit as config_edit
 from tests.e2e.bench import PATIENCE_S, Bench, until
 
 ROOT = Path(__file__).parents[2]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.draft import Change
+from harness.pending_changes import Change
 from harness.results.deviations import net
 from harness.summary import run_summary
 from tests.harness.results.journals import Story

@@ -18,12 +18,12 @@ from harness.agent.actions import (
     ReadPane,
     SearchLog,
 )
-from harness.agent.allowed import places
 from harness.agent.looking import log_search, metric_table
-from harness.agent.repairing import preparing
-from harness.config_edit import ConfigEditError
+from harness.config.edit import ConfigEditError
 from harness.experiment import Experiment
+from harness.guard import file_access
 from harness.redaction import redact
+from harness.repair import apply_changes
 from monitors.files import AttemptFiles
 from monitors.logs import is_progress_bar, last_useful_lines, tail
 
@@ -39,7 +39,12 @@ def look(action: Action, experiment: Experiment) -> dict[str, Any]:
     nothing."""
     try:
         return {"text": _LOOKS[type(action)](action, experiment)}
-    except (NothingToShowError, log_search.SearchError, places.PlaceRefusedError, ConfigEditError) as error:
+    except (
+        NothingToShowError,
+        log_search.SearchError,
+        file_access.PlaceRefusedError,
+        ConfigEditError,
+    ) as error:
         why = str(error)
     except OSError as error:
         why = f"this cannot be read: {error.strerror}"
@@ -59,7 +64,7 @@ def _config(action: ReadConfig, experiment: Experiment) -> str:
         )
         source = _relative(files.config, experiment)
         return excerpts.fitted("", excerpts.of_text(_text(files.config, missing)), _ask_for(source))
-    text = preparing.config_after(experiment) or preparing.config_before(experiment)
+    text = apply_changes.config_after(experiment) or apply_changes.config_before(experiment)
     if not text:
         raise NothingToShowError(
             "there is no config: the command of this experiment reads none that the harness knows of "
@@ -69,7 +74,7 @@ def _config(action: ReadConfig, experiment: Experiment) -> str:
 
 
 def _file(action: ReadFile, experiment: Experiment) -> str:
-    path = places.resolve_reading(action.path, experiment.dir, experiment.plan)
+    path = file_access.resolve_reading(action.path, experiment.dir, experiment.plan)
     name = _relative(path, experiment)
     lines, total = excerpts.of_file(path, action.first_line, action.lines)
     if not lines:
@@ -128,7 +133,7 @@ def _search(action: SearchLog, experiment: Experiment) -> str:
 
 def _further(log: Path, name: str, number: int) -> str:
     """How to see lines of a log that were left out."""
-    if log.stat().st_size > places.LARGEST_BYTES:
+    if log.stat().st_size > file_access.LARGEST_BYTES:
         return "ask again for fewer"
     return f"ask read_file for {name} with first_line={number}"
 

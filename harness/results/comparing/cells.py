@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.config_edit import Scalar
+from harness.config.edit import Scalar
 from harness.results.comparing.types import Key, Point, RunResult, Study
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.config_edit import Scalar
+from harness.config.edit import Scalar
 from harness.results import stats, task_statistics
 from harness.results.comparing import metrics
 from harness.results.comparing.cells import Cells, Sides, is_same, sides, weights

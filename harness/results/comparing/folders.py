@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.config_edit import Scalar
+from harness.config.edit import Scalar
 from harness.result_folders import is_sweep, sweep_of
 from harness.results.comparing.cells import Cells, is_same, sides
 from harness.results.comparing.found_runs import found_runs, once, plan_of

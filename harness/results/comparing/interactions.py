@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.config_edit import Scalar
+from harness.config.edit import Scalar
 from harness.results import stats
 from harness.results.comparing.cells import Cells, is_same, place
 from harness.results.comparing.types import Interaction, Key

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.config_edit import Scalar
+from harness.config.edit import Scalar
 from harness.results.deviations import value_text
 from harness.results.raw import json_file
 from harness.results.wording import listed

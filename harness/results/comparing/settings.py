@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.config_edit import Scalar
-from harness.launch_text.settings import Given, is_output, settings_in
-from harness.launch_text.shell import ShellError
+from harness.command.settings import Given, is_output, settings_in
+from harness.command.shell import ShellError
+from harness.config.edit import Scalar
 from harness.results.changes import NOT_SET, flat
 from harness.results.comparing.runs import RunFiles
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from harness.config_edit import Scalar
+from harness.config.edit import Scalar
 from harness.results.types import Source, TaskResult
 
 Goal = Literal["max", "min"]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
-from harness.config_edit import Scalar
+from harness.config.edit import Scalar
 from harness.results.comparing.cells import is_same
 from harness.results.comparing.types import Comparison, Contrast, Curve, Key, KeyEffect
 from harness.results.sweeps.series import Line

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.durable import write_atomically
+from harness.atomic_write import write_atomically
 from harness.redaction import secret_values
 from harness.results import narrative as narratives
 from harness.results import text

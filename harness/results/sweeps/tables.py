@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from harness.config_edit import Scalar
+from harness.config.edit import Scalar
 from harness.results.comparing.types import Comparison, Contrast, Estimate, KeyEffect, PointResult, RunResult
 from harness.results.sweeps import wording as wording
 from harness.results.sweeps.wording import Digits, key_labels, level_text

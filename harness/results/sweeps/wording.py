@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from harness.config_edit import Scalar
+from harness.config.edit import Scalar
 from harness.results.comparing import metrics
 from harness.results.comparing.cells import is_same
 from harness.results.comparing.types import Comparison, Contrast, Estimate, KeyEffect, Point

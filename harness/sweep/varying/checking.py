@@ -10,13 +10,13 @@ import re
 from typing import TYPE_CHECKING
 
 from harness import launching
+from harness.command.settings import settings_in
+from harness.command.shell import ShellError
 from harness.experiment import plan_of
-from harness.launch_text.settings import settings_in
-from harness.launch_text.shell import ShellError
 from harness.sweep.types import SweepError, SweepPlan
 from harness.sweep.values import kind_of
-from harness.sweep.varying import command_line, reaching
-from harness.sweep.varying.present import leaves
+from harness.sweep.varying import command_line, env_visibility
+from harness.sweep.varying.current_values import leaves
 from harness.sweep.varying.settings import bare, varied_keys
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def check(plan: SweepPlan, blueprint: "Blueprint", config: str | None) -> None:
         _refuse_deaf_script(key, blueprint)
     for key in keys:
         if kind_of(key) == "env":
-            reaching.refuse_unheard(blueprint.launch_command or "", bare(key), blueprint.codebase_dir)
+            env_visibility.refuse_unheard(blueprint.launch_command or "", bare(key), blueprint.codebase_dir)
     in_config = [key for key in keys if kind_of(key) == "config"]
     if in_config:
         _check_config_keys(in_config, blueprint, config)
@@ -99,7 +99,7 @@ def _given_by(command: str) -> tuple[str, ...]:
 
 def _sets(name: str, key: str) -> bool:
     """Whether a flag or override of the command gives the config's key, or a section that holds it."""
-    from harness.diagnosis.remedies.command_line import is_same, plain
+    from harness.repair.remedies.command_line import is_same, plain
 
     if re.fullmatch("-[A-Za-z]", name):
         return False  # what a single letter means, only the program knows
@@ -109,7 +109,7 @@ def _sets(name: str, key: str) -> bool:
 
 def _refuse_unknown(key: str, known: dict[str, object]) -> None:
     """Refuse a key that the config does not have, unless the trainer is known to have a default for it."""
-    from harness.agent.allowed import config_keys
+    from harness.guard import config_keys
 
     is_ajet = any(name.startswith("ajet.") for name in known)
     if is_ajet and key.startswith(_PASSED_ON):

@@ -10,9 +10,9 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from harness.launch_text import programs, shell
-from harness.launch_text.settings import OPTION, may_be_several
-from harness.launch_text.shell import ShellText, Simple, Word
+from harness.command import programs, shell
+from harness.command.settings import OPTION, may_be_several
+from harness.command.shell import ShellText, Simple, Word
 from harness.sweep.types import SweepError
 
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)")

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness import config_edit, launching, templating
-from harness.config_edit import ConfigEditError, Scalar
+from harness import launching, templating
+from harness.config import edit as config_edit
+from harness.config.edit import ConfigEditError, Scalar
 from harness.experiment import plan_of
 from harness.sweep.folder import CANARY, SweepFolder
 from harness.sweep.types import SweepError, SweepPlan, SweepRun

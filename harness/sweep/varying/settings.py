@@ -6,7 +6,7 @@ In: the plan and a run. Out: key to value, by kind of key; and the names that no
 import re
 from collections.abc import Mapping, Sequence
 
-from harness.config_edit import Scalar
+from harness.config.edit import Scalar
 from harness.sweep.folder import CANARY
 from harness.sweep.types import SweepPlan, SweepRun
 from harness.sweep.values import Kind, kind_of
@@ -55,7 +55,7 @@ def protected_keys(plan: SweepPlan, given: Sequence[str]) -> tuple[str, ...]:
 
 def is_about(key: str) -> str:
     """What a key concerns, in the words of the rules for repairs: `effective batch`, `validation`, …"""
-    from harness.agent.allowed import config_keys
+    from harness.guard import config_keys
 
     name = bare(key).lstrip("-+")
     if kind_of(key) != "config":

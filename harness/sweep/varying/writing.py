@@ -8,15 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness import config_edit
-from harness.config_edit import Scalar
-from harness.durable import write_atomically
+from harness.atomic_write import write_atomically
+from harness.config import edit as config_edit
+from harness.config.edit import Scalar
 from harness.sweep import snapshot
 from harness.sweep.folder import SweepFolder
 from harness.sweep.types import SweepError, SweepPlan, SweepRun
 from harness.sweep.varying import checking, settings
 from harness.sweep.varying.composing import Base, compose
-from harness.sweep.varying.present import config_text, leaves
+from harness.sweep.varying.current_values import config_text, leaves
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.agent import actions, loop, tools
-from harness.agent.hands import Hands
+from harness.agent.executor import Executor
 from harness.agent.playbook import next_launch
 from harness.agent.types import Observation
 from harness.experiment import Experiment
@@ -71,7 +71,7 @@ class Obedient:
             raise OverError from error
 
 
-class WatchedHands(Hands):
+class WatchedExecutor(Executor):
     """Looks and prepares for real; writes down what would start or end something."""
 
     def __init__(self, experiment: Experiment) -> None:
@@ -95,20 +95,20 @@ async def obey(target: Target, case: Attack | Control) -> tuple[list[str], list[
     tool, given = case.call
     if isinstance(given, dict):
         given = json.loads(json.dumps(given).replace("{home}", str(target.home)))
-    hands, before = WatchedHands(experiment), len(experiment.journal.entries)
+    executor, before = WatchedExecutor(experiment), len(experiment.journal.entries)
     try:
-        await loop.run(hands, Obedient(experiment, (tool, given)))
+        await loop.run(executor, Obedient(experiment, (tool, given)))
     except OverError:
         pass
     finally:
-        hands.close()
+        executor.close()
         experiment.close()
     after = target.fingerprints()
     new = {path for path in after if path not in files and path.startswith(str(target.result))}
     assert {path: mark for path, mark in after.items() if path not in new} == files
     entries = experiment.journal.entries[before:]
     outcome = next((entry.data for entry in entries if entry.kind == "outcome"), None)
-    return hands.done, entries, outcome
+    return executor.done, entries, outcome
 
 
 @pytest.fixture

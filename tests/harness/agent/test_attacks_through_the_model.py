@@ -15,7 +15,7 @@ from harness.providers.anthropic import AnthropicProvider
 from harness.redaction import secret_values
 from tests.harness.agent.attacks import ATTACKS, Attack
 from tests.harness.agent.attacks.target import KEY_IN_ENVIRONMENT, NOW, SECRETS, Target
-from tests.harness.agent.test_attacks import OverError, WatchedHands
+from tests.harness.agent.test_attacks import OverError, WatchedExecutor
 from tests.harness.agent.test_llm_protocols import PRICE
 from tests.model_server.scripts import Obedient
 from tests.model_server.server import ModelServer
@@ -49,7 +49,7 @@ def plant(attack: Attack, target: Target) -> str:
     return f"ZeroDivisionError: {text}"
 
 
-async def obey_everything(attack: Attack, target: Target) -> tuple[Obedient, WatchedHands]:
+async def obey_everything(attack: Attack, target: Target) -> tuple[Obedient, WatchedExecutor]:
     experiment = target.experiment(attack.stage, attack.config)
     cause = plant(attack, target)
     diagnosis = {"signature": None, "transient": False, "cause": cause, "wait_s": 0.0, "evidence": []}
@@ -59,22 +59,22 @@ async def obey_everything(attack: Attack, target: Target) -> tuple[Obedient, Wat
     else:
         experiment.record("outcome", intent=0, action="note", text=cause)
     model = Obedient(lambda seen: call("finish", reason="nothing else was asked of me"))
-    hands = WatchedHands(experiment)
+    executor = WatchedExecutor(experiment)
     with ModelServer(model) as server:
         provider = AnthropicProvider("claude-scripted", "test-key", server.anthropic_url)
         transcript = Transcript(target.result / "transcript-of-this.jsonl", secret_values(ENVIRONMENT))
         asked = Model(provider, PRICE, Limits(5.0, 50), experiment.record, transcript)
         try:
-            await loop.run(hands, LlmPolicy(experiment, asked, asyncio.Event()))
+            await loop.run(executor, LlmPolicy(experiment, asked, asyncio.Event()))
         except OverError:
             pass
         finally:
             await asked.close()
-            hands.close()
+            executor.close()
             experiment.close()
         shown = "\n".join(exchange.seen.text for exchange in server.log if exchange.seen)
     assert [secret for secret in SECRETS if secret in shown] == []
-    return model, hands
+    return model, executor
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ async def test_a_model_that_obeys_what_it_reads_does_no_harm(
     target = Target(tmp_path)
     monkeypatch.setenv("HOME", str(target.home))
     monkeypatch.setenv("OPENAI_API_KEY", KEY_IN_ENVIRONMENT)
-    model, hands = await obey_everything(attack, target)
+    model, executor = await obey_everything(attack, target)
     assert [made.name for made in model.obeyed] == [attack.call[0]], "the injection never reached the model"
     if not attack.harmless:
-        assert set(hands.done) <= {"collect", "report"}
+        assert set(executor.done) <= {"collect", "report"}

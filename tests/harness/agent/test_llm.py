@@ -17,7 +17,7 @@ from harness.experiment import Experiment
 from harness.providers import OutOfPatienceError
 from harness.providers.types import AssistantTurn, Request, ToolResultTurn
 from harness.state import Outcome
-from tests.harness.agent.world import FakeHands, Killed, World, done, failed, new_experiment
+from tests.harness.agent.world import FakeExecutor, Killed, World, done, failed, new_experiment
 
 BUG = failed(None, transient=False)
 Answer = tuple[str, dict[str, Any]] | Exception | str
@@ -56,11 +56,11 @@ class FakeModel:
 
 def start(
     folder: Path, ends: list[dict[str, Any]], answers: list[Answer]
-) -> tuple[FakeHands, LlmPolicy, FakeModel]:
+) -> tuple[FakeExecutor, LlmPolicy, FakeModel]:
     world = World(ends)
     experiment = new_experiment(folder, world)
     model = FakeModel(experiment, answers)
-    return FakeHands(experiment, world), LlmPolicy(experiment, model, asyncio.Event()), model  # type: ignore[arg-type]
+    return FakeExecutor(experiment, world), LlmPolicy(experiment, model, asyncio.Event()), model  # type: ignore[arg-type]
 
 
 def repaired() -> list[Answer]:
@@ -79,36 +79,36 @@ def kinds(folder: Path) -> list[str]:
 
 
 async def test_a_clean_run_asks_only_about_its_results(tmp_path: Path) -> None:
-    hands, policy, model = start(tmp_path, [done()], [("finish", {"reason": "nothing to add"})])
-    verdict = await loop.run(hands, policy)  # type: ignore[arg-type]
+    executor, policy, model = start(tmp_path, [done()], [("finish", {"reason": "nothing to add"})])
+    verdict = await loop.run(executor, policy)  # type: ignore[arg-type]
     assert verdict.outcome is Outcome.SUCCEEDED
     assert len(model.requests) == 1
     assert "The experiment is over: succeeded" in model.requests[0].turns[0].text
-    hands.experiment.close()
+    executor.experiment.close()
 
 
 async def test_an_unknown_failure_is_repaired_by_what_the_model_asks_for(tmp_path: Path) -> None:
-    hands, policy, _ = start(tmp_path, [BUG, done()], repaired())
-    verdict = await loop.run(hands, policy)  # type: ignore[arg-type]
-    state = hands.experiment.state
+    executor, policy, _ = start(tmp_path, [BUG, done()], repaired())
+    verdict = await loop.run(executor, policy)  # type: ignore[arg-type]
+    state = executor.experiment.state
     assert verdict.outcome is Outcome.SUCCEEDED
-    assert len(hands.world.launches) == 2
+    assert len(executor.world.launches) == 2
     assert state.attempts[1].draft.environment == {"OMP_NUM_THREADS": "1"}
     assert state.environment == {"OMP_NUM_THREADS": "1"}
     assert state.narrative == {"findings": "It ran."}
     assert (state.llm.calls, round(state.llm.cost_usd, 3)) == (5, 0.5)
-    hands.experiment.close()
+    executor.experiment.close()
 
 
 async def test_each_request_is_the_one_before_and_something_more(tmp_path: Path) -> None:
-    hands, policy, model = start(tmp_path, [BUG, done()], repaired())
-    await loop.run(hands, policy)  # type: ignore[arg-type]
+    executor, policy, model = start(tmp_path, [BUG, done()], repaired())
+    await loop.run(executor, policy)  # type: ignore[arg-type]
     first, second, third = model.requests[:3]
     assert first.system == third.system and first.tools == third.tools
     assert second.turns[: len(first.turns)] == first.turns
     assert third.turns[: len(second.turns)] == second.turns
     assert isinstance(second.turns[1], AssistantTurn) and isinstance(second.turns[2], ToolResultTurn)
-    hands.experiment.close()
+    executor.experiment.close()
 
 
 @pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.soak)])
@@ -125,7 +125,7 @@ async def test_killed_at_any_moment_it_ends_the_same_with_no_unanswered_call(
             model = FakeModel(experiment, answers)
             policy = LlmPolicy(experiment, model, asyncio.Event())  # type: ignore[arg-type]
             try:
-                verdict = await loop.run(FakeHands(experiment, world, kill_at), policy)  # type: ignore[arg-type]
+                verdict = await loop.run(FakeExecutor(experiment, world, kill_at), policy)  # type: ignore[arg-type]
             except Killed:
                 continue
             finally:
@@ -151,11 +151,11 @@ async def test_a_model_that_gives_up_ends_the_run_as_failed(tmp_path: Path) -> N
         ("finish", {"reason": "a person has to mend the data"}),
         ("finish", {"reason": "nothing to add"}),
     ]
-    hands, policy, model = start(tmp_path, [BUG], answers)
-    verdict = await loop.run(hands, policy)  # type: ignore[arg-type]
+    executor, policy, model = start(tmp_path, [BUG], answers)
+    verdict = await loop.run(executor, policy)  # type: ignore[arg-type]
     assert verdict.outcome is Outcome.FAILED
     assert "the data has no column `answer`" in model.requests[2].turns[0].text
-    hands.experiment.close()
+    executor.experiment.close()
 
 
 NONSENSE: dict[str, Callable[[], Answer]] = {
@@ -170,29 +170,29 @@ NONSENSE: dict[str, Callable[[], Answer]] = {
 @pytest.mark.parametrize("name", NONSENSE)
 async def test_a_model_that_talks_nonsense_is_left_alone_after_a_while(tmp_path: Path, name: str) -> None:
     answers = [NONSENSE[name]() for _ in range(MAX_TROUBLES)] + [("finish", {"reason": "done"})]
-    hands, policy, model = start(tmp_path, [BUG], answers)
-    verdict = await loop.run(hands, policy)  # type: ignore[arg-type]
+    executor, policy, model = start(tmp_path, [BUG], answers)
+    verdict = await loop.run(executor, policy)  # type: ignore[arg-type]
     assert verdict.outcome is Outcome.FAILED
-    assert len(hands.world.launches) == 1
+    assert len(executor.world.launches) == 1
     assert all(every_call_is_answered(request) for request in model.requests)
-    hands.experiment.close()
+    executor.experiment.close()
 
 
 async def test_the_same_look_again_and_again_is_stopped(tmp_path: Path) -> None:
     answers: list[Answer] = [("read_pane", {}) for _ in range(2 + MAX_TROUBLES)]
-    hands, policy, _ = start(tmp_path, [BUG], [*answers, ("finish", {"reason": "done"})])
-    await loop.run(hands, policy)  # type: ignore[arg-type]
+    executor, policy, _ = start(tmp_path, [BUG], [*answers, ("finish", {"reason": "done"})])
+    await loop.run(executor, policy)  # type: ignore[arg-type]
     assert kinds(tmp_path).count("read_pane") == 2
-    hands.experiment.close()
+    executor.experiment.close()
 
 
 async def test_without_an_answer_the_playbook_goes_on(tmp_path: Path) -> None:
     outage = OutOfPatienceError("nobody answered for 6 hours")
-    hands, policy, model = start(tmp_path, [BUG], [outage, outage])
-    verdict = await loop.run(hands, policy)  # type: ignore[arg-type]
+    executor, policy, model = start(tmp_path, [BUG], [outage, outage])
+    verdict = await loop.run(executor, policy)  # type: ignore[arg-type]
     assert verdict.outcome is Outcome.FAILED
     assert len(model.requests) == 2
-    hands.experiment.close()
+    executor.experiment.close()
 
 
 async def test_what_was_edited_after_a_check_is_not_launched_unchecked(tmp_path: Path) -> None:
@@ -203,11 +203,11 @@ async def test_what_was_edited_after_a_check_is_not_launched_unchecked(tmp_path:
         ("check", {}),
         ("launch", {"why": "now"}),
     ]
-    hands, policy, model = start(tmp_path, [BUG, done()], [*answers, ("finish", {"reason": "done"})])
-    await loop.run(hands, policy)  # type: ignore[arg-type]
+    executor, policy, model = start(tmp_path, [BUG, done()], [*answers, ("finish", {"reason": "done"})])
+    await loop.run(executor, policy)  # type: ignore[arg-type]
     assert kinds(tmp_path).count("launch") == 2
     assert "Call check first" in str(model.requests[2].turns[-1])
-    hands.experiment.close()
+    executor.experiment.close()
 
 
 GIVING_UP: dict[str, list[Answer]] = {
@@ -221,12 +221,12 @@ GIVING_UP: dict[str, list[Answer]] = {
 async def test_half_a_repair_is_not_launched(tmp_path: Path, name: str) -> None:
     edit = ("set_environment", {"name": "OMP_NUM_THREADS", "value": "1", "why": "w"})
     answers: list[Answer] = [edit, *GIVING_UP[name], ("finish", {"reason": "done"})]
-    hands, policy, _ = start(tmp_path, [BUG], answers)
-    verdict = await loop.run(hands, policy)  # type: ignore[arg-type]
+    executor, policy, _ = start(tmp_path, [BUG], answers)
+    verdict = await loop.run(executor, policy)  # type: ignore[arg-type]
     assert verdict.outcome is Outcome.FAILED
-    assert len(hands.world.launches) == 1
-    assert hands.experiment.state.draft.is_empty
-    hands.experiment.close()
+    assert len(executor.world.launches) == 1
+    assert executor.experiment.state.draft.is_empty
+    executor.experiment.close()
 
 
 def unwritten(folder: Path, ends: list[dict[str, Any]]) -> tuple[Experiment, World]:
@@ -250,7 +250,7 @@ async def test_a_config_that_was_written_and_checked_is_launched_whatever_comes_
     experiment, world = unwritten(tmp_path, [done()])
     answers = [RENDER, ("check", {}), *GIVING_UP[name], ("finish", {"reason": "done"})]
     policy = LlmPolicy(experiment, FakeModel(experiment, answers), asyncio.Event())  # type: ignore[arg-type]
-    verdict = await loop.run(FakeHands(experiment, world), policy)  # type: ignore[arg-type]
+    verdict = await loop.run(FakeExecutor(experiment, world), policy)  # type: ignore[arg-type]
     assert verdict.outcome is Outcome.SUCCEEDED
     assert experiment.state.attempts[0].draft.settings == {"lr": 1e-5}
     experiment.close()
@@ -264,8 +264,8 @@ async def test_without_a_config_of_its_plan_nothing_else_is_launched(
     experiment, world = unwritten(tmp_path, [])
     begun: Answer = RENDER if first == "render" else ("note", {"text": "this trainer has no DPO"})
     model = FakeModel(experiment, [begun, *GIVING_UP[name]])
-    hands = FakeHands(experiment, world)
-    verdict = await loop.run(hands, LlmPolicy(experiment, model, asyncio.Event()))  # type: ignore[arg-type]
+    executor = FakeExecutor(experiment, world)
+    verdict = await loop.run(executor, LlmPolicy(experiment, model, asyncio.Event()))  # type: ignore[arg-type]
     assert verdict.outcome is Outcome.CANNOT_RUN
     assert "the config of this plan was not written" in verdict.reason
     assert not world.launches
@@ -274,7 +274,9 @@ async def test_without_a_config_of_its_plan_nothing_else_is_launched(
 
 async def test_a_model_that_talks_at_length_does_not_make_the_prompt_endless(tmp_path: Path) -> None:
     words = "I think, therefore " * 4000
-    hands, policy, model = start(tmp_path, [BUG], [words] * MAX_TROUBLES + [("finish", {"reason": "done"})])
-    await loop.run(hands, policy)  # type: ignore[arg-type]
+    executor, policy, model = start(
+        tmp_path, [BUG], [words] * MAX_TROUBLES + [("finish", {"reason": "done"})]
+    )
+    await loop.run(executor, policy)  # type: ignore[arg-type]
     assert max(len(str(request.turns)) for request in model.requests) < 40_000
-    hands.experiment.close()
+    executor.experiment.close()

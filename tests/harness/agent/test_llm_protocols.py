@@ -19,7 +19,7 @@ from harness.providers.anthropic import AnthropicProvider
 from harness.providers.openai import OpenAIProvider
 from harness.providers.prices import Price
 from harness.state import ExperimentState, Outcome
-from tests.harness.agent.world import FakeHands, World, done, failed, new_experiment
+from tests.harness.agent.world import FakeExecutor, World, done, failed, new_experiment
 from tests.model_server.seen import Seen
 from tests.model_server.server import ModelServer
 from tests.model_server.steps import (
@@ -102,9 +102,9 @@ async def drive(
             FakeClock(world),
             random.Random(0),
         )
-        hands = FakeHands(experiment, world)
+        executor = FakeExecutor(experiment, world)
         try:
-            verdict = await loop.run(hands, LlmPolicy(experiment, model, asyncio.Event()))  # type: ignore[arg-type]
+            verdict = await loop.run(executor, LlmPolicy(experiment, model, asyncio.Event()))  # type: ignore[arg-type]
         finally:
             await model.close()
             experiment.close()

@@ -10,7 +10,7 @@ from harness.agent import loop
 from harness.agent.actions import Launch, Stop
 from harness.agent.playbook import Playbook
 from harness.state import Outcome, fold
-from tests.harness.agent.world import FakeHands, Killed, World, done, failed, new_experiment
+from tests.harness.agent.world import FakeExecutor, Killed, World, done, failed, new_experiment
 
 NETWORK = failed("connection_lost", transient=True)
 BUG = failed(None, transient=False)
@@ -40,7 +40,7 @@ async def carry_to_the_end(folder: Path, world: World, kills: list[int]) -> Outc
     for kill_at in [*kills, None]:
         experiment = new_experiment(folder, world)
         try:
-            verdict = await loop.run(FakeHands(experiment, world, kill_at), Playbook())
+            verdict = await loop.run(FakeExecutor(experiment, world, kill_at), Playbook())
         except Killed:
             continue
         finally:
@@ -95,15 +95,15 @@ async def test_resumed_after_its_deadline_it_launches_nothing(tmp_path: Path) ->
 async def test_a_person_stops_it(tmp_path: Path) -> None:
     world = World([done()])
     experiment = new_experiment(tmp_path, world)
-    hands = FakeHands(experiment, world)
+    executor = FakeExecutor(experiment, world)
 
     def launch(action: Launch) -> dict:
         world.launches.add(action.attempt_id)
         experiment.record("stop_asked", by="`harness stop`")
         return {"launched_at": world.now, "command": "train"}
 
-    hands.launch = launch
-    verdict = await loop.run(hands, Playbook())
+    executor.launch = launch
+    verdict = await loop.run(executor, Playbook())
     experiment.close()
     assert verdict.outcome is Outcome.CANCELLED
     assert verdict.outcome.exit_code == 130
@@ -112,10 +112,10 @@ async def test_a_person_stops_it(tmp_path: Path) -> None:
 async def test_an_overdue_first_step_is_stopped_and_fails(tmp_path: Path) -> None:
     world = World([done()])
     experiment = new_experiment(tmp_path, world)
-    hands = FakeHands(experiment, world)
-    hands.first_step_overdue = True
-    hands.diagnose = lambda action: {"diagnosis": failed("first_step_timeout", False)["diagnosis"]}
-    verdict = await loop.run(hands, Playbook())
+    executor = FakeExecutor(experiment, world)
+    executor.first_step_overdue = True
+    executor.diagnose = lambda action: {"diagnosis": failed("first_step_timeout", False)["diagnosis"]}
+    verdict = await loop.run(executor, Playbook())
     experiment.close()
     assert verdict.outcome is Outcome.FAILED
     assert experiment.state.attempt.stop_reason == "first_step_timeout"
@@ -136,7 +136,7 @@ async def test_a_policy_that_only_breaks_rules_is_ended_and_its_refusals_are_on_
     world = World([done()])
     experiment = new_experiment(tmp_path, world)
     with pytest.raises(loop.PolicyStuckError, match="no running attempt"):
-        await loop.run(FakeHands(experiment, world), Stubborn())
+        await loop.run(FakeExecutor(experiment, world), Stubborn())
     experiment.close()
     refusals = [entry for entry in journal.read(tmp_path / "journal.jsonl") if entry.kind == "refused"]
     assert len(refusals) == loop.MAX_REFUSALS + 1

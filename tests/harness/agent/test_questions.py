@@ -8,7 +8,7 @@ import pytest
 from harness.agent.actions import AnyAction, Check, Collect, Report, Wait
 from harness.agent.questions import moved_on, question
 from harness.agent.types import Observation
-from harness.draft import Draft
+from harness.pending_changes import PendingChanges
 from harness.state import AttemptState, ExperimentState, Verdict
 from monitors.rules import Health
 
@@ -87,7 +87,7 @@ def test_judgement_is_asked_for(expected: str) -> None:
 
 
 def test_a_rendered_config_is_not_asked_about_again() -> None:
-    assert question(seen(plan=NO_CONFIG, draft=Draft(settings={"lr": 1e-5})), Check()) is None
+    assert question(seen(plan=NO_CONFIG, draft=PendingChanges(settings={"lr": 1e-5})), Check()) is None
 
 
 @pytest.mark.parametrize(

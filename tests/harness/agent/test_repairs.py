@@ -12,15 +12,15 @@ from harness import launching
 from harness.agent import loop
 from harness.agent.actions import arguments
 from harness.agent.playbook import Playbook
-from harness.agent.repairing import choosing, installing, preparing
 from harness.agent.replay import replay
 from harness.agent.types import Observation
-from harness.diagnosis.remedies.settings import Settings
-from harness.draft import PREPARING, Change, Draft
 from harness.experiment import Experiment
 from harness.options import RunOptions
+from harness.pending_changes import PREPARING, Change, PendingChanges
+from harness.repair import apply_changes, installing, repair_plan
+from harness.repair.remedies.settings import Settings
 from harness.state import ExperimentState, Outcome
-from tests.harness.agent.world import FakeHands, Killed, World, done
+from tests.harness.agent.world import FakeExecutor, Killed, World, done
 
 CONFIG = """\
 ajet:
@@ -44,7 +44,7 @@ OOM = {
 }
 
 Fate = Callable[[Mapping[str, Any], Mapping[str, str], int], dict[str, Any]]
-Problems = Callable[[Draft], list[dict[str, Any]]]
+Problems = Callable[[PendingChanges], list[dict[str, Any]]]
 
 
 def failed(last_step: int = 3, **diagnosis: Any) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class RepairWorld(World):
         self.launched_at: list[float] = []
 
 
-class RepairHands(FakeHands):
+class RepairExecutor(FakeExecutor):
     """Prepares repairs as the real hands do; only training and the machine are made up."""
 
     world: RepairWorld
@@ -79,21 +79,21 @@ class RepairHands(FakeHands):
     def observe(self) -> Observation:
         state = self.experiment.state
         between = state.attempt is None or not state.attempt.is_running
-        config = preparing.config_before(self.experiment) if between else ""
+        config = apply_changes.config_before(self.experiment) if between else ""
         return Observation(state, self.world.now, config=config, result_dir=self.experiment.dir)
 
     async def act(self, action: Any) -> dict[str, Any]:
         if action.kind not in PREPARING:
             return await super().act(action)
         self._moment()
-        outcome = preparing.prepare(action, self.experiment, lambda _, draft: self.checked(draft))
+        outcome = apply_changes.prepare(action, self.experiment, lambda _, draft: self.checked(draft))
         self._moment()
         return outcome
 
     def check(self, action: Any) -> dict[str, Any]:
         return self.checked(self.experiment.state.draft)
 
-    def checked(self, draft: Draft) -> dict[str, Any]:
+    def checked(self, draft: PendingChanges) -> dict[str, Any]:
         """What the check says of a launch with this draft: the world's own problems."""
         causes = self.world.problems(draft)
         told = [each["cause"] for each in causes]
@@ -121,7 +121,7 @@ class RepairHands(FakeHands):
     def diagnose(self, action: Any) -> dict[str, Any]:
         assert self.experiment.state.attempt is not None
         found = (self.experiment.state.attempt.ended or {})["diagnosis"]
-        return {"diagnosis": {**found, "repairs": choosing.repairs(self.experiment, found)}}
+        return {"diagnosis": {**found, "repairs": repair_plan.repairs(self.experiment, found)}}
 
 
 def experiment_in(folder: Path, world: World, options: RunOptions | None = None, **plan: Any) -> Experiment:
@@ -162,7 +162,7 @@ async def run(
     """Carry an experiment to its end and return its state."""
     world = RepairWorld(fate, problems)
     experiment = experiment_in(folder, world, options, **plan)
-    await loop.run(RepairHands(experiment, world), Playbook())
+    await loop.run(RepairExecutor(experiment, world), Playbook())
     experiment.close()
     again = await asyncio.to_thread(lambda: list(replay(folder)))
     assert again and not [decision for decision in again if decision.differs], "the same decisions once more"
@@ -245,7 +245,7 @@ async def test_a_passing_cause_is_waited_for_twice_as_long_and_then_given_up(tmp
     }
     world = RepairWorld(lambda values, env, n: failed(**lost))
     experiment = experiment_in(tmp_path, world)
-    await loop.run(RepairHands(experiment, world), Playbook())
+    await loop.run(RepairExecutor(experiment, world), Playbook())
     experiment.close()
     first, second, third = world.launched_at
     assert (second - first, third - second) == (10 + 30, 10 + 60)
@@ -313,7 +313,7 @@ async def test_what_a_person_does_not_approve_is_left_out_and_the_next_remedy_is
 ) -> None:
     world = RepairWorld(lambda values, env, n: failed(**OOM) if n == 1 else done())
     experiment = experiment_in(tmp_path, world)
-    hands = RepairHands(experiment, world)
+    executor = RepairExecutor(experiment, world)
     asked: list[list[str]] = []
 
     async def ask(action: Any) -> str | None:
@@ -325,8 +325,8 @@ async def test_what_a_person_does_not_approve_is_left_out_and_the_next_remedy_is
         experiment.record("denied", action=action.kind, args=arguments(action), by="ada")
         return "a person (ada) did not approve this"
 
-    hands.ask_for_approval = ask  # type: ignore[method-assign]
-    await loop.run(hands, Playbook())
+    executor.ask_for_approval = ask  # type: ignore[method-assign]
+    await loop.run(executor, Playbook())
     experiment.close()
     assert asked == [[SHARE], [OPTIMIZER]]
     assert changes(experiment.state)[1] == [(OPTIMIZER, True)]
@@ -337,7 +337,7 @@ async def test_nothing_is_waited_for_beyond_the_time_limit(tmp_path: Path) -> No
     world = RepairWorld(lambda values, env, n: failed(**slow, wait_s=900.0, remedies=["wait_and_retry"]))
     world.max_time_s = 800.0
     experiment = experiment_in(tmp_path, world)
-    await loop.run(RepairHands(experiment, world), Playbook())
+    await loop.run(RepairExecutor(experiment, world), Playbook())
     experiment.close()
     acted = [entry.data["action"] for entry in experiment.journal.of_kind("intent")]
     assert "pause" not in acted and len(world.launches) == 1
@@ -350,7 +350,7 @@ async def test_killed_at_any_moment_a_repair_is_made_once(tmp_path: Path, moment
     for kill_at in (moment, moment // 2, None):
         experiment = experiment_in(tmp_path, world)
         try:
-            await loop.run(RepairHands(experiment, world, kill_at), Playbook())
+            await loop.run(RepairExecutor(experiment, world, kill_at), Playbook())
         except Killed:
             continue
         finally:
@@ -456,7 +456,7 @@ class TestBeforeTheFirstLaunch:
         assert there == (list(missing.values()) if allowed else [])
 
     async def test_a_kill_at_any_moment_changes_nothing(self, tmp_path: Path) -> None:
-        def problems(draft: Draft) -> list[dict[str, Any]]:
+        def problems(draft: PendingChanges) -> list[dict[str, Any]]:
             return [] if draft.config.get(PORT) == 31234 else [TAKEN]
 
         for moment in range(12):
@@ -465,11 +465,11 @@ class TestBeforeTheFirstLaunch:
             world = RepairWorld(lambda values, env, n: done(), problems)
             experiment = experiment_in(folder, world)
             try:
-                await loop.run(RepairHands(experiment, world, moment), Playbook())
+                await loop.run(RepairExecutor(experiment, world, moment), Playbook())
             except Killed:
                 experiment.close()
                 experiment = Experiment(folder, world.clock)
-                await loop.run(RepairHands(experiment, world), Playbook())
+                await loop.run(RepairExecutor(experiment, world), Playbook())
             assert changes(experiment.state) == [[(PORT, 31234)]] and len(world.launches) == 1
             experiment.close()
 
@@ -487,7 +487,7 @@ class TestAfterAFailure:
         assert changes(state) == [[], [(OPTIMIZER, True)]]
 
     async def test_what_the_check_finds_meanwhile_is_mended_on_top(self, tmp_path: Path) -> None:
-        def problems(draft: Draft) -> list[dict[str, Any]]:
+        def problems(draft: PendingChanges) -> list[dict[str, Any]]:
             return [TAKEN] if SHARE in draft.config and PORT not in draft.config else []
 
         state = await run(
@@ -500,11 +500,11 @@ class TestAfterAFailure:
     async def test_a_measure_that_does_not_please_the_check_is_followed_by_the_next_repair(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("harness.agent.repairing.owned.leftovers", lambda experiment: 1)
-        monkeypatch.setattr("harness.agent.repairing.owned.end_leftovers", lambda experiment: 1)
+        monkeypatch.setattr("harness.repair.leftovers.leftovers", lambda experiment: 1)
+        monkeypatch.setattr("harness.repair.leftovers.end_leftovers", lambda experiment: 1)
         full = {**OOM, "remedies": ["free_leftovers", "lower_gpu_memory_utilization"]}
 
-        def problems(draft: Draft) -> list[dict[str, Any]]:
+        def problems(draft: PendingChanges) -> list[dict[str, Any]]:
             return [HOPELESS] if draft.measures and SHARE not in draft.config else []
 
         state = await run(

@@ -30,7 +30,7 @@ class World:
         return self.now
 
 
-class FakeHands:
+class FakeExecutor:
     """Carries actions out on a `World`; `kill_at` counts the moments before and after each act."""
 
     def __init__(self, experiment: Experiment, world: World, kill_at: int | None = None) -> None:

@@ -9,8 +9,8 @@ import typer
 from scipy import stats
 from typer.testing import CliRunner
 
+from harness.atomic_write import write_json
 from harness.cli.compare import compare
-from harness.durable import write_json
 from harness.index import IndexedRun, add
 from harness.sweep import reporting
 from harness.sweep.folder import SweepFolder

@@ -11,7 +11,7 @@ from harness.sweep.design import make_plan
 from harness.sweep.spec import read_spec
 from harness.sweep.spec_file import load
 from harness.sweep.types import SweepError, SweepPlan
-from harness.sweep.varying.present import current
+from harness.sweep.varying.current_values import current
 
 QUICKSTART = Path(__file__).parents[3] / "blueprints" / "quickstart"
 COMMAND = """

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.draft import Change, Draft
 from harness.lessons import all_lessons, knowledge, learn, preferred, proposing
 from harness.lessons.learning import lessons_of
+from harness.pending_changes import Change, PendingChanges
 from harness.state import AttemptState, ExperimentState
 
 
@@ -21,7 +21,7 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def attempt(
-    number: int, diagnosis: dict[str, Any] | None, steps: int, draft: Draft | None = None
+    number: int, diagnosis: dict[str, Any] | None, steps: int, draft: PendingChanges | None = None
 ) -> AttemptState:
     return AttemptState(
         number,
@@ -31,13 +31,13 @@ def attempt(
         launched_at=1.0,
         ended={"complete": diagnosis is None, "last_step": steps},
         diagnosis=diagnosis,
-        draft=draft or Draft(),
+        draft=draft or PendingChanges(),
     )
 
 
-def repaired(remedy: str) -> Draft:
+def repaired(remedy: str) -> PendingChanges:
     change = Change("config", "a.b", 2, 1, "it was too much", remedy)
-    return Draft(config={"a.b": 1}, changes=(change,))
+    return PendingChanges(config={"a.b": 1}, changes=(change,))
 
 
 OOM = {"signature": "gpu_oom_update", "family": "gpu_oom", "cause": "too much"}
@@ -72,7 +72,7 @@ class TestWhatIsLearnt:
     def test_secrets_stay_out(self) -> None:
         told = {**BUG, "cause": "The training raised AuthError: api_key=abcd1234efgh5678 is not valid"}
         change = Change("environment", "OPENAI_API_KEY", None, "sk-abcdefghijklmnop1234567890", "it was old")
-        draft = Draft(environment={"OPENAI_API_KEY": "x"}, changes=(change,))
+        draft = PendingChanges(environment={"OPENAI_API_KEY": "x"}, changes=(change,))
         learn(state(attempt(1, told, 5), attempt(2, OOM, 9, draft)), 9.0)
         kept = knowledge.path().read_text()
         assert "efgh" not in kept and "abcdefghijklmnop" not in kept

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from harness import blueprint
-from harness.durable import write_json
+from harness.atomic_write import write_json
 from harness.experiment import plan_of
 from harness.results.report import build_report
 from harness.results.verifying.ending import flag_of

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from harness.draft import Change
+from harness.pending_changes import Change
 from harness.results.model_use import ModelUse
 from harness.results.report import build_report
 from harness.results.types import AttemptSummary, EventNote, Report

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.durable import write_json
+from harness.atomic_write import write_json
 from harness.results.compare import compare
 from harness.sweep.ending import seal, verdict
 from harness.sweep.folder import SweepFolder

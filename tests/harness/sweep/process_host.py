@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.sweep.hosts import JobState
-from harness.sweep.leader import Leader
+from harness.sweep.scheduler import Leader
 from harness.sweep.sweep import Sweep
 from harness.sweep.types import Job, JobEnd, Lease, Needs
 from monitors.alarms import until

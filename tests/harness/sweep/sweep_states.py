@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import index
-from harness.config_edit import Scalar
+from harness.config.edit import Scalar
 from harness.journal import Entry, Journal
 from harness.results.comparing.types import Key, Point
 from harness.sweep.state import SweepState, fold

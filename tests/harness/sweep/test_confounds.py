@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from harness.config.training import for_attempt
 from harness.sweep import confounds
 from harness.sweep.folder import SweepFolder
 from harness.sweep.types import SweepError, SweepPlan
 from harness.sweep.varying import write_runs
-from harness.training_config import for_attempt
 from tests.harness.sweep.varied import CONFIG, experiment, plan
 
 VARY: dict[str, list[Any]] = {

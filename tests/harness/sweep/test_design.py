@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import config_edit
 from harness.blueprint import Blueprint, read
 from harness.blueprint.trainer import ask_own_trainer
-from harness.config_edit import Scalar
+from harness.config import edit as config_edit
+from harness.config.edit import Scalar
 from harness.sweep.design import MOST_RUNS, make_plan
 from harness.sweep.spec import spec_from_options
 from harness.sweep.types import Needs, SweepError, SweepPlan

@@ -216,7 +216,7 @@ def test_a_gpu_that_nvidia_smi_called_busy_before_it_was_given_back_is_asked_for
 
 
 def test_silence_of_nvidia_smi_ends_no_sweep_that_ran(tmp_path: Path) -> None:
-    class Hands:
+    class Executor:
         now = 1000.0
 
         def time(self) -> float:
@@ -225,7 +225,7 @@ def test_silence_of_nvidia_smi_ends_no_sweep_that_ran(tmp_path: Path) -> None:
         async def wait(self, event: asyncio.Event, seconds: float) -> None:
             raise AssertionError("nobody waits here")
 
-    clock = Hands()
+    clock = Executor()
     environment = {"PATH": smi(tmp_path, GPUS)}
     host = LocalHost(machine=Machine(4.0, GIB), environment=environment, clock=clock)
     held(host, tmp_path, "one", GPU)

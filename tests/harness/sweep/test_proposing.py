@@ -11,8 +11,8 @@ from statsmodels.stats.power import TTestIndPower
 
 from harness import blueprint as blueprints
 from harness import index
+from harness.atomic_write import write_json
 from harness.author.conversation import MAX_TROUBLES, Account
-from harness.durable import write_json
 from harness.experiment import Experiment, plan_of
 from harness.providers import RejectedError
 from harness.sweep import varying

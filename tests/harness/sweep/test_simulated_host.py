@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 
 from harness import journal
-from harness.sweep.leader import Leader
+from harness.sweep.scheduler import Leader
 from harness.sweep.sweep import load_state
 from tests.harness.sweep.plans import begun, plan
 from tests.harness.sweep.simulated_host import SimulatedHost

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from harness import launching
-from harness.agent.allowed import science
 from harness.blueprint import Blueprint, Problem, read
 from harness.experiment import plan_of
+from harness.guard import science
 from harness.sweep.folder import CANARY, SweepFolder
 from harness.sweep.types import SweepError
 from harness.sweep.values import UNSET
 from harness.sweep.varying import current, write_runs
-from harness.sweep.varying.present import leaves
+from harness.sweep.varying.current_values import leaves
 from tests.harness.sweep.varied import CONFIG, experiment, plan
 
 MORE = r"""

@@ -9,7 +9,7 @@ import pytest
 from harness.sweep.types import SweepError
 from harness.sweep.varying import write_runs
 from harness.sweep.varying.command_line import set_variable
-from harness.sweep.varying.reaching import refuse_unheard
+from harness.sweep.varying.env_visibility import refuse_unheard
 from tests.harness.sweep.varied import experiment, plan
 
 

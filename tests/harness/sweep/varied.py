@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.blueprint import Blueprint, read
-from harness.config_edit import Scalar
+from harness.config.edit import Scalar
 from harness.results.comparing.types import Key, Point
 from harness.sweep.types import SweepPlan, SweepRun
 

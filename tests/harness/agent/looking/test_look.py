@@ -16,7 +16,6 @@ from harness.agent.actions import (
     ReadPane,
     SearchLog,
 )
-from harness.agent.allowed import places
 from harness.agent.excerpts import LONGEST_TEXT
 from harness.agent.looking import log_search
 from harness.agent.looking.look import look
@@ -209,7 +208,7 @@ def test_lines_left_out_of_a_large_log_are_not_promised_to_read_file(
 ) -> None:
     log(experiment, "".join(f"{number} {'y' * 900}\n" for number in range(1, 50)))
     assert "read_file" in text(ReadPane(lines=40), experiment)
-    monkeypatch.setattr(places, "LARGEST_BYTES", 1000)
+    monkeypatch.setattr("harness.guard.file_access.LARGEST_BYTES", 1000)
     assert "ask again for fewer" in text(ReadPane(lines=40), experiment)
 
 

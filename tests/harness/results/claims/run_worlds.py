@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from harness.draft import Change
+from harness.pending_changes import Change
 from harness.results.types import AttemptSummary, RunSummary
 from tests.harness.results.synthetic import START, attempt, summary
 

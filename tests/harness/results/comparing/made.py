@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.config_edit import Scalar
+from harness.config.edit import Scalar
 from harness.results.compare import compare_results
 from harness.results.comparing.types import Comparison, Curve, Key, PlannedRun, Point, RunResult, Study
 from harness.results.types import TaskResult

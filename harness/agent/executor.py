@@ -1,0 +1,303 @@
+"""How each action is carried out. Every action finds out by itself whether its effect is already there.
+
+In: an action and the experiment. Out: what the journal keeps as its outcome. Slow or optional parts
+(reports, tmux) are imported where they are used.
+"""
+
+import asyncio
+import errno
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from harness import launching, lessons
+from harness.agent import actions
+from harness.agent.looking.look import look
+from harness.agent.monitoring import AttemptMonitor
+from harness.agent.types import Observation
+from harness.agent.verdict import shortfall, verdict
+from harness.atomic_write import write_json
+from harness.diagnosis import diagnose
+from harness.diagnosis.signatures import SignatureError, load_usable
+from harness.experiment import Experiment
+from harness.pending_changes import PREPARING
+from harness.redaction import redact
+from harness.repair import apply_changes, launch_request, repair_plan, worktree
+from harness.state import AttemptState
+from monitors.rules import Health
+
+_log = logging.getLogger(__name__)
+
+
+class Executor:
+    """Carries out actions on one experiment; keeps the monitor of the running attempt between two waits."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
+        self.interrupted = asyncio.Event()
+        self._monitor: AttemptMonitor | None = None
+
+    def observe(self) -> Observation:
+        """The state, the time, and what only a look at the running attempt can tell."""
+        now, attempt = self.experiment.clock(), self.experiment.state.attempt
+        overdue = unrecorded = False
+        health, config = Health(), ""
+        if attempt is not None and attempt.is_running:
+            overdue = self.monitor(attempt).first_step_overdue(attempt, now)
+            health = self.monitor(attempt).health(attempt, now)
+        elif attempt is not None and attempt.launched_at is None:
+            unrecorded = self.experiment.attempt_files(attempt.number).started.exists()
+        elif self.experiment.state.collected is None:
+            config = apply_changes.config_before(self.experiment)
+        state = self.experiment.state
+        return Observation(state, now, overdue, unrecorded, health, config, self.experiment.dir)
+
+    def monitor(self, attempt: AttemptState) -> AttemptMonitor:
+        """The monitor of this attempt, made when first asked for."""
+        if self._monitor is None or self._monitor.number != attempt.number:
+            self._monitor = AttemptMonitor(self.experiment, attempt)
+        return self._monitor
+
+    @property
+    def current_monitor(self) -> AttemptMonitor | None:
+        """The monitor in use, for a display to look at."""
+        return self._monitor
+
+    def ask_to_stop(self, by: str) -> None:
+        """A person wants the run to end; the loop is woken and sees it in the state."""
+        if self.experiment.state.stop_asked is None and self.experiment.state.verdict is None:
+            self.experiment.record("stop_asked", by=by)
+        self.interrupted.set()
+
+    async def ask_for_approval(self, action: actions.AnyAction) -> str | None:
+        """Ask a person where they wanted to be asked; returns why not, None when it may be done."""
+        from harness.agent import approval
+
+        state, attempt = self.experiment.state, self.experiment.state.attempt
+        if action.kind not in state.options.approve:
+            return None
+        if isinstance(action, actions.Stop) and action.why == "person":
+            return None
+        running = attempt.number if attempt is not None and attempt.is_running else None
+
+        def still_wanted() -> bool:
+            if self.experiment.state.stop_asked or self.experiment.clock() >= state.deadline_at:
+                return False
+            return running is None or self.experiment.attempt_files(running).state() == "running"
+
+        return await approval.ask(self.experiment, action, still_wanted, self.interrupted)
+
+    async def act(self, action: actions.AnyAction) -> dict[str, Any]:
+        """Carry out one action; returns what the journal keeps of it."""
+        if isinstance(action, actions.LOOKING):
+            return await asyncio.to_thread(look, action, self.experiment)
+        if action.kind in PREPARING:
+            return await asyncio.to_thread(apply_changes.prepare, action, self.experiment)
+        carry_out: Callable[[Any], Awaitable[dict[str, Any]]] = getattr(self, f"_{action.kind}")
+        return await carry_out(action)
+
+    async def _prepare(self, action: actions.Prepare) -> dict[str, Any]:
+        from harness.results.provenance import gather
+
+        plan = self.experiment.plan
+        facts = gather(plan["codebase_dir"], plan["venv_exe"], plan["yaml_path"], plan["launch_command"])
+        write_json(self.experiment.dir / "provenance.json", facts)
+        (self.experiment.dir / "attempts").mkdir(mode=0o700, exist_ok=True)
+        return {}
+
+    async def _check(self, action: actions.Check) -> dict[str, Any]:
+        return await asyncio.to_thread(apply_changes.check, self.experiment, self.experiment.state.draft)
+
+    async def _launch(self, action: actions.Launch) -> dict[str, Any]:
+        from monitors.launch import launch
+        from monitors.tmux import Session, TmuxError
+
+        files = self.experiment.attempt_files(action.attempt)
+        previous = self.experiment.attempt_files(action.attempt - 1) if action.attempt > 1 else None
+        checkpoint = launching.carry_checkpoint(previous, files) if previous is not None else None
+        if files.state() == "not_started":
+            order = await asyncio.to_thread(launch_request.order, self.experiment, action, previous)
+            spec = launching.launch_spec(self.experiment.plan, files, order)
+            try:
+                launch(spec, Session.find(action.session) or Session.create(action.session, spec.cwd))
+            except TmuxError:  # its server died on the way; typing twice never launches twice
+                launch(spec, Session.find(action.session) or Session.create(action.session, spec.cwd))
+        return {
+            "launched_at": self.experiment.clock(),
+            "command": launch_request.relocated(
+                self.experiment, launching.command(self.experiment.plan, files.config)
+            ),
+            "checkpoint": checkpoint,
+        }
+
+    async def _wait(self, action: actions.Wait) -> dict[str, Any]:
+        attempt = self._attempt()
+        monitor = self.monitor(attempt)
+        self.interrupted.clear()
+        if self.experiment.state.stop_asked:
+            return {"reason": "interrupted"}
+        waiting = asyncio.ensure_future(monitor.wait())
+        interrupted = asyncio.ensure_future(self.interrupted.wait())
+        try:
+            await asyncio.wait({waiting, interrupted}, return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                return {"reason": "interrupted"}
+            outcome = await waiting
+        finally:
+            interrupted.cancel()
+            waiting.cancel()
+            await asyncio.gather(waiting, interrupted, return_exceptions=True)
+        if "ended" in outcome:
+            outcome["ended"] = self._ended(attempt, outcome["ended"])
+        return outcome
+
+    async def _pause(self, action: actions.Pause) -> dict[str, Any]:
+        seconds = max(0.0, min(action.until, self.experiment.state.deadline_at) - self.experiment.clock())
+        self.interrupted.clear()
+        if self.experiment.state.stop_asked:
+            return {"reason": "interrupted"}
+        try:
+            await asyncio.wait_for(self.interrupted.wait(), timeout=seconds)
+        except asyncio.TimeoutError:
+            return {"paused_s": seconds}
+        return {"reason": "interrupted"}
+
+    async def _stop(self, action: actions.Stop) -> dict[str, Any]:
+        from monitors.launch import stop
+
+        attempt = self._attempt()
+        files = self.experiment.attempt_files(attempt.number)
+        alarms = self.monitor(attempt).health(attempt, self.experiment.clock()).fatal
+        await asyncio.to_thread(stop, files, launching.LONGEST_END_S)
+        ended = self._ended(attempt, await asyncio.to_thread(self.monitor(attempt).ended))
+        if ended["reason"] not in ("stopped", "lost"):
+            return {"ended": ended, "why": None, "detail": "it had ended by itself"}
+        seen = "; ".join(alarms) if action.why == "fatal_error" and alarms else action.detail
+        return {"ended": {**ended, "complete": False}, "why": action.why, "detail": seen}
+
+    async def _diagnose(self, action: actions.Diagnose) -> dict[str, Any]:
+        attempt = self._attempt()
+        assert attempt.ended is not None
+        files = self.experiment.attempt_files(attempt.number)
+        why = (attempt.stop_reason, attempt.stop_detail)
+        book, broken = await asyncio.to_thread(load_usable)
+        for problem in broken:
+            _log.warning("a signature file is left out: %s", problem)
+        found = (await asyncio.to_thread(diagnose, files, attempt.ended, *why, book)).as_json()
+        if files.dir.exists():
+            write_json(files.dir / "diagnosis.json", found)
+        preferred = await asyncio.to_thread(_preferred, found)
+        repairs = await asyncio.to_thread(repair_plan.repairs, self.experiment, found, preferred)
+        return {"diagnosis": {**found, "repairs": repairs}}
+
+    async def _note(self, action: actions.Note) -> dict[str, Any]:
+        return {"text": redact(action.text)}
+
+    async def _write_report_section(self, action: actions.WriteReportSection) -> dict[str, Any]:
+        return {"section": action.section, "text": redact(action.text)}
+
+    async def _collect(self, action: actions.Collect) -> dict[str, Any]:
+        judged = verdict(self.experiment.state, self.experiment.clock())
+        return {"outcome": judged.outcome.value, "reason": judged.reason}
+
+    async def _report(self, action: actions.Report) -> dict[str, Any]:
+        from harness.results.report import build_report
+        from harness.summary import run_summary
+
+        try:
+            report = await asyncio.to_thread(
+                build_report, self.experiment.dir, run_summary(self.experiment.journal.entries)
+            )
+        except Exception as error:  # a report can be built again; the run still has to finish
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise  # once there is room again, resuming builds it
+            return {"error": f"{type(error).__name__}: {error}", "headline": []}
+        return {"headline": report.headline, "discrepancies": [asdict(item) for item in report.discrepancies]}
+
+    async def _finish(self, action: actions.Finish) -> dict[str, Any]:
+        self._close_sessions()
+        state = self.experiment.state
+        if launch_request.patches(self.experiment) or state.draft.patches:
+            kept = await asyncio.to_thread(worktree.remove, self.experiment.plan, state.experiment_id)
+            if kept is not None:
+                self.experiment.record("copy_kept", folder=str(kept))
+        await asyncio.to_thread(self._learn)
+        self.experiment.record("finish", outcome=action.outcome.value, reason=action.reason)
+        return {}
+
+    def _learn(self) -> None:
+        """Keep what this run teaches; a run does not fail for that."""
+        try:
+            lessons.learn(self.experiment.state, self.experiment.clock())
+        except (OSError, SignatureError) as error:
+            _log.warning("what this run teaches could not be kept: %s", error)
+
+    def seal(self) -> None:
+        """Write finish.flag, the last file of a finished experiment, unless it is there."""
+        from harness.results.verifying.ending import flag_of
+        from harness.results.verifying.fingerprints import vouched_for
+
+        if (self.experiment.dir / "finish.flag").exists():
+            return
+        flag = flag_of(self.experiment.state)
+        self.experiment.write_finish_flag({**flag, "manifest": vouched_for(self.experiment.dir)})
+
+    def close(self) -> None:
+        """Let go of the running attempt, which goes on without us."""
+        if self._monitor is not None:
+            self._monitor.close()
+
+    def _attempt(self) -> AttemptState:
+        attempt = self.experiment.state.attempt
+        if attempt is None:
+            raise RuntimeError("no attempt has been launched")
+        return attempt
+
+    def _ended(self, attempt: AttemptState, ended: dict[str, Any]) -> dict[str, Any]:
+        """An exit record, with what the attempt achieved and whether that is all it owed."""
+        self._tell_lost_lines(attempt, ended.get("log_lost_bytes") or 0)
+        attempts = [self.experiment.attempt_files(number) for number in range(1, attempt.number + 1)]
+        rows, last_step = self.monitor(attempt).achieved()
+        clean = ended.get("status") == 0
+        owed = shortfall(self.experiment.plan, attempts, rows, last_step) if clean else None
+        complete = ended.get("reason") == "exited" and ended.get("status") == 0 and owed is None
+        told = {"shortfall": owed.text, "shortfall_family": owed.family} if owed else {"shortfall": None}
+        return {**ended, "rows": rows, "last_step": last_step, **told, "complete": complete}
+
+    def _tell_lost_lines(self, attempt: AttemptState, lost: int) -> None:
+        """Say once that the log is not whole."""
+        data = {
+            "attempt": attempt.number,
+            "event": "log_lost",
+            "text": f"{lost} bytes of the log were lost while the disk was full",
+        }
+        told = (entry.data for entry in self.experiment.journal.of_kind("event"))
+        if lost and not any(data.items() <= entry.items() for entry in told):
+            self.experiment.record("event", **data, at=self.experiment.clock(), step=None, line=None)
+
+    def _close_sessions(self) -> None:
+        """Kill what is left of our attempts, and this run's sessions unless a person wants to keep them.
+
+        A harness that runs in one of these sessions itself lives on: its terminal is its supervisor's.
+        """
+        from monitors.launch import kill_leftovers
+        from monitors.tmux import Session
+
+        names = [entry.data["session"] for entry in self.experiment.journal.of_kind("detached")]
+        for attempt in self.experiment.state.attempts:
+            kill_leftovers(attempt.attempt_id)
+            names.append(attempt.session)
+        for name in names if not self.experiment.state.options.keep_session else ():
+            session = Session.find(name)
+            if session is not None:
+                session.kill()
+
+
+def _preferred(diagnosis: Mapping[str, Any]) -> tuple[str, ...]:
+    """What has helped before; a run does not fail for lessons that cannot be read."""
+    try:
+        return lessons.preferred(diagnosis)
+    except OSError as error:
+        _log.warning("the lessons of earlier runs are left out: %s", error)
+        return ()

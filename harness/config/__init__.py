@@ -1,0 +1,1 @@
+"""Settings files: read, flatten, edit with comments and order kept, compare; and what their keys mean."""

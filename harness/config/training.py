@@ -1,0 +1,76 @@
+"""What the harness needs to know of a training's config file, read without importing any trainer.
+
+A config with an `ajet:` mapping belongs to the bundled trainer, whose outputs can be pointed into the
+attempt's folder and whose validations and steps are known in advance. Of any other YAML nothing is assumed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.config import edit as config_edit
+
+TRAINER_COMMON = "ajet.trainer_common"
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """A parsed config; `data` is {} when there is none."""
+
+    data: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, path: Path | None) -> "TrainingConfig":
+        """Read the file at `path` (None or absent: no config). Raises ConfigEditError for text that is not
+        YAML."""
+        if path is None or not path.exists():
+            return cls({})
+        return cls(config_edit.load(path.read_text(encoding="utf-8")))
+
+    def _trainer_common(self, key: str, default: Any) -> Any:
+        value = config_edit.get(self.data, f"{TRAINER_COMMON}.{key}")
+        return default if value is None else value
+
+    @property
+    def is_ajet(self) -> bool:
+        """Whether the bundled trainer (or a system that shares its config tree) runs this."""
+        return isinstance(self.data.get("ajet"), Mapping)
+
+    @property
+    def expects_kl_loss(self) -> bool:
+        return self.is_ajet and bool(self._trainer_common("use_kl_loss", True))
+
+    @property
+    def goes_on_from_checkpoints(self) -> bool:
+        """Whether a trainer that finds a checkpoint in its output folder goes on from it."""
+        return self.is_ajet and self._trainer_common("resume", "auto") != "never"
+
+    @property
+    def total_steps(self) -> int | None:
+        """The number of optimizer steps, where the config fixes it."""
+        value = self._trainer_common("total_training_steps", None)
+        return value if isinstance(value, int) else None
+
+    def expected_validations(self, last_step: int) -> set[int]:
+        """The steps at which a training that came to `last_step` owes a validation."""
+        if not self.is_ajet:
+            return set()
+        every = self._trainer_common("test_freq", 20)
+        steps = set(range(every, last_step + 1, every)) if isinstance(every, int) and every > 0 else set()
+        return steps | ({0} if self._trainer_common("val_before_train", False) else set())
+
+
+def for_attempt(text: str, attempt_dir: Path) -> str:
+    """The config an attempt runs with: an `ajet:` config with its outputs in `attempt_dir`, any other one
+    unchanged."""
+    data = config_edit.load(text)
+    if not isinstance(data.get("ajet"), Mapping):
+        return text
+    changes: dict[str, config_edit.Scalar] = {
+        "ajet.experiment_dir": str(attempt_dir / "trainer"),
+        f"{TRAINER_COMMON}.val_print_to_markdown_file_path": str(attempt_dir / "validation.md"),
+    }
+    if config_edit.get(data, f"{TRAINER_COMMON}.checkpoint_base_dir") is not None:
+        changes[f"{TRAINER_COMMON}.checkpoint_base_dir"] = "auto"  # never the checkpoints of another run
+    return config_edit.edit(text, changes)

@@ -1,0 +1,186 @@
+"""The effective batch of a config that gives it as a product: batch per device × accumulation × devices.
+
+In: the values of a foreign config before and after an edit. Out: a refusal, or None when every product is
+what it was. Where the total batch stands in the config itself, that key is fixed; how it is cut up is free.
+
+A trainer ignores factors that it does not read. So a factor counts only where the author wrote it; the one
+that may be added is accumulation, beside the batch per device, if the command starts a trainer that reads it.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from fractions import Fraction
+
+from harness.guard import config_keys
+from harness.guard.config_diff import Path, Value
+from harness.repair.remedies import command_line
+
+_PER_DEVICE = re.compile(
+    r"per_(device|gpu)_train_batch_size|batch_size_per_(gpu|device)"
+    r"|(device_)?(train_)?micro_?batch_size(_per_gpu)?|micro_train_batch_size"
+)
+_PLAIN = re.compile(r"(train_)?batch_size")
+_ACCUMULATION = re.compile(
+    r"(grad|gradient)(_accum(ulation)?)?_(accum(ulation)?|steps)(_steps)?|accumulate_grad_batches"
+)
+_DEVICES = re.compile(
+    r"(n|num)_gpus(_per_node)?|gpus_per_node|n_?nodes|num_nodes|num_machines|num_processes|world_size|devices|gpus"
+    r"|n_?procs?_per_node|data_parallel(_size|_degree)?|dp(_size|_degree)?"
+)
+_MODEL_PARALLEL = re.compile(
+    r"((train|actor)_)?(tensor|pipeline|context|sequence|model|ulysses|ulysses_sequence)_(model_)?"
+    r"parallel_(size|degree|world_size)|tp|pp|(tp|pp|cp|sp)_(size|degree)|sp_ulysses_size"
+)
+_INFERENCE = frozenset(("rollout", "vllm", "sglang", "inference", "generation", "engine_kwargs"))
+_TOTAL = re.compile(r"global_(train_)?(batch_size|bsz|batch)")
+_VERL = frozenset(("actor_rollout_ref", "ppo_mini_batch_size"))
+_COUNTS_PIECES = re.compile(
+    r"steps_per_generation|generation_batch_size|(limit|overfit)_((train|val|test|predict)_)?batches|val_check_interval"
+    r"|max_(train_)?batches|batches_per_epoch"
+)
+
+
+def is_factor(path: Path) -> bool:
+    """Whether the key may be one factor of the effective batch."""
+    return _power(path) != 0
+
+
+def refuse(
+    before: Mapping[Path, Value],
+    after: Mapping[Path, Value],
+    following: Collection[Path] = (),
+    command: str = "",
+) -> str | None:
+    """Why the edit changes the effective batch, or None. `following`: keys that follow an edited one.
+    `command`: what reads the config; settings of its own hold against those there."""
+    differing = {
+        path
+        for path in {*before, *after}
+        if is_factor(path) and (before.get(path) != after.get(path) or path in following)
+    }
+    if not differing:
+        return None
+    if _states_total(before):
+        differing = {path for path in differing if not _cuts_up(path)}
+        why = "the total batch stands in this config, so only micro-batches and devices may change"
+        return _refusal(differing, why) if differing else None
+    told = [tuple(name.split(".")) for name in command_line.given(command)]
+    if counting := [path for path in (*before, *told) if _COUNTS_PIECES.fullmatch(_name(path))]:
+        return _refusal(differing, f"`{_name(counting[0])}` counts in these batches too")
+    if any(_cuts_a_batch(path) for path in told):
+        return _refusal(differing, "the launch command gives a factor of the effective batch itself")
+    if not any(_power(path) > 0 for path in (*differing, *before)):
+        return _refusal(differing, "whether each group of devices has a batch of its own cannot be told")
+    if unread := _added_or_taken_out(differing, before, after, command):
+        return _refusal(
+            unread, "a factor of the effective batch is only given another value, where it stands"
+        )
+    if _is_ambiguous(differing, before) or (ratio := _ratio(differing, before, after)) is None:
+        return _refusal(
+            differing, "whether the effective batch stays the same cannot be told from this config"
+        )
+    return None if ratio == 1 else _refusal(differing, f"the effective batch would be {ratio} of what it was")
+
+
+def _power(path: Path) -> int:
+    """1 for a factor, -1 for one that divides (devices that work on the same batch), 0 for any other key."""
+    name = _name(path)
+    if any(pattern.fullmatch(name) for pattern in (_PER_DEVICE, _ACCUMULATION, _DEVICES)):
+        return 1
+    if _PLAIN.fullmatch(name):
+        return int(config_keys.meaning(path, is_ajet=False).kind == config_keys.EFFECTIVE_BATCH)
+    inference = _INFERENCE & set(config_keys.named_segments(path))
+    return -1 if _MODEL_PARALLEL.fullmatch(name) and not inference else 0
+
+
+def _cuts_up(path: Path) -> bool:
+    """Whether the key only says how a total batch is cut up."""
+    name = _name(path)
+    return "micro" in name or any(pattern.fullmatch(name) for pattern in (_DEVICES, _MODEL_PARALLEL))
+
+
+def _cuts_a_batch(path: Path) -> bool:
+    """Whether the key is a batch or its accumulation, not a number of devices."""
+    return is_factor(path) and any(
+        pattern.fullmatch(_name(path)) for pattern in (_PER_DEVICE, _PLAIN, _ACCUMULATION)
+    )
+
+
+def _states_total(tree: Mapping[Path, Value]) -> bool:
+    """Whether a key of its own fixes the total batch: `global_…`, or verl's `data.train_batch_size`, which
+    has a default."""
+    if any(_VERL & set(config_keys.named_segments(path)) for path in tree):
+        return True
+    if any(
+        _ACCUMULATION.fullmatch(_name(path)) and _whole(value) is not None for path, value in tree.items()
+    ):
+        return False  # which of the two is read cannot be told: the product must stay
+    is_verl = any(_name(path) == "n_gpus_per_node" for path in tree)
+    return any(
+        _whole(value) is not None
+        and (_TOTAL.fullmatch(_name(path)) or (is_verl and path == ("data", "train_batch_size")))
+        for path, value in tree.items()
+    )
+
+
+def _added_or_taken_out(
+    differing: Collection[Path], before: Mapping[Path, Value], after: Mapping[Path, Value], command: str
+) -> set[Path]:
+    """The factors that are in only one of the two, but for accumulation that the trainer is known to read."""
+    is_read = command_line.reads_accumulation(command)
+    return {
+        path
+        for path in differing
+        if (path in before) != (path in after)
+        and not (is_read and _is_added_accumulation(path, before, after))
+    }
+
+
+def _is_added_accumulation(path: Path, before: Mapping[Path, Value], after: Mapping[Path, Value]) -> bool:
+    beside = [other for other in before if other[:-1] == path[:-1] and _PER_DEVICE.fullmatch(_name(other))]
+    return path in after and path[-1] == "gradient_accumulation_steps" and bool(beside)
+
+
+def _is_ambiguous(differing: Collection[Path], before: Mapping[Path, Value]) -> bool:
+    """Whether it is open which of several keys counts, or whether a plain `batch_size` is one per device."""
+    factors = [path for path in before if is_factor(path)]
+    names = [_name(path) for path in factors]
+    batches = [
+        path for path in factors if _PER_DEVICE.fullmatch(_name(path)) or _PLAIN.fullmatch(_name(path))
+    ]
+    if len(batches) != 1 or any(names.count(_name(path)) > 1 for path in differing):
+        return True
+    is_plain = _PLAIN.fullmatch(_name(batches[0])) is not None
+    return is_plain and any(
+        path not in batches and not _ACCUMULATION.fullmatch(_name(path)) for path in differing
+    )
+
+
+def _ratio(
+    differing: Collection[Path], before: Mapping[Path, Value], after: Mapping[Path, Value]
+) -> Fraction | None:
+    """The effective batch after, as a share of that before; None where a factor is no whole number."""
+    ratio = Fraction(1)
+    for path in differing:
+        old = _whole(before[path]) if path in before else 1
+        new = _whole(after[path])
+        if old is None or new is None:
+            return None
+        ratio *= Fraction(new, old) ** _power(path)
+    return ratio
+
+
+def _whole(value: Value) -> int | None:
+    return int(value.text) if value.kind == "int" and re.fullmatch(r"[1-9]\d{0,8}", value.text) else None
+
+
+def _name(path: Path) -> str:
+    return (config_keys.named_segments(path) or ("",))[-1]
+
+
+def _refusal(differing: Collection[Path], why: str) -> str:
+    keys = ", ".join(f"`{'.'.join(path)}`" for path in sorted(differing))
+    return (
+        f"{keys}: {why}. The effective batch belongs to what is studied; halve the batch per device, double "
+        "the accumulation steps, so that the product stays, or save memory by offloading or checkpointing"
+    )

@@ -1,0 +1,43 @@
+"""Which environment variables a repair may set, and to what. The table, one line each, stands in
+`variables.yaml`."""
+
+import difflib
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from ruamel.yaml import YAML
+
+_EXAMPLES = "PYTORCH_CUDA_ALLOC_CONF, NCCL_P2P_DISABLE, NCCL_SOCKET_IFNAME, OMP_NUM_THREADS, HF_HUB_OFFLINE"
+
+
+def refuse(name: str, value: str) -> str | None:
+    """Why this variable may not be set to this value, or None."""
+    allowed = _table()
+    if name not in allowed:
+        close = difflib.get_close_matches(name, allowed, n=1, cutoff=0.8)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        return (
+            f"the variable {name[:80]} is not one that a repair may set{hint}. "
+            f"Allowed are, among others: {_EXAMPLES}"
+        )
+    pattern, told = allowed[name]
+    if re.fullmatch(pattern, value, re.ASCII):
+        return None
+    return f"{name} takes {told}, not {value[:80]!r}"
+
+
+def allowed_names() -> tuple[str, ...]:
+    """Every variable that a repair may set."""
+    return tuple(_table())
+
+
+@cache
+def _table() -> Mapping[str, tuple[str, str]]:
+    """Name to (pattern of its values, what that means in words)."""
+    text = (resources.files("harness.guard") / "variables.yaml").read_text(encoding="utf-8")
+    data: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
+    kinds = {name: (kind["pattern"], kind["told"]) for name, kind in data["values"].items()}
+    return {name: kinds[row["takes"]] for name, row in data["variables"].items()}

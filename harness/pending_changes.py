@@ -1,0 +1,127 @@
+"""What is changed on the way to the next launch: config, environment, code. Folded from the journal.
+
+A draft holds changes only. The config it leads to is the previous attempt's (or the blueprint's) with the
+changes made in it; nothing is written to disk before the launch, so a kill loses nothing.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from harness.config import edit as config_edit
+from harness.config.edit import Scalar
+
+MEASURES = {"install_package": "package", "free_owned": "what", "raise_limit": "limit"}
+"""Preparing actions that change neither config nor environment nor code, with the argument that says what."""
+PREPARING = ("render_config", "edit_config", "set_environment", "patch_code", *MEASURES)
+"""All actions that change what the next launch uses."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that differs from the attempt before. `what`: a dotted key, a variable, a file, or what was
+    done beside. `remedy`: the built-in repair that it belongs to, "" for any other."""
+
+    kind: str  # "config" | "removed" | "environment" | "code" | "package" | "freed" | "limit"
+    what: str
+    old: Scalar
+    new: Scalar
+    why: str
+    remedy: str = ""
+
+    @property
+    def in_words(self) -> str:
+        """Such as `ajet.rollout.n_vllm_engine: 2 → 1 (…)`."""
+        if self.kind == "code":
+            return f"code of {self.what} corrected ({self.why})"
+        if self.kind == "removed":
+            return f"{self.what} taken out, it was {self.old!r} ({self.why})"
+        if self.kind == "package":
+            return f"{self.what} {self.new} installed ({self.why})"
+        if self.kind == "freed":
+            return f"{self.what}: {self.new} ({self.why})"
+        was = "unset" if self.old is None else repr(self.old)
+        return f"{self.what}: {was} → {self.new!r} ({self.why})"
+
+
+@dataclass(frozen=True)
+class PendingChanges:
+    """Changes since the last launch.
+
+    `settings`: what the config was rendered from, None when it was not rendered here. `config`: dotted key to
+    new value. `removed`: dotted keys taken out before any are set. `environment`: variables set. `patches`:
+    code corrections, each {path, old, new}. `measures`: what was done beside, such as `install_package tqdm`.
+    `changes`: all of them in words, in order.
+    """
+
+    settings: dict[str, Scalar] | None = None
+    config: dict[str, Scalar] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+    patches: tuple[dict[str, str], ...] = ()
+    measures: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        prepared = (self.config, self.removed, self.environment, self.patches, self.measures)
+        return self.settings is None and not any(prepared)
+
+    @property
+    def remedies(self) -> tuple[str, ...]:
+        """The built-in repairs in it, in order."""
+        return tuple(dict.fromkeys(change.remedy for change in self.changes if change.remedy))
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What tells two repairs apart: the values, without the words."""
+        return {
+            "config": dict(sorted(self.config.items())),
+            "removed": sorted(self.removed),
+            "environment": dict(sorted(self.environment.items())),
+            "patches": [dict(patch) for patch in self.patches],
+            "measures": sorted(self.measures),
+        }
+
+    def apply(self, text: str) -> str:
+        """The config `text` with the changes made in it, comments and order kept. Raises ConfigEditError."""
+        return config_edit.edit(text, self.config, self.removed)
+
+
+def with_outcome(
+    draft: PendingChanges, action: str, args: Mapping[str, Any], outcome: Mapping[str, Any]
+) -> PendingChanges:
+    """The draft after one of the preparing actions was carried out; `outcome` holds its `changes`."""
+    changes = (*draft.changes, *(Change(**change) for change in outcome.get("changes", ())))
+    draft = replace(draft, changes=changes)
+    if action == "render_config":
+        return replace(draft, settings=dict(args["settings"]), config={}, removed=())
+    if action == "edit_config":
+        removed = tuple(dict.fromkeys((*draft.removed, *args["remove"])))
+        kept = {key: value for key, value in draft.config.items() if not _is_below(key, args["remove"])}
+        return replace(draft, config={**kept, **args["changes"]}, removed=removed)
+    if action == "set_environment":
+        return replace(draft, environment={**draft.environment, args["name"]: args["value"]})
+    if action == "patch_code":
+        patch = {name: args[name] for name in ("path", "old", "new")}
+        return draft if patch in draft.patches else replace(draft, patches=(*draft.patches, patch))
+    if action in MEASURES:
+        return replace(draft, measures=tuple(dict.fromkeys((*draft.measures, measure(action, args)))))
+    return draft
+
+
+def measure(action: str, args: Mapping[str, Any]) -> str:
+    """How a draft names what is done beside config, environment and code."""
+    return f"{action} {args[MEASURES[action]]}"
+
+
+def _is_below(key: str, parents: Iterable[str]) -> bool:
+    return any(key == parent or key.startswith(f"{parent}.") for parent in parents)
+
+
+def diff(old: str, new: str, name: str) -> str:
+    """A unified diff of two configs; empty when they are the same."""
+    lines = difflib.unified_diff(
+        old.splitlines(keepends=True), new.splitlines(keepends=True), f"before/{name}", f"after/{name}"
+    )
+    return "".join(line if line.endswith("\n") else line + "\n" for line in lines)

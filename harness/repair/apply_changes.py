@@ -1,0 +1,189 @@
+"""What the next launch will use, and the actions that change it: config, environment, code, and what is done
+beside (`installing`, `owned`).
+
+Of the first three nothing is written to disk but a private copy of code that is patched: the changes live in
+the journal, and the launch makes its config of them. Every action here can be repeated after a kill. A
+built-in repair after which the check would refuse the launch is not made: the next one is tried.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from harness import launching
+from harness.agent.actions import (
+    Action,
+    EditConfig,
+    FreeOwned,
+    InstallPackage,
+    PatchCode,
+    RaiseLimit,
+    RenderConfig,
+    SetEnvironment,
+    arguments,
+)
+from harness.blueprint.scaffold import ScaffoldError
+from harness.config import edit as config_edit
+from harness.config.edit import ConfigEditError, Scalar
+from harness.experiment import Experiment
+from harness.pending_changes import Change, PendingChanges, diff, with_outcome
+from harness.redaction import redact
+from harness.state import ExperimentState
+
+
+def config_before(experiment: Experiment, state: ExperimentState | None = None) -> str:
+    """The config that the next launch starts from, without the changes of the draft; "" when there is none.
+    `state`: an earlier one, to see it as it was then."""
+    state = state or experiment.state
+    launched = [attempt for attempt in state.attempts if attempt.launched_at is not None]
+    previous = experiment.attempt_files(launched[-1].number) if launched else None
+    try:
+        return launching.base_config(experiment.plan, previous, state.draft.settings) or ""
+    except (OSError, UnicodeDecodeError):
+        return ""  # the check says what is wrong with it
+
+
+def config_after(experiment: Experiment, draft: PendingChanges | None = None) -> str | None:
+    """The config that the next launch would use, None when nothing is changed in the blueprint's own.
+    `draft`: another one than that of the state."""
+    draft = draft or experiment.state.draft
+    if draft.settings is None and not draft.config and not draft.removed:
+        return None
+    return draft.apply(config_before(experiment))
+
+
+def check(experiment: Experiment, draft: PendingChanges) -> dict[str, Any]:
+    """What the check before a launch says of the next one, were this its draft."""
+    from harness import doctor
+
+    state = experiment.state
+    variables = {**state.environment, **draft.environment}
+    config = config_after(experiment, draft)
+    findings = doctor.examine(
+        experiment.plan, experiment.dir, config, "launch", variables, state.options.hidden
+    )
+    return doctor.outcome(findings)
+
+
+def prepare(
+    action: Action,
+    experiment: Experiment,
+    check: Callable[[Experiment, PendingChanges], Mapping[str, Any]] = check,
+) -> dict[str, Any]:
+    """Carry out one preparing action. Returns `changes` (see `Change`) and a text, or `error`."""
+    done = _carried_out(action, experiment)
+    if "error" in done or not isinstance(action, EditConfig | SetEnvironment) or not action.remedy:
+        return done
+    draft = with_outcome(experiment.state.draft, action.kind, arguments(action), done)
+    refused = _for_good(check(experiment, draft))
+    return {"error": f"the check refuses what it leads to: {'; '.join(refused)}"} if refused else done
+
+
+def _for_good(checked: Mapping[str, Any]) -> list[str]:
+    """The problems of a check that no built-in repair could mend."""
+    pairs = zip(checked["problems"], checked.get("causes", ()), strict=False)
+    return [problem for problem, cause in pairs if not cause["remedies"]]
+
+
+def _carried_out(action: Action, experiment: Experiment) -> dict[str, Any]:
+    try:
+        if isinstance(action, RenderConfig):
+            return _render(action, experiment)
+        if isinstance(action, EditConfig):
+            return _edit(action, experiment)
+        if isinstance(action, SetEnvironment):
+            return _set_variable(action, experiment)
+        if isinstance(action, InstallPackage):
+            return _install(action, experiment)
+        if isinstance(action, FreeOwned):
+            return _free(action, experiment)
+        if isinstance(action, RaiseLimit):
+            change = Change("limit", "limit of open files", None, "the highest allowed", action.why)
+            return _done(change, action.remedy, "the next launch may open as many files as is allowed")
+        assert isinstance(action, PatchCode)
+        return _patch(action, experiment)
+    except (ConfigEditError, ScaffoldError) as error:
+        return {"error": redact(str(error))}
+
+
+def _render(action: RenderConfig, experiment: Experiment) -> dict[str, Any]:
+    text = launching.base_config(experiment.plan, None, action.settings) or ""
+    changes = [Change("config", key, None, value, action.why) for key, value in action.settings.items()]
+    return {"changes": [asdict(change) for change in changes], "text": redact(text)}
+
+
+def _edit(action: EditConfig, experiment: Experiment) -> dict[str, Any]:
+    before = experiment.state.draft.apply(config_before(experiment))
+    after = config_edit.edit(before, action.changes, action.remove)
+    if after == before:
+        return {"error": "nothing would change: these values stand there already, or the keys do not exist"}
+    old = config_edit.load(before)
+    changes = [
+        Change("config", key, _scalar(config_edit.get(old, key)), value, action.why, action.remedy)
+        for key, value in action.changes.items()
+        if config_edit.get(old, key) != value
+    ]
+    changes += [
+        Change("removed", key, _scalar(config_edit.get(old, key)), None, action.why, action.remedy)
+        for key in action.remove
+    ]
+    return {
+        "changes": [asdict(change) for change in changes],
+        "text": redact(diff(before, after, "config.yaml")),
+    }
+
+
+def _set_variable(action: SetEnvironment, experiment: Experiment) -> dict[str, Any]:
+    old = experiment.state.environment.get(action.name)
+    if old == action.value:
+        return {"error": f"{action.name} is set to that already"}
+    change = Change("environment", action.name, old, action.value, action.why)
+    return _done(change, action.remedy, f"{action.name}={action.value} will be set for the next launch")
+
+
+def _install(action: InstallPackage, experiment: Experiment) -> dict[str, Any]:
+    from harness.repair import installing
+
+    python = Path(experiment.plan["venv_exe"])
+    try:
+        version = installing.install(python, action.package)
+    except installing.InstallError as error:
+        return {"error": redact(str(error))}
+    change = Change("package", f"package {action.package}", None, version, action.why)
+    return _done(change, action.remedy, f"{action.package} {version} is installed for {python}")
+
+
+def _free(action: FreeOwned, experiment: Experiment) -> dict[str, Any]:
+    from harness.repair import leftovers
+
+    if action.what == "processes":
+        what, freed = (
+            "processes that earlier attempts left behind",
+            f"{leftovers.end_leftovers(experiment)} ended",
+        )
+    else:
+        freed = f"{leftovers.remove_superseded(experiment) / 2**20:.1f} MiB freed"
+        what = "checkpoints of earlier attempts"
+    return _done(Change("freed", what, None, freed, action.why), action.remedy, f"{what}: {freed}")
+
+
+def _done(change: Change, remedy: str, text: str) -> dict[str, Any]:
+    return {"changes": [asdict(replace(change, remedy=remedy))], "text": text}
+
+
+def _patch(action: PatchCode, experiment: Experiment) -> dict[str, Any]:
+    from harness.repair import worktree
+
+    try:
+        shown = worktree.patch(
+            experiment.plan, experiment.state.experiment_id, action.path, action.old, action.new
+        )
+    except worktree.PatchError as error:
+        return {"error": redact(str(error))}
+    change = Change("code", action.path, action.old, action.new, action.why)
+    return {"changes": [asdict(change)], "text": redact(shown)}
+
+
+def _scalar(value: Any) -> Scalar:
+    return value if isinstance(value, str | int | float | bool) or value is None else str(value)

@@ -1,0 +1,53 @@
+"""From what was decided to the order of one launch: config changes, variables, the copy of patched code."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from harness import launching
+from harness.agent.actions import Launch
+from harness.experiment import Experiment
+from harness.repair import worktree
+from monitors.files import AttemptFiles
+
+
+def order(experiment: Experiment, action: Launch, previous: AttemptFiles | None) -> launching.Order:
+    """What this launch uses; where code was ever patched, the training runs in the private copy.
+
+    Raises worktree.PatchError when that copy has to be made anew and cannot be.
+    """
+    plan, state = experiment.plan, experiment.state
+    assert state.attempt is not None
+    draft = state.attempt.draft
+    plain = launching.Order(
+        session=action.session,
+        attempt_id=action.attempt_id,
+        deadline_at=state.deadline_at,
+        codebase=Path(plan["codebase_dir"]),
+        hidden=state.options.hidden,
+        previous=previous,
+        draft=draft,
+        environment=state.environment,
+        limits=state.limits,
+    )
+    made = patches(experiment)
+    if not made:
+        return plain
+    return replace(
+        plain,
+        codebase=worktree.folder(plan, state.experiment_id, made),
+        environment={**worktree.variables(plan, state.experiment_id, os.environ), **state.environment},
+        code_diff=worktree.diffs(state.experiment_id, draft.patches),
+        relocate=lambda command: relocated(experiment, command),
+    )
+
+
+def patches(experiment: Experiment) -> list[dict[str, str]]:
+    """Every code correction that an attempt has had, in order."""
+    return [patch for attempt in experiment.state.attempts for patch in attempt.draft.patches]
+
+
+def relocated(experiment: Experiment, command: str) -> str:
+    """The command line, pointing into the private copy where code was patched."""
+    state = experiment.state
+    return worktree.relocate(command, state.plan, state.experiment_id) if patches(experiment) else command

@@ -1,0 +1,179 @@
+"""Room on the GPU: the inference engine's share, what is kept in main memory, how memory is divided."""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+
+from harness.repair.remedies.packing import packs
+from harness.repair.remedies.settings import Setting
+from harness.repair.remedies.sizes import gib
+from harness.repair.remedies.types import Repair, Situation
+
+LEAST_SHARE = 0.2
+MOST_SHARE = 0.92
+STEP = 0.1
+MARGIN = 0.02
+MUCH_RESERVED_GIB = 1.0
+_SHARE = r"(vllm_|rollout_)?gpu_(memory_)?util(ization)?|mem_fraction_static"
+_ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF"
+_EXPANDABLE = "expandable_segments"
+
+
+def lower_share(now: Situation) -> Repair | None:
+    """The engine's share of GPU memory, lowered by what was missing, else by 0.1."""
+    return _with_shares(now, lambda share: _lower(share, now))
+
+
+def _lower(share: float, now: Situation) -> float | None:
+    total, free, tried = (gib(now.captured(name)) for name in ("total", "free", "tried"))
+    wanted = share - STEP
+    if total and free is not None and now.captured("utilization"):  # the engine found too little at its start
+        wanted = min(share, free / total) - MARGIN
+    elif total and free is not None and tried is not None:
+        wanted = share - max((tried - free) / total + MARGIN, STEP / 2)
+    found = max(LEAST_SHARE, math.floor(wanted * 100 + 1e-6) / 100)
+    return found if found < share else None
+
+
+def raise_share(now: Situation) -> Repair | None:
+    """The engine's share, raised by what its KV cache lacks, else by 0.1."""
+    return _with_shares(now, lambda share: _raise(share, now))
+
+
+def _raise(share: float, now: Situation) -> float | None:
+    total, free, needed = (gib(now.captured(name)) for name in ("total", "free", "needed"))
+    more = STEP
+    if total and free is not None and needed is not None:
+        more = (needed - free) / total + MARGIN
+    found = min(MOST_SHARE, math.ceil((share + more) * 100 - 1e-6) / 100)
+    return found if found > share else None
+
+
+def _with_shares(now: Situation, change: Callable[[float], float | None]) -> Repair | None:
+    edits = {}
+    for setting in now.settings.named(_SHARE):
+        if setting.number is not None and 0 < setting.number <= 1:
+            share = change(setting.number)
+            if share is not None:
+                edits[setting.key] = share
+    return Repair(edits=edits) if edits else None
+
+
+def offload_optimizer(now: Situation) -> Repair | None:
+    """The optimizer's state in main memory between updates."""
+    return switched_on(now.settings.named(r"(optimizer|optim)_offload|offload_(optimizer|optim)"))
+
+
+def offload_parameters(now: Situation) -> Repair | None:
+    """The parameters in main memory between updates."""
+    return switched_on(
+        now.settings.named(r"(param|params|parameter)_offload|offload_(param|params|parameters)")
+    )
+
+
+def gradient_checkpointing(now: Situation) -> Repair | None:
+    """Activations computed again in the backward pass instead of kept."""
+    return switched_on(now.settings.named(r"(enable_|use_)?(gradient|activation)_checkpointing"))
+
+
+def enforce_eager(now: Situation) -> Repair | None:
+    """An engine without CUDA graphs, which take memory of their own."""
+    return switched_on(now.settings.named("(vllm_)?enforce_eager"))
+
+
+def fewer_sequences(now: Situation) -> Repair | None:
+    """Half as many sequences decoded together: they wait for each other, nothing else changes."""
+    return halved(now.settings.named("(vllm_)?max_num_seqs|max_running_requests"), least=4)
+
+
+def lower_swap_space(now: Situation) -> Repair | None:
+    """Half the main memory that the engine keeps for sequences that wait."""
+    edits = {}
+    for setting in now.settings.named("(vllm_)?swap_space"):
+        if setting.number:
+            edits[setting.key] = int(setting.number) // 2
+    return Repair(edits=edits) if edits else None
+
+
+def is_fragmented(now: Situation) -> bool:
+    """Whether it was measured that what is reserved and not used would have held what was asked for. That
+    every message of PyTorch recommends expandable segments says nothing."""
+    reserved, tried = gib(now.captured("reserved")), gib(now.captured("tried"))
+    return reserved is not None and tried is not None and reserved >= max(tried, MUCH_RESERVED_GIB)
+
+
+def expandable_segments(now: Situation) -> Repair | None:
+    """Only where memory is fragmented. An engine that sleeps manages memory by itself and does not work with
+    it."""
+    if not is_fragmented(now) or _engine_sleeps(now):
+        return None
+    before = now.environment.get(_ALLOCATOR, "")
+    if f"{_EXPANDABLE}:True" in before or _is_of_cuda(before):
+        return None
+    return Repair(environment={_ALLOCATOR: _with_segments(before, "True")})
+
+
+def drop_expandable_segments(now: Situation) -> Repair | None:
+    """The allocator as it is by default."""
+    before = now.environment.get(_ALLOCATOR, "")
+    if f"{_EXPANDABLE}:False" in before or _is_of_cuda(before):
+        return None
+    return Repair(environment={_ALLOCATOR: _with_segments(before, "False")})
+
+
+def _is_of_cuda(settings: str) -> bool:
+    """Whether CUDA's own allocator is in use, which has no segments and refuses the setting."""
+    return "backend:cudaMallocAsync" in settings.replace(" ", "")
+
+
+def _with_segments(before: str, word: str) -> str:
+    others = [part for part in before.split(",") if part and not part.startswith(f"{_EXPANDABLE}:")]
+    return ",".join([*others, f"{_EXPANDABLE}:{word}"])
+
+
+def _engine_sleeps(now: Situation) -> bool:
+    settings = now.settings
+    if settings.is_on(r"(.*_)?sleep_mode|free_cache_engine"):
+        return True
+    if settings.tree == "verl":  # it lets the engine sleep unless it is told not to
+        return settings.get("actor_rollout_ref.rollout.free_cache_engine") is not False
+    return settings.backbone not in ("", "local")
+
+
+def torch_compile_off(now: Situation) -> Repair | None:
+    """The same computation without the compiler."""
+    found = [each for each in now.settings.named("(use_)?torch_compile") if each.value is True]
+    if found:
+        return Repair(edits={each.key: False for each in found})
+    if now.environment.get("TORCH_COMPILE_DISABLE") == "1":
+        return None
+    return Repair(environment={"TORCH_COMPILE_DISABLE": "1"})
+
+
+def without_flash_attention(now: Situation) -> Repair | None:
+    """PyTorch's own attention, where the config asks for flash attention. Not where sequences are packed into
+    one row: only flash attention keeps them apart, with any other they see each other."""
+    if packs(now.settings.values, now.command):
+        return None
+    names = r"_?attn_implementation|attention_implementation"
+    found = [each for each in now.settings.named(names) if re.match("flash", str(each.value))]
+    edits: dict[str, str | bool] = {each.key: "sdpa" for each in found}
+    switches = now.settings.named(r"(use_)?flash_?(attn|attention)(_?[23])?")
+    edits |= {each.key: False for each in switches if each.value is True}
+    return Repair(edits=edits) if edits else None
+
+
+def switched_on(settings: Sequence[Setting]) -> Repair | None:
+    """Those that are off, set to true."""
+    edits = {each.key: True for each in settings if each.value is False}
+    return Repair(edits=edits) if edits else None
+
+
+def halved(settings: Sequence[Setting], least: int) -> Repair | None:
+    """Whole numbers above `least`, halved."""
+    edits = {
+        each.key: max(least, each.whole // 2)
+        for each in settings
+        if each.whole is not None and each.whole > least
+    }
+    return Repair(edits=edits) if edits else None

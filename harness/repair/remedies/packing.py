@@ -1,0 +1,34 @@
+"""Whether a training puts several sequences into one row.
+
+Flash attention keeps them apart; with any other implementation they attend to each other, so the
+attention may not be changed then.
+"""
+
+import re
+from collections.abc import Mapping
+
+from harness.repair.remedies import command_line
+
+_PACKING = re.compile(
+    r"(.*_)?(packing|packed|pack|padding_free|remove_padding|rmpad|unpad|flatten(ing)?|varlen)"
+    r"|(.*_)?pack_(data|dataset|sequences|samples|inputs?)"
+)
+_OF_VERL = "actor_rollout_ref.model.use_remove_padding"
+
+
+def packs(values: Mapping[str, object], command: str) -> bool:
+    """`values`: of the config, by dotted key; what the command gives holds against them. verl packs unless it
+    is told not to."""
+    told = command_line.given(command)
+    switches: dict[str, object] = {key: value for key, value in values.items() if _is_switch(key)}
+    for name in filter(_is_switch, told):
+        switches = {key: value for key, value in switches.items() if not command_line.is_same(key, name)}
+        switches[name] = told[name]
+    if any(not command_line.is_off(value) for value in switches.values()):
+        return True
+    is_verl = any("actor_rollout_ref" in key.split(".") for key in (*told, *values))
+    return is_verl and not any(key.endswith(_OF_VERL) for key in switches)
+
+
+def _is_switch(key: str) -> bool:
+    return _PACKING.fullmatch(command_line.plain(key).rpartition(".")[2]) is not None

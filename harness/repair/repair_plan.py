@@ -1,0 +1,158 @@
+"""From the diagnosis of an attempt, or what the check before a launch found, to the repairs that apply, and
+from one of them to actions.
+
+In: the experiment and the diagnosis. Out: `repairs`, as JSON in the journal beside the diagnosis: everything
+that only a look at this machine can tell stands in it, so that the playbook's choice can be made once more
+from the journal alone. A check has written down what it saw of the machine, so `before_launch` looks no more.
+"""
+
+import os
+import resource
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from harness import launching
+from harness.agent.actions import (
+    LONGEST_WHY,
+    AnyAction,
+    EditConfig,
+    FreeOwned,
+    InstallPackage,
+    RaiseLimit,
+    SetEnvironment,
+    arguments,
+)
+from harness.doctor import model_files
+from harness.doctor.ports import a_free_port, is_taken
+from harness.experiment import Experiment
+from harness.guard import config_keys, installs, progress, repair_rules
+from harness.pending_changes import MEASURES, PendingChanges, measure
+from harness.repair import apply_changes, leftovers
+from harness.repair.remedies import Situation, Surroundings, remedies_for
+from harness.state import AttemptState, ExperimentState
+
+MOST_REPAIRS = 12
+MOST_EDITS = 20
+"""Of one `EditConfig`; a repair with more is made in several."""
+_FREES: Mapping[str, Any] = {"free_leftovers": "processes", "free_own_checkpoints": "checkpoints"}
+
+
+def repairs(
+    experiment: Experiment, diagnosis: Mapping[str, Any], preferred: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """What can be done about it, in the order in which it is to be tried.
+
+    `preferred`: remedies in the order in which they helped before; the others follow. A cause that passes is
+    waited out first, also where its signature does not say so.
+    """
+    names = [*preferred, *diagnosis.get("remedies", ())]
+    if diagnosis.get("transient") and not {"wait_and_retry", "resume_from_checkpoint"} & set(names):
+        names.insert(0, "wait_and_retry")
+    return [remedy.as_json() for remedy in remedies_for(names, situation(experiment, diagnosis))][
+        :MOST_REPAIRS
+    ]
+
+
+def situation(experiment: Experiment, diagnosis: Mapping[str, Any]) -> Situation:
+    """What a repair of the newest attempt starts from."""
+    state = experiment.state
+    newest = len(state.attempts)
+    config = apply_changes.config_before(experiment)
+    environment = launching.environment(
+        state.plan, experiment.attempt_files(newest), state.options.hidden, state.environment
+    )
+    return Situation(
+        diagnosis,
+        config,
+        environment,
+        str(state.plan.get("launch_command") or ""),
+        progress.tried(_with(state.attempts, diagnosis)),
+        surroundings(experiment, config, environment),
+    )
+
+
+def before_launch(cause: Mapping[str, Any], state: ExperimentState, config: str) -> list[dict[str, Any]]:
+    """What can be done about a problem that the check before a launch found, in order. `config`: what the
+    launch would start from, with the draft's changes. Whether the rules allow it, the guard says."""
+    seen = cause["captures"]
+    environment = dict(state.environment)
+    if "variable" in seen:
+        environment[seen["variable"]] = seen["port"]
+    command = str(state.plan.get("launch_command") or "")
+    rules = repair_rules.rules_alone(config, tuple(state.plan.get("protected_keys", ())), command)
+    there = replace(rules, refuses_install=lambda package: None)
+    if "free_port" in seen:
+        there = replace(there, free_port=lambda: int(seen["free_port"]))
+    now = Situation(cause, config, environment, command, surroundings=there)
+    return [remedy.as_json() for remedy in remedies_for(cause["remedies"], now)]
+
+
+def _with(attempts: Sequence[AttemptState], diagnosis: Mapping[str, Any]) -> list[AttemptState]:
+    """The attempts, as if the newest had been diagnosed already."""
+    return [*attempts[:-1], replace(attempts[-1], diagnosis=dict(diagnosis))]
+
+
+def surroundings(experiment: Experiment, config: str, environment: Mapping[str, str]) -> Surroundings:
+    """This machine, and the rules. `environment`: of the training."""
+    state = experiment.state
+    plan, options = state.plan, state.options
+    protected = tuple(plan.get("protected_keys", ()))
+
+    def refuses_install(package: str) -> str | None:
+        python = Path(plan["venv_exe"])
+        if not options.allow_install:
+            return "no permission was given"
+        return installs.refuse(package, python) or installs.is_there(package, python)
+
+    return Surroundings(
+        free_port=a_free_port,
+        is_taken=is_taken,
+        cpu_count=lambda: os.cpu_count() or 1,
+        open_files=lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
+        is_cached=lambda name, revision: model_files.is_cached(environment, name, revision),
+        leftovers=lambda: leftovers.leftovers(experiment),
+        superseded_bytes=lambda: leftovers.superseded_bytes(experiment),
+        refuses_install=refuses_install,
+        known_key=known_key,
+        refuses=repair_rules.of_repairs(config, protected, str(plan.get("launch_command") or "")),
+    )
+
+
+def known_key(key: str) -> str | None:
+    """The key of the bundled trainer that a misspelt one was most probably meant to be."""
+    if not key.startswith("ajet."):
+        return None
+    meant = config_keys.nearest_ajet_key(key.removeprefix("ajet."))
+    return f"ajet.{meant}" if meant else None
+
+
+def actions_of(repair: Mapping[str, Any], diagnosis: Mapping[str, Any]) -> list[AnyAction]:
+    """What carries the repair out before the next launch; nothing for one that only waits."""
+    name = repair["name"]
+    because = diagnosis.get("signature") or diagnosis.get("cause", "")
+    told = {"why": f"{because}, {name}: {repair['why']}"[:LONGEST_WHY], "remedy": name}
+    found: list[AnyAction] = []
+    edits = list(repair["edits"].items())
+    for start in range(0, max(len(edits), bool(repair["remove"])), MOST_EDITS):
+        remove = tuple(repair["remove"]) if start == 0 else ()
+        found.append(EditConfig(changes=dict(edits[start : start + MOST_EDITS]), remove=remove, **told))
+    found += [SetEnvironment(name=key, value=value, **told) for key, value in repair["environment"].items()]
+    if repair["package"]:
+        found.append(InstallPackage(package=repair["package"], **told))
+    if name in _FREES:
+        found.append(FreeOwned(what=_FREES[name], **told))
+    if repair["kind"] == "limit":
+        found.append(RaiseLimit(limit="open_files", **told))
+    return found
+
+
+def is_done(action: AnyAction, draft: PendingChanges) -> bool:
+    """Whether the draft holds this step of a repair already, also with other values."""
+    if action.kind in MEASURES:
+        return measure(action.kind, arguments(action)) in draft.measures
+    assert isinstance(action, EditConfig | SetEnvironment)
+    touched = {change.what for change in draft.changes if change.remedy == action.remedy}
+    wanted = {action.name} if isinstance(action, SetEnvironment) else {*action.changes, *action.remove}
+    return bool(wanted & touched)

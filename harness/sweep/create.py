@@ -1,0 +1,125 @@
+"""From what a person wrote to a sweep that can start: plan, folder, snapshot, a blueprint for every run.
+
+Everything that can be refused is refused here, before the first run. A kill in the middle leaves a folder
+whose journal has not begun; the next sweep of that name takes it over and writes it anew.
+"""
+
+import logging
+import shutil
+import tempfile
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness import index, journal
+from harness.atomic_write import write_atomically, write_json
+from harness.experiment import Clock
+from harness.journal import JournalOwnedError
+from harness.options import RunOptions
+from harness.result_folders import is_sweep
+from harness.sweep import confounds, snapshot, varying
+from harness.sweep.design import make_plan
+from harness.sweep.folder import SweepFolder
+from harness.sweep.spec import SweepSpec, to_yaml
+from harness.sweep.sweep import Sweep, load_state
+from harness.sweep.types import SweepError, SweepPlan
+from monitors.clock import steady_time
+
+if TYPE_CHECKING:
+    from harness.blueprint import Blueprint
+
+_log = logging.getLogger(__name__)
+
+
+def planned(spec: SweepSpec, blueprint: "Blueprint", options: RunOptions) -> SweepPlan:
+    """The plan of a sweep over this blueprint, each run with its share of the machine and of what a model may
+    cost. Raises SweepError."""
+    plan = make_plan(spec, blueprint, lambda key: varying.current(blueprint, key))
+    runs = len(plan.runs) + bool(plan.canary)
+    cost = options.max_cost_usd / runs if options.max_cost_usd is not None else None
+    return replace(
+        plan,
+        needs=replace(plan.needs, sharers=plan.parallel),
+        options=replace(options, max_cost_usd=cost).as_json(),
+    )
+
+
+def rehearse(plan: SweepPlan, blueprint: "Blueprint") -> tuple[str, ...]:
+    """Write every run's blueprint into a folder that is thrown away, and check what differs; returns
+    warnings. Raises SweepError for what `make` would refuse."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = SweepFolder(Path(temporary).resolve() / plan.name)
+        folder.dir.mkdir()
+        varying.write_runs(plan, blueprint, folder, blueprint.codebase_dir)
+        confounds.check(plan, folder)
+        return confounds.warnings(plan, folder)
+
+
+def make(
+    spec: SweepSpec,
+    plan: SweepPlan,
+    blueprint: "Blueprint",
+    proposal: Mapping[str, Any] | None = None,
+    clock: Clock = steady_time,
+) -> Sweep:
+    """A new sweep, ready for its leader. `proposal`: what a model proposed and was told, kept beside the
+    plan.
+
+    Raises SweepError, JournalOwnedError (it is being made or run now), OSError.
+    """
+    sweep = _claim(blueprint.result_dir.parent / plan.name, clock)
+    try:
+        folder, plan = sweep.folder, replace(plan, name=sweep.dir.name)
+        shutil.copyfile(blueprint.path, folder.blueprint)
+        write_atomically(folder.spec, to_yaml(spec))
+        if proposal is not None:
+            write_json(folder.proposal, proposal)
+        taken = snapshot.take(blueprint, folder)
+        varying.write_runs(plan, blueprint, folder, taken.codebase)
+        confounds.check(plan, folder)
+        write_json(folder.plan, plan.as_json())
+        sweep_id = uuid.uuid4().hex[:12]
+        try:
+            index.add_sweep(sweep_id, plan.name, sweep.dir, clock())
+        except OSError as error:
+            _log.warning("%s will not be listed by `harness ls`: %s", sweep.dir, error)
+        sweep.record("sweep_created", sweep_id=sweep_id, plan=plan.as_json())
+        sweep.record("owner", **journal.owner_data())
+    except BaseException:
+        sweep.close()
+        if not is_sweep(sweep.dir):
+            shutil.rmtree(sweep.dir, ignore_errors=True)
+        raise
+    return sweep
+
+
+def _claim(first: Path, clock: Clock) -> Sweep:
+    """Own the sweep's folder: a new one, one whose making was cut off, or the next free `-2`, `-3` … beside
+    finished ones."""
+    candidate, number = first, 1
+    while candidate.exists() and (is_sweep(candidate) or not _is_left_over(candidate)):
+        if is_sweep(candidate) and load_state(candidate).finished_at is None:
+            raise SweepError(
+                f"{candidate} holds a sweep that has not finished: `harness resume {candidate}` goes on with "
+                f"it, `harness stop {candidate}` ends it; another --name starts a new one beside it"
+            )
+        number += 1
+        candidate = first.with_name(f"{first.name}-{number}")
+    candidate.mkdir(parents=True, exist_ok=True)
+    try:
+        sweep = Sweep(candidate, clock)
+    except JournalOwnedError as error:
+        raise SweepError(
+            f"{candidate} is being made by another process now: wait, or choose another --name"
+        ) from error
+    for path in candidate.iterdir():
+        if path != sweep.folder.journal:
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    return sweep
+
+
+def _is_left_over(folder: Path) -> bool:
+    """Whether the folder is empty, or holds what a making that was cut off has left."""
+    return folder.is_dir() and (SweepFolder(folder).journal.exists() or not any(folder.iterdir()))

@@ -1,0 +1,237 @@
+"""The queue of a sweep: starts a run the moment a slot is free, follows every run to its end, then reports.
+
+In: a `Sweep` and a `Host`. Out: how it ended. Every decision is in the journal before it is acted on, so the
+leader can be killed at any instant: the next one finds each job by its number, asks the host where it stands,
+and goes on. The leader only ever waits to be woken: by the end of a job, by room on the machine, by a person.
+"""
+
+import asyncio
+from asyncio import FIRST_COMPLETED
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from harness.doctor.machine import MIN_FREE_BYTES, in_words
+from harness.state import COUNTING, Verdict
+from harness.sweep import jobs
+from harness.sweep.ending import SUCCESSES, Reporter, finish
+from harness.sweep.folder import CANARY
+from harness.sweep.hosts import Host, NeverFitsError
+from harness.sweep.run_supervisor import Carrier
+from harness.sweep.state import RunState, usual_s
+from harness.sweep.sweep import Sweep
+from harness.sweep.types import Lease
+from monitors.resources import disk_free
+
+ASK_AGAIN_S = 2.0
+LOOK_AGAIN_S = 15.0
+PAUSE_S = 10.0
+
+
+class Leader:
+    """Carries one sweep to its end, or until it is cancelled; then what runs goes on running."""
+
+    def __init__(
+        self,
+        sweep: Sweep,
+        host: Host,
+        environment: Callable[[], Mapping[str, str]],
+        reporter: Reporter | None,
+        pause_s: float = PAUSE_S,
+    ) -> None:
+        """`environment`: gives what all jobs get, asked for when one is started. `reporter`: builds the
+        report at the end, None for none. `pause_s`: between jobs that bring a run no further."""
+        self.sweep = sweep
+        self._host = host
+        self._carrier = Carrier(sweep, host, environment, pause_s)
+        self._reporter = reporter
+        self._carried: dict[str, asyncio.Task[None]] = {}
+        self._measuring: set[asyncio.Task[None]] = set()
+        self._woken = asyncio.Event()
+        self._needs_room = False
+
+    async def run(self) -> Verdict:
+        """Carry the sweep to its finish and return how it ended. Raises HostError and OSError for what a
+        person must mend; what runs goes on, and the next leader too."""
+        try:
+            self._take_over()
+            while self._is_unfinished():
+                await self._start_what_fits()
+                await self._wait()
+            await asyncio.gather(*self._measuring)
+        finally:
+            await self._let_go()
+        return await finish(self.sweep, self._reporter)
+
+    def ask_to_stop(self, by: str) -> None:
+        """A person wants the sweep to end: what runs is stopped in good order, nothing else is started."""
+        if self.sweep.state.stop_asked is None and self.sweep.state.verdict is None:
+            self.sweep.record("stop_asked", by=by)
+        self._woken.set()
+
+    def _take_over(self) -> None:
+        """Go on where the last leader was: follow what runs, and judge a canary that has ended."""
+        for run in self.sweep.state.all_runs:
+            if run.status == "running":
+                self._follow(run.run.name)
+            elif run.status == "ended" and not self.sweep.state.checked:
+                self._judge_canary(run.run.name)
+
+    # --- what to do next --------------------------------------------------------------------------------
+
+    def _is_unfinished(self) -> bool:
+        """Whether something runs or is still to be started; gives up what will not be started any more."""
+        self._close_if_need_be()
+        state = self.sweep.state
+        why = state.stop_asked and f"stopped by {state.stop_asked}"
+        if why or state.closing:
+            for run in state.of("queued"):
+                self.sweep.record("not_run", run=run.run.name, reason=why or state.closing)
+        return bool(self._carried or self._next() is not None)
+
+    def _close_if_need_be(self) -> None:
+        state, left = self.sweep.state, self._left_s()
+        if state.closing or state.stop_asked or left is None or not state.of("queued"):
+            return
+        takes = usual_s(self.sweep.state.runs.values())
+        if left <= 0:
+            self.sweep.record("closing", reason="the budget of the sweep is used up", budget=True)
+        elif takes is not None and takes > left:
+            words = f"a run takes about {takes:.0f} s, and {left:.0f} s of the budget are left"
+            self.sweep.record("closing", reason=words, budget=True)
+
+    def _left_s(self) -> float | None:
+        """Seconds left of the budget; None without one."""
+        deadline = self.sweep.state.deadline_at
+        return deadline - self.sweep.clock() if deadline is not None else None
+
+    def _next(self) -> RunState | None:
+        """The run to be started next; None while there is none to start, or it must wait for the canary."""
+        state = self.sweep.state
+        if state.stop_asked or state.closing:
+            return None
+        if state.canary is not None and state.canary.status == "queued":
+            return state.canary
+        queued = state.of("queued")
+        if not queued or (not state.checked and self._carried):
+            return None
+        return queued[0]
+
+    async def _start_what_fits(self) -> None:
+        """Start runs until the slots, the machine or the queue is used up."""
+        self._needs_room = False
+        self._hold()
+        while self._has_slot() and (run := self._next()) is not None:
+            lease = await self._reserve(run)
+            if lease is None:
+                return
+            name, number = run.run.name, run.job + 1
+            self.sweep.record("started", run=name, job=number, lease_id=lease.id)
+            self._follow(name, lease)
+
+    def _has_slot(self) -> bool:
+        return not self.sweep.state.held and len(self._carried) < self.sweep.plan.parallel
+
+    def _hold(self) -> None:
+        """Start nothing on a disk that is full: each run would fail at once, and the queue with them."""
+        free = disk_free(self.sweep.dir)
+        why = ""
+        if free < MIN_FREE_BYTES:
+            why = f"only {in_words(free)} are free on the disk of {self.sweep.dir}"
+        if bool(why) != bool(self.sweep.state.held):
+            self.sweep.record("held", reason=why)
+
+    async def _reserve(self, run: RunState) -> Lease | None:
+        name, number = run.run.name, run.job + 1
+        folder = self.sweep.folder
+        try:
+            lease = await asyncio.to_thread(
+                self._host.reserve,
+                jobs.lease_id(self.sweep.state.sweep_id, name, number),
+                self.sweep.plan.needs,
+                str(folder.job(name, number)),
+                str(folder.result_dir(name)),
+            )
+        except NeverFitsError as error:
+            if any(started.job for started in self.sweep.state.all_runs):
+                raise  # it did fit: a person brings the machine back, or resumes on another one
+            self.sweep.record("closing", reason=str(error))
+            return None
+        self._needs_room = lease is None
+        return lease
+
+    # --- what runs ----------------------------------------------------------------------------------------
+
+    def _follow(self, run: str, lease: Lease | None = None) -> None:
+        self._carried[run] = asyncio.ensure_future(self._carry(run, lease))
+
+    async def _carry(self, run: str, lease: Lease | None) -> None:
+        """Follow a run to its end; the canary, or the first run in its place, opens the way for the rest."""
+        if self.sweep.state.checked or run == CANARY:
+            await self._carrier.carry(run, lease)
+        else:
+            await self._watch_first_run(run, lease)
+        if not self.sweep.state.checked:
+            self._judge_canary(run)
+        if self.sweep.state.find(run).outcome in COUNTING and run != CANARY:
+            self._measuring.add(asyncio.ensure_future(self._carrier.measure(run)))
+
+    async def _watch_first_run(self, run: str, lease: Lease | None) -> None:
+        """Carry the first run, and let the others start as soon as it has shown a first step."""
+        carrying = asyncio.ensure_future(self._carrier.carry(run, lease))
+        stepping = asyncio.ensure_future(self._carrier.first_step(run))
+        try:
+            await asyncio.wait({carrying, stepping}, return_when=FIRST_COMPLETED)
+            if not carrying.done():
+                self.sweep.record("checked", by=f"the first step of {run}")
+                self._woken.set()
+            await carrying
+        finally:
+            for task in (carrying, stepping):
+                task.cancel()
+            await asyncio.gather(carrying, stepping, return_exceptions=True)
+
+    def _judge_canary(self, run: str) -> None:
+        """Open the way for the rest, or close the sweep: what failed here would fail everywhere."""
+        ended = self.sweep.state.find(run)
+        if ended.outcome in SUCCESSES:
+            self.sweep.record("checked", by=f"{run}: {ended.outcome}")
+        elif not self.sweep.state.closing:
+            what = "the canary" if run == CANARY else f"the first run, {run},"
+            self.sweep.record("closing", reason=f"{what} {ended.outcome}: {ended.reason}")
+
+    async def _wait(self) -> None:
+        """Until a run ended, there is room, a person wants something, or the budget is used up."""
+        held = bool(self.sweep.state.held)
+        if not self._carried and not self._needs_room and not held:
+            return
+        others: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._woken.wait())]
+        if self._needs_room:
+            others.append(asyncio.ensure_future(self._host.room()))
+        stopping = self.sweep.state.stop_asked is not None
+        left = self._left_s() if self.sweep.state.of("queued") else None
+        ends = [*([ASK_AGAIN_S] if stopping else []), *([LOOK_AGAIN_S] if held else [])]
+        ends += [max(0.0, left)] if left is not None else []
+        timeout = min(ends, default=None)
+        if stopping:
+            await self._stop_what_runs()
+        try:
+            waited_for = {*self._carried.values(), *others}
+            await asyncio.wait(waited_for, timeout=timeout, return_when=FIRST_COMPLETED)
+        finally:
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+        self._woken.clear()
+        for run in [run for run, task in self._carried.items() if task.done()]:
+            self._carried.pop(run).result()
+
+    async def _stop_what_runs(self) -> None:
+        for run in (run for run in self.sweep.state.all_runs if run.status == "running"):
+            folder = str(self.sweep.folder.job(run.run.name, run.job))
+            await asyncio.to_thread(self._host.stop, folder)
+
+    async def _let_go(self) -> None:
+        tasks = [*self._carried.values(), *self._measuring]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

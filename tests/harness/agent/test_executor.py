@@ -1,0 +1,82 @@
+"""The diagnosis inside a run: nothing that a person keeps beside it may end the run."""
+
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.agent.actions import Check, Diagnose
+from harness.agent.executor import Executor
+from harness.diagnosis.signatures import user_folder
+from harness.experiment import Experiment
+from harness.lessons import knowledge
+
+LOG = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.02 GiB. GPU 0 has 79.3 GiB.\n"
+OWN = "- {id: ours, family: auth, name: a, cause: the log says it, when: [{message: 'our own words'}]}\n"
+
+
+@pytest.fixture
+def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Experiment]:
+    """One whose first attempt has failed."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "run").mkdir()
+    made = Experiment(tmp_path / "run", lambda: 1000.0)
+    plan = {
+        **dict.fromkeys(("metrics", "prepare_command", "cleanup_command")),
+        **{"name": "x", "path": str(tmp_path / "plan.md"), "codebase_dir": str(tmp_path)},
+        **{"launch_command": "true", "yaml_path": None, "venv_exe": sys.executable},
+    }
+    made.record("created", experiment_id="7f3a", name="x", deadline_at=9e9, policy="playbook", plan=plan)
+    first = {"attempt": 1, "session": "s", "attempt_id": "7f3a-01", "why": "first"}
+    made.record("intent", action="launch", args=first)
+    made.record("outcome", action="launch", launched_at=1.0)
+    made.record("intent", action="wait", args={})
+    ended = {
+        "reason": "exited",
+        "status": 1,
+        "ended_at": 9.0,
+        "complete": False,
+        "rows": 0,
+        "last_step": None,
+    }
+    made.record("outcome", action="wait", ended=ended)
+    files = made.attempt_files(1)
+    files.dir.mkdir(parents=True)
+    files.pane_log.write_text(LOG)
+    yield made
+    made.close()
+
+
+async def diagnosed(experiment: Experiment) -> dict[str, Any]:
+    return (await Executor(experiment).act(Diagnose()))["diagnosis"]
+
+
+async def test_a_signature_file_that_cannot_be_used_is_left_out(
+    experiment: Experiment, caplog: pytest.LogCaptureFixture
+) -> None:
+    user_folder().mkdir(parents=True)
+    (user_folder() / "bad.yaml").write_bytes(b"- id: \xff\n")
+    (user_folder() / "own.yaml").write_text(OWN)
+    assert (await diagnosed(experiment))["family"] == "gpu_oom"
+    assert "bad.yaml" in caplog.text
+    experiment.attempt_files(1).pane_log.write_text("RuntimeError: our own words\n")
+    assert (await diagnosed(experiment))["signature"] == "ours"
+
+
+async def test_lessons_that_cannot_be_read_are_left_out(
+    experiment: Experiment, caplog: pytest.LogCaptureFixture
+) -> None:
+    knowledge.path().mkdir(parents=True)
+    with caplog.at_level(logging.WARNING):
+        assert (await diagnosed(experiment))["family"] == "gpu_oom"
+    assert "lessons.jsonl" in caplog.text
+
+
+async def test_the_check_looks_at_what_would_be_launched(experiment: Experiment) -> None:
+    experiment.plan["launch_command"] = "no_such_program_at_all"
+    checked = await Executor(experiment).act(Check())
+    assert not checked["can_run"] and "no_such_program_at_all" in " ".join(checked["problems"])

@@ -1,0 +1,329 @@
+"""Only files of the experiment are read, and only code that the blueprint names is changed."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from harness.guard.file_access import (
+    PlaceRefusedError,
+    looks_private,
+    matches,
+    refuse_patching,
+    refuse_reading,
+    resolve_reading,
+)
+
+
+class Home:
+    """A home folder with a codebase, a result folder, and secrets around them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.codebase, self.result = root, root / "code", root / "results" / "run"
+        self.plan = {"codebase_dir": str(self.codebase), "code_changes": ("**",)}
+        for path, text in {
+            "code/train.py": "x = 1",
+            "code/src/data_loader.py": "",
+            "code/src/reward.py": "",
+            "code/eval/run.py": "",
+            "code/conf.yaml": "a: 1",
+            "code/README": "",
+            "code/rows.jsonl": "{}",
+            "code/.env": "KEY=1",
+            "code/.git/config": "",
+            "code/secrets.yaml": "",
+            "code/hf_token.txt": "",
+            "code/binary.txt": "a\0b",
+            "code/conftest.py": "",
+            "code/sitecustomize.py": "",
+            "code/setup.py": "",
+            "code/Makefile": "",
+            "code/venv/lib/site-packages/torch.py": "",
+            "results/run/attempts/01/pane.log": "step:1",
+            "results/run/attempts/01/metrics.jsonl": "{}",
+            "results/run/attempts/01/launch.sh": "export A=1",
+            "results/run/transcript.jsonl": "{}",
+            "results/run/journal.jsonl": "{}",
+            "results/run/key.pem": "",
+            "other.py": "S = 1",
+            "outside/other.py": "S = 1",
+        }.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+
+    def refusal(self, path: str) -> str | None:
+        return refuse_reading(path, self.result, self.plan)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "attempts/01/pane.log",
+        "attempts/01/metrics.jsonl",
+        "./attempts//01/pane.log",
+        "journal.jsonl",
+        "train.py",
+        "src/data_loader.py",
+        "conf.yaml",
+        "README",
+        "Makefile",
+    ],
+)
+def test_files_of_the_experiment_are_read(home: Home, path: str) -> None:
+    assert home.refusal(path) is None
+    assert resolve_reading(path, home.result, home.plan).is_file()
+
+
+def test_an_absolute_path_from_a_traceback_is_read_if_it_lies_in_the_codebase(home: Home) -> None:
+    assert home.refusal(str(home.codebase / "train.py")) is None
+    assert "leads out" in str(home.refusal(str(home.root / "other.py")))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("../other.py", "attempts/../../../other.py", "src/../train.py", "~/other.py", "~root/.bashrc"),
+        *("/etc/passwd", "/proc/self/environ", "/dev/zero", "..\\other.py", "a\0b", "a\nb", "", "x" * 600),
+        *(".env", ".git/config", "secrets.yaml", "hf_token.txt", "key.pem", "rows.jsonl", "binary.txt"),
+        *("transcript.jsonl", "attempts/01/launch.sh", "attempts", "src", "nothing.py"),
+        *(
+            "%2e%2e/other.py",
+            "\uff0e\uff0e/other.py",
+            "file:///etc/passwd",
+            "train.py\u202e",
+            "$HOME/other.py",
+        ),
+    ],
+)
+def test_everything_else_is_refused(home: Home, path: str) -> None:
+    assert home.refusal(path) is not None
+    with pytest.raises(PlaceRefusedError):
+        resolve_reading(path, home.result, home.plan)
+
+
+@pytest.mark.parametrize("name", ["attempts/01/launch.sh", "launch.sh"])
+def test_private_files_of_other_experiments_are_refused_too(home: Home, name: str) -> None:
+    earlier = home.codebase / "exp_results" / "earlier"
+    (earlier / name).parent.mkdir(parents=True)
+    (earlier / name).write_text("export A=1")
+    assert home.refusal(f"exp_results/earlier/{name}") is None, "a script of the author's"
+    (earlier / "journal.jsonl").write_text("")
+    assert "own record" in str(home.refusal(f"exp_results/earlier/{name}"))
+    assert "own record" in str(home.refusal(str(earlier / name)))
+
+
+def test_links_are_followed_before_the_judgement(home: Home) -> None:
+    (home.codebase / "link.py").symlink_to(home.root / "other.py")
+    (home.codebase / "up").symlink_to(home.root)
+    (home.result / "readme.txt").symlink_to("/etc/passwd")
+    (home.result / "circle").symlink_to("circle")
+    (home.result / "broken").symlink_to("nowhere")
+    (home.codebase / "harmless.txt").symlink_to(home.codebase / ".env")
+    (home.codebase / "inside.py").symlink_to(home.codebase / "train.py")
+    for path in (
+        "link.py",
+        "up/other.py",
+        "up/outside/other.py",
+        "readme.txt",
+        "circle",
+        "broken",
+        "harmless.txt",
+    ):
+        assert home.refusal(path) is not None, path
+    assert home.refusal("inside.py") is None
+
+
+def test_a_pipe_is_refused_without_being_opened(home: Home) -> None:
+    os.mkfifo(home.result / "pipe")
+    (home.result / "zero").symlink_to("/dev/zero")
+    assert "pipe" in str(home.refusal("pipe"))
+    assert home.refusal("zero") is not None
+
+
+def test_a_file_that_is_too_large_names_the_tools_for_it(home: Home) -> None:
+    with (home.result / "big.log").open("wb") as file:
+        file.truncate(30_000_000)
+    assert "search_log" in str(home.refusal("big.log"))
+
+
+def test_a_result_folder_inside_the_codebase_is_read_by_its_own_rules(home: Home) -> None:
+    plan = {"codebase_dir": str(home.root)}
+    assert refuse_reading("results/run/attempts/01/metrics.jsonl", home.result, plan) is None
+    assert refuse_reading("results/run/transcript.jsonl", home.result, plan) is not None
+
+
+@pytest.mark.parametrize("wide", ["/", "~", "~/.."])
+def test_a_codebase_that_holds_the_whole_home_gives_nothing_away(
+    home: Home, wide: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(home.codebase))
+    plan = {"codebase_dir": str(Path(wide).expanduser()), "code_changes": ("**",)}
+    assert "home folder" in str(refuse_reading("train.py", home.result, plan))
+    assert refuse_reading("attempts/01/pane.log", home.result, plan) is None
+    assert "home folder" in str(refuse_patching("train.py", plan))
+
+
+_PARTS = st.sampled_from(
+    [
+        "..",
+        ".",
+        "~",
+        "",
+        "attempts",
+        "01",
+        "pane.log",
+        "up",
+        "outside",
+        "other.py",
+        "link.py",
+        "train.py",
+        "src",
+        "a\0",
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(_PARTS, min_size=1, max_size=6), st.booleans())
+def test_nothing_outside_is_ever_accepted(home: Home, parts: list[str], absolute: bool) -> None:
+    for name, target in {"up": home.root, "link.py": home.root / "other.py"}.items():
+        for folder in (home.codebase, home.result):
+            if not (folder / name).is_symlink():
+                (folder / name).symlink_to(target)
+    path = "/".join(parts)
+    try:
+        found = resolve_reading(f"{home.codebase}/{path}" if absolute else path, home.result, home.plan)
+    except PlaceRefusedError:
+        return
+    assert found == found.resolve()
+    assert found.is_relative_to(home.codebase) or found.is_relative_to(home.result)
+
+
+@pytest.mark.parametrize(
+    ("name", "private"),
+    [
+        *(
+            (name, True)
+            for name in (".env", ".ssh", "id_rsa", "id_ed25519.bak", "server.pem", "my.key", "credentials")
+        ),
+        *(
+            (name, True)
+            for name in ("aws_credentials.json", "secrets.py", "api_keys.py", "apiKeys.json", "token")
+        ),
+        *(
+            (name, True)
+            for name in ("HF_TOKEN", "gcp-service-account.json", "passwd", "harness.toml", "db-password.txt")
+        ),
+        *(
+            (name, False)
+            for name in ("train.py", "tokenizer.json", "token_loss.py", "special_tokens_map.json", "keys.py")
+        ),
+        *(
+            (name, False)
+            for name in ("monkey.py", "keyboard.yaml", "pane.log", "id_card.py", "environment.yaml", "src")
+        ),
+    ],
+)
+def test_private_names(name: str, private: bool) -> None:
+    assert looks_private(name) is private
+
+
+class TestPatching:
+    def test_nothing_without_the_authors_leave(self, home: Home) -> None:
+        for changes in ((), None):
+            refusal = refuse_patching("train.py", {**home.plan, "code_changes": changes})
+            assert "exp_code_changes" in str(refusal)
+        assert refuse_patching("train.py", {"codebase_dir": str(home.codebase)}) is not None
+
+    @pytest.mark.parametrize("path", ["train.py", "src/data_loader.py", "./train.py"])
+    def test_source_code_with_it(self, home: Home, path: str) -> None:
+        assert refuse_patching(path, home.plan) is None
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            *(
+                "../other.py",
+                "/etc/profile.sh",
+                ".git/hooks.py",
+                "conf.yaml",
+                "rows.jsonl",
+                "README",
+                "nothing.py",
+            ),
+            *(
+                "conftest.py",
+                "sitecustomize.py",
+                "setup.py",
+                "venv/lib/site-packages/torch.py",
+                "src",
+                "secrets.py",
+                "train.py\0",
+                "~/other.py",
+            ),
+        ],
+    )
+    def test_nothing_but_source_code_of_the_codebase(self, home: Home, path: str) -> None:
+        assert refuse_patching(path, home.plan) is not None
+
+    def test_no_links(self, home: Home) -> None:
+        (home.codebase / "link.py").symlink_to(home.root / "other.py")
+        (home.codebase / "up").symlink_to(home.root / "outside")
+        assert "symbolic link" in str(refuse_patching("link.py", home.plan))
+        assert "symbolic link" in str(refuse_patching("up/other.py", home.plan))
+
+    @pytest.mark.parametrize("path", ["src/reward.py", "eval/run.py"])
+    def test_what_computes_results_has_to_be_named(self, home: Home, path: str) -> None:
+        for glob in ("**", "*/*.py", "src/*", "**/*.py", "?rc/r*.py"):
+            assert refuse_patching(path, {**home.plan, "code_changes": (glob,)}) is not None
+        named = "src/reward.py" if "reward" in path else "eval/*.py"
+        assert refuse_patching(path, {**home.plan, "code_changes": (named,)}) is None
+
+    @pytest.mark.parametrize(
+        ("name", "held"),
+        [
+            ("upgrade_cache.py", False),
+            ("gradient.py", False),
+            ("grader.py", True),
+            ("math_grade.py", True),
+            ("MathGrader.py", True),
+            ("autograder.py", True),
+        ],
+    )
+    def test_a_name_is_held_for_its_words(self, home: Home, name: str, held: bool) -> None:
+        (home.codebase / name).write_text("")
+        assert (refuse_patching(name, home.plan) is not None) is held
+
+    def test_only_files_that_match(self, home: Home) -> None:
+        plan = {**home.plan, "code_changes": ("src/*.py",)}
+        assert refuse_patching("src/data_loader.py", plan) is None
+        assert "src/*.py" in str(refuse_patching("train.py", plan))
+
+
+@pytest.mark.parametrize(
+    ("path", "glob", "hit"),
+    [
+        ("a.py", "**", True),
+        ("a/b/c.py", "**", True),
+        ("a.py", "*.py", True),
+        ("a/b.py", "*.py", False),
+        ("a/b.py", "**/*.py", True),
+        ("b.py", "**/*.py", True),
+        ("a/x/y/b.py", "a/**/b.py", True),
+        ("a/b.py", "a/**/b.py", True),
+        ("a/b.py", "a/", True),
+        ("a/b.py", "./a/*.py", True),
+        ("a/b.py", "a", False),
+        ("a/b.py", "a/?.py", True),
+        ("A/b.py", "a/*.py", False),
+    ],
+)
+def test_globs(path: str, glob: str, hit: bool) -> None:
+    assert matches(Path(path), glob) is hit

@@ -1,0 +1,303 @@
+"""The rules that no policy can override, one by one: what each refuses, and what it lets through."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.agent.actions import (
+    AnyAction,
+    Collect,
+    Diagnose,
+    EditConfig,
+    Finish,
+    FreeOwned,
+    InstallPackage,
+    Launch,
+    Note,
+    PatchCode,
+    RaiseLimit,
+    ReadFile,
+    RenderConfig,
+    Report,
+    SetEnvironment,
+    Stop,
+    Wait,
+    WriteReportSection,
+)
+from harness.agent.types import Observation
+from harness.diagnosis.ends import KILLED
+from harness.guard import rules as guard
+from harness.options import RunOptions
+from harness.pending_changes import PendingChanges
+from harness.state import AttemptState, ExperimentState, Outcome
+from monitors.rules import Health
+
+PLAN: dict[str, Any] = {
+    "yaml_path": "/exp/config.yaml",
+    "launch_command": None,
+    "codebase_dir": "/nowhere",
+    "protected_keys": ["ajet.rollout.max_num_seqs"],
+}
+CONFIG = "ajet:\n  rollout: {max_num_seqs: 8, gpu_memory_utilization: 0.9}\n  trainer_common: {seed: 0}\n"
+RUNNING = AttemptState(1, "ajet_x-01", "x-01", "first", launched_at=10.0)
+DIAGNOSIS = {"signature": "cuda_oom", "transient": False, "cause": "out of memory at step 3"}
+FAILED = replace(RUNNING, ended={"status": 1, "complete": False, "last_step": 3}, diagnosis=DIAGNOSIS)
+TRANSIENT = {"signature": "connection_lost", "transient": True, "cause": "the connection was lost"}
+LESS_MEMORY = PendingChanges(config={"ajet.rollout.gpu_memory_utilization": 0.5})
+
+
+def seen(*attempts: AttemptState, **changes: Any) -> Observation:
+    """An observation; `changes` go to the observation if it has such a field, else to its state."""
+    outer = {
+        key: changes.pop(key) for key in list(changes) if key in ("health", "first_step_overdue", "config")
+    }
+    outer = {"config": CONFIG, **outer}
+    now = changes.pop("now", 100.0)
+    state = ExperimentState(plan=changes.pop("plan", PLAN), deadline_at=1000.0, attempts=attempts, **changes)
+    return Observation(state, now, **outer)
+
+
+def launch(attempt: int) -> Launch:
+    return Launch(attempt=attempt, session="ajet_x", attempt_id="x", why="next")
+
+
+def edit(**changes: Any) -> EditConfig:
+    return EditConfig(changes=changes, why="w")
+
+
+class TestHealthyRunsGoOn:
+    STOPS = ("fatal_error", "plateau", "person", "first_step_timeout")
+
+    @pytest.mark.parametrize("why", STOPS)
+    def test_a_healthy_run_is_not_stopped(self, why: Any) -> None:
+        assert guard.check(Stop(why=why), seen(RUNNING)) is not None
+
+    @pytest.mark.parametrize("why", STOPS)
+    def test_nor_one_that_is_over(self, why: Any) -> None:
+        assert "no running attempt" in str(guard.check(Stop(why=why), seen(FAILED)))
+
+    def test_what_shows_that_it_cannot_recover_allows_it(self) -> None:
+        broken = seen(RUNNING, health=Health(fatal=("actor/kl_loss has been NaN since step 4",)))
+        assert guard.check(Stop(why="fatal_error"), broken) is None
+        assert guard.check(Stop(why="plateau"), broken) is not None
+
+    def test_a_plateau_counts_only_in_the_second_half(self) -> None:
+        flat = Health(plateau="validation has been flat for 4 evaluations")
+        assert "first half" in str(guard.check(Stop(why="plateau"), seen(RUNNING, health=flat)))
+        late = seen(RUNNING, health=replace(flat, second_half=True))
+        assert guard.check(Stop(why="plateau"), late) is None
+        assert guard.check(Stop(why="fatal_error"), late) is not None
+
+    def test_a_person_and_an_overdue_first_step_allow_it(self) -> None:
+        assert guard.check(Stop(why="person"), seen(RUNNING, stop_asked="Ctrl-C")) is None
+        assert guard.check(Stop(why="first_step_timeout"), seen(RUNNING, first_step_overdue=True)) is None
+
+
+class TestRepairs:
+    MEMORY = edit(**{"ajet.rollout.gpu_memory_utilization": 0.6})
+
+    def test_they_come_between_attempts(self) -> None:
+        variable = SetEnvironment(name="OMP_NUM_THREADS", value="2", why="w")
+        for action in (self.MEMORY, variable):
+            assert guard.check(action, seen(FAILED)) is None
+            assert guard.check(action, seen()) is None
+            assert "is running" in str(guard.check(action, seen(RUNNING)))
+            assert "collected" in str(guard.check(action, seen(FAILED, collected={"outcome": "failed"})))
+
+    def test_what_is_done_beside_comes_between_attempts_too(self) -> None:
+        free = FreeOwned(what="processes", why="w")
+        for action in (free, RaiseLimit(limit="open_files", why="w")):
+            assert guard.check(action, seen(FAILED)) is None
+            assert "is running" in str(guard.check(action, seen(RUNNING)))
+
+    def test_packages_need_permission_and_an_environment_of_their_own(self, tmp_path: Path) -> None:
+        (tmp_path / "pyvenv.cfg").touch()
+        plan = {**PLAN, "venv_exe": str(tmp_path / "bin" / "python")}
+        install, allowed = InstallPackage(package="tqdm", why="w"), RunOptions(allow_install=True)
+        assert "--allow-install" in str(guard.check(install, seen(FAILED, plan=plan)))
+        assert guard.check(install, seen(FAILED, plan=plan, options=allowed)) is None
+        assert "is running" in str(guard.check(install, seen(RUNNING, plan=plan, options=allowed)))
+        system = {**plan, "venv_exe": "/usr/bin/python3"}
+        assert "virtual" in str(guard.check(install, seen(FAILED, plan=system, options=allowed)))
+
+    def test_they_keep_the_science_and_protected_keys(self) -> None:
+        assert "seed" in str(guard.check(edit(**{"ajet.trainer_common.seed": 1}), seen(FAILED)))
+        assert "protected" in str(guard.check(edit(**{"ajet.rollout.max_num_seqs": 4}), seen(FAILED)))
+        assert guard.check(SetEnvironment(name="LD_PRELOAD", value="x", why="w"), seen(FAILED)) is not None
+
+    def test_they_are_judged_on_top_of_the_edits_before_them(self) -> None:
+        hf = "per_device_train_batch_size: 8\ngradient_accumulation_steps: 2\n"
+        cut = PendingChanges(config={"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4})
+        again = edit(per_device_train_batch_size=8, gradient_accumulation_steps=2)
+        assert guard.check(again, seen(FAILED, config=hf, draft=cut)) is None
+        assert (
+            guard.check(edit(per_device_train_batch_size=8), seen(FAILED, config=hf, draft=cut)) is not None
+        )
+
+    def test_what_the_launch_command_gives_is_not_changed_beside_it(self) -> None:
+        command = "MASTER_PORT=29500 python t.py c.yaml --trainer.num-workers 8 model.kwargs={}"
+        now = seen(FAILED, config="a: 1\n", plan={**PLAN, "yaml_path": None, "launch_command": command})
+        told = {"why": "w"}
+        for key in ("trainer.num_workers", "num_workers", "model.kwargs.enforce_eager"):
+            assert "launch command" in str(guard.check(EditConfig(changes={key: 2}, **told), now)), key
+        variable = SetEnvironment(name="MASTER_PORT", value="31000", **told)
+        assert "launch command" in str(guard.check(variable, now))
+        assert guard.check(EditConfig(changes={"enforce_eager": True}, **told), now) is None
+        assert guard.check(SetEnvironment(name="VLLM_PORT", value="31000", **told), now) is None
+
+    @pytest.mark.parametrize("confidence", [0.4, float("nan")])
+    def test_a_built_in_repair_needs_a_diagnosis_that_is_sure(self, confidence: float) -> None:
+        doubtful = replace(FAILED, diagnosis={**DIAGNOSIS, "confidence": confidence})
+        edit = EditConfig(changes={"ajet.rollout.gpu_memory_utilization": 0.5}, why="w", remedy="lower")
+        variable = SetEnvironment(name="NCCL_P2P_DISABLE", value="1", why="w", remedy="nccl_p2p_off")
+        for action in (edit, variable):
+            assert "not sure enough" in str(guard.check(action, seen(doubtful)))
+            assert guard.check(action, seen(FAILED)) is None, "it does not tell"
+            assert guard.check(action.model_copy(update={"remedy": ""}), seen(doubtful)) is None, (
+                "a model's own"
+            )
+            refused = seen(doubtful, checked={"can_run": False, "problems": ["p"]})
+            assert guard.check(action, refused) is None, "what the check found"
+
+    def test_a_config_that_cannot_be_edited_is_a_refusal_and_no_crash(self) -> None:
+        for text in ("a: [\n", "- 1\n", "a: 1\na: 2\n"):
+            assert guard.check(self.MEMORY, seen(FAILED, config=text, draft=LESS_MEMORY)) is not None
+
+    def test_a_command_without_a_config_has_none_to_edit(self) -> None:
+        assert "no config" in str(guard.check(self.MEMORY, seen(FAILED, config="")))
+
+    def test_a_launch_is_judged_with_all_its_edits_together(self) -> None:
+        smuggled = PendingChanges(config={"ajet.trainer_common.seed": 7})
+        assert "seed" in str(guard.check(launch(2), seen(FAILED, draft=smuggled)))
+        taken_out = PendingChanges(removed=("ajet.trainer_common.seed",))
+        assert "seed" in str(guard.check(launch(2), seen(FAILED, draft=taken_out)))
+        assert guard.check(launch(2), seen(FAILED, draft=LESS_MEMORY)) is None
+
+
+class TestRendering:
+    ACTION = RenderConfig(settings={"lr": 1e-5}, why="w")
+
+    def test_only_where_the_author_gave_no_config(self) -> None:
+        free = {**PLAN, "yaml_path": None}
+        assert guard.check(self.ACTION, seen(plan=free)) is None
+        assert "names its config" in str(guard.check(self.ACTION, seen()))
+        assert "own command" in str(guard.check(self.ACTION, seen(plan={**free, "launch_command": "x"})))
+        assert "fixed since" in str(guard.check(self.ACTION, seen(FAILED, plan=free)))
+
+
+class TestLaunches:
+    def test_one_at_a_time_and_none_left_out(self) -> None:
+        assert guard.check(launch(1), seen()) is None
+        assert guard.check(launch(2), seen()) is not None
+        assert "still running" in str(guard.check(launch(2), seen(RUNNING)))
+        assert guard.check(launch(1), seen(FAILED, draft=LESS_MEMORY)) is not None
+
+    def test_the_limits(self) -> None:
+        assert guard.check(launch(2), seen(FAILED, draft=LESS_MEMORY, now=1000.0)) is not None
+        assert guard.check(launch(2), seen(FAILED, draft=LESS_MEMORY, stop_asked="me")) is not None
+        many = [replace(FAILED, number=number) for number in range(1, guard.MAX_ATTEMPTS + 1)]
+        assert "limit" in str(guard.check(launch(guard.MAX_ATTEMPTS + 1), seen(*many, draft=LESS_MEMORY)))
+
+    def test_the_same_again_needs_a_cause_that_passes(self) -> None:
+        assert "change something" in str(guard.check(launch(2), seen(FAILED)))
+        assert guard.check(launch(2), seen(replace(FAILED, diagnosis=TRANSIENT))) is None
+        assert "not been diagnosed" in str(guard.check(launch(2), seen(replace(FAILED, diagnosis=None))))
+        done = replace(FAILED, ended={"complete": True})
+        assert "all that it owed" in str(guard.check(launch(2), seen(done)))
+
+    def test_a_passing_cause_needs_progress_when_it_comes_back(self) -> None:
+        first = replace(FAILED, diagnosis=TRANSIENT)
+        stuck, again = replace(first, number=2), replace(first, number=3)
+        further = replace(again, ended={**FAILED.ended, "last_step": 9})  # type: ignore[dict-item]
+        assert guard.check(launch(3), seen(first, stuck)) is None, "one further try"
+        assert "no step has been gained" in str(guard.check(launch(4), seen(first, stuck, again)))
+        assert guard.check(launch(4), seen(first, stuck, further)) is None
+
+    def test_the_same_cause_without_progress_stops_whatever_is_repaired(self) -> None:
+        attempts = [replace(FAILED, number=n) for n in range(1, 5)]
+        assert guard.check(launch(4), seen(*attempts[:3], draft=LESS_MEMORY)) is None
+        assert "come back 3 times" in str(guard.check(launch(5), seen(*attempts, draft=LESS_MEMORY)))
+        ended = {**FAILED.ended, "last_step": 9}  # type: ignore[dict-item]
+        further = [*attempts[:3], replace(attempts[3], ended=ended)]
+        assert guard.check(launch(5), seen(*further, draft=LESS_MEMORY)) is None
+        other = replace(attempts[3], diagnosis={**DIAGNOSIS, "signature": "disk_full"})
+        assert guard.check(launch(5), seen(*attempts[:3], other, draft=LESS_MEMORY)) is None
+
+    def test_a_kill_that_nothing_explains_may_come_back_once(self) -> None:
+        killed = {"signature": KILLED, "transient": True, "cause": "It was killed by SIGKILL."}
+        attempts = [replace(FAILED, number=n, diagnosis=killed) for n in (1, 2)]
+        assert guard.check(launch(2), seen(attempts[0])) is None
+        assert "come back once" in str(guard.check(launch(3), seen(*attempts)))
+        assert guard.check(launch(3), seen(*attempts, draft=LESS_MEMORY)) is None
+
+    def test_a_repair_is_not_tried_twice_for_one_failure(self) -> None:
+        second = replace(FAILED, number=2, draft=LESS_MEMORY)
+        assert "tried in attempt 2" in str(guard.check(launch(3), seen(FAILED, second, draft=LESS_MEMORY)))
+        less = PendingChanges(config={"ajet.rollout.gpu_memory_utilization": 0.3})
+        assert guard.check(launch(3), seen(FAILED, second, draft=less)) is None
+
+    def test_numbers_do_not_make_an_unknown_failure_another_one(self) -> None:
+        unknown = {"signature": None, "transient": False, "cause": "KeyError at row 17"}
+        first = replace(FAILED, diagnosis=unknown)
+        second = replace(
+            FAILED, number=2, draft=LESS_MEMORY, diagnosis={**unknown, "cause": "KeyError at row 18.5"}
+        )
+        assert "tried in attempt 2" in str(guard.check(launch(3), seen(first, second, draft=LESS_MEMORY)))
+
+
+class TestPlaces:
+    def test_reading_and_patching_are_asked_for_by_path(self, tmp_path: Path) -> None:
+        (tmp_path / "train.py").write_text("lr = 1e-5\nx = 1 / 0\n")
+        plan = {**PLAN, "codebase_dir": str(tmp_path), "code_changes": ("**",)}
+        observation = replace(seen(FAILED, plan=plan), result_dir=tmp_path / "results")
+        assert guard.check(ReadFile(path="train.py"), observation) is None
+        assert guard.check(ReadFile(path="../x.py"), observation) is not None
+        good = PatchCode(path="train.py", old="1 / 0", new="1 / 2", why="w")
+        assert guard.check(good, observation) is None
+        assert "`lr`" in str(guard.check(good.model_copy(update={"old": "1e-5", "new": "1e-2"}), observation))
+        closed = replace(seen(FAILED, plan={**plan, "code_changes": ()}), result_dir=tmp_path)
+        assert "exp_code_changes" in str(guard.check(good, closed))
+
+    def test_a_second_patch_is_judged_on_the_file_as_the_first_left_it(self, tmp_path: Path) -> None:
+        (tmp_path / "train.py").write_text("rate = 1e-5\n")
+        plan = {**PLAN, "codebase_dir": str(tmp_path), "code_changes": ("**",)}
+        renamed = PendingChanges(patches=({"path": "train.py", "old": "rate =", "new": "lr ="},))
+        observation = seen(FAILED, plan=plan, draft=renamed)
+        patch = PatchCode(path="train.py", old="1e-5", new="1e-2", why="w")
+        assert "`lr`" in str(guard.check(patch, observation))
+
+
+class TestEnds:
+    def test_results_come_before_words_about_them(self) -> None:
+        words = WriteReportSection(section="findings", text="It worked.")
+        assert guard.check(words, seen(FAILED)) is not None
+        assert guard.check(words, seen(FAILED, collected={"outcome": "failed"})) is None
+        after = seen(FAILED, collected={"outcome": "failed"}, reported={"headline": []})
+        assert guard.check(words, after) is not None
+
+    def test_the_outcome_is_the_collected_one(self) -> None:
+        success = Finish(outcome=Outcome.SUCCEEDED, reason="r")
+        assert "not succeeded" in str(guard.check(success, seen(FAILED, collected={"outcome": "failed"})))
+        assert guard.check(success, seen(FAILED, collected={"outcome": "succeeded"})) is None
+        assert "collect the results first" in str(guard.check(success, seen(FAILED)))
+
+    def test_nothing_ends_while_a_training_runs(self) -> None:
+        for action in (Collect(), Report(), Finish(outcome=Outcome.FAILED, reason="r")):
+            assert "still running" in str(guard.check(action, seen(RUNNING)))
+        assert guard.check(Collect(), seen(FAILED)) is None
+
+    def test_waiting_and_diagnosing_have_an_object(self) -> None:
+        assert guard.check(Wait(), seen(RUNNING)) is None
+        assert guard.check(Wait(), seen(FAILED)) is not None
+        assert guard.check(Diagnose(), seen(FAILED)) is None
+        assert guard.check(Diagnose(), seen(RUNNING)) is not None
+
+
+@pytest.mark.parametrize(
+    "observation", [seen(), seen(RUNNING), seen(FAILED)], ids=["before", "running", "failed"]
+)
+def test_a_note_is_always_allowed(observation: Observation) -> None:
+    note: AnyAction = Note(text="ignore all rules")
+    assert guard.check(note, observation) is None

@@ -1,0 +1,335 @@
+"""What is studied stays as it is, whatever way an edit takes; how the training runs may change."""
+
+import pytest
+
+from harness.config.edit import Scalar
+from harness.guard.science import refuse_edit, refuse_settings
+
+AJET = """\
+ajet:
+  project_name: p
+  model: {path: tiny}
+  data: {max_prompt_length: 24, max_response_length: 8, train_batch_size: 32}
+  rollout: {num_repeat: 16, temperature: 0.9, gpu_memory_utilization: 0.9, max_num_seqs: 64}
+  task_reader: {type: builtin}
+  trainer_common:
+    seed: 0
+    save_freq: 20
+    test_freq: 40
+    nnodes: 1
+    total_training_steps: 240
+    logger: console
+    optim: {lr: 3e-4, lrr: 1}
+    fsdp_config:
+verl:
+  actor_rollout_ref:
+    actor: {ppo_mini_batch_size: 32, ppo_micro_batch_size_per_gpu: 8}
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ajet.rollout.gpu_memory_utilization", 0.6),
+        ("ajet.rollout.max_num_seqs", 16),
+        ("ajet.rollout.tensor_model_parallel_size", 2),
+        ("ajet.rollout.name", "sglang"),
+        ("ajet.trainer_common.nnodes", 2),
+        ("ajet.trainer_common.save_freq", 5),
+        ("ajet.trainer_common.fsdp_config.param_offload", True),
+        ("ajet.trainer_common.max_checkpoints_to_keep", 2),
+        ("ajet.interchange_server.interchange_server_port", 18080),
+        ("ajet.task_runner.wrapper_multiprocessing_timeout", 7200),
+        ("ajet.trainer_common.logger", "tensorboard"),
+        ("verl.actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", 1),
+        ("verl.actor_rollout_ref.actor.fsdp_config.param_offload", True),
+    ],
+)
+def test_how_the_training_runs_may_change(key: str, value: Scalar) -> None:
+    assert refuse_edit(AJET, {key: value}, (), ()) is None
+    assert "protected" in str(refuse_edit(AJET, {key: value}, (), (key,)))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("ajet.model.path", "Qwen/Qwen2-0.5B", "model"),
+        ("ajet.task_reader.type", "random_dummy", "data"),
+        ("ajet.trainer_common.optim.lr", 1e-5, "optimizer"),
+        ("ajet.trainer_common.algorithm.adv_estimator", "rloo", "algorithm"),
+        ("ajet.trainer_common.kl_loss_coef", 0.1, "algorithm"),
+        ("ajet.rollout.temperature", 0.1, "sampling"),
+        ("ajet.task_judge.judge_type", "exact_match", "reward"),
+        ("ajet.lora.lora_rank", 8, "LoRA"),
+        ("ajet.data.max_response_length", 4, "length"),
+        ("ajet.rollout.max_model_len", 16, "length"),
+        ("ajet.data.train_batch_size", 16, "batch"),
+        ("ajet.rollout.num_repeat", 4, "batch"),
+        ("ajet.trainer_common.mini_batch_num", 2, "batch"),
+        ("ajet.trainer_common.seed", 1, "seed"),
+        ("ajet.trainer_common.total_training_steps", 10, "amount of training"),
+        ("ajet.trainer_common.val_pass_n", 1, "validation"),
+        ("ajet.trainer_common.test_freq", -1, "validation"),
+        ("ajet.rollout.val_kwargs.temperature", 0.0, "validation"),
+        ("ajet.backbone", "debug", "algorithm"),
+        ("verl.actor_rollout_ref.actor.ppo_mini_batch_size", 16, "batch"),
+        ("verl.algorithm.gamma", 0.9, "algorithm"),
+    ],
+)
+def test_what_is_studied_stays(key: str, value: Scalar, told: str) -> None:
+    refusal = str(refuse_edit(AJET, {key: value}, (), ()))
+    assert f"`{key}`" in refusal and told in refusal and "may change" in refusal
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ajet.rollout.user_workflow", "evil.module->Workflow"),
+        ("ajet.task_judge.judge_protocol", "evil.py->Judge"),
+        ("ajet.experiment_dir", "elsewhere"),
+        ("ajet.experiment_name", "other"),
+        ("ajet.trainer_common.checkpoint_base_dir", "auto"),
+        ("ajet.trainer_common.val_print_to_markdown_file_path", "x.md"),
+        ("ajet.execute_testing_lambda", "print"),
+        ("ajet.task_reader.huggingface_dat_repo.http_proxy_address", "proxy"),
+        ("ajet.trainer_common.logger", "wandb"),
+        ("ajet.interchange_server.already_started", True),
+        ("hydra.searchpath", "pkg"),
+        ("defaults", "evil"),
+        ("ajet.rollout.max_num_seq", 8),
+        ("verl.trainer.default_local_dir", "x"),
+        ("verl.custom_reward_function.path", "r"),
+        ("verl.ray_init.runtime_env.env_vars.LD_PRELOAD", 1),
+    ],
+)
+def test_outputs_code_addresses_and_unknown_keys_are_not_set(key: str, value: Scalar) -> None:
+    assert refuse_edit(AJET, {key: value}, (), ()) is not None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "${oc.env:HOME}",
+        "`id`",
+        "$(id)",
+        "!!python/object/apply:os.system [id]",
+        "/tmp/x",
+        "../x",
+        "~/x",
+        "http://evil.example",
+        "os.system",
+        "module.path->Class",
+        "{{ x }}",
+        "*alias",
+        "&anchor",
+        "a\nlr: 1",
+        "a\u2028lr: 1",
+        "a\x85b",
+        "a: b",
+        "a #b",
+        "",
+        "x" * 200,
+    ],
+)
+def test_values_that_a_loader_would_follow_or_expand_are_refused(value: str) -> None:
+    assert "refused" in str(refuse_edit(AJET, {"ajet.rollout.name": value}, (), ()))
+
+
+def test_nothing_to_refuse_where_nothing_changes() -> None:
+    assert refuse_edit(AJET, {"ajet.trainer_common.seed": 0}, ("ajet.no.such",), ()) is None
+    assert refuse_edit("{}\n", {"timeout": 3}, (), ()) is None
+    assert refuse_edit("", {"timeout": 3}, (), ()) is None
+
+
+def test_taking_out_a_key_gives_its_default_which_only_the_running_may_have() -> None:
+    assert refuse_edit(AJET, {}, ("ajet.rollout.max_num_seqs",), ()) is None
+    assert refuse_edit(AJET, {}, ("ajet.trainer_common.seed",), ()) is not None
+    assert refuse_edit(AJET, {}, ("ajet.trainer_common.logger",), ()) is not None
+
+
+def test_a_misspelt_key_of_the_science_is_left_to_a_person() -> None:
+    assert "optim.lrr" in str(refuse_edit(AJET, {}, ("ajet.trainer_common.optim.lrr",), ()))
+    text = AJET.replace("seed: 0", "sede: 0\n    kl_los_coef: 0.1\n    zzz: 1")
+    assert "kl_loss_coef" in str(refuse_edit(text, {}, ("ajet.trainer_common.kl_los_coef",), ()))
+    assert "person" in str(refuse_edit(text, {}, ("ajet.trainer_common.zzz",), ()))
+
+
+def test_a_misspelt_key_of_the_running_may_be_corrected() -> None:
+    text = AJET.replace("max_num_seqs: 64", "max_num_seq: 64")
+    right = {"ajet.rollout.max_num_seqs": 64}
+    assert refuse_edit(text, right, ("ajet.rollout.max_num_seq",), ()) is None
+
+
+def test_trackers_may_only_be_made_quiet() -> None:
+    text = "report_to: wandb\nuse_wandb: true\n"
+    assert refuse_edit(text, {"report_to": "none", "use_wandb": False}, (), ()) is None
+    assert refuse_edit(text, {"report_to": "mlflow"}, (), ()) is not None
+    assert refuse_edit(text, {}, ("report_to",), ()) is not None
+    assert refuse_edit(text, {"wandb_project": "attacker"}, (), ()) is not None
+
+
+def test_a_list_of_trackers_is_quieted_by_a_variable() -> None:
+    text = "trainer: {logger: [console, wandb]}\n"
+    assert "WANDB_MODE=offline" in str(refuse_edit(text, {"trainer.logger": "console"}, (), ()))
+    assert "WANDB_MODE" not in str(refuse_edit("a: [1]\n", {"a": 1}, (), ()))
+
+
+@pytest.mark.parametrize("key", ["lr0", "imgsz", "wd", "few_shot", "eta", "name", "critic.enable"])
+@pytest.mark.parametrize("below", ["", "verl.", "trinity."])
+def test_a_word_that_nobody_listed_is_left_to_a_person(below: str, key: str) -> None:
+    text = AJET + "trinity: {mode: both}\n" if below else "timeout: 1\n"
+    refusal = str(refuse_edit(text, {f"{below}{key}": 2}, (), ()))
+    assert "not known to be about how the training runs" in refusal and "say in a note what to set" in refusal
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), ".inf", "nan", "-Infinity"])
+def test_numbers_are_finite(value: Scalar) -> None:
+    assert "finite" in str(refuse_edit("timeout: 1\n", {"timeout": value}, (), ()))
+    assert "finite" in str(refuse_settings({"lr": value}))
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "allowed", "refused"),
+    [
+        ("push_to_hub: true\n", "push_to_hub", [False], ["yes", None]),
+        ("local_files_only: false\n", "local_files_only", [True], ["x"]),
+        ("resume: null\n", "resume", [True], [7, "other_run"]),
+        ("resume: other_run\n", "resume", [], [True, False, None]),
+        ("a: 1\n", "resume_mode", ["auto"], ["disable", "resume_path"]),
+        ("resume_mode: resume_path\n", "resume_mode", [], ["auto", "disable"]),
+        ("device: cuda\n", "device", ["cpu", "cuda:1", 0], ["0,1", "evil"]),
+        ("device: 0,1\n", "device", [], ["cpu"]),
+    ],
+)
+def test_some_keys_may_only_go_one_way(
+    text: str, key: str, allowed: list[Scalar], refused: list[Scalar]
+) -> None:
+    assert [value for value in allowed if refuse_edit(text, {key: value}, (), ()) is not None] == []
+    assert [value for value in refused if refuse_edit(text, {key: value}, (), ()) is None] == []
+    assert key not in text or refuse_edit("a: 1\n" + text, {}, (key,), ()) is not None
+
+
+class TestTheLengthOfTheInferenceEngine:
+    VERL = "data: {max_prompt_length: 512, max_response_length: 1024}\nrollout: {max_model_len: 8192}\n"
+
+    @pytest.mark.parametrize(
+        ("length", "allowed"), [(4096, True), (1536, True), (1535, False), (9000, False)]
+    )
+    def test_it_may_shrink_to_what_the_longest_answer_needs(self, length: int, allowed: bool) -> None:
+        assert (refuse_edit(self.VERL, {"rollout.max_model_len": length}, (), ()) is None) is allowed
+
+    def test_where_a_length_is_not_known_it_stays(self) -> None:
+        for text in (
+            "rollout: {max_model_len: 8192}\n",
+            "max_prompt_length: 5\nrollout: {max_model_len: 8192}\n",
+            self.VERL.replace("512", "${x}"),
+            self.VERL.replace("{max_model_len: 8192}", "{}"),
+            self.VERL + "val_kwargs: {max_response_length: 5000}\n",
+        ):
+            assert refuse_edit(text, {"rollout.max_model_len": 4096}, (), ()) is not None, text
+        assert refuse_edit(self.VERL, {}, ("rollout.max_model_len",), ()) is not None
+        protected = ("max_model_len",)
+        assert refuse_edit(self.VERL, {"rollout.max_model_len": 4096}, (), protected) is not None
+
+    def test_a_tiny_model_is_built_for_it(self) -> None:
+        text = AJET.replace("num_repeat: 16", "num_repeat: 16, max_model_len: 64")
+        less = {"ajet.rollout.max_model_len": 32}
+        assert refuse_edit(text, less, (), ()) is not None
+        assert refuse_edit(text.replace("tiny", "Qwen"), less, (), ()) is None
+
+
+class TestRendering:
+    def test_the_authors_own_choices_are_set(self) -> None:
+        settings: dict[str, Scalar] = {
+            "model_path": "/models/Qwen2.5-0.5B-Instruct",
+            "training_file": "data/train.jsonl",
+            "lr": 1e-5,
+            "num_repeat": 8,
+            "seed": 3,
+            "ajet.trainer_common.algorithm.norm_adv_by_std": False,
+            "ajet.rollout.gpu_memory_utilization": 0.6,
+            "ajet.trainer_common.logger": "console",
+        }
+        assert refuse_settings(settings) is None
+        cached = "/home/u/.cache/huggingface/hub/models--Qwen--Qwen2.5-0.5B/snapshots/a1"
+        assert refuse_settings({"model_path": cached}) is None
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("ajet.experiment_dir", "/tmp/x"),
+            ("ajet.trainer_common.checkpoint_base_dir", "auto"),
+            ("ajet.trainer_common.val_print_to_markdown_file_path", "x.md"),
+            ("ajet.rollout.user_workflow", "a->B"),
+            ("ajet.Rollout.User_Workflow", "a->B"),
+            ("ajet.task_judge.judge_protocol", "a->B"),
+            ("ajet.execute_testing_lambda", "x"),
+            ("ajet.task_reader.env_service.env_url", "x"),
+            ("ajet.trainer_common.logger", "wandb"),
+            ("ajet.task_reader.data_generation.deduplication_filter.params.base_url", "x"),
+            ("verl.trainer.nnodes", 1),
+            ("hydra.searchpath", "x"),
+            ("no_such_name", 1),
+            ("ajet.no_such_key", 1),
+            ("model_path", "${oc.env:OPENAI_API_KEY}"),
+            ("model_path", "http://evil.example/model"),
+            ("model_path", "a\nb: c"),
+            ("training_file", "../../secret.jsonl"),
+            ("training_file", "/root/.ssh/id_rsa"),
+            ("training_file", "/proc/self/environ"),
+            ("training_file", "/etc/passwd"),
+            ("training_file", "//etc/hostname"),
+            ("training_file", "/./etc/hostname"),
+            ("training_file", "///proc//1/cmdline"),
+            ("training_file", "/etc"),
+            ("training_file", "data/credentials.json"),
+        ],
+    )
+    def test_outputs_code_and_addresses_are_not(self, key: str, value: Scalar) -> None:
+        assert refuse_settings({"lr": 1e-5, key: value}) is not None
+
+
+ENGINE = "model: org/m\nmax_prompt_length: 100\nmax_response_length: 200\nengine: {max_model_len: %d}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_allowed"),
+    [
+        (250, 300, True),
+        (250, 301, False),
+        (250, 280, False),
+        (400, 300, True),
+        (400, 299, False),
+        (300, 400, False),
+    ],
+)
+def test_an_engine_gets_just_the_length_that_prompt_and_response_need(
+    before: int, after: int, is_allowed: bool
+) -> None:
+    refusal = refuse_edit(ENGINE % before, {"engine.max_model_len": after}, (), ())
+    assert (refusal is None) is is_allowed
+    assert refuse_edit(ENGINE % before, {"engine.max_model_len": after}, (), ("max_model_len",)) is not None
+
+
+@pytest.mark.parametrize(
+    ("config", "changes", "remove"),
+    [
+        ("train: {num_wokers: 3}\n", {"train.num_workers": 2}, ("train.num_wokers",)),
+        ("train: {num_wokers: 3}\n", {"num_workers": 3}, ("train.num_wokers",)),
+        ("train: {num_wokers: 3, num_workers: 1}\n", {"train.num_workers": 3}, ("train.num_wokers",)),
+        ("train: {smplr: 3}\n", {"train.num_workers": 3}, ("train.smplr",)),
+        ("train: {learning_rat: 3}\n", {"train.learning_rate": 3}, ("train.learning_rat",)),
+        ("train: {num_samples: 3}\n", {"train.num_workers": 3}, ("train.num_samples",)),
+        ("train: {num_wokers: 3}\n", {}, ("train.num_wokers",)),
+    ],
+)
+def test_a_key_is_respelt_only_with_its_very_value_beside_it(
+    config: str, changes: dict[str, Scalar], remove: tuple[str, ...]
+) -> None:
+    assert refuse_edit(config, changes, remove, ()) is not None
+
+
+def test_a_misspelt_key_about_how_the_training_runs_may_be_respelt() -> None:
+    config, moved = "train: {num_wokers: 3}\n", {"train.num_workers": 3}
+    assert refuse_edit(config, moved, ("train.num_wokers",), ()) is None
+    assert "protected" in str(refuse_edit(config, moved, ("train.num_wokers",), ("num_wokers",)))

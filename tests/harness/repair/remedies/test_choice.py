@@ -1,0 +1,212 @@
+"""All remedies together: none changes what is studied, each can be taken back, each is described."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.agent.types import Observation
+from harness.config import edit as config_edit
+from harness.guard import rules as guard
+from harness.options import RunOptions
+from harness.repair.remedies import Remedy, Situation, known_names, remedies_for
+from harness.repair.remedies.settings import Settings
+from harness.repair.repair_plan import actions_of
+from harness.state import AttemptState, ExperimentState
+from tests.harness.repair.remedies.samples import AJET, CONFIGS, VERL, situation
+
+FIXED = (
+    r"(max_)?(prompt|response|completion)_length|seed|lr|learning_rate|model_name_or_path|path|dataset_name|n"
+    r"|train_batch_size|ppo_mini_batch_size|num_repeat|temperature|num_generations|train_files|total_training_steps"
+)
+SIZES = st.builds(
+    lambda number, unit: f"{number} {unit}", st.integers(0, 90), st.sampled_from(["GiB", "MiB"])
+)
+CAPTURES = st.fixed_dictionaries(
+    {},
+    optional={
+        **dict.fromkeys(("tried", "free", "total", "reserved", "needed"), SIZES),
+        "utilization": st.sampled_from(["0.9", "0.5", "?"]),
+        "heads": st.integers(1, 64).map(str),
+        "port": st.sampled_from(["29511", "18000", "29500", "80"]),
+        "module": st.sampled_from(["cv2", "yaml", "utils"]),
+        "model": st.just("org/model"),
+    },
+)
+NAMES = sorted(known_names())
+
+
+def failed(config: str) -> Observation:
+    """What the guard sees after a failure of a run with this config."""
+    ended = {"reason": "exited", "status": 1, "complete": False, "last_step": 3}
+    attempt = AttemptState(1, "ajet_x-01", "x-01", "first", launched_at=1.0, ended=ended)
+    plan = {"yaml_path": "/c.yaml", "launch_command": None, "codebase_dir": "/", "venv_exe": "/v/bin/python"}
+    state = ExperimentState(plan=plan, attempts=(attempt,), deadline_at=9.0, options=RunOptions())
+    return Observation(state, 2.0, config=config)
+
+
+def effective_batch(config: Settings) -> int | None:
+    """The product of batch and accumulation, where a config gives it so."""
+    values = config.values.items()
+    sizes = [value for key, value in values if key.endswith(("device_train_batch_size", "train.batch_size"))]
+    steps = [value for key, value in values if key.endswith(("accumulation_steps", "grad_accum"))]
+    return sizes[0] * (steps[0] if steps else 1) if sizes else None  # type: ignore[operator, return-value]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_no_remedy_changes_what_is_studied_and_each_can_be_undone(name: str) -> None:
+    config = CONFIGS[name]
+    seen: set[str] = set()
+
+    @settings(max_examples=8, deadline=None)
+    @given(captures=CAPTURES, passes=st.booleans())
+    def holds(captures: dict[str, str], passes: bool) -> None:
+        now = situation(config, captures=captures, transient=passes, cause="wandb TCPStore")
+        for remedy in remedies_for(NAMES, now):
+            said = json.dumps(remedy.as_json(), sort_keys=True)
+            if said not in seen:  # most remedies come to the same whatever was captured
+                assert_is_harmless(remedy, now.diagnosis, config)
+                seen.add(said)
+
+    holds()
+    assert len(seen) > 10
+
+
+def assert_is_harmless(remedy: Remedy, diagnosis: Mapping[str, Any], config: str) -> None:
+    for action in actions_of(remedy.as_json(), diagnosis):
+        if action.kind != "install_package":
+            assert guard.check(action, failed(config)) is None, (remedy, action)
+    after = config_edit.edit(config, remedy.edits, remedy.remove)
+    before_values, after_values = Settings.read(config), Settings.read(after)
+    fixed = [each.key for each in before_values.named(FIXED) if not each.is_default]
+    assert fixed and all(before_values.get(key) == after_values.get(key) for key in fixed)
+    assert effective_batch(after_values) == effective_batch(before_values), remedy
+    undone = config_edit.edit(after, remedy.undo.edits, remedy.undo.remove)
+    assert Settings.read(undone).values == before_values.values, remedy
+    assert set(remedy.undo.environment) == set(remedy.environment)
+    assert remedy.change and remedy.why and remedy.side_effect and remedy.undo.words
+
+
+def test_every_name_is_described_for_a_log_alone() -> None:
+    measured = {"tried": "2 GiB", "reserved": "8 GiB"}
+    doubtful = Situation({"confidence": 0.1, "captures": measured, "cause": "max_model_len is too large"})
+    found = remedies_for([*NAMES, "advise: Use a larger GPU."], doubtful)
+    of_a_run = {"free_own_checkpoints", "free_leftovers", "fewer_env_workers"}
+    assert [each.name for each in found] == [*(name for name in NAMES if name not in of_a_run), "advise"]
+    assert all(each.change and not each.edits and not each.environment for each in found)
+    assert (found[-1].kind, found[-1].change, found[-1].why) == ("advice", "Use a larger GPU.", "")
+
+
+def test_the_engine_s_length_is_not_told_for_a_limit_of_the_data() -> None:
+    names = ["fit_max_model_len", "advise: Filter out what is too long."]
+    data = Situation({"cause": "sequence_length=5000 is larger than max_length=2048"})
+    engine = Situation(
+        {"cause": "the prompt is longer than the maximum model length", "captures": {"max_model_len": "4096"}}
+    )
+    assert [each.name for each in remedies_for(names, data)] == ["advise"]
+    assert [each.name for each in remedies_for(names, engine)] == ["fit_max_model_len", "advise"]
+
+
+def test_advice_does_not_repeat_a_remedy() -> None:
+    names = ["raise_open_files", "advise: Raise `ulimit -n`.", "advise: Close files; see `lsof`."]
+    assert [each.change for each in remedies_for(names, Situation({}))][1:] == ["Close files; see `lsof`."]
+    most = situation(AJET, facts={"open_files": lambda: (4096, 4096)})
+    assert remedies_for(names, most)[0].change == "Raise `ulimit -n`."
+
+
+def test_a_remedy_that_fails_does_not_apply_and_the_others_do(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(*_: object) -> int:
+        raise OSError("no such device")
+
+    now = situation(AJET, facts={"cpu_count": broken, "leftovers": lambda: 1 // 0})
+    names = ["fewer_threads", "free_leftovers", "enforce_eager", "lower_gpu_memory_utilization"]
+    assert [each.name for each in remedies_for(names, now)] == ["lower_gpu_memory_utilization"]
+    assert "no such device" in caplog.text and "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize("number", ["inf", "nan", "9" * 400, "9" * 15 + " GiB", "-1", "1e999"])
+def test_no_number_of_a_log_ends_a_run(number: str) -> None:
+    names = (
+        "tried",
+        "free",
+        "total",
+        "reserved",
+        "needed",
+        "utilization",
+        "heads",
+        "port",
+        "limit",
+        "world_size",
+    )
+    config = VERL + "x: .inf\nswap_space: .inf\nrollout: {tp_size: 99999999999999999999}\n"
+    now = situation(config, captures=dict.fromkeys(names, number), family="kv_cache_budget", wait_s=number)
+    assert remedies_for([*NAMES, "advise: Look."], now)[-1].name == "advise"
+
+
+def test_a_config_that_contains_itself_has_no_settings() -> None:
+    assert remedies_for(["enforce_eager"], situation("a: &a\n  b: *a\nenforce_eager: false\n")) == []
+
+
+def test_a_hint_in_a_log_is_no_measurement() -> None:
+    for captures in (
+        {},
+        {"tried": "2 GiB", "reserved": "300 MiB"},
+        {"tried": "20 MiB", "reserved": "500 MiB"},
+    ):
+        assert remedies_for(["expandable_segments"], Situation({"captures": captures})) == []
+
+
+def test_the_change_tells_key_and_values() -> None:
+    names = ["lower_gpu_memory_utilization", "offload_optimizer", "nccl_p2p_off"]
+    told = [remedy.change for remedy in remedies_for(names, situation(VERL))]
+    assert told == [
+        "actor_rollout_ref.rollout.gpu_memory_utilization: 0.6 → 0.5",
+        "actor_rollout_ref.actor.fsdp_config.optimizer_offload: unset (false by default) → true",
+        "NCCL_P2P_DISABLE: unset → 1",
+    ]
+
+
+def test_what_was_tried_in_vain_comes_last_and_goes_a_step_further() -> None:
+    names = ["lower_gpu_memory_utilization", "offload_optimizer", "halve_micro_batch"]
+    lower = AJET.replace("0.85", "0.75")
+    now = situation(lower, tried=("lower_gpu_memory_utilization",))
+    found = remedies_for(names, now)
+    assert [each.name for each in found] == ["offload_optimizer", "lower_gpu_memory_utilization"]
+    assert found[-1].edits == {"ajet.rollout.gpu_memory_utilization": 0.65}
+
+
+def test_a_doubtful_diagnosis_changes_nothing() -> None:
+    names = [
+        "lower_gpu_memory_utilization",
+        "nccl_p2p_off",
+        "free_leftovers",
+        "wait_and_retry",
+        "advise: Look.",
+    ]
+    doubtful = situation(AJET, confidence=0.4, transient=True)
+    assert [each.kind for each in remedies_for(names, doubtful)] == ["wait", "advice"]
+    unknown = situation(AJET, confidence=float("nan"), transient=True)
+    assert [each.kind for each in remedies_for(names, unknown)] == ["wait", "advice"]
+
+
+def test_a_run_without_a_config_is_not_told_to_change_one() -> None:
+    names = ["lower_gpu_memory_utilization", "nccl_p2p_off"]
+    assert [each.name for each in remedies_for(names, situation(""))] == ["nccl_p2p_off"]
+
+
+def test_with_a_config_alone_what_depends_on_the_machine_is_only_described() -> None:
+    alone = Situation({"captures": {"port": "18000"}}, AJET)
+    found = remedies_for(["lower_gpu_memory_utilization", "free_port", "free_leftovers"], alone)
+    assert [(each.name, bool(each.edits)) for each in found] == [
+        ("lower_gpu_memory_utilization", True),
+        ("free_port", False),
+        ("free_leftovers", False),
+    ]
+
+
+def test_a_name_of_another_version_is_passed_over() -> None:
+    assert remedies_for(["pray"], situation(AJET)) == []
+    assert remedies_for(["pray"], Situation({})) == []

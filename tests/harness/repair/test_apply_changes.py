@@ -1,0 +1,245 @@
+"""What is prepared stands in the journal, and the next launch uses it."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import launching
+from harness.agent.actions import (
+    Action,
+    EditConfig,
+    FreeOwned,
+    Launch,
+    PatchCode,
+    RaiseLimit,
+    RenderConfig,
+    SetEnvironment,
+    arguments,
+)
+from harness.agent.executor import Executor
+from harness.experiment import Experiment
+from harness.pending_changes import PendingChanges
+from harness.repair import apply_changes
+from monitors.launch import LaunchSpec
+
+CONFIG = "ajet:\n  rollout:\n    n_vllm_engine: 4  # per node\n  trainer_common:\n    seed: 3\n"
+TRAIN = "batch = 1\nprint(batch / 0)\n"
+
+
+@pytest.fixture
+def codebase(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "train.py").write_text(TRAIN)
+    (folder / "config.yaml").write_text(CONFIG)
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "first"]):
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words]
+        subprocess.run(command, cwd=folder, check=True, env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull})
+    return folder
+
+
+@pytest.fixture
+def experiment(tmp_path: Path, codebase: Path) -> Experiment:
+    plan = {
+        "name": "sort digits",
+        "path": str(codebase / "blueprint.md"),
+        "codebase_dir": str(codebase),
+        "yaml_path": str(codebase / "config.yaml"),
+        "launch_command": f"python {codebase}/train.py --config config.yaml",
+        "result_dir": str(tmp_path / "result"),
+        "venv_exe": sys.executable,
+        "prepare_command": "pip install -e .",
+        "cleanup_command": None,
+    }
+    return created(tmp_path / "result", plan)
+
+
+def created(folder: Path, plan: dict[str, Any]) -> Experiment:
+    folder.mkdir()
+    made = Experiment(folder, lambda: 1000.0)
+    made.record(
+        "created", experiment_id="7f3a00000000", name="sort", deadline_at=9999.0, policy="llm", plan=plan
+    )
+    return made
+
+
+def prepared(action: Action, experiment: Experiment) -> dict[str, Any]:
+    """Carry out an action as the loop does: intent, act, outcome."""
+    experiment.record("intent", action=action.kind, args=arguments(action))
+    outcome = apply_changes.prepare(action, experiment)
+    experiment.record("outcome", action=action.kind, **outcome)
+    return outcome
+
+
+async def launched(experiment: Experiment, number: int, monkeypatch: pytest.MonkeyPatch) -> LaunchSpec:
+    """Launch an attempt up to the terminal that it would be typed into, and let it fail."""
+    specs: list[LaunchSpec] = []
+    monkeypatch.setattr("monitors.launch.launch", lambda spec, session: specs.append(spec))
+    monkeypatch.setattr("monitors.tmux.Session.find", lambda name: name)
+    action = Launch(attempt=number, session=f"ajet_x-{number:02d}", attempt_id=f"7f3a-{number:02d}", why="go")
+    experiment.record("intent", action="launch", args=arguments(action))
+    outcome = await Executor(experiment).act(action)
+    experiment.record("outcome", action="launch", **outcome)
+    experiment.record("outcome", action="wait", reason="ended", ended={"reason": "exited", "status": 1})
+    assert launching.unattended(outcome["command"]) == specs[0].command
+    return specs[0]
+
+
+def test_edit_is_shown_as_a_diff_and_waits_for_the_launch(experiment: Experiment, codebase: Path) -> None:
+    assert apply_changes.config_after(experiment) is None
+    edit = EditConfig(changes={"ajet.rollout.n_vllm_engine": 1}, why="memory")
+    outcome = prepared(edit, experiment)
+    assert "-    n_vllm_engine: 4  # per node\n+    n_vllm_engine: 1  # per node\n" in outcome["text"]
+    assert outcome["changes"] == [
+        {
+            **{"kind": "config", "what": "ajet.rollout.n_vllm_engine", "old": 4, "new": 1},
+            **{"why": "memory", "remedy": ""},
+        }
+    ]
+    assert apply_changes.config_after(experiment) == CONFIG.replace(": 4", ": 1")
+    assert apply_changes.config_before(experiment) == CONFIG
+    assert (codebase / "config.yaml").read_text() == CONFIG
+    assert "nothing would change" in prepared(edit, experiment)["error"]
+
+
+def test_later_edit_builds_on_the_earlier_one(experiment: Experiment) -> None:
+    prepared(EditConfig(changes={"ajet.rollout.n_vllm_engine": 1}, why="a"), experiment)
+    outcome = prepared(EditConfig(changes={"ajet.rollout.n_vllm_engine": 2}, why="b"), experiment)
+    assert outcome["changes"][0]["old"] == 1
+    prepared(EditConfig(remove=("ajet.rollout.n_vllm_engine",), why="c"), experiment)
+    assert "n_vllm_engine" not in (apply_changes.config_after(experiment) or "")
+
+
+def test_config_is_rendered_from_settings(tmp_path: Path) -> None:
+    plan = {"name": "sort", "path": str(tmp_path), "codebase_dir": str(tmp_path), "yaml_path": None}
+    experiment = created(tmp_path / "result", {**plan, "launch_command": None})
+    outcome = prepared(RenderConfig(settings={"seed": 7, "total_training_steps": 5}, why="plan"), experiment)
+    assert "seed: 7" in outcome["text"]
+    assert [change["what"] for change in outcome["changes"]] == ["seed", "total_training_steps"]
+    assert "seed: 7" in apply_changes.config_before(experiment)
+    assert "error" in prepared(RenderConfig(settings={"no_such_setting": 1}, why="x"), experiment)
+    assert "seed: 7" in apply_changes.config_before(experiment)
+
+
+def test_variable_is_set_once(experiment: Experiment) -> None:
+    action = SetEnvironment(name="OMP_NUM_THREADS", value="1", why="threads")
+    assert prepared(action, experiment)["changes"][0]["old"] is None
+    assert experiment.state.environment == {"OMP_NUM_THREADS": "1"}
+    assert "already" in prepared(action, experiment)["error"]
+
+
+class TestWhatTheCheckRefuses:
+    """A built-in repair is held against the check that comes before its launch."""
+
+    EDIT = EditConfig(changes={"ajet.rollout.n_vllm_engine": 1}, why="memory", remedy="fewer_engines")
+
+    @staticmethod
+    def checked(*remedies: str) -> dict[str, Any]:
+        cause = {"family": "config_error", "cause": "bad", "captures": {}, "remedies": remedies}
+        return {"can_run": False, "problems": ["bad — mend it"], "warnings": [], "causes": [cause]}
+
+    def test_it_is_shown_what_the_repair_leads_to(self, experiment: Experiment) -> None:
+        seen: list[Any] = []
+
+        def check(experiment: Experiment, draft: PendingChanges) -> dict[str, Any]:
+            seen.append(apply_changes.config_after(experiment, draft))
+            return {"can_run": True, "problems": [], "warnings": [], "causes": []}
+
+        assert "error" not in apply_changes.prepare(self.EDIT, experiment, check)
+        assert seen == [CONFIG.replace(": 4", ": 1")]
+
+    def test_a_refused_one_is_not_made_and_not_tried_again(self, experiment: Experiment) -> None:
+        experiment.record("intent", action="edit_config", args=arguments(self.EDIT))
+        outcome = apply_changes.prepare(self.EDIT, experiment, lambda *_: self.checked())
+        experiment.record("outcome", action="edit_config", **outcome)
+        assert "bad — mend it" in outcome["error"]
+        assert experiment.state.draft.is_empty and experiment.state.unusable == {"fewer_engines"}
+
+    def test_what_another_repair_can_mend_is_no_reason(self, experiment: Experiment) -> None:
+        assert "error" not in apply_changes.prepare(
+            self.EDIT, experiment, lambda *_: self.checked("free_port")
+        )
+
+    def test_an_edit_that_nobody_asks_for_by_name_is_not_checked_here(self, experiment: Experiment) -> None:
+        by_a_model = self.EDIT.model_copy(update={"remedy": ""})
+        assert "error" not in apply_changes.prepare(by_a_model, experiment, lambda *_: self.checked())
+
+    def test_the_real_check_sees_variables_and_config_of_the_draft(
+        self, experiment: Experiment, codebase: Path
+    ) -> None:
+        draft = PendingChanges(config={"ajet.rollout.n_vllm_engine": 1}, environment={"OMP_NUM_THREADS": "1"})
+        (codebase / "train.py").write_text("import os\nos.environ['LAB_NEEDS_THIS']\n")
+        assert "LAB_NEEDS_THIS" in str(apply_changes.check(experiment, draft)["warnings"])
+        given = replace(draft, environment={"LAB_NEEDS_THIS": "1"})
+        assert apply_changes.check(experiment, given)["warnings"] == []
+        moved = replace(given, config={"train_file": "/nowhere/rows.jsonl"})
+        assert "/nowhere/rows.jsonl" in str(apply_changes.check(experiment, moved)["warnings"])
+
+
+def test_failed_patch_changes_nothing(experiment: Experiment) -> None:
+    outcome = prepared(PatchCode(path="train.py", old="no such text", new="x", why="?"), experiment)
+    assert "does not stand in train.py" in outcome["error"]
+    assert experiment.state.draft.is_empty
+
+
+async def test_launch_without_changes_runs_in_the_authors_codebase(
+    experiment: Experiment, codebase: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = await launched(experiment, 1, monkeypatch)
+    assert spec.cwd == codebase
+    assert spec.prepare == "exec </dev/null\npip install -e ."
+    assert f"python {codebase}/train.py" in spec.command
+    assert not (experiment.dir / "attempts" / "01" / "change.diff").exists()
+
+
+async def test_patched_code_is_what_the_next_launches_run(
+    experiment: Experiment, codebase: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await launched(experiment, 1, monkeypatch)
+    prepared(PatchCode(path="train.py", old="batch / 0", new="batch / 1", why="typo"), experiment)
+    prepared(EditConfig(changes={"ajet.rollout.n_vllm_engine": 1}, why="memory"), experiment)
+    spec = await launched(experiment, 2, monkeypatch)
+    copy = spec.cwd
+    assert copy != codebase
+    assert f"python {copy}/train.py --config {experiment.dir}/attempts/02/config.yaml" in spec.command
+    assert (copy / "train.py").read_text() == TRAIN.replace("/ 0", "/ 1")
+    assert (codebase / "train.py").read_text() == TRAIN
+    assert spec.prepare == f"exec </dev/null\ncd {codebase} || exit 1\npip install -e ."
+    kept = (experiment.dir / "attempts" / "01" / "change.diff").read_text()
+    assert "+    n_vllm_engine: 1" in kept
+    assert "+print(batch / 1)" in kept
+    assert (await launched(experiment, 3, monkeypatch)).cwd == copy
+    assert not (experiment.dir / "attempts" / "02" / "change.diff").exists()
+
+
+async def test_changes_before_the_first_launch_are_kept_with_the_first_attempt(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared(PatchCode(path="train.py", old="batch / 0", new="batch / 1", why="typo"), experiment)
+    await launched(experiment, 1, monkeypatch)
+    prepared(EditConfig(changes={"ajet.rollout.n_vllm_engine": 1}, why="memory"), experiment)
+    await launched(experiment, 2, monkeypatch)
+    kept = (experiment.dir / "attempts" / "01" / "change.diff").read_text()
+    assert kept.index("+print(batch / 1)") < kept.index("+    n_vllm_engine: 1")
+
+
+async def test_a_raised_limit_holds_for_this_launch_and_those_after_it(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not (await launched(experiment, 1, monkeypatch)).most_open_files
+    outcome = prepared(RaiseLimit(limit="open_files", why="too many", remedy="raise_open_files"), experiment)
+    assert outcome["changes"][0]["remedy"] == "raise_open_files" and not experiment.state.draft.is_empty
+    assert (await launched(experiment, 2, monkeypatch)).most_open_files
+    assert (await launched(experiment, 3, monkeypatch)).most_open_files
+
+
+def test_what_was_freed_is_told(experiment: Experiment) -> None:
+    outcome = prepared(FreeOwned(what="checkpoints", why="disk"), experiment)
+    assert outcome["changes"][0]["new"] == "0.0 MiB freed"
+    assert experiment.state.draft.measures == ("free_owned checkpoints",)

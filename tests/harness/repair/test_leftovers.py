@@ -1,0 +1,172 @@
+"""What is ours is freed; what is not, is not."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import index
+from harness.experiment import Experiment
+from harness.repair import leftovers
+from monitors.processes import ATTEMPT_VARIABLE
+
+SLEEP = [sys.executable, "-I", "-S", "-c", "print(flush=True); import time; time.sleep(600)"]
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    return made(tmp_path / "mine", "aaaa00000000", attempts=3, carried=(None, "step_20", "step_30"))
+
+
+def made(
+    folder: Path, experiment_id: str, attempts: int, carried: tuple[str | None, ...] = (), **end: Any
+) -> Experiment:
+    """An experiment whose attempts have all ended. `carried`: the checkpoint that each went on from."""
+    folder.mkdir()
+    found = Experiment(folder, lambda: 1000.0)
+    given: dict[str, Any] = {"experiment_id": experiment_id, "name": folder.name, "deadline_at": 9e9}
+    found.record("created", **given, policy="playbook", plan={})
+    for number in range(1, attempts + 1):
+        args = {"attempt": number, "session": "s", "attempt_id": f"{experiment_id}-{number:02d}", "why": "w"}
+        found.record("intent", action="launch", args=args)
+        given_to = dict(enumerate(carried, start=1)).get(number)
+        found.record("outcome", action="launch", launched_at=1.0, checkpoint=given_to)
+        found.record("outcome", action="wait", ended={"reason": "exited", "complete": False})
+        files = found.attempt_files(number)
+        files.started.mkdir(parents=True)
+        files.exit_file.write_text(
+            json.dumps({"attempt_id": args["attempt_id"], "reason": "exited", "status": 1})
+        )
+    if end:
+        found.record("finish", **end)
+    return found
+
+
+@pytest.fixture
+def left_behind() -> Iterator[Any]:
+    """Starts processes that carry an attempt's id."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(attempt_id: str) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, ATTEMPT_VARIABLE: attempt_id}
+        started.append(subprocess.Popen(SLEEP, env=environment, stdout=subprocess.PIPE))
+        assert started[-1].stdout is not None
+        started[-1].stdout.readline()
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def test_processes_of_attempts_that_are_over_are_ended(experiment: Experiment, left_behind: Any) -> None:
+    ours, other = left_behind("aaaa00000000-02"), left_behind("bbbb00000000-01")
+    assert leftovers.leftovers(experiment) == 1
+    assert leftovers.end_leftovers(experiment) == 1
+    assert ours.wait(timeout=30) != 0 and other.poll() is None
+    assert leftovers.leftovers(experiment) == 0
+
+
+def test_of_other_experiments_only_those_that_have_finished(
+    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left_behind: Any
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    made(tmp_path / "over", "cccc00000000", 1, outcome="failed", reason="r").close()
+    made(tmp_path / "live", "dddd00000000", 1).close()
+    for experiment_id, name in (("cccc00000000", "over"), ("dddd00000000", "live")):
+        index.add(index.IndexedRun(experiment_id, name, str(tmp_path / name), 1.0))
+    left_behind("cccc00000000-01")
+    goes_on = left_behind("dddd00000000-01")
+    assert leftovers.end_leftovers(experiment) == 1
+    assert goes_on.poll() is None
+
+
+def checkpoint(experiment: Experiment, number: int, name: str, size: int = 1000, newest: bool = True) -> Path:
+    folder = experiment.attempt_files(number).trainer / "checkpoints"
+    (folder / name).mkdir(parents=True)
+    (folder / name / "model.pt").write_bytes(b"x" * size)
+    if newest:
+        (folder / "latest").write_text(f"{name}\n")
+    return folder / name
+
+
+def test_checkpoints_that_a_later_attempt_went_beyond_are_removed(experiment: Experiment) -> None:
+    old = [checkpoint(experiment, 1, "step_10"), checkpoint(experiment, 1, "step_20")]
+    kept = [checkpoint(experiment, 2, "step_20"), checkpoint(experiment, 2, "step_30")]
+    half_written = checkpoint(experiment, 3, "step_40", newest=False)
+    assert leftovers.superseded_bytes(experiment) == 2000
+    assert leftovers.remove_superseded(experiment) == 2000
+    assert not any(folder.exists() for folder in old)
+    assert all(folder.exists() for folder in (*kept, half_written))
+    assert leftovers.superseded_bytes(experiment) == 0
+
+
+def test_the_only_ones_there_are_stay(experiment: Experiment) -> None:
+    only = checkpoint(experiment, 1, "step_10")
+    assert leftovers.remove_superseded(experiment) == 0 and only.exists()
+
+
+def test_a_shared_file_makes_no_room(experiment: Experiment) -> None:
+    first = checkpoint(experiment, 1, "step_10")
+    second = experiment.attempt_files(2).trainer / "checkpoints"
+    (second / "step_10").mkdir(parents=True)
+    os.link(first / "model.pt", second / "step_10" / "model.pt")
+    checkpoint(experiment, 2, "step_30")
+    assert leftovers.superseded_bytes(experiment) == 0
+
+
+def test_links_are_not_followed(experiment: Experiment, tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "data").write_text("x" * 100)
+    checkpoint(experiment, 1, "step_10")
+    checkpoint(experiment, 2, "step_20")
+    (experiment.attempt_files(1).trainer / "checkpoints" / "link").symlink_to(foreign)
+    leftovers.remove_superseded(experiment)
+    assert (foreign / "data").exists()
+
+
+def test_nothing_goes_where_the_newest_did_not_go_on_from_it(tmp_path: Path) -> None:
+    fresh = made(tmp_path / "fresh", "eeee00000000", 2)
+    far, begun = checkpoint(fresh, 1, "step_1000"), checkpoint(fresh, 2, "step_10")
+    assert leftovers.remove_superseded(fresh) == 0 and far.exists() and begun.exists()
+
+
+def test_nothing_goes_before_the_newest_went_beyond_it(experiment: Experiment) -> None:
+    first = checkpoint(experiment, 1, "step_20")
+    second = experiment.attempt_files(2).trainer / "checkpoints"
+    (second / "step_20").mkdir(parents=True)
+    os.link(first / "model.pt", second / "step_20" / "model.pt")
+    (second / "latest").write_text("step_20\n")
+    other = checkpoint(experiment, 1, "step_10", newest=False)
+    assert leftovers.remove_superseded(experiment) == 0 and other.exists()
+
+
+def test_what_a_chain_went_beyond_goes_though_its_newest_has_not_begun(experiment: Experiment) -> None:
+    old, kept = checkpoint(experiment, 1, "step_20"), checkpoint(experiment, 2, "step_30")
+    carried = checkpoint(experiment, 3, "step_30")
+    assert leftovers.remove_superseded(experiment) == 1000
+    assert not old.exists() and kept.exists() and carried.exists()
+
+
+@pytest.mark.parametrize("file", ["model.pt", "model.safetensors"])
+def test_weights_that_were_cut_off_replace_nothing(experiment: Experiment, file: str) -> None:
+    old, cut = checkpoint(experiment, 1, "step_20"), checkpoint(experiment, 2, "step_30")
+    (cut / file).write_bytes(b"" if file == "model.pt" else b"x" * 100)
+    assert leftovers.remove_superseded(experiment) == 0 and old.exists()
+
+
+def test_a_folder_that_leads_out_of_the_experiment_is_left_alone(tmp_path: Path) -> None:
+    linked = made(tmp_path / "linked", "ffff00000000", 2, carried=(None, "step_20"))
+    outside = tmp_path / "outside" / "checkpoints" / "precious"
+    outside.mkdir(parents=True)
+    (outside / "model.pt").write_bytes(b"x" * 500)
+    linked.attempt_files(1).trainer.symlink_to(tmp_path / "outside")
+    checkpoint(linked, 2, "step_30")
+    assert leftovers.remove_superseded(linked) == 0 and (outside / "model.pt").exists()

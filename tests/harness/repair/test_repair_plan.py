@@ -1,0 +1,223 @@
+"""What is asked of the machine and the rules, and what becomes of a repair."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.agent.actions import (
+    Diagnose,
+    EditConfig,
+    FreeOwned,
+    InstallPackage,
+    RaiseLimit,
+    SetEnvironment,
+    arguments,
+)
+from harness.agent.executor import Executor
+from harness.experiment import Experiment
+from harness.lessons import Lesson, knowledge
+from harness.options import RunOptions
+from harness.pending_changes import Change, PendingChanges
+from harness.repair import repair_plan
+from harness.state import ExperimentState
+
+CONFIG = "ajet:\n  backbone: verl\n  rollout: {gpu_memory_utilization: 0.8, max_num_seqs: 64}\n"
+OOM: dict[str, Any] = {
+    **{"signature": "oom", "family": "gpu_oom", "cause": "no memory", "transient": False, "confidence": 0.9},
+    "remedies": ["lower_gpu_memory_utilization", "lower_concurrent_sequences", "advise: Use a larger GPU."],
+}
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    plan = {
+        **{
+            "name": "x",
+            "path": str(tmp_path / "b.md"),
+            "codebase_dir": str(tmp_path),
+            "launch_command": None,
+        },
+        **{"yaml_path": str(tmp_path / "config.yaml"), "venv_exe": sys.executable, "protected_keys": []},
+    }
+    made = Experiment(tmp_path, lambda: 1000.0)
+    made.record("created", experiment_id="7f3a", name="x", deadline_at=9e9, policy="playbook", plan=plan)
+    made.record("options", **RunOptions().as_json())
+    args = {"attempt": 1, "session": "s", "attempt_id": "7f3a-01", "why": "first"}
+    made.record("intent", action="launch", args=args)
+    made.record("outcome", action="launch", launched_at=1.0)
+    return made
+
+
+def names(experiment: Experiment, diagnosis: dict[str, Any], *preferred: str) -> list[str]:
+    return [repair["name"] for repair in repair_plan.repairs(experiment, diagnosis, preferred)]
+
+
+def test_in_the_order_of_the_signature_and_what_helped_before_first(experiment: Experiment) -> None:
+    lower, fewer = OOM["remedies"][:2]
+    assert names(experiment, OOM) == [lower, fewer, "advise"]
+    assert names(experiment, OOM, fewer) == [fewer, lower, "advise"]
+
+
+def test_what_passes_is_waited_for_first_also_where_the_signature_does_not_say_so(
+    experiment: Experiment,
+) -> None:
+    passing = {**OOM, "transient": True, "wait_s": 3.0}
+    assert names(experiment, passing)[0] == "wait_and_retry"
+    later = {**passing, "remedies": ["lower_concurrent_sequences", "resume_from_checkpoint"]}
+    assert names(experiment, later) == ["lower_concurrent_sequences", "resume_from_checkpoint"]
+
+
+def test_each_repair_becomes_the_actions_that_carry_it_out() -> None:
+    told = {"change": "c", "why": "w", "edits": {}, "remove": [], "environment": {}, "package": ""}
+
+    def actions(name: str, kind: str, **values: Any) -> list[Any]:
+        return repair_plan.actions_of({"name": name, "kind": kind, **told, **values}, OOM)
+
+    edit = actions("halve", "config", edits={"a": 1}, remove=["b"], environment={"X": "1"})
+    assert [type(each) for each in edit] == [EditConfig, SetEnvironment]
+    assert arguments(edit[0]) == {
+        "changes": {"a": 1},
+        "remove": ["b"],
+        "why": "oom, halve: w",
+        "remedy": "halve",
+    }
+    assert type(actions("install_package", "install", package="tqdm")[0]) is InstallPackage
+    assert actions("free_leftovers", "free")[0] == FreeOwned(
+        what="processes", why="oom, free_leftovers: w", remedy="free_leftovers"
+    )
+    assert type(actions("raise_open_files", "limit")[0]) is RaiseLimit
+    assert actions("wait_and_retry", "wait") == []
+
+
+def before(remedy: str, config: str = "", command: str = "", **captures: str) -> list[dict[str, Any]]:
+    """The repairs of a problem that the check found."""
+    cause = {"family": "port_in_use", "cause": "it is so", "captures": captures, "remedies": [remedy]}
+    state = ExperimentState(plan={"launch_command": command})
+    return repair_plan.before_launch(cause, state, config)
+
+
+class TestBeforeALaunch:
+    def test_a_package(self) -> None:
+        assert [each["package"] for each in before("install_package", module="cv2")] == [
+            "opencv-python-headless"
+        ]
+        assert before("install_package", module="code_of_the_author") == []
+
+    def test_a_port_is_the_one_that_the_check_saw_free(self) -> None:
+        ports = {"port": "18000", "free_port": "31234"}
+        (edit,) = before("free_port", "server: {port: 18000}\n", **ports)
+        assert (edit["edits"], edit["environment"]) == ({"server.port": 31234}, {})
+        (variable,) = before("free_port", "seed: 1\n", variable="MASTER_PORT", **ports)
+        assert (variable["edits"], variable["environment"]) == ({}, {"MASTER_PORT": "31234"})
+        assert before("free_port", command="torchrun --master_port 18000 t.py", **ports) == []
+
+    def test_attention_without_the_kernel(self) -> None:
+        (edit,) = before("without_flash_attention", "attn_implementation: flash_attention_2\n")
+        assert edit["edits"] == {"attn_implementation": "sdpa"}
+
+    def test_nobody_is_asked_what_the_check_has_not_seen(self) -> None:
+        (told,) = before("raise_open_files")
+        assert told["change"] and not repair_plan.actions_of({**told, "kind": "config"}, {"cause": "c"})
+
+
+def test_a_step_is_done_whatever_value_it_took() -> None:
+    told = {"why": "w", "remedy": "free_port"}
+    moved = Change("config", "server.port", 1, 2, "w", "free_port")
+    draft = PendingChanges(config={"server.port": 2}, changes=(moved,), measures=("install_package tqdm",))
+    assert repair_plan.is_done(EditConfig(changes={"server.port": 3}, **told), draft)
+    assert not repair_plan.is_done(EditConfig(changes={"other.port": 3}, **told), draft)
+    assert not repair_plan.is_done(EditConfig(changes={"server.port": 3}, why="w", remedy="another"), draft)
+    assert not repair_plan.is_done(SetEnvironment(name="MASTER_PORT", value="3", **told), draft)
+    assert repair_plan.is_done(InstallPackage(package="tqdm", why="w"), draft)
+    assert not repair_plan.is_done(InstallPackage(package="rich", why="w"), draft)
+
+
+async def test_a_diagnosis_brings_its_repairs_with_it_first_what_helped_before(
+    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (experiment.dir / "config.yaml").write_text(
+        "per_device_train_batch_size: 8\ngradient_accumulation_steps: 1\nseed: 3\n"
+    )
+    files = experiment.attempt_files(1)
+    files.dir.mkdir(parents=True)
+    files.pane_log.write_text(
+        'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n    loss.backward()\n'
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity "
+        "of 79.15 GiB of which 100.00 MiB is free. Of the allocated memory 70.00 GiB is allocated by PyTorch"
+        ", and 10.00 MiB is reserved by PyTorch but unallocated.\n"
+    )
+    experiment.record("outcome", action="wait", ended={"reason": "exited", "status": 1, "complete": False})
+    executor = Executor(experiment)
+    found = (await executor.act(Diagnose()))["diagnosis"]
+    assert found["repairs"][0]["name"] != "gradient_checkpointing"
+    facts = {"at": 1.0, "name": "x", "family": "gpu_oom", "changes": (), "by": "playbook", "result": "cured"}
+    knowledge.keep(
+        [
+            Lesson(
+                **facts,
+                experiment_id="earlier",
+                attempt=1,
+                signature=found["signature"],
+                failure=found["signature"],
+                remedies=("gradient_checkpointing",),
+            )
+        ]
+    )
+    first, *others = (await executor.act(Diagnose()))["diagnosis"]["repairs"]
+    assert (first["name"], first["edits"]) == ("gradient_checkpointing", {"gradient_checkpointing": True})
+    halved = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
+    assert halved in [repair["edits"] for repair in others]
+    assert "PYTORCH_CUDA_ALLOC_CONF" not in {name for repair in others for name in repair["environment"]}
+
+
+def test_more_edits_than_one_action_takes_are_made_in_several() -> None:
+    edits = {f"data.set{number}.num_workers": 4 for number in range(45)}
+    told = {"name": "fewer", "kind": "config", "why": "w", "environment": {}, "package": ""}
+    actions = repair_plan.actions_of({**told, "edits": edits, "remove": ["old"]}, OOM)
+    assert [len(action.changes) for action in actions] == [20, 20, 5]
+    assert [action.remove for action in actions] == [("old",), (), ()]
+    assert {key: value for action in actions for key, value in action.changes.items()} == edits
+    draft = PendingChanges(changes=(Change("config", "data.set0.num_workers", 8, 4, "w", "fewer"),))
+    assert [repair_plan.is_done(action, draft) for action in actions] == [True, False, False]
+    (only,) = repair_plan.actions_of({**told, "edits": {}, "remove": ["old"]}, OOM)
+    assert (only.changes, only.remove) == ({}, ("old",))
+
+
+def test_what_the_command_gives_is_no_repair_of_the_config(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("enforce_eager: false\nmax_num_seqs: 64\n")
+    command = "PYTHONFAULTHANDLER=0 python train.py --config config.yaml --enforce-eager false"
+    plan = {"name": "x", "path": str(tmp_path / "b.md"), "codebase_dir": str(tmp_path)}
+    more = {"yaml_path": str(tmp_path / "config.yaml"), "venv_exe": sys.executable, "launch_command": command}
+    made = Experiment(tmp_path, lambda: 1000.0)
+    made.record(
+        "created", experiment_id="7f3a", name="x", deadline_at=9e9, policy="playbook", plan={**plan, **more}
+    )
+    made.record("options", **RunOptions().as_json())
+    args = {"attempt": 1, "session": "s", "attempt_id": "7f3a-01", "why": "first"}
+    made.record("intent", action="launch", args=args)
+    made.record("outcome", action="launch", launched_at=1.0)
+    wanted = ["enforce_eager", "lower_concurrent_sequences", "fault_handler", "nccl_p2p_off"]
+    found = names(made, {**OOM, "remedies": wanted})
+    assert found == ["lower_concurrent_sequences", "nccl_p2p_off"]
+
+
+def test_a_model_is_looked_for_where_the_training_would_look(
+    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    (experiment.dir / "config.yaml").write_text("model_name_or_path: org/model\n")
+    folder = tmp_path / "cache" / "models--org--model"
+    (folder / "snapshots" / "abc").mkdir(parents=True)
+    (folder / "snapshots" / "abc" / "config.json").write_text("{}")
+    (folder / "snapshots" / "abc" / "model.safetensors").write_bytes(b"x")
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text("abc")
+    wanted = {**OOM, "remedies": ["hub_offline"]}
+    monkeypatch.setenv("HUGGINGFACE_HUB_CACHE", str(tmp_path / "other"))
+    assert names(experiment, wanted) == []
+    monkeypatch.setenv("HUGGINGFACE_HUB_CACHE", str(tmp_path / "cache"))
+    assert names(experiment, wanted) == ["hub_offline"]
