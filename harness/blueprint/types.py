@@ -2,8 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 Severity = Literal["error", "warning"]
 
@@ -78,31 +82,17 @@ class Blueprint:
         return not any(problem.severity == "error" for problem in self.problems)
 
     def as_json(self) -> dict[str, Any]:
-        """Everything understood as JSON values: absolute paths, seconds, null for NA."""
-        return {
-            "path": str(self.path),
-            "name": self.name,
-            "purpose": self.purpose,
-            "codebase_dir": str(self.codebase_dir),
-            "venv_exe": str(self.venv_exe),
-            "yaml_path": str(self.yaml_path) if self.yaml_path else None,
-            "launch_command": self.launch_command,
-            "result_dir": str(self.result_dir),
-            "max_time_s": self.max_time_s,
-            "first_step_s": self.first_step_s,
-            "notes": self.notes,
-            "metrics": {"patterns": list(self.metrics.patterns), "first_step": self.metrics.first_step}
-            if self.metrics
-            else None,
-            "protected_keys": list(self.protected_keys),
-            "code_changes": list(self.code_changes),
-            "prepare_command": self.prepare_command,
-            "cleanup_command": self.cleanup_command,
-            "host": self.host,
-            "defaults": list(self.defaults),
-            "can_run": self.can_run,
-            "problems": [
-                {"line": p.line, "message": p.message, "mend": p.mend, "severity": p.severity}
-                for p in self.problems
-            ],
-        }
+        """Everything understood as JSON values: absolute paths, seconds, null for NA; and `can_run`."""
+        return {**_codec().dump_python(self, mode="json"), "can_run": self.can_run}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Blueprint":
+        """The blueprint that `as_json` wrote. Raises ValueError for anything else."""
+        return _codec().validate_python(value)
+
+
+@cache
+def _codec() -> "TypeAdapter[Blueprint]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Blueprint)

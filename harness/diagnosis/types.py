@@ -6,13 +6,16 @@ A log is read into `Log` (`reading/`); the `Signature`s of `signatures/` are hel
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from monitors.logs import Line
 from monitors.metrics import Row
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 Level = Literal["", "info", "warning", "error", "fatal"]
 Role = Literal["root", "cascade", "symptom"]
@@ -238,4 +241,17 @@ class Diagnosis:
     also: tuple[Also, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """Everything as JSON values."""
+        return _codec().dump_python(self, mode="json")
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Diagnosis":
+        """The diagnosis that `as_json` wrote. Raises ValueError for anything else."""
+        return _codec().validate_python(value)
+
+
+@cache
+def _codec() -> "TypeAdapter[Diagnosis]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Diagnosis)

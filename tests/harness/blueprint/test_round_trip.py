@@ -1,6 +1,7 @@
 """Property tests: nothing makes the reader raise, and what was written is either read back or complained
 about."""
 
+import json
 import os
 import time
 from pathlib import Path
@@ -278,3 +279,11 @@ def test_what_is_written_is_read_back_soak(case: tuple[str, dict[str, str]]) -> 
 
 def test_the_blueprint_folder_is_where_relative_paths_start() -> None:
     assert read_text("## [exp_purpose]\nx\n## [exp_codebase_dir]\n./a\n").codebase_dir == FOLDER / "a"
+
+
+@pytest.mark.parametrize(
+    "path", sorted(Path("blueprints").glob("*/blueprint.md")), ids=lambda path: path.parent.name
+)
+def test_a_blueprint_survives_the_journal(path):
+    blueprint = read(path)
+    assert Blueprint.from_json(json.loads(json.dumps(blueprint.as_json()))) == blueprint

@@ -1,5 +1,6 @@
 """From the end of an attempt to its cause: exit record and log together."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ def of(folder: Path, log: str, stop_reason: str | None = None, **ended: Any) -> 
     lines = log.splitlines()
     for item in (*found.evidence, *found.last_lines):
         assert item.text in lines[item.line - 1]
+    assert Diagnosis.from_json(json.loads(json.dumps(found.as_json()))) == found
     return found
 
 
