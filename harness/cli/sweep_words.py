@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from harness.results.text import clean
-from harness.results.wording import format_number
 from harness.sweep.status import PointStanding, RunStanding, Standing, SweepStanding
+from harness.wording import number_text
 
 GLYPHS: Mapping[Standing, str] = {"queued": "·", "running": "▸", "done": "✓", "failed": "✗", "cancelled": "–"}
 NOT_RUN = "not run"
@@ -21,7 +21,7 @@ def one_line(text: str) -> str:
 
 def number(value: float) -> str:
     """A metric's value: three decimals where it may be a rate, else four digits."""
-    return format_number(value, "rate" if 0.001 <= abs(value) <= 1 or value == 0 else "")
+    return number_text(value, "rate" if 0.001 <= abs(value) <= 1 or value == 0 else "")
 
 
 def counted(now: SweepStanding) -> list[tuple[Standing, str]]:

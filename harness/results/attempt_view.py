@@ -11,7 +11,7 @@ from harness.results.changes import ConfigChange
 from harness.results.deviations import Deviation
 from harness.results.evidence import CitedLine, cited_lines
 from harness.results.types import AttemptSummary, EventNote, Fact, Record, RunSummary
-from harness.results.wording import format_time
+from harness.wording import time_text
 
 _ATTEMPT_FACTS = (
     "status",
@@ -79,7 +79,7 @@ def attempt_views(
 def remark(note: EventNote) -> tuple[str, str]:
     """Time and text of a note or a refusal, as the story tells it."""
     kind = "noted by the policy, unchecked" if note.kind == "note" else note.kind
-    return format_time(note.time), f"{kind}: {note.text}"
+    return time_text(note.time), f"{kind}: {note.text}"
 
 
 def _attempt_view(
@@ -92,7 +92,7 @@ def _attempt_view(
         number=attempt.number,
         session=attempt.session,
         why_started=attempt.why_started,
-        started=format_time(attempt.started_at),
+        started=time_text(attempt.started_at),
         reason=attempt.reason or str(exit_record.get("reason") or "unknown"),
         facts={name: facts.get(f"attempt/{attempt.number}/{name}") for name in _ATTEMPT_FACTS},
         family=str(diagnosis.get("family") or ""),

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.config.edit import Scalar
 from harness.pending_changes import Change, PendingChanges, diff
 from harness.results.changes import NOT_SET, ConfigChange, flat
 from harness.results.types import AttemptRecord, AttemptSummary
+from harness.wording import shortened, value_text
 
 _IN_CONFIG = ("config", "removed")
 _LONGEST = 160  # characters of a value in a table; the full ones stand in result.json
@@ -32,7 +32,7 @@ class Deviation:
 
     @property
     def before(self) -> str:
-        return NOT_SET if self.change.old is None else _shortened(value_text(self.change.old))
+        return NOT_SET if self.change.old is None else shortened(value_text(self.change.old), _LONGEST)
 
     @property
     def after(self) -> str:
@@ -131,20 +131,9 @@ def _told(change: Change) -> str:
     return f"{change.what} {old} → {new}"
 
 
-def value_text(value: Scalar) -> str:
-    """A value as YAML writes it, without quotes."""
-    if value is None:
-        return "null"
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def new_value(change: Change) -> str:
     """What a change leads to, as a table shows it."""
-    return "(taken out)" if change.kind == "removed" else _shortened(value_text(change.new))
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1].rstrip()}…"
+    return "(taken out)" if change.kind == "removed" else shortened(value_text(change.new), _LONGEST)
 
 
 def deviations(

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from harness.journal import Entry
 from harness.results.types import EventNote
-from harness.results.wording import format_duration, format_time
+from harness.wording import duration, time_text
 from monitors.rules import AlarmKind
 
 _TOLD = {
@@ -154,5 +154,5 @@ def _outage(following: list[Entry], line: int) -> EventNote:
     error = str(first.data.get("error", ""))
     lasted = ""
     if end - first.time >= 1.0:
-        lasted = f"until {format_time(end)}, for {format_duration(end - first.time)}: "
+        lasted = f"until {time_text(end)}, for {duration(end - first.time)}: "
     return EventNote(first.time, "no answer from the language model", f"{lasted}{error}", None, line)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from harness.journal import Entry
 from harness.llm_use import LlmUse
-from harness.results.wording import format_number
+from harness.wording import number_text
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class ModelUse:
     @property
     def tokens(self) -> str:
         """In words, e.g. `12 000 input tokens (8 000 from the cache), 900 output tokens`."""
-        read = f" ({format_number(self.cached_tokens, 'count')} from the cache)" if self.cached_tokens else ""
-        sent, written = (format_number(count, "count") for count in (self.input_tokens, self.output_tokens))
+        read = f" ({number_text(self.cached_tokens, 'count')} from the cache)" if self.cached_tokens else ""
+        sent, written = (number_text(count, "count") for count in (self.input_tokens, self.output_tokens))
         return f"{sent} input tokens{read}, {written} output tokens"
 
 

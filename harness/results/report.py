@@ -28,8 +28,8 @@ from harness.results.validation_facts import reported_differences
 from harness.results.verify import DOCUMENTS, check_facts, fact_to_json, with_checksum
 from harness.results.verifying.fingerprints import fingerprints, manifest
 from harness.results.view import View, build_view, headline, with_interval
-from harness.results.wording import format_number
 from harness.templating import render
+from harness.wording import number_text
 
 _SCHEMA = 1
 
@@ -121,7 +121,7 @@ def _write_documents(
         "headline": lines,
         "with_interval": with_interval,
         "new_value": new_value,
-        "count": partial(format_number, unit="count"),
+        "count": partial(number_text, unit="count"),
     }
     formats: dict[str, Callable[..., str]] = {"md": text.markdown, "code": text.code, "fenced": text.fenced}
     for name in ("validation.md", "trial_and_error.md", "result.md"):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from harness.pending_changes import Change
 from harness.results.model_use import ModelUse
-from harness.results.wording import format_number
+from harness.wording import number_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -219,7 +219,7 @@ class Fact:
     @property
     def text(self) -> str:
         """The value as shown, without its interval."""
-        return "withheld" if self.withheld else format_number(self.value, self.unit)
+        return "withheld" if self.withheld else number_text(self.value, self.unit)
 
     @property
     def place(self) -> str:

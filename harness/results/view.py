@@ -21,7 +21,7 @@ from harness.results.types import (
     RunSummary,
     describe_sources,
 )
-from harness.results.wording import format_duration, format_time
+from harness.wording import duration, time_text
 
 PAGE_VALIDATIONS = 40  # rows of the validation table on the page; the Markdown table has them all
 _MAX_EVENTS = 100
@@ -129,9 +129,9 @@ def build_view(
         summary=summary,
         verdict=_VERDICTS.get(summary.outcome, summary.outcome or "Unfinished"),
         finding=finding,
-        started=format_time(summary.started_at),
-        ended=format_time(summary.ended_at),
-        time_limit=format_duration(summary.max_time_s) if summary.max_time_s else "none",
+        started=time_text(summary.started_at),
+        ended=time_text(summary.ended_at),
+        time_limit=duration(summary.max_time_s) if summary.max_time_s else "none",
         key_facts=tuple(fact for name, fact in facts.items() if name.startswith("key/")),
         columns=columns,
         validations=validations,
@@ -196,7 +196,7 @@ def with_interval(fact: Fact) -> str:
 def _event(event: EventNote) -> tuple[str, str]:
     kind = event.kind.replace("_", " ")
     where = f"attempt {event.attempt}, {kind}" if event.attempt is not None else kind
-    return format_time(event.time), f"{where}: {event.text}" if event.text else where
+    return time_text(event.time), f"{where}: {event.text}" if event.text else where
 
 
 def _extent(view: View, facts: Mapping[str, Fact]) -> str:

@@ -15,12 +15,12 @@ from harness.config import training as training_config
 from harness.config.edit import ConfigEditError
 from harness.results.comparing import provenances
 from harness.results.raw import json_file
-from harness.results.wording import listed
 from harness.state import COUNTING
 from harness.sweep.folder import SweepFolder
 from harness.sweep.types import SweepError, SweepPlan
 from harness.sweep.varying import settings
 from harness.sweep.varying.current_values import leaves
+from harness.wording import listed
 from monitors.files import AttemptFiles
 from monitors.logs import tail
 

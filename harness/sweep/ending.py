@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from harness.results.wording import listed
 from harness.state import Outcome, Verdict
 from harness.sweep.state import RunState, SweepState
 from harness.sweep.sweep import Sweep
+from harness.wording import listed
 
 Reporter = Callable[[Sweep], Awaitable[Mapping[str, Any]]]
 """Builds the report; returns `headline`, and `error` where it could not be built."""

@@ -20,11 +20,11 @@ from harness.guard.file_access import SOURCE_SUFFIXES
 from harness.repair import author_paths, worktree
 from harness.repair.private_copy import CACHES, PrivateCopy
 from harness.results import provenance
-from harness.results.wording import listed
 from harness.sweep import code_copy, shared_environment
 from harness.sweep.code_copy import CodeCopy
 from harness.sweep.folder import SweepFolder
 from harness.sweep.types import SweepError
+from harness.wording import listed
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint

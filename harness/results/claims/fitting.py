@@ -12,7 +12,7 @@ from harness.results.claims.counts_of_comparison import TOGETHER
 from harness.results.claims.quantity import Quantity
 from harness.results.claims.reading import Bound, Mention, Sentence
 from harness.results.claims.types import Evidence, Number
-from harness.results.wording import format_number
+from harness.wording import number_text
 
 _PLACES = {"first": "first", "last": "last", "highest": "highest", "lowest": "lowest"}
 _DEFAULT = frozenset({"first", "last", "recent"})
@@ -271,4 +271,4 @@ def _words_there(number: Number, text: str) -> list[str]:
 
 def shown(number: Number) -> str:
     unit = number.unit if number.unit in ("rate", "seconds", "difference", "count") else "number"
-    return format_number(number.value, unit)
+    return number_text(number.value, unit)

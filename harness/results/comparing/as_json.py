@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from harness.results.comparing.types import Comparison, RunResult
-from harness.results.deviations import value_text
+from harness.wording import value_text
 
 SCHEMA = 1
 

@@ -31,7 +31,7 @@ from harness.results.comparing.settings import (
     with_one_seed,
 )
 from harness.results.comparing.types import Goal, Key, NotComparableError, Point, Study
-from harness.results.deviations import value_text
+from harness.wording import value_text
 
 WHOLE = "point"
 """The key of a study whose points can only be compared whole; its levels are their names."""

@@ -13,7 +13,7 @@ from harness.results.comparing.cells import Cells
 from harness.results.comparing.points import Yardstick
 from harness.results.comparing.types import Contrast, Interaction, RunResult, Study
 from harness.results.facts import RECENT
-from harness.results.wording import listed
+from harness.wording import listed
 
 _NAMED = 6
 

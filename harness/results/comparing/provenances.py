@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.config.edit import Scalar
-from harness.results.deviations import value_text
 from harness.results.raw import json_file
-from harness.results.wording import listed
+from harness.wording import listed, value_text
 
 _MOST_NAMED = 6
 _LONGEST = 60  # characters of a value

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from harness.results.comparing.types import Comparison
 from harness.results.sweeps.wording import FOUND, MOST_NAMED, key_labels, level_text, p_text
-from harness.results.wording import listed
+from harness.wording import listed
 
 _UNLIKE = 3.0  # standard deviations further apart than this make the p values of few runs too small
 

@@ -16,7 +16,7 @@ from harness.config.edit import Scalar
 from harness.results.comparing.types import Comparison, Contrast, Estimate, KeyEffect, PointResult, RunResult
 from harness.results.sweeps import wording as wording
 from harness.results.sweeps.wording import Digits, key_labels, level_text
-from harness.results.wording import format_duration, format_number
+from harness.wording import duration, number_text
 
 DASH = "—"
 _MOST_LEVEL_COLUMNS = 4  # with more keys, one column names what differs from the baseline
@@ -237,7 +237,7 @@ def _to_threshold(point: PointResult, n: int) -> str:
         return DASH
     if steps is None or not point.reached_threshold:
         return f"{DASH} (0 of {n})"
-    return f"{format_number(round(steps.mean), 'count')} ({point.reached_threshold} of {n})"
+    return f"{number_text(round(steps.mean), 'count')} ({point.reached_threshold} of {n})"
 
 
 def hours_of(point: str, comparison: Comparison) -> float | None:
@@ -251,7 +251,7 @@ def hours_of(point: str, comparison: Comparison) -> float | None:
 
 
 def _hours(hours: float | None) -> str:
-    return DASH if hours is None else format_duration(hours * 3600)
+    return DASH if hours is None else duration(hours * 3600)
 
 
 # --- runs ---------------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def run_row(run: RunResult, digits: Digits, folder: Path) -> RunRow:
         value=digits.value(run.value),
         why_not=run.why_not if run.value is None else "",
         source=str(run.source) if run.source else "",
-        step=DASH if run.last_step is None else format_number(run.last_step, "count"),
+        step=DASH if run.last_step is None else number_text(run.last_step, "count"),
         hours=_hours(run.hours),
         href=_link(run.run.folder, folder),
         remarks=tuple(remarks),

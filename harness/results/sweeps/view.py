@@ -27,7 +27,7 @@ from harness.results.sweeps.tables import (
     run_row,
 )
 from harness.results.sweeps.wording import Digits, key_labels, level_text
-from harness.results.wording import format_duration, format_time, listed
+from harness.wording import duration, listed, time_text
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,8 @@ def _counts(comparison: Comparison) -> str:
 def _span(about: SweepAbout) -> str:
     if about.started is None:
         return ""
-    took = "" if about.ended is None else f", {format_duration(about.ended - about.started)}"
-    return f"{format_time(about.started)}{took}"
+    took = "" if about.ended is None else f", {duration(about.ended - about.started)}"
+    return f"{time_text(about.started)}{took}"
 
 
 # --- expectations, plan ------------------------------------------------------------------------------------
@@ -180,11 +180,11 @@ def _planned(comparison: Comparison, about: SweepAbout) -> tuple[tuple[str, str]
         ("Metric", f"{comparison.metric}{' (chosen afterwards)' if comparison.chosen_afterwards else ''}"),
         ("Set in all points", "; ".join(f"{key}: {value}" for key, value in about.settings.items())),
         ("Runs at once", "" if about.parallel is None else str(about.parallel)),
-        ("Budget", "" if about.budget_s is None else format_duration(about.budget_s)),
+        ("Budget", "" if about.budget_s is None else duration(about.budget_s)),
         ("Canary", about.canary),
         ("Planned by", about.author),
         ("Code", about.commit),
-        ("Started", "" if about.started is None else format_time(about.started)),
-        ("Ended", "" if about.ended is None else format_time(about.ended)),
+        ("Started", "" if about.started is None else time_text(about.started)),
+        ("Ended", "" if about.ended is None else time_text(about.ended)),
     )
     return tuple((term, text) for term, text in rows if text)

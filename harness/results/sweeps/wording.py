@@ -16,8 +16,7 @@ from harness.config.edit import Scalar
 from harness.results.comparing import metrics
 from harness.results.comparing.cells import is_same
 from harness.results.comparing.types import Comparison, Contrast, Estimate, KeyEffect, Point
-from harness.results.deviations import value_text
-from harness.results.wording import listed
+from harness.wording import listed, value_text
 
 _MOST_DECIMALS = 8
 MOST_NAMED = 4  # contrasts or runs named in one sentence; the tables have all

@@ -1,0 +1,126 @@
+"""Numbers, durations, times, values, labels and lists as a reader wants them: the one place for each.
+
+In: plain values. Out: short texts for tables, reports, logs and prompts. Nothing heavy is imported, so every
+room may use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+
+Scalar = str | int | float | bool | None
+
+DASH = "—"
+
+
+def number_text(value: float, unit: str = "number") -> str:
+    """A number by its unit: a rate with three decimals, seconds as a duration, a count whole."""
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "∞" if value > 0 else "−∞"
+    if unit == "seconds":
+        return duration(value)
+    if unit == "count":
+        return f"{value:,.0f}".replace(",", " ")
+    if unit == "rate":
+        return f"{value:.3f}"
+    if unit == "difference":
+        return f"{value:+.3f}".replace("-", "−")
+    if value == int(value) and abs(value) < 1e4:
+        return str(int(value)).replace("-", "−")
+    shown = f"{value:,.0f}".replace(",", " ") if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
+    return shown.replace("-", "−")
+
+
+def duration(seconds: float | None) -> str:
+    """`0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`, or a dash."""
+    if seconds is None:
+        return DASH
+    if seconds < 0:
+        return "−" + duration(-seconds)
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def short_duration(seconds: float | None) -> str:
+    """For columns of a terminal: `7s`, `1m 05s`, `1h 02m`, or a dash."""
+    if seconds is None:
+        return "–"
+    minutes, left = divmod(max(0, round(seconds)), 60)
+    if minutes >= 60:
+        return f"{minutes // 60}h {minutes % 60:02d}m"
+    return f"{minutes}m {left:02d}s" if minutes else f"{left}s"
+
+
+def exact_duration(seconds: float) -> str:
+    """`1 day 2 hours 3 minutes`: nothing rounded away, and a blueprint reads it back."""
+    parts = []
+    rest = seconds
+    for name, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        found, rest = divmod(rest, size)
+        if found:
+            parts.append(count_text(int(found), name))
+    if rest or not parts:
+        parts.append(count_text(rest, "second"))
+    return " ".join(parts)
+
+
+def time_text(seconds: float | None) -> str:
+    """`2026-11-21 14:02:11 UTC`, or a dash."""
+    if seconds is None:
+        return DASH
+    try:
+        return datetime.fromtimestamp(seconds, tz=timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (OverflowError, ValueError, OSError):
+        return DASH
+
+
+def value_text(value: Scalar) -> str:
+    """A setting's value as YAML writes it, without quotes."""
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def shortened(text: str, longest: int) -> str:
+    """The text, cut to `longest` characters with `…` at its end."""
+    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
+
+
+def listed(words: Sequence[str], most: int, separator: str = ", ") -> str:
+    """`a, b and 3 more`: the first words, and how many there are beyond `most`."""
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return separator.join(words[:most]) + more
+
+
+def count_text(number: float, noun: str) -> str:
+    """`1 run`, `3 runs`."""
+    return f"{number:g} {noun}{'' if number == 1 else 's'}"
+
+
+def short_labels(keys: Iterable[str]) -> dict[str, str]:
+    """The shortest ending of each key that tells it from the others: `lr`; `actor.lr` beside `critic.lr`."""
+    parts = {key: key.rpartition(":")[2].lstrip("-+").split(".") for key in keys}
+    found = {}
+    for key, own in parts.items():
+        others = [f".{'.'.join(other)}" for name, other in parts.items() if name != key]
+        endings = (".".join(own[-length:]) for length in range(1, len(own) + 1))
+        clear = (end for end in endings if not any(other.endswith(f".{end}") for other in others))
+        found[key] = next(clear, key)
+    return found
+
+
+def point_label(changed: Mapping[str, Scalar], labels: Mapping[str, str]) -> str:
+    """A point by the levels in which it is not the baseline: `lr=0.1 beta=2`; `baseline` for none."""
+    words = " ".join(f"{labels.get(key, key)}={value_text(level)}" for key, level in changed.items())
+    return words or "baseline"
