@@ -28,10 +28,11 @@ from harness.blueprint import read
 from harness.diagnosis import diagnose
 from harness.experiment import Experiment, begin
 from harness.options import RunOptions
-from harness.providers import Limits, Model, Transcript
 from harness.providers.anthropic import AnthropicProvider
+from harness.providers.cost import Limits, Price
+from harness.providers.model import Model
 from harness.providers.openai import OpenAIProvider
-from harness.providers.prices import Price
+from harness.providers.transcript import Transcript
 from harness.repair import apply_changes
 from harness.state import Outcome
 from monitors.rules import Health, in_second_half

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from _training_console import Training, console, launches
 
-from harness.providers.types import Usage
+from harness.providers.chat import Usage
 from tests.model_server.caching import AnthropicCache, Block, PromptTokens, tokens_in
 
 MODEL = "claude-sonnet-4-5"

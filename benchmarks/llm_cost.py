@@ -34,7 +34,7 @@ from _simulated_run import STARTS_AT, Run, Wake, simulate
 from _skill_follower import MODEL, NOTE_BYTES, REPORT_BYTES, WORDS_BYTES, Spent, filler, peer
 from _training_console import TRAININGS, Training
 
-from harness.providers.prices import Price, cost, price_of
+from harness.providers.cost import Price, cost, price_of
 from tests.model_server.caching import FIVE_MINUTES_S, ONE_HOUR_S
 from tests.model_server.seen import Seen
 from tests.model_server.server import Exchange

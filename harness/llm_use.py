@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.journal import Entry
-from harness.providers.spending import Spending, after
+from harness.providers.cost import Spending, after
 
 
 @dataclass(frozen=True)

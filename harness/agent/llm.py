@@ -21,8 +21,8 @@ from harness.agent.questions import moved_on, question
 from harness.agent.types import Observation
 from harness.experiment import Experiment
 from harness.llm_use import Consultation
-from harness.providers.asking import InterruptedAskError, LimitReachedError, Model, OutOfPatienceError
-from harness.providers.types import ProviderError, RequestTooLongError, StopReason, ToolCall
+from harness.providers.chat import ProviderError, RequestTooLongError, StopReason, ToolCall
+from harness.providers.model import InterruptedAskError, LimitReachedError, Model, OutOfPatienceError
 from harness.state import ExperimentState, Outcome
 
 MAX_CALLS = 24

@@ -14,7 +14,8 @@ from harness.redaction import secret_values
 
 if TYPE_CHECKING:
     from harness.agent.types import Policy
-    from harness.providers import Limits, LlmConfig
+    from harness.providers.choice import LlmConfig
+    from harness.providers.cost import Limits
 
 
 def settled(options: RunOptions, given_policy: str | None, cwd: Path) -> tuple[RunOptions, tuple[str, ...]]:
@@ -23,7 +24,8 @@ def settled(options: RunOptions, given_policy: str | None, cwd: Path) -> tuple[R
     Command line before harness.toml. Raises ConfigurationError (see `harness.providers`) when an LLM is asked
     for and none can be had.
     """
-    from harness.providers import ConfigurationError, configured
+    from harness.providers.choice import configured
+    from harness.providers.settings import ConfigurationError
 
     if given_policy == "playbook":
         return options.changed(policy="playbook"), ()
@@ -51,7 +53,9 @@ def make_policy(
     if options.policy == "playbook":
         return playbook(experiment, "the playbook was chosen")
     from harness.agent.llm import LlmPolicy
-    from harness.providers import Model, Transcript, configured, make_provider
+    from harness.providers.choice import configured, make_provider
+    from harness.providers.model import Model
+    from harness.providers.transcript import Transcript
 
     config: LlmConfig | None = configured(options.model, Path(options.settings_dir or Path.cwd()), os.environ)
     assert config is not None
@@ -71,8 +75,7 @@ def make_policy(
 
 def limits_of(options: RunOptions, config: "LlmConfig") -> "Limits":
     """What the model may cost: as was said, else the defaults; money is bounded where the price is known."""
-    from harness.providers import Limits
-    from harness.providers.spending import DEFAULT_LIMIT_CALLS, DEFAULT_LIMIT_USD
+    from harness.providers.cost import DEFAULT_LIMIT_CALLS, DEFAULT_LIMIT_USD, Limits
 
     cost, calls = options.max_cost_usd, options.max_calls
     if cost is None and config.price is not None:

@@ -16,9 +16,10 @@ from harness.agent.llm import LlmPolicy
 from harness.agent.playbook import Playbook
 from harness.agent.types import Observation
 from harness.journal import Entry
-from harness.providers import InterruptedAskError, LimitReachedError, RejectedError, Spending
+from harness.providers.chat import RejectedError, Request
+from harness.providers.cost import Spending
+from harness.providers.model import InterruptedAskError, LimitReachedError
 from harness.providers.transcript import redacted_request, request_hash, requests, texts_of
-from harness.providers.types import Request
 from harness.redaction import MASK
 from harness.repair import apply_changes
 from harness.state import ExperimentState, apply, fold

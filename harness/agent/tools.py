@@ -30,7 +30,7 @@ from harness.agent.actions import (
     Wait,
     WriteReportSection,
 )
-from harness.providers.types import Tool, ToolCall
+from harness.providers.chat import Tool, ToolCall
 from harness.redaction import MASK
 
 OFFERED: tuple[type[Action], ...] = (

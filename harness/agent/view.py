@@ -19,14 +19,7 @@ from harness.experiment import Experiment
 from harness.guard.rules import MAX_ATTEMPTS
 from harness.journal import Entry
 from harness.llm_use import Consultation
-from harness.providers.types import (
-    AssistantTurn,
-    Request,
-    ToolCall,
-    ToolResultTurn,
-    Turn,
-    UserTurn,
-)
+from harness.providers.chat import AssistantTurn, Request, ToolCall, ToolResultTurn, Turn, UserTurn
 from harness.repair import apply_changes
 from harness.state import AttemptState, ExperimentState, fold
 

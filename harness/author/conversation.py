@@ -18,9 +18,7 @@ from harness.author.calls import OFFERED, Check
 from harness.author.desk import Answer, Desk
 from harness.author.looking import NotShownError, look
 from harness.blueprint.scaffold import render_config
-from harness.providers.asking import AskError, InterruptedAskError
-from harness.providers.spending import Spending, after
-from harness.providers.types import (
+from harness.providers.chat import (
     AssistantTurn,
     ProviderError,
     Reply,
@@ -31,6 +29,8 @@ from harness.providers.types import (
     Turn,
     UserTurn,
 )
+from harness.providers.cost import Spending, after
+from harness.providers.model import AskError, InterruptedAskError
 
 MAX_CALLS = 25
 MAX_TROUBLES = 5

@@ -17,7 +17,9 @@ from harness.cli.console import fail
 
 if TYPE_CHECKING:
     from harness.author.conversation import Account
-    from harness.providers import Limits, LlmConfig, Model
+    from harness.providers.choice import LlmConfig
+    from harness.providers.cost import Limits
+    from harness.providers.model import Model
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Told = TypeVar("Told")
@@ -36,7 +38,8 @@ def chosen(model: str | None, max_cost: float | None, max_calls: int | None) -> 
     """The model that is configured, None without one; a clear end for what cannot be used."""
     from harness.agent.policies import limits_of, settled
     from harness.options import RunOptions
-    from harness.providers import ConfigurationError, configured
+    from harness.providers.choice import configured
+    from harness.providers.settings import ConfigurationError
 
     try:
         options, warnings = settled(RunOptions("llm", model, max_cost, max_calls), None, Path.cwd())
@@ -77,7 +80,9 @@ async def with_model(
 ) -> Told:
     """What `talk` comes to with this model; a signal ends the talk, and what was made is kept. The calls
     stand in `transcript`."""
-    from harness.providers import Model, Transcript, make_provider
+    from harness.providers.choice import make_provider
+    from harness.providers.model import Model
+    from harness.providers.transcript import Transcript
     from harness.redaction import secret_values
 
     secrets = (*secret_values(os.environ), *choice.config.secrets)

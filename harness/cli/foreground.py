@@ -66,7 +66,7 @@ class Foreground:
 
     def _policy(self) -> "Policy":
         """The policy of the run's options; where its model cannot be had any more, the playbook goes on."""
-        from harness.providers import ConfigurationError
+        from harness.providers.settings import ConfigurationError
 
         try:
             return make_policy(self.experiment, self.executor.interrupted)

@@ -27,7 +27,7 @@ def write(brief: "Brief", choice: Choice) -> int | None:
     from harness.author.desk import Desk
     from harness.author.handing_over import hand_over
     from harness.author.keeping import check_place
-    from harness.providers import ConfigurationError
+    from harness.providers.settings import ConfigurationError
 
     check_place(brief)
     desk, account = Desk(brief), Account()

@@ -72,7 +72,7 @@ class Given:
     def over(self, before: "RunOptions") -> "RunOptions":
         """The options of a run that had `before`, made definite; a clear end for what is wrong."""
         from harness.agent.policies import settled
-        from harness.providers import ConfigurationError
+        from harness.providers.settings import ConfigurationError
 
         self._check()
         options = self._changed(before)

@@ -7,25 +7,13 @@ to the shortest: one hour after tools and after system, five minutes after the p
 import json
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import anthropic
 
-from harness.providers import failures, proxies
-from harness.providers.streaming import client_options, put_together
-from harness.providers.turns import (
-    arguments_object,
-    by_side,
-    count_of,
-    estimated_tokens,
-    request_bytes,
-    sendable,
-    spoken,
-    wire_name,
-    words_of,
-)
-from harness.providers.types import (
+from harness.providers import proxies
+from harness.providers.chat import (
     AssistantTurn,
     Reply,
     Request,
@@ -34,6 +22,17 @@ from harness.providers.types import (
     ToolResultTurn,
     Turn,
     Usage,
+)
+from harness.providers.stream import Parts, Place, client_options, put_together
+from harness.providers.wire import (
+    arguments_object,
+    by_side,
+    count,
+    field,
+    functions,
+    sendable,
+    spoken,
+    wire_name,
 )
 
 OFFICIAL_URL = "https://api.anthropic.com"
@@ -64,15 +63,14 @@ class AnthropicProvider:
         self.model = model
         self._now = now
         url = base_url or OFFICIAL_URL
-        self._place = failures.Place(self.name, model, base_url, key, proxies.proxy_for(url))
+        self._place = Place(self.name, model, base_url, key, proxies.proxy_for(url))
         sent_key = key or "none"  # the SDK wants one; without it, it would look for one in the environment
+        # Gateways read either header; naming both keeps those in ANTHROPIC_CUSTOM_HEADERS at home.
+        headers = {"Authorization": f"Bearer {sent_key}", "X-Api-Key": sent_key} if base_url else None
         self._client = anthropic.AsyncAnthropic(
             **{"auth_token" if is_token else "api_key": sent_key},  # type: ignore[arg-type]
             base_url=url,
-            # Gateways read either header; naming both keeps those in ANTHROPIC_CUSTOM_HEADERS at home.
-            default_headers={"Authorization": f"Bearer {sent_key}", "X-Api-Key": sent_key}
-            if base_url
-            else None,
+            default_headers=headers,
             **client_options(anthropic, proxies.are_used(url)),
         )
 
@@ -83,7 +81,7 @@ class AnthropicProvider:
         def opening() -> Awaitable[Any]:
             return self._client.messages.create(**wire, stream=True)
 
-        return await put_together(anthropic, self._place, opening, _Parts(request), request, self._now)
+        return await put_together(anthropic, self._place, opening, _Parts(request), self._now)
 
     async def close(self) -> None:
         await self._client.close()
@@ -94,120 +92,78 @@ class _Block:
     """One content block of a reply while it streams in."""
 
     kind: str
-    id: str = ""
-    name: str = ""
-    text: str = ""
-    given_input: Any = None
+    id: str
+    name: str
+    text: str
+    given_input: Any
 
 
-class _Parts:
+class _Parts(Parts):
     """A reply while it streams in."""
 
     def __init__(self, request: Request) -> None:
-        self.has_begun = False
-        self._request = request
+        super().__init__(request)
         self._blocks: dict[int, _Block] = {}
-        self._stop: str | None = None
-        self._model = ""
-        self._usage = Usage()
-        self._written = 0
-
-    @property
-    def is_complete(self) -> bool:
-        return self._stop is not None
 
     def add(self, event: Any) -> None:
         """One event of the stream; events of other kinds (thinking, pings) change nothing."""
-        self.has_begun = True
         kind = getattr(event, "type", "")
         if kind == "message_start":
-            self._model = words_of(getattr(event.message, "model", None))
+            self.model = field(event.message, "model")
             self._add_usage(getattr(event.message, "usage", None))
         elif kind == "content_block_start":
             block = event.content_block
-            self._blocks[event.index] = _Block(
-                block.type,
-                words_of(getattr(block, "id", None)),
-                words_of(getattr(block, "name", None)),
-                words_of(getattr(block, "text", None)),
-                getattr(block, "input", None),
-            )
+            given = getattr(block, "input", None)
+            texts = (field(block, name) for name in ("id", "name", "text"))
+            self._blocks[event.index] = _Block(block.type, *texts, given)
         elif kind == "content_block_delta":
-            self._add_text(event.index, event.delta)
+            text = field(event.delta, "text") or field(event.delta, "partial_json")
+            self.written += len((text or field(event.delta, "thinking")).encode("utf-8", "replace"))
+            if event.index in self._blocks:
+                self._blocks[event.index].text += text
         elif kind == "message_delta":
-            self._stop = words_of(getattr(event.delta, "stop_reason", None)) or self._stop
+            self.stop = field(event.delta, "stop_reason") or self.stop
             self._add_usage(getattr(event, "usage", None))
-
-    def _add_text(self, index: int, delta: Any) -> None:
-        said = words_of(getattr(delta, "text", None) or getattr(delta, "partial_json", None))
-        thought = words_of(getattr(delta, "thinking", None))
-        self._written += len((said or thought).encode("utf-8", "replace"))
-        if index in self._blocks:
-            self._blocks[index].text += said
 
     def _add_usage(self, usage: Any) -> None:
         """Counts are cumulative: later ones replace earlier ones, a count that is missing or 0 does not."""
-
-        def count(name: str, source: Any = usage) -> int:
-            return count_of(getattr(source, name, None))
-
+        old = self.usage
         split = getattr(usage, "cache_creation", None)
-        old = self._usage
-        short = count("ephemeral_5m_input_tokens", split) or old.cache_write_tokens
-        # What no lifetime is told of counts as the dearer kind.
-        long = max(old.cache_write_1h_tokens, count("cache_creation_input_tokens") - short)
-        self._usage = Usage(
-            count("input_tokens") or old.input_tokens,
-            count("cache_read_input_tokens") or old.cache_read_tokens,
+        short = count(split, "ephemeral_5m_input_tokens") or old.cache_write_tokens
+        # Without a lifetime it counts as the dearer kind.
+        long = max(old.cache_write_1h_tokens, count(usage, "cache_creation_input_tokens") - short)
+        self.usage = Usage(
+            count(usage, "input_tokens") or old.input_tokens,
+            count(usage, "cache_read_input_tokens") or old.cache_read_tokens,
             short,
             long,
-            count("output_tokens") or old.output_tokens,
+            count(usage, "output_tokens") or old.output_tokens,
         )
-
-    def known_usage(self) -> Usage | None:
-        """What a reply that broke off has used; None when it had not begun."""
-        return self._counted() if self.has_begun else None
-
-    def _counted(self) -> Usage:
-        usage = self._usage
-        if not usage.all_input_tokens:
-            usage = replace(usage, input_tokens=estimated_tokens(request_bytes(self._request)))
-        if not usage.output_tokens or not self.is_complete:
-            seen = estimated_tokens(self._written)
-            usage = replace(usage, output_tokens=max(usage.output_tokens, seen))
-        return usage
 
     def reply(self) -> Reply:
         blocks = [self._blocks[index] for index in sorted(self._blocks)]
         text = "".join(block.text for block in blocks if block.kind == "text")
         calls = tuple(
             ToolCall(
-                block.id or f"call_{len(self._request.turns)}_{number}",
+                block.id or f"call_{len(self.request.turns)}_{number}",
                 block.name,
                 block.text or json.dumps(block.given_input or {}),
             )
             for number, block in enumerate(block for block in blocks if block.kind == "tool_use")
         )
-        stop = _STOPS.get(self._stop or "", StopReason.TOOL_CALL if calls else StopReason.END)
-        return Reply(text, calls, stop, self._counted(), self._model)
+        stop = _STOPS.get(self.stop or "", StopReason.TOOL_CALL if calls else StopReason.END)
+        return Reply(text, calls, stop, self.counted(), self.model)
 
 
 def wire_request(model: str, request: Request) -> dict[str, Any]:
     """The request in the protocol's own form."""
-    wire: dict[str, Any] = {
-        "model": model,
-        "max_tokens": request.max_output_tokens,
-        "messages": _messages(request),
-    }
+    wire: dict[str, Any] = {"model": model, "max_tokens": request.max_output_tokens}
+    wire["messages"] = _messages(request)
     if request.system.strip():
-        text = {"type": "text", "text": sendable(request.system), "cache_control": _HOUR}
-        wire["system"] = [text]
+        wire["system"] = [{"type": "text", "text": sendable(request.system), "cache_control": _HOUR}]
     if request.tools:
-        tools = [
-            {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
-            for tool in request.tools
-        ]
-        wire["tools"] = [*tools[:-1], tools[-1] | {"cache_control": _HOUR}]
+        wire["tools"] = functions(request.tools, "input_schema")
+        wire["tools"][-1]["cache_control"] = _HOUR
         wire["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
     return wire
 
@@ -219,10 +175,9 @@ def _messages(request: Request) -> list[dict[str, Any]]:
     for side, group in by_side(request.turns):
         content: list[dict[str, Any]] = []
         for position, turn in group:
-            blocks = _blocks(turn)
+            content += _blocks(turn)
             if position in marked:
-                blocks[-1] = blocks[-1] | {"cache_control": _MINUTES}
-            content += blocks
+                content[-1]["cache_control"] = _MINUTES
         messages.append({"role": side, "content": content})
     return messages
 

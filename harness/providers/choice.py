@@ -1,7 +1,7 @@
 """Which language model an experiment uses, and with what key, price and limits.
 
-In: what `--model` says, harness.toml, the environment. Out: an `LlmConfig`, or None when nobody asked for a
-model: a key that lies in the environment never starts spending by itself. A key meant for a public provider
+In: what `--model` says, harness.toml, the environment. Out: an `LlmConfig`, or None when no model is asked
+for: a key that lies in the environment never starts spending by itself. A key meant for a public provider
 goes to a server of another address only when harness.toml names its variable for that server.
 """
 
@@ -13,10 +13,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from harness.providers import proxies
-from harness.providers.failures import SHORTEST_SECRET
-from harness.providers.prices import Price, is_loopback, price_of
+from harness.providers.chat import Provider
+from harness.providers.cost import Price, is_loopback, price_of
 from harness.providers.settings import ConfigurationError, Found, find
-from harness.providers.types import Provider
+from harness.providers.stream import SHORTEST_SECRET
 
 OFFICIAL_URLS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
 
@@ -25,6 +25,7 @@ _KEY_VARIABLES = {
     "openai": ("OPENAI_API_KEY",),
 }
 _FORM = "write provider:NAME (anthropic:… or openai:…), with @http://host:port/… behind it for another server"
+_OWN_FILE = "~/.config/harness/harness.toml"
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,11 @@ class ModelWord:
     provider: str
     model: str
     base_url: str | None = None
+
+    @property
+    def text(self) -> str:
+        """As written for `--model`."""
+        return f"{self.provider}:{self.model}" + (f"@{self.base_url}" if self.base_url else "")
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class LlmConfig:
     @property
     def model_word(self) -> str:
         """As written for `--model`."""
-        return f"{self.provider}:{self.model}" + (f"@{self.base_url}" if self.base_url else "")
+        return ModelWord(self.provider, self.model, self.base_url).text
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -103,7 +109,13 @@ def configured(model_option: str | None, cwd: Path, environ: Mapping[str, str]) 
 def make_provider(config: LlmConfig) -> Provider:
     """The provider of a config; imports its SDK. Raises ConfigurationError for a proxy it cannot use."""
     try:
-        return _provider(config)
+        if config.provider == "anthropic":
+            from harness.providers.anthropic import AnthropicProvider
+
+            return AnthropicProvider(config.model, config.key, config.base_url, config.is_token)
+        from harness.providers.openai import OpenAIProvider
+
+        return OpenAIProvider(config.model, config.key, config.base_url)
     except (ImportError, ValueError) as error:
         if not proxies.named() or (isinstance(error, ImportError) and "socks" not in str(error).lower()):
             raise
@@ -112,16 +124,6 @@ def make_provider(config: LlmConfig) -> Provider:
             f"({proxies.named()}): {error} For a SOCKS proxy `pip install socksio`; or unset ALL_PROXY and "
             "HTTPS_PROXY, or add the server to NO_PROXY"
         ) from error
-
-
-def _provider(config: LlmConfig) -> Provider:
-    if config.provider == "anthropic":
-        from harness.providers.anthropic import AnthropicProvider
-
-        return AnthropicProvider(config.model, config.key, config.base_url, config.is_token)
-    from harness.providers.openai import OpenAIProvider
-
-    return OpenAIProvider(config.model, config.key, config.base_url)
 
 
 def parse_model(text: str, source: str = "--model") -> ModelWord:
@@ -133,11 +135,8 @@ def parse_model(text: str, source: str = "--model") -> ModelWord:
     model = model.strip()
     if not model:
         raise ConfigurationError(f"{source}: {text!r} names no model; {_FORM}")
-    if (
-        not at
-        and re.search(r"@[\w.-]+(:\d+)?(/|$)", model)
-        and ("/" in model or ":" in model.partition("@")[2])
-    ):
+    is_address = re.search(r"@[\w.-]+(:\d+)?(/|$)", model)
+    if not at and is_address and ("/" in model or ":" in model.partition("@")[2]):
         raise ConfigurationError(f"{source}: the address in {text!r} needs http:// or https:// before it")
     return ModelWord(provider, model, _base_url(provider, url, source) if at else None)
 
@@ -159,10 +158,8 @@ def _base_url(provider: str, url: str, source: str) -> str | None:
         raise ConfigurationError(f"{source}: {url!r} names no host; {_FORM}")
     if provider == "openai" and not parts.path:
         url += "/v1"
-    if provider == "anthropic":
-        url = re.sub(r"/v1(/messages)?$", "", url)
-    else:
-        url = re.sub(r"/chat/completions$", "", url)
+    ending = r"/v1(/messages)?$" if provider == "anthropic" else r"/chat/completions$"
+    url = re.sub(ending, "", url)
     url = f"{parts.scheme}://{parts.netloc.lower()}{url.partition('://')[2][len(parts.netloc) :]}"
     return None if url == OFFICIAL_URLS[provider] else url
 
@@ -195,15 +192,25 @@ def _key(
     if word.base_url:
         return None, None
     variables = _KEY_VARIABLES[word.provider]
-    for variable in variables:
-        value = environ.get(variable, "").strip()
-        if value:
-            _refuse_redirected_key(word, variable, environ)
-            return value, variable
-    raise ConfigurationError(
-        f"{word.provider}:{word.model} needs a key: `export {variables[0]}=…`, or name the variable that "
-        "holds it as `key_env` in the [llm] section of harness.toml"
-    )
+    variable = next((name for name in variables if environ.get(name, "").strip()), None)
+    if variable is None:
+        raise ConfigurationError(
+            f"{word.provider}:{word.model} needs a key: `export {variables[0]}=…`, or name the variable that "
+            "holds it as `key_env` in the [llm] section of harness.toml"
+        )
+    _refuse_redirected_key(word, variable, environ)
+    return environ[variable].strip(), variable
+
+
+def _is_meant_for(word: ModelWord, found: Found) -> bool:
+    """True if the key in harness.toml belongs to the server this model is on."""
+    if not found.settings.llm.model:
+        return True
+    own = parse_model(found.settings.llm.model, f"`model` in {found.path}")
+    return (own.provider, own.base_url) == (word.provider, word.base_url)
+
+
+# --- where a key must not go ------------------------------------------------------------------------------
 
 
 def _refuse_redirected_key(word: ModelWord, variable: str, environ: Mapping[str, str]) -> None:
@@ -227,7 +234,16 @@ def _refuse_chosen_variable(word: ModelWord, found: Found, is_named_by_person: b
         raise ConfigurationError(
             f"{found.path}: [llm] key_env names {variable}; a file in the working directory may only name "
             f"{' or '.join(_KEY_VARIABLES[word.provider])}. To use another variable, move the file to "
-            "~/.config/harness/harness.toml"
+            f"{_OWN_FILE}"
+        )
+
+
+def _refuse_unasked_host(word: ModelWord, found: Found) -> None:
+    """A file in the working directory, perhaps of a cloned repository, sends nothing to a stranger."""
+    if found.is_project and word.base_url and not is_loopback(word.base_url):
+        raise ConfigurationError(
+            f"{found.path} names the server {word.base_url}; a file in the working directory may not choose "
+            f"who is sent prompts and keys. Write --model {word.text}, or move the file to {_OWN_FILE}"
         )
 
 
@@ -240,25 +256,6 @@ def _refuse_unsendable(key: str | None, source: str) -> None:
         )
 
 
-def _refuse_unasked_host(word: ModelWord, found: Found) -> None:
-    """A file in the working directory, perhaps of a cloned repository, sends nothing to a stranger."""
-    if found.is_project and word.base_url and not is_loopback(word.base_url):
-        own = f"{word.provider}:{word.model}@{word.base_url}"
-        raise ConfigurationError(
-            f"{found.path} names the server {word.base_url}; a file in the working directory may not choose "
-            f"who is sent prompts and keys. Write --model {own}, or move the file to "
-            "~/.config/harness/harness.toml"
-        )
-
-
-def _is_meant_for(word: ModelWord, found: Found) -> bool:
-    """Whether the key in harness.toml belongs to the server this model is on."""
-    if not found.settings.llm.model:
-        return True
-    own = parse_model(found.settings.llm.model, f"`model` in {found.path}")
-    return (own.provider, own.base_url) == (word.provider, word.base_url)
-
-
 def _warnings(word: ModelWord, found: Found, variable: str | None, price: Price | None) -> tuple[str, ...]:
     warnings = []
     url = word.base_url
@@ -266,8 +263,9 @@ def _warnings(word: ModelWord, found: Found, variable: str | None, price: Price 
         risk = ", unencrypted" if url.startswith("http:") else ""
         warnings.append(f"{found.path} sends the key in {variable} to {url}{risk}")
     if price is None:
+        name = f"{word.provider}:{word.model}"
         warnings.append(
-            f"the price of {word.provider}:{word.model} is not known, so its cost is not counted; "
-            f'[prices."{word.provider}:{word.model}"] in harness.toml sets it'
+            f"the price of {name} is not known, so its cost is not counted; "
+            f'[prices."{name}"] in harness.toml sets it'
         )
     return tuple(warnings)

@@ -9,25 +9,13 @@ import json
 import re
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import openai
 
-from harness.providers import failures, proxies
-from harness.providers.streaming import client_options, put_together
-from harness.providers.turns import (
-    arguments_object,
-    by_side,
-    count_of,
-    estimated_tokens,
-    request_bytes,
-    sendable,
-    spoken,
-    wire_name,
-    words_of,
-)
-from harness.providers.types import (
+from harness.providers import proxies
+from harness.providers.chat import (
     AssistantTurn,
     Reply,
     Request,
@@ -36,6 +24,17 @@ from harness.providers.types import (
     ToolResultTurn,
     Turn,
     Usage,
+)
+from harness.providers.stream import Parts, Place, client_options, put_together
+from harness.providers.wire import (
+    arguments_object,
+    by_side,
+    count,
+    field,
+    functions,
+    sendable,
+    spoken,
+    wire_name,
 )
 
 OFFICIAL_URL = "https://api.openai.com/v1"
@@ -61,7 +60,7 @@ class OpenAIProvider:
         self._now = now
         self._is_official = base_url is None
         url = base_url or OFFICIAL_URL
-        self._place = failures.Place(self.name, model, base_url, key, proxies.proxy_for(url))
+        self._place = Place(self.name, model, base_url, key, proxies.proxy_for(url))
         sent_key = key or "none"  # the SDK wants one; without it, it would take OPENAI_API_KEY
         self._client = openai.AsyncOpenAI(
             api_key=sent_key,
@@ -80,7 +79,7 @@ class OpenAIProvider:
         def opening() -> Awaitable[Any]:
             return self._client.chat.completions.create(**wire, stream=True)
 
-        return await put_together(openai, self._place, opening, _Parts(request), request, self._now)
+        return await put_together(openai, self._place, opening, _Parts(request), self._now)
 
     async def close(self) -> None:
         await self._client.close()
@@ -96,49 +95,39 @@ class _Call:
     arguments: str = ""
 
 
-class _Parts:
+class _Parts(Parts):
     """A reply while it streams in."""
 
     def __init__(self, request: Request) -> None:
-        self.has_begun = False
-        self._request = request
+        super().__init__(request)
         self._text = ""
         self._refusal = ""
         self._calls: list[_Call] = []
-        self._finish: str | None = None
-        self._usage: Usage | None = None
-        self._model = ""
-        self._written = 0
 
-    @property
-    def is_complete(self) -> bool:
-        return self._finish is not None
-
-    def add(self, chunk: Any) -> None:
-        self.has_begun = True
-        self._model = words_of(getattr(chunk, "model", None)) or self._model
-        if getattr(chunk, "usage", None):
-            self._usage = _usage(chunk.usage)
-        for choice in (getattr(chunk, "choices", None) or [])[:1]:
-            self._finish = words_of(getattr(choice, "finish_reason", None)) or self._finish
+    def add(self, event: Any) -> None:
+        """One chunk."""
+        self.model = field(event, "model") or self.model
+        if getattr(event, "usage", None):
+            self.usage = _usage(event.usage)
+        for choice in (getattr(event, "choices", None) or [])[:1]:
+            self.stop = field(choice, "finish_reason") or self.stop
             if getattr(choice, "delta", None):
                 self._add_delta(choice.delta)
 
     def _add_delta(self, delta: Any) -> None:
         content = getattr(delta, "content", None)
-        refusal = words_of(getattr(delta, "refusal", None))
+        refusal = field(delta, "refusal")
         thought = getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None) or ""
-        self._text += words_of(content)
+        self._text += field(delta, "content")
         self._refusal += refusal
-        self._written += len(f"{content or ''}{refusal}{thought}".encode("utf-8", "replace"))
+        self._count(f"{content or ''}{refusal}{thought}")
         for fragment in getattr(delta, "tool_calls", None) or []:
             self._add_call(fragment)
 
     def _add_call(self, fragment: Any) -> None:
         """One fragment. Servers may send a call whole, leave out its index or id, or repeat either."""
         function = getattr(fragment, "function", None)
-        index, id = getattr(fragment, "index", None), words_of(getattr(fragment, "id", None))
-        name = words_of(getattr(function, "name", None))
+        index, id, name = getattr(fragment, "index", None), field(fragment, "id"), field(function, "name")
         arguments = getattr(function, "arguments", None) or ""
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments)
@@ -148,7 +137,7 @@ class _Parts:
             self._calls.append(call)
         call.id, call.name = call.id or id, call.name or name
         call.arguments += arguments
-        self._written += len((name + arguments).encode("utf-8", "replace"))
+        self._count(name + arguments)
 
     def _continued(self, index: int | None, id: str, name: str) -> _Call | None:
         """The call that a fragment goes on with; None for the first fragment of a new one."""
@@ -160,62 +149,44 @@ class _Parts:
         same = next((call for call in reversed(self._calls) if call.index == index), None)
         return None if same is None or (id and same.id and id != same.id) else same
 
-    def known_usage(self) -> Usage | None:
-        """What a reply that broke off has used; None when it had not begun."""
-        return self._counted() if self.has_begun else None
-
-    def _counted(self) -> Usage:
-        """What the server said; an estimate for what it did not say, or said to be nothing and is not."""
-        usage = self._usage or Usage()
-        if not usage.all_input_tokens:
-            usage = replace(usage, input_tokens=estimated_tokens(request_bytes(self._request)))
-        if not usage.output_tokens:
-            usage = replace(usage, output_tokens=estimated_tokens(self._written))
-        return usage
+    def _count(self, text: str) -> None:
+        self.written += len(text.encode("utf-8", "replace"))
 
     def reply(self) -> Reply:
         calls = tuple(
             ToolCall(
-                call.id or f"call_{len(self._request.turns)}_{number}",
+                call.id or f"call_{len(self.request.turns)}_{number}",
                 call.name,
                 sendable(call.arguments) or "{}",
             )
             for number, call in enumerate(self._calls)
         )
-        stop = StopReason.TOOL_CALL if calls else StopReason.END
-        if self._refusal:
-            stop = StopReason.REFUSED
-        stop = _STOPS.get(self._finish or "", stop)
-        return Reply(self._text or self._refusal, calls, stop, self._counted(), self._model)
+        natural = StopReason.TOOL_CALL if calls else StopReason.END
+        stop = _STOPS.get(self.stop or "", StopReason.REFUSED if self._refusal else natural)
+        return Reply(self._text or self._refusal, calls, stop, self.counted(), self.model)
 
 
 def _usage(usage: Any) -> Usage:
     """Token counts; the protocol's prompt tokens include those that the cache gave or took."""
     details = getattr(usage, "prompt_tokens_details", None)
-    read = count_of(getattr(details, "cached_tokens", None))
-    written = count_of(getattr(details, "cache_write_tokens", None))
-    prompt = count_of(getattr(usage, "prompt_tokens", None))
+    read, written = count(details, "cached_tokens"), count(details, "cache_write_tokens")
     return Usage(
-        input_tokens=max(0, prompt - read - written),
+        input_tokens=max(0, count(usage, "prompt_tokens") - read - written),
         cache_read_tokens=read,
         cache_write_tokens=written,
-        output_tokens=count_of(getattr(usage, "completion_tokens", None)),
+        output_tokens=count(usage, "completion_tokens"),
     )
 
 
 def wire_request(model: str, request: Request, is_official: bool) -> dict[str, Any]:
     """The request in the protocol's own form; `is_official`: for OpenAI's own server."""
-    limit = "max_completion_tokens" if is_official else "max_tokens"
+    tools = functions(request.tools, "parameters")
     wire: dict[str, Any] = {
         "model": model,
         "messages": _messages(request),
         "stream_options": {"include_usage": True},
-        limit: request.max_output_tokens,
+        "max_completion_tokens" if is_official else "max_tokens": request.max_output_tokens,
     }
-    tools = [
-        {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-        for tool in request.tools
-    ]
     if tools:
         wire["tools"] = [{"type": "function", "function": tool} for tool in tools]
         if not (is_official and _WITHOUT_PARALLEL_SWITCH.match(model)):

@@ -7,11 +7,11 @@ count at all: a server on this machine is never asked through one.
 import urllib.request
 from urllib.parse import urlsplit
 
-from harness.providers.prices import is_loopback
+from harness.providers.cost import is_loopback
 
 
 def are_used(url: str) -> bool:
-    """Whether the proxies of the environment hold for this address."""
+    """True if the proxies of the environment hold for this address."""
     return not is_loopback(url)
 
 

@@ -3,7 +3,7 @@
 In: the working directory and the environment, which say where the files may be: a project's, which may have
 come with somebody else's code, and the person's own. Out: `Settings`, checked. A project's file may name a
 model and lower limits; prices are the person's alone. Every problem is a `ConfigurationError` that names the
-file, the key in it and the mend.
+file, the key in it and what to write instead.
 """
 
 import difflib
@@ -13,23 +13,26 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from harness.providers.spending import DEFAULT_LIMIT_CALLS, DEFAULT_LIMIT_USD
+from harness.providers.cost import DEFAULT_LIMIT_CALLS, DEFAULT_LIMIT_USD
 
 FILE_NAME = "harness.toml"
+_Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class ConfigurationError(Exception):
     """The language model cannot be used as configured; the text says what to change."""
 
 
-class LlmSettings(BaseModel):
-    """The section [llm]."""
-
+class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class LlmSettings(_Section):
+    """The section [llm]."""
 
     model: str | None = None
     """As for `--model`: provider:NAME, with @http://host:port/... for a server of one's own."""
@@ -43,22 +46,18 @@ class LlmSettings(BaseModel):
     """The most calls that one experiment may make."""
 
 
-class PriceSettings(BaseModel):
+class PriceSettings(_Section):
     """A section [prices."provider:NAME"], in USD per million tokens."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    input: float = Field(ge=0, allow_inf_nan=False)
-    output: float = Field(ge=0, allow_inf_nan=False)
-    cached_input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    cache_write: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    cache_write_1h: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    input: _Usd
+    output: _Usd
+    cached_input: _Usd | None = None
+    cache_write: _Usd | None = None
+    cache_write_1h: _Usd | None = None
 
 
-class Settings(BaseModel):
+class Settings(_Section):
     """A whole harness.toml."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     llm: LlmSettings = LlmSettings()
     prices: dict[str, PriceSettings] = {}
@@ -76,7 +75,7 @@ class Found:
 
 
 def find(cwd: Path, environ: Mapping[str, str]) -> Found:
-    """What the harness.toml of the working directory and the user's own say together."""
+    """The settings of the working directory's harness.toml and the user's own together."""
     home = Path(environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or Path.home()) / ".config")
     own_path, path = home / "harness" / FILE_NAME, cwd / FILE_NAME
     own = _read(own_path) if own_path.is_file() else Found(None, Settings())
@@ -87,17 +86,19 @@ def find(cwd: Path, environ: Mapping[str, str]) -> Found:
 
 def _together(project: Found, own: Found) -> Found:
     """The project's model and key, or the user's own where it names none; the lowest limits; own prices."""
-    llm = project.settings.llm
+    llm, mine = project.settings.llm, own.settings.llm
     base = project if llm.model or llm.key or llm.key_env else own
-    limits = {
-        "max_cost": _lowest(llm.max_cost, own.settings.llm.max_cost, DEFAULT_LIMIT_USD),
-        "max_calls": _lowest(llm.max_calls, own.settings.llm.max_calls, DEFAULT_LIMIT_CALLS),
-    }
+    limits: dict[str, float | None] = {}
     warnings = [*own.warnings, *project.warnings]
-    for name, asked in (("max_cost", llm.max_cost), ("max_calls", llm.max_calls)):
-        if asked is not None and asked != limits[name]:
+    for name, asked, allowed, usual in (
+        ("max_cost", llm.max_cost, mine.max_cost, DEFAULT_LIMIT_USD),
+        ("max_calls", llm.max_calls, mine.max_calls, DEFAULT_LIMIT_CALLS),
+    ):
+        bound = usual if allowed is None else allowed
+        limits[name] = allowed if asked is None else min(asked, bound)
+        if asked is not None and asked > bound:
             warnings.append(
-                f"{project.path}: `{name}` = {asked:g} is more than the {limits[name]:g} that hold without "
+                f"{project.path}: `{name}` = {asked:g} is more than the {bound:g} that hold without "
                 "it; a file in the working directory can only lower it, the command line can raise it"
             )
     if project.settings.prices:
@@ -109,26 +110,17 @@ def _together(project: Found, own: Found) -> Found:
     return Found(base.path or project.path, settings, tuple(warnings), base.is_project)
 
 
-def _lowest(asked: float | None, own: float | None, usual: float) -> float | None:
-    """The limit that holds; a project's without the user's own is bounded by the usual one."""
-    if asked is None:
-        return own
-    return min(asked, usual if own is None else own)
-
-
 def _read(path: Path) -> Found:
     toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        content = toml.loads(path.read_text(encoding="utf-8-sig"))
+        settings = Settings.model_validate(toml.loads(path.read_text(encoding="utf-8-sig")))
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:  # TOML syntax, or bytes that are not UTF-8
-        raise ConfigurationError(f"{path} is not valid TOML: {error}") from error
-    try:
-        settings = Settings.model_validate(content)
     except ValidationError as error:
         problems = "; ".join(_problem(dict(problem)) for problem in error.errors())
         raise ConfigurationError(f"{path}: {problems}") from None  # its own text would quote a literal key
+    except ValueError as error:  # TOML syntax, or bytes that are not UTF-8
+        raise ConfigurationError(f"{path} is not valid TOML: {error}") from error
     for name in settings.prices:
         if not re.fullmatch(r"(?:anthropic|openai):[^@\s]+", name):
             raise ConfigurationError(
@@ -137,19 +129,12 @@ def _read(path: Path) -> Found:
             )
     if settings.llm.key and settings.llm.key_env:
         raise ConfigurationError(f"{path}: [llm] has both `key` and `key_env`; remove one of them")
-    return Found(path, settings, _warnings(path, settings))
-
-
-def _warnings(path: Path, settings: Settings) -> tuple[str, ...]:
-    if settings.llm.key and path.stat().st_mode & 0o077:
-        return (
-            f"{path} holds a key and others may read it: `chmod 600 {path}`, or name an environment variable "
-            "with `key_env` instead",
-        )
-    return ()
-
-
-_FIELDS: dict[str, type[BaseModel]] = {"llm": LlmSettings, "prices": PriceSettings}
+    is_readable = settings.llm.key and path.stat().st_mode & 0o077
+    warning = (
+        f"{path} holds a key and others may read it: `chmod 600 {path}`, or name an environment variable "
+        "with `key_env` instead"
+    )
+    return Found(path, settings, (warning,) if is_readable else ())
 
 
 def _problem(problem: dict[str, Any]) -> str:
@@ -157,10 +142,9 @@ def _problem(problem: dict[str, Any]) -> str:
     place = [str(part) for part in problem["loc"]]
     name = ".".join(place)
     if problem["type"] == "extra_forbidden":
-        schema = _FIELDS[place[0]] if len(place) > 1 else Settings
-        close = difflib.get_close_matches(place[-1], schema.model_fields, n=1)
-        known = f"did you mean `{close[0]}`?" if close else f"known are {', '.join(schema.model_fields)}"
-        return f"`{name}` is unknown, {known}"
-    if problem["type"] == "missing":
-        return f"`{name}` is missing"
-    return f"`{name}`: {problem['msg'].lower()}"
+        sections: dict[str, type[BaseModel]] = {"llm": LlmSettings, "prices": PriceSettings}
+        known = (sections[place[0]] if len(place) > 1 else Settings).model_fields
+        close = difflib.get_close_matches(place[-1], known, n=1)
+        hint = f"did you mean `{close[0]}`?" if close else f"known are {', '.join(known)}"
+        return f"`{name}` is unknown, {hint}"
+    return f"`{name}` is missing" if problem["type"] == "missing" else f"`{name}`: {problem['msg'].lower()}"

@@ -1,29 +1,20 @@
 """Every request to a language model and every reply, one JSON object per line.
 
 In: requests and replies, which are redacted on their way. Out: `transcript.jsonl` (mode 0600) that a person
-can read a year later; `requests` and `replies`, by a request's hash. System text and tools are written in
-full where they first appear and by their hash afterwards. A torn last line (power loss) is passed over.
+can read a year later; `requests`, by their hash. System text and tools are written in full where they first
+appear and by their hash afterwards. A torn last line (power loss) is passed over.
 """
 
 import hashlib
 import json
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from harness.providers.types import (
-    AssistantTurn,
-    Reply,
-    Request,
-    StopReason,
-    ToolCall,
-    ToolResultTurn,
-    Turn,
-    Usage,
-)
+from harness.providers.chat import AssistantTurn, Reply, Request, ToolCall, ToolResultTurn, Turn
 from harness.redaction import redact, redact_keys, secret_values
 
 _log = logging.getLogger(__name__)
@@ -57,7 +48,7 @@ class Transcript:
         """`secrets` are values to mask wherever they stand; by default those in the environment."""
         self.path = path
         self.secrets = tuple(secret_values(os.environ) if secrets is None else secrets)
-        self._said: set[str] = set()
+        self._written: set[str] = set()
         self._is_failing = False
 
     def request(self, call: int, model: str, request: Request, time: float) -> None:
@@ -68,17 +59,15 @@ class Transcript:
         for name, part in parts:
             sha = _sha(part)
             line[f"{name}_sha256"] = sha
-            if sha not in self._said:
+            if sha not in self._written:
                 line[name] = part
-                self._said.add(sha)
-        line |= {"turns": _turns(request), "max_output_tokens": request.max_output_tokens}
-        self._append(line)
+                self._written.add(sha)
+        self._append(line | {"turns": _turns(request), "max_output_tokens": request.max_output_tokens})
 
     def reply(self, call: int, hash: str, reply: Reply, cost_usd: float | None, time: float) -> None:
         """`cost_usd`: None when the price is not known."""
-        reply = redacted_reply(reply, self.secrets)
         line = {"kind": "reply", "call": call, "time": time, "hash": hash, "cost_usd": cost_usd}
-        self._append(line | asdict(reply))
+        self._append(line | asdict(redacted_reply(reply, self.secrets)))
 
     def failure(self, call: int, hash: str, error: str, cost_usd: float | None, time: float) -> None:
         line = {"kind": "failure", "call": call, "time": time, "hash": hash, "cost_usd": cost_usd}
@@ -92,7 +81,7 @@ class Transcript:
             if not self._is_failing:
                 _log.warning("%s cannot be written (%s); going on without it", self.path, error.strerror)
             self._is_failing = True
-            self._said.clear()  # what was to be written in full may be what is missing
+            self._written.clear()  # what was to be written in full may be what is missing
 
     def _write(self, text: str) -> None:
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
@@ -103,44 +92,30 @@ class Transcript:
             file.write(text.encode("utf-8", "surrogatepass"))
 
 
-def replies(path: Path) -> dict[str, Reply]:
-    """The reply to each request of a transcript, by the request's hash; the last one where there are two."""
-    found = {}
-    for line in _lines(path):
-        if line.get("kind") == "reply":
-            calls = tuple(ToolCall(**call) for call in line["calls"])
-            usage = Usage(**line["usage"])
-            found[line["hash"]] = Reply(line["text"], calls, StopReason(line["stop"]), usage, line["model"])
-    return found
-
-
 def texts_of(request: Request) -> tuple[str, ...]:
     """What a request says, turn by turn, without system text and tools; a call counts as its arguments."""
-    return tuple(text for turn in _turns(request) for text in _texts(turn))
+    return _texts(_turns(request))
 
 
 def requests(path: Path) -> dict[str, tuple[str, ...]]:
     """The texts (as in `texts_of`) of each recorded request, by its hash; {} without a transcript."""
-    if not path.exists():
-        return {}
-    lines = (line for line in _lines(path) if line.get("kind") == "request")
-    return {line["hash"]: tuple(text for turn in line["turns"] for text in _texts(turn)) for line in lines}
-
-
-def _texts(turn: dict[str, Any]) -> list[str]:
-    call = turn.get("call")
-    return [turn["text"], *([call["arguments"]] if call else [])]
-
-
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines that are whole; a torn one was never a reply that anybody acted on."""
-    for raw in path.read_bytes().split(b"\n"):
+    found = {}
+    for raw in path.read_bytes().split(b"\n") if path.exists() else ():
         try:
             line = json.loads(raw.decode("utf-8", "surrogatepass"))
         except ValueError:
-            continue
-        if isinstance(line, dict):
-            yield line
+            continue  # torn, and never a request that was answered
+        if isinstance(line, dict) and line.get("kind") == "request":
+            found[line["hash"]] = _texts(line["turns"])
+    return found
+
+
+def _texts(turns: Iterable[dict[str, Any]]) -> tuple[str, ...]:
+    return tuple(
+        text
+        for turn in turns
+        for text in (turn["text"], *([turn["call"]["arguments"]] if turn.get("call") else ()))
+    )
 
 
 def _sha(value: Any) -> str:
@@ -152,12 +127,13 @@ def _tools(request: Request) -> list[dict[str, Any]]:
 
 
 def _turns(request: Request) -> list[dict[str, Any]]:
-    return [_turn(turn) for turn in request.turns]
+    return [{"side": _side(turn), **asdict(turn)} for turn in request.turns]
 
 
-def _turn(turn: Turn) -> dict[str, Any]:
-    side = "assistant" if isinstance(turn, AssistantTurn) else "user"
-    return {"side": "tool" if isinstance(turn, ToolResultTurn) else side, **asdict(turn)}
+def _side(turn: Turn) -> str:
+    if isinstance(turn, ToolResultTurn):
+        return "tool"
+    return "assistant" if isinstance(turn, AssistantTurn) else "user"
 
 
 def _redacted_turn(turn: Turn, known: tuple[str, ...]) -> Turn:
@@ -168,28 +144,27 @@ def _redacted_turn(turn: Turn, known: tuple[str, ...]) -> Turn:
 
 
 def _redacted_call(call: ToolCall, known: tuple[str, ...]) -> ToolCall:
-    return replace(call, arguments=_redacted_arguments(call.arguments, known))
-
-
-def _redacted_arguments(text: str, known: tuple[str, ...]) -> str:
     """JSON stays JSON: where a mask would swallow its quotes (a private key has no end), each string is
     masked by itself."""
-    masked = redact_keys(text, known)
-    if masked == text or _parse(text) is None or _parse(masked) is not None:
-        return masked
-    return json.dumps(_redacted_value(_parse(text), known), ensure_ascii=False)
+    masked = redact_keys(call.arguments, known)
+    value = _parsed(call.arguments)
+    if masked != call.arguments and value is not None and _parsed(masked) is None:
+        each = _mapped(value, lambda text: redact_keys(text, known))
+        masked = json.dumps(each, ensure_ascii=False)
+    return replace(call, arguments=masked)
 
 
-def _parse(text: str) -> Any:
+def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
         return None
 
 
-def _redacted_value(value: Any, known: tuple[str, ...]) -> Any:
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """The value with each of its strings changed."""
     if isinstance(value, dict):
-        return {redact_keys(key, known): _redacted_value(inner, known) for key, inner in value.items()}
+        return {change(key): _mapped(inner, change) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_redacted_value(inner, known) for inner in value]
-    return redact_keys(value, known) if isinstance(value, str) else value
+        return [_mapped(inner, change) for inner in value]
+    return change(value) if isinstance(value, str) else value

@@ -22,7 +22,7 @@ from harness.author.conversation import Account, Asked, framed, talk
 from harness.author.desk import LONGEST_TEXT, Answer
 
 if TYPE_CHECKING:
-    from harness.providers.types import ToolCall
+    from harness.providers.chat import ToolCall
     from harness.results.claims import Checked
 
 MAX_REFUSALS = 2

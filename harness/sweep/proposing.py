@@ -38,7 +38,7 @@ from harness.sweep.varying.current_values import config_text
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
-    from harness.providers.types import ToolCall
+    from harness.providers.chat import ToolCall
     from harness.sweep.spec import SweepSpec
 
 MOST_CALLS = 15

@@ -157,7 +157,10 @@ async def _narrative(sweep: Sweep, compared: "Comparison") -> Mapping[str, str]:
         return {}
     from harness.agent.policies import limits_of
     from harness.author.conversation import Account
-    from harness.providers import ConfigurationError, Model, Transcript, configured, make_provider
+    from harness.providers.choice import configured, make_provider
+    from harness.providers.model import Model
+    from harness.providers.settings import ConfigurationError
+    from harness.providers.transcript import Transcript
     from harness.redaction import secret_values
     from harness.results.comparing.as_json import to_json
     from harness.sweep.narrating import narrate

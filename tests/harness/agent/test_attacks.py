@@ -16,8 +16,8 @@ from harness.agent.executor import Executor
 from harness.agent.playbook import next_launch
 from harness.agent.types import Observation
 from harness.experiment import Experiment
+from harness.providers.chat import Reply, StopReason, ToolCall, Usage
 from harness.providers.transcript import redacted_reply
-from harness.providers.types import Reply, StopReason, ToolCall, Usage
 from harness.redaction import secret_values
 from harness.state import Outcome
 from tests.harness.agent.attacks import ATTACKS, CONTROLS, Attack, Control

@@ -10,8 +10,10 @@ import pytest
 
 from harness.agent import loop
 from harness.agent.llm import LlmPolicy
-from harness.providers import Limits, Model, Transcript
 from harness.providers.anthropic import AnthropicProvider
+from harness.providers.cost import Limits
+from harness.providers.model import Model
+from harness.providers.transcript import Transcript
 from harness.redaction import secret_values
 from tests.harness.agent.attacks import ATTACKS, Attack
 from tests.harness.agent.attacks.target import KEY_IN_ENVIRONMENT, NOW, SECRETS, Target

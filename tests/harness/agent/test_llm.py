@@ -14,8 +14,8 @@ from harness import journal
 from harness.agent import loop
 from harness.agent.llm import MAX_TROUBLES, LlmPolicy
 from harness.experiment import Experiment
-from harness.providers import OutOfPatienceError
-from harness.providers.types import AssistantTurn, Request, ToolResultTurn
+from harness.providers.chat import AssistantTurn, Request, ToolResultTurn
+from harness.providers.model import OutOfPatienceError
 from harness.state import Outcome
 from tests.harness.agent.world import FakeExecutor, Killed, World, done, failed, new_experiment
 

@@ -14,10 +14,11 @@ from harness import journal
 from harness.agent import loop
 from harness.agent.llm import MAX_CALLS, MAX_TROUBLES, LlmPolicy
 from harness.agent.replay import replay
-from harness.providers import Limits, Model, Transcript
 from harness.providers.anthropic import AnthropicProvider
+from harness.providers.cost import Limits, Price
+from harness.providers.model import Model
 from harness.providers.openai import OpenAIProvider
-from harness.providers.prices import Price
+from harness.providers.transcript import Transcript
 from harness.state import ExperimentState, Outcome
 from tests.harness.agent.world import FakeExecutor, World, done, failed, new_experiment
 from tests.model_server.seen import Seen

@@ -6,7 +6,7 @@ import pytest
 
 from harness.agent.actions import EditConfig, Launch
 from harness.agent.tools import OFFERED, CallError, action_of, tools
-from harness.providers.types import ToolCall
+from harness.providers.chat import ToolCall
 from tests.model_server.tool_schema import objection
 
 FILLED = {"launch": {"attempt": 2, "session": "ajet_x-02", "attempt_id": "x-02"}}

@@ -8,8 +8,8 @@ from typing import Any
 from harness.author.conversation import Account, Ended, converse
 from harness.author.desk import Desk
 from harness.author.draft import Brief
-from harness.providers.spending import Spending
-from harness.providers.types import Reply, Request, StopReason, ToolCall, Usage
+from harness.providers.chat import Reply, Request, StopReason, ToolCall, Usage
+from harness.providers.cost import Spending
 
 WORDS = "does a higher KL coefficient stop reward hacking? sort_digits, 2 hours, 20 steps"
 Said = tuple[str, dict[str, Any]] | Reply | Exception | str

@@ -10,8 +10,16 @@ import pytest
 from harness.author.conversation import MAX_CALLS, MAX_TROUBLES
 from harness.author.handing_over import hand_over
 from harness.blueprint import check_surroundings, check_trainer, read
-from harness.providers import InterruptedAskError, OutOfPatienceError, RejectedError
-from harness.providers.types import AssistantTurn, Reply, StopReason, ToolCall, ToolResultTurn, Usage
+from harness.providers.chat import (
+    AssistantTurn,
+    RejectedError,
+    Reply,
+    StopReason,
+    ToolCall,
+    ToolResultTurn,
+    Usage,
+)
+from harness.providers.model import InterruptedAskError, OutOfPatienceError
 from tests.harness.author.authoring import (
     CHECK,
     FINISH,

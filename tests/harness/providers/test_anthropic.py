@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.providers.anthropic import AnthropicProvider, wire_request
-from harness.providers.types import (
+from harness.providers.chat import (
     AssistantTurn,
     ProviderError,
     RejectedError,

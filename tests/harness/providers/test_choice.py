@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.providers.choice import ModelWord, configured, make_provider, parse_model
-from harness.providers.prices import FREE
+from harness.providers.cost import FREE
 from harness.providers.settings import ConfigurationError
 
 KEY = {"ANTHROPIC_API_KEY": "sk-ant-mine", "OPENAI_API_KEY": "sk-mine"}

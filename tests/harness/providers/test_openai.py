@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.providers.openai import OpenAIProvider, wire_request
-from harness.providers.types import (
+from harness.providers.chat import (
     AssistantTurn,
     ProviderError,
     RejectedError,
@@ -23,6 +22,7 @@ from harness.providers.types import (
     Usage,
     UserTurn,
 )
+from harness.providers.openai import OpenAIProvider, wire_request
 from tests.harness.providers.loopback import Answer, Loopback, error, openai_chunks
 
 TOOL = Tool("wait", "Waits.", {"type": "object", "properties": {}})
@@ -324,7 +324,7 @@ def test_made_up_tool_names_go_back_as_the_protocol_takes_them(name: str, sent: 
 async def test_a_request_that_was_taken_and_never_answered_is_charged(
     server: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.providers.streaming.BETWEEN_CHUNKS_S", 0.05)
+    monkeypatch.setattr("harness.providers.stream.BETWEEN_CHUNKS_S", 0.05)
     released = threading.Event()
     server.answers = [Answer(b"", hold=released)]
     with pytest.raises(UnavailableError, match="did not answer in time") as failed:

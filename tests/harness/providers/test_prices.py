@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.providers.prices import FREE, Price, cost, is_loopback, price_of, worst_case
-from harness.providers.types import Request, Usage, UserTurn
+from harness.providers.chat import Request, Usage, UserTurn
+from harness.providers.cost import FREE, Price, cost, is_loopback, price_of, worst_case
 
 PRICE = Price(input=3.0, cached_input=0.3, cache_write=3.75, cache_write_1h=6.0, output=15.0)
 

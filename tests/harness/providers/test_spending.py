@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from harness.providers.spending import Limits, Spending, after, warning, why_not
+from harness.providers.cost import Limits, Spending, after, warning, why_not
 
 
 def test_the_fold_of_a_journal() -> None:

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.providers.transcript import (
-    Transcript,
-    redacted_reply,
-    redacted_request,
-    replies,
-    request_hash,
-)
-from harness.providers.types import (
+from harness.providers.chat import (
     AssistantTurn,
     Reply,
     Request,
@@ -26,6 +20,14 @@ from harness.providers.types import (
     Turn,
     Usage,
     UserTurn,
+)
+from harness.providers.transcript import (
+    Transcript,
+    redacted_reply,
+    redacted_request,
+    request_hash,
+    requests,
+    texts_of,
 )
 
 TOOL = Tool("wait", "Waits.", {"type": "object", "properties": {}})
@@ -102,11 +104,11 @@ def test_system_and_tools_are_written_once(tmp_path: Path) -> None:
     assert written[0]["system_sha256"] == written[1]["system_sha256"] != written[2]["system_sha256"]
 
 
-def test_replies_are_read_past_a_torn_line(tmp_path: Path) -> None:
+def test_requests_are_read_past_a_torn_line(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
-    digest = request_hash(REQUEST)
-    Transcript(path, ()).reply(1, digest, REPLY, 0.25, 10.0)
+    Transcript(path, ()).request(1, "m", REQUEST, 10.0)
     with path.open("ab") as file:
-        file.write(b'{"kind":"reply","ca')
-    Transcript(path, ()).reply(2, "other", REPLY, None, 11.0)
-    assert replies(path) == {digest: REPLY, "other": REPLY}
+        file.write(b'{"kind":"request","ha')
+    other = replace(REQUEST, system="other")
+    Transcript(path, ()).request(2, "m", other, 11.0)
+    assert requests(path) == {request_hash(each): texts_of(each) for each in (REQUEST, other)}

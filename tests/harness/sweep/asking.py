@@ -7,9 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from harness.author.conversation import Account
-from harness.providers import Limits, Model, Transcript
 from harness.providers.anthropic import AnthropicProvider
+from harness.providers.cost import Limits
+from harness.providers.model import Model
 from harness.providers.openai import OpenAIProvider
+from harness.providers.transcript import Transcript
 from tests.model_server.server import ModelServer
 from tests.model_server.steps import Script
 

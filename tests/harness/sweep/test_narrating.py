@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from harness.author.conversation import Account
-from harness.providers import OutOfPatienceError
-from harness.providers.types import Reply, StopReason, Usage
+from harness.providers.chat import Reply, StopReason, Usage
+from harness.providers.model import OutOfPatienceError
 from harness.results.compare import compare_results
 from harness.results.comparing.as_json import to_json
 from harness.sweep.narrating import LONGEST_COMPARISON, MAX_REFUSALS, MOST_CALLS, narrate, seen

@@ -14,7 +14,7 @@ from harness import index
 from harness.atomic_write import write_json
 from harness.author.conversation import MAX_TROUBLES, Account
 from harness.experiment import Experiment, plan_of
-from harness.providers import RejectedError
+from harness.providers.chat import RejectedError
 from harness.sweep import varying
 from harness.sweep.design import make_plan
 from harness.sweep.proposing import Bounds, Proposed, detectable_by_seeds, known_metrics, propose

@@ -14,10 +14,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from harness.providers.prices import Price, cost, worst_case
-from harness.providers.spending import Limits, Spending, after, warning, why_not
+from harness.providers.chat import Provider, ProviderError, Reply, Request, UnavailableError, Usage
+from harness.providers.cost import Limits, Price, Spending, after, cost, warning, why_not, worst_case
 from harness.providers.transcript import Transcript, redacted_reply, redacted_request, request_hash
-from harness.providers.types import Provider, ProviderError, Reply, Request, UnavailableError, Usage
 from harness.redaction import redact
 from monitors.clock import Clock, SystemClock
 
@@ -48,10 +47,14 @@ class InterruptedAskError(AskError):
 
 
 @dataclass
-class _Ledger:
-    """One call while it is being made: its tries, what the failed ones cost, and how they failed."""
+class _Call:
+    """One call while it is being made: its tries, what the failed ones cost, and how they failed.
+
+    `cost` None: not known. `in_flight`: a try is on its way; cut off now, it may be charged in full.
+    """
 
     number: int
+    digest: str
     reserve: float | None
     tries: int = 0
     cost: float | None = 0.0
@@ -60,13 +63,18 @@ class _Ledger:
     is_estimated: bool = False
     kinds: dict[str, int] = field(default_factory=dict)
 
-    @property
-    def at_most(self) -> float | None:
-        """What the call can have cost when the next try ends badly, too."""
-        return None if self.cost is None or self.reserve is None else self.cost + self.reserve
-
     def add(self, usd: float | None) -> None:
         self.cost = None if self.cost is None or usd is None else self.cost + usd
+
+    def end(self) -> dict[str, Any]:
+        """What the journal keeps of any end."""
+        return {
+            "call": self.number,
+            "cost_usd": self.cost,
+            "is_estimated": self.is_estimated,
+            "tries": self.tries,
+            "failures": self.kinds,
+        }
 
 
 class Model:
@@ -111,60 +119,59 @@ class Model:
         if interrupted.is_set():
             raise InterruptedAskError(f"{self.name} was not asked: the wait was interrupted before")
         request = redacted_request(request, self._transcript.secrets)
-        digest = request_hash(request)
-        ledger = _Ledger(spending.calls + 1, worst_case(request, self.price) if self.price else None)
-        self._check_limits(spending, ledger.reserve)
-        reserved = {"call": ledger.number, "reserved_usd": ledger.reserve}
-        self._record("llm_reserved", **reserved, model=self.name, request=digest)
+        reserve = worst_case(request, self.price) if self.price else None
+        call = _Call(spending.calls + 1, request_hash(request), reserve)
+        self._check(spending, self.limits, reserve)
+        reserved = {"call": call.number, "reserved_usd": reserve}
+        self._record("llm_reserved", **reserved, model=self.name, request=call.digest)
         begun = after(spending, "llm_reserved", reserved)
         try:
-            self._transcript.request(ledger.number, self.name, request, self._clock.time())
-            reply = await self._until_answered(request, begun, ledger, patience_s, interrupted)
+            self._transcript.request(call.number, self.name, request, self._clock.time())
+            reply = await self._until_answered(request, begun, call, patience_s, interrupted)
         except BaseException as error:
-            self._failed(ledger, digest, error)
-            self._warn_of_limits(spending, begun, ledger)
+            self._failed(call, error)
+            self._warn_of_limits(spending, begun, call)
             raise
-        reply = self._settled(ledger, digest, reply)
-        self._warn_of_limits(spending, begun, ledger)
+        reply = self._settled(call, reply)
+        self._warn_of_limits(spending, begun, call)
         return reply
 
     async def close(self) -> None:
         await self._provider.close()
 
     async def _until_answered(
-        self,
-        request: Request,
-        begun: Spending,
-        ledger: _Ledger,
-        patience_s: float,
-        interrupted: asyncio.Event,
+        self, request: Request, begun: Spending, call: _Call, patience_s: float, interrupted: asyncio.Event
     ) -> Reply:
         start = self._clock.time()
         warned_at: float | None = None
         while True:
             try:
-                return await self._try(request, ledger, interrupted)
+                return await self._try(request, call, interrupted)
             except UnavailableError as error:
                 now = self._clock.time()
+                text = redact(str(error), self._transcript.secrets)
                 if warned_at is None or now - warned_at >= WARN_EVERY_S:
-                    self._warn_of_wait(error, now - start, patience_s)
+                    waited, patience = _duration(now - start), _duration(patience_s)
+                    told = "%s does not answer since %s; trying again for up to %s in all. %s"
+                    _log.warning(told, self.name, waited, patience, text)
                     warned_at = now
-                self._note(ledger, error)
+                self._note(call, text)
                 remaining = start + patience_s - now
-                if remaining <= 0 or ledger.tries >= MOST_TRIES:
+                if remaining <= 0 or call.tries >= MOST_TRIES:
                     raise OutOfPatienceError(
                         f"{self.name} did not answer within {_duration(now - start)} "
-                        f"({ledger.tries} tries): {error}"
+                        f"({call.tries} tries): {error}"
                     ) from error
-                self._check_retry(begun, ledger)
-                await self._clock.wait(interrupted, min(self._pause(ledger.tries, error), remaining))
+                spent = Spending(0, begun.cost_usd + (call.cost or 0.0))  # the failed tries count, too
+                self._check(spent, Limits(self.limits.max_cost_usd), call.reserve)
+                await self._clock.wait(interrupted, min(self._pause(call.tries, error), remaining))
                 if interrupted.is_set():
                     raise InterruptedAskError(f"waiting for {self.name} was interrupted: {error}") from error
 
-    async def _try(self, request: Request, ledger: _Ledger, interrupted: asyncio.Event) -> Reply:
-        """One try. A try that is cut off from here leaves `ledger.in_flight` set: what it cost is unknown."""
-        ledger.tries += 1
-        ledger.in_flight = True
+    async def _try(self, request: Request, call: _Call, interrupted: asyncio.Event) -> Reply:
+        """One try. A try that is cut off from here leaves `call.in_flight` set: what it cost is unknown."""
+        call.tries += 1
+        call.in_flight = True
         reply = asyncio.ensure_future(self._provider.complete(request))
         stop = asyncio.ensure_future(interrupted.wait())
         try:
@@ -172,13 +179,10 @@ class Model:
             if not reply.done():
                 raise InterruptedAskError(f"{self.name} was interrupted while it answered")
             error = reply.exception()
-            if isinstance(error, ProviderError):
-                ledger.in_flight = False
-                ledger.add(self._cost(error.usage or Usage()))
-                ledger.is_estimated |= error.is_estimated
-            elif error is None:
-                ledger.in_flight = False
-                ledger.add(self._cost(reply.result().usage))
+            if error is None or isinstance(error, ProviderError):
+                call.in_flight = False
+                call.add(self._cost((error.usage or Usage()) if error else reply.result().usage))
+                call.is_estimated |= bool(error and error.is_estimated)
             return reply.result()
         finally:
             reply.cancel()
@@ -190,78 +194,44 @@ class Model:
         backoff = FIRST_WAIT_S * 2 ** min(tries - 1, 20)
         return max(min(backoff * self._jitter.uniform(0.5, 1.0), LONGEST_WAIT_S), error.retry_after_s or 0.0)
 
-    def _note(self, ledger: _Ledger, error: UnavailableError) -> None:
+    def _note(self, call: _Call, text: str) -> None:
         """Journal a failure that may pass: each that cost something, so that a kill forgets no spending, and
         the free ones once per kind. The end of the call counts them all."""
-        text = redact(str(error), self._transcript.secrets)
         kind = _VARYING.sub("#", text)
-        known = next((known for known in ledger.kinds if _VARYING.sub("#", known) == kind), None)
-        is_new = known is None and len(ledger.kinds) < MOST_KINDS_RECORDED
+        known = next((known for known in call.kinds if _VARYING.sub("#", known) == kind), None)
+        is_new = known is None and len(call.kinds) < MOST_KINDS_RECORDED
         name = text if is_new else known or "other failures"
-        ledger.kinds[name] = ledger.kinds.get(name, 0) + 1
-        if is_new or ledger.cost != ledger.recorded_cost:
-            ledger.recorded_cost = ledger.cost
-            data = {"call": ledger.number, "error": text, "tries": ledger.tries}
-            self._record("llm_retried", **data, cost_usd=ledger.cost, reserved_usd=ledger.at_most)
+        call.kinds[name] = call.kinds.get(name, 0) + 1
+        if is_new or call.cost != call.recorded_cost:
+            call.recorded_cost = call.cost
+            at_most = None if call.cost is None or call.reserve is None else call.cost + call.reserve
+            data = {"call": call.number, "error": text, "tries": call.tries}
+            self._record("llm_retried", **data, cost_usd=call.cost, reserved_usd=at_most)
 
-    def _settled(self, ledger: _Ledger, digest: str, reply: Reply) -> Reply:
+    def _settled(self, call: _Call, reply: Reply) -> Reply:
         reply = redacted_reply(reply, self._transcript.secrets)
-        self._record(
-            "llm_settled",
-            call=ledger.number,
-            cost_usd=ledger.cost,
-            usage=asdict(reply.usage),
-            stop=reply.stop.value,
-            text=reply.text,
-            calls=[asdict(call) for call in reply.calls],
-            is_estimated=ledger.is_estimated,
-            tries=ledger.tries,
-            failures=ledger.kinds,
-        )
-        self._transcript.reply(ledger.number, digest, reply, ledger.cost, self._clock.time())
+        answer = {"text": reply.text, "calls": [asdict(each) for each in reply.calls]}
+        self._record("llm_settled", **call.end(), usage=asdict(reply.usage), stop=reply.stop.value, **answer)
+        self._transcript.reply(call.number, call.digest, reply, call.cost, self._clock.time())
         return reply
 
-    def _failed(self, ledger: _Ledger, digest: str, error: BaseException) -> None:
-        if ledger.in_flight:  # the request was on its way: the provider may charge for all of it
-            ledger.is_estimated = True
-            ledger.add(ledger.reserve)
+    def _failed(self, call: _Call, error: BaseException) -> None:
+        if call.in_flight:  # the request was on its way: the provider may charge for all of it
+            call.is_estimated = True
+            call.add(call.reserve)
         text = redact(str(error) or type(error).__name__, self._transcript.secrets)
-        self._record(
-            "llm_failed",
-            call=ledger.number,
-            cost_usd=ledger.cost,
-            is_estimated=ledger.is_estimated,
-            error=text,
-            tries=ledger.tries,
-            failures=ledger.kinds,
-        )
-        self._transcript.failure(ledger.number, digest, text, ledger.cost, self._clock.time())
+        self._record("llm_failed", **call.end(), error=text)
+        self._transcript.failure(call.number, call.digest, text, call.cost, self._clock.time())
 
-    def _check_limits(self, spending: Spending, reserve: float | None) -> None:
-        reason = why_not(spending, self.limits, reserve, self.name)
-        if reason:
-            raise LimitReachedError(reason)
-
-    def _check_retry(self, begun: Spending, ledger: _Ledger) -> None:
-        """The cost limit once more, with what the failed tries of this call cost."""
-        spent = Spending(0, begun.cost_usd + (ledger.cost or 0.0))
-        reason = why_not(spent, Limits(self.limits.max_cost_usd), ledger.reserve, self.name)
-        if reason:
-            raise LimitReachedError(reason)
-
-    def _warn_of_limits(self, before: Spending, begun: Spending, ledger: _Ledger) -> None:
-        sentence = warning(before, after(begun, "llm_settled", {"cost_usd": ledger.cost}), self.limits)
-        if sentence:
+    def _warn_of_limits(self, before: Spending, begun: Spending, call: _Call) -> None:
+        now = after(begun, "llm_settled", {"cost_usd": call.cost})
+        if sentence := warning(before, now, self.limits):
             _log.warning("%s", sentence)
 
-    def _warn_of_wait(self, error: UnavailableError, waited_s: float, patience_s: float) -> None:
-        _log.warning(
-            "%s does not answer since %s; trying again for up to %s in all. %s",
-            self.name,
-            _duration(waited_s),
-            _duration(patience_s),
-            redact(str(error), self._transcript.secrets),
-        )
+    def _check(self, spending: Spending, limits: Limits, reserve: float | None) -> None:
+        reason = why_not(spending, limits, reserve, self.name)
+        if reason:
+            raise LimitReachedError(reason)
 
     def _cost(self, usage: Usage) -> float | None:
         return cost(usage, self.price) if self.price else None

@@ -4,9 +4,12 @@ A `Request` is what is sent: system text, tools, and turns. A `Reply` is what ca
 one thing a new provider has to implement; errors say what may be done about them.
 """
 
+import json
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
+
+_BYTES_PER_TOKEN = 4
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class UserTurn:
 
 @dataclass(frozen=True)
 class AssistantTurn:
-    """What the model said: words, one tool call, or both."""
+    """What the model wrote: words, one tool call, or both."""
 
     text: str
     call: ToolCall | None = None
@@ -70,6 +73,17 @@ class Request:
     pinned: int = 1
     max_output_tokens: int = 4096
 
+    @property
+    def size(self) -> int:
+        """How many bytes the model is given, with a little for the structure around each part."""
+        parts = [self.system]
+        parts += [tool.name + tool.description + json.dumps(tool.parameters) for tool in self.tools]
+        for turn in self.turns:
+            call = turn.call if isinstance(turn, AssistantTurn) else None
+            parts.append(turn.text + (call.id + call.name + call.arguments if call else ""))
+        structure = 100 * len(self.tools) + 40 * len(self.turns)
+        return structure + sum(len(part.encode("utf-8", "replace")) for part in parts)
+
 
 @dataclass(frozen=True)
 class Usage:
@@ -86,6 +100,11 @@ class Usage:
         return (
             self.input_tokens + self.cache_read_tokens + self.cache_write_tokens + self.cache_write_1h_tokens
         )
+
+
+def tokens_of(size: int) -> int:
+    """Tokens for a number of bytes, for servers that do not count: four bytes each."""
+    return -(-size // _BYTES_PER_TOKEN)
 
 
 class StopReason(str, Enum):
@@ -109,27 +128,25 @@ class Reply:
 
 
 class ProviderError(Exception):
-    """A call failed. `usage`: what it cost all the same, as far as is known (None: nothing was said);
-    `is_estimated`: nobody said it, it is what the provider may charge."""
-
-    def __init__(self, message: str, usage: Usage | None = None, is_estimated: bool = False) -> None:
-        super().__init__(message)
-        self.usage = usage
-        self.is_estimated = is_estimated
-
-
-class UnavailableError(ProviderError):
-    """It will pass: rate limit, overload, server error, time-out, no network, a reply cut off on its way."""
+    """A call failed. `usage`: what it cost all the same, None where the server reports nothing;
+    `is_estimated`: the server did not report it, it is what the provider may charge."""
 
     def __init__(
         self,
         message: str,
-        retry_after_s: float | None = None,
         usage: Usage | None = None,
         is_estimated: bool = False,
+        retry_after_s: float | None = None,
     ) -> None:
-        super().__init__(message, usage, is_estimated)
+        super().__init__(message)
+        self.usage = usage
+        self.is_estimated = is_estimated
         self.retry_after_s = retry_after_s
+
+
+class UnavailableError(ProviderError):
+    """It will pass: rate limit, overload, server error, time-out, no network, a reply cut off on its way.
+    `retry_after_s`: how long the server asks to wait."""
 
 
 class RequestTooLongError(ProviderError):
