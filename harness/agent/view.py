@@ -4,7 +4,7 @@ In: the entries of the journal, the blueprint as issued, configs of attempts (wh
 `Request`. Within one consultation each request is the one before with something added, so that caches hold;
 when it grows too large, the oldest results are cut to a line each, several at a time. Nothing is summarised
 by a model, so this cannot loop or lose what the journal has. Secrets are masked where the request leaves
-(`providers.asking`).
+(`providers.model`).
 """
 
 from collections.abc import Sequence

@@ -113,9 +113,8 @@ class _Parts(Parts):
             self._add_usage(getattr(event.message, "usage", None))
         elif kind == "content_block_start":
             block = event.content_block
-            given = getattr(block, "input", None)
-            texts = (field(block, name) for name in ("id", "name", "text"))
-            self._blocks[event.index] = _Block(block.type, *texts, given)
+            id, name, text = (field(block, part) for part in ("id", "name", "text"))
+            self._blocks[event.index] = _Block(block.type, id, name, text, getattr(block, "input", None))
         elif kind == "content_block_delta":
             text = field(event.delta, "text") or field(event.delta, "partial_json")
             self.written += len((text or field(event.delta, "thinking")).encode("utf-8", "replace"))

@@ -18,6 +18,7 @@ from harness.providers.chat import Provider, ProviderError, Reply, Request, Unav
 from harness.providers.cost import Limits, Price, Spending, after, cost, warning, why_not, worst_case
 from harness.providers.transcript import Transcript, redacted_reply, redacted_request, request_hash
 from harness.redaction import redact
+from harness.wording import duration
 from monitors.clock import Clock, SystemClock
 
 FIRST_WAIT_S = 2.0
@@ -151,7 +152,7 @@ class Model:
                 now = self._clock.time()
                 text = redact(str(error), self._transcript.secrets)
                 if warned_at is None or now - warned_at >= WARN_EVERY_S:
-                    waited, patience = _duration(now - start), _duration(patience_s)
+                    waited, patience = duration(now - start), duration(patience_s)
                     told = "%s does not answer since %s; trying again for up to %s in all. %s"
                     _log.warning(told, self.name, waited, patience, text)
                     warned_at = now
@@ -159,7 +160,7 @@ class Model:
                 remaining = start + patience_s - now
                 if remaining <= 0 or call.tries >= MOST_TRIES:
                     raise OutOfPatienceError(
-                        f"{self.name} did not answer within {_duration(now - start)} "
+                        f"{self.name} did not answer within {duration(now - start)} "
                         f"({call.tries} tries): {error}"
                     ) from error
                 spent = Spending(0, begun.cost_usd + (call.cost or 0.0))  # the failed tries count, too
@@ -235,10 +236,3 @@ class Model:
 
     def _cost(self, usage: Usage) -> float | None:
         return cost(usage, self.price) if self.price else None
-
-
-def _duration(seconds: float) -> str:
-    """12 s, 5 min, 3.5 h."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
