@@ -125,7 +125,7 @@ class SimulatedHands:
         files = self.experiment.attempt_files(action.attempt)
         files.dir.mkdir()
         assert state.attempt is not None
-        order = launching.Order(
+        order = launching.LaunchRequest(
             session=action.session,
             attempt_id=action.attempt_id,
             deadline_at=state.deadline_at,

@@ -17,6 +17,7 @@ from typing import Any
 
 from harness.atomic_write import write_atomically
 from harness.blueprint.scaffold import render_config
+from harness.command import paths_replaced
 from harness.config import training as training_config
 from harness.config.edit import Scalar
 from harness.config.training import TrainingConfig
@@ -28,12 +29,10 @@ from monitors.launch import LaunchSpec, environment_of_caller
 GRACE_S = 20.0
 LONGEST_END_S = GRACE_S + 400.0  # TERM, grace, KILL, and a cleanup command that uses all its time
 _WANTS_A_TERMINAL = re.compile(r"\s(?:-(?:it|ti)|--(?:tty|pty|interactive))\b")
-_QUOTED = re.compile(r"""'[^'\n]+'|"[^"$`\\\n]+\"""")
-_WORD = re.compile(r"""(?:\\.|[^\s'"=;&|<>()\\])+""")
 
 
 @dataclass(frozen=True)
-class Order:
+class LaunchRequest:
     """What was decided about one launch.
 
     `previous`: the attempt before it, None for the first. `draft`: what is changed for it. `environment`:
@@ -71,22 +70,22 @@ def base_config(
     return render_config(plan["name"], settings or {}) if plan["launch_command"] is None else None
 
 
-def write_config(plan: Mapping[str, Any], files: AttemptFiles, order: Order) -> Path | None:
+def write_config(plan: Mapping[str, Any], files: AttemptFiles, request: LaunchRequest) -> Path | None:
     """Write the attempt's config.yaml, with the draft's changes; None when there is none. What is changed is
     kept as change.diff."""
-    base = base_config(plan, order.previous, order.draft.settings)
-    text = order.draft.apply(base) if base is not None else ""
-    _keep_diff(files, order, diff(base or "", text, "config.yaml") + order.code_diff)
+    base = base_config(plan, request.previous, request.draft.settings)
+    text = request.draft.apply(base) if base is not None else ""
+    _keep_diff(files, request, diff(base or "", text, "config.yaml") + request.code_diff)
     if base is None:
         return None
     write_atomically(files.config, training_config.for_attempt(text, files.dir), mode=0o600)
     return files.config
 
 
-def _keep_diff(files: AttemptFiles, order: Order, changes: str) -> None:
+def _keep_diff(files: AttemptFiles, request: LaunchRequest, changes: str) -> None:
     """Write what was changed to get here into the folder of the attempt before; before the first launch, into
     the first attempt's own, where the changes that follow it come behind. Can be repeated."""
-    kept = (order.previous or files).dir / "change.diff"
+    kept = (request.previous or files).dir / "change.diff"
     there = kept.read_text(encoding="utf-8") if kept.exists() else ""
     if changes and not there.endswith(changes):
         write_atomically(kept, there + changes, mode=0o600)
@@ -102,17 +101,10 @@ def command(plan: Mapping[str, Any], config: Path | None) -> str:
     original = Path(plan["yaml_path"]).resolve()
     bases = (Path(plan["codebase_dir"]), Path(plan["path"]).parent)
 
-    def is_the_config(text: str) -> bool:
-        return any((base / text).resolve() == original for base in bases)
+    def copy_of(path: str) -> str | None:
+        return str(config) if any((base / path).resolve() == original for base in bases) else None
 
-    def swap_quoted(match: re.Match[str]) -> str:
-        return shlex.quote(str(config)) if is_the_config(match.group()[1:-1]) else match.group()
-
-    def swap_word(match: re.Match[str]) -> str:
-        plain = re.sub(r"\\(.)", r"\1", match.group())
-        return shlex.quote(str(config)) if is_the_config(plain) else match.group()
-
-    return _WORD.sub(swap_word, _QUOTED.sub(swap_quoted, given))
+    return paths_replaced(given, copy_of)
 
 
 def uses_config(plan: Mapping[str, Any]) -> bool:
@@ -165,12 +157,12 @@ def carry_checkpoint(previous: AttemptFiles, files: AttemptFiles) -> str | None:
     return name
 
 
-def _at_home(plan: Mapping[str, Any], order: Order, text: str | None) -> str | None:
+def _at_home(plan: Mapping[str, Any], request: LaunchRequest, text: str | None) -> str | None:
     """Preparing and cleaning up is done in the author's own codebase, also where the training runs in a copy:
     what they install or fetch must outlive it."""
     if text is None:
         return None
-    if order.codebase == Path(plan["codebase_dir"]):
+    if request.codebase == Path(plan["codebase_dir"]):
         return unattended(text)
     return unattended(f"cd {shlex.quote(plan['codebase_dir'])} || exit 1\n{text}")
 
@@ -182,21 +174,21 @@ def unattended(text: str) -> str:
     return text if _WANTS_A_TERMINAL.search(text) else f"exec </dev/null\n{text}"
 
 
-def launch_spec(plan: Mapping[str, Any], files: AttemptFiles, order: Order) -> LaunchSpec:
+def launch_spec(plan: Mapping[str, Any], files: AttemptFiles, request: LaunchRequest) -> LaunchSpec:
     """Everything `monitors.launch` needs to start this attempt; writes the attempt's config on the way."""
     files.dir.mkdir(parents=True, exist_ok=True)
-    config = write_config(plan, files, order)
+    config = write_config(plan, files, request)
     return LaunchSpec(
         attempt_dir=files.dir,
-        attempt_id=order.attempt_id,
-        session_name=order.session,
-        command=unattended(order.relocate(command(plan, config))),
-        cwd=order.codebase,
-        env=environment(plan, files, order.hidden, order.environment),
-        prepare=_at_home(plan, order, plan["prepare_command"]),
-        cleanup=_at_home(plan, order, plan["cleanup_command"]),
-        deadline_at=order.deadline_at,
+        attempt_id=request.attempt_id,
+        session_name=request.session,
+        command=unattended(request.relocate(command(plan, config))),
+        cwd=request.codebase,
+        env=environment(plan, files, request.hidden, request.environment),
+        prepare=_at_home(plan, request, plan["prepare_command"]),
+        cleanup=_at_home(plan, request, plan["cleanup_command"]),
+        deadline_at=request.deadline_at,
         grace_s=GRACE_S,
-        most_open_files="open_files" in order.limits,
+        most_open_files="open_files" in request.limits,
         supervisor_python=sys.executable,
     )

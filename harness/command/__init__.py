@@ -1,5 +1,45 @@
-"""A launch command as text: its words, the programs it starts, the settings it gives them.
+"""A launch command: read word by word as a shell does, asked by name, edited in place. Nothing is run.
 
-Rooms, in reading order: `shell` (words and where they stand), `programs` (which command is a program, which
-words set variables), `settings` (flags, overrides and variables by name). Nothing is run or expanded.
+    command = read("A=1 python train.py --lr 1e-4 data.batch=8")    # CommandError names the line
+    command.value("arg:--lr")                      # "1e-4"; None where the command gives none
+    command.with_setting("arg:data.batch", "16")   # a new Command; all else stays as it was
+    command.with_setting("env:A", "2").without("arg:--lr").text
+    command.settings                               # every `Setting` with its place; also `values`
+    command.plain                                  # as configs spell them: {"lr": "1e-4", …}
+    command.sets("batch"); command.setting_of(key) # the setting that holds against a key of a config
+    command.with_paths(moved)                      # paths replaced, also behind `=` and inside quotations
+    read_or_empty(text)                            # never raises: what cannot be read has no settings
+    command.programs(folder, environment)          # Python programs: script or module, arguments
+
+Names are those of a sweep's keys: `arg:--lr` a flag, `arg:optim.lr` an override `optim.lr=x` (also with
+Hydra's `+`, `++`, `~`), `env:NAME` a variable. `check_reaches` refuses a variable that the training would
+not see.
+
+Rooms, in reading order: `shell` (words and where they stand), `programs` (what one command does), `settings`
+(flags, overrides and variables by name), `launch_command` (`Command`: all of it and its edits), `calls` (the
+programs with folder and variables as the shell would have them), `visibility` (`check_reaches`).
 """
+
+from harness.command.calls import Call, PythonProgram, calls, python_programs
+from harness.command.launch_command import Command, paths_replaced, read, read_or_empty
+from harness.command.settings import Setting, is_off, is_output, is_same, plain
+from harness.command.shell import CommandError
+from harness.command.visibility import check_reaches
+
+__all__ = [
+    "Call",
+    "Command",
+    "CommandError",
+    "PythonProgram",
+    "Setting",
+    "calls",
+    "check_reaches",
+    "is_off",
+    "is_output",
+    "is_same",
+    "paths_replaced",
+    "plain",
+    "python_programs",
+    "read",
+    "read_or_empty",
+]

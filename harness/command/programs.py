@@ -31,16 +31,16 @@ _HOUSEKEEPING_PARTS = {
     "accelerate": ("config", "env"),
 }
 _EXPORTS = frozenset(("export", "declare", "typeset", "readonly", "local"))
-_SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh", "eval"))
+SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh"))
 
 
 def starts_a_program(command: Simple) -> bool:
-    """Whether this command may be the training."""
+    """True if this command may be the training."""
     return bool(command.words) and is_program([word.value for word in command.words])
 
 
 def is_program(words: Sequence[str]) -> bool:
-    """Whether these words, of which the first is a program's name, may start the training."""
+    """True if these words, of which the first is a program's name, may start the training."""
     name, rest = Path(words[0]).name, list(words[1:])
     first = next((word for word in rest if not word.startswith("-")), "")
     is_pip = bool(re.fullmatch(r"python[\d.]*", name)) and rest[:2] in (["-m", "pip"], ["-m", "venv"])
@@ -52,24 +52,24 @@ def script(command: Simple) -> str | None:
     words = [word.value for word in command.words]
     while words and words[0] in ("exec", "nohup", "time", "command"):
         words = words[1:]
-    if words and Path(words[0]).name in _SHELLS:
+    if words and Path(words[0]).name in (*SHELLS, "eval"):
         words = [word for word in words[1:] if not word.startswith("-")]
     return words[0] if words and words[0].endswith((".sh", ".bash")) else None
 
 
 def is_shell_text(command: Simple) -> bool:
-    """Whether the program is (or reaches) a shell that runs the text in one of its arguments."""
+    """True if the program is (or reaches) a shell that runs the text in one of its arguments."""
     names = [Path(word.value).name for word in command.words]
     return any(
         name in ("eval", "ssh")
-        or (name in _SHELLS and any(re.fullmatch(r"-\w*c", word) for word in names[at + 1 :]))
+        or (name in SHELLS and any(re.fullmatch(r"-\w*c", word) for word in names[at + 1 :]))
         for at, name in enumerate(names)
     )
 
 
 def is_shell(command: Simple) -> bool:
-    """Whether the command is a shell itself."""
-    return bool(command.words) and Path(command.words[0].value).name in _SHELLS
+    """True if the command is a shell itself."""
+    return bool(command.words) and Path(command.words[0].value).name in (*SHELLS, "eval")
 
 
 def assignments(command: Simple) -> Iterator[tuple[Word, bool]]:
@@ -83,22 +83,22 @@ def assignments(command: Simple) -> Iterator[tuple[Word, bool]]:
 
 
 def is_exported(commands: Sequence[Simple], name: str) -> bool:
-    """Whether one of the commands hands a variable on that another has set: `export NAME`, `set -a`."""
-    said = [[word.value for word in command.words] for command in commands]
+    """True if one of the commands hands a variable on that another has set: `export NAME`, `set -a`."""
+    lines = [[word.value for word in command.words] for command in commands]
     return any(
         (words[:1] and words[0] in _EXPORTS and name in words[1:])
         or words[:2] == ["set", "-a"]
         or words[:3] == ["set", "-o", "allexport"]
-        for words in said
+        for words in lines
     )
 
 
-def own_words(command: Simple) -> list[str]:
+def own_words(command: Simple) -> tuple[Word, ...]:
     """The program's name and its arguments, without an `env` in front."""
     words = command.words
     if words and words[0].value == "env":
         words = words[1 + len(_behind_env(command)) :] or words
-    return [word.value for word in words]
+    return words
 
 
 def _behind_env(command: Simple) -> list[Word]:

@@ -1,20 +1,19 @@
-"""What a launch command sets: flags and overrides of the programs it starts, and variables.
+"""What a launch command sets: flags and overrides of its programs, and variables, each with its place.
 
-In: the text of a launch command. Out: `Given`, by the names that a sweep gives its keys (`arg:--lr`,
-`arg:optim.lr`, `env:NAME`). Read word by word as a shell does, so that a variable is never taken for a flag.
+In: a shell text taken apart. Out: `Setting`s by the names that a sweep gives its keys, and what is left of
+the command. Read word by word as a shell does, so that a variable is never taken for a flag.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from harness.command import programs, shell
-from harness.command.shell import Simple
+from harness.command.shell import ShellText, Simple, Word
 
 OPTION = re.compile(r"--?[A-Za-z]")
-_OVERRIDE = re.compile(r"\+{0,2}([A-Za-z_][\w./@-]*)=(.*)", re.DOTALL)
+_OVERRIDE = re.compile(r"(\+{0,2})([A-Za-z_][\w./@-]*)=(.*)", re.DOTALL)
 _DELETED = re.compile(r"~([A-Za-z_][\w./@-]*)(?:=.*)?", re.DOTALL)
 _ATTACHED = re.compile(r"(-[A-Za-z])(\d[\w.]*)")
 _SCRIPT = re.compile(r"\S+\.(?:py|sh|bash)")
@@ -27,106 +26,164 @@ _READ = r"(?:load|init|initial|from|resume|restore|pretrained|input)"
 _OUTPUT = re.compile(
     rf"{_WHAT}|(?!(?:.*_)?{_READ}_)(?:.*_)?(?:{_WHAT}|work|run|default_root|default_local){_PLACE}"
 )
+_OFF = frozenset(("", "0", "no", "off", "false", "none", "null"))
+
+Kind = Literal["flag", "switch", "override", "deletion", "variable"]
 
 
 @dataclass(frozen=True)
-class Given:
-    """`values`: setting to value; a flag alone says `true`, and what an override takes out is `null`.
-    `rest`: what is left of the command."""
+class Setting:
+    """One place where the command sets something.
 
-    values: Mapping[str, str]
-    rest: str
+    `value`: a switch says `true`, what an override takes out is `null`. `text[start:end]` is what an edit
+    replaces, by `before` and the new value. `first`: where a flag's own word begins. `command`: the command
+    it belongs to. `is_literal`: False where the shell makes something of the value first. `is_prefix`: a
+    variable of this command alone. `is_inside`: in text that is quoted, or in a here-document. `several`: the
+    next word, where only the program knows whether it is a value of this flag too; else "".
+    """
+
+    name: str
+    value: str
+    kind: Kind
+    start: int
+    end: int
+    command: Simple
+    before: str = ""
+    first: int = 0
+    is_literal: bool = True
+    is_prefix: bool = False
+    is_inside: bool = False
+    several: str = ""
 
 
-def settings_in(command: str) -> Given:
-    """The settings of a launch command; where it gives one twice, the later one. Raises ShellError."""
-    values: dict[str, str] = {}
-    rest = "; ".join(_read(command, values))
-    return Given(values, rest)
+def collect(text: ShellText, found: list[Setting]) -> Iterator[str]:
+    """Collect the settings of a text in `found`; what is left of each of its commands."""
+    for command in text.commands:
+        variables = list(programs.assignments(command))
+        found += [_variable(word, is_prefix, command) for word, is_prefix in variables]
+        if not programs.starts_a_program(command):
+            if not variables:
+                yield " ".join(word.value for word in command.words)
+        elif programs.is_shell_text(command):
+            yield from _inside(command, found)
+        else:
+            yield " ".join(_arguments(command, programs.own_words(command), found))
+        if command.reads_here and programs.is_shell(command):
+            for start, end in text.heredocs:
+                yield from _nested(text.text[start:end], found, start, end)
+
+
+def _variable(word: Word, is_prefix: bool, command: Simple) -> Setting:
+    name, _, value = word.value.partition("=")
+    kind: Kind = "variable"
+    setting = Setting(f"env:{name.rstrip('+')}", value, kind, word.start, word.end, command, f"{name}=")
+    return replace(setting, first=word.start, is_literal=word.is_literal, is_prefix=is_prefix)
+
+
+def _inside(command: Simple, found: list[Setting]) -> Iterator[str]:
+    """The same of the text that a shell is given as an argument."""
+    yield " ".join(word.value for word in command.words if not re.search(r"\s", word.value))
+    for word in command.words:
+        if re.search(r"\s", word.value):
+            try:
+                yield from list(_nested(word.value, found, word.start, word.end))
+            except shell.CommandError:  # no command, such as a sentence
+                yield word.value
+
+
+def _nested(text: str, found: list[Setting], start: int, end: int) -> Iterator[str]:
+    inner: list[Setting] = []
+    yield from collect(shell.read(text), inner)
+    found += [replace(each, start=start, end=end, first=start, is_inside=True) for each in inner]
+
+
+def _arguments(command: Simple, words: Sequence[Word], found: list[Setting]) -> Iterator[str]:
+    """Collect flags and overrides behind a program's name; the words that are none.
+
+    Flags in front of a script are those of what starts it; the script itself is no value of theirs. An
+    override right behind a flag (`--fast a.b=1`) counts as both, as only the program knows which it is."""
+    yield words[0].value
+    is_before_script = _SCRIPT.fullmatch(words[0].value) is None
+    at = 1
+    while at < len(words):
+        word, following = words[at], words[at + 1] if at + 1 < len(words) else None
+        at += 1
+        if is_before_script and word.value == "-m" and following is not None:
+            is_before_script = False
+            yield f"-m {following.value}"
+            at += 1
+        elif attached := _ATTACHED.fullmatch(word.value):
+            found.append(_of_word(word, attached[1], attached[2], "flag", attached[1], command))
+        elif OPTION.match(word.value) and "=" in word.value:
+            flag, _, value = word.value.partition("=")
+            found.append(_of_word(word, flag, value, "flag", f"{flag}=", command))
+        elif OPTION.match(word.value):
+            is_script = is_before_script and following is not None and _SCRIPT.fullmatch(following.value)
+            if following is None or OPTION.match(following.value) or is_script:
+                found.append(_of_word(word, word.value, "true", "switch", "", command))
+                continue
+            several = words[at + 1].value if _may_be_several(words, at - 1) else ""
+            setting = _of_word(following, word.value, following.value, "flag", "", command)
+            found.append(replace(setting, first=word.start, several=several))
+            at += 1
+            if _OVERRIDE.fullmatch(following.value):
+                found += _override(following, command)
+        elif settings := list(_override(word, command)):
+            found += settings
+        else:
+            is_before_script &= _SCRIPT.fullmatch(word.value) is None
+            yield word.value
+
+
+def _override(word: Word, command: Simple) -> Iterator[Setting]:
+    """`name=value` and `~name`, as Hydra and OmegaConf read them."""
+    if match := _OVERRIDE.fullmatch(word.value):
+        yield _of_word(word, match[2], match[3], "override", f"{match[1]}{match[2]}=", command)
+    elif match := _DELETED.fullmatch(word.value):
+        yield _of_word(word, match[1], "null", "deletion", "", command)
+
+
+def _of_word(word: Word, name: str, value: str, kind: Kind, before: str, command: Simple) -> Setting:
+    setting = Setting(f"arg:{name}", value, kind, word.start, word.end, command, before)
+    return replace(setting, first=word.start, is_literal=word.is_literal)
+
+
+def _may_be_several(words: Sequence[Word], at: int) -> bool:
+    """True if the flag at word `at`, which has a value, may have more of them (`--layers 1 2 3`). The word
+    behind the value is clearly none where it is an option, the program behind a launcher's flag, an expansion
+    of the shell, a path or `a.b=c` where the value is not of this kind, or the one argument besides."""
+    if at + 2 >= len(words):
+        return False
+    value, after = (word.value for word in words[at + 1 : at + 3])
+    is_option = after == "--" or OPTION.match(after) or not words[at + 2].is_literal
+    is_of_another_kind = any(
+        kind.fullmatch(after) and not kind.fullmatch(value) for kind in (_STARTS, _PATH, _OVERRIDE)
+    )
+    is_alone = at == 1 and len(words) == 4 and not (_NUMBER.match(value) and _NUMBER.match(after))
+    return not (is_option or is_of_another_kind or is_alone)
+
+
+# --- names --------------------------------------------------------------------------------------------------
 
 
 def is_output(name: str) -> bool:
-    """Whether a setting of this name says where a run writes: `output_dir`, `--save-path`, `LOGDIR`. What a
+    """True if a setting of this name says where a run writes: `output_dir`, `--save-path`, `LOGDIR`. What a
     run begins with (`init_checkpoint_path`) is none."""
     last = re.split(r"[.:/]", name)[-1].lstrip("-+").replace("-", "_").lower()
     return _OUTPUT.fullmatch(last) is not None
 
 
-def may_be_several(command: Simple, at: int) -> bool:
-    """Whether the flag at word `at`, which has a value, may have more of them (`--layers 1 2 3`). The word
-    behind the value is clearly none where it is an option, the program behind a launcher's flag, an expansion
-    of the shell, a path or `a.b=c` where the value is not of this kind, or the one argument besides."""
-    if at + 2 >= len(command.words):
-        return False
-    value, after = (word.value for word in command.words[at + 1 : at + 3])
-    is_option = after == "--" or OPTION.match(after) or not command.words[at + 2].is_literal
-    is_of_another_kind = any(
-        kind.fullmatch(after) and not kind.fullmatch(value) for kind in (_STARTS, _PATH, _OVERRIDE)
-    )
-    is_alone = at == 1 and len(command.words) == 4 and not (_NUMBER.match(value) and _NUMBER.match(after))
-    return not (is_option or is_of_another_kind or is_alone)
+def plain(name: str) -> str:
+    """A setting's name as configs spell it: lower case, `_` for `-`, dots for slashes."""
+    return name.removeprefix("arg:").lower().lstrip("-").replace("-", "_").replace("/", ".").strip(".")
 
 
-def _read(text: str, values: dict[str, str]) -> Iterator[str]:
-    """Collect the settings of a text in `values`; what is left of each of its commands."""
-    found = shell.read(text)
-    for command in found.commands:
-        variables = [word for word, _ in programs.assignments(command)]
-        for word in variables:
-            name, _, value = word.value.partition("=")
-            values[f"env:{name.rstrip('+')}"] = value
-        if not programs.starts_a_program(command):
-            if not variables:
-                yield " ".join(word.value for word in command.words)
-        elif programs.is_shell_text(command):
-            yield from _inside(command, values)
-        else:
-            yield " ".join(_arguments(programs.own_words(command), values))
-        if command.reads_here and programs.is_shell(command):
-            for start, end in found.heredocs:
-                yield from _read(text[start:end], values)
+def is_same(key: str, name: str) -> bool:
+    """True if both may mean one setting: what stands before a name may be left out on either side."""
+    one, other = f".{plain(key)}", f".{plain(name)}"
+    return one.endswith(other) or other.endswith(one)
 
 
-def _inside(command: Simple, values: dict[str, str]) -> Iterator[str]:
-    """The same of the text that a shell is given as an argument."""
-    plain = [word.value for word in command.words if not re.search(r"\s", word.value)]
-    yield " ".join(plain)
-    for word in command.words:
-        if re.search(r"\s", word.value):
-            try:
-                yield from list(_read(word.value, values))
-            except shell.ShellError:  # no command, such as a sentence
-                yield word.value
-
-
-def _arguments(words: list[str], values: dict[str, str]) -> Iterator[str]:
-    """Collect flags and overrides behind a program's name; the words that are none.
-
-    Flags in front of a script are those of what starts it; the script itself is no value of theirs."""
-    yield words[0]
-    is_before_script = _SCRIPT.fullmatch(words[0]) is None
-    at = 1
-    while at < len(words):
-        word, following = words[at], words[at + 1] if at + 1 < len(words) else None
-        at += 1
-        flag, sign, value = word.partition("=")
-        if is_before_script and word == "-m" and following is not None:
-            is_before_script = False
-            yield f"-m {following}"
-            at += 1
-        elif attached := _ATTACHED.fullmatch(word):
-            values[f"arg:{attached[1]}"] = attached[2]
-        elif OPTION.match(word) and sign:
-            values[f"arg:{flag}"] = value
-        elif OPTION.match(word):
-            is_script = is_before_script and following is not None and bool(_SCRIPT.fullmatch(following))
-            has_value = following is not None and not OPTION.match(following) and not is_script
-            values[f"arg:{word}"] = str(following) if has_value else "true"
-            at += has_value
-        elif override := _OVERRIDE.fullmatch(word):
-            values[f"arg:{override[1]}"] = override[2]
-        elif deleted := _DELETED.fullmatch(word):
-            values[f"arg:{deleted[1]}"] = "null"
-        else:
-            is_before_script &= _SCRIPT.fullmatch(word) is None
-            yield word
+def is_off(value: object) -> bool:
+    """True if a value of a config or a command line switches something off."""
+    return str(value).strip().lower() in _OFF

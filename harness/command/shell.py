@@ -15,8 +15,9 @@ _ENDS = {"done", "fi", "esac"}
 _NO_COMMAND = frozenset(("then", "do", "else", "elif", "!", "{", "}", "time"))
 
 
-class ShellError(ValueError):
-    """The text is no shell command that can be read; the message says where."""
+class CommandError(ValueError):
+    """The text cannot be read, or what is asked of it is not clear; the message says where, and what to write
+    instead."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,10 @@ class ShellText:
     commands: tuple[Simple, ...]
     heredocs: tuple[tuple[int, int], ...]
 
+    def line(self, position: int) -> int:
+        """The number of the line at this position."""
+        return self.text.count("\n", 0, position) + 1
+
 
 @dataclass
 class _Reading:
@@ -68,14 +73,14 @@ class _Reading:
 
 
 def read(text: str) -> ShellText:
-    """Take a shell text apart. Raises ShellError for quotes or here-documents that are not closed."""
+    """Take a shell text apart. Raises CommandError for quotes or here-documents that are not closed."""
     reading = _Reading(text)
     position = 0
     while position < len(text):
         position = _next(reading, position)
     _end_command(reading)
     if reading.pending:
-        raise ShellError(f"the here-document {reading.pending[0][0]!r} is not closed")
+        raise _unreadable(text, len(text), f"the here-document {reading.pending[0][0]!r} is not closed")
     return ShellText(text, tuple(reading.commands), tuple(reading.heredocs))
 
 
@@ -107,7 +112,7 @@ def _redirect(reading: _Reading, found: re.Match[str]) -> int:
     while reading.text[position : position + 1] in (" ", "\t") or reading.text.startswith("\\\n", position):
         position += 2 if reading.text[position] == "\\" else 1
     if position >= len(reading.text) or reading.text[position] == "\n":
-        raise ShellError(f"a redirection {found.group()!r} without a target")
+        raise _unreadable(reading.text, position, f"a redirection {found.group()!r} without a target")
     target = _word(reading.text, position)
     sign = found.group().lstrip("0123456789")
     if sign in ("<<", "<<-"):
@@ -122,7 +127,7 @@ def _skip_heredocs(reading: _Reading, position: int) -> int:
         start = position
         while True:
             if position >= len(reading.text):
-                raise ShellError(f"the here-document {delimiter!r} is not closed")
+                raise _unreadable(reading.text, start, f"the here-document {delimiter!r} is not closed")
             end = reading.text.find("\n", position)
             end = len(reading.text) if end < 0 else end
             line = reading.text[position:end]
@@ -178,7 +183,7 @@ def _piece(text: str, position: int) -> tuple[str, int, bool]:
     char = text[position]
     if char == "\\":
         if position + 1 == len(text):
-            raise ShellError("the text ends in a backslash")
+            raise _unreadable(text, position, "the text ends in a backslash")
         return text[position + 1].replace("\n", ""), position + 2, True
     if char == "'":
         end = _find(text, "'", position + 1)
@@ -210,7 +215,7 @@ def _double_quoted(text: str, start: int) -> tuple[str, int, bool]:
             value.append(char)
             position += 1
     if position >= len(text):
-        raise ShellError('a quotation that begins with " is not closed')
+        raise _unreadable(text, start, 'a quotation that begins with " is not closed')
     return "".join(value), position + 1, is_literal
 
 
@@ -246,11 +251,16 @@ def _closed(text: str, start: int, brackets: str) -> int:
         position += 1
         if depth == 0:
             return position
-    raise ShellError(f"a {brackets[0]!r} is not closed")
+    raise _unreadable(text, start, f"a {brackets[0]!r} is not closed")
 
 
 def _find(text: str, sign: str, start: int) -> int:
     end = text.find(sign, start)
     if end < 0:
-        raise ShellError(f"a quotation that begins with {sign} is not closed")
+        raise _unreadable(text, start, f"a quotation that begins with {sign} is not closed")
     return end
+
+
+def _unreadable(text: str, position: int, why: str) -> CommandError:
+    line = text.count("\n", 0, position) + 1
+    return CommandError(f"the launch command cannot be taken apart: line {line}: {why}")

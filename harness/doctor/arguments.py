@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from harness.doctor.command import PythonProgram
+from harness.command import PythonProgram
 from harness.doctor.launch import PlannedLaunch
 from harness.doctor.types import Finding, fine, problem, warning
 

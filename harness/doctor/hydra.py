@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.command import PythonProgram
 from harness.config import edit as config_edit
-from harness.doctor.command import PythonProgram
 from harness.doctor.interpreter_probe import ProbeError
 from harness.doctor.launch import PlannedLaunch
 from harness.doctor.settings import flatten, overrides

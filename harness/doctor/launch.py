@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from harness import launching
+from harness.command import Call, PythonProgram, calls, python_programs
 from harness.config import edit as config_edit
-from harness.doctor.command import Call, PythonProgram, calls, python_programs
 from harness.doctor.interpreter_probe import Probe, ProbeError, look_into
 from harness.doctor.nvidia import GpuState, ask_gpus
 from harness.doctor.settings import Settings, gather

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.blueprint.types import DEFAULT_FIRST_STEP_S
-from harness.doctor.command import Call
+from harness.command import Call
 from harness.doctor.launch import PlannedLaunch
 from harness.doctor.settings import local_path
 from harness.doctor.types import Finding, fine, problem, warning

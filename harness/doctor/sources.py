@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.doctor.command import PythonProgram
+from harness.command import PythonProgram
 from harness.doctor.settings import Settings
 
 TRAINER_MODULES = ("numpy", "pydantic", "ruamel.yaml", "safetensors", "tokenizers", "torch", "transformers")

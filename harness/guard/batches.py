@@ -11,9 +11,9 @@ import re
 from collections.abc import Collection, Mapping
 from fractions import Fraction
 
+from harness.command import read_or_empty
 from harness.guard import config_keys
 from harness.guard.config_diff import Path, Value
-from harness.repair.remedies import command_line
 
 _PER_DEVICE = re.compile(
     r"per_(device|gpu)_train_batch_size|batch_size_per_(gpu|device)"
@@ -64,7 +64,7 @@ def refuse(
         differing = {path for path in differing if not _cuts_up(path)}
         why = "the total batch stands in this config, so only micro-batches and devices may change"
         return _refusal(differing, why) if differing else None
-    told = [tuple(name.split(".")) for name in command_line.given(command)]
+    told = [tuple(name.split(".")) for name in read_or_empty(command).plain]
     if counting := [path for path in (*before, *told) if _COUNTS_PIECES.fullmatch(_name(path))]:
         return _refusal(differing, f"`{_name(counting[0])}` counts in these batches too")
     if any(_cuts_a_batch(path) for path in told):
@@ -127,7 +127,7 @@ def _added_or_taken_out(
     differing: Collection[Path], before: Mapping[Path, Value], after: Mapping[Path, Value], command: str
 ) -> set[Path]:
     """The factors that are in only one of the two, but for accumulation that the trainer is known to read."""
-    is_read = command_line.reads_accumulation(command)
+    is_read = read_or_empty(command).is_of_hf_trainer
     return {
         path
         for path in differing

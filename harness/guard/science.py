@@ -11,13 +11,13 @@ import re
 from collections.abc import Mapping, Sequence
 
 from harness.blueprint.scaffold import CONFIG_KEYS
+from harness.command import read_or_empty
 from harness.config import edit as config_edit
 from harness.config.edit import ConfigEditError, Scalar
 from harness.guard import batches, config_diff, config_keys, variables
 from harness.guard.config_diff import Path, UnreadableConfigError, Value
 from harness.guard.config_keys import Meaning
 from harness.guard.file_access import looks_private
-from harness.repair.remedies import command_line
 from harness.repair.remedies.packing import packs
 
 MAY_BE_CHANGED = (
@@ -62,7 +62,7 @@ def refuse_edit(
     for key in (*changes, *remove):
         if not _KEY.fullmatch(key):
             return f"{key[:80]!r} is no dotted key: write it as it stands in the config, such as `a.b_c`"
-        if (name := command_line.sets(command, key)) is not None:
+        if (name := read_or_empty(command).sets(key)) is not None:
             return f"`{key}` is set by the launch command (`{name}`), which holds here: {_BY_A_PERSON}"
     for key, value in changes.items():
         if isinstance(value, str) and not value.isprintable():
@@ -87,7 +87,7 @@ def refuse_edit(
         why = _refuse_change(path, was, now, is_ajet, protected)
         if why is not None:
             return why
-        if (name := command_line.sets(command, ".".join(path))) is not None:
+        if (name := read_or_empty(command).sets(".".join(path))) is not None:
             return f"`{'.'.join(path)}` is set by the launch command (`{name}`) too: {_BY_A_PERSON}"
     if _parts_packed_sequences(changed, new[0], command):
         return (

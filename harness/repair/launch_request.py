@@ -11,7 +11,7 @@ from harness.repair import worktree
 from monitors.files import AttemptFiles
 
 
-def order(experiment: Experiment, action: Launch, previous: AttemptFiles | None) -> launching.Order:
+def order(experiment: Experiment, action: Launch, previous: AttemptFiles | None) -> launching.LaunchRequest:
     """What this launch uses; where code was ever patched, the training runs in the private copy.
 
     Raises worktree.PatchError when that copy has to be made anew and cannot be.
@@ -19,7 +19,7 @@ def order(experiment: Experiment, action: Launch, previous: AttemptFiles | None)
     plan, state = experiment.plan, experiment.state
     assert state.attempt is not None
     draft = state.attempt.draft
-    plain = launching.Order(
+    plain = launching.LaunchRequest(
         session=action.session,
         attempt_id=action.attempt_id,
         deadline_at=state.deadline_at,

@@ -9,7 +9,6 @@ import difflib
 import filecmp
 import os
 import re
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -18,13 +17,13 @@ from typing import Any
 
 from harness.agent import excerpts
 from harness.atomic_write import write_atomically
+from harness.command import paths_replaced
 from harness.pending_changes import diff
 from harness.repair import author_paths, private_copy
 from harness.repair.private_copy import AppliedPatch, CopyError, PrivateCopy
 
 LARGEST_SOURCE = 2_000_000
 _LONGEST_SHOWN = 160
-_TOKEN = re.compile(r"""'[^'\n]*'|"(?:\\.|[^"\\\n])*"|(?:\\.|[^\s'"=:;&|<>(),\\])+""")
 
 
 class PatchError(Exception):
@@ -102,23 +101,12 @@ def relocated(command: str, copy: PrivateCopy, plan: Mapping[str, Any]) -> str:
     """The command with its absolute paths into the codebase pointing into this copy."""
     roots = author_paths.roots(copy, plan)
 
-    def swap(match: re.Match[str]) -> str:
-        token = match.group()
-        if token[0] in "'\"":
-            moved = author_paths.moved(token[1:-1], copy, roots)
-            inner = moved if moved is not None else _TOKEN.sub(swap_inside, token[1:-1])
-            return f"{token[0]}{inner}{token[0]}"
-        plain = re.sub(r"\\(.)", r"\1", token)
-        moved = author_paths.moved(
-            str(Path(plain).expanduser()) if plain.startswith("~/") else plain, copy, roots
+    def place(path: str) -> str | None:
+        return author_paths.moved(
+            str(Path(path).expanduser()) if path.startswith("~/") else path, copy, roots
         )
-        return token if moved is None else shlex.quote(moved)
 
-    def swap_inside(match: re.Match[str]) -> str:
-        moved = author_paths.moved(match.group(), copy, roots)
-        return match.group() if moved is None or shlex.quote(moved) != moved else moved
-
-    return _TOKEN.sub(swap, command)
+    return paths_replaced(command, place)
 
 
 def variables(plan: Mapping[str, Any], experiment_id: str, environment: Mapping[str, str]) -> dict[str, str]:

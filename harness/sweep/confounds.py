@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.command.settings import is_output, settings_in
+from harness.command import is_output
+from harness.command import read as read_command
 from harness.sweep.drift import afterwards
 from harness.sweep.folder import CANARY, SweepFolder
 from harness.sweep.types import SweepError, SweepPlan, SweepRun
@@ -163,7 +164,7 @@ def warnings(plan: SweepPlan, folder: SweepFolder) -> tuple[str, ...]:
 
 def _shared_outputs(plan: SweepPlan, written: _Written) -> Iterator[str]:
     """Folders that all runs would write to."""
-    given = settings_in(written.command).values
+    given = read_command(written.command).values
     named: dict[str, Any] = {**written.config, **{_plain(key): value for key, value in given.items()}}
     varied = set(map(_plain, settings.varied_keys(plan)))
     for key, value in named.items():

@@ -93,7 +93,7 @@ def _of_command(blueprint: Blueprint, config: Mapping[str, object]) -> Example:
 
 def _arguments(blueprint: Blueprint) -> Iterator[tuple[str, object]]:
     """`arg:` keys of the programs that the command starts, with the texts of their values."""
-    from harness.doctor.command import calls, python_programs
+    from harness.command import calls, python_programs
 
     command = blueprint.launch_command or ""
     for program in python_programs(calls(command, blueprint.codebase_dir, os.environ)):

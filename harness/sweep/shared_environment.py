@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.atomic_write import write_json
-from harness.command.settings import settings_in
-from harness.command.shell import ShellError
+from harness.command import read_or_empty
 from harness.sweep.types import SweepError
 from monitors.launch import environment_of_caller, is_secret_name
 
@@ -72,10 +71,7 @@ def read(path: Path) -> dict[str, str]:
 def expanded(command: str, path: Path) -> str:
     """The command with its variables replaced by the values that it gives them itself, or that were frozen;
     the others are left. Raises SweepError."""
-    try:
-        own = settings_in(command).values
-    except ShellError:  # what a person does to prepare may be more than is understood here
-        own = {}
+    own = read_or_empty(command).values  # what a person does to prepare may be more than is understood here
     values = {key.removeprefix("env:"): value for key, value in own.items() if key.startswith("env:")}
     known: Mapping[str, str] = {**_frozen(path)["variables"], **values}
     for _ in range(_MOST_ROUNDS):

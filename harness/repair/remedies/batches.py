@@ -3,7 +3,7 @@
 import math
 import re
 
-from harness.repair.remedies import command_line
+from harness.command import read_or_empty
 from harness.repair.remedies.settings import Setting
 from harness.repair.remedies.sizes import whole
 from harness.repair.remedies.types import Repair, Situation
@@ -64,7 +64,7 @@ def _trade_for_accumulation(now: Situation) -> Repair | None:
     if steps is not None:
         before = steps.whole
         key = steps.key
-    elif batch.name == "per_device_train_batch_size" and command_line.reads_accumulation(now.command):
+    elif batch.name == "per_device_train_batch_size" and read_or_empty(now.command).is_of_hf_trainer:
         before, key = 1, f"{batch.key.removesuffix(batch.name)}gradient_accumulation_steps"
     else:
         return None  # nobody knows whether this trainer accumulates

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from harness.repair.remedies import command_line
+from harness.command import read_or_empty
 from harness.repair.remedies.settings import Setting
 from harness.repair.remedies.types import Repair, Situation
 
@@ -54,11 +54,12 @@ def hub_offline(now: Situation) -> Repair | None:
 
 def _revision(now: Situation, model: Setting | None) -> str:
     """The revision that is asked for beside a model, `main` where none is."""
-    told = command_line.value_of(now.command, _REVISION)
+    named = read_or_empty(now.command).plain.items()
+    given = next((value for key, value in named if _REVISION.fullmatch(key.rpartition(".")[2])), None)
     beside = [
         each for each in now.settings.named(_REVISION.pattern) if model is None or each.above == model.above
     ]
-    return told or next((str(each.value) for each in beside if each.value), "main")
+    return given or next((str(each.value) for each in beside if each.value), "main")
 
 
 def tracker_offline(now: Situation) -> Repair | None:

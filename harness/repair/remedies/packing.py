@@ -7,7 +7,7 @@ attention may not be changed then.
 import re
 from collections.abc import Mapping
 
-from harness.repair.remedies import command_line
+from harness.command import is_off, is_same, plain, read_or_empty
 
 _PACKING = re.compile(
     r"(.*_)?(packing|packed|pack|padding_free|remove_padding|rmpad|unpad|flatten(ing)?|varlen)"
@@ -19,16 +19,16 @@ _OF_VERL = "actor_rollout_ref.model.use_remove_padding"
 def packs(values: Mapping[str, object], command: str) -> bool:
     """`values`: of the config, by dotted key; what the command gives holds against them. verl packs unless it
     is told not to."""
-    told = command_line.given(command)
+    given = read_or_empty(command).plain
     switches: dict[str, object] = {key: value for key, value in values.items() if _is_switch(key)}
-    for name in filter(_is_switch, told):
-        switches = {key: value for key, value in switches.items() if not command_line.is_same(key, name)}
-        switches[name] = told[name]
-    if any(not command_line.is_off(value) for value in switches.values()):
+    for name in filter(_is_switch, given):
+        switches = {key: value for key, value in switches.items() if not is_same(key, name)}
+        switches[name] = given[name]
+    if any(not is_off(value) for value in switches.values()):
         return True
-    is_verl = any("actor_rollout_ref" in key.split(".") for key in (*told, *values))
+    is_verl = any("actor_rollout_ref" in key.split(".") for key in (*given, *values))
     return is_verl and not any(key.endswith(_OF_VERL) for key in switches)
 
 
 def _is_switch(key: str) -> bool:
-    return _PACKING.fullmatch(command_line.plain(key).rpartition(".")[2]) is not None
+    return _PACKING.fullmatch(plain(key).rpartition(".")[2]) is not None

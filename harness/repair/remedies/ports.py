@@ -2,7 +2,7 @@
 
 import re
 
-from harness.repair.remedies.command_line import plain
+from harness.command import plain
 from harness.repair.remedies.settings import Setting
 from harness.repair.remedies.types import Repair, Situation
 

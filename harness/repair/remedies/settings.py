@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from harness.repair.remedies.command_line import plain
+from harness.command import plain
 from harness.repair.remedies.tables import table
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.command.settings import Given, is_output, settings_in
-from harness.command.shell import ShellError
+from harness.command import is_output, read_or_empty
 from harness.config.edit import Scalar
 from harness.results.changes import NOT_SET, flat
 from harness.results.comparing.runs import RunFiles
@@ -132,9 +131,6 @@ def _without_own_folder(value: Scalar, folder: Path) -> Scalar:
 
 def _of_command(command: str) -> Iterator[tuple[str, Scalar]]:
     """Flags, overrides and variables of a launch command; what is left is the command itself."""
-    try:
-        given = settings_in(command)
-    except ShellError:
-        given = Given({}, command)
+    given = read_or_empty(command)
     yield from given.values.items()
     yield COMMAND, given.rest

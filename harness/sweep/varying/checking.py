@@ -10,12 +10,11 @@ import re
 from typing import TYPE_CHECKING
 
 from harness import launching
-from harness.command.settings import settings_in
-from harness.command.shell import ShellError
+from harness.command import CommandError, is_same, plain, read
 from harness.experiment import plan_of
 from harness.sweep.types import SweepError, SweepPlan
 from harness.sweep.values import kind_of
-from harness.sweep.varying import command_line, env_visibility
+from harness.sweep.varying import command_line
 from harness.sweep.varying.current_values import leaves
 from harness.sweep.varying.settings import bare, varied_keys
 
@@ -41,7 +40,7 @@ def check(plan: SweepPlan, blueprint: "Blueprint", config: str | None) -> None:
         _refuse_deaf_script(key, blueprint)
     for key in keys:
         if kind_of(key) == "env":
-            env_visibility.refuse_unheard(blueprint.launch_command or "", bare(key), blueprint.codebase_dir)
+            command_line.refuse_unheard(blueprint.launch_command or "", bare(key), blueprint.codebase_dir)
     in_config = [key for key in keys if kind_of(key) == "config"]
     if in_config:
         _check_config_keys(in_config, blueprint, config)
@@ -88,19 +87,15 @@ def _given_by(command: str) -> tuple[str, ...]:
     """Flags and overrides of the launch command as they are written there, and those in variables that hold
     arguments (`ARGS="--lr 1"`). Raises SweepError."""
     try:
-        values = settings_in(command).values
-        held = [
-            settings_in(f"program {value}").values for name, value in values.items() if kind_of(name) == "env"
-        ]
-    except ShellError as error:
-        raise SweepError(f"the launch command cannot be taken apart: {error}") from error
+        values = read(command).values
+        held = [read(f"program {value}").values for name, value in values.items() if kind_of(name) == "env"]
+    except CommandError as error:
+        raise SweepError(str(error)) from error
     return tuple(bare(name) for one in (values, *held) for name in one if kind_of(name) == "arg")
 
 
 def _sets(name: str, key: str) -> bool:
     """Whether a flag or override of the command gives the config's key, or a section that holds it."""
-    from harness.repair.remedies.command_line import is_same, plain
-
     if re.fullmatch("-[A-Za-z]", name):
         return False  # what a single letter means, only the program knows
     names = (plain(name.lstrip("-")), plain(name.lstrip("-")).removeprefix("no_"))

@@ -2,8 +2,7 @@
 
 import pytest
 
-from harness.command.settings import Given, is_output, settings_in
-from harness.command.shell import ShellError
+from harness.command import is_output, read
 
 
 @pytest.mark.parametrize(
@@ -40,12 +39,7 @@ from harness.command.shell import ShellError
 def test_flags_overrides_and_variables_are_told_apart(
     command: str, values: dict[str, str], rest: str
 ) -> None:
-    assert settings_in(command) == Given(values, rest)
-
-
-def test_a_text_that_is_no_command_is_an_error() -> None:
-    with pytest.raises(ShellError):
-        settings_in("python train.py --name 'half")
+    assert (read(command).values, read(command).rest) == (values, rest)
 
 
 @pytest.mark.parametrize(

@@ -6,24 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from harness.sweep.types import SweepError
-from harness.sweep.varying import write_runs
-from harness.sweep.varying.command_line import set_variable
-from harness.sweep.varying.env_visibility import refuse_unheard
-from tests.harness.sweep.varied import experiment, plan
+from harness.command import CommandError, check_reaches, read
 
 
 def is_heard(command: str, codebase: Path) -> bool:
     try:
-        refuse_unheard(command, "X", codebase)
-    except SweepError:
+        check_reaches(command, "X", codebase)
+    except CommandError:
         return False
     return True
 
 
 def seen(command: str, codebase: Path) -> str:
     """What a program of the command sees as X when a run gives it `new`."""
-    text = f"python() {{ printenv X; }}; export -f python\n{set_variable(command, 'X', 'new')}"
+    text = f"python() {{ printenv X; }}; export -f python\n{read(command).with_setting('env:X', 'new').text}"
     done = subprocess.run(
         ["bash", "-c", text], cwd=codebase, capture_output=True, text=True, timeout=20, check=False
     )
@@ -59,8 +55,8 @@ def test_a_script_that_sets_the_variable_itself_is_found(tmp_path: Path, script:
 
 
 def test_a_command_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SweepError, match="cannot be taken apart"):
-        refuse_unheard("python train.py 'half", "X", tmp_path)
+    with pytest.raises(CommandError, match="cannot be taken apart"):
+        check_reaches("python train.py 'half", "X", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -78,8 +74,8 @@ def test_a_command_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_program_with_an_environment_of_its_own_is_refused(tmp_path: Path, command: str, mend: str) -> None:
-    with pytest.raises(SweepError, match=re.escape(mend)):
-        refuse_unheard(command, "X", tmp_path)
+    with pytest.raises(CommandError, match=re.escape(mend)):
+        check_reaches(command, "X", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -97,14 +93,4 @@ def test_a_program_with_an_environment_of_its_own_is_refused(tmp_path: Path, com
     ],
 )
 def test_a_variable_that_is_handed_on_is_not(tmp_path: Path, command: str) -> None:
-    refuse_unheard(command, "X", tmp_path)
-
-
-def test_a_sweep_over_such_a_variable_is_refused(tmp_path: Path) -> None:
-    from harness.sweep.folder import SweepFolder
-
-    base = experiment(tmp_path, "cd . && bash run.sh", config=None)
-    (base.codebase_dir / "run.sh").write_text("set -e\nexport MODE=inside\npython train.py\n")
-    made = plan({"env:MODE": ["a", "b"]}, seed_key="")
-    with pytest.raises(SweepError, match=r"run\.sh:2 sets MODE itself .*write MODE=\$\{MODE:-VALUE\}"):
-        write_runs(made, base, SweepFolder(tmp_path / "s"), base.codebase_dir)
+    check_reaches(command, "X", tmp_path)

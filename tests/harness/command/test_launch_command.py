@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.sweep.types import SweepError
-from harness.sweep.varying.command_line import flag_value, set_flag, set_variable, variable_value
+from harness.command import CommandError, paths_replaced, read, read_or_empty
 
 STANDS_IN = """
 show() { printf '<%s' "$(printenv X)"; printf '\\1%s' "$@"; printf '>'; }
@@ -63,9 +62,9 @@ def seen(command: str) -> list[tuple[str, list[str]]]:
 def test_bash_gives_the_program_the_new_value_and_all_other_words(
     command: str, flag: str, words: list[str]
 ) -> None:
-    edited = set_flag(command, flag, "a b")
-    assert seen(edited)[-1][1] == ["python", *words]
-    assert flag_value(edited, flag) == "a b"
+    edited = read(command).with_setting(f"arg:{flag}", "a b")
+    assert seen(edited.text)[-1][1] == ["python", *words]
+    assert edited.value(f"arg:{flag}") == "a b"
 
 
 @pytest.mark.parametrize(
@@ -104,8 +103,8 @@ def test_bash_gives_the_program_the_new_value_and_all_other_words(
     ],
 )
 def test_what_is_not_clear_is_refused_with_what_to_write(command: str, flag: str, said: str) -> None:
-    with pytest.raises(SweepError, match=said):
-        set_flag(command, flag, "1")
+    with pytest.raises(CommandError, match=said):
+        read(command).with_setting(f"arg:{flag}", "1")
 
 
 @pytest.mark.parametrize(
@@ -124,9 +123,9 @@ def test_what_is_not_clear_is_refused_with_what_to_write(command: str, flag: str
     ],
 )
 def test_a_variable_reaches_the_training(command: str) -> None:
-    edited = set_variable(command, "X", "a b")
+    edited = read(command).with_setting("env:X", "a b").text
     assert seen(edited)[-1][0] == "a b"
-    assert variable_value(edited, "X") == "a b"
+    assert read(edited).value("env:X") == "a b"
 
 
 @pytest.mark.parametrize(
@@ -142,23 +141,31 @@ def test_a_variable_reaches_the_training(command: str) -> None:
     ],
 )
 def test_a_variable_that_would_not_reach_it_is_refused(command: str, said: str) -> None:
-    with pytest.raises(SweepError, match=said):
-        set_variable(command, "X", "3")
+    with pytest.raises(CommandError, match=said):
+        read(command).with_setting("env:X", "3")
 
 
 def test_a_variable_that_only_the_shell_reads_stays_its_own() -> None:
-    assert set_variable("X=1\npython t.py --lr $X", "X", "2") == "X=2\npython t.py --lr $X"
+    assert read("X=1\npython t.py --lr $X").with_setting("env:X", "2").text == "X=2\npython t.py --lr $X"
 
 
 def test_a_variable_in_front_of_env_is_set_there() -> None:
     command = "env Y=1 X=2 python train.py X=3"
-    assert set_variable(command, "X", "4") == "env Y=1 X=4 python train.py X=3"
+    assert read(command).with_setting("env:X", "4").text == "env Y=1 X=4 python train.py X=3"
 
 
 def test_words_that_only_look_like_the_flag_or_variable_are_left_alone() -> None:
     command = "python train.py --note 'see X here' --tag --lr-end --lr 1 MAX=3 > --lr"
-    assert set_flag(command, "--lr", "2") == command.replace("--lr 1", "--lr 2")
-    assert set_variable(command, "X", "2") == f"export X=2\n{command}"
+    assert read(command).with_setting("arg:--lr", "2").text == command.replace("--lr 1", "--lr 2")
+    assert read(command).with_setting("env:X", "2").text == f"export X=2\n{command}"
+
+
+def refusal(text: str) -> str | None:
+    try:
+        read(text)
+    except CommandError as error:
+        return str(error)
+    return None
 
 
 PIECES = st.sampled_from(
@@ -190,10 +197,106 @@ def test_only_the_value_changes_whatever_stands_around(
     before: list[str], behind: list[str], flag: str
 ) -> None:
     command = f"python t.py {' '.join(before)} {flag} --behind {' '.join(behind)} z"
-    edited = set_flag(command, "--lr", "NEW")
-    assert flag_value(edited, "--lr") == "NEW"
-    ((_, old),), ((_, new),) = seen(command), seen(edited)
+    edited = read(command).with_setting("arg:--lr", "NEW")
+    assert edited.value("arg:--lr") == "NEW"
+    ((_, old),), ((_, new),) = seen(command), seen(edited.text)
     place = next(at for at, (one, other) in enumerate(zip(old, new, strict=True)) if one != other)
     assert (old[place], new[place]) in (("1", "NEW"), ("--lr=1", "--lr=NEW"))
     assert old[:place] == new[:place]
     assert old[place + 1 :] == new[place + 1 :]
+    assert edited.without("arg:--lr").text == command.replace(f" {flag} --behind", " --behind")
+
+
+@given(st.text(max_size=80), st.text("ab=-. '\"$", max_size=6))
+def test_any_text_is_read_or_refused_with_its_place(text: str, value: str) -> None:
+    command = read_or_empty(text)
+    if (refused := refusal(text)) is not None:
+        assert re.search(r"line \d+: ", refused)
+        return
+    for name in ("arg:--lr", "arg:a.b", "env:X"):
+        try:
+            edited = command.with_setting(name, value)
+        except CommandError:
+            continue
+        assert edited.value(name) == value
+
+
+@pytest.mark.parametrize(
+    ("command", "plain"),
+    [
+        ("trl sft --config c.yaml --packing", {"config": "c.yaml", "packing": "true"}),
+        ("t.py --num-workers=4 -lr 3", {"num_workers": "4", "lr": "3"}),
+        ("t.py --no-packing --bf16", {"no_packing": "true", "packing": "false", "bf16": "true"}),
+        ("x n.n_gpus=8 +a.b=1 ++c.d=2 ~e.f", {"n.n_gpus": "8", "a.b": "1", "c.d": "2", "e.f": "null"}),
+        ("bash -c 'python t.py --a 1 b=2'", {"a": "1", "b": "2"}),
+        ("python t.py --fast a.b=1", {"fast": "a.b=1", "a.b": "1"}),
+        ("python -m verl.trainer.main_ppo /data/x=1.csv", {}),
+    ],
+)
+def test_names_as_configs_spell_them(command: str, plain: dict[str, str]) -> None:
+    assert read(command).plain == plain
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("num_workers", "num_workers"),
+        ("data.num-workers", "num_workers"),
+        ("model.override_config.attn", "model.override_config"),
+        ("path", "model.path"),
+        ("other.path", None),
+        ("workers", None),
+        ("model", None),
+    ],
+)
+def test_the_same_setting_under_other_spellings(key: str, name: str | None) -> None:
+    assert read("t.py --num-workers 4 model.path=/m model.override_config={}").sets(key) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "left"),
+    [
+        ("arg:--lr", "A=1 python t.py --fast a.b=2 | tee x"),
+        ("arg:--fast", "A=1 python t.py --lr 1 a.b=2 | tee x"),
+        ("arg:a.b", "A=1 python t.py --lr 1 --fast | tee x"),
+        ("env:A", "python t.py --lr 1 --fast a.b=2 | tee x"),
+        ("arg:--other", "A=1 python t.py --lr 1 --fast a.b=2 | tee x"),
+    ],
+)
+def test_a_setting_is_taken_out(name: str, left: str) -> None:
+    command = "A=1 python t.py --lr 1 --fast a.b=2 | tee x"
+    command = (
+        command.replace("--fast a.b=2", "a.b=2 --fast") if name in ("arg:--fast", "arg:a.b") else command
+    )
+    assert read(command).without(name).text == left
+
+
+@pytest.mark.parametrize(
+    ("command", "moved"),
+    [
+        ("python /a/t.py --c=/a/c.yaml", "python '/b c/t.py' --c='/b c/c.yaml'"),
+        ("bash -c 'python /a/t.py'", "bash -c 'python \"/b c/t.py\"'"),
+        ('bash -c "cd $X && python /a/t.py"', "bash -c \"cd $X && python '/b c/t.py'\""),
+        ("P=/a/x:/y python t.py < '/a/z'", "P='/b c/x':/y python t.py < '/b c/z'"),
+        ("python /aa/t.py 'half /a", "python /aa/t.py 'half '/b c'"),
+    ],
+)
+def test_paths_are_replaced_wherever_they_stand(command: str, moved: str) -> None:
+    def place(path: str) -> str | None:
+        return path.replace("/a", "/b c", 1) if path == "/a" or path.startswith("/a/") else None
+
+    assert paths_replaced(command, place) == moved
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("trl sft --config c.yaml", True),
+        ("python -m trl.scripts.sft", True),
+        ("torchrun examples/run_clm.py --x 1", True),
+        ("accelerate launch train.py", False),
+        ("", False),
+    ],
+)
+def test_programs_of_the_hugging_face_trainer(command: str, answer: bool) -> None:
+    assert read_or_empty(command).is_of_hf_trainer is answer

@@ -1,6 +1,6 @@
 """Whether a variable that is set in front of a launch command reaches the training.
 
-In: the command, the variable, the codebase. Out: nothing, or a SweepError that names the script which sets
+In: the command, the variable, the codebase. Out: nothing, or a CommandError that names the script which sets
 the variable itself, or the program which is given an environment of its own, and says what to write there.
 """
 
@@ -11,9 +11,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from harness.command import programs, shell
-from harness.command.shell import ShellError, ShellText, Simple
-from harness.sweep.types import SweepError
-from harness.sweep.varying.command_line import variable_start
+from harness.command.launch_command import read
+from harness.command.shell import CommandError, ShellText, Simple
 
 _SOURCES = ("source", ".")
 _SCRIPTS = (".sh", ".bash")
@@ -22,30 +21,27 @@ _CONTAINERS = ("docker", "podman", "nerdctl")
 _DEEPEST = 4  # scripts that run scripts
 
 
-def refuse_unheard(command: str, name: str, codebase: Path) -> None:
-    """Refuse a variable that the training would not see, or see with another value than the run's."""
-    start = variable_start(command, name)
-    text = shell.read(command)
-    for each in text.commands:
+def check_reaches(command: str, name: str, codebase: Path) -> None:
+    """Refuse a variable that the training would not see, or see with another value than it is given. Raises
+    CommandError."""
+    launch = read(command)
+    start = launch.place_of(f"env:{name}")
+    for each in launch.shell_text.commands:
         _refuse_own_environment(each, name)
-    for script, is_sourced, place in _scripts(text, codebase):
+    for script, is_sourced, place in _scripts(launch.shell_text, codebase):
         if is_sourced and start is not None and start > place:
             continue  # what the command sets behind it holds
-        mend = f"; write `export {name}=…` behind it in the launch command" if is_sourced else ""
+        fix = f"; write `export {name}=…` behind it in the launch command" if is_sourced else ""
         if not script.is_file():
             if is_sourced and not _ACTIVATE.fullmatch(script.name):
-                raise SweepError(
-                    f"env:{name}: {script} cannot be read now, and may set {name} for all runs alike{mend}"
+                raise CommandError(
+                    f"env:{name}: {script} cannot be read now, and may set {name} for all runs alike{fix}"
                 )
-            continue
-        if found := _assigned(script, name, codebase):
-            raise SweepError(
+        elif found := _assigned(script, name, codebase):
+            raise CommandError(
                 f"env:{name}: {found}, so that all runs would train with the same value: write "
-                f"{name}=${{{name}:-VALUE}} there, or leave it out{mend}"
+                f"{name}=${{{name}:-VALUE}} there, or leave it out{fix}"
             )
-
-
-# --- scripts ------------------------------------------------------------------------------------------------
 
 
 def _scripts(text: ShellText, folder: Path) -> Iterator[tuple[Path, bool, int]]:
@@ -70,7 +66,7 @@ def _assigned(script: Path, name: str, folder: Path, depth: int = 0) -> str:
         text = shell.read(content)
     except OSError as error:
         return f"{script} cannot be read ({error.strerror})"
-    except ShellError as error:
+    except CommandError as error:
         return f"{script.name} cannot be read ({error}), and names {name}" if name in content else ""
     is_asked = re.search(rf"(?:\[|\btest)\s[^\n]*\$\{{?{name}\b", content) is not None
     for command in text.commands:
@@ -80,69 +76,58 @@ def _assigned(script: Path, name: str, folder: Path, depth: int = 0) -> str:
         for word, _ in programs.assignments(command):
             is_own = not re.search(rf"\$\{{?{name}\b", word.value)
             if word.value.startswith(f"{name}=") and is_own and not is_asked:
-                line = content.count("\n", 0, word.start) + 1
-                return f"{script.name}:{line} sets {name} itself ({word.value})"
+                return f"{script.name}:{text.line(word.start)} sets {name} itself ({word.value})"
     if depth < _DEEPEST:
         inner = (one for one, _, _ in _scripts(text, folder) if one.is_file())
         return next(filter(None, (_assigned(one, name, folder, depth + 1) for one in inner)), "")
     return ""
 
 
-# --- programs with an environment of their own --------------------------------------------------------------
-
-
 def _refuse_own_environment(command: Simple, name: str) -> None:
+    """Refuse a program with an environment of its own that is not given the variable."""
     words = [word.value for word in command.words]
     names = [Path(word).name for word in words]
     if not programs.starts_a_program(command):
         return
-    if "sudo" in names[:3]:
-        _refuse_sudo(command, words[names.index("sudo") + 1 :], name)
-    if "env" in names[:3]:
-        _refuse_cleared(command, words[names.index("env") + 1 :], name)
-    if names[0] == "ssh":
-        _refuse(command, name, f"write `ssh HOST {name}=${name} …`") if not _passes(words, name) else None
+    is_passed = any(re.search(rf"\b{name}=[\"']?\$\{{?{name}\b", word) for word in words)
     container = next((each for each in _CONTAINERS if each in names[:3]), None)
-    if container and {"run", "exec"} & set(words) and not _passes_into_container(words, name):
-        _refuse(command, name, f"write `-e {name}` behind `{container} run`")
+    fix = ""
+    if "env" in names[:3] and _is_cleared(words[names.index("env") + 1 :], name):
+        fix = f"write `{name}=VALUE` behind `env`, and not `-u {name}`"
+    elif is_passed:
+        return
+    elif "sudo" in names[:3] and _is_dropped_by_sudo(words[names.index("sudo") + 1 :], name):
+        fix = f"write `sudo {name}=${name} …`"
+    elif names[0] == "ssh":
+        fix = f"write `ssh HOST {name}=${name} …`"
+    elif container and {"run", "exec"} & set(words) and not _is_given_to_container(words, name):
+        fix = f"write `-e {name}` behind `{container} run`"
+    if fix:
+        raise CommandError(
+            f"env:{name}: `{programs.shown(command)}` starts its program in an environment of its own, "
+            f"without {name}: {fix}"
+        )
 
 
-def _refuse_sudo(command: Simple, words: list[str], name: str) -> None:
-    given = next((word for word in words if word.startswith(f"{name}=")), None)
+def _is_dropped_by_sudo(words: list[str], name: str) -> bool:
     inner = [word for word in words if not word.startswith("-") and "=" not in word]
     is_kept = any(
         re.fullmatch(r"-\w*E\w*|--preserve-env", word)
         or (word.startswith("--preserve-env=") and name in word.partition("=")[2].split(","))
         for word in words
     )
-    is_training = bool(inner) and programs.is_program(inner)
-    if is_training and not _passes(words, name) and (given or not is_kept):
-        _refuse(command, name, f"write `sudo {name}=${name} …`")
+    is_set = any(word.startswith(f"{name}=") for word in words)
+    return bool(inner) and programs.is_program(inner) and (is_set or not is_kept)
 
 
-def _refuse_cleared(command: Simple, words: list[str], name: str) -> None:
+def _is_cleared(words: list[str], name: str) -> bool:
     is_cleared = any(word in ("-", "-i", "--ignore-environment") for word in words[:4])
     is_taken_out = f"--unset={name}" in words or any(
         word in ("-u", "--unset") and following == name for word, following in pairwise(words)
     )
-    if is_taken_out or (is_cleared and not any(word.startswith(f"{name}=") for word in words)):
-        _refuse(command, name, f"write `{name}=VALUE` behind `env`, and not `-u {name}`")
+    return is_taken_out or (is_cleared and not any(word.startswith(f"{name}=") for word in words))
 
 
-def _passes(words: list[str], name: str) -> bool:
-    """Whether a word hands on the value of the moment, as `NAME=$NAME`."""
-    return any(re.search(rf"\b{name}=[\"']?\$\{{?{name}\b", word) for word in words)
-
-
-def _passes_into_container(words: list[str], name: str) -> bool:
-    alone = rf"(?:-e|--env=){name}"
-    pairs = pairwise(words)
-    is_named = any(one in ("-e", "--env") and other == name for one, other in pairs)
-    return is_named or any(re.fullmatch(alone, word) for word in words) or _passes(words, name)
-
-
-def _refuse(command: Simple, name: str, mend: str) -> None:
-    raise SweepError(
-        f"env:{name}: `{programs.shown(command)}` starts its program in an environment of its own, without "
-        f"{name}: {mend}"
-    )
+def _is_given_to_container(words: list[str], name: str) -> bool:
+    is_named = any(one in ("-e", "--env") and other == name for one, other in pairwise(words))
+    return is_named or f"-e{name}" in words or f"--env={name}" in words

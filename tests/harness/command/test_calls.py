@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.doctor.command import calls, python_programs
+from harness.command import calls, python_programs
 
 
 def words(text: str, folder: Path = Path("/code"), **variables: str) -> list[tuple[str, ...]]:

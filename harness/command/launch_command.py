@@ -1,0 +1,334 @@
+"""A launch command with its settings, and the edits that leave everything else as the person wrote it.
+
+What is not clear is refused with a CommandError that says what to write instead: a flag that stands there
+twice, inside quotations or a here-document, or takes its value from a variable, and a text in which it cannot
+be told which command is the training.
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, partial
+from pathlib import Path
+
+from harness.command import programs, settings, shell
+from harness.command.calls import PythonProgram, calls, python_programs
+from harness.command.settings import Setting, is_same, plain
+from harness.command.shell import CommandError, ShellText, Simple
+
+_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)")
+_PATH_WORD = re.compile(r"""'[^'\n]*'|"(?:\\.|[^"\\\n])*"|(?:\\.|[^\s'"=:;&|<>(),\\])+""")
+_HF_TRAINERS = ("trl", "axolotl", "llamafactory-cli")
+_HF_MODULES = ("trl", "axolotl", "llamafactory", "transformers")
+_HF_SCRIPT = re.compile(r"(?:.*/)?(?:trl/scripts/\w+|run_(?:clm|mlm|plm|glue|qa|swag|ner|\w+ation))\.py")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A text taken apart. `rest`: what is left of it without flags, overrides and variables."""
+
+    shell_text: ShellText
+    settings: tuple[Setting, ...]
+    rest: str
+
+    @property
+    def text(self) -> str:
+        """The command as it is written."""
+        return self.shell_text.text
+
+    @cached_property
+    def values(self) -> Mapping[str, str]:
+        """Name to value; where the command gives one twice, the later one."""
+        return {each.name: each.value for each in self.settings}
+
+    @cached_property
+    def plain(self) -> Mapping[str, str]:
+        """The same for flags (of more than one letter) and overrides, by names as configs spell them;
+        `--no-x` says false for `x`."""
+        found: dict[str, str] = {}
+        for each in self.settings:
+            name = plain(each.name)
+            if each.kind != "variable" and not re.fullmatch(r"arg:-[A-Za-z]", each.name):
+                found[name] = each.value
+                if name.startswith("no_") and each.kind == "switch":
+                    found.setdefault(name.removeprefix("no_"), "false")
+        return found
+
+    def sets(self, key: str) -> str | None:
+        """The plain name by which the command gives a config's key, or a section that holds it; or None."""
+        return next(
+            (name for name in self.plain if is_same(key, name) or plain(key).startswith(f"{name}.")), None
+        )
+
+    def setting_of(self, key: str) -> Setting | None:
+        """The last flag or override that means the same as a config's key; None where there is none."""
+        found = [each for each in self.settings if each.kind != "variable" and is_same(key, each.name)]
+        return found[-1] if found else None
+
+    @property
+    def is_of_hf_trainer(self) -> bool:
+        """True if the program evidently is one built on the Hugging Face Trainer, so that it reads
+        `gradient_accumulation_steps`. Any script may be behind `accelerate launch` or `deepspeed`."""
+        words = self.rest.split()
+        return any(
+            (Path(word).name in _HF_TRAINERS and re.match("[a-z]", after))
+            or (word == "-m" and after.partition(".")[0] in _HF_MODULES)
+            or _HF_SCRIPT.fullmatch(word) is not None
+            for word, after in zip(words, [*words[1:], ""], strict=False)
+        )
+
+    def programs(self, folder: Path, environment: Mapping[str, str]) -> tuple[PythonProgram, ...]:
+        """The Python programs that the command starts in this folder."""
+        return tuple(python_programs(calls(self.text, folder, environment)))
+
+    def value(self, name: str) -> str | None:
+        """The value that the command gives `arg:NAME` or `env:NAME`; None where it gives none, or a variable
+        whose value only the shell knows. Raises CommandError where that is not clear."""
+        place = self._place(name)
+        return None if place is None or not place.is_literal else place.value
+
+    def place_of(self, name: str) -> int | None:
+        """Where the command sets this, or None. Raises CommandError as `value`."""
+        place = self._place(name)
+        return None if place is None else place.start
+
+    def with_setting(self, name: str, value: str) -> "Command":
+        """The command with this value. A flag or an override that is not there is given to the training; a
+        variable is set where the command assigns it itself (and handed on to programs, unless only the shell
+        reads it), else in a line of its own in front. Raises CommandError."""
+        place = self._place(name)
+        if name.startswith("env:"):
+            return read(self._with_variable(name.removeprefix("env:"), value, place))
+        return read(self._appended(bare(name), value) if place is None else self._replaced(place, value))
+
+    def without(self, name: str) -> "Command":
+        """The command without a flag (and its value), a switch, an override or a variable in front of a
+        program; unchanged where it is not there. Raises CommandError."""
+        found = [each for each in self.settings if each.name == name]
+        place = found[0] if len(found) == 1 and found[0].kind in ("switch", "deletion") else self._place(name)
+        if place is None:
+            return self
+        if place.kind == "variable" and not place.is_prefix:
+            raise CommandError(f"{bare(name)} is set in a line of its own: set it to another value instead")
+        start, end = place.first, place.end
+        if self.text[start - 1 : start] in (" ", "\t"):
+            start -= 1
+        elif self.text[end : end + 1] in (" ", "\t"):
+            end += 1
+        return read(self.text[:start] + self.text[end:])
+
+    def with_paths(self, moved: Callable[[str], str | None]) -> "Command":
+        """The command with the paths for which `moved` knows another place."""
+        return read(paths_replaced(self.text, moved))
+
+    def script_given(self, name: str) -> str | None:
+        """The shell script that `with_setting` would give a flag which the command does not have; None where
+        it is a program, or the flag is there. Raises CommandError."""
+        return None if self._place(name) else programs.script(self._training(bare(name)))
+
+    # --- places ---------------------------------------------------------------------------------------------
+
+    def _place(self, name: str) -> Setting | None:
+        """The one place where the command sets this. Raises CommandError where it is not clear."""
+        shown, wanted = bare(name), name.replace("arg:+", "arg:").replace("arg:+", "arg:")
+        named = [each for each in self.settings if each.name == wanted]
+        found = [each for each in named if not each.is_inside]
+        if name.startswith("env:"):
+            self._refuse_unset(shown)
+        for each in found:
+            _refuse_unclear(each, shown)
+        if len(found) > 1:
+            places = " and ".join(f"{each.value} (line {self._line(each.start)})" for each in found[:3])
+            raise CommandError(
+                f"{shown} stands in the launch command {len(found)} times, as {places}: keep one"
+            )
+        if not found:
+            self._refuse_hidden(shown)
+            return None
+        (place,) = found
+        if place.kind == "variable":
+            self._refuse_unheard(place, shown)
+        elif not place.is_literal:
+            variable = _VARIABLE.search(place.value)
+            fix = f"vary env:{variable[1]} instead" if variable else "write its value there"
+            raise CommandError(
+                f"{shown} takes its value in the launch command from what the shell makes of {place.value}: "
+                f"{fix}"
+            )
+        return place
+
+    def _line(self, position: int) -> int:
+        return self.shell_text.line(position)
+
+    def _started(self) -> list[Simple]:
+        return [each for each in self.shell_text.commands if programs.starts_a_program(each)]
+
+    def _refuse_unset(self, name: str) -> None:
+        for command in self.shell_text.commands:
+            words = [word.value for word in command.words]
+            if words[:1] == ["unset"] and name in words[1:]:
+                raise CommandError(f"the launch command unsets {name}: leave that out to vary it")
+
+    def _refuse_unheard(self, place: Setting, name: str) -> None:
+        """Refuse a variable that is set where the training does not see it."""
+        others = [command for command in self._started() if command is not place.command]
+        if place.is_prefix and others:
+            raise CommandError(
+                f"{name} is set for `{programs.shown(place.command)}` alone, and the launch command starts "
+                f"`{programs.shown(others[0])}` too: write `export {name}=…` in a line of its own"
+            )
+        if not place.is_prefix and others and all(each.words[0].start < place.start for each in others):
+            raise CommandError(
+                f"{name} is set in the launch command behind `{programs.shown(others[-1])}`, which does not "
+                "see it: put it in front"
+            )
+
+    def _refuse_hidden(self, name: str) -> None:
+        """Refuse what stands where only another program takes the text apart: it would be there twice."""
+        behind = r"(?=[\s=]|$)" if name.startswith("-") else "="
+        pattern = re.compile(rf"(?<![\w./+-]){re.escape(name)}{behind}")
+        for start, end in self.shell_text.heredocs:
+            if found := pattern.search(self.text, start, end):
+                raise CommandError(
+                    f"{name} stands in a here-document of the launch command (line "
+                    f"{self._line(found.start())}): its text is left alone; write the command without it"
+                )
+        for command in self.shell_text.commands:
+            given = command.words if programs.starts_a_program(command) else ()
+            texts = [(word, word.value.partition("=")[2]) for word in command.assignments]
+            for word, inner in [*texts, *((word, word.value) for word in given)]:
+                if re.search(r"\s|\(", inner) and pattern.search(inner):
+                    raise CommandError(
+                        f"{name} stands inside a quoted part of the launch command (line "
+                        f"{self._line(word.start)}): write it outside of the quotes"
+                    )
+
+    # --- edits ----------------------------------------------------------------------------------------------
+
+    def _replaced(self, place: Setting, value: str) -> str:
+        return f"{self.text[: place.start]}{place.before}{shlex.quote(value)}{self.text[place.end :]}"
+
+    def _appended(self, flag: str, value: str) -> str:
+        command = self._training(flag)
+        _refuse_other_spelling(command, flag)
+        is_separate = flag.startswith("-") and not value.startswith("-")
+        end = command.words[-1].end
+        return f"{self.text[:end]} {flag}{' ' if is_separate else '='}{shlex.quote(value)}{self.text[end:]}"
+
+    def _with_variable(self, name: str, value: str, place: Setting | None) -> str:
+        if place is None:
+            return f"export {name}={shlex.quote(value)}\n{self.text}"
+        edited = self._replaced(place, value)
+        around = self.text[: place.start] + self.text[place.end :]
+        is_read = re.search(rf"\$\{{?{re.escape(name)}\b", around) is not None
+        if place.command.words or is_read or programs.is_exported(self.shell_text.commands, name):
+            return edited
+        if len(place.command.assignments) == 1:
+            return self._replaced(replace(place, before=f"export {place.before}"), value)
+        behind = len(self.text) - place.command.assignments[-1].end
+        return f"{edited[: len(edited) - behind]}; export {name}{edited[len(edited) - behind :]}"
+
+    def _training(self, what: str) -> Simple:
+        """The one command that starts a program, which `what` is to be added to. Raises CommandError."""
+        fix = f"write {what} into the launch command with its present value"
+        started = self._started()
+        if not started:
+            raise CommandError(f"{what} is not in the launch command, and no program is started there: {fix}")
+        command, name = started[0], programs.shown(started[0])
+        why = ""
+        if len(started) > 1:
+            named = " and ".join(f"`{programs.shown(each)}`" for each in started[:3])
+            why = f"which starts {named}: {fix}, where it belongs"
+        elif command.is_nested:
+            why = f"whose program `{name}` is started in a loop or a condition: {fix}"
+        elif programs.is_shell_text(command):
+            why = (
+                f"whose program stands inside the quotes of `{name}`: write the command without them, with "
+                f"{what} in it"
+            )
+        elif command.reads_here and not any(word.value == "-" for word in command.words):
+            why = f"and `{name}` reads its program from a here-document: {fix}"
+        if why:
+            raise CommandError(f"{what} is not in the launch command, {why}")
+        return command
+
+
+@lru_cache(maxsize=256)
+def read(text: str) -> Command:
+    """Take a launch command apart. Raises CommandError with the line where it cannot be."""
+    taken_apart = shell.read(text)
+    found: list[Setting] = []
+    rest = "; ".join(settings.collect(taken_apart, found))
+    return Command(taken_apart, tuple(found), rest)
+
+
+def read_or_empty(text: str) -> Command:
+    """The same; a command without settings where the text cannot be read."""
+    try:
+        return read(text)
+    except CommandError:
+        return Command(ShellText(text, (), ()), (), text)
+
+
+def bare(name: str) -> str:
+    """`--lr` of `arg:--lr`, `NAME` of `env:NAME`."""
+    return name.partition(":")[2] if name.startswith(("arg:", "env:")) else name
+
+
+def paths_replaced(text: str, moved: Callable[[str], str | None]) -> str:
+    """A text with the paths for which `moved` knows another place: whole words, also behind `=` and `:` and
+    inside quotations. All else stays byte for byte; the text may be one that cannot be read."""
+
+    def swap(match: re.Match[str]) -> str:
+        word = match.group()
+        if word[0] not in "'\"":
+            place = moved(re.sub(r"\\(.)", r"\1", word))
+            return word if place is None else shlex.quote(place)
+        place = moved(word[1:-1]) if word[1:-1] else None
+        if place is None:
+            return f"{word[0]}{_PATH_WORD.sub(partial(swap_inside, word[0]), word[1:-1])}{word[0]}"
+        return f"{word[0]}{place}{word[0]}" if shlex.quote(place) == place else shlex.quote(place)
+
+    def swap_inside(quote: str, match: re.Match[str]) -> str:
+        place = moved(match.group().strip("'\""))
+        if place is None or shlex.quote(place) == place:
+            return place or match.group()
+        other = "'" if quote == '"' else '"'
+        return f"{other}{place}{other}" if not re.search(r"""['"$`\\]""", place) else match.group()
+
+    return _PATH_WORD.sub(swap, text)
+
+
+def _refuse_unclear(place: Setting, shown: str) -> None:
+    """Refuse a setting whose value cannot be replaced as one word."""
+    if place.kind == "switch":
+        raise CommandError(
+            f"{shown} stands in the launch command as a switch without a value, so there is none to vary: "
+            f"write it as {shown}=VALUE if the program takes one, or vary something else"
+        )
+    if place.kind == "deletion":
+        raise CommandError(f"the launch command takes {shown} out with `~{shown}`: leave that out first")
+    if place.several:
+        raise CommandError(
+            f"{shown} is followed in the launch command by several words ({place.value} {place.several} …), "
+            f"and only the program knows which of them are its value: write {shown}=VALUE, or put words that "
+            "are none of its values before it"
+        )
+    if place.kind == "variable" and place.before.endswith("+="):
+        raise CommandError(
+            f"the launch command adds to {shown} (`{place.before}{place.value}`): set it once, with `=`"
+        )
+
+
+def _refuse_other_spelling(command: Simple, flag: str) -> None:
+    """Refuse a flag that the command writes with `_` for `-`, or the other way round: a second one would
+    either be unknown or fight with it."""
+    for name in _flags(command) if flag.startswith("--") else ():
+        if name != flag and name.replace("_", "-") == flag.replace("_", "-"):
+            raise CommandError(f"the launch command has no {flag}; did you mean arg:{name}?")
+
+
+def _flags(command: Simple) -> Iterator[str]:
+    words: Sequence[shell.Word] = command.words[1:]
+    yield from (word.value.partition("=")[0] for word in words if word.value.startswith("--"))
