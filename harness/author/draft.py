@@ -13,7 +13,6 @@ from harness import templating
 from harness.author import words
 from harness.author.calls import Finish, RenderBlueprint, RenderConfig
 from harness.blueprint.scaffold import (
-    CONFIG_KEYS,
     Composed,
     ScaffoldError,
     compose,
@@ -21,6 +20,7 @@ from harness.blueprint.scaffold import (
     sort_answers,
 )
 from harness.config.edit import Scalar
+from harness.config.keys import short_names
 from harness.guard.science import refuse_settings
 
 
@@ -110,7 +110,7 @@ def _settings(draft: Draft) -> dict[str, Scalar]:
 
 def dotted(settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
     """Settings with their keys written out."""
-    return {CONFIG_KEYS.get(key, key): value for key, value in settings.items()}
+    return {short_names().get(key, key): value for key, value in settings.items()}
 
 
 def _sections(blueprint: RenderBlueprint, handover: Finish | None) -> dict[str, str]:

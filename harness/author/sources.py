@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 from harness.author import words
 from harness.author.draft import Brief, Draft, dotted
-from harness.blueprint.scaffold import CONFIG_KEYS, DEFAULTS, Composed, sort_answers
+from harness.blueprint.scaffold import DEFAULTS, Composed, sort_answers
 from harness.config import edit as config_edit
+from harness.config.keys import short_names
 
 Source = Literal["said by you", "assumed", "default"]
 
@@ -23,12 +24,12 @@ _MAIN = (
     "ajet.task_reader.huggingface_dat_repo.dataset_path",
     "ajet.task_reader.jsonl_dataset_file.training.file_path",
     "ajet.task_reader.jsonl_dataset_file.validation.file_path",
-    *(CONFIG_KEYS[key] for key in ("total_training_steps", "train_batch_size", "num_repeat", "lr")),
+    *(short_names()[key] for key in ("total_training_steps", "train_batch_size", "num_repeat", "lr")),
     *(
-        CONFIG_KEYS[key]
+        short_names()[key]
         for key in ("kl_loss_coef", "temperature", "max_prompt_length", "max_response_length")
     ),
-    *(CONFIG_KEYS[key] for key in ("val_pass_n", "test_freq", "seed")),
+    *(short_names()[key] for key in ("val_pass_n", "test_freq", "seed")),
 )
 """Shown whenever the config has them; what was set besides follows."""
 
@@ -78,7 +79,7 @@ def config_rows(texts: Composed, draft: Draft, brief: Brief) -> list[Row]:
     data = config_edit.load(texts.config)
     given = dotted(sort_answers(brief.given, draft.blueprint.template)[1])
     made = dotted(draft.config.settings) if draft.config else {}
-    said = {CONFIG_KEYS.get(key, key) for key in draft.config.said} if draft.config else set()
+    said = {short_names().get(key, key) for key in draft.config.said} if draft.config else set()
     missing = object()
     rows = []
     for key in dict.fromkeys((*_MAIN, *made, *given)):

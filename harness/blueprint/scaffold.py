@@ -14,27 +14,9 @@ from harness import templating
 from harness.blueprint.read import parse
 from harness.blueprint.trainer import ask_own_trainer
 from harness.blueprint.types import Blueprint
-from harness.config.edit import ConfigEditError, Scalar, edit
-
-CONFIG_KEYS = {
-    "model_path": "ajet.model.path",
-    "training_file": "ajet.task_reader.jsonl_dataset_file.training.file_path",
-    "validation_file": "ajet.task_reader.jsonl_dataset_file.validation.file_path",
-    "task": "ajet.task_reader.builtin.name",
-    "total_training_steps": "ajet.trainer_common.total_training_steps",
-    "train_batch_size": "ajet.data.train_batch_size",
-    "num_repeat": "ajet.rollout.num_repeat",
-    "lr": "ajet.trainer_common.optim.lr",
-    "kl_loss_coef": "ajet.trainer_common.kl_loss_coef",
-    "temperature": "ajet.rollout.temperature",
-    "max_prompt_length": "ajet.data.max_prompt_length",
-    "max_response_length": "ajet.data.max_response_length",
-    "val_pass_n": "ajet.trainer_common.val_pass_n",
-    "test_freq": "ajet.trainer_common.test_freq",
-    "save_freq": "ajet.trainer_common.save_freq",
-    "seed": "ajet.trainer_common.seed",
-}
-"""Short names of config keys."""
+from harness.config.edit import ConfigEditError, edit
+from harness.config.keys import short_names
+from harness.config.values import Scalar
 
 _READER = "ajet.task_reader.type"
 _PATHS = ("codebase_dir", "venv_exe", "result_dir")
@@ -154,9 +136,9 @@ def render_config(name: str, settings: Mapping[str, Scalar]) -> str:
 
 
 def _dotted(key: str) -> str:
-    dotted = CONFIG_KEYS.get(key, key)
+    dotted = short_names().get(key, key)
     if not re.fullmatch(r"(?:ajet|verl|trinity)\.[\w.]*\w", dotted):
-        raise ScaffoldError(f"there is no setting {key!r}{_did_you_mean(key, [*DEFAULTS, *CONFIG_KEYS])}")
+        raise ScaffoldError(f"there is no setting {key!r}{_did_you_mean(key, [*DEFAULTS, *short_names()])}")
     return dotted
 
 
@@ -197,7 +179,7 @@ def sort_answers(answers: Mapping[str, str], template: str) -> tuple[dict[str, s
             raise ScaffoldError(
                 f"the template {template} has no config, so {key} has no meaning; leave it out"
             )
-        elif value.strip() or key not in CONFIG_KEYS:
+        elif value.strip() or key not in short_names():
             config[dotted] = _scalar(key, value)
     return sections, config
 
@@ -264,7 +246,7 @@ def _compare(values: Mapping[str, Any], understood: Blueprint, given: Mapping[st
 
 
 def _config_text(name: str, template: str, config: Mapping[str, Scalar]) -> str:
-    files = [config.get(CONFIG_KEYS[key]) for key in ("training_file", "validation_file")]
+    files = [config.get(short_names()[key]) for key in ("training_file", "validation_file")]
     if any(files) and not all(files):
         raise ScaffoldError(
             "training_file and validation_file go together: name both JSONL files, or neither"
@@ -272,7 +254,7 @@ def _config_text(name: str, template: str, config: Mapping[str, Scalar]) -> str:
     text = templating.render(
         f"configs/{template}.yaml.j2",
         name=name,
-        model_path=config.get(CONFIG_KEYS["model_path"], "tiny"),
+        model_path=config.get(short_names()["model_path"], "tiny"),
         training_file=files[0],
         validation_file=files[1],
     )
@@ -290,8 +272,8 @@ def _keep_lengths(changes: dict[str, Scalar], is_foreign: bool) -> None:
     the template does not know (`is_foreign`) is longer than the digits of its built-in task."""
     if is_foreign:
         for part in ("prompt", "response"):
-            changes.setdefault(CONFIG_KEYS[f"max_{part}_length"], 1024)
-    prompt, response = (changes.get(CONFIG_KEYS[f"max_{part}_length"]) for part in ("prompt", "response"))
+            changes.setdefault(short_names()[f"max_{part}_length"], 1024)
+    prompt, response = (changes.get(short_names()[f"max_{part}_length"]) for part in ("prompt", "response"))
     if isinstance(response, int):
         changes.setdefault("ajet.rollout.max_response_length_in_one_turn", response)
     if isinstance(prompt, int) or isinstance(response, int):

@@ -18,7 +18,7 @@ from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.representer import RoundTripRepresenter
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-Scalar = str | int | float | bool | None
+from harness.config.values import Scalar, flatten
 
 
 class ConfigEditError(Exception):
@@ -63,6 +63,28 @@ def load(text: str) -> CommentedMap:
             f"line 1: a config is a mapping of keys to values, this is a {type(data).__name__}"
         )
     return data
+
+
+def read(text: str) -> dict[str, Any]:
+    """The mapping in `text` as plain data. Raises ConfigEditError."""
+    try:
+        data = YAML(typ="safe", pure=True).load(text)
+    except (YAMLError, RecursionError, ValueError) as error:
+        raise ConfigEditError(str(error)) from error
+    if not isinstance(data, dict | None):
+        raise ConfigEditError(
+            f"line 1: a config is a mapping of keys to values, this is a {type(data).__name__}"
+        )
+    return data or {}
+
+
+def leaves(text: str) -> dict[str, Scalar]:
+    """The values in `text` by dotted key, a list as its text. Raises ConfigEditError."""
+    flat = flatten(read(text))
+    return {
+        key: value if isinstance(value, str | int | float | None) else str(value)
+        for key, value in flat.items()
+    }
 
 
 def get(data: Mapping[str, Any], key: str, default: Any = None) -> Any:
@@ -160,13 +182,13 @@ def _entries(node: CommentedMap | CommentedSeq, written: Any, indent: str | None
 
 
 def _is_on_one_line(node: CommentedMap | CommentedSeq) -> bool:
-    """Whether a list or mapping below the top was written on one line."""
+    """True if a list or mapping below the top was written on one line."""
     start, places = node.lc.line, (node.lc.data or {}).values()
     return start is not None and bool(places) and node.lc.col != 0 and all(at[0] == start for at in places)
 
 
 def _says(text: str, data: CommentedMap) -> bool:
-    """Whether the text still means the data: comments beside removed keys can end up where they break it.
+    """True if the text still means the data: comments beside removed keys can end up where they break it.
 
     What `<<` merges in is only read again: its copies in `data` are those from before the edit.
     """

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.config import edit as config_edit
+from harness.config.values import flatten
 from harness.doctor.launch import PlannedLaunch, uses_config
-from harness.doctor.settings import flatten
 from harness.doctor.types import Finding, fine, warning
 
 _LOADERS = ("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load", "json.loads")

@@ -10,10 +10,11 @@ from typing import Any
 
 from harness.blueprint.trainer import Verdict, ask_trainer
 from harness.config import edit as config_edit
+from harness.config.values import flatten
 from harness.doctor.interpreter_probe import ProbeError
 from harness.doctor.launch import PlannedLaunch, uses_config
 from harness.doctor.script_data import literal_files
-from harness.doctor.settings import flatten, overrides
+from harness.doctor.settings import overrides
 from harness.doctor.types import Finding, fine, problem, warning
 
 _NUMBER_TO_PYYAML_A_WORD = re.compile(r"[-+]?\d+[eE][-+]?\d+|[-+]?\d+\.\d*[eE]\d+")

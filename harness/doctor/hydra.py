@@ -13,9 +13,10 @@ from typing import Any
 
 from harness.command import PythonProgram
 from harness.config import edit as config_edit
+from harness.config.values import flatten
 from harness.doctor.interpreter_probe import ProbeError
 from harness.doctor.launch import PlannedLaunch
-from harness.doctor.settings import flatten, overrides
+from harness.doctor.settings import overrides
 from harness.doctor.types import Finding, fine, problem, warning
 
 _OF_VERL = ("trainer/config/_generated_ppo_trainer.yaml", "trainer/config/ppo_trainer.yaml")

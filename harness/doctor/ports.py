@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from harness.config.values import flatten
 from harness.doctor.launch import PlannedLaunch
-from harness.doctor.settings import flatten
 from harness.doctor.types import Finding, fine, problem, warning
 from monitors.processes import ATTEMPT_VARIABLE
 

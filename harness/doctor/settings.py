@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.config import edit as config_edit
+from harness.config.values import flatten
 
 _OVERRIDE = re.compile(
     r"(?P<mark>\+\+|\+|~)?(?P<key>[A-Za-z_][\w/@-]*(?:\.[\w/@-]+)*)=(?P<value>.*)", re.DOTALL
@@ -64,18 +65,6 @@ def gather(config: Mapping[str, Any], arguments: Iterable[str]) -> Settings:
     values.update(flags(words))
     values.update({item.key: item.value for item in overrides(words) if item.mark != "~"})
     return Settings(values)
-
-
-def flatten(config: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Nested mappings as dotted keys; lists stay values."""
-    flat: dict[str, Any] = {}
-    for key, value in config.items():
-        dotted = f"{before}{key}"
-        if isinstance(value, Mapping) and value:
-            flat.update(flatten(value, f"{dotted}."))
-        else:
-            flat[dotted] = value
-    return flat
 
 
 def overrides(arguments: Iterable[str]) -> list[Override]:

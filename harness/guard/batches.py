@@ -12,32 +12,14 @@ from collections.abc import Collection, Mapping
 from fractions import Fraction
 
 from harness.command import read_or_empty
-from harness.guard import config_keys
-from harness.guard.config_diff import Path, Value
+from harness.config import keys
+from harness.config.keys import parameter
+from harness.config.readings import Path, Value
 
-_PER_DEVICE = re.compile(
-    r"per_(device|gpu)_train_batch_size|batch_size_per_(gpu|device)"
-    r"|(device_)?(train_)?micro_?batch_size(_per_gpu)?|micro_train_batch_size"
-)
-_PLAIN = re.compile(r"(train_)?batch_size")
-_ACCUMULATION = re.compile(
-    r"(grad|gradient)(_accum(ulation)?)?_(accum(ulation)?|steps)(_steps)?|accumulate_grad_batches"
-)
-_DEVICES = re.compile(
-    r"(n|num)_gpus(_per_node)?|gpus_per_node|n_?nodes|num_nodes|num_machines|num_processes|world_size|devices|gpus"
-    r"|n_?procs?_per_node|data_parallel(_size|_degree)?|dp(_size|_degree)?"
-)
-_MODEL_PARALLEL = re.compile(
-    r"((train|actor)_)?(tensor|pipeline|context|sequence|model|ulysses|ulysses_sequence)_(model_)?"
-    r"parallel_(size|degree|world_size)|tp|pp|(tp|pp|cp|sp)_(size|degree)|sp_ulysses_size"
-)
 _INFERENCE = frozenset(("rollout", "vllm", "sglang", "inference", "generation", "engine_kwargs"))
-_TOTAL = re.compile(r"global_(train_)?(batch_size|bsz|batch)")
 _VERL = frozenset(("actor_rollout_ref", "ppo_mini_batch_size"))
-_COUNTS_PIECES = re.compile(
-    r"steps_per_generation|generation_batch_size|(limit|overfit)_((train|val|test|predict)_)?batches|val_check_interval"
-    r"|max_(train_)?batches|batches_per_epoch"
-)
+_BATCH = ("per_device_batch", "plain_batch", "accumulation")
+"""Factors that are a batch or its accumulation, not a number of devices."""
 
 
 def is_factor(path: Path) -> bool:
@@ -65,8 +47,8 @@ def refuse(
         why = "the total batch stands in this config, so only micro-batches and devices may change"
         return _refusal(differing, why) if differing else None
     told = [tuple(name.split(".")) for name in read_or_empty(command).plain]
-    if counting := [path for path in (*before, *told) if _COUNTS_PIECES.fullmatch(_name(path))]:
-        return _refusal(differing, f"`{_name(counting[0])}` counts in these batches too")
+    if counting := [path for path in (*before, *told) if parameter("counted_in_batches").is_at(path)]:
+        return _refusal(differing, f"`{keys.last_name(counting[0])}` counts in these batches too")
     if any(_cuts_a_batch(path) for path in told):
         return _refusal(differing, "the launch command gives a factor of the effective batch itself")
     if not any(_power(path) > 0 for path in (*differing, *before)):
@@ -84,41 +66,36 @@ def refuse(
 
 def _power(path: Path) -> int:
     """1 for a factor, -1 for one that divides (devices that work on the same batch), 0 for any other key."""
-    name = _name(path)
-    if any(pattern.fullmatch(name) for pattern in (_PER_DEVICE, _ACCUMULATION, _DEVICES)):
+    if any(parameter(name).is_at(path) for name in ("per_device_batch", "accumulation", "devices")):
         return 1
-    if _PLAIN.fullmatch(name):
-        return int(config_keys.meaning(path, is_ajet=False).kind == config_keys.EFFECTIVE_BATCH)
-    inference = _INFERENCE & set(config_keys.named_segments(path))
-    return -1 if _MODEL_PARALLEL.fullmatch(name) and not inference else 0
+    if parameter("plain_batch").is_at(path):
+        return int(keys.meaning(path, is_ajet=False).about == keys.EFFECTIVE_BATCH)
+    inference = _INFERENCE & set(keys.named_segments(path))
+    return -1 if parameter("model_parallel").is_at(path) and not inference else 0
 
 
 def _cuts_up(path: Path) -> bool:
-    """Whether the key only says how a total batch is cut up."""
-    name = _name(path)
-    return "micro" in name or any(pattern.fullmatch(name) for pattern in (_DEVICES, _MODEL_PARALLEL))
+    """True if the key only says how a total batch is cut up."""
+    is_devices = parameter("devices").is_at(path) or parameter("model_parallel").is_at(path)
+    return "micro" in keys.last_name(path) or is_devices
 
 
 def _cuts_a_batch(path: Path) -> bool:
-    """Whether the key is a batch or its accumulation, not a number of devices."""
-    return is_factor(path) and any(
-        pattern.fullmatch(_name(path)) for pattern in (_PER_DEVICE, _PLAIN, _ACCUMULATION)
-    )
+    return is_factor(path) and any(parameter(name).is_at(path) for name in _BATCH)
 
 
 def _states_total(tree: Mapping[Path, Value]) -> bool:
     """Whether a key of its own fixes the total batch: `global_…`, or verl's `data.train_batch_size`, which
     has a default."""
-    if any(_VERL & set(config_keys.named_segments(path)) for path in tree):
+    if any(_VERL & set(keys.named_segments(path)) for path in tree):
         return True
-    if any(
-        _ACCUMULATION.fullmatch(_name(path)) and _whole(value) is not None for path, value in tree.items()
-    ):
+    accumulated = [value for path, value in tree.items() if parameter("accumulation").is_at(path)]
+    if any(_whole(value) is not None for value in accumulated):
         return False  # which of the two is read cannot be told: the product must stay
-    is_verl = any(_name(path) == "n_gpus_per_node" for path in tree)
+    is_verl = any(keys.last_name(path) == "n_gpus_per_node" for path in tree)
     return any(
         _whole(value) is not None
-        and (_TOTAL.fullmatch(_name(path)) or (is_verl and path == ("data", "train_batch_size")))
+        and (parameter("total_batch").is_at(path) or (is_verl and path == ("data", "train_batch_size")))
         for path, value in tree.items()
     )
 
@@ -137,22 +114,25 @@ def _added_or_taken_out(
 
 
 def _is_added_accumulation(path: Path, before: Mapping[Path, Value], after: Mapping[Path, Value]) -> bool:
-    beside = [other for other in before if other[:-1] == path[:-1] and _PER_DEVICE.fullmatch(_name(other))]
+    beside = [
+        other for other in before if other[:-1] == path[:-1] and parameter("per_device_batch").is_at(other)
+    ]
     return path in after and path[-1] == "gradient_accumulation_steps" and bool(beside)
 
 
 def _is_ambiguous(differing: Collection[Path], before: Mapping[Path, Value]) -> bool:
     """Whether it is open which of several keys counts, or whether a plain `batch_size` is one per device."""
     factors = [path for path in before if is_factor(path)]
-    names = [_name(path) for path in factors]
+    names = [keys.last_name(path) for path in factors]
     batches = [
-        path for path in factors if _PER_DEVICE.fullmatch(_name(path)) or _PLAIN.fullmatch(_name(path))
+        path
+        for path in factors
+        if parameter("per_device_batch").is_at(path) or parameter("plain_batch").is_at(path)
     ]
-    if len(batches) != 1 or any(names.count(_name(path)) > 1 for path in differing):
+    if len(batches) != 1 or any(names.count(keys.last_name(path)) > 1 for path in differing):
         return True
-    is_plain = _PLAIN.fullmatch(_name(batches[0])) is not None
-    return is_plain and any(
-        path not in batches and not _ACCUMULATION.fullmatch(_name(path)) for path in differing
+    return parameter("plain_batch").is_at(batches[0]) and any(
+        path not in batches and not parameter("accumulation").is_at(path) for path in differing
     )
 
 
@@ -172,10 +152,6 @@ def _ratio(
 
 def _whole(value: Value) -> int | None:
     return int(value.text) if value.kind == "int" and re.fullmatch(r"[1-9]\d{0,8}", value.text) else None
-
-
-def _name(path: Path) -> str:
-    return (config_keys.named_segments(path) or ("",))[-1]
 
 
 def _refusal(differing: Collection[Path], why: str) -> str:

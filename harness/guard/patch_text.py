@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache
 
+from harness.config.keys import meaning, named_segments
 from harness.guard import patched_python
-from harness.guard.config_keys import meaning, named_segments
 from harness.guard.patched_python import Fact
 
 _NAME = r"(?<![\w.-])(?P<name>[A-Za-z_][\w.-]{0,100})"

@@ -10,13 +10,14 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 
-from harness.blueprint.scaffold import CONFIG_KEYS
 from harness.command import read_or_empty
 from harness.config import edit as config_edit
-from harness.config.edit import ConfigEditError, Scalar
-from harness.guard import batches, config_diff, config_keys, variables
-from harness.guard.config_diff import Path, UnreadableConfigError, Value
-from harness.guard.config_keys import Meaning
+from harness.config import keys, readings
+from harness.config.edit import ConfigEditError
+from harness.config.keys import Meaning, parameter
+from harness.config.readings import Path, UnreadableConfigError, Value
+from harness.config.values import Scalar, as_text
+from harness.guard import batches, variables
 from harness.guard.file_access import looks_private
 from harness.repair.remedies.packing import packs
 
@@ -37,13 +38,7 @@ _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-z0-9_-]*)*")
 _WORD_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+:,=-]*|[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _SETTING_VALUE = re.compile(r"[\w./+:@, -]*")
 _SYSTEM_FOLDERS = ("/etc", "/proc", "/sys", "/dev", "/var/run", "/run")
-_ENGINE_LENGTH = re.compile(r"((vllm|sglang)_)?(max_model_(len|length)|maxlen)")
-_ATTENTION = re.compile(
-    r"_?(attn|attention)_impl(ementation)?|(use_)?flash_?(attn|attention)(_?[23])?|(sdp|sdpa|eager|xformers|flex)_attention"
-    r"|(use_)?(xformers|sdpa)|(enable_)?(xformers_)?memory_efficient_attention"
-)
-_PROMPT_LENGTH = re.compile(r"(max_)?prompt_(length|len)")
-_RESPONSE_LENGTH = re.compile(r"(max_)?(response|completion)_(length|len)")
+_ATTENTION = ("attention_implementation", "flash_attention", "other_attention")
 _CACHES = frozenset((".cache", ".local"))  # where models and data sets are kept although the name is hidden
 _NEARLY_THE_SAME = 0.8
 _LONGEST_VALUE = 80
@@ -68,21 +63,21 @@ def refuse_edit(
         if isinstance(value, str) and not value.isprintable():
             return f"the value {value[:80]!r} for `{key}` is refused: write plain text of one line"
     try:
-        old = config_diff.readings(before)
+        old = readings.readings(before)
         is_ajet = any(path[:1] == ("ajet",) for path in old[0])
         after = config_edit.edit(before, changes, remove)
-        new = config_diff.readings(after)
+        new = readings.readings(after)
     except UnreadableConfigError as error:
         return f"this edit cannot be made: {error}"
     except ConfigEditError as error:
         paths = (tuple(key.split(".")) for key in (*changes, *remove))
-        trackers = [path for path in paths if config_keys.meaning(path, is_ajet).role == "tracker"]
+        trackers = [path for path in paths if keys.meaning(path, is_ajet).about == keys.TRACKER]
         hint = _WITHOUT_AN_EDIT if trackers else ""
         return f"this edit cannot be made: {error}{hint}"
-    changed = config_diff.changed(old, new)
+    changed = readings.changed(old, new)
     for path, (was, now) in changed.items():
         fits = _is_fitting_engine_length(path, was, now, new[0]) or _is_respelt(path, changed, is_ajet)
-        if fits and not config_keys.is_protected(path, protected):
+        if fits and not keys.is_protected(path, protected):
             continue
         why = _refuse_change(path, was, now, is_ajet, protected)
         if why is not None:
@@ -94,7 +89,7 @@ def refuse_edit(
             "sequences are packed into one row here, and only flash attention keeps them apart: with another "
             "one they would attend to each other, so it stays"
         )
-    following = config_diff.referring(new[0], changed)
+    following = readings.referring(new[0], changed)
     for path, target in following.items():
         why = _refuse_referring(path, target, is_ajet, protected)
         if why is not None:
@@ -106,8 +101,8 @@ def _parts_packed_sequences(
     changed: Mapping[Path, tuple[Value | None, Value | None]], tree: Mapping[Path, Value], command: str
 ) -> bool:
     """Whether flash attention goes where it is what keeps packed sequences apart."""
-    values = {".".join(config_keys.named_segments(path)): value.text for path, value in tree.items()}
-    is_changed = any(_ATTENTION.fullmatch(_name(path)) for path in changed)
+    values = {".".join(keys.named_segments(path)): value.text for path, value in tree.items()}
+    is_changed = any(parameter(name).is_at(path) for name in _ATTENTION for path in changed)
     return is_changed and packs(values, command)
 
 
@@ -116,33 +111,33 @@ def _refuse_change(
 ) -> str | None:
     """Why the value at `path` may not become `now` (None: taken out), or None."""
     shown = ".".join(path)
-    name = config_keys.is_protected(path, protected)
+    name = keys.is_protected(path, protected)
     if name is not None:
         return f"`{shown}` is protected by the blueprint ({name}) and stays as it is"
-    found = config_keys.meaning(path, is_ajet)
-    if found.role == "running" or _is_batch(path, is_ajet):
-        return _refuse_value(shown, now)
-    if found.role == "limited":
-        return _refuse_limited(shown, was, now, found)
-    if found.role == "tracker":
-        quiet = now is not None and config_keys.quiet_tracker(now.text)
-        return None if quiet else _refuse_tracker(shown)
+    found = keys.meaning(path, is_ajet)
     if found.role == "unknown":
         is_own = is_ajet and path[0] == "ajet"
         return _refuse_unknown(shown, now) if is_own else _refuse_unlisted(shown)
-    return _refuse_fixed(shown, found)
+    if _is_batch(path, is_ajet):
+        return _refuse_value(shown, now)
+    if found.role in ("science", "path"):
+        return _refuse_fixed(shown, found)
+    old, new = (value.text if value is not None else "" for value in (was, now))
+    if found.allows(old, new) and not (found.about == keys.TRACKER and now is None):
+        return None if found.about == keys.TRACKER else _refuse_value(shown, now)
+    return _refuse_tracker(shown) if found.about == keys.TRACKER else _refuse_limited(shown, old, new)
 
 
 def _is_batch(path: Path, is_ajet: bool) -> bool:
     """Whether the key is judged by the product of all factors of the effective batch."""
-    found = config_keys.meaning(path, is_ajet)
-    return not is_ajet and batches.is_factor(path) and found.kind == config_keys.EFFECTIVE_BATCH
+    found = keys.meaning(path, is_ajet)
+    return not is_ajet and batches.is_factor(path) and found.about == keys.EFFECTIVE_BATCH
 
 
 def _refuse_referring(path: Path, target: Path, is_ajet: bool, protected: Sequence[str]) -> str | None:
     """Why the value at `path`, which `${…}` takes from the edited `target`, may not follow it, or None."""
-    is_free = config_keys.meaning(path, is_ajet).role == "running" or _is_batch(path, is_ajet)
-    if is_free and config_keys.is_protected(path, protected) is None:
+    is_free = keys.meaning(path, is_ajet).is_free or _is_batch(path, is_ajet)
+    if is_free and keys.is_protected(path, protected) is None:
         return None
     return (
         f"`{'.'.join(path)}` takes its value from `{'.'.join(target)}` by `${{…}}` and would change with it, "
@@ -154,13 +149,13 @@ def _is_respelt(path: Path, changed: Mapping[Path, tuple[Value | None, Value | N
     """Whether a key that is taken out was a misspelt one: its very value goes to a key beside it, spelt
     nearly the same, that was not there and only concerns how the training runs."""
     was, now = changed[path]
-    if was is None or now is not None or config_keys.meaning(path, is_ajet).role != "unknown":
+    if was is None or now is not None or keys.meaning(path, is_ajet).role != "unknown":
         return False
     return any(
         other[:-1] == path[:-1]
         and values == (None, was)
         and difflib.SequenceMatcher(None, path[-1], other[-1]).ratio() >= _NEARLY_THE_SAME
-        and config_keys.meaning(other, is_ajet).role == "running"
+        and keys.meaning(other, is_ajet).is_free
         for other, values in changed.items()
     )
 
@@ -170,21 +165,21 @@ def _is_fitting_engine_length(
 ) -> bool:
     """Whether an inference engine is given less room, which still holds the longest prompt and response, or
     just as much more as these two need."""
-    if not _ENGINE_LENGTH.fullmatch(_name(path)):
+    if not parameter("engine_length").is_at(path):
         return False
     model = tree.get(("ajet", "model", "path"))
     if path[0] == "ajet" and (model is None or model.text == "tiny"):
         return False  # a tiny model is built for this length
-    lengths = (_length(was), _length(now), _longest(tree, _PROMPT_LENGTH), _longest(tree, _RESPONSE_LENGTH))
+    lengths = (_length(was), _length(now), _longest(tree, "prompt_length"), _longest(tree, "response_length"))
     if None in lengths:
         return False
     old, new, prompt, response = (length or 0 for length in lengths)
     return prompt + response <= new < old or old < new == prompt + response
 
 
-def _longest(tree: Mapping[Path, Value], name: re.Pattern[str]) -> int | None:
-    """The greatest of the lengths of this name, None where there is none or one is no plain number."""
-    found = [_length(value) for path, value in tree.items() if name.fullmatch(_name(path))]
+def _longest(tree: Mapping[Path, Value], name: str) -> int | None:
+    """The greatest value of this parameter, None where there is none or one is no plain number."""
+    found = [_length(value) for path, value in tree.items() if parameter(name).is_at(path)]
     known = [length for length in found if length is not None]
     return max(known) if known and len(known) == len(found) else None
 
@@ -194,15 +189,11 @@ def _length(value: Value | None) -> int | None:
     return int(value.text) if value is not None and plain else None
 
 
-def _name(path: Path) -> str:
-    return (config_keys.named_segments(path) or ("",))[-1]
-
-
 def _refuse_fixed(shown: str, found: Meaning) -> str:
-    if found.role == "place":
-        return f"`{shown}` concerns the {found.kind}: only the author sets it, in the blueprint's config"
+    if found.role == "path":
+        return f"`{shown}` concerns the {found.about}: only the author sets it, in the blueprint's config"
     return (
-        f"`{shown}` belongs to what is studied ({found.kind}) and stays as the author wrote it; "
+        f"`{shown}` belongs to what is studied ({found.about}) and stays as the author wrote it; "
         f"{_A_PERSON_DECIDES}"
     )
 
@@ -214,10 +205,7 @@ def _refuse_unlisted(shown: str) -> str:
     )
 
 
-def _refuse_limited(shown: str, was: Value | None, now: Value | None, found: Meaning) -> str | None:
-    old, new = (value.text if value is not None else "" for value in (was, now))
-    if re.fullmatch(found.was, old) and re.fullmatch(found.to, new):
-        return _refuse_value(shown, now)
+def _refuse_limited(shown: str, old: str, new: str) -> str:
     return (
         f"`{shown}` may not go from {old[:80] or 'nothing'!r} to {new[:80] or 'nothing'!r}, because that "
         f"could change what is trained or what leaves this machine; {_A_PERSON_DECIDES}"
@@ -234,11 +222,11 @@ def _refuse_tracker(shown: str) -> str:
 def _refuse_unknown(shown: str, now: Value | None) -> str | None:
     """A misspelt key that only concerns how the training runs may be taken out. One that was meant for the
     science may not: without it the trainer would silently use its default."""
-    meant = config_keys.nearest_ajet_key(shown.removeprefix("ajet."))
-    hint = f" (did you mean `ajet.{meant}`?)" if meant else ""
+    meant = keys.nearest_own_key(shown)
+    hint = f" (did you mean `{meant}`?)" if meant else ""
     if now is not None:
         return f"`{shown}` is a key that the trainer does not know{hint}"
-    if meant is not None and config_keys.ajet_meaning(meant).role == "running":
+    if meant is not None and keys.meaning((meant,), is_ajet=True).is_free:
         return None
     return (
         f"`{shown}` may stand for something that is studied{hint}; without it the training would silently "
@@ -278,17 +266,17 @@ def refuse_settings(settings: Mapping[str, Scalar]) -> str | None:
 
 
 def _refuse_setting(key: str, value: Scalar) -> str | None:
-    dotted = CONFIG_KEYS.get(key, key)
+    dotted = keys.short_names().get(key, key)
     if not _KEY.fullmatch(dotted) or not dotted.startswith("ajet."):
         return f"{key[:80]!r} is neither a short name of a setting nor a dotted key that begins with `ajet.`"
-    found = config_keys.ajet_meaning(".".join(config_keys.named_segments((dotted,))[1:]))
-    if found.role == "place":
-        return f"`{dotted}` concerns the {found.kind}: only the author sets it; leave it out"
-    if found.role == "tracker" and not config_keys.quiet_tracker(str(value)):
+    found = keys.meaning((dotted,), is_ajet=True)
+    if found.role == "path":
+        return f"`{dotted}` concerns the {found.about}: only the author sets it; leave it out"
+    if found.about == keys.TRACKER and not found.allows("", as_text(value)):
         return _refuse_tracker(dotted)
     if found.role == "unknown":
-        meant = config_keys.nearest_ajet_key(dotted.removeprefix("ajet."))
-        return f"`{dotted}` is no key of the trainer" + (f" (did you mean `ajet.{meant}`?)" if meant else "")
+        meant = keys.nearest_own_key(dotted)
+        return f"`{dotted}` is no key of the trainer" + (f" (did you mean `{meant}`?)" if meant else "")
     if not _is_finite(str(value)):
         return f"the value {value} for `{dotted}` is refused: write a number that is finite"
     if isinstance(value, str) and (why := _refuse_setting_text(value)):

@@ -24,10 +24,11 @@ from harness.agent.actions import (
     SetEnvironment,
     arguments,
 )
+from harness.config import keys
 from harness.doctor import model_files
 from harness.doctor.ports import a_free_port, is_taken
 from harness.experiment import Experiment
-from harness.guard import config_keys, installs, progress, repair_rules
+from harness.guard import installs, progress, repair_rules
 from harness.pending_changes import MEASURES, PendingChanges, measure
 from harness.repair import apply_changes, leftovers
 from harness.repair.remedies import Situation, Surroundings, remedies_for
@@ -115,17 +116,9 @@ def surroundings(experiment: Experiment, config: str, environment: Mapping[str, 
         leftovers=lambda: leftovers.leftovers(experiment),
         superseded_bytes=lambda: leftovers.superseded_bytes(experiment),
         refuses_install=refuses_install,
-        known_key=known_key,
+        known_key=keys.nearest_own_key,
         refuses=repair_rules.of_repairs(config, protected, str(plan.get("launch_command") or "")),
     )
-
-
-def known_key(key: str) -> str | None:
-    """The key of the bundled trainer that a misspelt one was most probably meant to be."""
-    if not key.startswith("ajet."):
-        return None
-    meant = config_keys.nearest_ajet_key(key.removeprefix("ajet."))
-    return f"ajet.{meant}" if meant else None
 
 
 def actions_of(repair: Mapping[str, Any], diagnosis: Mapping[str, Any]) -> list[AnyAction]:

@@ -9,9 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from ruamel.yaml import YAML, YAMLError
-
-from harness.results.provenance import scalars
+from harness.config.edit import ConfigEditError, leaves
+from harness.config.values import changed
 from harness.results.types import AttemptRecord
 
 NOT_SET = "(not set)"
@@ -37,8 +36,8 @@ def config_changes(attempts: tuple[AttemptRecord, ...]) -> tuple[ConfigChange, .
         if after is None:
             continue
         if before is not None:
-            for key in dict.fromkeys([*before, *after]):
-                old, new = str(before.get(key, NOT_SET)), str(after.get(key, NOT_SET))
+            for key, (was, now) in changed(before, after, NOT_SET).items():
+                old, new = str(was), str(now)
                 if _ATTEMPT_PATH.sub("", old) != _ATTEMPT_PATH.sub("", new):
                     changes.append(ConfigChange(attempt.number, key, old, new))
         before = after
@@ -50,6 +49,6 @@ def flat(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
-        return dict(scalars(YAML(typ="safe", pure=True).load(text)))
-    except (YAMLError, RecursionError, ValueError):
+        return dict(leaves(text))
+    except ConfigEditError:
         return None

@@ -11,7 +11,6 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -115,23 +114,14 @@ def _read(path: Path | str | None, problems: list[str]) -> str | None:
 
 def _seeds(text: str, problems: list[str]) -> dict[str, Any]:
     """Every config key that is called a seed, dotted."""
-    from ruamel.yaml import YAML, YAMLError
+    from harness.config.edit import ConfigEditError, leaves
 
     try:
-        tree = YAML(typ="safe", pure=True).load(text)
-    except (YAMLError, RecursionError, ValueError) as error:
+        values = leaves(text)
+    except ConfigEditError as error:
         problems.append(f"config: not YAML ({str(error).partition(chr(10))[0]})")
         return {}
-    return {key: value for key, value in scalars(tree) if "seed" in key.rpartition(".")[2].lower()}
-
-
-def scalars(tree: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Dotted key and value of every leaf of a config; lists count as leaves."""
-    if isinstance(tree, dict) and tree and depth < 40:
-        for key, value in tree.items():
-            yield from scalars(value, f"{prefix}.{key}" if prefix else str(key), depth + 1)
-    elif prefix:
-        yield prefix, tree if isinstance(tree, str | int | float | bool | type(None)) else str(tree)
+    return {key: value for key, value in values.items() if "seed" in key.rpartition(".")[2].lower()}
 
 
 def _hardware(problems: list[str]) -> dict[str, Any]:

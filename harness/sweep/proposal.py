@@ -17,8 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.agent.actions import Action, Scalar
 from harness.author.calls import ListKeys, Look, Sentence
-from harness.blueprint.scaffold import CONFIG_KEYS
-from harness.guard import config_keys, science, variables
+from harness.config import keys as config_keys
+from harness.config.keys import short_names
+from harness.guard import science, variables
 from harness.results.comparing.types import Goal
 from harness.sweep.spec import SweepSpec, spec_from_options
 from harness.sweep.types import Design, SweepError, SweepPlan
@@ -199,7 +200,7 @@ def fixed(blueprint: Path, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _dotted(key: str) -> str:
     """A config key written out where a short name of `harness new` was used."""
-    return CONFIG_KEYS.get(key, key)
+    return short_names().get(key, key)
 
 
 def _levels(item: ProposedKey) -> dict[str, Any]:
@@ -234,8 +235,8 @@ def _reasons(key: str, value: Scalar) -> Iterator[str]:
 
 def _foreign_reasons(key: str, segments: tuple[str, ...], value: Scalar) -> Iterator[str]:
     found = config_keys.meaning(segments, is_ajet=False)
-    if found.role in ("place", "tracker"):
-        yield f"{key} concerns the {found.kind}: only the author sets it; leave it out"
+    if found.role == "path" or found.about == config_keys.TRACKER:
+        yield f"{key} concerns the {found.about}: only the author sets it; leave it out"
     if set(segments) & _OTHER_CONFIG:
         yield f"{key} names another config: only the author sets it; leave it out"
     if isinstance(value, str) and (len(value) > _LONGEST_VALUE or not _PLAIN_VALUE.fullmatch(value)):

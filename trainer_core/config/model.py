@@ -7,7 +7,7 @@ from pydantic import Field
 from trainer_core.config.section import NotNegative, Positive, Rate, Section
 
 
-class TinyModel(Section):
+class TinyModel(Section, concerns="model"):
     """A transformer small enough for a CPU, created from a seed; nothing is downloaded."""
 
     architecture: Literal["qwen2"] = Field(
@@ -28,7 +28,7 @@ class TinyModel(Section):
     )
 
 
-class Warmup(Section):
+class Warmup(Section, concerns="model"):
     """Supervised training of the tiny model before reinforcement learning, so that it is right sometimes."""
 
     enabled: bool = Field(
@@ -51,7 +51,7 @@ class Warmup(Section):
     )
 
 
-class Model(Section):
+class Model(Section, concerns="model"):
     """The start model."""
 
     path: str = Field(

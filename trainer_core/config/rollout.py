@@ -13,7 +13,7 @@ def _usual_checks() -> list[AnswerCheck]:
     return ["nonsense"]
 
 
-class Data(Section):
+class Data(Section, concerns="prompt or response length", but={"effective batch": "train_batch_size"}):
     """Sizes of a batch and of its sequences, in tasks and tokens."""
 
     max_prompt_length: Positive = Field(
@@ -27,7 +27,7 @@ class Data(Section):
     )
 
 
-class MultiTurn(Section):
+class MultiTurn(Section, concerns="effective batch"):
     """Bounds on episodes with several model calls."""
 
     max_sample_per_task: Positive = Field(
@@ -39,7 +39,7 @@ class MultiTurn(Section):
     )
 
 
-class ValidationSampling(Section):
+class ValidationSampling(Section, concerns="validation"):
     """How answers are sampled in validation."""
 
     temperature: float = Field(
@@ -59,7 +59,19 @@ class ValidationSampling(Section):
     )
 
 
-class Rollout(Section):
+class Rollout(
+    Section,
+    concerns="algorithm",
+    but={
+        "code that would be loaded": "user_workflow",
+        "how the training runs": "max_env_worker tensor_model_parallel_size n_vllm_engine max_num_seqs name "
+        "gpu_memory_utilization ppo_max_token_len_per_gpu",
+        "prompt or response length": "max_response_length_in_one_turn max_model_len",
+        "effective batch": "num_repeat",
+        "sampling": "temperature top_p top_k",
+        "model": "chat_template_generate_prompt_type",
+    },
+):
     """How episodes are run and sampled."""
 
     user_workflow: str | None = Field(

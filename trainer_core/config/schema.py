@@ -20,7 +20,18 @@ from trainer_core.config.trainer import TrainerCommon
 RULE_BROKEN = "rule_broken"
 
 
-class Ajet(Section):
+class Ajet(
+    Section,
+    concerns="data",
+    but={
+        "name or output folder of the run": "project_name experiment_name experiment_dir",
+        "algorithm": "backbone opd",
+        "how the training runs": "swarm_mode_sample_collection_max_cached_episodes",
+        "amount of training": "execute_test",
+        "code that would be loaded": "execute_testing_lambda",
+        "model": "teacher_model",
+    },
+):
     """Everything the trainer reads."""
 
     project_name: str = Field(

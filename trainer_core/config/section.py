@@ -1,16 +1,31 @@
 """What every section of the schema has in common, and the number types its fields use."""
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 
 class Section(BaseModel):
-    """A mapping of the config: unknown keys are refused, values not converted, nothing changes later."""
+    """A mapping of the config: unknown keys are refused, values not converted, nothing changes later.
+
+    `concerns`: what its keys are about, "" where the section above says it; `differing`: those that are about
+    something else (see `concerns.py`).
+    """
+
+    concerns: ClassVar[str] = ""
+    differing: ClassVar[Mapping[str, str]] = {}
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, allow_inf_nan=False, protected_namespaces=()
     )
+
+    def __init_subclass__(
+        cls, concerns: str = "", but: Mapping[str, str] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.concerns = concerns
+        cls.differing = {name: concern for concern, names in (but or {}).items() for name in names.split()}
 
 
 def _list_as_tuple(value: Any) -> Any:

@@ -7,7 +7,7 @@ from pydantic import Field
 from trainer_core.config.section import NotNegative, Positive, Rate, Section
 
 
-class TimelineMerging(Section):
+class TimelineMerging(Section, concerns="algorithm"):
     """When two recorded calls count as the same history."""
 
     timeline_compare_level: Literal["token", "text", "text_and_image"] = Field(
@@ -17,7 +17,9 @@ class TimelineMerging(Section):
     ignore_tools: bool = Field(default=True, description="Merge calls whose tool lists differ.")
 
 
-class ContextTracker(Section):
+class ContextTracker(
+    Section, concerns="what is logged and saved", but={"algorithm": "fix_retokenization_drift"}
+):
     """From recorded calls to training samples."""
 
     timeline_merging_policy: TimelineMerging = Field(
@@ -33,7 +35,9 @@ class ContextTracker(Section):
     )
 
 
-class Debug(Section):
+class Debug(
+    Section, concerns="how the training runs", but={"data": "debug_first_n_tasks", "seed": "debug_vllm_seed"}
+):
     """Settings of the `debug` backbone."""
 
     debug_max_parallel: Positive = Field(default=4, description="Episodes at the same time.")
@@ -43,7 +47,11 @@ class Debug(Section):
     debug_tensor_parallel_size: Positive = Field(default=4, description="GPUs of the inference server.")
 
 
-class Lora(Section):
+class Lora(
+    Section,
+    concerns="full training or LoRA",
+    but={"model": "load_format", "how the training runs": "layered_summon"},
+):
     """Low-rank adapters instead of full training."""
 
     lora_rank: NotNegative = Field(default=0, description="Rank of the adapters; 0: train all weights.")
@@ -53,7 +61,9 @@ class Lora(Section):
     layered_summon: bool = Field(default=False, description="Gather sharded weights layer by layer.")
 
 
-class InterchangeServer(Section):
+class InterchangeServer(
+    Section, concerns="how the training runs", but={"address or key of a service": "already_started"}
+):
     """The HTTP endpoint that agents talk to and that records their calls."""
 
     interchange_method: Literal["ipc", "tcp"] = Field(
@@ -68,7 +78,7 @@ class InterchangeServer(Section):
     already_started: bool = Field(default=False, description="Use an endpoint that runs already.")
 
 
-class TaskRunner(Section):
+class TaskRunner(Section, concerns="how the training runs"):
     """How user workflows are executed."""
 
     llm_infer_submit_method: Literal["async", "sync"] = Field(

@@ -20,7 +20,7 @@ class JsonlDataset(Section):
     validation: JsonlFile = Field(default_factory=JsonlFile, description="Questions never trained on.")
 
 
-class EnvService(Section):
+class EnvService(Section, but={"address or key of a service": "env_url"}):
     """Questions and environments served by a running environment service."""
 
     env_type: str = Field(default="appworld", description="Kind of environment asked for.")
@@ -32,7 +32,7 @@ class EnvService(Section):
     validation_split: str = Field(default="dev", description="Split to validate on.")
 
 
-class HuggingFaceDataset(Section):
+class HuggingFaceDataset(Section, but={"address or key of a service": "http_proxy_address"}):
     """Questions of a Hugging Face dataset."""
 
     dataset_path: str = Field(default="gsm8k", description="Name on the hub, or a local folder.")
@@ -44,7 +44,7 @@ class HuggingFaceDataset(Section):
     http_proxy_address: str | None = Field(default=None, description="Proxy used for the download.")
 
 
-class DocumentReader(Section):
+class DocumentReader(Section, but={"how the training runs": "cache_enabled"}):
     """Documents that questions are generated from."""
 
     document_path: list[str] = Field(default_factory=list, description="Files to read.")
@@ -67,7 +67,10 @@ class QueryReader(Section):
     env_service: EnvService = Field(default_factory=EnvService, description="Their environment service.")
 
 
-class SimilarityParams(Section):
+class SimilarityParams(
+    Section,
+    but={"name or output folder of the run": "db_path", "address or key of a service": "api_key base_url"},
+):
     """How near-duplicates among generated questions are found."""
 
     similarity_threshold: Fraction = Field(
@@ -98,7 +101,7 @@ class GeneratorSampling(Section):
     temperature: float = Field(default=0.0, ge=0, description="Sampling temperature.")
 
 
-class DataGeneration(Section):
+class DataGeneration(Section, but={"how the training runs": "num_workers"}):
     """Questions written by a language model from documents and examples."""
 
     document_reader: DocumentReader = Field(default_factory=DocumentReader, description="The documents.")
@@ -126,7 +129,7 @@ class BuiltinTasks(Section):
     split_seed: NotNegative = Field(default=0, description="Seed of the split into training and validation.")
 
 
-class TaskReader(Section):
+class TaskReader(Section, concerns="data"):
     """Where the tasks come from."""
 
     type: Literal[
@@ -178,7 +181,7 @@ class RubricsGrader(Section):
     max_score: float = Field(default=1, description="Highest grade.")
 
 
-class TaskJudge(Section):
+class TaskJudge(Section, concerns="reward", but={"code that would be loaded": "judge_protocol"}):
     """How an answer becomes a reward."""
 
     judge_type: Literal["customized_protocol", "rubrics_auto_grader", "exact_match"] = Field(

@@ -12,7 +12,7 @@ KlEstimator = Literal[
 ]  # fmt: skip
 
 
-class Algorithm(Section):
+class Algorithm(Section, concerns="algorithm"):
     """From rewards to advantages."""
 
     adv_estimator: Literal[
@@ -37,7 +37,7 @@ class Algorithm(Section):
     )
 
 
-class FsdpConfig(Section):
+class FsdpConfig(Section, concerns="how the training runs"):
     """Where sharded training keeps its state on GPUs."""
 
     param_offload: bool = Field(default=True, description="Keep parameters in main memory between updates.")
@@ -46,7 +46,7 @@ class FsdpConfig(Section):
     )
 
 
-class Optim(Section):
+class Optim(Section, concerns="optimizer"):
     """The optimizer."""
 
     optimizer: Literal["AdamW"] = Field(default="AdamW", description="Optimizer.")
@@ -60,7 +60,22 @@ class Optim(Section):
     grad_clip: Rate = Field(default=20.0, description="Largest norm of the gradient.")
 
 
-class TrainerCommon(Section):
+class TrainerCommon(
+    Section,
+    concerns="algorithm",
+    but={
+        "validation": "val_before_train val_pass_n val_only val_max_num_task_each_validation "
+        "val_max_num_task_clip_method test_freq",
+        "what is logged and saved": "save_freq max_checkpoints_to_keep save_trajectory_as_json_file",
+        "amount of training": "total_epochs total_training_steps",
+        "how the training runs": "resume num_threads nnodes n_gpus_per_node ulysses_sequence_parallel_size",
+        "seed": "seed",
+        "effective batch": "mini_batch_num",
+        "experiment tracker": "logger",
+        "name or output folder of the run": "checkpoint_base_dir val_print_to_markdown_file_path "
+        "train_print_to_markdown_file_path",
+    },
+):
     """What is common to every backbone."""
 
     # when things happen

@@ -4,21 +4,13 @@ import math
 import re
 
 from harness.command import read_or_empty
+from harness.config.keys import parameter
 from harness.repair.remedies.settings import Setting
 from harness.repair.remedies.sizes import whole
 from harness.repair.remedies.types import Repair, Situation
 
-_MICRO = r"(.*_)?micro_?batch_size(_per_(gpu|device))?"
-_PER_DEVICE = (
-    r"per_(device|gpu)_train_batch_size|batch_size_per_(gpu|device)"
-    r"|(device_)?(train_)?micro_?batch_size(_per_gpu)?"
-)
-_ACCUMULATION = r"(grad|gradient)(_accum(ulation)?)?_(accum(ulation)?|steps)(_steps)?|accumulate_grad_batches"
 _INFERENCE = frozenset(("rollout", "vllm", "sglang", "inference", "generation", "engine_kwargs"))
 _TRAINING = frozenset(("actor", "critic", "ref", "train", "trainer", "training", "megatron", "fsdp_config"))
-_ENGINE_LENGTH = r"((vllm|sglang)_)?(max_model_(len|length)|maxlen)"
-_PROMPT = r"(max_)?prompt_(length|len)"
-_RESPONSE = r"(max_)?(response|completion)_(length|len)"
 
 
 def halve_micro_batch(now: Situation) -> Repair | None:
@@ -29,14 +21,14 @@ def halve_micro_batch(now: Situation) -> Repair | None:
 
 
 def _states_total(now: Situation) -> bool:
-    totals = now.settings.named(r"global_(train_)?(batch_size|bsz|batch)")
-    is_product = any(each.whole is not None for each in now.settings.named(_ACCUMULATION))
+    totals = now.settings.of("total_batch")
+    is_product = any(each.whole is not None for each in now.settings.of("accumulation"))
     return not is_product and any(each.whole is not None for each in totals)
 
 
 def _halve_pieces(now: Situation) -> Repair | None:
     edits = {}
-    for setting in now.settings.named(_MICRO):
+    for setting in now.settings.of("micro_batch"):
         if (size := setting.whole) is not None and size > 1 and not _is_dynamic(now, setting):
             edits[setting.key] = _smaller(size)
     return Repair(edits=edits) if edits else None
@@ -56,11 +48,11 @@ def _smaller(size: int) -> int:
 
 
 def _trade_for_accumulation(now: Situation) -> Repair | None:
-    batch = _the_only(now, _PER_DEVICE) or _the_only(now, "(train_)?batch_size")
+    batch = _the_only(now, "per_device_batch") or _the_only(now, "plain_batch")
     if batch is None or batch.whole is None or batch.whole <= 1:
         return None
     size = _smaller(batch.whole)
-    steps = _the_only(now, _ACCUMULATION)
+    steps = _the_only(now, "accumulation")
     if steps is not None:
         before = steps.whole
         key = steps.key
@@ -74,17 +66,17 @@ def _trade_for_accumulation(now: Situation) -> Repair | None:
 
 
 def _the_only(now: Situation, name: str) -> Setting | None:
-    found = now.settings.named(name)
+    found = now.settings.of(name)
     return found[0] if len(found) == 1 else None
 
 
 def lower_tokens(now: Situation) -> Repair | None:
     """Half the tokens of a piece, never less than the longest sequence."""
-    prompt, response = now.settings.longest(_PROMPT), now.settings.longest(_RESPONSE)
+    prompt, response = now.settings.longest("prompt_length"), now.settings.longest("response_length")
     if prompt is None or response is None:
         return None
     edits = {}
-    for setting in now.settings.named(r"(.*_)?max_token_len_per_gpu"):
+    for setting in now.settings.of("tokens_per_gpu"):
         if setting.whole is not None:
             tokens = max(setting.whole // 2, prompt + response)
             if tokens < setting.whole:
@@ -97,9 +89,9 @@ def smaller_tensor_parallel(now: Situation) -> Repair | None:
     of an inference engine: of a training that is divided over fewer GPUs, more copies have a batch each.
     """
     heads, most, edits = whole(now.captured("heads")), whole(now.captured("total")), {}
-    gpus = [each.whole for each in now.settings.named(r"n_gpus_per_node|num_gpus|gpus_per_node")]
+    gpus = [each.whole for each in now.settings.of("gpus_per_node")]
     wholes = [heads, whole(now.captured("world_size")), *gpus]
-    for setting in now.settings.named(r"((vllm|sglang|rollout)_)?(tensor_(model_)?parallel_size|tp_size|tp)"):
+    for setting in now.settings.of("engine_tensor_parallel"):
         if setting.whole is not None and setting.whole > 1 and _is_inference(setting):
             edits[setting.key] = _fitting(min(setting.whole - 1, most or setting.whole), wholes)
     return Repair(edits=edits) if edits else None
@@ -121,12 +113,12 @@ def _fitting(most: int, wholes: list[int | None]) -> int:
 def fit_engine_length(now: Situation) -> Repair | None:
     """Room for the longest prompt with the longest response: no less, and where the KV cache is short, no
     more."""
-    prompt, response = now.settings.longest(_PROMPT), now.settings.longest(_RESPONSE)
+    prompt, response = now.settings.longest("prompt_length"), now.settings.longest("response_length")
     if prompt is None or response is None:
         return None
     most = whole(now.captured("limit"))
     edits = {}
-    for setting in now.settings.named(_ENGINE_LENGTH):
+    for setting in now.settings.of("engine_length"):
         is_short = setting.whole is not None and setting.whole < prompt + response
         is_spare = setting.whole is not None and setting.whole > prompt + response
         fits = most is None or prompt + response <= most
@@ -137,4 +129,4 @@ def fit_engine_length(now: Situation) -> Repair | None:
 
 def speaks_of_engine_length(now: Situation) -> bool:
     """Whether it is the engine's length that is said to be wrong, not that of a prompt or of the data."""
-    return bool(now.captured("max_model_len") or re.search(_ENGINE_LENGTH, now.said))
+    return bool(now.captured("max_model_len") or re.search(parameter("engine_length").names, now.said))

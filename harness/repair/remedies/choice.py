@@ -164,7 +164,7 @@ def _is_refused(repair: Repair, situation: Situation) -> bool:
 def _in_words(repair: Repair, situation: Situation) -> list[str]:
     """`ajet.rollout.gpu_memory_utilization: 0.85 → 0.75`, one for each value."""
     values = situation.settings.values
-    defaults = {each.key: each.value for each in situation.settings.named(".*") if each.is_default}
+    defaults = {each.key: each.value for each in situation.settings.all if each.is_default}
     told = [f"{key} (was {_text(values.get(key))}) is taken out" for key in repair.remove]
     for key, value in repair.edits.items():
         was = _text(values[key]) if key in values else "unset"

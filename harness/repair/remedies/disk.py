@@ -10,16 +10,12 @@ if TYPE_CHECKING:
     from harness.config.edit import Scalar
 
 KEPT = 2
-_KEPT_KEYS = (
-    r"save_total_limit|max_(.*_)?(ckpts?|checkpoints)_to_keep|max_(actor|critic)_ckpt_to_keep"
-    r"|keep_(last|checkpoints|ckpts?|n)(_n)?(_(ckpts?|checkpoints))?|max_to_keep"
-)
 
 
 def keep_fewer_checkpoints(now: Situation) -> Repair | None:
     """The last two checkpoints; what is learned and reported stays."""
     edits: dict[str, Scalar] = {}
-    for setting in now.settings.named(_KEPT_KEYS):
+    for setting in now.settings.of("kept_checkpoints"):
         if setting.value is None or (
             setting.whole is not None and (setting.whole > KEPT or setting.whole < 1)
         ):

@@ -14,7 +14,6 @@ MOST_SHARE = 0.92
 STEP = 0.1
 MARGIN = 0.02
 MUCH_RESERVED_GIB = 1.0
-_SHARE = r"(vllm_|rollout_)?gpu_(memory_)?util(ization)?|mem_fraction_static"
 _ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF"
 _EXPANDABLE = "expandable_segments"
 
@@ -51,7 +50,7 @@ def _raise(share: float, now: Situation) -> float | None:
 
 def _with_shares(now: Situation, change: Callable[[float], float | None]) -> Repair | None:
     edits = {}
-    for setting in now.settings.named(_SHARE):
+    for setting in now.settings.of("engine_memory_share"):
         if setting.number is not None and 0 < setting.number <= 1:
             share = change(setting.number)
             if share is not None:
@@ -61,35 +60,33 @@ def _with_shares(now: Situation, change: Callable[[float], float | None]) -> Rep
 
 def offload_optimizer(now: Situation) -> Repair | None:
     """The optimizer's state in main memory between updates."""
-    return switched_on(now.settings.named(r"(optimizer|optim)_offload|offload_(optimizer|optim)"))
+    return switched_on(now.settings.of("optimizer_offload"))
 
 
 def offload_parameters(now: Situation) -> Repair | None:
     """The parameters in main memory between updates."""
-    return switched_on(
-        now.settings.named(r"(param|params|parameter)_offload|offload_(param|params|parameters)")
-    )
+    return switched_on(now.settings.of("parameter_offload"))
 
 
 def gradient_checkpointing(now: Situation) -> Repair | None:
     """Activations computed again in the backward pass instead of kept."""
-    return switched_on(now.settings.named(r"(enable_|use_)?(gradient|activation)_checkpointing"))
+    return switched_on(now.settings.of("gradient_checkpointing"))
 
 
 def enforce_eager(now: Situation) -> Repair | None:
     """An engine without CUDA graphs, which take memory of their own."""
-    return switched_on(now.settings.named("(vllm_)?enforce_eager"))
+    return switched_on(now.settings.of("engine_eager"))
 
 
 def fewer_sequences(now: Situation) -> Repair | None:
     """Half as many sequences decoded together: they wait for each other, nothing else changes."""
-    return halved(now.settings.named("(vllm_)?max_num_seqs|max_running_requests"), least=4)
+    return halved(now.settings.of("engine_sequences"), least=4)
 
 
 def lower_swap_space(now: Situation) -> Repair | None:
     """Half the main memory that the engine keeps for sequences that wait."""
     edits = {}
-    for setting in now.settings.named("(vllm_)?swap_space"):
+    for setting in now.settings.of("engine_swap_space"):
         if setting.number:
             edits[setting.key] = int(setting.number) // 2
     return Repair(edits=edits) if edits else None
@@ -133,7 +130,7 @@ def _with_segments(before: str, word: str) -> str:
 
 def _engine_sleeps(now: Situation) -> bool:
     settings = now.settings
-    if settings.is_on(r"(.*_)?sleep_mode|free_cache_engine"):
+    if any(each.value is True for each in settings.of("engine_sleep")):
         return True
     if settings.tree == "verl":  # it lets the engine sleep unless it is told not to
         return settings.get("actor_rollout_ref.rollout.free_cache_engine") is not False
@@ -142,7 +139,7 @@ def _engine_sleeps(now: Situation) -> bool:
 
 def torch_compile_off(now: Situation) -> Repair | None:
     """The same computation without the compiler."""
-    found = [each for each in now.settings.named("(use_)?torch_compile") if each.value is True]
+    found = [each for each in now.settings.of("torch_compile") if each.value is True]
     if found:
         return Repair(edits={each.key: False for each in found})
     if now.environment.get("TORCH_COMPILE_DISABLE") == "1":
@@ -155,10 +152,11 @@ def without_flash_attention(now: Situation) -> Repair | None:
     one row: only flash attention keeps them apart, with any other they see each other."""
     if packs(now.settings.values, now.command):
         return None
-    names = r"_?attn_implementation|attention_implementation"
-    found = [each for each in now.settings.named(names) if re.match("flash", str(each.value))]
+    found = [
+        each for each in now.settings.of("attention_implementation") if re.match("flash", str(each.value))
+    ]
     edits: dict[str, str | bool] = {each.key: "sdpa" for each in found}
-    switches = now.settings.named(r"(use_)?flash_?(attn|attention)(_?[23])?")
+    switches = now.settings.of("flash_attention")
     edits |= {each.key: False for each in switches if each.value is True}
     return Repair(edits=edits) if edits else None
 

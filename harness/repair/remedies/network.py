@@ -14,11 +14,8 @@ if TYPE_CHECKING:
     from harness.config.edit import Scalar
 
 LONGEST_TIMEOUT_S = 7200
-_TIMEOUT = r"(nccl|ddp|dist|distributed|process_group|collective)_timeout(_s|_seconds)?"
-_MODEL = r"(model_)?(name_or_path|path|name|id)|(pretrained_)?model(_name|_path|_id)?(_or_path)?"
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _REVISION = re.compile(r"(.*_)?revision")
-_TRACKER_KEYS = r"logger|loggers|report_to|log_with|tracker|track_with"
 _TRACKERS = {"wandb": "WANDB_MODE", "swanlab": "SWANLAB_MODE"}
 
 
@@ -34,7 +31,7 @@ def variable(name: str, value: str) -> Callable[[Situation], Repair | None]:
 def longer_timeout(now: Situation) -> Repair | None:
     """Twice the time for a collective, up to two hours."""
     edits: dict[str, Scalar] = {}
-    for setting in now.settings.named(_TIMEOUT):
+    for setting in now.settings.of("collective_timeout"):
         if setting.whole is not None and 0 < setting.whole < LONGEST_TIMEOUT_S:
             edits[setting.key] = min(LONGEST_TIMEOUT_S, setting.whole * 2)
     return Repair(edits=edits) if edits else None
@@ -42,7 +39,7 @@ def longer_timeout(now: Situation) -> Repair | None:
 
 def hub_offline(now: Situation) -> Repair | None:
     """Only where the very revision of each model that would be used is complete on this machine."""
-    settings = [each for each in now.settings.named(_MODEL) if _HUB_NAME.fullmatch(str(each.value))]
+    settings = [each for each in now.settings.of("model") if _HUB_NAME.fullmatch(str(each.value))]
     models = [(str(each.value), _revision(now, each)) for each in settings]
     if not models and _HUB_NAME.fullmatch(now.captured("model")):
         models = [(now.captured("model"), _revision(now, None))]
@@ -56,16 +53,14 @@ def _revision(now: Situation, model: Setting | None) -> str:
     """The revision that is asked for beside a model, `main` where none is."""
     named = read_or_empty(now.command).plain.items()
     given = next((value for key, value in named if _REVISION.fullmatch(key.rpartition(".")[2])), None)
-    beside = [
-        each for each in now.settings.named(_REVISION.pattern) if model is None or each.above == model.above
-    ]
+    beside = [each for each in now.settings.of("revision") if model is None or each.above == model.above]
     return given or next((str(each.value) for each in beside if each.value), "main")
 
 
 def tracker_offline(now: Situation) -> Repair | None:
     """The tracker writes to this machine only; one that knows no such mode is left out."""
     told = now.said.lower()
-    keys = now.settings.named(_TRACKER_KEYS)
+    keys = now.settings.of("tracker")
     used = [name for name in _TRACKERS if name in told or any(each.value == name for each in keys)]
     if used:
         name = _TRACKERS[used[0]]

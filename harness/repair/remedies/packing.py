@@ -4,15 +4,11 @@ Flash attention keeps them apart; with any other implementation they attend to e
 attention may not be changed then.
 """
 
-import re
 from collections.abc import Mapping
 
-from harness.command import is_off, is_same, plain, read_or_empty
+from harness.command import is_off, is_same, read_or_empty
+from harness.config.keys import parameter
 
-_PACKING = re.compile(
-    r"(.*_)?(packing|packed|pack|padding_free|remove_padding|rmpad|unpad|flatten(ing)?|varlen)"
-    r"|(.*_)?pack_(data|dataset|sequences|samples|inputs?)"
-)
 _OF_VERL = "actor_rollout_ref.model.use_remove_padding"
 
 
@@ -31,4 +27,4 @@ def packs(values: Mapping[str, object], command: str) -> bool:
 
 
 def _is_switch(key: str) -> bool:
-    return _PACKING.fullmatch(plain(key).rpartition(".")[2]) is not None
+    return parameter("packing").is_at(key)

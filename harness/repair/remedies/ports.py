@@ -6,7 +6,6 @@ from harness.command import plain
 from harness.repair.remedies.settings import Setting
 from harness.repair.remedies.types import Repair, Situation
 
-_PORT = r"(.*_)?port"
 _LISTENS = re.compile(r"(^|[._])(master|main_process|rendezvous|rdzv|listen|bind|serve|server|dashboard)[._]")
 _HOST_WORD = r"(host|hostname|url|uri|address|addr|ip|endpoint|server|bind|domain|node)"
 _HOST = rf"(.*[_-])?{_HOST_WORD}"
@@ -22,7 +21,7 @@ def free_port(now: Situation) -> Repair | None:
     """A free port at the key that holds the taken one, else in the variable that the program reads. Not where
     the key is about another machine, or an address of the config names the same port."""
     taken = int(now.captured("port")) if re.fullmatch(r"[0-9]{1,5}", now.captured("port")) else _evident(now)
-    ports = [each for each in now.settings.named(_PORT) if taken is not None and each.whole == taken]
+    ports = [each for each in now.settings.of("port") if taken is not None and each.whole == taken]
     named = [each for each in ports if _is_here(now, each)]
     if named:
         if _is_in_an_address(now, str(taken)):
@@ -38,7 +37,7 @@ def free_port(now: Situation) -> Repair | None:
 def _evident(now: Situation) -> int | None:
     """The port that must be meant where the log names none: the only one of the config, at a key that says
     that the training listens there, and taken. That of a judge or a database is taken, and should be."""
-    found = now.settings.named(_PORT)
+    found = now.settings.of("port")
     port = found[0].whole if len(found) == 1 else None
     if port is None or not 0 < port < 65536 or not _LISTENS.search(plain(found[0].key)):
         return None
@@ -48,7 +47,7 @@ def _evident(now: Situation) -> int | None:
 def _is_here(now: Situation, port: Setting) -> bool:
     """Whether no host or address that stands beside the port is another machine's."""
     of_port = plain(port.name).removesuffix("port").rstrip("_")
-    for each in now.settings.named(_HOST):
+    for each in (each for each in now.settings.all if re.fullmatch(_HOST, each.name)):
         of_host = re.sub(f"{_HOST_WORD}$", "", plain(each.name)).rstrip("_")
         is_beside = each.above == port.above and (of_host == of_port or not of_host or not of_port)
         if is_beside and isinstance(each.value, str) and not _THIS_MACHINE.fullmatch(each.value.strip()):

@@ -11,16 +11,9 @@ from harness.repair.remedies.types import Repair, Situation
 if TYPE_CHECKING:
     from harness.config.edit import Scalar
 
-_LOADERS = (
-    r"((data|train|eval|val|test)_?)?(data_?)?(loader|loading)_(num_)?(workers?|procs?|processes)"
-    r"|num_proc"
-)
-_WORKERS = r"(num|n|max)_workers?"
 _OF_DATA = re.compile(
     r"(.*_)?(data|dataset|datasets|loader|loaders|dataloader|dataloaders|datamodule|loading)"
 )
-_ONLY_WITH_WORKERS = r"(.*_)?(prefetch_factor|persistent_workers)"
-_EPISODES = r"(max_|num_)?env_workers?|(.*_)?max_parallel|max_fastapi_threads"
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -28,9 +21,9 @@ def fewer_loader_workers(now: Situation) -> Repair | None:
     """Half as many processes that load data; of one, none. The order of the data stays. A plain `num_workers`
     counts only where it stands below the data: elsewhere it may be how many collect experience."""
     edits: dict[str, Scalar] = {}
-    needs_one = any(each.value for each in now.settings.named(_ONLY_WITH_WORKERS))
-    below = [each for each in now.settings.named(_WORKERS) if any(map(_OF_DATA.fullmatch, each.above))]
-    for setting in [*now.settings.named(_LOADERS), *below]:
+    needs_one = any(each.value for each in now.settings.of("only_with_workers"))
+    below = [each for each in now.settings.of("plain_workers") if any(map(_OF_DATA.fullmatch, each.above))]
+    for setting in [*now.settings.of("loader_workers"), *below]:
         least = 1 if needs_one or setting.key.endswith("num_proc") else 0
         if setting.whole is not None and setting.whole > least:
             edits[setting.key] = max(least, setting.whole // 2)
@@ -39,7 +32,7 @@ def fewer_loader_workers(now: Situation) -> Repair | None:
 
 def fewer_env_workers(now: Situation) -> Repair | None:
     """Half as many episodes at the same time: they wait for each other."""
-    return halved(now.settings.named(_EPISODES), least=1)
+    return halved(now.settings.of("episode_workers"), least=1)
 
 
 def fewer_threads(now: Situation) -> Repair | None:

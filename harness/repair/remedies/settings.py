@@ -1,23 +1,20 @@
 """The values of a training config by dotted key, and which tree of keys it is.
 
-In: the text of a config. Out: `Settings`, which finds keys by their last name wherever they stand, and adds
-those that the tree is known to have with their defaults (`keys.yaml`).
+In: the text of a config. Out: `Settings`, which finds keys by the parameter they are wherever they stand, and
+adds those that the tree is known to have with their defaults.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property, lru_cache
+from typing import Literal
 
-from harness.command import plain
-from harness.repair.remedies.tables import table
-
-if TYPE_CHECKING:
-    from harness.config.edit import Scalar
+from harness.config import edit as config_edit
+from harness.config import keys
+from harness.config.values import NOTHING, Scalar, flatten
 
 Tree = Literal["ajet", "verl", "huggingface", ""]
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -50,12 +47,12 @@ class Setting:
     @property
     def above(self) -> tuple[str, ...]:
         """The names of the sections that it stands in."""
-        return tuple(plain(self.key).split(".")[:-1])
+        return keys.named_segments((self.key,))[:-1]
 
     @property
     def name(self) -> str:
         """The last part of its key."""
-        return _last(self.key)
+        return self.key.rpartition(".")[2]
 
 
 @dataclass(frozen=True)
@@ -72,12 +69,13 @@ class Settings:
     def read(cls, text: str) -> Settings:
         """A text that is no mapping, or contains itself, has no values. The same few texts are read again and
         again."""
-        from harness.config import edit as config_edit
-
         try:
-            values = dict(_leaves(config_edit.load(text), ""))
+            data = config_edit.read(text)
+            found = flatten(data)
         except (config_edit.ConfigEditError, RecursionError):
             return cls({})
+        reached = {key: value for key, value in found.items() if config_edit.get(data, key, NOTHING) is value}
+        values = {key: value for key, value in reached.items() if _is_plain(key, value)}
         tops = {key.partition(".")[0] for key in values}
         if "ajet" in tops:
             return cls(values, "ajet")
@@ -88,55 +86,39 @@ class Settings:
             return cls(values, "huggingface", batches[0].removesuffix(_HUGGINGFACE))
         return cls(values)
 
-    def named(self, pattern: str) -> list[Setting]:
-        """The keys whose last name matches in full: those in the config, then those with a known default.
+    def of(self, *parameters: str) -> list[Setting]:
+        """The keys that are one of these parameters: those in the config, then those with a known default.
         Keys that the config's backbone does not read are left out."""
-        name = re.compile(pattern)
+        wanted = [keys.parameter(name) for name in parameters]
+        return [each for each in self.all if any(parameter.is_at(each.key) for parameter in wanted)]
+
+    @cached_property
+    def all(self) -> list[Setting]:
+        """Every key that is read, with its value or default."""
         found = [Setting(key, value) for key, value in self.values.items()]
-        found += [
-            Setting(f"{self.above}{key}", value, is_default=True)
-            for key, value in table("keys")["defaults"].get(self.tree, {}).items()
-            if f"{self.above}{key}" not in self.values and self._has_section(key)
-        ]
-        return [each for each in found if name.fullmatch(_last(each.key)) and not self._is_unread(each.key)]
+        for key, (value, needed) in keys.defaults(self.tree).items():
+            in_use = not needed or self.values.get(f"{self.above}{needed}") is True
+            if in_use and f"{self.above}{key}" not in self.values:
+                found.append(Setting(f"{self.above}{key}", value, is_default=True))
+        if self.backbone == "local":
+            found = [each for each in found if keys.is_read_by_local(each.key)]
+        return found
 
     def get(self, key: str) -> Scalar:
         return self.values.get(key)
 
-    def longest(self, pattern: str) -> int | None:
-        """The greatest whole number at keys of this name."""
-        found = [each.whole for each in self.named(pattern)]
+    def longest(self, parameter: str) -> int | None:
+        """The greatest whole number at keys of this parameter."""
+        found = [each.whole for each in self.of(parameter)]
         return max((number for number in found if number is not None), default=None)
-
-    def is_on(self, pattern: str) -> bool:
-        """Whether a key of this name is true."""
-        return any(each.value is True for each in self.named(pattern))
 
     @property
     def backbone(self) -> str:
         """What runs an `ajet:` config; "" for any other tree."""
         return str(self.values.get("ajet.backbone") or "local") if self.tree == "ajet" else ""
 
-    def _has_section(self, key: str) -> bool:
-        """Whether what a default belongs to is in use: a table of its own says which key must be true."""
-        needs = table("keys")["needs"].get(self.tree, {})
-        wanted = next((needs[pattern] for pattern in needs if fnmatchcase(key, pattern)), None)
-        return wanted is None or self.values.get(f"{self.above}{wanted}") is True
 
-    def _is_unread(self, key: str) -> bool:
-        return any(fnmatchcase(key, pattern) for pattern in table("keys")["unread"].get(self.backbone, ()))
-
-
-def _last(key: str) -> str:
-    return key.rpartition(".")[2]
-
-
-def _leaves(node: Mapping[str, Any], above: str) -> Iterator[tuple[str, Scalar]]:
-    """Values that stand at plain dotted keys; lists are left out."""
-    for key, value in node.items():
-        if not isinstance(key, str) or not _PLAIN_KEY.fullmatch(key):
-            continue
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{above}{key}.")
-        elif value is None or isinstance(value, str | int | float | bool):
-            yield f"{above}{key}", value
+def _is_plain(key: str, value: object) -> bool:
+    """True for a single value at a key of plain names."""
+    is_single = value is None or isinstance(value, str | int | float | bool)
+    return is_single and all(_PLAIN_KEY.fullmatch(part) for part in key.split("."))

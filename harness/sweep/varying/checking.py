@@ -104,17 +104,16 @@ def _sets(name: str, key: str) -> bool:
 
 def _refuse_unknown(key: str, known: dict[str, object]) -> None:
     """Refuse a key that the config does not have, unless the trainer is known to have a default for it."""
-    from harness.guard import config_keys
+    from harness.config import keys as config_keys
 
     is_ajet = any(name.startswith("ajet.") for name in known)
     if is_ajet and key.startswith(_PASSED_ON):
         return
     if is_ajet and key.startswith("ajet."):
-        own = key.removeprefix("ajet.")
-        if config_keys.ajet_meaning(own).role != "unknown":
+        if config_keys.meaning((key,), is_ajet=True).role != "unknown":
             return
-        meant = config_keys.nearest_ajet_key(own)
-        close = [f"ajet.{meant}"] if meant else []
+        meant = config_keys.nearest_own_key(key)
+        close = [meant] if meant else []
     else:
         close = difflib.get_close_matches(key, known, n=1, cutoff=0.5) or [
             name for name in known if name.rpartition(".")[2] == key.rpartition(".")[2]

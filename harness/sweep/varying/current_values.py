@@ -46,9 +46,11 @@ def config_text(blueprint: "Blueprint") -> str | None:
 
 def leaves(text: str) -> dict[str, object]:
     """The values of a config by dotted key. Raises SweepError for text that is no YAML."""
-    from harness.results.changes import flat
+    from harness.config import edit as config_edit
 
-    found = flat(text)
-    if found is None:
-        raise SweepError("the config is no YAML that can be read: `harness check BLUEPRINT` says where")
-    return dict(found)
+    try:
+        return dict(config_edit.leaves(text))
+    except config_edit.ConfigEditError as error:
+        raise SweepError(
+            "the config is no YAML that can be read: `harness check BLUEPRINT` says where"
+        ) from error

@@ -55,9 +55,9 @@ def protected_keys(plan: SweepPlan, given: Sequence[str]) -> tuple[str, ...]:
 
 def is_about(key: str) -> str:
     """What a key concerns, in the words of the rules for repairs: `effective batch`, `validation`, …"""
-    from harness.guard import config_keys
+    from harness.config import keys as config_keys
 
     name = bare(key).lstrip("-+")
     if kind_of(key) != "config":
-        return config_keys.meaning((name,), is_ajet=False).kind
-    return config_keys.meaning(tuple(name.split(".")), is_ajet=name.startswith("ajet.")).kind
+        return config_keys.meaning((name,), is_ajet=False).about
+    return config_keys.meaning(tuple(name.split(".")), is_ajet=name.startswith("ajet.")).about

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.doctor.settings import flags, flatten, gather, overrides
+from harness.config.values import flatten
+from harness.doctor.settings import flags, gather, overrides
 
 
 def test_the_command_line_wins() -> None:

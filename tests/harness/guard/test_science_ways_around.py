@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.config import edit as config_edit
+from harness.config import keys, readings
 from harness.config.edit import Scalar
-from harness.guard import config_diff, config_keys
 from harness.guard.science import refuse_edit
 from tests.harness.guard.test_science import AJET
 
@@ -176,15 +176,13 @@ def _product(text: str) -> int | None:
 
 def _studied(
     text: str, protected: list[str], but: Collection[str] = ()
-) -> dict[config_diff.Path, config_diff.Value]:
-    found = config_diff.values(text, (1, 2))
+) -> dict[readings.Path, readings.Value]:
+    found = readings.values(text, (1, 2))
     is_ajet = any(path[:1] == ("ajet",) for path in found)
     return {
         path: value
         for path, value in found.items()
         if not value.is_empty_section
         and path[-1] not in but
-        and (
-            config_keys.meaning(path, is_ajet).role != "running" or config_keys.is_protected(path, protected)
-        )
+        and (not keys.meaning(path, is_ajet).is_free or keys.is_protected(path, protected))
     }

@@ -1,6 +1,7 @@
 """All remedies together: none changes what is studied, each can be taken back, each is described."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -81,7 +82,7 @@ def assert_is_harmless(remedy: Remedy, diagnosis: Mapping[str, Any], config: str
             assert guard.check(action, failed(config)) is None, (remedy, action)
     after = config_edit.edit(config, remedy.edits, remedy.remove)
     before_values, after_values = Settings.read(config), Settings.read(after)
-    fixed = [each.key for each in before_values.named(FIXED) if not each.is_default]
+    fixed = [each.key for each in before_values.all if re.fullmatch(FIXED, each.name) and not each.is_default]
     assert fixed and all(before_values.get(key) == after_values.get(key) for key in fixed)
     assert effective_batch(after_values) == effective_batch(before_values), remedy
     undone = config_edit.edit(after, remedy.undo.edits, remedy.undo.remove)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.repair.repair_plan import known_key
+from harness.config.keys import nearest_own_key
 from tests.harness.repair.remedies.samples import remedy, situation
 
 AJET = "ajet:\n  rollout:\n    max_num_sqs: 8\n  trainer_common: {save_frq: 5, sed: 1}\n"
@@ -10,7 +10,7 @@ AJET = "ajet:\n  rollout:\n    max_num_sqs: 8\n  trainer_common: {save_frq: 5, s
 
 def test_of_the_bundled_trainer_by_the_keys_it_knows() -> None:
     found = remedy(
-        "correct_key", situation(AJET, captures={"key": "max_num_sqs"}, facts={"known_key": known_key})
+        "correct_key", situation(AJET, captures={"key": "max_num_sqs"}, facts={"known_key": nearest_own_key})
     )
     assert found is not None
     assert found.edits == {"ajet.rollout.max_num_seqs": 8} and found.remove == ("ajet.rollout.max_num_sqs",)
@@ -18,7 +18,7 @@ def test_of_the_bundled_trainer_by_the_keys_it_knows() -> None:
 
 def test_what_is_studied_is_left_to_a_person() -> None:
     for key in ("ajet.trainer_common.sed", "sed"):
-        now = situation(AJET, captures={"key": key}, facts={"known_key": known_key})
+        now = situation(AJET, captures={"key": key}, facts={"known_key": nearest_own_key})
         assert remedy("correct_key", now) is None
 
 

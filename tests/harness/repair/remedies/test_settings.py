@@ -21,24 +21,25 @@ def test_the_tree_is_known_by_its_keys(name: str, tree: str) -> None:
 
 
 def test_a_key_of_the_config_comes_before_the_default() -> None:
-    share = r"gpu_memory_utilization"
     key = "actor_rollout_ref.rollout.gpu_memory_utilization"
-    assert Settings.read("actor_rollout_ref: {rollout: {n: 5}}").named(share) == [Setting(key, 0.5, True)]
+    assert Settings.read("actor_rollout_ref: {rollout: {n: 5}}").of("engine_memory_share") == [
+        Setting(key, 0.5, True)
+    ]
     written = Settings.read("actor_rollout_ref: {rollout: {gpu_memory_utilization: 0.6}}")
-    assert written.named(share) == [Setting(key, 0.6)]
+    assert written.of("engine_memory_share") == [Setting(key, 0.6)]
 
 
 def test_what_the_backbone_does_not_read_is_left_out() -> None:
-    assert Settings.read(QUICKSTART).named("max_num_seqs") == []
-    assert Settings.read("ajet: {backbone: verl}").named("max_num_seqs")[0].value == 64
-    assert Settings.read("ajet: {model: {path: tiny}}").named("max_num_seqs") == [], "local is the default"
+    assert Settings.read(QUICKSTART).of("engine_sequences") == []
+    assert Settings.read("ajet: {backbone: verl}").of("engine_sequences")[0].value == 64
+    assert Settings.read("ajet: {model: {path: tiny}}").of("engine_sequences") == [], "local is the default"
 
 
 def test_a_default_counts_only_where_its_section_is_in_use() -> None:
     batch = "args: {per_device_train_batch_size: 1, use_vllm: %s}"
     names = "vllm_gpu_memory_utilization"
-    assert [each.key for each in Settings.read(batch % "true").named(names)] == [f"args.{names}"]
-    assert Settings.read(batch % "false").named(names) == []
+    assert [each.key for each in Settings.read(batch % "true").of("engine_memory_share")] == [f"args.{names}"]
+    assert Settings.read(batch % "false").of("engine_memory_share") == []
 
 
 @pytest.mark.parametrize("text", ["", "- 1\n", "a: [\n", "1: {2: 3}\n", "a.b: 1\n"])

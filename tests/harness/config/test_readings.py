@@ -2,12 +2,12 @@
 
 import pytest
 
-from harness.guard import config_diff
-from harness.guard.config_diff import Path, UnreadableConfigError, Value, readings, values
+from harness.config import readings as config_readings
+from harness.config.readings import Path, UnreadableConfigError, Value, readings, values
 
 
 def changed(before: str, after: str) -> dict[Path, tuple[Value | None, Value | None]]:
-    return config_diff.changed(readings(before), readings(after))
+    return config_readings.changed(readings(before), readings(after))
 
 
 def test_anchors_and_merges_are_followed_and_the_own_key_wins() -> None:
@@ -89,7 +89,7 @@ def test_a_text_that_cannot_be_judged_is_refused(text: str) -> None:
 )
 def test_what_refers_to_an_edited_value_is_found(reference: str) -> None:
     text = f'name: timeout\nmiddle: "${{run.timeout}}"\nrun:\n  timeout: 1\n  lr: "{reference}"\n'
-    assert ("run", "lr") in config_diff.referring(values(text, (1, 2)), [("run", "timeout")])
+    assert ("run", "lr") in config_readings.referring(values(text, (1, 2)), [("run", "timeout")])
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,13 @@ def test_what_refers_to_an_edited_value_is_found(reference: str) -> None:
 )
 def test_what_refers_to_something_else_is_not(reference: str) -> None:
     text = f'run:\n  timeout: 1\n  lr: "{reference}"\n'
-    assert config_diff.referring(values(text, (1, 2)), [("run", "timeout")]) == {}
+    assert config_readings.referring(values(text, (1, 2)), [("run", "timeout")]) == {}
 
 
 def test_references_in_circles_end() -> None:
     text = 'a: "${b}"\nb: "${a}"\nc: 1\nd: "${c}"\n'
-    assert set(config_diff.referring(values(text, (1, 2)), [("c",)])) == {("d",)}
-    assert set(config_diff.referring(values(text, (1, 2)), [("a",)])) == {("b",)}
+    assert set(config_readings.referring(values(text, (1, 2)), [("c",)])) == {("d",)}
+    assert set(config_readings.referring(values(text, (1, 2)), [("a",)])) == {("b",)}
 
 
 def test_a_tag_creates_no_object_and_its_change_is_seen() -> None:

@@ -3,8 +3,7 @@
 In: the text of a config before and after an edit. Out: the paths whose value differs. The nodes are walked,
 not constructed, so no tag can create an object. Trainers read YAML 1.2 (ours) or 1.1 (PyYAML), which take
 `on` or `1e3` differently: callers compare both readings. `${…}`, which OmegaConf and Hydra resolve, is
-followed by `referring`.
-"""
+followed by `referring`."""
 
 import re
 from collections.abc import Collection, Sequence

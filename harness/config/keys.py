@@ -1,0 +1,314 @@
+"""What config keys mean: science, resource, path or cosmetic; and settings by one name, whatever a trainer
+calls them.
+
+In: the path of a key (see `readings`). Out: a `Meaning`, or the `Parameter` that it is. The tables:
+`keys.yaml`, and `trainer_keys.json`, which the bundled trainer's schema writes. Of other trainers only listed
+keys are free."""
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
+
+import yaml
+
+from harness.config.readings import Path
+from harness.config.values import Scalar
+
+Role = Literal["science", "resource", "path", "cosmetic", "unknown"]
+PASSED_THROUGH = ("verl", "trinity")
+"""Parts of an `ajet:` config that other programs read."""
+EFFECTIVE_BATCH = "effective batch"
+TRACKER = "experiment tracker"
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_GRAVEST: tuple[Role, ...] = ("science", "path", "cosmetic", "resource")
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a key is for: `about` in words, `role` for what follows from it. `science` is what is studied,
+    `path` names files, folders, code, addresses and secrets; both are the author's. `resource` (how the
+    training runs) and `cosmetic` (what is shown and kept) may be changed, where `was` and `to` say so only
+    from values that match the one to such that match the other (regular expressions; an absent value is
+    empty)."""
+
+    role: Role
+    about: str
+    was: str = ".*"
+    to: str = ".*"
+
+    @property
+    def is_free(self) -> bool:
+        """True if a repair may set any value."""
+        return self.role in ("resource", "cosmetic") and self.was == self.to == ".*"
+
+    def allows(self, old: str, new: str) -> bool:
+        """True if a repair may go from one value to the other, as texts."""
+        fits = re.fullmatch(self.was, old, re.DOTALL) and re.fullmatch(
+            self.to, new.strip().lower(), re.DOTALL
+        )
+        return self.role in ("resource", "cosmetic") and bool(fits)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A setting that several trainers have. `names`: pattern of the last part of its keys; `keys`: how the
+    known trees (`ajet`, `verl`, `huggingface`) write it; `defaults`, `needs`: by tree; `factor`: see
+    `keys.yaml`."""
+
+    name: str
+    names: str
+    unit: str = ""
+    factor: int = 0
+    keys: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Scalar] = field(default_factory=dict)
+    needs: Mapping[str, str] = field(default_factory=dict)
+
+    def is_at(self, path: Path | str) -> bool:
+        """True if the key at `path` is this setting."""
+        return re.fullmatch(self.names, last_name((path,) if isinstance(path, str) else path)) is not None
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """Its keys in all known trees."""
+        return tuple(dict.fromkeys(self.keys.values()))
+
+
+_RUNNING = Meaning("resource", "how the training runs")
+_WRITING = Meaning("cosmetic", "what is logged and saved")
+_UNKNOWN = Meaning("unknown", "key that the trainer does not know")
+_UNLISTED = Meaning("unknown", "key that is not known to be about how the training runs")
+
+
+def meaning(path: Path, is_ajet: bool) -> Meaning:
+    """What the key at `path` is for; `is_ajet`: the config has an `ajet:` tree."""
+    segments = named_segments(path)
+    if not segments:
+        return _UNKNOWN
+    if is_ajet and segments[0] == "ajet":
+        return _own_meaning(".".join(segments))
+    if is_ajet and segments[0] not in PASSED_THROUGH:
+        return Meaning("path", "composition of the config out of other files")
+    return _foreign_meaning(segments[1:] if is_ajet else segments)
+
+
+def named_segments(path: Path) -> tuple[str, ...]:
+    """The names of a path in lower case, `_` for `-`; keys with dots or slashes inside taken apart, places in
+    lists left out."""
+    parts = [part for key in path if not re.fullmatch(r"\[\d+\]", key) for part in re.split(r"[./:]", key)]
+    return tuple(_snake(part) for part in parts if part.strip())
+
+
+def last_name(path: Path) -> str:
+    """The last of them, "" where there is none."""
+    return (named_segments(path) or ("",))[-1]
+
+
+def is_protected(path: Path, protected: Iterable[str]) -> str | None:
+    """The protected key that covers `path` (or lies below it), if one does. A name may leave out what stands
+    before it, such as `ajet.`."""
+    segments = named_segments(path)
+    for name in protected:
+        wanted = named_segments((name.strip().removesuffix(".*"),))
+        if wanted and (_contains(segments, wanted) or _contains(wanted, segments, at_start=True)):
+            return name
+    return None
+
+
+# --- parameters and the bundled trainer's keys
+# ----------------------------------------------------------------------
+
+
+@cache
+def parameters() -> Mapping[str, Parameter]:
+    """All of them by name; the trainer's own defaults are those of its schema where a repair may change the
+    key."""
+    found = {}
+    for name, row in _table()["parameters"].items():
+        own = _own_keys().get(row.get("keys", {}).get("ajet", ""))
+        is_ours = own is not None and own["role"] in ("resource", "cosmetic")
+        defaults = {**({"ajet": own["default"]} if own and is_ours else {}), **row.get("defaults", {})}
+        found[name] = Parameter(name, **{**row, "defaults": defaults})
+    return found
+
+
+def parameter(name: str) -> Parameter:
+    """The setting of this name. Raises KeyError."""
+    return parameters()[name]
+
+
+@cache
+def defaults(tree: str) -> Mapping[str, tuple[Scalar, str]]:
+    """What a known tree takes for keys that are absent: key to its value and the key that must be true for it
+    to count ("" for none)."""
+    return {
+        each.keys[tree]: (each.defaults[tree], each.needs.get(tree, ""))
+        for each in parameters().values()
+        if tree in each.defaults and tree in each.keys
+    }
+
+
+def short_names() -> Mapping[str, str]:
+    """What people may write for keys of the bundled trainer, such as `lr`."""
+    return dict(_table()["short_names"])
+
+
+def is_read_by_local(key: str) -> bool:
+    """True if backbone `local` of the bundled trainer heeds this key of its config."""
+    if key.partition(".")[0] in PASSED_THROUGH:
+        return False
+    return bool(_own_keys().get(key, {}).get("local", True))
+
+
+def nearest_own_key(key: str) -> str | None:
+    """The key of the bundled trainer that an unknown one below `ajet.` most probably was meant to be."""
+    by_name: dict[str, list[str]] = {}
+    for known in _own_keys():
+        by_name.setdefault(known.rpartition(".")[2], []).append(known)
+    close = difflib.get_close_matches(key.rpartition(".")[2], by_name, n=1, cutoff=0.6)
+    if not close or not key.startswith("ajet."):
+        return None
+    return max(by_name[close[0]], key=lambda known: difflib.SequenceMatcher(None, known, key).ratio())
+
+
+def own_keys() -> Iterable[str]:
+    """Every key of the bundled trainer that holds a value."""
+    return _own_keys()
+
+
+def _own_meaning(key: str) -> Meaning:
+    """What a key below `ajet.` is for: a section is as grave as the gravest key in it, what stands in a free
+    mapping is like the mapping."""
+    known = _own_keys()
+    if key in known:
+        role, about = known[key]["role"], known[key]["about"]
+        return _tracker() if about == TRACKER else Meaning(role, about)
+    parts = key.split(".")
+    for end in range(len(parts) - 1, 1, -1):
+        above = known.get(".".join(parts[:end]))
+        if above is not None and isinstance(above["default"], dict):
+            return Meaning(above["role"], above["about"])
+    below = [Meaning(row["role"], row["about"]) for name, row in known.items() if name.startswith(f"{key}.")]
+    return min(below, key=lambda found: _GRAVEST.index(found.role), default=_UNKNOWN)
+
+
+def _tracker() -> Meaning:
+    """A tracker may be made quiet only."""
+    return Meaning("cosmetic", TRACKER, to=_table()["quiet_trackers"])
+
+
+# --- other trainers
+# -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Family:
+    """One row of `path` or `science`."""
+
+    kind: str
+    words: frozenset[str]
+    names: tuple[re.Pattern[str], ...]
+    segments: frozenset[str]
+    sections: frozenset[str]
+    open_sections: frozenset[str]
+    paths: frozenset[str]
+
+    def covers(self, segments: Sequence[str]) -> bool:
+        *above, name = segments
+        return (
+            bool(self.words & set(name.split("_")))
+            or _matches(name, self.names)
+            or bool(self.segments & set(segments))
+            or bool((self.sections | self.open_sections) & set(above))
+            or ".".join(segments) in self.paths
+        )
+
+
+def _foreign_meaning(segments: Sequence[str]) -> Meaning:
+    """In the order that `keys.yaml` gives; what comes first there holds against what comes later."""
+    if not segments:
+        return _UNKNOWN
+    *above, name = segments
+    path = next((family for family in _families("path") if family.covers(segments)), None)
+    if path is not None and path.segments & set(segments):
+        return Meaning("path", path.kind)
+    if _matches(".".join(segments), _patterns("resource_paths")):
+        return _RUNNING
+    section = next((family for family in _families("science") if family.sections & set(above)), None)
+    plain = next((found for pattern, found in _limited() if pattern.fullmatch(name)), None)
+    if plain is None and _matches(name, _patterns("resource_exactly")):
+        plain = _RUNNING
+    if path is not None and (section is not None or plain is None):
+        return Meaning("path", path.kind)
+    if section is not None:
+        return _RUNNING if _matches(name, _patterns("anywhere")) else Meaning("science", section.kind)
+    return plain or _meaning_of_name(segments)
+
+
+def _meaning_of_name(segments: Sequence[str]) -> Meaning:
+    name = segments[-1]
+    if _matches(name, (*_patterns("anywhere"), *_patterns("resource"))):
+        return _RUNNING
+    if _matches(name, _patterns("cosmetic")):
+        return _WRITING
+    if set(_table()["trackers"]) & set(segments) or _matches(name, _patterns("tracker_names")):
+        return _tracker()
+    science = next((family for family in _families("science") if family.covers(segments)), None)
+    return Meaning("science", science.kind) if science is not None else _UNLISTED
+
+
+def _matches(name: str, patterns: Iterable[re.Pattern[str]]) -> bool:
+    return any(pattern.fullmatch(name) for pattern in patterns)
+
+
+def _contains(longer: Sequence[str], shorter: Sequence[str], at_start: bool = False) -> bool:
+    starts = (0,) if at_start else range(len(longer) - len(shorter) + 1)
+    return any(tuple(longer[start : start + len(shorter)]) == tuple(shorter) for start in starts)
+
+
+def _snake(name: str) -> str:
+    """`perDevice-Batch` → `per_device_batch`."""
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", name.strip())
+    return re.sub(r"[\s-]+", "_", name).lower()
+
+
+@cache
+def _table() -> dict[str, Any]:
+    text = (resources.files(__package__) / "keys.yaml").read_text(encoding="utf-8")
+    return dict(yaml.load(text, Loader=_LOADER))
+
+
+@cache
+def _own_keys() -> dict[str, dict[str, Any]]:
+    text = (resources.files(__package__) / "trainer_keys.json").read_text(encoding="utf-8")
+    return dict(json.loads(text))
+
+
+@cache
+def _families(group: str) -> tuple[_Family, ...]:
+    return tuple(
+        _Family(
+            row["kind"],
+            frozenset(row.get("words", ())),
+            tuple(re.compile(name) for name in row.get("names", ())),
+            *(frozenset(row.get(part, ())) for part in ("segments", "sections", "open_sections", "paths")),
+        )
+        for row in _table()[group]
+    )
+
+
+@cache
+def _patterns(group: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(name) for name in _table()[group])
+
+
+@cache
+def _limited() -> tuple[tuple[re.Pattern[str], Meaning], ...]:
+    rows = _table()["limited"]
+    return tuple(
+        (re.compile(row["names"]), Meaning("resource", _RUNNING.about, row["was"], row["to"])) for row in rows
+    )

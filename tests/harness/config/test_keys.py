@@ -1,0 +1,147 @@
+"""The table of keys: one role for each, only what is listed is free, and thirty keys judged by hand."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.config import keys
+from harness.config.keys import EFFECTIVE_BATCH, meaning, nearest_own_key, parameter
+from trainer_core.config import concerns
+from trainer_core.config.keys import all_keys
+
+ROLES = ("science", "resource", "path", "cosmetic")
+OWN = sorted(keys.own_keys())
+BY_HAND = {
+    "free": """
+        actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu actor_rollout_ref.rollout.gpu_memory_utilization
+        actor_rollout_ref.model.use_remove_padding trainer.n_gpus_per_node dataloader_num_workers data.cache
+        save_total_limit train.perDeviceEvalBatchSize
+        trainer.strategy reward_model.micro_batch_size_per_gpu""",
+    "limited": "device resume trainer.logger report_to wandb.mode",
+    "science": """
+        actor_rollout_ref.rollout.temperature actor_rollout_ref.rollout.n algorithm.anything_new bf16 packing
+        Learning-Rate data.max_prompt_length seeds.[0] env.max_env_worker judge.strategy
+        train/lr num_generations""",
+    "path": """
+        actor_rollout_ref.model.path output_dir hub_token deepspeed callback._target_ run_name
+        ray_kwargs.ray_init.runtime_env.env_vars.LD_PRELOAD""",
+    "unknown": "actor_rollout_ref.rollout.ignore_eos lr0 mosaic critic.enable",
+}
+
+
+def _path(key: str) -> tuple[str, ...]:
+    return tuple(key.split("."))
+
+
+@pytest.mark.parametrize("group", sorted(BY_HAND))
+def test_keys_of_other_trainers_are_what_a_person_says(group: str) -> None:
+    for key in BY_HAND[group].split():
+        for found in (meaning(_path(key), is_ajet=False), meaning(("verl", *_path(key)), is_ajet=True)):
+            if group in ("free", "limited"):
+                assert found.role in ("resource", "cosmetic"), key
+                assert found.is_free == (group == "free"), key
+            else:
+                assert found.role == group, key
+
+
+@pytest.mark.parametrize(
+    ("key", "old", "new", "is_allowed"),
+    [
+        ("resume", "", "auto", True),
+        ("resume", "true", "false", False),
+        ("device", "cuda:0", "cpu", True),
+        ("device", "cuda:0,1", "cpu", False),
+        ("report_to", "wandb", "None ", True),
+        ("report_to", "none", "wandb", False),
+        ("push_to_hub", "false", "true", False),
+        ("save_steps", "1", "9", True),
+    ],
+)
+def test_limited_keys_only_go_one_way(key: str, old: str, new: str, is_allowed: bool) -> None:
+    assert meaning((key,), is_ajet=False).allows(old, new) == is_allowed
+
+
+def test_the_export_of_the_trainers_schema_is_fresh() -> None:
+    shipped = Path(keys.__file__).with_name("trainer_keys.json").read_text(encoding="utf-8")
+    how = "python -m trainer_core.config.concerns harness/config/trainer_keys.json"
+    assert shipped == concerns.as_json(), how
+
+
+def test_every_key_of_the_trainer_has_one_role_and_no_other_key_has_any() -> None:
+    known = [key.path for key in all_keys().values() if key.path.startswith("ajet.") and not key.is_section]
+    assert len(known) > 150 and sorted(known) == OWN
+    assert {meaning(_path(key), is_ajet=True).role for key in OWN} == set(ROLES)
+    every = [concern for names in concerns.ROLES.values() for concern in names]
+    assert len(every) == len(set(every)), "no concern has two roles"
+    assert {meaning(_path(key), is_ajet=True).about for key in OWN} == set(every)
+
+
+@given(st.sampled_from(OWN), st.text("abcdefgh_", min_size=1, max_size=8))
+def test_a_key_that_the_trainer_does_not_know_is_unknown_and_has_a_neighbour(key: str, more: str) -> None:
+    wrong = f"{key}{more}"
+    if wrong not in OWN and f"{wrong}." not in "".join(OWN):
+        assert meaning(_path(wrong), is_ajet=True).role == "unknown"
+    assert nearest_own_key(f"{key}x") in OWN
+
+
+@given(st.sampled_from(OWN))
+def test_a_section_is_as_grave_as_the_gravest_key_in_it(key: str) -> None:
+    section, order = key.rpartition(".")[0], ("science", "path", "cosmetic", "resource")
+    below = [meaning(_path(other), True).role for other in OWN if other.startswith(f"{section}.")]
+    assert meaning(_path(section), True).role == min(below, key=order.index)
+
+
+def test_every_name_in_the_tables_of_other_trainers_is_found_again() -> None:
+    table = keys._table()  # the rows themselves are what is tested
+    for role, groups in {"resource": ("resource", "anywhere"), "cosmetic": ("cosmetic",)}.items():
+        rows = [row for group in groups for row in table[group]]
+        plain = [name for row in rows if "(" not in row for name in row.split("|") if name.isidentifier()]
+        assert len(plain) > 3
+        paths = {word for family in table["path"] for word in family.get("words", ())}
+        for name in plain:
+            assert meaning((name,), is_ajet=False).role == role or paths & set(name.split("_")), name
+    for family in table["science"]:
+        for section in family.get("sections", ()):
+            found = meaning((section, "anything_at_all"), is_ajet=False)
+            assert found.role == "science", section
+
+
+@given(st.sampled_from(sorted(keys.parameters())))
+def test_parameters_know_their_own_spellings(name: str) -> None:
+    found = parameter(name)
+    assert all(found.is_at(key) for key in found.spellings)
+    assert set(found.defaults) | set(found.needs) <= {"ajet", "verl", "huggingface"}
+    assert all(found.defaults[tree] is not None or tree in found.keys for tree in found.defaults)
+
+
+@pytest.mark.parametrize("short", sorted(keys.short_names()))
+def test_short_names_mean_keys_of_the_trainer(short: str) -> None:
+    assert keys.short_names()[short] in OWN
+
+
+def test_factors_of_the_batch_are_science_or_judged_by_their_product() -> None:
+    for key in ("train_batch_size", "gradient_accumulation_steps", "per_device_train_batch_size"):
+        assert meaning((key,), is_ajet=False).about == EFFECTIVE_BATCH
+    assert {each.name for each in keys.parameters().values() if each.factor} == {
+        "per_device_batch", "plain_batch", "accumulation", "devices", "model_parallel",
+    }  # fmt: skip
+
+
+def test_protected_keys_cover_what_lies_below_and_what_leaves_out_its_beginning() -> None:
+    protected = ("algorithm.*", "rollout.n", "LR")
+    assert keys.is_protected(("algorithm", "kl_ctrl", "coef"), protected) == "algorithm.*"
+    assert keys.is_protected(("actor_rollout_ref", "rollout", "n"), protected) == "rollout.n"
+    assert keys.is_protected(("optim", "lr"), protected) == "LR"
+    assert keys.is_protected(("algorithm",), ("algorithm.kl",)) == "algorithm.kl"
+    assert keys.is_protected(("rollout", "name"), protected) is None
+
+
+def test_spelling_and_place_do_not_hide_a_key() -> None:
+    assert keys.named_segments(("Train/Opt.LR", "[3]", "per-Device")) == ("train", "opt", "lr", "per_device")
+    assert meaning(("ajet", "Rollout", "Temperature"), is_ajet=True).role == "science"
+    assert meaning(("ajet.rollout.temperature",), is_ajet=True).about == "sampling"
+    assert meaning(("hydra", "searchpath"), is_ajet=True).role == "path"
+    assert meaning(("ajet", "teacher_model", "temperature"), is_ajet=True).role == "science"
+    assert not keys.is_read_by_local("ajet.rollout.max_num_seqs") and keys.is_read_by_local("ajet.data.x")
