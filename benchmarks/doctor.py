@@ -25,8 +25,8 @@ HEALTHY = {
     "command": "python train.py --config config.yaml --epochs 1",
     "config": "optim:\n  lr: 1.0e-4\ndata:\n  train_file: data/train.jsonl\n",
     "files": {
-        "train.py": "import argparse\nimport yaml\np = argparse.ArgumentParser()\np.add_argument('--config')\n"
-        "p.add_argument('--epochs', type=int)\na = p.parse_args()\n"
+        "train.py": "import argparse\nimport yaml\np = argparse.ArgumentParser()\n"
+        "p.add_argument('--config')\np.add_argument('--epochs', type=int)\na = p.parse_args()\n"
         "print(yaml.safe_load(open(a.config))['data'])\n",
         "data/train.jsonl": '{"prompt": "a", "answer": "b"}\n',
     },

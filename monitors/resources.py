@@ -6,14 +6,14 @@ import contextlib
 import json
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-GPU_FIELDS = ("index", "name", "utilization.gpu", "memory.used", "memory.total")
-GPU_TIMEOUT_S = 10.0
+from monitors.gpus import GpuError, read_gpus
+
+GPU_LIMIT_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -92,25 +92,12 @@ def disk_free(folder: Path) -> int:
 
 
 def gpus() -> tuple[Gpu, ...]:
-    """Ask nvidia-smi; no GPUs where there is none or it does not answer."""
-    if shutil.which("nvidia-smi") is None:
-        return ()
-    query = ["nvidia-smi", f"--query-gpu={','.join(GPU_FIELDS)}", "--format=csv,noheader,nounits"]
+    """The GPUs of this machine; () where there are none or their driver does not answer."""
     try:
-        answer = subprocess.run(query, capture_output=True, text=True, timeout=GPU_TIMEOUT_S, check=True)
-    except (OSError, subprocess.SubprocessError):
+        states = read_gpus(GPU_LIMIT_S).gpus
+    except GpuError:
         return ()
-    return parse_gpus(answer.stdout)
-
-
-def parse_gpus(table: str) -> tuple[Gpu, ...]:
-    """Read nvidia-smi's CSV (index, name, busy %, MiB used, MiB in all); values it cannot tell count as 0."""
-    found = []
-    for line in table.splitlines():
-        cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) == len(GPU_FIELDS) and cells[0].isdigit():
-            busy, used, total = (
-                float(cell) if cell.replace(".", "", 1).isdigit() else 0.0 for cell in cells[2:]
-            )
-            found.append(Gpu(int(cells[0]), cells[1], busy, int(used) << 20, int(total) << 20))
-    return tuple(found)
+    return tuple(
+        Gpu(each.index, each.name, each.busy_percent, each.memory_used_bytes, each.memory_total_bytes)
+        for each in states
+    )

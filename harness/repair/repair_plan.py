@@ -26,9 +26,9 @@ from harness.agent.actions import (
 )
 from harness.config import keys
 from harness.doctor import model_files
-from harness.doctor.ports import a_free_port, is_taken
 from harness.experiment import Experiment
 from harness.guard import installs, progress, repair_rules
+from harness.machine.ports import a_free_port, is_taken
 from harness.pending_changes import MEASURES, PendingChanges, measure
 from harness.repair import apply_changes, leftovers
 from harness.repair.remedies import Situation, Surroundings, remedies_for

@@ -14,6 +14,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from harness.machine.gpus import GpuError, read_gpus
 from harness.redaction import redact, secret_values
 
 _MAX_DIFF = 200_000  # characters of a dirty diff that are kept
@@ -149,11 +150,9 @@ def _cpu_model() -> str:
 
 
 def _gpus(problems: list[str]) -> list[str]:
-    argv = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
     try:
-        return [line.strip() for line in _run(argv, None, 10.0).splitlines() if line.strip()]
-    except FileNotFoundError:
-        return []
-    except (OSError, subprocess.SubprocessError) as error:
+        found = read_gpus(10.0)
+    except GpuError as error:
         problems.append(f"GPUs: {error}")
         return []
+    return [f"{gpu.name}, {gpu.memory_total_bytes >> 20} MiB, {found.driver}" for gpu in found.gpus]

@@ -10,7 +10,7 @@ from asyncio import FIRST_COMPLETED
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from harness.doctor.machine import MIN_FREE_BYTES, in_words
+from harness.machine.disk import MIN_FREE_BYTES, in_words
 from harness.state import COUNTING, Verdict
 from harness.sweep import jobs
 from harness.sweep.ending import SUCCESSES, Reporter, finish

@@ -1,4 +1,4 @@
-"""Samples of a process tree, the disk, and nvidia-smi's table."""
+"""Samples of a process tree and the disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from monitors.resources import Gpu, ResourceSampler, append_sample, parse_gpus
+from monitors.resources import ResourceSampler, append_sample
 
 
 def test_sample_counts_children_and_cpu(tmp_path: Path) -> None:
@@ -46,13 +46,3 @@ def test_process_that_is_gone_uses_nothing(tmp_path: Path) -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
     assert ResourceSampler(child.pid, tmp_path).sample().rss_bytes == 0
-
-
-def test_nvidia_smi_table() -> None:
-    table = (
-        "0, NVIDIA H100 80GB HBM3, 37, 1024, 81559\n1, NVIDIA GT, [N/A], [N/A], 2048\nNo devices were found\n"
-    )
-    assert parse_gpus(table) == (
-        Gpu(0, "NVIDIA H100 80GB HBM3", 37.0, 1024 << 20, 81559 << 20),
-        Gpu(1, "NVIDIA GT", 0.0, 0, 2048 << 20),
-    )

@@ -197,7 +197,7 @@ def check_fits_ever(needs: Needs, machine: Machine, devices: Sequence[Device], p
     if needs.cpus is not None and needs.cpus > machine.cores + ROUNDING:
         short.append(f"{needs.cpus:g} cores of {machine.cores:g} (set `cpus` under `each`)")
     if (needs.memory_bytes or 0) > machine.memory_bytes:
-        from harness.doctor.machine import in_words
+        from harness.machine.disk import in_words
 
         words = f"{in_words(needs.memory_bytes or 0)} of {in_words(machine.memory_bytes)} memory"
         short.append(f"{words} (set `memory` under `each`)")

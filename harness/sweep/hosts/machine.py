@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness.machine.memory import groups
 from harness.sweep.types import Needs
 
 CGROUP = Path("/sys/fs/cgroup")
@@ -60,7 +61,7 @@ def memory_total(cgroup: Path = CGROUP, own: Path = OWN_GROUPS) -> int:
     import psutil
 
     limits = [int(psutil.virtual_memory().total)]
-    for folder in _groups("memory", cgroup, own):
+    for folder in groups("memory", cgroup, own):
         for name in ("memory.max", "memory.limit_in_bytes"):
             limit = _text(folder / name)
             if limit.isdigit() and int(limit) < NO_LIMIT:
@@ -69,26 +70,12 @@ def memory_total(cgroup: Path = CGROUP, own: Path = OWN_GROUPS) -> int:
 
 
 def _quotas(cgroup: Path, own: Path) -> Iterator[float]:
-    for folder in _groups("cpu", cgroup, own):
+    for folder in groups("cpu", cgroup, own):
         quota, _, period = _text(folder / "cpu.max").partition(" ")
         if not quota:
             quota, period = _text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")
         if quota.isdigit() and period.isdigit() and int(quota) > 0 and int(period) > 0:
             yield int(quota) / int(period)
-
-
-def _groups(controller: str, root: Path, own: Path) -> Iterator[Path]:
-    """The groups whose limits hold here: the parents' count too. Version 1 has a tree per controller, whose
-    top is our own group where the container shows no more of it."""
-    from harness.doctor.machine import cgroups
-
-    yield from cgroups(root, own)
-    for line in _text(own).splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controller in controllers.split(","):
-            top = root / controllers if (root / controllers).is_dir() else root / controller
-            folder = top / path.strip("/")
-            yield from (parent for parent in (folder, *folder.parents) if top in (parent, *parent.parents))
 
 
 def _text(path: Path) -> str:
