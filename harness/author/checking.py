@@ -56,7 +56,7 @@ def check(draft: Draft, brief: Brief, keys: TrainerKeys) -> Findings:
                 needs.append(_need(problem, config))
             else:
                 where = problems if problem.severity == "error" else warnings
-                where.append(f"{problem.message} — {problem.mend}".replace(f"{folder}/", ""))
+                where.append(f"{problem.message} — {problem.fix}".replace(f"{folder}/", ""))
     return Findings(tuple(problems), tuple(needs), tuple(warnings))
 
 

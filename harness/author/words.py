@@ -9,6 +9,7 @@ import unicodedata
 from pathlib import Path
 
 from harness.blueprint import durations
+from harness.wording import exact_duration
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _FILLERS = frozenset((
@@ -47,7 +48,7 @@ def guesses(text: str, cwd: Path) -> dict[str, str]:
     plain = durations.normalise(text)
     lengths = durations.find(plain)
     if len(lengths) == 1 and lengths[0].seconds > 0 and not durations.is_open(plain):
-        found["max_time"] = durations.describe(lengths[0].seconds)
+        found["max_time"] = exact_duration(lengths[0].seconds)
     steps = {match.replace(",", "") for match in _STEPS.findall(text)}
     if len(steps) == 1:
         found["total_training_steps"] = steps.pop()

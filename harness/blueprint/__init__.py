@@ -1,10 +1,11 @@
 """The blueprint: one experiment as a person or an agent wrote it down, in Markdown.
 
 `read` turns a file into a `Blueprint` and never raises for what the file holds: everything wrong is a
-`Problem` with its line and how to mend it. `check_surroundings` adds what only the machine can tell (do
-the paths exist, does the config parse). Rooms, in reading order: `document` (Markdown to sections),
-`names` (what a section is called), `durations`, `paths`, `commands` (values out of prose), `read` (all of
-it together), `surroundings`, `scaffold` (a new blueprint from templates).
+`Problem` with its line and how to fix it. `check_surroundings` adds what only the machine can say (do the
+paths exist, does the config parse). In reading order: `source` (the file's text), `document` (Markdown to
+sections, by `names` and `labels`), `choice` (one value of several), `durations`, `limits`, `paths`,
+`commands`, `extras` (values out of prose), `read` (all of it together), `surroundings`, `scaffold` (a new
+blueprint from templates).
 """
 
 from harness.blueprint.read import parse, read

@@ -24,7 +24,7 @@ class Choice:
     """What was chosen. `chosen` None: nothing, the default applies."""
 
     chosen: Candidate | None
-    problems: tuple[Problem, ...]
+    problems: tuple[Problem, ...] = ()
 
 
 def choose(
@@ -40,45 +40,38 @@ def choose(
     ("path"), `form` shows how to write it; `same` brings values to the form in which they are compared.
     `Default: …` counts, with a warning, when nothing else does and its value is none of the `standard` ones.
     """
-    usable = [candidate for candidate in candidates if candidate.role < Role.DEFAULT]
-    usable = usable or [candidate for candidate in candidates if _is_own_default(candidate, standard, same)]
+
+    def key(candidate: Candidate) -> str | None:
+        return None if candidate.value is None else same(candidate.value)
+
+    usable = [one for one in candidates if one.role < Role.DEFAULT] or [
+        one for one in candidates if one.value is not None and not one.unsure and key(one) not in standard
+    ]
     if not usable:
-        return Choice(None, ())
-    strongest = min(candidate.role for candidate in usable)
-    first = next(candidate for candidate in usable if candidate.role == strongest)
-    problems = []
-    compared = same(first.value) if first.value is not None else None
-    for other in usable:
-        if other is first or (same(other.value) if other.value is not None else None) == compared:
-            continue
-        if other.role == strongest:
-            problems.append(_two(first, other, what, form))
-        elif other.role <= Role.PROSE:
-            problems.append(_mention(first, other, what))
+        return Choice(None)
+    first = min(usable, key=lambda one: one.role)
+    alone = f"write {form} on a line of its own"
     if first.unsure:
-        problems = [Problem(first.line, first.unsure, f"write {form} on a line of its own")]
-    elif strongest >= Role.DESCRIPTION and first.value is not None:
-        where = "in a description" if strongest == Role.DESCRIPTION else "behind `Default:`"
+        return Choice(first, (Problem(first.line, first.unsure, alone),))
+    taken, problems = _show(first.value), []
+    for other in usable:
+        named = _show(other.value)
+        if key(other) == key(first):
+            continue
+        if other.role == first.role:
+            message = f"two {what}s: {taken} (line {first.line}) and {named}; which one is meant?"
+            problems.append(
+                Problem(other.line, message, f"keep one, as {form}; put the other behind `- hint:`")
+            )
+        elif other.role <= Role.PROSE:
+            message = f"{named} is also named; taken is {taken}, which stands as the value"
+            fix = f"put it behind `- hint:` if it is not the {what}"
+            problems.append(Problem(other.line, message, fix, "warning"))
+    if first.role >= Role.DESCRIPTION and first.value is not None:
+        where = "in a description" if first.role == Role.DESCRIPTION else "behind `Default:`"
         message = f"the {what} {first.value!r} stands only {where}"
-        problems.append(Problem(first.line, message, f"write {form} on a line of its own", "warning"))
+        problems.append(Problem(first.line, message, alone, "warning"))
     return Choice(first, tuple(problems))
-
-
-def _is_own_default(candidate: Candidate, standard: Container[str], same: Callable[[str], str]) -> bool:
-    """Whether `Default: …` gives a value of its own."""
-    return candidate.value is not None and not candidate.unsure and same(candidate.value) not in standard
-
-
-def _two(first: Candidate, other: Candidate, what: str, form: str) -> Problem:
-    message = (
-        f"two {what}s: {_show(first.value)} (line {first.line}) and {_show(other.value)}; which one is meant?"
-    )
-    return Problem(other.line, message, f"keep one, as {form}; put the other behind `- hint:`")
-
-
-def _mention(first: Candidate, other: Candidate, what: str) -> Problem:
-    message = f"{_show(other.value)} is also named; taken is {_show(first.value)}, which stands as the value"
-    return Problem(other.line, message, f"put it behind `- hint:` if it is not the {what}", "warning")
 
 
 def _show(value: str | None) -> str:

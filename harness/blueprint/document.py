@@ -1,5 +1,4 @@
-"""From Markdown to sections: which lines belong to which section, as items that still know their line and
-label.
+"""From Markdown to sections: which lines belong to which section, as items that know their line and label.
 
 Block structure comes from markdown-it's token stream. A section opens at a heading, at a bold line, or,
 where a document has no such heading for it, at a line or list item that starts with its name in brackets.
@@ -8,7 +7,7 @@ where a document has no such heading for it, at a line or list item that starts 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING
 
 from harness.blueprint.labels import Role, role_of, split_label
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _MARKUP_LINE = re.compile(r"\s*(?:</?\w+/?>|<!--.*?-->)\s*")
+_NO_HEADING = 7
+"""The level of a section that something else than a heading opened."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,16 @@ class Item:
     """The language of a fenced block."""
     title: bool = False
     """True for the text behind the section's name in its heading."""
+
+    @property
+    def strength(self) -> Role:
+        """Its role; text that no label says anything about is taken for the value."""
+        return self.role or Role.STATED
+
+    @property
+    def value_line(self) -> int:
+        """The line in which the value begins."""
+        return self.line + self.text.count("\n") - self.value.count("\n")
 
 
 @dataclass(frozen=True)
@@ -79,19 +90,23 @@ class _Node:
     level: int = 0
     info: str = ""
     label: str = ""
+    value: str = ""
     role: Role | None = None
+
+    @property
+    def is_heading(self) -> bool:
+        """Several underlined lines are a paragraph above a rule, not a heading."""
+        return self.kind == "heading" or (self.kind == "underlined" and "\n" not in self.text)
 
 
 @dataclass
 class _Open:
-    """A section (or text outside of one) while it is collected; level 7: opened by something else than a
-    heading."""
+    """A section (or text outside of one) while it is collected; `body`: index of its first line below."""
 
     title: Title | None
     line: int
     level: int
     body: int = 0
-    """Index of the first line below its heading."""
     items: list[Item] = field(default_factory=list)
     context: Role | None = None
 
@@ -100,15 +115,27 @@ def read_document(text: str) -> Document:
     """Split Markdown into sections. Any text is accepted."""
     lines = unwrap(text.split("\n"))
     nodes = list(_nodes("\n".join(lines)))
-    strong = _strong_names(nodes)
-    underlines = any(node.kind == "underlined" and _heading_title(node) for node in nodes)
+    headings = {id(node): title for node in nodes if node.is_heading and (title := read_heading(node.text))}
+    strong = {title.name for title in (*headings.values(), *_bold_lines(nodes)) if title.known}
+    underlines = any(node.kind == "underlined" and id(node) in headings for node in nodes)
     parts = [_Open(None, 1, 0)]
     for node in nodes:
-        _place(node, parts, strong, underlines)
+        if node.kind == "heading" or (node.is_heading and underlines):
+            _place_heading(node, headings.get(id(node)), parts)
+        elif node.kind == "code":
+            role = node.role or parts[-1].context or Role.STATED
+            parts[-1].items.append(Item(node.line, node.text, "", node.text, role, True, node.info))
+        elif node.depth > 1:
+            _add(parts[-1], node.line, node.text, node.role)
+        else:
+            _place_lines(node, parts, strong)
     return _assemble(parts, lines)
 
 
-@lru_cache(maxsize=1)
+# --- Markdown to blocks ---------------------------------------------------------------------------------
+
+
+@cache
 def _markdown() -> "MarkdownIt":
     """CommonMark blocks only. Without link definitions (`[exp_x]: /y` is a section) and HTML apart from
     comments."""
@@ -145,25 +172,23 @@ def _nodes(text: str) -> Iterator[_Node]:
             entries.append(lead_in if lead_in and not entries else None)
         elif token.type == "list_item_close":
             entries.pop()
-        elif token.type == "heading_open":
-            heading = token
-        elif token.type == "heading_close":
-            heading = None
+        elif token.type in ("heading_open", "heading_close"):
+            heading = token if token.type == "heading_open" else None
+        elif token.type in ("bullet_list_close", "ordered_list_close") and not entries:
+            lead_in = None
         elif token.type in ("inline", "fence", "code_block"):
             node = _node(token, heading, len(entries))
             parent = next((entry for entry in reversed(entries) if entry), None)
-            if not entries and token.type != "inline":
+            if not entries and node.kind == "code":
                 parent = lead_in
             if parent and node.role is None:
                 node.role = _inherited(node, parent)
-            if entries and token.type == "inline":
-                entries[-1] = node if not (entries[-1] and entries[-1].depth) else entries[-1]
-            elif not entries:
+            if not entries:
                 ends_in_colon = node.kind == "text" and node.text.rstrip("*_ ").endswith((":", "："))
                 lead_in = node if ends_in_colon else None
+            elif node.kind != "code" and not (entries[-1] and entries[-1].depth):
+                entries[-1] = node
             yield node
-        elif token.type in ("bullet_list_close", "ordered_list_close") and not entries:
-            lead_in = None
 
 
 def _node(token: "Token", heading: "Token | None", depth: int) -> _Node:
@@ -174,35 +199,30 @@ def _node(token: "Token", heading: "Token | None", depth: int) -> _Node:
     if heading:
         kind = "heading" if heading.markup.startswith("#") else "underlined"
         return _Node(kind, line, token.content, depth, level=int(heading.tag[1]))
-    label, _ = split_label(token.content)
-    return _Node("text", line, token.content, depth, label=label, role=role_of(label))
+    label, value = split_label(token.content)
+    return _Node("text", line, token.content, depth, label=label, value=value, role=role_of(label))
 
 
 def _inherited(node: _Node, parent: _Node) -> Role | None:
     """What an unlabelled block under an entry is: the entry's value if the entry has none itself, else a
     sentence."""
-    label, value = split_label(parent.text)
     if parent.role in (Role.REMARK, Role.DEFAULT, Role.DESCRIPTION):
         return parent.role
     if node.kind == "code":
         return Role.STATED
+    label, value = (parent.label, parent.value) if parent.kind == "text" else split_label(parent.text)
     return parent.role if label and not value else Role.PROSE
 
 
-def _strong_names(nodes: list[_Node]) -> set[str]:
-    """Sections that have a real heading or a bold line of their own."""
-    titles = [_heading_title(node) for node in nodes]
+# --- blocks to sections ---------------------------------------------------------------------------------
+
+
+def _bold_lines(nodes: list[_Node]) -> Iterator[Title]:
+    """The sections that a bold line of their own opens."""
     for node in nodes:
         if node.kind in ("text", "underlined") and node.depth <= 1:
-            titles += [title for line in node.text.split("\n") if (title := _line_title(line)) and title.bold]
-    return {title.name for title in titles if title and title.known}
-
-
-def _heading_title(node: _Node) -> Title | None:
-    """The section a heading opens. Several underlined lines are a paragraph above a rule, not a heading."""
-    if node.kind == "heading" or (node.kind == "underlined" and "\n" not in node.text):
-        return read_heading(node.text)
-    return None
+            titles = map(_line_title, node.text.split("\n"))
+            yield from (title for title in titles if title and title.bold)
 
 
 def _line_title(line: str) -> Title | None:
@@ -210,48 +230,31 @@ def _line_title(line: str) -> Title | None:
     title = read_title(line)
     if not title or not (title.bold or title.bracketed or title.remark.startswith((":", "："))):
         return None
-    if title.loose and not title.bracketed:
-        return None
-    return title
+    return None if title.loose and not title.bracketed else title
 
 
-def _place(node: _Node, parts: list[_Open], strong: set[str], underlines: bool) -> None:
-    """Add one block to the section it belongs to, opening new sections on the way."""
-    if node.kind == "heading" or (node.kind == "underlined" and "\n" not in node.text and underlines):
-        _place_heading(node, parts)
-    elif node.kind == "code":
-        role = node.role or parts[-1].context or Role.STATED
-        parts[-1].items.append(Item(node.line, node.text, "", node.text, role, block=True, info=node.info))
-    elif node.depth > 1:
-        _add(parts[-1], node.line, node.text, node.role)
-    else:
-        _place_lines(node, parts, strong)
-
-
-def _place_heading(node: _Node, parts: list[_Open]) -> None:
+def _place_heading(node: _Node, title: Title | None, parts: list[_Open]) -> None:
     """A real heading opens a section, ends one, or (deeper, with another name) labels a part of one."""
-    title = read_heading(node.text)
-    below = node.line + (node.kind == "underlined")
     deeper = parts[-1].title is not None and node.level > parts[-1].level
     if title and (not deeper or ((title.name.startswith("exp") or title.known) and not title.loose)):
-        parts.append(_opened(title, node.line, node.level, below))
+        parts.append(_opened(title, node.line, node.level, node.line + (node.kind == "underlined")))
     elif deeper:
         parts[-1].context = role_of(split_label(node.text + ":")[0])
     else:
         is_document_title = node.level == 1 and not any(part.title for part in parts)
-        parts.append(_Open(None, node.line, node.level, below if is_document_title else node.line - 1))
+        body = node.line + (node.kind == "underlined") if is_document_title else node.line - 1
+        parts.append(_Open(None, node.line, node.level, body))
 
 
 def _place_lines(node: _Node, parts: list[_Open], strong: set[str]) -> None:
     """A paragraph or list entry: each of its lines may open a section."""
     gathered: list[str] = []
-    start = node.line
-    role = node.role
+    start, role = node.line, node.role
     for number, line in enumerate(node.text.split("\n"), start=node.line):
         title = _line_title(line)
         if title and (title.bold or title.name not in strong):
             _add(parts[-1], start, "\n".join(gathered), role)
-            parts.append(_opened(title, number, 7, number))
+            parts.append(_opened(title, number, _NO_HEADING, number))
             gathered, start, role = [], number + 1, None
         else:
             gathered.append(line)
@@ -259,10 +262,7 @@ def _place_lines(node: _Node, parts: list[_Open], strong: set[str]) -> None:
 
 
 def _opened(title: Title, line: int, level: int, below: int) -> _Open:
-    part = _Open(title, line, level, below)
-    if title.remark:
-        part.items.append(_title_item(title.remark, line))
-    return part
+    return _Open(title, line, level, below, [_title_item(title.remark, line)] if title.remark else [])
 
 
 def _title_item(remark: str, line: int) -> Item:
@@ -278,23 +278,18 @@ def _title_item(remark: str, line: int) -> Item:
 
 def _add(part: _Open, line: int, text: str, role: Role | None) -> None:
     """Add a paragraph as one item, or as several where its lines carry labels of their own."""
-    gathered: list[str] = []
-    start = line
-    for number, piece in enumerate([*text.split("\n"), ""], start=line):
-        ends = number == line + text.count("\n") + 1
-        if gathered and (ends or role_of(split_label(piece.strip())[0]) is not None):
-            _add_item(part, start, "\n".join(gathered).strip(), role)
-            gathered, start = [], number
-        gathered.append(piece)
-
-
-def _add_item(part: _Open, line: int, text: str, role: Role | None) -> None:
-    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL).strip()
-    if not text or _MARKUP_LINE.fullmatch(text):
-        return
-    label, value = split_label(text)
-    own = role_of(label)
-    part.items.append(Item(line, text, label, value, own if own is not None else role or part.context))
+    pieces: list[tuple[int, list[str]]] = []
+    for number, piece in enumerate(text.split("\n"), start=line):
+        if not pieces or role_of(split_label(piece.strip())[0]) is not None:
+            pieces.append((number, []))
+        pieces[-1][1].append(piece)
+    for number, lines in pieces:
+        body = re.sub(r"<!--.*?-->", "", "\n".join(lines).strip(), flags=re.DOTALL).strip()
+        if not body or _MARKUP_LINE.fullmatch(body):
+            continue
+        label, value = split_label(body)
+        own = role_of(label)
+        part.items.append(Item(number, body, label, value, own if own is not None else role or part.context))
 
 
 def _assemble(parts: list[_Open], lines: list[str]) -> Document:
@@ -305,7 +300,8 @@ def _assemble(parts: list[_Open], lines: list[str]) -> Document:
     for part, end in zip(parts, ends, strict=True):
         body = "\n".join(line for line in lines[part.body : end] if not _MARKUP_LINE.fullmatch(line)).strip()
         if part.title:
-            sections.append(Section(part.title, part.line, tuple(part.items), body, part.level <= 6))
+            heading = part.level < _NO_HEADING
+            sections.append(Section(part.title, part.line, tuple(part.items), body, heading))
         elif body:
             outside.append(body)
     return Document(tuple(sections), "\n\n".join(outside))

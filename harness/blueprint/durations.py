@@ -5,35 +5,16 @@ import unicodedata
 from dataclasses import dataclass
 
 _SECONDS = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+_CHINESE_UNITS = {"星期": "w", "周": "w", "天": "d", "日": "d", "时": "h", "钟头": "h", "分": "m", "秒": "s"}
 _ENGLISH = r"(?:(?i:weeks?|wks?|days?|hours?|hrs?|minutes?|mins?|seconds?|secs?)|[wdhmsDHS])(?![A-Za-z])"
 _CHINESE = r"(?:个?星期|周|天|日|个?小时|个?钟头|分钟|分|秒钟|秒)"
-_WORDS = {
-    name: float(value)
-    for value, names in {
-        0.5: "半 half-an half-a",
-        1: "one an a 一",
-        2: "two 二 两",
-        3: "three 三",
-        4: "four 四",
-        5: "five 五",
-        6: "six 六",
-        7: "seven 七",
-        8: "eight 八",
-        9: "nine 九",
-        10: "ten 十",
-        12: "twelve 十二",
-        15: "fifteen 十五",
-        20: "twenty 二十",
-        24: "twenty-four 二十四",
-        30: "thirty 三十",
-        45: "forty-five 四十五",
-        48: "forty-eight 四十八",
-        60: "sixty 六十",
-        72: "seventy-two 七十二",
-        90: "ninety 九十",
-    }.items()
-    for name in names.split()
-}
+_NUMBER_WORDS = """
+0.5 半 half-an half-a, 1 one an a 一, 2 two 二 两, 3 three 三, 4 four 四, 5 five 五, 6 six 六, 7 seven 七,
+8 eight 八, 9 nine 九, 10 ten 十, 12 twelve 十二, 15 fifteen 十五, 20 twenty 二十, 24 twenty-four 二十四,
+30 thirty 三十, 45 forty-five 四十五, 48 forty-eight 四十八, 60 sixty 六十,
+72 seventy-two 七十二, 90 ninety 九十
+"""
+_WORDS = {word: float(value) for value, *words in map(str.split, _NUMBER_WORDS.split(",")) for word in words}
 _WORD = "|".join(re.escape(word).replace(r"\-", r"[\s-]") for word in sorted(_WORDS, key=len, reverse=True))
 _NUMBER = rf"(?:\d+(?:,\d{{3}})*(?:\.\d+)?|\.\d+|(?i:{_WORD})(?=[\s-]|(?<=[^\x00-\x7f])))"
 _PART = rf"(?P<number>{_NUMBER})(?P<more>个半)?\s*-?\s*(?P<unit>{_ENGLISH}|{_CHINESE})(?P<tail>半)?"
@@ -47,7 +28,6 @@ _CHOICE = re.compile(
     rf"(?<![A-Za-z0-9_.])(?:\d+(?:\.\d+)?\s*(?:{_ENGLISH}|{_CHINESE})?\s*[-–—~x×*]\s*(?=\d)"
     rf"|{_NUMBER}\s*(?:{_ENGLISH}|{_CHINESE})?\s*(?:\bto\b|\bor\b|至|到|或)\s*){_PLAIN}"
 )
-_NUMERIC = re.compile(r"\d|半|\bhalf\b|⁄", re.IGNORECASE)
 _HALF = re.compile(r"半|\bhalf\b|⁄", re.IGNORECASE)
 _ENDLESS = re.compile(r"\b(?:unlimited|infinite|infinity|inf|forever|no limit)\b|不限|无限", re.IGNORECASE)
 
@@ -70,19 +50,17 @@ def normalise(text: str) -> str:
 
 def find(text: str) -> list[Length]:
     """Every length of time in a normalised text, in order. Adjacent parts of falling unit are one length."""
-    found = [
-        Length(
-            sum(float(clock[name] or 0) * _SECONDS[name] for name in ("d", "h", "m", "s")),
-            clock.start(),
-            clock.end(),
-            clock.group(),
-        )
-        for clock in _CLOCK.finditer(text)
+    clocks = [
+        Length(sum(float(found[unit] or 0) * _SECONDS[unit] for unit in "dhms"), *found.span(), found.group())
+        for found in _CLOCK.finditer(text)
     ]
-    for match in _LENGTH.finditer(text):
-        if not any(clock.start < match.end() and match.start() < clock.end for clock in found):
-            found += _lengths(match)
-    return sorted(found, key=lambda length: length.start)
+    lengths = [
+        length
+        for found in _LENGTH.finditer(text)
+        if not any(clock.start < found.end() and found.start() < clock.end for clock in clocks)
+        for length in _lengths(found)
+    ]
+    return sorted([*clocks, *lengths], key=lambda length: length.start)
 
 
 def single(text: str) -> float | None:
@@ -97,53 +75,39 @@ def single(text: str) -> float | None:
 
 
 def is_open(text: str) -> bool:
-    """Whether the text leaves the length open: a choice (`12-24 hours`), a product (`2 x 12 hours`), a
-    stray half."""
+    """True if the text leaves the length open: a choice (`12-24 hours`), a product (`2 x 12 hours`), a stray
+    half."""
     rest = list(text)
-    for length in find(text):
+    found = find(text)
+    for length in found:
         rest[length.start : length.end] = " " * (length.end - length.start)
-    return bool(_CHOICE.search(text) or (find(text) and _HALF.search("".join(rest))))
+    return bool(_CHOICE.search(text) or (found and _HALF.search("".join(rest))))
 
 
 def is_endless(text: str) -> bool:
-    """Whether the text asks for no limit at all."""
+    """True if the text asks for no limit at all."""
     return bool(_ENDLESS.search(text))
 
 
 def is_numeric(text: str) -> bool:
-    """Whether a text has numbers in it; without a length found, their unit is missing (`12`, `12:00`)."""
-    return bool(_NUMERIC.search(text))
-
-
-def describe(seconds: float) -> str:
-    """`93780` → `1 day 2 hours 3 minutes`: for people, and read back by `find`."""
-    parts = []
-    rest = seconds
-    for name, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        count, rest = divmod(rest, size)
-        if count:
-            parts.append(f"{int(count)} {name}{'s' if count != 1 else ''}")
-    if rest or not parts:
-        parts.append(f"{rest:g} second{'s' if rest != 1 else ''}")
-    return " ".join(parts)
+    """True if a text has numbers in it; without a length found, their unit is missing (`12`, `12:00`)."""
+    return bool(re.search(r"\d", text) or _HALF.search(text))
 
 
 def _lengths(match: re.Match[str]) -> list[Length]:
     """The lengths in a run of adjacent parts: a new one starts wherever the unit does not get smaller."""
-    sign = -1.0 if match["sign"] else 1.0
+    text, sign = match.string, -1.0 if match["sign"] else 1.0
     lengths: list[Length] = []
     smallest = float("inf")
-    for part in re.finditer(_PART, match.string[match.start() : match.end()]):
+    for part in re.finditer(_PART, match.group()):
         unit = _unit(part["unit"])
         halves = bool(part["more"]) + bool(part["tail"])
         seconds = sign * (_amount(part["number"]) + 0.5 * halves) * unit
-        start, end = match.start() + part.start(), match.start() + part.end()
-        start = start if lengths else match.start()
+        start = match.start() + part.start() if lengths else match.start()
         if lengths and unit < smallest:
-            last = lengths[-1]
-            lengths[-1] = Length(last.seconds + seconds, last.start, end, match.string[last.start : end])
-        else:
-            lengths.append(Length(seconds, start, end, match.string[start:end]))
+            start, seconds = lengths[-1].start, seconds + lengths.pop().seconds
+        end = match.start() + part.end()
+        lengths.append(Length(seconds, start, end, text[start:end]))
         smallest = unit
     return lengths
 
@@ -154,9 +118,5 @@ def _amount(number: str) -> float:
 
 
 def _unit(unit: str) -> float:
-    for chinese, letter in (("星期", "w"), ("周", "w"), ("天", "d"), ("日", "d"), ("时", "h"), ("钟头", "h")):
-        if chinese in unit:
-            return _SECONDS[letter]
-    if "分" in unit:
-        return _SECONDS["m"]
-    return _SECONDS["s"] if "秒" in unit else _SECONDS[unit[0].lower()]
+    letters = (letter for chinese, letter in _CHINESE_UNITS.items() if chinese in unit)
+    return _SECONDS[next(letters, unit[0].lower())]

@@ -20,8 +20,8 @@ HOST = "exp_host"
 NOTES = "notes"
 
 REQUIRED = (PURPOSE, CODEBASE, VENV, YAML, COMMAND, RESULT, MAX_TIME)
-OPTIONAL = (METRICS, PROTECTED, CODE_CHANGES, PREPARE, CLEANUP, HOST)
-SECTIONS = (*REQUIRED, *OPTIONAL)
+SECTIONS = (*REQUIRED, METRICS, PROTECTED, CODE_CHANGES, PREPARE, CLEANUP, HOST)
+_BY_LETTERS = {name.replace("_", ""): name for name in SECTIONS}
 
 _LEAD = re.compile(r"[^A-Za-z\[【]{0,16}")
 _BRACKETED = re.compile(r"[\[【]\s*[*`]*\s*(?P<name>[A-Za-z][A-Za-z0-9_ -]*?)\s*[*`]*\s*[\]】]")
@@ -47,17 +47,12 @@ class Title:
     known: bool
     remark: str
     """What stands after the name on the same line."""
-    bracketed: bool
-    bold: bool
+    bracketed: bool = False
+    bold: bool = False
     suggestion: str | None = None
     """For an unknown name: the section that was probably meant."""
     loose: bool = False
     """True for a word as common as `Notes:`, which opens a section only as a real heading."""
-
-
-def normalise(name: str) -> str:
-    """`Exp-Launch Command` → `exp_launch_command`."""
-    return re.sub(r"[\s_-]+", "_", name.strip().lower())
 
 
 def read_title(text: str) -> Title | None:
@@ -66,17 +61,12 @@ def read_title(text: str) -> Title | None:
     Understands brackets of both widths, numbering, bold, code, escaped brackets and trailing remarks.
     """
     text = _ESCAPE.sub(r"\1", text.strip())
-    lead = _LEAD.match(text)
-    start = lead.end() if lead else 0
+    start = _end(_LEAD, text)
     bold = "**" in text[: start + 3] or "__" in text[: start + 3]
-    bracketed = _BRACKETED.match(text, start)
-    if bracketed:
+    if bracketed := _BRACKETED.match(text, start):
         return _title(bracketed, text, bracketed=True, bold=bold)
-    numbering = _NUMBERING.match(text)
-    notes = _NOTES.match(text, numbering.end() if numbering else 0)
-    if notes:
-        remark = _remark(text[notes.end() :])
-        return Title(NOTES, True, remark, False, bold, loose=notes["loose"] is not None)
+    if notes := _NOTES.match(text, _end(_NUMBERING, text)):
+        return Title(NOTES, True, _remark(text[notes.end() :]), bold=bold, loose=notes["loose"] is not None)
     bare = _BARE.match(text, start)
     return _title(bare, text, bracketed=False, bold=bold) if bare else None
 
@@ -84,37 +74,38 @@ def read_title(text: str) -> Title | None:
 def read_heading(text: str) -> Title | None:
     """Like `read_title` for a real heading, where the bracketed name may also stand further back
     (`Purpose [exp_purpose]`) and a name without `exp_` is recognised as a slip."""
-    title = read_title(text)
-    if title:
+    if title := read_title(text):
         return title
     for found in _BRACKETED.finditer(_ESCAPE.sub(r"\1", text)):
-        if normalise(found["name"]) in SECTIONS:
-            return Title(normalise(found["name"]), True, _remark(text[found.end() :]), True, False)
-    numbering = _NUMBERING.match(text)
-    plain = re.sub(r"[(（].*|[:：].*|[*`\]】]", "", text[numbering.end() if numbering else 0 :])
-    meant = "exp_" + normalise(plain)
-    if meant in SECTIONS:
-        return Title(plain.strip(), False, "", False, False, suggestion=meant)
-    return None
-
-
-def suggest(name: str) -> str | None:
-    """The section whose name is closest to a misspelt one; None when nothing is close."""
-    close = difflib.get_close_matches(normalise(name), SECTIONS, n=1, cutoff=0.6)
-    return close[0] if close else None
+        if _normal(found["name"]) in SECTIONS:
+            return Title(_normal(found["name"]), True, _remark(text[found.end() :]), bracketed=True)
+    plain = re.sub(r"[(（].*|[:：].*|[*`\]】]", "", text[_end(_NUMBERING, text) :])
+    meant = "exp_" + _normal(plain)
+    return Title(plain.strip(), False, "", suggestion=meant) if meant in SECTIONS else None
 
 
 def _title(found: re.Match[str], text: str, *, bracketed: bool, bold: bool) -> Title | None:
-    name = normalise(found["name"])
-    known = {n.replace("_", ""): n for n in SECTIONS}.get(name.replace("_", ""))
+    name = _normal(found["name"])
     remark = _remark(text[found.end() :])
+    known = _BY_LETTERS.get(name.replace("_", ""))
+    if not known and (_NOTES.fullmatch(name) or _NOTES.fullmatch(name.replace("_", " "))):
+        known = NOTES
     if known:
         return Title(known, True, remark, bracketed, bold)
-    if _NOTES.fullmatch(name) or _NOTES.fullmatch(name.replace("_", " ")):
-        return Title(NOTES, True, remark, bracketed, bold)
-    if name.startswith("exp_"):
-        return Title(found["name"], False, remark, bracketed, bold, suggestion=suggest(name))
-    return None
+    if not name.startswith("exp_"):
+        return None
+    close = difflib.get_close_matches(name, SECTIONS, n=1, cutoff=0.6)
+    return Title(found["name"], False, remark, bracketed, bold, close[0] if close else None)
+
+
+def _normal(name: str) -> str:
+    """`Exp-Launch Command` → `exp_launch_command`."""
+    return re.sub(r"[\s_-]+", "_", name.strip().lower())
+
+
+def _end(pattern: re.Pattern[str], text: str) -> int:
+    found = pattern.match(text)
+    return found.end() if found else 0
 
 
 def _remark(rest: str) -> str:

@@ -3,33 +3,36 @@
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
+from typing import TypeVar
 
-from harness.blueprint import durations, names
-from harness.blueprint.choice import choose
+from harness.blueprint import names
+from harness.blueprint.choice import Candidate, choose
 from harness.blueprint.commands import find_commands
 from harness.blueprint.document import Document, Section, read_document
 from harness.blueprint.extras import read_code_changes, read_host, read_keys, read_metrics
-from harness.blueprint.inline import is_nothing
-from harness.blueprint.labels import Role, role_of
+from harness.blueprint.labels import Role, is_nothing, role_of
 from harness.blueprint.limits import read_limits
 from harness.blueprint.paths import PathValueError, exists, find_paths, resolve
-from harness.blueprint.types import DEFAULT_FIRST_STEP_S, DEFAULT_MAX_TIME_S, Blueprint, Problem
+from harness.blueprint.source import UnreadableError, load_text
+from harness.blueprint.types import DEFAULT_FIRST_STEP_S, DEFAULT_MAX_TIME_S, Blueprint, Problem, Severity
+from harness.wording import exact_duration
 
-LARGEST_BYTES = 256 * 1024
+T = TypeVar("T")
 _IN_CODEBASE = re.compile(
     r"relative to (?:the )?(?:main )?(?:experiment )?(?:code|repo|project|\[?exp_codebase_dir)"
     r"|(?:in(?:side)?|within|under) (?:the )?(?:main )?(?:code(?: ?base| path| dir)|repo|\[?exp_codebase_dir)"
     r"|相对于?(?:实验)?(?:代码|项目|仓库|工程)|(?:代码|项目|仓库|工程)(?:路径|目录|根目录)?(?:下|中|里|内)",
     re.IGNORECASE,
 )
-
 _EXPORT = re.compile(r"export [A-Za-z_]\w*=\S*")
 _ORIGINAL_DEFAULTS = {".", "venv/bin/python", ".venv/bin/python", "auto_agent/exp_results"}
 _PURPOSE_LABEL = re.compile(
     r"(?:desc|purpose|goal|content|experiment purpose)|目的|描述|说明|目标|内容|实验目的"
 )
+_PATH_FORM = "`- path: /the/path`"
+_CONFIG_FORM = "`- path: config.yaml`"
 
 
 def read(path: Path, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Blueprint:
@@ -38,43 +41,16 @@ def read(path: Path, cwd: Path | None = None, env: Mapping[str, str] | None = No
     `cwd` is the directory where the command runs (default results go below it), `env` where `$VAR` in
     paths is looked up; both default to this process's own.
     """
-    text, problem = _load(path)
-    return _Reader(path, cwd or Path.cwd(), os.environ if env is None else env).read(text, problem)
+    reader = _Reader(path, cwd or Path.cwd(), os.environ if env is None else env)
+    try:
+        return reader.read(load_text(path))
+    except UnreadableError as error:
+        return reader.read("", error.problem)
 
 
 def parse(text: str, path: Path, cwd: Path, env: Mapping[str, str] | None = None) -> Blueprint:
     """The blueprint in `text`, as if it stood in the file `path`."""
-    return _Reader(path, cwd, os.environ if env is None else env).read(text, None)
-
-
-def _load(path: Path) -> tuple[str, Problem | None]:
-    try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST_BYTES + 1)
-    except FileNotFoundError:
-        return "", Problem(
-            1, "there is no such file", "check the path; `harness new NAME` writes a blueprint"
-        )
-    except IsADirectoryError:
-        return "", Problem(1, "this is a folder", f"name the file in it, as {path / 'blueprint.md'}")
-    except (OSError, ValueError) as error:
-        return "", Problem(
-            1, f"cannot be read: {getattr(error, 'strerror', None) or error}", "check its permissions"
-        )
-    if len(data) > LARGEST_BYTES:
-        return "", Problem(
-            1, f"larger than {LARGEST_BYTES // 1024} KiB: this is no blueprint", "keep plans short"
-        )
-    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    try:
-        text = data.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        return "", Problem(line, "not a text in UTF-8", "save it as UTF-8")
-    if "\0" in text:
-        line = text[: text.index("\0")].count("\n") + 1
-        return "", Problem(line, "a binary file", "name the blueprint's Markdown file")
-    return text, None
+    return _Reader(path, cwd, os.environ if env is None else env).read(text)
 
 
 class _Reader:
@@ -90,7 +66,7 @@ class _Reader:
         self.sections: dict[str, Section] = {}
         self.lines: dict[str, int] = {}
 
-    def read(self, text: str, problem: Problem | None) -> Blueprint:
+    def read(self, text: str, problem: Problem | None = None) -> Blueprint:
         document = self._document(text, problem)
         name = (self.folder.name if self.path.name == "blueprint.md" else self.path.stem) or "experiment"
         codebase = self._path(names.CODEBASE, "codebase directory") or self._default(
@@ -98,16 +74,13 @@ class _Reader:
         )
         venv = self._venv(codebase)
         yaml = self._yaml(codebase)
-        command = self._command(names.COMMAND, required=True)
+        command = self._command(names.COMMAND)
+        if command is None:
+            self._default(names.COMMAND, "NA", "the command is derived from the Python and the config")
         result_dir = self._path(names.RESULT, "result directory") or self._default(
             names.RESULT, self.cwd / "exp_results" / name, "below the current directory"
         )
         max_time, first_step = self._limits()
-        metrics, metric_problems = read_metrics(self.sections.get(names.METRICS))
-        keys, key_problems = read_keys(self.sections.get(names.PROTECTED))
-        code_changes, code_problems = read_code_changes(self.sections.get(names.CODE_CHANGES))
-        host, host_problems = read_host(self.sections.get(names.HOST))
-        self.problems += [*metric_problems, *key_problems, *code_problems, *host_problems]
         return Blueprint(
             path=self.path,
             name=name,
@@ -120,14 +93,14 @@ class _Reader:
             max_time_s=max_time,
             first_step_s=first_step,
             notes=_notes(document),
-            metrics=metrics,
-            protected_keys=keys,
-            code_changes=code_changes,
+            metrics=self._extra(names.METRICS, read_metrics, None),
+            protected_keys=self._extra(names.PROTECTED, read_keys, ()),
+            code_changes=self._extra(names.CODE_CHANGES, read_code_changes, ()),
             prepare_command=self._command(names.PREPARE),
             cleanup_command=self._command(names.CLEANUP),
-            host=host,
+            host=self._extra(names.HOST, read_host, None),
             defaults=tuple(self.defaults) if self.sections else (),
-            problems=tuple(sorted(self.problems, key=lambda p: p.line)),
+            problems=tuple(sorted(self.problems, key=lambda problem: problem.line)),
             lines=self.lines,
         )
 
@@ -137,25 +110,21 @@ class _Reader:
         document = read_document(text)
         for section in document.sections:
             self._swallowed(section)
+            first = self.sections.get(section.name)
             if not section.title.known:
                 self._unknown(section)
-            elif section.name == names.NOTES:
-                continue
-            elif section.name in self.sections:
-                message = (
-                    f"[{section.name}] stands here again (first on line {self.sections[section.name].line})"
-                )
+            elif first:
+                message = f"[{section.name}] stands here again (first on line {first.line})"
                 self._problem(section.line, message, "merge the two")
-            else:
+            elif section.name != names.NOTES:
                 self.sections[section.name] = section
                 self.lines[section.name] = section.line
         if problem:
             self.problems.append(problem)
         elif not self.sections:
             shown = " ".join(f"[{name}]" for name in names.REQUIRED)
-            self._problem(
-                1, "no blueprint section in this file", f"write headings such as `## [exp_purpose]`: {shown}"
-            )
+            fix = f"write headings such as `## [exp_purpose]`: {shown}"
+            self._problem(1, "no blueprint section in this file", fix)
         return document
 
     def _swallowed(self, section: Section) -> None:
@@ -168,50 +137,43 @@ class _Reader:
                     self._problem(number, message, "close the block with ``` before it")
 
     def _unknown(self, section: Section) -> None:
-        meant = section.title.suggestion
-        present = any(other == meant for other in self.sections)
-        self._problem(
-            section.line,
-            f"there is no section [{section.name}]"
-            if section.name.startswith("exp")
-            else f"`{section.name}` is no section",
-            f"did you mean [{meant}]?"
-            if meant
-            else f"use one of {', '.join(names.SECTIONS)}, or move it to Other Notes",
-            severity="warning" if present or not meant else "error",
-        )
+        meant, name = section.title.suggestion, section.name
+        message = f"there is no section [{name}]" if name.startswith("exp") else f"`{name}` is no section"
+        fix = f"use one of {', '.join(names.SECTIONS)}, or move it to Other Notes"
+        harmless = not meant or meant in self.sections
+        fix = f"did you mean [{meant}]?" if meant else fix
+        self._problem(section.line, message, fix, "warning" if harmless else "error")
 
-    def _problem(self, line: int, message: str, mend: str, severity: str = "error") -> None:
-        self.problems.append(Problem(line, message, mend, "warning" if severity == "warning" else "error"))
+    def _problem(self, line: int, message: str, fix: str, severity: Severity = "error") -> None:
+        self.problems.append(Problem(line, message, fix, severity))
 
-    def _default(self, name: str, value: Path, reason: str) -> Path:
-        self._note_default(name, str(value), reason)
+    def _default(self, name: str, value: T, reason: str) -> T:
+        missing = "names none" if name in self.sections else "is missing"
+        self.defaults.append(f"[{name}] {missing}: {value} ({reason})")
         return value
 
-    def _note_default(self, name: str, value: str, reason: str) -> None:
-        said = "names none" if name in self.sections else "is missing"
-        self.defaults.append(f"[{name}] {said}: {value} ({reason})")
+    def _extra(self, name: str, reader: Callable[[Section, list[Problem]], T], absent: T) -> T:
+        section = self.sections.get(name)
+        return reader(section, self.problems) if section else absent
 
-    def _path(self, name: str, what: str) -> Path | None:
-        """A path section's value, relative to the blueprint's folder; None where the default applies."""
+    def _chosen(
+        self,
+        name: str,
+        find: Callable[[Section], list[Candidate]],
+        what: str,
+        form: str,
+        same: Callable[[str], str] = str,
+        standard: Container[str] = (),
+    ) -> Candidate | None:
+        """What a section says; None where it is missing or names nothing, which may be a problem."""
         section = self.sections.get(name)
         if not section:
             return None
-        choice = choose(
-            find_paths(section), "path", "`- path: /the/path`", os.path.normpath, _ORIGINAL_DEFAULTS
-        )
+        choice = choose(find(section), what, form, same, standard)
         self.problems += choice.problems
         if choice.chosen is None:
-            self._nothing_found(section, "path", "`- path: /the/path`")
-            return None
-        if choice.chosen.value is None:
-            return None
-        self.lines[name] = choice.chosen.line
-        try:
-            return resolve(choice.chosen.value, self.folder, self.env)
-        except PathValueError as error:
-            self._problem(choice.chosen.line, f"[{name}] {error}", f"write the {what} as an absolute path")
-            return None
+            self._nothing_found(section, what, form)
+        return choice.chosen
 
     def _nothing_found(self, section: Section, what: str, form: str) -> None:
         """A section that talks but names no value is an error, unless it only describes or says `Default:
@@ -219,21 +181,34 @@ class _Reader:
         talk = [
             item
             for item in section.items
-            if not item.title and item.value and (item.role or Role.STATED) < Role.DESCRIPTION
+            if not item.title and item.value and item.strength < Role.DESCRIPTION
         ]
+        line, words = section.line, ""
         if talk and not any(item.role == Role.DEFAULT for item in section.items):
             message = f"[{section.name}] names no {what} that can be told from the words around it"
             self._problem(talk[0].line, message, f"write {form} or NA on a line of its own")
         elif not section.heading and section.title.remark and all(item.title for item in section.items):
-            message = f"[{section.name}] has only the words {section.title.remark!r}; its default is used"
-            self._problem(section.line, message, f"write {form} if a value is meant", "warning")
+            words = f"has only the words {section.title.remark!r}"
         elif any(item.role == Role.REMARK and re.search(r"[`/]", item.value) for item in section.items):
-            message = f"[{section.name}] has only remarks, which are no values; its default is used"
-            self._problem(section.line, message, f"write {form} if a value is meant", "warning")
+            words = "has only remarks, which are no values"
+        if words:
+            message = f"[{section.name}] {words}; its default is used"
+            self._problem(line, message, f"write {form} if a value is meant", "warning")
+
+    def _path(self, name: str, what: str) -> Path | None:
+        """A path section's value, relative to the blueprint's folder; None where the default applies."""
+        chosen = self._chosen(name, find_paths, "path", _PATH_FORM, os.path.normpath, _ORIGINAL_DEFAULTS)
+        if chosen is None or chosen.value is None:
+            return None
+        self.lines[name] = chosen.line
+        try:
+            return resolve(chosen.value, self.folder, self.env)
+        except PathValueError as error:
+            self._problem(chosen.line, f"[{name}] {error}", f"write the {what} as an absolute path")
+            return None
 
     def _venv(self, codebase: Path) -> Path:
         given = self._path(names.VENV, "Python interpreter")
-        line = self.lines.get(names.VENV, 1)
         if given is None:
             for folder, where in ((codebase, "in the codebase"), (self.folder, "beside the blueprint")):
                 for place in ("venv", ".venv"):
@@ -242,78 +217,57 @@ class _Reader:
             return self._default(names.VENV, Path(sys.executable), "the Python that runs the harness")
         for candidate in (given / "bin" / "python", given.parent / "python"):
             if (given.is_dir() or given.name == "activate") and exists(candidate):
-                self._problem(
-                    line, f"{given} is no interpreter; taken is {candidate}", f"write {candidate}", "warning"
-                )
+                message = f"{given} is no interpreter; taken is {candidate}"
+                self._problem(self.lines.get(names.VENV, 1), message, f"write {candidate}", "warning")
                 return candidate
         return given
 
     def _yaml(self, codebase: Path) -> Path | None:
         """The config: beside the blueprint, else in the codebase; where it is in neither, the section's
         words decide."""
-        section = self.sections.get(names.YAML)
-        choice = (
-            choose(find_paths(section, config=True), "config", "`- path: config.yaml`", os.path.normpath)
-            if section
-            else None
-        )
-        if section and choice:
-            self.problems += choice.problems
-            if choice.chosen is None:
-                self._nothing_found(section, "config file", "`- path: config.yaml`")
-        if not section or not choice or not choice.chosen or choice.chosen.value is None:
-            self._note_default(names.YAML, "NA", "a config is rendered when the command needs one")
+
+        def find(section: Section) -> list[Candidate]:
+            return find_paths(section, config=True)
+
+        chosen = self._chosen(names.YAML, find, "config", _CONFIG_FORM, os.path.normpath)
+        if chosen is None or chosen.value is None:
+            self._default(names.YAML, "NA", "a config is rendered when the command needs one")
             return None
-        value = choice.chosen.value
-        line = self.lines[names.YAML] = choice.chosen.line
+        line = self.lines[names.YAML] = chosen.line
         try:
-            beside = resolve(value, self.folder, self.env)
-            inside = resolve(value, codebase, self.env)
+            beside, inside = (resolve(chosen.value, base, self.env) for base in (self.folder, codebase))
         except PathValueError as error:
             self._problem(line, f"[{names.YAML}] {error}", "write the config's path as an absolute path")
             return None
         if exists(beside) and exists(inside) and beside != inside:
-            message = f"{value} is there twice: {beside} (taken) and {inside}"
+            message = f"{chosen.value} is there twice: {beside} (taken) and {inside}"
             self._problem(line, message, "write the absolute path of the one that is meant", "warning")
-        if not exists(beside) and (
-            exists(inside) or _IN_CODEBASE.search(f"{section.title.remark}\n{section.text}")
-        ):
-            return inside
-        return beside
+        section = self.sections[names.YAML]
+        is_inside = exists(inside) or _IN_CODEBASE.search(f"{section.title.remark}\n{section.text}")
+        return inside if is_inside and not exists(beside) else beside
 
-    def _command(self, name: str, *, required: bool = False) -> str | None:
-        section = self.sections.get(name)
-        if section:
-            choice = choose(find_commands(section), "command", "the command in a fenced block")
-            self.problems += choice.problems
-            if choice.chosen is None:
-                self._nothing_found(section, "command", "the command in backticks")
-            elif choice.chosen.value is not None:
-                command = choice.chosen.value
-                lines = len([line for line in command.split("\n") if not _EXPORT.fullmatch(line.strip())])
-                if lines > 1 and "<<" not in command and not command.startswith("set -e"):
-                    message = f"[{name}] has {lines} lines: they run in this order, also when one fails"
-                    self._problem(
-                        choice.chosen.line, message, "join them with `&&` to stop at a failure", "warning"
-                    )
-                return command
-        if required:
-            self._note_default(name, "NA", "the command is derived from the Python and the config")
-        return None
+    def _command(self, name: str) -> str | None:
+        chosen = self._chosen(name, find_commands, "command", "the command in backticks")
+        command = chosen.value if chosen else None
+        if chosen and command is not None:
+            lines = len([line for line in command.split("\n") if not _EXPORT.fullmatch(line.strip())])
+            if lines > 1 and "<<" not in command and not command.startswith("set -e"):
+                message = f"[{name}] has {lines} lines: they run in this order, also when one fails"
+                self._problem(chosen.line, message, "join them with `&&` to stop at a failure", "warning")
+        return command
 
     def _limits(self) -> tuple[float, float]:
         section = self.sections.get(names.MAX_TIME)
         limits = read_limits(section) if section else None
+        max_time, first_step = (limits.max_time_s, limits.first_step_s) if limits else (None, None)
         if section and limits:
             self.problems += limits.problems
-            if limits.silent and limits.first_step_s is None:
+            if limits.silent and first_step is None:
                 self._nothing_found(section, "length of time", "`- time: 12 hours`")
-        max_time = limits.max_time_s if limits else None
-        first_step = limits.first_step_s if limits else None
         if max_time is None:
-            self._note_default(names.MAX_TIME, durations.describe(DEFAULT_MAX_TIME_S), "maximum time")
+            self._default(names.MAX_TIME, exact_duration(DEFAULT_MAX_TIME_S), "maximum time")
         if first_step is None:
-            shown = durations.describe(DEFAULT_FIRST_STEP_S)
+            shown = exact_duration(DEFAULT_FIRST_STEP_S)
             self.defaults.append(f"[{names.MAX_TIME}] first step: {shown} (time until the first step)")
         return max_time or DEFAULT_MAX_TIME_S, first_step or DEFAULT_FIRST_STEP_S
 
@@ -322,9 +276,8 @@ class _Reader:
         text = _purpose_text(section) if section else ""
         if not text and self.sections:
             message = "the purpose is missing: nobody will know what this run was for"
-            self._problem(
-                section.line if section else 1, message, "say it under `## [exp_purpose]`", "warning"
-            )
+            line = section.line if section else 1
+            self._problem(line, message, "say it under `## [exp_purpose]`", "warning")
         return text
 
 
@@ -334,11 +287,9 @@ def _purpose_text(section: Section) -> str:
     body = []
     for item in section.items:
         if item.title:
-            after_colon = item.value if item.role == Role.STATED else ""
-            own_words = (
-                "" if section.heading else re.sub(r"(?i)^(?:experiment )?purpose$|^实验目的$", "", item.value)
-            )
-            text = after_colon or own_words
+            text = item.value if item.role == Role.STATED else ""
+            if not text and not section.heading:
+                text = re.sub(r"(?i)^(?:experiment )?purpose$|^实验目的$", "", item.value)
         else:
             empty = not item.value and role_of(item.label) in (Role.REMARK, Role.DEFAULT)
             text = item.value if empty or _PURPOSE_LABEL.match(item.label) else item.text
@@ -353,12 +304,8 @@ def _notes(document: Document) -> str:
     for section in document.sections:
         if section.name == names.NOTES:
             behind = section.title.remark.lstrip(":： ")
-            parts.append(
-                "\n".join(
-                    text for text in (behind if not behind.startswith("(") else "", section.text) if text
-                )
-            )
+            parts.append("\n".join(filter(None, ("" if behind.startswith("(") else behind, section.text))))
         elif not section.title.known:
             parts.append(f"[{section.name}]\n{section.text}")
-    said = [part for part in (*parts, document.outside) if part and not (len(part) < 12 and is_nothing(part))]
-    return "\n\n".join(said)
+    kept = [part for part in (*parts, document.outside) if part and not (len(part) < 12 and is_nothing(part))]
+    return "\n\n".join(kept)

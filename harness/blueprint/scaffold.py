@@ -22,16 +22,10 @@ _READER = "ajet.task_reader.type"
 _PATHS = ("codebase_dir", "venv_exe", "result_dir")
 _LISTS = ("metrics", "protected_keys")
 DEFAULTS = {
-    "purpose": "",
-    "codebase_dir": "",
-    "venv_exe": "",
-    "launch_command": "",
-    "result_dir": "",
+    **dict.fromkeys(("purpose", "codebase_dir", "venv_exe", "launch_command", "result_dir"), ""),
     "max_time": "24 hours",
     "first_step": "20 minutes",
-    "metrics": "",
-    "protected_keys": "",
-    "notes": "",
+    **dict.fromkeys(("metrics", "protected_keys", "notes"), ""),
 }
 """What a blueprint's templates are filled with; `metrics` and `protected_keys` are one entry per line."""
 
@@ -39,7 +33,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class ScaffoldError(Exception):
-    """The experiment cannot be written; the message says why and how to mend it."""
+    """The experiment cannot be written; the message says why and how to fix it."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +74,14 @@ def write_experiment(
 
 def place_for(name: str, folder: Path, cwd: Path, may_be_taken: bool = False) -> Path:
     """The folder that a new experiment gets. Raises ScaffoldError for a bad name or one that is taken."""
+    if not _NAME.fullmatch(name):
+        slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "my-experiment"
+        rule = f"use letters, digits, `-`, `_`, such as {slug[:64]}"
+        raise ScaffoldError(f"{name!r} is no experiment name: {rule}")
     target = Path(os.path.abspath(cwd / folder / name))  # noqa: PTH100 - keeps symbolic links
-    _check_name(name)
     if not may_be_taken and os.path.lexists(target) and (not target.is_dir() or any(target.iterdir())):
-        raise ScaffoldError(
-            f"{target} is already there and is not overwritten: choose another name, or --dir"
-        )
+        taken = f"{target} is already there and is not overwritten"
+        raise ScaffoldError(f"{taken}: choose another name, or --dir")
     return target
 
 
@@ -143,25 +139,16 @@ def _dotted(key: str) -> str:
 
 
 def has_config(template: str) -> bool:
-    """Whether experiments of this template come with a config."""
+    """True if experiments of this template come with a config."""
     return template in templating.template_names("configs")
-
-
-def _check_name(name: str) -> None:
-    if not _NAME.fullmatch(name):
-        slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "my-experiment"
-        raise ScaffoldError(
-            f"{name!r} is no experiment name: use letters, digits, `-`, `_`, such as {slug[:64]}"
-        )
 
 
 def check_template(template: str) -> None:
     """Raises ScaffoldError for a template that does not exist."""
     known = templating.template_names("blueprints")
     if template not in known:
-        raise ScaffoldError(
-            f"there is no template {template!r}{_did_you_mean(template, known)}: use {', '.join(known)}"
-        )
+        suggestion = _did_you_mean(template, known)
+        raise ScaffoldError(f"there is no template {template!r}{suggestion}: use {', '.join(known)}")
 
 
 def sort_answers(answers: Mapping[str, str], template: str) -> tuple[dict[str, str], dict[str, Scalar]]:
@@ -176,10 +163,9 @@ def sort_answers(answers: Mapping[str, str], template: str) -> tuple[dict[str, s
             continue
         dotted = _dotted(key)
         if not has_config(template):
-            raise ScaffoldError(
-                f"the template {template} has no config, so {key} has no meaning; leave it out"
-            )
-        elif value.strip() or key not in short_names():
+            why = f"the template {template} has no config, so {key} has no meaning"
+            raise ScaffoldError(f"{why}; leave it out")
+        if value.strip() or key not in short_names():
             config[dotted] = _scalar(key, value)
     return sections, config
 
@@ -194,9 +180,8 @@ def _scalar(key: str, value: str) -> Scalar:
         # A tag or a shape that promises what the text is not (`2024-13-45`, `!!int abc`) breaks the reader.
         raise ScaffoldError(f"the value of {key}, {value!r}, is no YAML; put quotes inside it") from error
     if not isinstance(parsed, str | int | float | bool | None):
-        raise ScaffoldError(
-            f"the value of {key}, {value!r}, is not a single value: edit config.yaml afterwards"
-        )
+        why = f"the value of {key}, {value!r}, is not a single value"
+        raise ScaffoldError(f"{why}: edit config.yaml afterwards")
     return parsed
 
 
@@ -208,21 +193,20 @@ def _blueprint_text(
     for key in _PATHS:
         if values[key]:
             values[key] = os.path.normpath(cwd / Path(values[key]).expanduser())
-    values["codebase_dir"] = values["codebase_dir"] or os.path.relpath(cwd, target)
-    values["purpose"] = values["purpose"] or f"Find out what {name} changes."
     if not has_config(template) and not values["launch_command"]:
-        raise ScaffoldError(
-            f"the template {template} needs a command: --set launch_command='python train.py'"
-        )
-    values["purpose"] = "\n".join(filter(None, map(str.strip, values["purpose"].split("\n"))))
+        example = "--set launch_command='python train.py'"
+        raise ScaffoldError(f"the template {template} needs a command: {example}")
+    values["codebase_dir"] = values["codebase_dir"] or os.path.relpath(cwd, target)
+    purpose = values["purpose"] or f"Find out what {name} changes."
+    values["purpose"] = "\n".join(filter(None, map(str.strip, purpose.split("\n"))))
     values["notes"] = values["notes"].strip()
     for key in _LISTS:
         values[key] = [line.strip() for line in values[key].split("\n") if line.strip()]
     text = templating.render(f"blueprints/{template}.md.j2", name=name, **values)
     understood = parse(text, target / "blueprint.md", cwd)
-    errors = [problem for problem in understood.problems if problem.severity == "error"]
-    if errors:
-        raise ScaffoldError("; ".join(f"{error.message} — {error.mend}" for error in errors))
+    if not understood.can_run:
+        errors = (problem for problem in understood.problems if problem.severity == "error")
+        raise ScaffoldError("; ".join(f"{error.message} — {error.fix}" for error in errors))
     _compare(values, understood, given)
     return text, understood.codebase_dir
 
@@ -234,23 +218,19 @@ def _compare(values: Mapping[str, Any], understood: Blueprint, given: Mapping[st
         "launch_command": understood.launch_command or "",
         "metrics": list(understood.metrics.patterns) if understood.metrics else [],
     }
-    meant = {"purpose": values["purpose"], "notes": values["notes"], **{key: values[key] for key in _LISTS}}
+    meant = {key: values[key] for key in ("purpose", "notes", *_LISTS)}
     meant |= {key: values[key] for key in (*_PATHS, "launch_command") if given.get(key)}
     meant |= dict.fromkeys(("prepare_command", "cleanup_command", "host"))
     for key, value in meant.items():
         if as_read[key] != value:
-            raise ScaffoldError(
-                f"{key} {value!r} would be read back as {as_read[key]!r}: say it in simpler words, or "
-                "write the blueprint by hand"
-            )
+            fix = "say it in simpler words, or write the blueprint by hand"
+            raise ScaffoldError(f"{key} {value!r} would be read back as {as_read[key]!r}: {fix}")
 
 
 def _config_text(name: str, template: str, config: Mapping[str, Scalar]) -> str:
     files = [config.get(short_names()[key]) for key in ("training_file", "validation_file")]
     if any(files) and not all(files):
-        raise ScaffoldError(
-            "training_file and validation_file go together: name both JSONL files, or neither"
-        )
+        raise ScaffoldError("training_file and validation_file go together: name both files, or neither")
     text = templating.render(
         f"configs/{template}.yaml.j2",
         name=name,
@@ -288,9 +268,7 @@ def _ask_trainer(config: str, codebase: Path) -> None:
         file.write_text(config, encoding="utf-8")
         verdict = ask_own_trainer(file, codebase)
     refused = [
-        f"{text.split(': ', 1)[-1]} — {mend}"
-        for text, mend, severity in verdict.remarks
-        if severity == "error"
+        f"{text.split(': ', 1)[-1]} — {fix}" for text, fix, severity in verdict.remarks if severity == "error"
     ]
     if refused:
         raise ScaffoldError("the trainer refuses this config: " + "; ".join(refused))

@@ -22,10 +22,10 @@ _FROM_ELSEWHERE = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the trainer said."""
+    """The trainer's answer."""
 
     remarks: tuple[tuple[str, str, Severity], ...] = ()
-    """(message with file and key, mend, severity) of everything it noted."""
+    """(message with file and key, how to fix it, severity) of everything it noted."""
     failure: str = ""
     """Why there is no answer; empty when there is one."""
 
@@ -69,7 +69,7 @@ def _ask(python: Path, program: list[str], config: Path | None, cwd: Path, timeo
     if config is None and done.returncode == 0:
         return Verdict()
     try:
-        answer: dict[str, Any] = json.loads(done.stdout)
+        answer = json.loads(done.stdout)
         severity: Severity = "warning" if answer["ok"] else "error"
         noted = answer["warnings"] if answer["ok"] else answer["problems"]
         return Verdict(tuple((*_sentence(remark), severity) for remark in noted))

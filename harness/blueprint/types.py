@@ -1,4 +1,4 @@
-"""What a blueprint says once it has been understood, and what is wrong with it."""
+"""What a blueprint says once it is understood, and what is wrong with it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class Problem:
     """Line in the file, from 1; 1 for what concerns the whole file."""
     message: str
     """What is wrong."""
-    mend: str
+    fix: str
     """What to write or do instead."""
     severity: Severity = "error"
 

@@ -1,5 +1,4 @@
-"""Take a blueprint out of what it was pasted in: an outer code fence, an indentation. Line numbers stay as
-they are."""
+"""A blueprint out of what it was pasted in: an outer code fence, an indentation. Line numbers stay."""
 
 import re
 
@@ -10,17 +9,14 @@ _MARKS = re.compile(r"\s*(?:#{1,6}\s|[-*+]\s|\d+[.)]\s)?\s*")
 
 
 def unwrap(lines: list[str]) -> list[str]:
-    """The same number of lines, without a fence around the first section and without the sections'
-    indentation."""
+    """As many lines, without a fence around the first section and without the sections' indentation."""
     lines = [_expand(line) for line in lines]
     titles = [number for number, line in enumerate(lines) if _is_title(line)]
     if not titles:
         return lines
-    opener = _open_fence(lines[: titles[0]])
-    if opener is not None:
-        lines = _without_fence(lines, opener)
     depth = min(_indent(lines[number]) for number in titles)
-    return [line[min(depth, _indent(line)) :] for line in lines]
+    blank = _outer_fence(lines, titles[0])
+    return ["" if number in blank else line[min(depth, _indent(line)) :] for number, line in enumerate(lines)]
 
 
 def _expand(line: str) -> str:
@@ -39,35 +35,26 @@ def _is_title(line: str) -> bool:
     return bool(title and title.known and title.name.startswith("exp_"))
 
 
-def _open_fence(lines: list[str]) -> int | None:
-    """Number of the line whose fence is still open at the end of `lines`."""
-    opener: int | None = None
-    fence = ""
-    for number, line in enumerate(lines):
-        found = _FENCE.match(line)
-        if not found:
-            continue
-        if opener is None:
-            opener, fence = number, found["fence"]
-        elif found["fence"].startswith(fence) and not found["info"]:
-            opener = None
-    return opener
-
-
-def _without_fence(lines: list[str], opener: int) -> list[str]:
-    """Blank the outer fence. Its end is the last bare fence that no inner fence claims."""
-    outer = _FENCE.match(lines[opener])
-    assert outer
-    inner_open = False
-    last_bare: int | None = None
-    for number in range(opener + 1, len(lines)):
-        found = _FENCE.match(lines[number])
-        if not found or found["fence"][0] != outer["fence"][0]:
-            continue
-        if not found["info"] and len(found["fence"]) >= len(outer["fence"]):
-            last_bare = number
-        inner_open = not inner_open if not found["info"] else True
-    blank = {opener}
-    if last_bare is not None and (inner_open or len(outer["fence"]) > 3):
-        blank.add(last_bare)
-    return ["" if number in blank else line for number, line in enumerate(lines)]
+def _outer_fence(lines: list[str], first_title: int) -> set[int]:
+    """The lines of the fence that is open at the first title, and of the last bare one that no inner fence
+    claims, which ends it."""
+    fences = [(number, found) for number, line in enumerate(lines) if (found := _FENCE.match(line))]
+    outer: tuple[int, re.Match[str]] | None = None
+    for number, found in fences:
+        if number >= first_title:
+            break
+        if outer is None:
+            outer = number, found
+        elif found["fence"].startswith(outer[1]["fence"]) and not found["info"]:
+            outer = None
+    if outer is None:
+        return set()
+    opener, fence = outer[0], outer[1]["fence"]
+    inner_open, last_bare = False, None
+    for number, found in fences:
+        if number > opener and found["fence"][0] == fence[0]:
+            if not found["info"] and len(found["fence"]) >= len(fence):
+                last_bare = number
+            inner_open = bool(found["info"]) or not inner_open
+    closes = last_bare is not None and (inner_open or len(fence) > 3)
+    return {opener, last_bare} if closes and last_bare is not None else {opener}

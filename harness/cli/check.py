@@ -34,7 +34,7 @@ def print_problems(plan: "Blueprint") -> None:
     """One line per problem on standard error: `file:line: severity: message — mend`."""
     for problem in plan.problems:
         where = f"{plan.path}:{problem.line}"
-        typer.echo(f"{where}: {problem.severity}: {problem.message} — {problem.mend}", err=True)
+        typer.echo(f"{where}: {problem.severity}: {problem.message} — {problem.fix}", err=True)
 
 
 def _print_understood(plan: "Blueprint") -> None:

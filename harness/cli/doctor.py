@@ -50,7 +50,7 @@ def _of_blueprint(path: Path) -> "list[Finding]":
     plan = read(path)
     makers = {"error": problem, "warning": noted}
     said = [
-        replace(makers[item.severity](f"{path}:{item.line}: {item.message}", item.mend), check="blueprint")
+        replace(makers[item.severity](f"{path}:{item.line}: {item.message}", item.fix), check="blueprint")
         for item in plan.problems
     ]
     if not plan.lines:

@@ -24,7 +24,7 @@ def write_sweep_file(blueprint: Path, folder: Path) -> Path:
     plan = read(blueprint)
     if not plan.can_run:
         errors = [item for item in plan.problems if item.severity == "error"]
-        said = "\n".join(f"{plan.path}:{item.line}: {item.message} — {item.mend}" for item in errors)
+        said = "\n".join(f"{plan.path}:{item.line}: {item.message} — {item.fix}" for item in errors)
         raise SweepError(f"{said}\nwhat cannot run cannot be varied")
     found: Example = example(plan)
     about = render("sweeps/about.txt.j2", name=plan.name, file=FILE_NAME, is_guess=found.is_guess).strip()

@@ -88,7 +88,7 @@ def _read(plan: SweepPlan, folder: SweepFolder, run: SweepRun) -> _Written:
     blueprint = read(path)
     broken = [problem for problem in blueprint.problems if problem.severity == "error"]
     if broken:
-        raise SweepError(f"{path}:{broken[0].line}: {broken[0].message}; {broken[0].mend}")
+        raise SweepError(f"{path}:{broken[0].line}: {broken[0].message}; {broken[0].fix}")
     if blueprint.result_dir != folder.result_dir(run.name):
         raise SweepError(
             f"{path} sends its results to {blueprint.result_dir}, not to {folder.result_dir(run.name)}"

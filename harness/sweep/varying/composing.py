@@ -152,7 +152,7 @@ def _blueprint_text(meant: "Blueprint") -> str:
 
 def _rendered(meant: "Blueprint", is_in_blocks: bool) -> tuple[str, "Blueprint"]:
     """The text, and what it is to be understood as."""
-    from harness.blueprint import durations
+    from harness.wording import exact_duration
 
     fence = _fence(meant)
     notes, purpose = meant.notes, meant.purpose
@@ -164,8 +164,8 @@ def _rendered(meant: "Blueprint", is_in_blocks: bool) -> tuple[str, "Blueprint"]
         plan=replace(meant, purpose=purpose),
         notes=notes,
         fence=fence,
-        max_time=durations.describe(meant.max_time_s),
-        first_step=durations.describe(meant.first_step_s),
+        max_time=exact_duration(meant.max_time_s),
+        first_step=exact_duration(meant.first_step_s),
     )
     return text, replace(meant, notes=notes)
 
@@ -184,7 +184,7 @@ def _misread(text: str, meant: "Blueprint") -> str:
     understood = parse(text, meant.path, meant.path.parent)
     for problem in understood.problems:
         if problem.severity == "error":
-            return f"{problem.message} — {problem.mend}"
+            return f"{problem.message} — {problem.fix}"
     for name in _FIELDS:
         if getattr(understood, name) != getattr(meant, name):
             was, would_be = getattr(meant, name), getattr(understood, name)

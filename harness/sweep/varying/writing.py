@@ -82,7 +82,7 @@ def _ask_trainer(plan: SweepPlan, folder: SweepFolder, ask: AskTrainer | None) -
         answered = (ask or check_trainer)(written)
         refused = [problem for problem in answered.problems if problem.severity == "error"]
         if refused:
-            said = "; ".join(f"{problem.message} — {problem.mend}" for problem in refused)
+            said = "; ".join(f"{problem.message} — {problem.fix}" for problem in refused)
             raise SweepError(f"the trainer refuses the config of run {run.name}: {said}")
 
 

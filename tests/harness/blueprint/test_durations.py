@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.blueprint import durations
+from harness.wording import exact_duration
 
 
 def seconds(text: str) -> list[float]:
@@ -87,7 +88,7 @@ def test_single_lengths_are_not_open(text: str) -> None:
 
 @given(st.integers(1, 10**7))
 def test_describe_is_read_back(whole: int) -> None:
-    assert seconds(durations.describe(whole)) == [whole]
+    assert seconds(exact_duration(whole)) == [whole]
 
 
 @given(st.text(max_size=80))

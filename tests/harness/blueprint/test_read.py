@@ -243,7 +243,7 @@ def test_every_default_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "words", "mend"),
+    ("text", "line", "words", "fix"),
     [
         ("## [exp_purpose]\nx\n## [exp_purpose]\ny\n", 3, "stands here again (first on line 1)", "merge"),
         (
@@ -258,12 +258,12 @@ def test_every_default_is_reported() -> None:
         ("", 1, "no blueprint section", "[exp_purpose]"),
     ],
 )
-def test_slips_in_names(text: str, line: int, words: str, mend: str) -> None:
+def test_slips_in_names(text: str, line: int, words: str, fix: str) -> None:
     problems = [problem for problem in read_text(text).problems if problem.severity == "error"]
     assert len(problems) == 1
     assert problems[0].line == line
     assert words in problems[0].message
-    assert mend in problems[0].mend
+    assert fix in problems[0].fix
 
 
 def test_an_unknown_section_is_kept_in_the_notes_with_a_warning() -> None:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from harness.blueprint import Blueprint, durations, read
+from harness.blueprint import Blueprint, read
+from harness.wording import exact_duration
 from tests.harness.blueprint.reading import CWD, FOLDER, errors, read_text
 
 FRAGMENTS = st.sampled_from(
@@ -150,7 +151,7 @@ def written(draw: st.DrawFn) -> tuple[str, dict[str, str]]:
         "exp_yaml_path": draw(PATH) + draw(st.sampled_from([".yaml", ".yml"])),
         "exp_launch_command": draw(COMMAND),
         "exp_result_dir": draw(PATH),
-        "exp_max_time": durations.describe(draw(SECONDS)),
+        "exp_max_time": exact_duration(draw(SECONDS)),
     }
     heading = draw(st.sampled_from(HEADINGS))
     text = heading.format(name="exp_purpose") + "\nA purpose\n\n"
@@ -170,7 +171,7 @@ def understood(blueprint: Blueprint) -> dict[str, str]:
         "exp_yaml_path": str(blueprint.yaml_path),
         "exp_launch_command": str(blueprint.launch_command),
         "exp_result_dir": str(blueprint.result_dir),
-        "exp_max_time": durations.describe(blueprint.max_time_s),
+        "exp_max_time": exact_duration(blueprint.max_time_s),
     }
 
 
@@ -187,7 +188,7 @@ def check_soup(text: str) -> None:
     blueprint = read_text(text)
     lines = text.count("\n") + text.count("\r") + 1
     assert all(1 <= problem.line <= lines for problem in blueprint.problems)
-    assert all(problem.message and problem.mend for problem in blueprint.problems)
+    assert all(problem.message and problem.fix for problem in blueprint.problems)
     assert blueprint.max_time_s > 0
     assert blueprint.first_step_s > 0
     for path in (blueprint.codebase_dir, blueprint.venv_exe, blueprint.result_dir):

@@ -180,7 +180,7 @@ class TestCheck:
             {
                 "line": 4,
                 "message": "'12' has no unit",
-                "mend": "write hours, minutes or days, as `- time: 12 hours`",
+                "fix": "write hours, minutes or days, as `- time: 12 hours`",
                 "severity": "error",
             }
         ]

@@ -47,7 +47,7 @@ def test_an_interpreter_that_is_in_the_codebase_is_suggested(tmp_path: Path) -> 
     checked = check_surroundings(
         plan(tmp_path, codebase_dir=str(tmp_path / "code"), venv_exe="env/bin/python")
     )
-    assert str(python) in checked.problems[0].mend
+    assert str(python) in checked.problems[0].fix
 
 
 def test_files_in_the_way(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ class TestTrainer:
         (problem,) = check_trainer(plan(tmp_path, yaml_path="c.yaml")).problems
         assert "ajet.rollout.num_repeet" in problem.message
         assert "c.yaml:4" in problem.message
-        assert "num_repeat" in problem.mend
+        assert "num_repeat" in problem.fix
 
     def test_a_python_without_it(self, tmp_path: Path) -> None:
         bare = tmp_path / "python"
