@@ -27,6 +27,7 @@ PATIENCE_S = 90.0
 
 TRAIN = """
 import fcntl, os, sys, time
+class LeaseTakenError(Exception): ...
 attempt = os.path.basename(os.environ["HARNESS_ATTEMPT_DIR"])
 alone = open("alone", "w")
 try:
@@ -40,8 +41,20 @@ for step in range(1, steps + 1):
     print(f"step={step} loss={1 / step:.4f} reward={step / steps:.4f}", flush=True)
     time.sleep(pause)
     if step == 3 and attempt == "01" and "fail-once" in sys.argv:
-        raise ConnectionResetError(104, "Connection reset by peer")
+        raise LeaseTakenError("the machine was given to somebody else")
 """
+SIGNATURE = """
+- id: lease_taken
+  family: service_unavailable
+  name: Machine taken away
+  cause: The machine was given to somebody else for a moment.
+  when:
+    - exception: LeaseTakenError
+  transient: true
+  wait_s: 1
+  remedies: [wait_and_retry]
+"""
+"""A failure that passes, known to this person's own signatures: the wait before the next try is short."""
 SUCCEEDS = "python train.py 5 0.1"
 FAILS_ONCE = "python train.py 5 0.1 fail-once"
 
@@ -66,6 +79,9 @@ class ShortRun:
         self.codebase = folder / "code"
         self.codebase.mkdir(parents=True)
         (self.codebase / "train.py").write_text(TRAIN)
+        signatures = folder / "settings" / "harness" / "signatures"
+        signatures.mkdir(parents=True)
+        (signatures / "own.yaml").write_text(SIGNATURE)
         self.disk = disk or folder
         self.result_dir = self.disk / "results" / "trial"
         self.blueprint = folder / "trial.md"
@@ -74,6 +90,7 @@ class ShortRun:
             **{name: value for name, value in os.environ.items() if name != "TMUX"},
             "XDG_STATE_HOME": str(state or self.disk / "state"),
             "XDG_CACHE_HOME": str(folder / "cache"),
+            "XDG_CONFIG_HOME": str(folder / "settings"),
             "AJET_TMUX_SOCKET": self.socket,
             "SHELL": "/bin/sh",
             "WANDB_API_KEY": "the-secret-of-this-run",
