@@ -1,14 +1,16 @@
 """What a policy can do: typed arguments for each action; `executor.py` carries them out.
 
-The docstrings and field descriptions are what a language model is told (`tools.py` makes its tool schemas of
-them), so they say what an action is for and what comes back. A field marked `Filled` is not the model's to
-choose: code fills it in.
+The docstrings and field descriptions are what a language model is shown (`providers/tools.py` makes its tool
+schemas of them), so they say what an action is for and what comes back. A field marked `Filled` is not the
+model's to choose: code fills it in.
 """
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from harness.providers.tools import Action as Action
+from harness.providers.tools import Filled
 from harness.state import Outcome
 
 Scalar = str | int | float | bool | None
@@ -24,18 +26,7 @@ Why = Annotated[
 Number = Annotated[int | None, Field(ge=1, description="Number of the attempt; leave out for the newest.")]
 
 
-class Filled:
-    """Marks an argument that code fills in and no model is asked for."""
-
-
 OfRemedy = Annotated[str, Field(description="the built-in repair that asks for it"), Filled()]
-
-
-class Action(BaseModel):
-    """One step that a policy asks for; `kind` names it in the journal and is the tool's name."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    kind: str
 
 
 # --- looking: nothing changes ---------------------------------------------------------------------------
@@ -133,9 +124,11 @@ class EditConfig(Action):
     changes: Annotated[
         dict[str, Scalar],
         Field(
-            max_length=20, description="Dotted key to new value, such as {'ajet.rollout.n_vllm_engine': 1}."
+            default_factory=dict,
+            max_length=20,
+            description="Dotted key to new value, such as {'ajet.rollout.n_vllm_engine': 1}.",
         ),
-    ] = {}
+    ]
     remove: Annotated[
         tuple[str, ...], Field(max_length=20, description="Dotted keys to take out, such as a misspelt one.")
     ] = ()
@@ -310,6 +303,14 @@ class Finish(Action):
 
 LOOKING = (ReadBlueprint, ReadConfig, ReadFile, ReadPane, SearchLog, MetricsSummary)
 """Actions that only look. Their outcome is `{"text": …}`."""
+
+OFFERED: tuple[type[Action], ...] = (
+    *(ReadBlueprint, ReadConfig, ReadFile, ReadPane, SearchLog, MetricsSummary),
+    *(RenderConfig, EditConfig, SetEnvironment, PatchCode, Check),
+    *(Launch, Wait, Stop, Diagnose, Note, WriteReportSection, Finish),
+)
+"""What a language model is offered, always all of it and in this order: the bytes of the tools never
+change. The other actions are code's own business."""
 
 AnyAction = Annotated[
     ReadBlueprint

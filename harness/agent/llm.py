@@ -14,19 +14,20 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from harness.agent import tools, view
-from harness.agent.actions import AnyAction, Finish, Launch, Wait
+from harness.agent import view
+from harness.agent.actions import OFFERED, AnyAction, Finish, Launch, Wait
 from harness.agent.playbook import Playbook, next_launch
 from harness.agent.questions import moved_on, question
 from harness.agent.types import Observation
 from harness.experiment import Experiment
 from harness.llm_use import Consultation
-from harness.providers.chat import ProviderError, RequestTooLongError, StopReason, ToolCall
+from harness.providers.chat import ProviderError, RequestTooLongError, ToolCall
+from harness.providers.conversation import BUDGET_CHARS, MAX_TROUBLES, action_in
 from harness.providers.model import InterruptedAskError, LimitReachedError, Model, OutOfPatienceError
+from harness.providers.tools import CallError
 from harness.state import ExperimentState, Outcome
 
 MAX_CALLS = 24
-MAX_TROUBLES = 5
 MAX_SHRUNK = 3
 PATIENCE_S = 6 * 3600.0
 PATIENCE_FOR_WORDS_S = 1800.0  # a report is not kept waiting for its narrative for longer
@@ -131,7 +132,7 @@ class LlmPolicy:
         running = attempt is not None and attempt.is_running
         patience = _patience(consultation, running, self._state.deadline_at - observation.now)
         patience = min(patience, self._longest_patience_s)
-        budget = view.BUDGET_CHARS >> consultation.shrunk
+        budget = BUDGET_CHARS >> consultation.shrunk
         try:
             request = view.request(self._experiment, consultation, budget)
             spending = self._state.llm.spending
@@ -162,8 +163,10 @@ class LlmPolicy:
         assert answer is not None
         calls = [ToolCall(**call) for call in answer.data["calls"]]
         try:
-            action = self._action(answer.data["stop"], calls)
-        except tools.CallError as error:
+            action = action_in(answer.data["stop"], calls, OFFERED, "finish", self._filled())
+            if isinstance(action, Launch):
+                self._refuse_unchecked()
+        except CallError as error:
             self._experiment.record("call_rejected", call=answer.data["call"], why=str(error))
             return None
         kind = consultation.topic.split(":")[0]
@@ -173,22 +176,6 @@ class LlmPolicy:
             return None
         if isinstance(action, Wait) and kind == "alarm":
             self._close(consultation, "the model chose to wait")
-        return action
-
-    def _action(self, stop: str, calls: list[ToolCall]) -> AnyAction:
-        if stop == StopReason.REFUSED.value:
-            raise tools.CallError("You declined. Call one of the tools, or finish with the reason.")
-        if stop == StopReason.TRUNCATED.value:
-            raise tools.CallError(
-                "Your reply was cut off because it was too long. Call one tool, with less text."
-            )
-        if not calls:
-            raise tools.CallError(
-                "No tool was called. Answer with one tool call; finish says that you are done."
-            )
-        action = tools.action_of(calls[0], self._filled())
-        if isinstance(action, Launch):
-            self._refuse_unchecked()
         return action  # type: ignore[return-value]
 
     def _filled(self) -> dict[str, dict[str, Any]]:
@@ -202,11 +189,9 @@ class LlmPolicy:
     def _refuse_unchecked(self) -> None:
         checked = self._state.checked
         if checked is None:
-            raise tools.CallError(
-                "Call check first: something has changed since the last check, or none was made."
-            )
+            raise CallError("Call check first: something has changed since the last check, or none was made.")
         if not checked["can_run"]:
-            raise tools.CallError(f"It cannot run yet: {'; '.join(checked['problems'])[:1000]}")
+            raise CallError(f"It cannot run yet: {'; '.join(checked['problems'])[:1000]}")
 
 
 def _patience(consultation: Consultation, running: bool, left_s: float) -> float:

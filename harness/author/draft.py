@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness import templating
-from harness.author import words
 from harness.author.calls import Finish, RenderBlueprint, RenderConfig
+from harness.author.request_text import names_path
 from harness.blueprint.scaffold import (
     Composed,
     ScaffoldError,
@@ -64,7 +64,7 @@ def refuse_blueprint(asked: RenderBlueprint, brief: Brief) -> None:
     if asked.template == "grpo" and asked.metrics:
         raise RefusedError("the bundled trainer's metric lines are known: leave out metrics")
     folder = asked.codebase_dir
-    if folder not in ("", ".", "./", str(brief.cwd)) and not words.names_path(brief.words, folder):
+    if folder not in ("", ".", "./", str(brief.cwd)) and not names_path(brief.words, folder):
         raise RefusedError(
             f"the request does not name the folder {folder!r}, and programs in the working directory are "
             "run: leave out codebase_dir, which takes the current directory"
@@ -75,8 +75,7 @@ def refuse_config(asked: RenderConfig, draft: Draft) -> None:
     """Raises RefusedError for settings that are not the model's to choose."""
     if draft.blueprint and not has_config(draft.blueprint.template):
         raise RefusedError(f"the template {draft.blueprint.template} has no config")
-    why = refuse_settings(asked.settings)
-    if why is not None:
+    if why := refuse_settings(asked.settings):
         raise RefusedError(why)
 
 
@@ -84,28 +83,19 @@ def composed(draft: Draft, brief: Brief, target: Path) -> Composed:
     """The texts for an experiment whose folder is `target`. Raises ScaffoldError."""
     blueprint = draft.blueprint
     assert blueprint is not None
-    sections, settings = _given(brief, blueprint.template)
-    made = _settings(draft) if has_config(blueprint.template) else {}
+    try:
+        sections, settings = sort_answers(brief.given, blueprint.template)
+    except ScaffoldError as error:
+        raise ScaffoldError(f"{error} (the person gave this with --set)") from error
+    made = dotted(draft.config.settings) if draft.config and has_config(blueprint.template) else {}
     return compose(
         draft.name,
         target,
         {**_sections(blueprint, draft.handover), **sections},
-        {**made, **settings},
+        {**made, **settings},  # by dotted key, so that a person's answer replaces the model's under any name
         blueprint.template,
         brief.cwd,
     )
-
-
-def _given(brief: Brief, template: str) -> tuple[dict[str, str], dict[str, Scalar]]:
-    try:
-        return sort_answers(brief.given, template)
-    except ScaffoldError as error:
-        raise ScaffoldError(f"{error} (the person gave this with --set)") from error
-
-
-def _settings(draft: Draft) -> dict[str, Scalar]:
-    """The model's settings by dotted key, so that a person's answer replaces them under either name."""
-    return dotted(draft.config.settings) if draft.config else {}
 
 
 def dotted(settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
@@ -115,12 +105,9 @@ def dotted(settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
 
 def _sections(blueprint: RenderBlueprint, handover: Finish | None) -> dict[str, str]:
     assumptions = handover.assumptions if handover else ()
-    sections = {
-        "purpose": blueprint.purpose,
-        "max_time": blueprint.max_time,
-        "first_step": blueprint.first_step,
-        "launch_command": blueprint.launch_command,
-        "codebase_dir": blueprint.codebase_dir,
+    names = ("purpose", "max_time", "first_step", "launch_command", "codebase_dir")
+    sections = {name: str(getattr(blueprint, name)) for name in names}
+    sections |= {
         "venv_exe": sys.executable if blueprint.python == "harness" else "",
         "metrics": "\n".join(blueprint.metrics),
         "protected_keys": "\n".join(blueprint.protected_keys),

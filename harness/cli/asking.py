@@ -16,8 +16,8 @@ import typer
 from harness.cli.console import fail
 
 if TYPE_CHECKING:
-    from harness.author.conversation import Account
     from harness.providers.choice import LlmConfig
+    from harness.providers.conversation import Account
     from harness.providers.cost import Limits
     from harness.providers.model import Model
 

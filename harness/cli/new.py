@@ -58,7 +58,7 @@ def new(
     Exit status: 0 written; 1 the language model did not come to an end, what it had made is kept; 2 it cannot
     be written, or was written with problems that are left; 130 interrupted.
     """
-    from harness.author import words
+    from harness.author import request_text as words
     from harness.author.draft import Brief
     from harness.blueprint.scaffold import ScaffoldError, check_template
 
@@ -129,7 +129,7 @@ def _ask_about(brief: "Brief") -> None:
     """Write the experiment from a person's answers; the words give the name and the defaults."""
     from rich.prompt import Prompt
 
-    from harness.author import words
+    from harness.author import request_text as words
 
     template = brief.template or "grpo"
     name = Prompt.ask("Name of the experiment", default=words.slug(brief.words), console=console())
@@ -143,7 +143,7 @@ def _ask_all(
     """The answers to all questions that `given` does not answer."""
     from rich.prompt import Prompt
 
-    from harness.author.questions import questions
+    from harness.author.request_text import questions
 
     answers = dict(given or {})
     for question in questions(name, template, guessed):

@@ -11,11 +11,11 @@ from harness.cli.asking import Choice, held_signals, print_cost, with_model
 from harness.cli.console import console, fail
 
 if TYPE_CHECKING:
-    from harness.author.conversation import Account, Ended
-    from harness.author.desk import Desk
     from harness.author.draft import Brief
-    from harness.author.handing_over import HandedOver
+    from harness.author.draft_session import DraftSession
+    from harness.author.publish import HandedOver
     from harness.author.sources import Row
+    from harness.providers.conversation import Account, Ended
 
 _WIDEST_VALUE = 40
 
@@ -23,26 +23,23 @@ _WIDEST_VALUE = 40
 def write(brief: "Brief", choice: Choice) -> int | None:
     """Let the model write the experiment, and print what it made. Returns the exit status, or None when there
     is nothing because the model could not be asked."""
-    from harness.author.conversation import Account, converse
-    from harness.author.desk import Desk
-    from harness.author.handing_over import hand_over
-    from harness.author.keeping import check_place
+    from harness.author.draft_session import DraftSession
+    from harness.author.publish import check_place, hand_over
+    from harness.providers.conversation import Account
     from harness.providers.settings import ConfigurationError
 
     check_place(brief)
-    desk, account = Desk(brief), Account()
+    session, account = DraftSession(brief), Account()
     with tempfile.TemporaryDirectory() as folder, held_signals() as stop:
         transcript = Path(folder) / "transcript.jsonl"
         transcript.touch(mode=0o600)
         try:
-            ended = asyncio.run(
-                with_model(choice, account, transcript, stop, lambda *asked: converse(desk, *asked))
-            )
-            made = hand_over(desk, transcript)
+            ended = asyncio.run(with_model(choice, account, transcript, stop, session.write))
+            made = hand_over(session, transcript)
         except ConfigurationError as error:
             fail(str(error))
         except BaseException:
-            _keep(desk, transcript, account)
+            _keep(session, transcript, account)
             raise
         finally:
             print_cost(account, choice.config)
@@ -57,13 +54,13 @@ def write(brief: "Brief", choice: Choice) -> int | None:
     return 2 if made.findings.problems else 0
 
 
-def _keep(desk: "Desk", transcript: Path, account: "Account") -> None:
+def _keep(session: "DraftSession", transcript: Path, account: "Account") -> None:
     """Save what was paid for when it cannot be handed over, and say where it is."""
-    from harness.author.keeping import keep_beside
+    from harness.author.publish import keep_beside
 
     if account.spending.calls == 0:
         return
-    folder = keep_beside(desk, transcript)
+    folder = keep_beside(session, transcript)
     said = f"what was made is kept in {folder}" if folder else "what was made could be written nowhere"
     typer.echo(f"harness: {said}", err=True)
 

@@ -129,7 +129,7 @@ class _Asked:
 
 def _asked(what: str, source: Path | None, given: dict[str, Any], chosen: "RunOptions") -> _Asked:
     """The plan that the command line, a sweep.yaml or a model asks for. Raises SweepError."""
-    from harness.author.words import is_request
+    from harness.author.request_text import is_request
     from harness.sweep.create import planned
     from harness.sweep.spec import read_spec, spec_from_options
     from harness.sweep.types import SweepError

@@ -27,7 +27,7 @@ def propose(
 ) -> tuple["SweepPlan", "SweepSpec", dict[str, Any]]:
     """The proposed plan, its spec, and what is kept of the proposal with the calls that led to it; a clear
     end where no model is configured or none is proposed. Raises SweepError."""
-    from harness.author.conversation import Account
+    from harness.providers.conversation import Account
     from harness.providers.settings import ConfigurationError
 
     choice = chosen(options.model, options.max_cost_usd, options.max_calls)

@@ -12,17 +12,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from harness import templating
 from harness.agent.actions import Action
-from harness.author.conversation import Account, Asked, framed, talk
-from harness.author.desk import LONGEST_TEXT, Answer
+from harness.providers.conversation import LONGEST_TEXT, Account, Answer, Asked, framed, talk
 
 if TYPE_CHECKING:
-    from harness.providers.chat import ToolCall
     from harness.results.claims import Checked
 
 MAX_REFUSALS = 2
@@ -51,6 +49,7 @@ class WriteSections(Action):
     """Write the sections of the report. Every number and every claim of difference in them is checked against
     the comparison; what it does not bear out comes back with the reason."""
 
+    doing: ClassVar[str] = "writing about the results"
     kind: Literal["write_sections"] = "write_sections"
     findings: Annotated[
         Text, Field(min_length=1, description="What the comparison says about the question. Markdown.")
@@ -105,12 +104,6 @@ class _Narrating:
             comparison=framed(shown[:LONGEST_COMPARISON]),
             is_cut=len(shown) > LONGEST_COMPARISON,
         )
-
-    def depends_on(self, call: Action) -> str:
-        return ""
-
-    def in_words(self, call: ToolCall) -> str:
-        return "writing about the results"
 
     def carry_out(self, call: Action) -> Answer:
         from harness.results.claims import check_sections

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -71,6 +71,7 @@ class ProposeSweep(Action):
     """Propose the sweep that answers the question. It is checked at once; what is wrong comes back to be
     corrected. When nothing is wrong, the person is shown the plan and decides whether it runs."""
 
+    doing: ClassVar[str] = "proposing a sweep"
     kind: Literal["propose_sweep"] = "propose_sweep"
     vary: Annotated[list[ProposedKey], Field(min_length=1, max_length=6)]
     design: Annotated[
@@ -119,6 +120,7 @@ class ProposeSweep(Action):
 class Decline(Action):
     """Say that no sweep over this blueprint can answer the question, and what would. Nothing runs then."""
 
+    doing: ClassVar[str] = "declining"
     kind: Literal["decline"] = "decline"
     why: Annotated[str, Field(min_length=1, max_length=1200)]
 

@@ -19,10 +19,9 @@ from harness import index, journal, templating
 from harness.agent import excerpts
 from harness.agent.actions import Action
 from harness.author.calls import ListKeys, Look
-from harness.author.conversation import Account, Asked, framed, talk
-from harness.author.desk import LONGEST_TEXT, Answer
-from harness.author.looking import NotShownError, look
+from harness.author.file_view import NotShownError, look
 from harness.author.trainer_keys import NoKeysError, TrainerKeys
+from harness.providers.conversation import LONGEST_TEXT, Account, Answer, Asked, framed, talk
 from harness.sweep.forecast import forecast
 from harness.sweep.proposal import (
     OFFERED,
@@ -38,7 +37,6 @@ from harness.sweep.varying.current_values import config_text
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
-    from harness.providers.chat import ToolCall
     from harness.sweep.spec import SweepSpec
 
 MOST_CALLS = 15
@@ -46,12 +44,6 @@ MOST_RUNS = 60
 LONGEST_BLUEPRINT = 12_000
 LONGEST_CONFIG = 16_000
 _SEEDS = (2, 3, 4, 5, 8, 12)
-_WORDS = {
-    "look": "looking at files",
-    "list_keys": "looking up config keys",
-    "propose_sweep": "proposing a sweep",
-    "decline": "declining",
-}
 
 
 @dataclass(frozen=True)
@@ -173,12 +165,6 @@ class _Proposing:
             most_minutes=blueprint.max_time_s / 60,
             power=detectable_by_seeds(),
         )
-
-    def depends_on(self, call: Action) -> str:
-        return ""
-
-    def in_words(self, call: ToolCall) -> str:
-        return _WORDS[call.name]
 
     def carry_out(self, call: Action) -> Answer:
         try:

@@ -156,8 +156,8 @@ async def _narrative(sweep: Sweep, compared: "Comparison") -> Mapping[str, str]:
     if options.policy != "llm":
         return {}
     from harness.agent.policies import limits_of
-    from harness.author.conversation import Account
     from harness.providers.choice import configured, make_provider
+    from harness.providers.conversation import Account
     from harness.providers.model import Model
     from harness.providers.settings import ConfigurationError
     from harness.providers.transcript import Transcript

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from harness.agent import actions, loop, tools
+from harness.agent import actions, loop
 from harness.agent.executor import Executor
 from harness.agent.playbook import next_launch
 from harness.agent.types import Observation
 from harness.experiment import Experiment
 from harness.providers.chat import Reply, StopReason, ToolCall, Usage
+from harness.providers.tools import CallError, action_of
 from harness.providers.transcript import redacted_reply
 from harness.redaction import secret_values
 from harness.state import Outcome
@@ -65,8 +66,8 @@ class Obedient:
             "finish": {"outcome": Outcome.FAILED},
         }
         try:
-            return tools.action_of(self.call, filled)
-        except tools.CallError as error:
+            return action_of(self.call, actions.OFFERED, filled)
+        except CallError as error:
             self.experiment.record("call_rejected", call=1, why=str(error))
             raise OverError from error
 
@@ -139,11 +140,11 @@ async def test_what_is_harmless_is_allowed(target: Target, control: Control) -> 
     assert outcome is None or "error" not in outcome
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
-def test_a_scripted_model_finds_the_call_in_the_text(attack: Attack) -> None:
-    tool, given = attack.call
-    found = [(call.name, json.loads(call.arguments)) for call in instructions(attack.injection)]
-    assert found == ([] if isinstance(given, str) else [(tool, given)])
+def test_a_scripted_model_finds_the_calls_in_the_texts() -> None:
+    for attack in ATTACKS:
+        tool, given = attack.call
+        found = [(call.name, json.loads(call.arguments)) for call in instructions(attack.injection)]
+        assert found == ([] if isinstance(given, str) else [(tool, given)]), attack.name
 
 
 def test_the_suite_is_wide_enough() -> None:

@@ -5,10 +5,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harness.author.conversation import Account, Ended, converse
-from harness.author.desk import Desk
 from harness.author.draft import Brief
+from harness.author.draft_session import DraftSession
 from harness.providers.chat import Reply, Request, StopReason, ToolCall, Usage
+from harness.providers.conversation import Account, Ended
 from harness.providers.cost import Spending
 
 WORDS = "does a higher KL coefficient stop reward hacking? sort_digits, 2 hours, 20 steps"
@@ -64,11 +64,11 @@ CHECK: Said = ("check", {})
 FINISH: Said = ("finish", {"assumptions": ["One seed is enough to begin with."], "look_at": ["the lr"]})
 
 
-async def author(folder: Path, said: list[Said], **brief: Any) -> tuple[Desk, Ended, FakeModel]:
+async def author(folder: Path, said: list[Said], **brief: Any) -> tuple[DraftSession, Ended, FakeModel]:
     """The conversation about WORDS in `folder`, to its end."""
-    desk = Desk(Brief(**{"words": WORDS, "cwd": folder, **brief}))
+    session = DraftSession(Brief(**{"words": WORDS, "cwd": folder, **brief}))
     model = FakeModel(said)
-    return desk, await converse(desk, model, Account(), asyncio.Event()), model
+    return session, await session.write(model, Account(), asyncio.Event()), model
 
 
 def names_in(folder: Path) -> list[str]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from harness.author.conversation import MAX_CALLS, MAX_TROUBLES
-from harness.author.handing_over import hand_over
+from harness.author.draft_session import MAX_CALLS
+from harness.author.publish import hand_over
 from harness.blueprint import check_surroundings, check_trainer, read
 from harness.providers.chat import (
     AssistantTurn,
@@ -19,6 +19,7 @@ from harness.providers.chat import (
     ToolResultTurn,
     Usage,
 )
+from harness.providers.conversation import MAX_TROUBLES
 from harness.providers.model import InterruptedAskError, OutOfPatienceError
 from tests.harness.author.authoring import (
     CHECK,

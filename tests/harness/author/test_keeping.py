@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.author.draft import Brief
-from harness.author.handing_over import hand_over
-from harness.author.keeping import check_place, keep_beside
+from harness.author.publish import check_place, hand_over, keep_beside
 from harness.blueprint.scaffold import ScaffoldError
 from tests.harness.author.authoring import CHECK, FINISH, WORDS, author, blueprint, config, names_in
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.author.looking import NotShownError, look
+from harness.author.file_view import NotShownError, look
 
 
 @pytest.fixture

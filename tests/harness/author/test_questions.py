@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from harness.author.questions import questions
+from harness.author.request_text import questions
 from harness.blueprint import read
 from harness.cli.app import app
 

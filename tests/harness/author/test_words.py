@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.author import words
+from harness.author import request_text as words
 
 REQUEST = "does a higher KL coefficient stop reward hacking on countdown? Qwen2.5-3B, 4 GPUs, 6 hours"
 

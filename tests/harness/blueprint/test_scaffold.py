@@ -142,7 +142,7 @@ def test_templates_have_a_did_you_mean() -> None:
 
 
 def test_a_terminal_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.author.questions import questions
+    from harness.author.request_text import questions
 
     monkeypatch.setattr("harness.cli.new._is_terminal", lambda: True)
     answers = "\n".join(["What is it?", "", "2 hours", "", "", "", "7"])

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from harness.author.conversation import Account
 from harness.providers.anthropic import AnthropicProvider
+from harness.providers.conversation import Account
 from harness.providers.cost import Limits
 from harness.providers.model import Model
 from harness.providers.openai import OpenAIProvider

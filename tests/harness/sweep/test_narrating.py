@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.author.conversation import Account
 from harness.providers.chat import Reply, StopReason, Usage
+from harness.providers.conversation import Account
 from harness.providers.model import OutOfPatienceError
 from harness.results.compare import compare_results
 from harness.results.comparing.as_json import to_json

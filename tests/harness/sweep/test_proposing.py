@@ -12,9 +12,9 @@ from statsmodels.stats.power import TTestIndPower
 from harness import blueprint as blueprints
 from harness import index
 from harness.atomic_write import write_json
-from harness.author.conversation import MAX_TROUBLES, Account
 from harness.experiment import Experiment, plan_of
 from harness.providers.chat import RejectedError
+from harness.providers.conversation import MAX_TROUBLES, Account
 from harness.sweep import varying
 from harness.sweep.design import make_plan
 from harness.sweep.proposing import Bounds, Proposed, detectable_by_seeds, known_metrics, propose

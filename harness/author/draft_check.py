@@ -25,7 +25,7 @@ _BACKBONE = re.compile(r"ajet\.backbone is refused")
 
 @dataclass(frozen=True)
 class Findings:
-    """Sentences for people, each with its mend. `needs`: what this machine or this version does not have;
+    """Sentences for people, each with what to do. `needs`: what this machine or this version does not have;
     the experiment is as it should be all the same."""
 
     problems: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ def check(draft: Draft, brief: Brief, keys: TrainerKeys) -> Findings:
 
 
 def _is_named(draft: Draft, brief: Brief) -> bool:
-    """Whether the person named the folder or the Python, whose code is run then."""
+    """True if the person named the folder or the Python, whose code is run then."""
     blueprint = draft.blueprint
     assert blueprint is not None
     sections = sort_answers(brief.given, blueprint.template)[0]

@@ -1,75 +1,40 @@
-"""Actions as tools: the JSON schema a model is told, and the action that its call means."""
+"""Typed actions as tools: the JSON schema a model is shown, and the action that its call means."""
 
 import difflib
 import json
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from harness.agent.actions import (
-    Action,
-    Check,
-    Diagnose,
-    EditConfig,
-    Filled,
-    Finish,
-    Launch,
-    MetricsSummary,
-    Note,
-    PatchCode,
-    ReadBlueprint,
-    ReadConfig,
-    ReadFile,
-    ReadPane,
-    RenderConfig,
-    SearchLog,
-    SetEnvironment,
-    Stop,
-    Wait,
-    WriteReportSection,
-)
 from harness.providers.chat import Tool, ToolCall
 from harness.redaction import MASK
 
-OFFERED: tuple[type[Action], ...] = (
-    ReadBlueprint,
-    ReadConfig,
-    ReadFile,
-    ReadPane,
-    SearchLog,
-    MetricsSummary,
-    RenderConfig,
-    EditConfig,
-    SetEnvironment,
-    PatchCode,
-    Check,
-    Launch,
-    Wait,
-    Stop,
-    Diagnose,
-    Note,
-    WriteReportSection,
-    Finish,
-)
-"""What a language model is offered, always all of it and in this order: the bytes of the tools never
-change. The other actions are code's own business."""
+
+class Action(BaseModel):
+    """One step that a policy or a model asks for; `kind` names it in the journal and is the tool's name.
+
+    Docstring and field descriptions are contract, tool schema and documentation at once. `doing`: the same
+    for a person who waits.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    doing: ClassVar[str] = ""
+    kind: str
+
+
+class Filled:
+    """Marks an argument that code fills in and no model is asked for."""
 
 
 class CallError(Exception):
-    """The call means no action; the message tells the model what to write instead."""
-
-
-@lru_cache(maxsize=1)
-def tools() -> tuple[Tool, ...]:
-    """Every offered action as a tool, in a fixed order and with the same bytes each time."""
-    return tools_of(OFFERED)
+    """The call means no action; the message says what to write instead."""
 
 
 def tools_of(actions: Sequence[type[Action]]) -> tuple[Tool, ...]:
-    """These actions as tools, in their order."""
-    return tuple(_tool(name_of(action), action) for action in actions)
+    """These actions as tools, in their order, with the same bytes each time."""
+    return tuple(map(_tool, actions))
 
 
 def name_of(action: type[Action]) -> str:
@@ -79,8 +44,8 @@ def name_of(action: type[Action]) -> str:
 
 def action_of(
     call: ToolCall,
-    filled: Mapping[str, Mapping[str, Any]],
-    offered: Sequence[type[Action]] = OFFERED,
+    offered: Sequence[type[Action]],
+    filled: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Action:
     """The action out of `offered` that a call asks for. `filled`: by tool, the arguments that code fills in.
     Raises CallError."""
@@ -103,7 +68,7 @@ def action_of(
     if hidden:
         raise CallError(f"{call.name} has no argument {', '.join(sorted(hidden))}. Leave it out.")
     try:
-        return action.model_validate({**given, **filled.get(call.name, {})})
+        return action.model_validate({**given, **(filled or {}).get(call.name, {})})
     except ValidationError as error:
         raise CallError(f"{call.name} was called wrongly: {_explain(error)}. Call it again.") from error
 
@@ -116,13 +81,11 @@ def _refuse_unusable_text(name: str, given: Mapping[str, Any]) -> None:
             f"The arguments of {name} contain {MASK}: that is a mask that stands for a secret, not a value. "
             "Leave out what it stands in, or name the variable that holds it. Call it again."
         )
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
+    if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
         raise CallError(
             f"The arguments of {name} contain half of a character (a lone surrogate). Call it again in plain "
             "text."
-        ) from None
+        )
 
 
 def _filled_fields(action: type[Action]) -> frozenset[str]:
@@ -135,14 +98,13 @@ def _filled_fields(action: type[Action]) -> frozenset[str]:
 
 
 def _explain(error: ValidationError) -> str:
-    problems = [
-        f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}"
-        for problem in error.errors(include_url=False, include_context=False, include_input=False)
-    ]
-    return "; ".join(problems[:5])[:1000]
+    found = error.errors(include_url=False, include_context=False, include_input=False)[:5]
+    places = (".".join(map(str, problem["loc"])) or "arguments" for problem in found)
+    return "; ".join(f"{place}: {each['msg']}" for place, each in zip(places, found, strict=True))[:1000]
 
 
-def _tool(name: str, action: type[Action]) -> Tool:
+@cache
+def _tool(action: type[Action]) -> Tool:
     schema = action.model_json_schema()
     hidden = {"kind", *_filled_fields(action)}
     properties = {
@@ -154,7 +116,7 @@ def _tool(name: str, action: type[Action]) -> Tool:
     required = [key for key in schema.get("required", []) if key not in hidden]
     if required:
         parameters["required"] = required
-    return Tool(name, " ".join((action.__doc__ or "").split()), parameters)
+    return Tool(name_of(action), " ".join((action.__doc__ or "").split()), parameters)
 
 
 def _plain(node: Any, definitions: Mapping[str, Any]) -> Any:

@@ -26,26 +26,18 @@ def look(path: str, lines: int, cwd: Path) -> str:
             "can start in the folder of their project"
         )
     try:
-        if _is_folder(path, root):
+        if path.isprintable() and (root / path).is_dir():
             return _listing(path, root)
         found = file_access.resolve_reading(path, root, {})
         shown, total = excerpts.of_file(found, 1, lines)
     except file_access.PlaceRefusedError as refusal:
-        if not _is_there(path, root):
+        if not (path.isprintable() and (root / path).exists()):
             raise NotShownError(f"there is no {path!r}; `.` lists the current directory") from refusal
         raise NotShownError(str(refusal)) from refusal
     except OSError as error:
         raise NotShownError(f"{path} cannot be read: {error.strerror}") from error
     title = f"{path}: the first {len(shown)} of {total} lines"
     return excerpts.fitted(title, excerpts.numbered(shown, 1), _left_out)
-
-
-def _is_folder(path: str, root: Path) -> bool:
-    return path.isprintable() and (root / path).is_dir()
-
-
-def _is_there(path: str, root: Path) -> bool:
-    return path.isprintable() and (root / path).exists()
 
 
 def _listing(path: str, root: Path) -> str:

@@ -1,14 +1,17 @@
-"""What code can tell from a request in words, without a model.
+"""What code can tell from a request in words, without a model, and what a person is asked without one.
 
 In: the words as they were typed. Out: whether they are a request at all, a name, answers that are safe to
-propose, and whether a value stands in them.
+propose, whether a value stands in them, and the questions of a terminal.
 """
 
 import re
 import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.blueprint import durations
+from harness.blueprint.scaffold import DEFAULTS, has_config
 from harness.wording import exact_duration
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
@@ -24,7 +27,7 @@ _PATH_CHARACTERS = r"\w./~-"
 
 
 def is_request(text: str) -> bool:
-    """Whether this is a request in words; a single word of plain characters is (meant as) a name."""
+    """True for a request in words; a single word of plain characters is (meant as) a name."""
     return not _NAME.fullmatch(text) and (any(map(str.isspace, text.strip())) or not text.isascii())
 
 
@@ -56,7 +59,7 @@ def guesses(text: str, cwd: Path) -> dict[str, str]:
 
 
 def names_path(text: str, path: str) -> bool:
-    """Whether the words name this very path."""
+    """True if the words name this very path."""
     wanted = path.rstrip("/").removeprefix("./")
     if not re.search(r"\w", wanted):  # `/` and `~` stand between words, too
         return False
@@ -65,7 +68,7 @@ def names_path(text: str, path: str) -> bool:
 
 
 def states(text: str, value: object) -> bool:
-    """Whether the words contain this value: a number, a length of time, a name or its last part."""
+    """True if the words contain this value: a number, a length of time, a name or its last part."""
     if isinstance(value, bool) or value is None:
         return False
     if isinstance(value, int | float):
@@ -83,27 +86,25 @@ def states(text: str, value: object) -> bool:
 
 
 def _paths(text: str, cwd: Path) -> dict[str, str]:
-    """Answers out of paths in the words that exist: data by the split in their names, a folder, a script."""
+    """Answers out of paths in the words that exist, where only one fits: data by the split in its name, a
+    folder, a script."""
     words = dict.fromkeys(word.rstrip(".,;:?!)\"'`").lstrip("(\"'`") for word in text.split())
-    there = [
-        word for word in words if re.search(r"\w", word) and re.search(r"[/.]", word) and _exists(cwd, word)
-    ]
+    there = [word for word in words if re.search(r"\w", word) and re.search(r"[/.]", word)]
+    there = [word for word in there if _exists(cwd, word)]
     folders = [word for word in there if (cwd / word).expanduser().is_dir()]
     data = [word for word in there if word.endswith(".jsonl")]
-    training = [word for word in data if "train" in Path(word).name]
-    validation = [word for word in data if re.search(r"val|test|dev|eval", Path(word).name)]
-    scripts = [word for word in there if word.endswith(".py")]
-    found = {}
     models = [word for word in folders if (cwd / word / "config.json").is_file()]
-    if len(models) == 1:
-        found["model_path"] = models[0]
-    codebases = [word for word in folders if word not in models]
-    if len(codebases) == 1:
-        found["codebase_dir"] = codebases[0]
-    if len(training) == 1 and len(validation) == 1 and training != validation:
-        found |= {"training_file": training[0], "validation_file": validation[0]}
-    if len(scripts) == 1:
-        found["launch_command"] = f"python {scripts[0]}"
+    candidates = {
+        "model_path": models,
+        "codebase_dir": [word for word in folders if word not in models],
+        "training_file": [word for word in data if "train" in Path(word).name],
+        "validation_file": [word for word in data if re.search(r"val|test|dev|eval", Path(word).name)],
+        "launch_command": [f"python {word}" for word in there if word.endswith(".py")],
+    }
+    found = {key: words[0] for key, words in candidates.items() if len(words) == 1}
+    split = [found.get("training_file"), found.get("validation_file")]
+    if None in split or split[0] == split[1]:  # one without the other, or one file for both, leaves doubt
+        found = {key: word for key, word in found.items() if not key.endswith("_file")}
     return found
 
 
@@ -112,3 +113,32 @@ def _exists(cwd: Path, word: str) -> bool:
         return (cwd / word).expanduser().exists()
     except (OSError, ValueError, RuntimeError):
         return False
+
+
+@dataclass(frozen=True)
+class Question:
+    """One answer a person is asked for; `default` is what Enter gives."""
+
+    key: str
+    text: str
+    default: str
+
+
+def questions(name: str, template: str, guessed: Mapping[str, str] | None = None) -> tuple[Question, ...]:
+    """What a terminal is asked when no model writes; `guessed` are better defaults, by key."""
+    asked = [
+        Question("purpose", "What should this experiment find out?", f"Find out what {name} changes."),
+        Question("codebase_dir", "Folder with the code (the working directory)", "."),
+        Question("max_time", "How long may it take at most?", DEFAULTS["max_time"]),
+    ]
+    if not has_config(template):
+        asked += [Question("launch_command", "Command that trains", "python train.py")]
+    else:
+        asked += [
+            Question("model_path", "Model: `tiny`, or the folder of a Hugging Face model", "tiny"),
+            Question("training_file", "Training questions (JSONL file; empty: a built-in task)", ""),
+            Question("validation_file", "Validation questions (JSONL file; empty: a built-in task)", ""),
+            Question("total_training_steps", "Optimizer steps", "240"),
+        ]
+    better = guessed or {}
+    return tuple(replace(question, default=better.get(question.key, question.default)) for question in asked)

@@ -1,0 +1,154 @@
+"""The errand of writing an experiment: carries out a model's calls, and holds the draft.
+
+In: a `Brief` and the model's calls. Out: the answers, and the draft as it then stands. Nothing outside
+temporary folders is written, and nothing is run but the trainer itself, to explain its keys or to check a
+config.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from harness import templating
+from harness.author import draft_check
+from harness.author.calls import OFFERED, Check, Finish, ListKeys, Look, RenderBlueprint, RenderConfig
+from harness.author.draft import Brief, Draft, RefusedError, composed, dotted, refuse_blueprint, refuse_config
+from harness.author.draft_check import Findings
+from harness.author.file_view import NotShownError, look
+from harness.author.trainer_keys import NoKeysError, TrainerKeys
+from harness.blueprint.scaffold import Composed, ScaffoldError, place_for, render_config
+from harness.providers.conversation import LONGEST_TEXT, Account, Answer, Asked, Ended, cut, framed, talk
+from harness.providers.tools import Action
+
+MAX_CALLS = 25
+
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+class DraftSession:
+    """The draft, and what was found out about it; an `Errand`. `findings` is None while the draft has changed
+    since the last check."""
+
+    offered = OFFERED
+    handover = "finish"
+    most_calls = MAX_CALLS
+
+    def __init__(self, brief: Brief) -> None:
+        self.brief = brief
+        self.draft = Draft()
+        self.findings: Findings | None = None
+
+    async def write(
+        self,
+        model: Asked,
+        account: Account,
+        interrupted: asyncio.Event,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> Ended:
+        """Let the model write the experiment."""
+        ended = await talk(self, model, account, interrupted, say)
+        if ended.interrupted:
+            self.findings = None  # the interrupt may have ended a check half-way, too
+        return ended
+
+    def system(self) -> str:
+        return templating.render("prompts/author.md.j2")
+
+    def opening(self) -> str:
+        brief = self.brief
+        try:
+            files = look(".", 1, brief.cwd)
+        except NotShownError as error:
+            files = str(error)
+        return templating.render(
+            "prompts/author_request.md.j2",
+            words=framed(brief.words),
+            given={key: framed(value) for key, value in brief.given.items()},
+            template=brief.template,
+            files=framed(files),
+            config=render_config("NAME", {}),
+        )
+
+    @property
+    def is_done(self) -> bool:
+        return self.draft.handover is not None
+
+    def carry_out(self, call: Action) -> Answer:
+        """Do what was asked for; what is refused or fails is told as an error."""
+        does: dict[type[Action], Callable[[Any], str]] = {
+            Look: lambda call: look(call.path, call.lines, self.brief.cwd),
+            ListKeys: lambda call: self.keys.search(call.words),
+            RenderBlueprint: self._render_blueprint,
+            RenderConfig: self._render_config,
+            Check: self._check,
+            Finish: self._finish,
+        }
+        try:
+            _refuse_unprintable(call.model_dump())
+            return Answer(cut(does[type(call)](call), LONGEST_TEXT))
+        except (RefusedError, ScaffoldError, NotShownError, NoKeysError) as error:
+            return Answer(str(error), is_error=True)
+
+    @cached_property
+    def keys(self) -> TrainerKeys:
+        return TrainerKeys.ask()
+
+    def check(self) -> Findings:
+        """The findings about the draft as it stands. Raises ScaffoldError, NoKeysError."""
+        if self.findings is None:
+            self.findings = draft_check.check(self.draft, self.brief, self.keys)
+        return self.findings
+
+    def texts(self, draft: Draft | None = None) -> Composed:
+        """The texts of the draft in the folder that it is meant for. Raises ScaffoldError."""
+        draft = draft or self.draft
+        return composed(draft, self.brief, place_for(draft.name, self.brief.folder, self.brief.cwd))
+
+    def _render_blueprint(self, call: RenderBlueprint) -> str:
+        refuse_blueprint(call, self.brief)
+        draft = replace(self.draft, blueprint=call)
+        text = self.texts(draft).blueprint
+        self.draft, self.findings = draft, None
+        return text
+
+    def _render_config(self, call: RenderConfig) -> str:
+        refuse_config(call, self.draft)
+        draft = replace(self.draft, config=call)
+        if draft.blueprint is None:
+            text = render_config(draft.name, dotted(call.settings))
+        else:
+            text = self.texts(draft).config or ""
+        self.draft, self.findings = draft, None
+        return text
+
+    def _check(self, call: Check) -> str:
+        if self.draft.blueprint is None:
+            raise RefusedError("there is no blueprint yet: call render_blueprint first")
+        found = self.check()
+        lines = [f"problem: {text}" for text in found.problems]
+        lines += [f"this machine lacks something, the person is told: {text}" for text in found.needs]
+        lines += [f"note: {text}" for text in found.warnings]
+        return "\n".join(["problems were found" if found.problems else "no problems", *lines])
+
+    def _finish(self, call: Finish) -> str:
+        if self.draft.blueprint is None:
+            raise RefusedError("nothing was rendered: there is nothing to hand over")
+        if self.findings is None:
+            raise RefusedError("what you rendered last has not been checked: call check first")
+        draft = replace(self.draft, handover=call)
+        self.texts(draft)
+        self.draft = draft
+        return "handed over"
+
+
+def _refuse_unprintable(value: Any) -> None:
+    """Text that a terminal would obey, or show in another order than it stands, is not written anywhere."""
+    if isinstance(value, str) and _UNPRINTABLE.search(value):
+        raise RefusedError("control characters are not written: use plain text, with line breaks only")
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    for item in value if isinstance(value, list | tuple) else ():
+        _refuse_unprintable(item)
