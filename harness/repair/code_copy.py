@@ -223,8 +223,8 @@ class _Making:
             found |= {path for path in (here / name for name in names) if self._is_source(codebase, path)}
             if len(found) > MOST_FILES:
                 raise CopyError(
-                    f"{codebase} holds more than {MOST_FILES} source files: run `git init` there with a .gitignore "
-                    "for what is no code, or name a smaller folder under [exp_codebase_dir]"
+                    f"{codebase} holds more than {MOST_FILES} source files: run `git init` there with a "
+                    ".gitignore for what is no code, or name a smaller folder under [exp_codebase_dir]"
                 )
         return found
 
