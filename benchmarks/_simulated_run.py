@@ -38,6 +38,7 @@ from harness.state import Outcome
 from monitors.rules import Health, in_second_half
 from monitors.wait import BACKOFF
 from monitors.watch import Watch
+from tests.harness.results.narratives import run_evidence
 from tests.model_server.server import Exchange, ModelServer
 from tests.model_server.steps import Script
 
@@ -96,7 +97,9 @@ class SimulatedHands:
             health = Health(self._watch.fatal(now), self._watch.plateau, late)
         elif state.collected is None:
             config = apply_changes.config_before(self.experiment)
-        return Observation(state, now, health=health, config=config, result_dir=self.experiment.dir)
+        return Observation(
+            state, now, health=health, config=config, result_dir=self.experiment.dir, evidence=run_evidence()
+        )
 
     async def ask_for_approval(self, action: actions.AnyAction) -> str | None:
         return None
@@ -192,7 +195,7 @@ class SimulatedHands:
         return {"text": action.text}
 
     def _write_report_section(self, action: actions.WriteReportSection) -> dict[str, Any]:
-        return {"section": action.section, "text": action.text}
+        return {"written": action.as_json(), "left_out": []}
 
     def _collect(self, action: actions.Collect) -> dict[str, Any]:
         judged = verdict(self.experiment.state, self._time.now)

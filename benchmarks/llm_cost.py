@@ -68,9 +68,10 @@ REPAIR = (
     says("check"),
     says("launch", why=WHY),
 )
+WORDS = ("The rate went up and stayed there for the rest of the training. " * 40)[: REPORT_BYTES // 2]
 RESULTS = (
-    says("write_report_section", section="findings", text=filler(REPORT_BYTES // 2)),
-    says("write_report_section", section="what_happened", text=filler(REPORT_BYTES // 2)),
+    says("write_report_section", section="findings", interpretation=WORDS),
+    says("write_report_section", section="what_happened", interpretation=WORDS),
     says("finish", reason="The results have been read."),
 )
 

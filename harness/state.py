@@ -128,7 +128,7 @@ class ExperimentState:
     refusals: tuple[str, ...] = ()
     denied: frozenset[str] = frozenset()
     asks: str = ""
-    narrative: dict[str, str] = field(default_factory=dict)
+    narrative: dict[str, Any] = field(default_factory=dict)
     without_model: bool = False
     llm: LlmUse = field(default_factory=LlmUse)
     verdict: Verdict | None = None
@@ -326,7 +326,7 @@ _OUTCOMES: dict[str, Callable[[ExperimentState, Entry], ExperimentState]] = {
     "diagnose": lambda state, entry: _with_attempt(state, diagnosis=entry.data["diagnosis"]),
     "collect": lambda state, entry: replace(state, collected=entry.data),
     "write_report_section": lambda state, entry: replace(
-        state, narrative={**state.narrative, entry.data["section"]: entry.data["text"]}
+        state, narrative={**state.narrative, entry.data["written"]["section"]: entry.data["written"]}
     ),
     "report": lambda state, entry: replace(state, reported=entry.data),
 }

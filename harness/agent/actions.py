@@ -11,11 +11,11 @@ from pydantic import Field, model_validator
 
 from harness.providers.tools import Action as Action
 from harness.providers.tools import Filled
+from harness.results.narrative.findings import Section as NarrativeSection
 from harness.state import Outcome
 
 Scalar = str | int | float | bool | None
 StopReason = Literal["first_step_timeout", "fatal_error", "plateau", "person"]
-Section = Literal["findings", "what_happened", "limitations", "next_steps"]
 LONGEST_WHY = 600
 Why = Annotated[
     str,
@@ -265,18 +265,18 @@ class Note(Action):
     text: Annotated[str, Field(min_length=1, max_length=2000)]
 
 
-class WriteReportSection(Action):
-    """Write one section of the report's narrative (Markdown, a few sentences). It is shown below the measured
-    numbers, marked as written by a model. Every number and every comparison in it is checked against the raw
-    files: what they do not bear out is sent back to you, at most twice, then struck out in the report. Take
-    numbers as they stand there, with their metric and step; speak of a change only where its interval
-    excludes zero; name what failed or is missing; claim nothing beyond this run. Writing a section again
-    replaces it.
-    """
+class WriteReportSection(NarrativeSection, Action):
+    """Write one section of the report: findings, small objects whose numbers, direction and sentence the
+    program fills in, and an interpretation in your own words. Both name facts by the ids you were given; an
+    unknown id is refused with the nearest one. The interpretation holds no digits: numbers and names in it
+    are citations. Example: {"section": "findings", "findings": [{"kind": "change", "metric":
+    "val/task_pass_rate@1", "from": "first", "to": "last"}, {"kind": "failure", "attempt": 1}],
+    "interpretation": "It ended at [[key/pass_rate_end]] in [[attempt/2]], so the answer is yes for this
+    seed.", "language": "en"}. What is wrong is sent back, at most twice; after that only the findings that
+    can be looked up are kept. Failures and deviations that you leave out are added by the program. Writing a
+    section again replaces it."""
 
     kind: Literal["write_report_section"] = "write_report_section"
-    section: Section
-    text: Annotated[str, Field(min_length=1, max_length=4000)]
 
 
 class Collect(Action):

@@ -24,6 +24,8 @@ from harness.experiment import Experiment
 from harness.pending_changes import PREPARING
 from harness.redaction import redact
 from harness.repair import apply_changes, launch_request, repair_plan, worktree
+from harness.results.narrative import sections
+from harness.results.narrative.evidence import Evidence
 from harness.state import AttemptState
 from monitors.rules import Health
 
@@ -37,6 +39,7 @@ class Executor:
         self.experiment = experiment
         self.interrupted = asyncio.Event()
         self._monitor: AttemptMonitor | None = None
+        self._evidence: Evidence | None = None
 
     def observe(self) -> Observation:
         """The state, the time, and what only a look at the running attempt can tell."""
@@ -51,7 +54,20 @@ class Executor:
         elif self.experiment.state.collected is None:
             config = apply_changes.config_before(self.experiment)
         state = self.experiment.state
-        return Observation(state, now, overdue, unrecorded, health, config, self.experiment.dir)
+        folder, evidence = self.experiment.dir, self._citable()
+        return Observation(state, now, overdue, unrecorded, health, config, folder, evidence)
+
+    def _citable(self) -> Evidence | None:
+        """What a narrative may cite, read once; a run does not fail for words about it."""
+        state = self.experiment.state
+        if self._evidence is None and state.collected is not None and state.options.policy == "llm":
+            from harness.results.narrative.run import evidence_of_run
+
+            try:
+                self._evidence = evidence_of_run(self.experiment.dir, self.experiment.journal.entries)
+            except Exception:  # noqa: BLE001, whatever the raw files hold
+                _log.warning("nothing can be cited: the results cannot be read", exc_info=True)
+        return self._evidence
 
     def monitor(self, attempt: AttemptState) -> AttemptMonitor:
         """The monitor of this attempt, made when first asked for."""
@@ -195,7 +211,9 @@ class Executor:
         return {"text": redact(action.text)}
 
     async def _write_report_section(self, action: actions.WriteReportSection) -> dict[str, Any]:
-        return {"section": action.section, "text": redact(action.text)}
+        evidence = self._citable()
+        assert evidence is not None  # the guard has asked for it
+        return sections.published(action, evidence)
 
     async def _collect(self, action: actions.Collect) -> dict[str, Any]:
         judged = verdict(self.experiment.state, self.experiment.clock())

@@ -134,7 +134,7 @@ class LlmPolicy:
         patience = min(patience, self._longest_patience_s)
         budget = BUDGET_CHARS >> consultation.shrunk
         try:
-            request = view.request(self._experiment, consultation, budget)
+            request = view.request(self._experiment, consultation, budget, observation.evidence)
             spending = self._state.llm.spending
             await self._model.ask(request, spending, patience_s=patience, interrupted=self._interrupted)
         except InterruptedAskError:

@@ -22,6 +22,7 @@ from harness.providers.model import InterruptedAskError, LimitReachedError
 from harness.providers.transcript import redacted_request, request_hash, requests, texts_of
 from harness.redaction import MASK
 from harness.repair import apply_changes
+from harness.results.narrative.evidence import Evidence
 from harness.state import ExperimentState, apply, fold
 from monitors.files import AttemptFiles
 from monitors.rules import Health
@@ -81,7 +82,17 @@ def _observation(past: "_Past", seen: dict[str, Any]) -> Observation:
         Health(**{**health, "fatal": tuple(health.get("fatal", ()))}),
         apply_changes.config_before(past, past.state),  # type: ignore[arg-type]
         past.dir,
+        _evidence(past),
     )
+
+
+def _evidence(past: "_Past") -> Evidence | None:
+    """What the narrative could cite then."""
+    if past.state.collected is None or past.state.options.policy != "llm":
+        return None
+    from harness.results.narrative.run import evidence_of_run
+
+    return evidence_of_run(past.dir, past.entries)
 
 
 class _Past:

@@ -2,11 +2,14 @@
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.agent.actions import AnyAction
 from harness.state import ExperimentState
 from monitors.rules import Health
+
+if TYPE_CHECKING:
+    from harness.results.narrative.evidence import Evidence
 
 
 @dataclass(frozen=True)
@@ -16,7 +19,8 @@ class Observation:
     `launched_unrecorded`: the newest attempt was launched by a harness that died before it could say so.
     `first_step_overdue`: the running attempt has shown no first step within its time although its metrics
     are known. `health`: what the running attempt shows. `config`: the text that the next launch would start
-    from, without the draft's changes; "" when no attempt may follow or there is no config.
+    from, without the draft's changes; "" when no attempt may follow or there is no config. `evidence`: what
+    a narrative may cite, None before results were collected and for policies that write none.
     """
 
     state: ExperimentState
@@ -26,6 +30,7 @@ class Observation:
     health: Health = field(default_factory=Health)
     config: str = ""
     result_dir: Path = Path()
+    evidence: "Evidence | None" = None
 
     def beyond_state(self) -> dict[str, Any]:
         """What the journal keeps of it beside the state, to make the decision once more from it."""

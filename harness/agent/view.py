@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness import templating
-from harness.agent.actions import OFFERED, MetricsSummary
-from harness.agent.looking.look import look
+from harness.agent.actions import OFFERED
 from harness.experiment import Experiment
 from harness.guard.rules import MAX_ATTEMPTS
 from harness.journal import Entry
@@ -26,17 +25,24 @@ from harness.providers.conversation import (
     request_of,
 )
 from harness.repair import apply_changes
+from harness.results.narrative.evidence import Evidence
+from harness.results.narrative.sections import LONGEST_LISTING, listing
 from harness.state import AttemptState, ExperimentState, fold
 from harness.wording import duration
 
 LONGEST_BLUEPRINT = 12_000
 
 
-def request(experiment: Experiment, consultation: Consultation, budget: int = BUDGET_CHARS) -> Request:
-    """The next request of the open consultation."""
+def request(
+    experiment: Experiment,
+    consultation: Consultation,
+    budget: int = BUDGET_CHARS,
+    evidence: Evidence | None = None,
+) -> Request:
+    """The next request of the open consultation. `evidence`: what a narrative may cite."""
     entries = experiment.journal.entries
     start = consultation.since
-    opening = _opening(experiment, entries[start - 1], fold(entries[: start - 1]))
+    opening = _opening(experiment, entries[start - 1], fold(entries[: start - 1]), evidence)
     memory = exchanges(entries[start:], experiment.state.deadline_at)
     return request_of(templating.render("prompts/system.md.j2"), OFFERED, opening, memory, budget)
 
@@ -44,7 +50,9 @@ def request(experiment: Experiment, consultation: Consultation, budget: int = BU
 # --- the opening ----------------------------------------------------------------------------------------
 
 
-def _opening(experiment: Experiment, consult: Entry, state: ExperimentState) -> str:
+def _opening(
+    experiment: Experiment, consult: Entry, state: ExperimentState, evidence: Evidence | None
+) -> str:
     """What was known when the question was put, and the question."""
     plan = state.plan
     blueprint = (experiment.dir / "blueprint.md").read_text(encoding="utf-8", errors="replace")
@@ -63,11 +71,13 @@ def _opening(experiment: Experiment, consult: Entry, state: ExperimentState) -> 
         blueprint=framed(blueprint, LONGEST_BLUEPRINT),
         attempts=[_attempt(attempt) for attempt in state.attempts],
         notes=notes[-10:],
-        question=_question(experiment, consult, state),
+        question=_question(experiment, consult, state, evidence),
     )
 
 
-def _question(experiment: Experiment, consult: Entry, state: ExperimentState) -> str:
+def _question(
+    experiment: Experiment, consult: Entry, state: ExperimentState, evidence: Evidence | None
+) -> str:
     kind = consult.data["topic"].split(":")[0]
     facts: dict[str, Any] = {"attempt": len(state.attempts), **consult.data.get("facts", {})}
     if kind in ("failure", "check", "config"):
@@ -83,8 +93,7 @@ def _question(experiment: Experiment, consult: Entry, state: ExperimentState) ->
     elif kind == "results":
         collected = state.collected or {}
         facts |= {"outcome": collected.get("outcome"), "reason": framed(collected.get("reason", ""), 600)}
-        seen = look(MetricsSummary(), experiment)
-        facts["metrics"] = framed(seen.get("text") or seen.get("error", ""), LONGEST_TEXT)
+        facts["facts"] = framed(listing(evidence) if evidence is not None else "", LONGEST_LISTING)
     return templating.render(f"prompts/{kind}.md.j2", **facts)
 
 
@@ -148,7 +157,8 @@ def _outcome(entry: Entry) -> Answer:
         verdict = "can run" if data["can_run"] else "cannot run"
         return Answer("\n".join([verdict, *lines]), is_error=not data["can_run"])
     if data["action"] in ("note", "write_report_section"):
-        return Answer("kept")
+        left_out = ", ".join(data.get("left_out", ()))
+        return Answer(f"kept without {left_out}" if left_out else "kept")
     if "diagnosis" in data:
         return Answer(str(data["diagnosis"]["cause"]))
     return Answer(str(data.get("text") or data.get("detail") or "done"))

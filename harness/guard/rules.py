@@ -33,10 +33,11 @@ from harness.agent.actions import (
 from harness.agent.types import Observation
 from harness.config.edit import ConfigEditError
 from harness.diagnosis.ends import KILLED
-from harness.guard import file_access, installs, patch_text, science, unborne
+from harness.guard import file_access, installs, patch_text, science
 from harness.guard.progress import MAX_SAME_CAUSE, MAX_SAME_TRANSIENT, alike, failure, in_vain
 from harness.pending_changes import PREPARING
 from harness.repair.remedies.choice import is_sure
+from harness.results.narrative import sections
 from harness.state import AttemptState
 
 MAX_ATTEMPTS = 5
@@ -297,16 +298,19 @@ def installs_need_permission(action: AnyAction, observation: Observation) -> str
 # --- rule 6, and ends -----------------------------------------------------------------------------------
 
 
-def narratives_follow_results(action: AnyAction, observation: Observation) -> str | None:
-    """Rule 6: nothing is written about results that are not there yet, nor what the raw files do not bear
-    out. After `unborne.MAX_CORRECTIONS` refusals a section is taken as it is, and the report strikes it."""
+def narratives_cite_facts(action: AnyAction, observation: Observation) -> str | None:
+    """Rule 6: nothing is written about results that are not there yet, and no number but by citing a fact.
+    After MAX_REFUSALS refusals a section is taken, and what of it cannot stand is left out."""
     if not isinstance(action, WriteReportSection):
         return None
     if observation.state.collected is None:
         return "there are no results to write about yet; use note for remarks"
     if observation.state.reported is not None:
         return "the report has been written"
-    return unborne.refuse(action.section, action.text, observation)
+    if observation.evidence is None:
+        return "the results cannot be read, so nothing can be cited; finish"
+    sent_back = sum(why.startswith(sections.REFUSED) for why in observation.state.refusals)
+    return sections.refusal(action, observation.evidence) if sent_back < sections.MAX_REFUSALS else None
 
 
 def ends_are_real(action: AnyAction, observation: Observation) -> str | None:
@@ -343,6 +347,6 @@ RULES: tuple[Rule, ...] = (
     files_stay_in_their_places,
     patches_only_correct,
     installs_need_permission,
-    narratives_follow_results,
+    narratives_cite_facts,
     ends_are_real,
 )

@@ -120,7 +120,7 @@ def _tool(action: type[Action]) -> Tool:
 
 
 def _plain(node: Any, definitions: Mapping[str, Any]) -> Any:
-    """A schema without titles and references, which some servers do not understand."""
+    """A schema without titles, references and discriminators, which some servers do not understand."""
     if isinstance(node, list):
         return [_plain(item, definitions) for item in node]
     if not isinstance(node, dict):
@@ -128,7 +128,7 @@ def _plain(node: Any, definitions: Mapping[str, Any]) -> Any:
     if "$ref" in node:
         return _plain(definitions[node["$ref"].rpartition("/")[2]], definitions)
     return {
-        key: _plain(value, definitions)
+        "anyOf" if key == "oneOf" else key: _plain(value, definitions)
         for key, value in node.items()
-        if not (key == "title" and isinstance(value, str))
+        if not (key == "title" and isinstance(value, str)) and key != "discriminator"
     }

@@ -15,13 +15,14 @@ from typing import Any
 
 from harness.atomic_write import write_atomically
 from harness.redaction import secret_values
-from harness.results import narrative, text
-from harness.results.claims import evidence_of_run
+from harness.results import text
 from harness.results.collect import collect
 from harness.results.deviations import new_value
 from harness.results.drawing import colour_variables
 from harness.results.facts import build_facts
 from harness.results.figures import draw_figures
+from harness.results.narrative.run import RunEvidence
+from harness.results.narrative.sections import Narrative, tell
 from harness.results.raw import json_file
 from harness.results.types import Discrepancy, Fact, Figure, Record, Report, RunSummary
 from harness.results.validation_facts import reported_differences
@@ -50,8 +51,7 @@ def build_report(result_dir: Path, summary: RunSummary) -> Report:
     view = text.clean_tree(build_view(record, facts, summary, missing, discrepancies), known_secrets)
     provenance = text.clean_tree(provenance, known_secrets)
     lines = headline(view, text.clean_tree(facts, known_secrets))
-    evidence = evidence_of_run(record, facts, view.summary)
-    said = narrative.tell(view.summary.narrative, known_secrets, evidence)
+    said = tell(view.summary.narrative, RunEvidence(record, facts, view.summary), known_secrets)
     _write_documents(result_dir, view, figures, provenance, lines, said)
     result = _result_json(view, record, facts, figures, lines, provenance, said)
     built = (*DOCUMENTS, *(file for figure in figures for file in figure.files))
@@ -111,11 +111,11 @@ def _write_documents(
     figures: list[Figure],
     provenance: dict[str, Any] | None,
     lines: tuple[str, ...],
-    said: narrative.Told,
+    said: Narrative | None,
 ) -> None:
     values: dict[str, Any] = {
         "view": view,
-        "narrative": said if said.sections else None,
+        "narrative": said,
         "figures": figures,
         "provenance": provenance,
         "headline": lines,
@@ -138,7 +138,7 @@ def _result_json(
     figures: list[Figure],
     lines: tuple[str, ...],
     provenance: dict[str, Any] | None,
-    said: narrative.Told,
+    said: Narrative | None,
 ) -> dict[str, Any]:
     summary = view.summary
     return {
@@ -179,7 +179,7 @@ def _result_json(
     }
 
 
-def _of_model(view: View, said: narrative.Told) -> dict[str, Any]:
+def _of_model(view: View, said: Narrative | None) -> dict[str, Any]:
     """What result.json says only of a run that a language model had a hand in."""
     summary = view.summary
     data: dict[str, Any] = {}
@@ -188,7 +188,6 @@ def _of_model(view: View, said: narrative.Told) -> dict[str, Any]:
     if summary.llm is not None:
         use = {**asdict(summary.llm), "cost": summary.llm.cost}
         data["llm"] = use if use["cost"] != "price unknown" else {**use, "cost_usd": None}
-    if summary.narrative:
-        sections = {name: text[: narrative.LONGEST] for name, text in summary.narrative.items()}
-        data["narrative"] = {"written_by": view.author, "checked": said.as_json(), "sections": sections}
+    if said is not None:
+        data["narrative"] = {"written_by": view.author, **said.as_json()}
     return data

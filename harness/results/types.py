@@ -71,7 +71,7 @@ class RunSummary:
     events: tuple[EventNote, ...] = ()
     remarks: tuple[EventNote, ...] = ()  # notes and refusals, each with the newest attempt of its time
     unused: tuple[Change, ...] = ()  # prepared for a launch that never came
-    narrative: Mapping[str, str] = field(default_factory=dict)  # a model's words: section to Markdown
+    narrative: Mapping[str, Any] = field(default_factory=dict)  # what a model wrote, section by section
     llm: ModelUse | None = None  # None when no model was asked
 
 

@@ -150,7 +150,7 @@ def _changed(folder: SweepFolder) -> tuple[str, ...]:
         return (f"the snapshot cannot be compared any more: {error}",)
 
 
-async def _narrative(sweep: Sweep, compared: "Comparison") -> Mapping[str, str]:
+async def _narrative(sweep: Sweep, compared: "Comparison") -> Mapping[str, Any]:
     """What a configured model writes about the results; {} without one, or when it cannot be asked."""
     options = RunOptions.from_json(sweep.plan.options)
     if options.policy != "llm":
@@ -162,7 +162,6 @@ async def _narrative(sweep: Sweep, compared: "Comparison") -> Mapping[str, str]:
     from harness.providers.settings import ConfigurationError
     from harness.providers.transcript import Transcript
     from harness.redaction import secret_values
-    from harness.results.comparing.as_json import to_json
     from harness.sweep.narrating import narrate
 
     try:
@@ -176,6 +175,6 @@ async def _narrative(sweep: Sweep, compared: "Comparison") -> Mapping[str, str]:
     transcript = Transcript(sweep.folder.transcript, (*secret_values(os.environ), *config.secrets))
     model = Model(make_provider(config), config.price, limits_of(options, config), account.record, transcript)
     try:
-        return await narrate(to_json(compared, sweep.dir), model, account)
+        return await narrate(compared, model, account)
     finally:
         await model.close()

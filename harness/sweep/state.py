@@ -76,7 +76,7 @@ class SweepState:
     held: str = ""
     stop_asked: str | None = None
     drifted: tuple[str, ...] | None = None
-    narrative: Mapping[str, str] = field(default_factory=dict)
+    narrative: Mapping[str, Any] = field(default_factory=dict)
     reported: Mapping[str, Any] | None = None
     verdict: Verdict | None = None
     finished_at: float | None = None

@@ -24,7 +24,11 @@ for step in range(1, 6):
     print(f"step:{step} - loss:{1 / step:.4f} - reward:{step / 5:.3f}", flush=True)
 """
 CONFIG = "# how it runs\nnum_workers: 8   # loaders\nlr: 0.001\n"
-FINDINGS = "The reward rose from 0.200 at step 1 to 1.000 at step 5. <script>alert(1)</script>"
+FINDINGS = {
+    "section": "findings",
+    "findings": [{"kind": "change", "metric": "reward"}],
+    "interpretation": "It learns. <script>alert()</script>",
+}
 
 
 def write_plan(bench: Bench) -> None:
@@ -40,7 +44,7 @@ def careful(seen: Seen) -> Step:
         written = any(each.name == "write_report_section" for each in seen.calls)
         if written:
             return call("finish", reason="all said")
-        return call("write_report_section", section="findings", text=FINDINGS)
+        return call("write_report_section", **FINDINGS)
     done = [each.name for each in seen.calls]
     if not done:
         return say_and_call("Let me see.", "search_log", pattern="pool exhausted")
@@ -64,9 +68,9 @@ def test_an_unknown_failure_is_repaired_and_the_report_tells_it(bench: Bench, pr
     assert (bench.codebase / "config.yaml").read_text() == CONFIG
     assert "-num_workers: 8" in (bench.attempt(1) / "change.diff").read_text()
     report = (bench.result_dir / "result.md").read_text()
-    assert "rose from 0.200" in report and "was checked against the raw files" in report
+    assert "reward was higher at step 5 (1) than at step 1 (0.2)" in report and "not checked" in report
     assert "num_workers" in report
-    assert "<script>" not in (bench.result_dir / "report.html").read_text().split("rose from")[1][:200]
+    assert "<script>" not in (bench.result_dir / "report.html").read_text().split("It learns")[1][:200]
     assert "hf_abcdefghij" not in shown
     transcript = bench.result_dir / "transcript.jsonl"
     assert "hf_abcdefghij" not in transcript.read_text()

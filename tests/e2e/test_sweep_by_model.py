@@ -21,7 +21,7 @@ PROPOSAL = {
     "cautions": ["Two seeds only."],
 }
 FALSE = "At 0.2 the reward is 0.987, which is higher than at 0.1."
-TRUE = "A rate of 0.2 gives a higher reward than 0.1."
+TRUE = "The larger rate is the one to go on with: [[level/lr/0.2]]."
 
 
 def wise(seen: Seen) -> Step:
@@ -29,12 +29,15 @@ def wise(seen: Seen) -> Step:
     if "propose_sweep" in seen.tools:
         return call("propose_sweep", **PROPOSAL)
     if "write_sections" in seen.tools:
+        findings = [{"kind": "contrast", "key": "lr", "level": "0.2"}]
+        words = FALSE if "write_sections" not in [each.name for each in seen.calls] else TRUE
         return call(
-            "write_sections", findings=f"{TRUE} {FALSE}", limitations="There are two seeds per point."
+            "write_sections",
+            sections=[{"section": "findings", "findings": findings, "interpretation": words}],
         )
     if any(each.name == "write_report_section" for each in seen.calls):
         return call("finish", reason="all said")
-    return call("write_report_section", section="findings", text="It ran to its end.")
+    return call("write_report_section", section="findings", findings=[{"kind": "attempt", "attempt": 1}])
 
 
 def test_a_question_becomes_a_sweep_whose_words_are_checked(bench: Bench) -> None:
@@ -52,5 +55,6 @@ def test_a_question_becomes_a_sweep_whose_words_are_checked(bench: Bench) -> Non
     assert kept["hypothesis"] == PROPOSAL["hypothesis"] and kept["calls"]
     assert [expected["verdict"] for expected in sweep.comparison["expected"]] == ["held"]
     report = (sweep.dir / "sweep_report.md").read_text()
-    assert TRUE in report and f"~~{FALSE}~~" in report
+    assert "The larger rate is the one to go on with" in report and "0.987" not in report
+    assert "reward is higher (better) with" in report
     sweep.harness("verify", str(sweep.dir))

@@ -14,12 +14,12 @@ from typing import Any
 
 from harness.atomic_write import write_atomically
 from harness.redaction import secret_values
-from harness.results import narrative as narratives
 from harness.results import text
-from harness.results.claims import evidence_of_comparison
 from harness.results.comparing.as_json import points_csv, to_json
 from harness.results.comparing.types import Comparison
 from harness.results.drawing import colour_variables
+from harness.results.narrative.sections import tell
+from harness.results.narrative.sweep import SweepEvidence
 from harness.results.sweeps.figures import draw_figures
 from harness.results.sweeps.view import SweepAbout, SweepView, build_view, headline
 from harness.results.types import Figure
@@ -48,7 +48,7 @@ def build_sweep_report(
     comparison: Comparison,
     about: SweepAbout,
     plan: Mapping[str, Any] | None = None,
-    narrative: Mapping[str, str] | None = None,
+    narrative: Mapping[str, Any] | None = None,
 ) -> SweepReport:
     """Write the report into `folder`, which is made if it is not there.
 
@@ -60,12 +60,11 @@ def build_sweep_report(
     secrets = secret_values(os.environ)
     comparison = text.clean_tree(comparison, secrets)
     about = text.clean_tree(about, secrets)
-    written = text.clean_tree(dict(narrative or {}), secrets)
-    told = narratives.tell(written, secrets, evidence_of_comparison(comparison))
+    told = tell(narrative or {}, SweepEvidence(comparison), secrets)
     view = build_view(comparison, about, folder)
     figures = draw_figures(comparison, folder)
     lines = headline(view)
-    values = {"view": view, "figures": figures, "narrative": told if told.sections else None}
+    values = {"view": view, "figures": figures, "narrative": told}
     formats: dict[str, Callable[..., str]] = {"md": text.markdown, "code": text.code}
     light, dark = colour_variables(is_dark=False), colour_variables(is_dark=True)
     page = render("reports/sweep_report.html.j2", **values, light_colours=light, dark_colours=dark)
@@ -73,9 +72,8 @@ def build_sweep_report(
     write_atomically(folder / "sweep_report.md", render("reports/sweep_report.md.j2", **values, **formats))
     write_atomically(folder / "points.csv", points_csv(comparison))
     data = _json(view, to_json(comparison, folder), figures, lines, text.clean_tree(plan, secrets))
-    if told.sections:
-        sections = {name: words[: narratives.LONGEST] for name, words in written.items()}
-        data["narrative"] = {"written_by": about.model, "checked": told.as_json(), "sections": sections}
+    if told is not None:
+        data["narrative"] = {"written_by": about.model, **told.as_json()}
     data["documents"] = fingerprints(folder, _documents(folder, figures))
     write_atomically(folder / "sweep.json", with_checksum(data))
     return SweepReport(

@@ -10,15 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.results.types import Discrepancy
-from harness.results.verifying import schema
-from harness.results.verifying.ending import FLAG, JOURNAL, check_ending, story
-from harness.results.verifying.files import in_the_way, unlisted
+from harness.results.verifying.ending import FLAG, JOURNAL, check_ending
+from harness.results.verifying.files import unlisted
 from harness.results.verifying.reported import RESULT, check_reported, recorded_paths
-from harness.results.verifying.said import said_otherwise
-from harness.results.verifying.same import named
-from harness.results.verifying.schema import UnreadableError
 from harness.results.verifying.types import Checked, NotFinishedError, found
-from harness.state import fold
 
 
 def verify_run(result_dir: Path) -> Checked:
@@ -35,27 +30,10 @@ def verify_run(result_dir: Path) -> Checked:
     except FileNotFoundError:
         gone = (RESULT, f"the file is gone; `harness report {result_dir.name}` builds it from the raw files")
         reported = Checked(found([gone]))
-    else:
-        reported += _narrative(result_dir)
     known = {FLAG, JOURNAL, *(item.path for item in held), *recorded_paths(result_dir)}
     strangers = Checked(tuple(unlisted(result_dir, known)))
     checked = ending + reported + strangers
     return replace(checked, discrepancies=_once(checked.discrepancies), files=len(known), runs=1)
-
-
-def _narrative(result_dir: Path) -> Checked:
-    """What a model wrote, as the journal has it, checked again against the raw files."""
-    from harness.results.claims import evidence_of_folder
-
-    try:
-        _, result = schema.read_object(result_dir / RESULT)
-    except UnreadableError:
-        return Checked()  # it is named already
-    state = story(result_dir / JOURNAL, fold, [])
-    if state is None or any(in_the_way(result_dir)) or not (state.narrative or result.get("narrative")):
-        return Checked()
-    differ = said_otherwise(result.get("narrative"), state.narrative, evidence_of_folder(result_dir))
-    return Checked(named(RESULT, differ))
 
 
 def _once(discrepancies: Sequence[Discrepancy]) -> tuple[Discrepancy, ...]:

@@ -68,7 +68,7 @@ def repaired() -> list[Answer]:
         ("set_environment", {"name": "OMP_NUM_THREADS", "value": "1", "why": "too many threads"}),
         ("check", {}),
         ("launch", {"why": "fewer threads"}),
-        ("write_report_section", {"section": "findings", "text": "It ran."}),
+        ("write_report_section", {"section": "findings", "interpretation": "It ran."}),
         ("finish", {"reason": "all said"}),
     ]
 
@@ -95,7 +95,7 @@ async def test_an_unknown_failure_is_repaired_by_what_the_model_asks_for(tmp_pat
     assert len(executor.world.launches) == 2
     assert state.attempts[1].draft.environment == {"OMP_NUM_THREADS": "1"}
     assert state.environment == {"OMP_NUM_THREADS": "1"}
-    assert state.narrative == {"findings": "It ran."}
+    assert state.narrative["findings"]["interpretation"] == "It ran."
     assert (state.llm.calls, round(state.llm.cost_usd, 3)) == (5, 0.5)
     executor.experiment.close()
 

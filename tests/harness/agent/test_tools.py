@@ -20,7 +20,7 @@ def test_a_tool_says_what_it_is_for_and_hides_what_code_fills_in() -> None:
     for tool in tools_of(OFFERED):
         assert 60 < len(tool.description) <= 1024, tool.name
         text = json.dumps(tool.parameters)
-        assert "$ref" not in text and '"kind"' not in text
+        assert "$ref" not in text and "kind" not in tool.parameters["properties"]
         assert not {"attempt_id", "session", "outcome"} & set(tool.parameters["properties"])
         assert objection(tool.parameters) is None
 

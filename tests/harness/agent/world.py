@@ -7,6 +7,7 @@ from typing import Any
 from harness.agent.types import Observation
 from harness.agent.verdict import verdict
 from harness.experiment import Experiment
+from tests.harness.results.narratives import run_evidence
 
 
 class Killed(BaseException):
@@ -44,7 +45,8 @@ class FakeExecutor:
             self.kill_at -= 1
 
     def observe(self) -> Observation:
-        return Observation(self.experiment.state, self.world.now, self.first_step_overdue)
+        evidence = run_evidence()
+        return Observation(self.experiment.state, self.world.now, self.first_step_overdue, evidence=evidence)
 
     async def ask_for_approval(self, action: Any) -> str | None:
         return None
@@ -113,7 +115,7 @@ class FakeExecutor:
         return {"text": action.text}
 
     def write_report_section(self, action: Any) -> dict[str, Any]:
-        return {"section": action.section, "text": action.text}
+        return {"written": action.as_json(), "left_out": []}
 
     def finish(self, action: Any) -> dict[str, Any]:
         self.experiment.record("finish", outcome=action.outcome.value, reason=action.reason)

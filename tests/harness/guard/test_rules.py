@@ -33,6 +33,7 @@ from harness.options import RunOptions
 from harness.pending_changes import PendingChanges
 from harness.state import AttemptState, ExperimentState, Outcome
 from monitors.rules import Health
+from tests.harness.results.narratives import run_evidence
 
 PLAN: dict[str, Any] = {
     "yaml_path": "/exp/config.yaml",
@@ -271,9 +272,11 @@ class TestPlaces:
 
 class TestEnds:
     def test_results_come_before_words_about_them(self) -> None:
-        words = WriteReportSection(section="findings", text="It worked.")
+        words = WriteReportSection(section="findings", interpretation="It worked.")
         assert guard.check(words, seen(FAILED)) is not None
-        assert guard.check(words, seen(FAILED, collected={"outcome": "failed"})) is None
+        collected = seen(FAILED, collected={"outcome": "failed"})
+        assert "cannot be read" in str(guard.check(words, collected))
+        assert guard.check(words, replace(collected, evidence=run_evidence())) is None
         after = seen(FAILED, collected={"outcome": "failed"}, reported={"headline": []})
         assert guard.check(words, after) is not None
 

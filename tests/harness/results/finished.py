@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def finished_run(
     seed: int = 3,
     lift: float = 0.0,
     metrics: tuple[str, ...] = (),
-    narrative: Mapping[str, str] | None = None,
+    narrative: Mapping[str, Any] | None = None,
 ) -> Path:
     """A run of `steps` steps with two validations; `lift` is added to the last pass rate. `metrics`: the only
     ones it has, () for all; `narrative`: what a model wrote."""
@@ -53,8 +54,8 @@ def finished_run(
     made.validations({step: draw_successes(rng, rate, tasks, 4) for step, rate in rates.items()})
     story = Story().created("playbook", **plan).act("prepare").attempt(1)
     story.ended(reason="attempt 1 ran to its end")
-    for section, text in (narrative or {}).items():
-        story.act("write_report_section", {"section": section, "text": text}, section=section, text=text)
+    for written in (narrative or {}).values():
+        story.act("write_report_section", written, written=written, left_out=[])
     headline = build_report(result_dir, story.write(result_dir)).headline
     story.act("report", headline=list(headline), discrepancies=[])
     story.add("finish", outcome="succeeded", reason="attempt 1 ran to its end").write(result_dir)

@@ -12,6 +12,7 @@ import numpy as np
 from harness.journal import Entry
 from harness.results.types import RunSummary
 from harness.summary import run_summary
+from tests.harness.results.narratives import section
 from tests.harness.results.synthetic import START, attempt, draw_successes, training_rows
 
 
@@ -103,15 +104,17 @@ class Story:
         return run_summary(self.entries)
 
 
-NARRATIVE = {
-    "findings": (
-        "# Findings\nThe pass rate rose from **0.26** to *0.987*, see [the log](http://evil.example/x).\n\n"
-        "| step | rate |\n|---|---:|\n| 0 | 0.26 |\n| 60 | 0.66 |\n\n"
-        "- the rise is on *both* halves of the tasks\n- `actor/kl_loss` stayed low\n"
+NARRATIVE = (
+    section(
+        {"kind": "change", "metric": "val/task_pass_rate@1"},
+        {"kind": "failure", "attempt": 1},
+        words="# Findings\nIt *learns*: [[key/pass_rate_end]], see [a](http://evil.example/x).\n- `kl` low",
     ),
-    "what_happened": "1. Attempt 1 ran out of memory.\n2. Attempt 2: port in use.\n3. Attempt 3 ended.",
-    "limitations": "One seed. ![](http://evil.example/pixel.png) <img src=x onerror=alert(1)>",
-}
+    section({"kind": "attempt", "attempt": 3}, name="what_happened"),
+    section(
+        words="One seed. ![](http://evil.example/pixel.png) <img src=x onerror=alert()>", name="limitations"
+    ),
+)
 
 
 def repaired_run(result_dir: Path) -> RunSummary:
@@ -147,7 +150,6 @@ def repaired_run(result_dir: Path) -> RunSummary:
     story.add("approval_asked", action="launch", args={}).add("approved", action="launch", by="ada")
     story.attempt(3, checkpoint="step_000020", why="the port is free").ended()
     story.add("consult", topic="results:1", why="the results are to be read").asked(4)
-    for section, text in NARRATIVE.items():
-        args = {"section": section, "text": text}
-        story.act("write_report_section", args, section=section, text=text)
+    for written in NARRATIVE:
+        story.act("write_report_section", written, written=written, left_out=[])
     return story.add("consulted", topic="results:1", why="the findings are written").write(result_dir)

@@ -11,6 +11,7 @@ from harness.results.report import build_report
 from harness.results.verifying.reported import check_reported
 from harness.summary import run_summary
 from tests.harness.results.journals import Story, repaired_run
+from tests.harness.results.narratives import section
 from tests.harness.results.page import Page
 from tests.harness.results.synthetic import attempt, successful_run
 
@@ -90,16 +91,24 @@ def test_the_story_tells_notes_and_refusals_in_their_place(repaired: Path) -> No
 
 
 def test_narrative_is_marked_and_below_the_numbers(repaired: Path) -> None:
-    mark = "Written by a language model (acme:wise-1). Every number and comparison below was checked"
+    mark = "Findings are chosen by a language model"
     for name, below in (("result.md", "## All metrics"), ("report.html", "All metrics</h2>")):
         shown = (repaired / name).read_text()
-        assert shown.index(below) < shown.index(mark) < shown.index("pass rate rose from")
+        assert shown.index(below) < shown.index(mark) < shown.index("model’s interpretation, not checked")
     result = json.loads((repaired / "result.json").read_text())
     assert result["narrative"]["written_by"] == "acme:wise-1"
-    struck = [remark["sentence"] for remark in result["narrative"]["checked"]["struck"]]
-    assert len(struck) >= 1 and struck[0].startswith("The pass rate rose from 0.26 to 0.987")
-    assert list(result["narrative"]["sections"]) == ["findings", "what_happened", "limitations"]
-    assert not any("0.987" in fact["text"] for fact in result["facts"])
+    first, *rest = result["narrative"]["sections"]
+    rate = next(fact for fact in result["facts"] if fact["id"] == "key/pass_rate_end")
+    assert (
+        first["findings"][0].startswith("val/task_pass_rate@1 rose from 0.")
+        and rate["text"] in first["findings"][0]
+    )
+    assert "CUDA out of memory while vLLM started" in first["findings"][1]
+    assert rate["text"] in first["interpretation"] and "[[" not in first["interpretation"]
+    assert [item["section"] for item in rest] == ["what_happened", "limitations"]
+    added = " ".join(result["narrative"]["added"])
+    assert "The port 8000 is in use" in added and "Code was changed by a model: serve.py" in added
+    assert "CUDA out" not in added and "one seed" in added and "8000 → 8101" in added
     tags = {tag for tag, _ in Page((repaired / "report.html").read_text()).elements}
     assert not tags & {"a", "img", "script"}
     assert check_reported(repaired).discrepancies == ()
@@ -156,9 +165,8 @@ def test_secrets_that_a_model_repeats_are_masked_everywhere(
     story.patch(told, "a.py", told, "y").act("note", {"text": told}, text=told)
     story.add("refused", action="edit_config", args={"changes": {"a": told}}, why=told)
     story.attempt(2, "no").edit(told, ajet__more=("b", told)).ended("failed", "x").asked(1)
-    split = "correct-**horse**-battery, correct\\-horse-battery and correct&#45;horse-battery"
-    text = f"{told} {split} {'y' * 5700} correct-horse-battery"
-    story.act("write_report_section", {}, section="findings", text=text)
+    written = section(words=f"{told} correct-**horse**-battery {'y' * 3000} correct-horse-battery")
+    story.act("write_report_section", {}, written=written, left_out=[])
     build_report(tmp_path, story.write(tmp_path))
     for name in ("result.md", "result.json", "report.html", "trial_and_error.md"):
         content = re.sub("</?strong>", "", (tmp_path / name).read_text())

@@ -278,20 +278,3 @@ def test_a_run_without_an_end_is_not_verified(run: Path) -> None:
     (run / "finish.flag").unlink()
     with pytest.raises(NotFinishedError, match="harness resume"):
         verify_run(run)
-
-
-def test_what_a_model_wrote_is_checked_again(tmp_path: Path) -> None:
-    words = {"findings": "The pass rate reached 0.999 at the end.", "limitations": "One seed."}
-    run = finished_run(tmp_path / "told", metrics=("critic/rewards/mean",), narrative=words)
-    assert found(run) == {}
-
-    def kinder(result: dict[str, Any]) -> None:
-        assert result["narrative"]["checked"]["struck"]
-        result["narrative"]["checked"]["struck"] = []
-        result["narrative"]["sections"]["limitations"] = "None."
-
-    forge(run, kinder)
-    assert set(found(run)) == {
-        "result.json, narrative.checked.struck",
-        "result.json, narrative.sections.limitations",
-    }

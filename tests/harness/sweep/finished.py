@@ -14,6 +14,7 @@ from harness.sweep.folder import SweepFolder
 from harness.sweep.reporting import build, study
 from harness.sweep.types import SweepPlan
 from tests.harness.results.finished import finished_run
+from tests.harness.results.narratives import section
 from tests.harness.sweep.plans import begun, plan
 
 TOKEN = "zebra-crossing-4"
@@ -48,7 +49,10 @@ def finished_sweep(folder: Path) -> Path:
     drifted = ("packages of /venv/bin/python are not what they were at the start: torch 2.4.0 → 2.5.1",)
     sweep.record("drifted", changed=drifted)
     sweep.record(
-        "narrated", sections={"findings": "All 4 runs succeeded. With `a` at 3 it would be perfect."}
+        "narrated",
+        sections={
+            "findings": section({"kind": "contrast", "key": "a", "level": 2}, words="It is [[run/p02-s1]].")
+        },
     )
     built = build(SweepFolder(folder), sweep.state, compare(study(folder.resolve(), sweep.state), drifted))
     sweep.record("reported", headline=list(built.headline))

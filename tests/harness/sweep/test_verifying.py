@@ -100,12 +100,12 @@ def test_forged_words_do_not_follow_from_the_runs(sweep: Path) -> None:
         (["warnings"], []),
         (["about", "canary"], "succeeded"),
         (["plan", "question"], "Does a matter?"),
-        (["narrative", "sections", "findings"], "a matters hugely"),
+        (["narrative", "sections"], []),
     )
     named = found(sweep)
     for place in ("verdict", "found", "headline", "warnings", "about.canary", "plan.question"):
         assert any(where.startswith(f"sweep.json, {place}") for where in named), place
-    assert "sweep.json, narrative.sections.findings" in named
+    assert "sweep.json, narrative.sections" in named
     assert "figures/curves.svg, drawing 1" in named
     assert {where.partition(",")[0] for where in named} == {
         *("sweep.json", "sweep_report.html", "sweep_report.md", "figures/curves.svg")

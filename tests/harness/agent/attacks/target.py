@@ -98,7 +98,9 @@ class Target:
         if stage == "before":
             return experiment
         launch = {"attempt": 1, "session": "ajet_x-7f3a-01", "attempt_id": "x-7f3a-01", "why": "first"}
-        self._did(experiment, "launch", launch, launched_at=NOW - 50, checkpoint=None)
+        self._did(
+            experiment, "launch", launch, launched_at=NOW - 50, command="python train.py", checkpoint=None
+        )
         if stage == "running":
             return experiment
         ended = {

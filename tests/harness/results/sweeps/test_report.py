@@ -14,6 +14,7 @@ from harness.results.comparing.types import Comparison, Curve, Key, Study
 from harness.results.sweeps.report import SweepReport, build_sweep_report
 from harness.results.sweeps.view import SweepAbout
 from tests.harness.results.comparisons import KL, LR, OPTIMIZER, REPEAT, comparison, concluded
+from tests.harness.results.narratives import section
 from tests.harness.results.page import Page
 
 ABOUT = SweepAbout(
@@ -192,7 +193,9 @@ def test_nothing_that_was_written_by_others_becomes_active(tmp_path: Path) -> No
         missing=(evil,),
     )
     about = replace(ABOUT, name=evil, question=evil, outcome="failed", reason=evil, settings={evil: evil})
-    report = build_sweep_report(tmp_path, made, about, narrative={"findings": f"{evil} <img src=x>"})
+    report = build_sweep_report(
+        tmp_path, made, about, narrative={"findings": section(words=evil.replace("1", "x") + " <img src=x>")}
+    )
     page = Page(report.html.read_text())
     assert {tag for tag, _ in page.elements} & {"script", "img", "iframe", "object", "link"} == set()
     assert not [attributes for tag, attributes in page.elements if tag == "a"]
@@ -204,31 +207,32 @@ def test_nothing_that_was_written_by_others_becomes_active(tmp_path: Path) -> No
 
 
 def test_secrets_are_masked_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WANDB_API_KEY", "s3cr3tvalue12345")
-    made = replace(comparison((REPEAT,), 2, tmp_path), notes=("key s3cr3tvalue12345",))
-    about = replace(ABOUT, settings={"token": "s3cr3tvalue12345"})
+    monkeypatch.setenv("WANDB_API_KEY", "correct-horse-battery")
+    made = replace(comparison((REPEAT,), 2, tmp_path), notes=("key correct-horse-battery",))
+    about = replace(ABOUT, settings={"token": "correct-horse-battery"})
     build_sweep_report(
-        tmp_path, made, about, {"x": "s3cr3tvalue12345"}, {"findings": "it is s3cr3tvalue12345"}
+        tmp_path,
+        made,
+        about,
+        {"x": "correct-horse-battery"},
+        {"findings": section(words="it is correct-horse-battery")},
     )
     for path in tmp_path.rglob("*"):
-        assert path.is_dir() or b"s3cr3tvalue12345" not in path.read_bytes()
+        assert path.is_dir() or b"correct-horse-battery" not in path.read_bytes()
 
 
-def test_what_a_model_wrote_comes_last_and_is_checked(tmp_path: Path) -> None:
+def test_what_a_model_wrote_comes_last_and_is_worded_by_the_program(tmp_path: Path) -> None:
     made = undrawn(comparison((REPEAT,), 3, tmp_path))
-    right, wrong = (
-        "With num_repeat 8 the pass rate was higher than with 4.",
-        "With num_repeat 8 it was 0.123.",
-    )
-    about = replace(ABOUT, model="a-model")
-    report = build_sweep_report(tmp_path, made, about, narrative={"findings": f"{right} {wrong}"})
+    contrast = {"kind": "contrast", "key": "num_repeat", "level": 8}
+    written = {"findings": section(contrast, words="It pays, see [[level/num_repeat/8]].")}
+    report = build_sweep_report(tmp_path, made, replace(ABOUT, model="a-model"), narrative=written)
     page = report.html.read_text()
     last = page[page.index("What was planned") :]
-    assert "Written by a language model (a-model)" in last
-    assert f"<del>{wrong}</del>" in last and f"<del>{right}" not in last and right in last
-    assert f"~~{wrong}~~" in report.markdown.read_text().replace("\\", "")
+    assert "(a-model)" in last and "A model’s interpretation, not checked" in last
     told = json.loads(report.json.read_text())["narrative"]
-    assert [remark["sentence"] for remark in told["checked"]["struck"]] == [wrong]
+    assert "num_repeat 8 than with 4" in told["sections"][0]["findings"][0]
+    assert told["sections"][0]["findings"][0] in last
+    assert told["sections"][0]["interpretation"] == "It pays, see [num_repeat 8]."
 
 
 def test_sixty_points_fit(tmp_path: Path) -> None:

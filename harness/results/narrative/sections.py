@@ -1,0 +1,245 @@
+"""Sections of a narrative: what is refused of one, and what a report shows of all of them.
+
+In: `Section`s as a model wrote them, and the evidence. Out: sentences worded by the program, and the
+interpretation as harmless text with its citations filled in. A section that cannot stand is refused before
+it is published; nothing is struck out afterwards.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness import templating
+from harness.redaction import redact
+from harness.results import text
+from harness.results.narrative.evidence import Citable, CitationError, Evidence, Sentence, lookup
+from harness.results.narrative.findings import SECTIONS, Finding, Language, Section
+
+MAX_REFUSALS = 2
+"""How often a section is sent back; after that its findings stand alone."""
+REFUSED = "this section cannot be published"
+LONGEST_LISTING = 16_000
+_ROOMS = ("key", "contrast", "point", "run", "level", "attempt", "val", "metric")
+_MOST_NAMED = 8
+_CITATION = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
+_ADDRESS = re.compile(r"(\S*(?:://|www\.|@)\S*)")
+_NUMERIC = ("Nd", "Nl", "No", "Cn", "Co", "Cs")
+"""Digits and number signs of all scripts; what Unicode has not assigned yet may become one."""
+_SHARES = "%‰‱٪％﹪"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Part of a line: text, an address (shown as code, never as a link), or a citation's label and value."""
+
+    text: str
+    kind: str = "text"  # "text", "address", "cited"
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of an interpretation, a paragraph or an item of a list."""
+
+    is_item: bool
+    pieces: tuple[Piece, ...]
+
+    @property
+    def plain(self) -> str:
+        """As result.json keeps it, citations in brackets."""
+        words = (f"[{piece.text}]" if piece.kind == "cited" else piece.text for piece in self.pieces)
+        return ("- " if self.is_item else "") + "".join(words)
+
+    @property
+    def markdown(self) -> str:
+        """The same words in Markdown that shows exactly them."""
+        return "".join(map(_markdown, self.pieces)).strip()
+
+
+@dataclass(frozen=True)
+class ToldSection:
+    """One section, ready to be laid out."""
+
+    name: str
+    language: Language
+    sentences: tuple[str, ...]
+    interpretation: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Narrative:
+    """All that stands in a report of what a model wrote. `added`: sentences that the program adds."""
+
+    sections: tuple[ToldSection, ...]
+    added: tuple[str, ...]
+    language: Language
+
+    def as_json(self) -> dict[str, Any]:
+        """What result.json and sweep.json keep: the words as they are shown."""
+        return {
+            "sections": [
+                {
+                    "section": item.name,
+                    "language": item.language,
+                    "findings": list(item.sentences),
+                    "interpretation": "\n".join(line.plain for line in item.interpretation),
+                }
+                for item in self.sections
+            ],
+            "added": list(self.added),
+        }
+
+
+def listing(evidence: Evidence) -> str:
+    """What a model is shown of the evidence: one line per id, the most important first, bounded."""
+    items = sorted(evidence.citable.values(), key=lambda item: _ROOMS.index(item.id.partition("/")[0]))
+    lines: list[str] = []
+    room = LONGEST_LISTING
+    for number, item in enumerate(items):
+        speaks = item.id.startswith(("val/", "metric/")) and item.label  # the id of these says what they are
+        label = f"  ({item.label})" if item.label and not speaks else ""
+        line = f"{item.id} = {item.shown}{label}"
+        room -= len(line) + 1
+        if room < 0:
+            return "\n".join([*lines, f"and {len(items) - number} more"])
+        lines.append(line)
+    return "\n".join(lines)
+
+
+# --- before it is published ---------------------------------------------------------------------------------
+
+
+def refusal(section: Section, evidence: Evidence) -> str | None:
+    """Why a section cannot be published as it is, each fault with what to write instead; None if it can."""
+    faults = [fault for finding in section.findings if (fault := _fault(finding, evidence))]
+    faults += faults_of_text(section.interpretation, evidence)
+    if not faults and not section.findings and not section.interpretation.strip():
+        faults = ["it is empty"]
+    if not faults:
+        return None
+    more = [f"and {len(faults) - _MOST_NAMED} more"] if len(faults) > _MOST_NAMED else []
+    return "\n- ".join([f"{REFUSED}; correct it, then write it again:", *faults[:_MOST_NAMED], *more])
+
+
+def published(section: Section, evidence: Evidence) -> dict[str, Any]:
+    """What the journal keeps of a section: what can stand of it, secrets masked, and what was left out."""
+    kept = publishable(section, evidence)
+    lost = len(section.findings) - len(kept.findings)
+    left_out = [f"{lost} findings"] if lost else []
+    left_out += ["the interpretation"] if kept.interpretation != section.interpretation else []
+    masked = kept.model_copy(update={"interpretation": redact(kept.interpretation)})
+    return {"written": masked.as_json(), "left_out": left_out}
+
+
+def publishable(section: Section, evidence: Evidence) -> Section:
+    """The section without findings and interpretation that cannot stand."""
+    findings = tuple(item for item in section.findings if not _fault(item, evidence))
+    faults = list(faults_of_text(section.interpretation, evidence))
+    words = "" if faults else section.interpretation
+    return section.model_copy(update={"findings": findings, "interpretation": words})
+
+
+def faults_of_text(words: str, evidence: Evidence) -> Iterator[str]:
+    """What an interpretation may not hold: numbers outside citations, and citations of nothing."""
+    for name in _CITATION.findall(words):
+        try:
+            lookup(name.strip(), evidence.citable, "fact to cite")
+        except CitationError as error:
+            yield f"interpretation: {error}"
+    free = _CITATION.sub(" ", words)
+    found = dict.fromkeys(
+        char
+        for char in free + html.unescape(free)
+        if unicodedata.category(char) in _NUMERIC or char in _SHARES
+    )
+    if found:
+        shown = " ".join(found) if len(found) < _MOST_NAMED else f"{' '.join(list(found)[:_MOST_NAMED])} …"
+        yield (
+            f"interpretation: it holds numbers of its own ({shown}); cite facts as [[id]], and names that "
+            "hold digits the same way ([[attempt/1]]), or leave them out"
+        )
+
+
+def _fault(finding: Finding, evidence: Evidence) -> str:
+    try:
+        evidence.resolve(finding)
+    except CitationError as error:
+        return f"finding {finding.kind}: {error}"
+    return ""
+
+
+# --- as it is shown -----------------------------------------------------------------------------------------
+
+
+def tell(written: Mapping[str, Any], evidence: Evidence, secrets: Sequence[str] = ()) -> Narrative | None:
+    """What stands in the report: sections by name as the journal has them; None where there are none."""
+    kept = [
+        publishable(Section.model_validate(written[name]), evidence) for name in SECTIONS if name in written
+    ]
+    kept = [item for item in kept if item.findings or item.interpretation.strip()]
+    if not kept:
+        return None
+    language = kept[0].language
+
+    def words(sentence: Sentence, language: Language) -> str:
+        return text.clean(worded(sentence, language), secrets)
+
+    sections = tuple(
+        ToldSection(
+            item.section,
+            item.language,
+            tuple(dict.fromkeys(words(evidence.resolve(one), item.language) for one in item.findings)),
+            tuple(_lines(item.interpretation, item.language, evidence, secrets)),
+        )
+        for item in kept
+    )
+    said = {finding for item in kept for finding in item.findings}
+    due = [evidence.resolve(finding) for finding in evidence.due if finding not in said]
+    return Narrative(sections, tuple(words(item, language) for item in (*due, *evidence.cautions)), language)
+
+
+def worded(sentence: Sentence, language: Language) -> str:
+    """The sentence in a language."""
+    template = f"reports/findings.{language}.j2"
+    return " ".join(templating.render(template, kind=sentence.kind, **sentence.values).split())
+
+
+def _lines(written: str, language: Language, evidence: Evidence, secrets: Sequence[str]) -> Iterator[Line]:
+    """The interpretation as lines of plain text: no markup of its own survives, nor does it hide a secret."""
+    for line in text.clean(written, secrets).splitlines():
+        plain = line.replace("**", "").replace("`", "").strip().lstrip("#>").strip()
+        is_item = plain.startswith(("- ", "* "))
+        shown = text.clean(plain[2:] if is_item else plain, secrets)
+        if pieces := tuple(_pieces(shown, language, evidence)):
+            yield Line(is_item, pieces)
+
+
+def _pieces(line: str, language: Language, evidence: Evidence) -> Iterator[Piece]:
+    for number, part in enumerate(_CITATION.split(line)):
+        fact = evidence.citable.get(part.strip()) if number % 2 else None
+        if fact is not None:
+            yield _cited(fact, language)
+        else:
+            yield from (
+                Piece(words, "address" if at % 2 else "text")
+                for at, words in enumerate(_ADDRESS.split(part))
+                if words
+            )
+
+
+def _cited(fact: Citable, language: Language) -> Piece:
+    return Piece(worded(Sentence("name", {"fact": fact}), language), "cited", fact.id)
+
+
+def _markdown(piece: Piece) -> str:
+    if piece.kind == "address":
+        return text.code(piece.text)
+    if piece.kind == "cited":
+        return f"**[{text.markdown(piece.text)}]**"
+    before, after = (" " if edge.isspace() else "" for edge in (piece.text[0], piece.text[-1]))
+    return f"{before}{text.markdown(piece.text)}{after}" if piece.text.strip() else " "
