@@ -20,7 +20,7 @@ from _training_console import Training, console, launches
 from harness import launching
 from harness.agent import actions, loop
 from harness.agent.llm import LlmPolicy
-from harness.agent.looking.look import look
+from harness.agent.look import look
 from harness.agent.types import Observation
 from harness.agent.verdict import shortfall, verdict
 from harness.atomic_write import write_json

@@ -6,22 +6,19 @@ before cutting, and over whole lines, so that no cut can leave half a secret sta
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from harness.redaction import MASK, redact, secret_values
-from monitors.logs import LogReader, clean
+from monitors.logs import Line, LogReader, clean
 
 LONGEST_TEXT = 8_000
 LONGEST_LINE = 1_000
 LONGEST_KEY_LINES = 200
 _LONGEST_TITLE = 400
-_ROOM_FOR_MARKER = 160
-_BLOCK_BYTES = 1 << 20
+_ROOM_FOR_GAP = 160
 _KEY_BEGINS = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
 _KEY_ENDS = re.compile(r"-----END [A-Z ]*PRIVATE KEY-----")
-
-Marker = Callable[[int, int], str]
 
 
 class PrivateKeys:
@@ -76,18 +73,23 @@ def of_text(text: str) -> list[str]:
 def of_file(path: Path, first: int, count: int) -> tuple[list[str], int]:
     """Up to `count` lines of a text file from line `first` on, ready to be shown, and how many it has in all.
 
-    Lines before them are read too, because they may say that these are a secret. Memory stays bounded.
+    Lines before them are masked with them, because they may say that these are a secret.
     """
-    start = max(1, first - LONGEST_KEY_LINES)
-    offset, total = _find_line(path, start)
-    reader = LogReader(path)
-    reader.start_at(offset, start - 1)
-    wanted, lines = first - start + count, list[str]()
-    while len(lines) < wanted and (batch := reader.read(final=True)):
-        lines += [line.text for line in batch[: wanted - len(lines)]]
-        if reader.at_end:
-            break
+    start, total = max(1, first - LONGEST_KEY_LINES), 0
+    lines: list[str] = []
+    for line in lines_of(LogReader(path)):
+        total = line.number
+        if start <= total < first + count:
+            lines.append(line.text)
     return masked(lines)[first - start :] if lines else [], total
+
+
+def lines_of(reader: LogReader) -> Iterator[Line]:
+    """All that the reader has not read yet."""
+    while True:
+        yield from reader.read(final=True)
+        if reader.at_end:
+            return
 
 
 def numbered(lines: Iterable[str], first: int) -> list[str]:
@@ -97,22 +99,26 @@ def numbered(lines: Iterable[str], first: int) -> list[str]:
     return [f"{number:>{width}}| {line}" for number, line in enumerate(lines, start=first)]
 
 
-def fitted(title: str, lines: Sequence[str], left_out: Marker, head: float = 0.5) -> str:
+def fitted(
+    title: str, lines: Sequence[str], hint: Callable[[int], str] = lambda index: "", head: float = 0.5
+) -> str:
     """Title and lines as one text of at most LONGEST_TEXT characters.
 
-    Where that is too much, `head` of the room goes to the first lines and the rest to the last ones;
-    `left_out(index, count)` says what stands between them.
+    Where that is too much, `head` of the room goes to the first lines and the rest to the last ones; between
+    them stands how many are left out, and `hint(index)`: how to see them from that one on.
     """
     title = cut(title, _LONGEST_TITLE)
     lines = [cut(line, LONGEST_LINE) for line in lines]
     room = LONGEST_TEXT - len(title) - 1
-    if sum(len(line) + 1 for line in lines) <= room:
-        return "\n".join([title, *lines] if title else lines)
-    room -= _ROOM_FOR_MARKER
-    first = _how_many_fit(lines, room * head)
-    last = _how_many_fit(lines[:first:-1], room * (1 - head))
-    gap = cut(left_out(first, len(lines) - first - last), _ROOM_FOR_MARKER - 1)
-    return "\n".join([*([title] if title else []), *lines[:first], gap, *lines[len(lines) - last :]])
+    begin, end = [title] if title else [], lines
+    if sum(len(line) + 1 for line in lines) > room:
+        room -= _ROOM_FOR_GAP
+        first = _how_many_fit(lines, room * head)
+        last = _how_many_fit(lines[:first:-1], room * (1 - head))
+        advice = hint(first)
+        gap = f"… {len(lines) - first - last} lines left out{f': {advice}' if advice else ''} …"
+        begin, end = [*begin, *lines[:first], cut(gap, _ROOM_FOR_GAP - 1)], lines[len(lines) - last :]
+    return "\n".join([*begin, *end])
 
 
 def cut(text: str, longest: int) -> str:
@@ -129,19 +135,3 @@ def _how_many_fit(lines: Sequence[str], room: float) -> int:
         if room < 0:
             return count
     return len(lines)
-
-
-def _find_line(path: Path, number: int) -> tuple[int, int]:
-    """Where a line begins (the file's end if it is shorter), and how many lines there are."""
-    offset: int | None = 0 if number == 1 else None
-    breaks, position, last = 0, 0, b"\n"
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK_BYTES):
-            here = block.count(b"\n")
-            if offset is None and breaks + here >= number - 1:
-                at = -1
-                for _ in range(number - 1 - breaks):
-                    at = block.index(b"\n", at + 1)
-                offset = position + at + 1
-            breaks, position, last = breaks + here, position + len(block), block[-1:]
-    return position if offset is None else offset, breaks + (last != b"\n")

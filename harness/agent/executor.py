@@ -13,7 +13,7 @@ from typing import Any
 
 from harness import launching, lessons
 from harness.agent import actions
-from harness.agent.looking.look import look
+from harness.agent.look import look
 from harness.agent.monitoring import AttemptMonitor
 from harness.agent.types import Observation
 from harness.agent.verdict import shortfall, verdict

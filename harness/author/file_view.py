@@ -37,7 +37,7 @@ def look(path: str, lines: int, cwd: Path) -> str:
     except OSError as error:
         raise NotShownError(f"{path} cannot be read: {error.strerror}") from error
     title = f"{path}: the first {len(shown)} of {total} lines"
-    return excerpts.fitted(title, excerpts.numbered(shown, 1), _left_out)
+    return excerpts.fitted(title, excerpts.numbered(shown, 1))
 
 
 def _listing(path: str, root: Path) -> str:
@@ -50,8 +50,4 @@ def _listing(path: str, root: Path) -> str:
     shown = [entry for entry in entries if not file_access.looks_private(entry.name)]
     names = [excerpts.plain(entry.name) + ("/" if entry.is_dir() else "") for entry in shown[:MOST_ENTRIES]]
     more = [f"… {len(shown) - MOST_ENTRIES} more"] if len(shown) > MOST_ENTRIES else []
-    return excerpts.fitted(f"{path}: {len(shown)} entries", [*names, *more], _left_out)
-
-
-def _left_out(index: int, count: int) -> str:
-    return f"… {count} lines left out …"
+    return excerpts.fitted(f"{path}: {len(shown)} entries", [*names, *more])

@@ -229,7 +229,7 @@ def _replaced(text: str, old: str, new: str, path: str) -> str:
 
 
 def _shown(text: str) -> str:
-    return excerpts.fitted("", excerpts.of_text(text), lambda _, count: f"… {count} lines left out …")
+    return excerpts.fitted("", excerpts.of_text(text))
 
 
 def _closest(text: str, old: str) -> str:

@@ -1,5 +1,6 @@
 """Whatever the text, what is shown of it is bounded, printable, and keeps its line numbers."""
 
+import re
 from pathlib import Path
 
 from hypothesis import HealthCheck, example, given, settings
@@ -44,14 +45,15 @@ def test_any_text_is_bounded_and_keeps_its_lines(lines: list[str], title: str, h
     assert all(line.replace("\t", "").isprintable() for line in masked)
     left_out: list[int] = []
 
-    def marker(index: int, count: int) -> str:
-        left_out.append(count)
-        return f"… {count}"
+    def hint(index: int) -> str:
+        left_out.append(index)
+        return "here"
 
-    text = excerpts.fitted(excerpts.plain(title), masked, marker, head)
+    text = excerpts.fitted(excerpts.plain(title), masked, hint, head)
     assert len(text) <= excerpts.LONGEST_TEXT
     kept = text.count("\n") + 1 - bool(title and excerpts.plain(title)) - len(left_out)
-    assert kept + sum(left_out) == len(lines)
+    missing = sum(map(int, re.findall(r"^… (\d+) lines left out: here …$", text, re.MULTILINE)))
+    assert kept + missing == len(lines)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -12,23 +12,21 @@ import subprocess
 import sys
 import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.agent.excerpts import PrivateKeys, known_secrets
+from harness.agent.excerpts import PrivateKeys, known_secrets, lines_of
 from harness.redaction import redact
-from monitors.logs import READ_BYTES, LogReader
+from monitors.logs import LogReader
 
 BUDGET_S = 10.0
 LONGEST_SEARCHED = 2_000  # characters of a line
-HEAD_BYTES = 8 << 20  # of a log larger than both together, only its beginning and its end are searched
-TAIL_BYTES = 56 << 20
+TAIL_BYTES = 64 << 20  # of a larger log, only its end is searched
 _BLOCK_BYTES = 1 << 20
 _PATIENCE_S = 5.0  # for the process to start and to report
 _START = (
-    "import sys; sys.path[:] = sys.argv[1:]; from harness.agent.looking.log_search import serve_request; "
+    "import sys; sys.path[:] = sys.argv[1:]; from harness.agent.log_search import serve_request; "
     "serve_request()"
 )
 
@@ -41,18 +39,17 @@ class SearchError(Exception):
 class Found:
     """What a search has found so far.
 
-    `lines`: [number, text, whether it matches] of the first matches and the lines around them. `count`:
-    matching lines in all. `searched`: lines looked at, and `last` the number of the last one. `skipped`:
-    first and last line left out because the log is too large. `complete`: False when the time was up before
-    the end.
-    `literal`: they were found as plain text. `problem`: why the pattern is no regular expression.
+    `lines`: [number, text, True if it matches] of the first matches and the lines around them. `count`:
+    matching lines in all. `searched`: lines looked at, `last` the number of the last one, `skipped` those
+    before them in a log that is too large. `complete`: False when the time was up before the end. `literal`:
+    they were found as plain text. `problem`: why the pattern is no regular expression.
     """
 
     lines: list[tuple[int, str, bool]] = field(default_factory=list)
     count: int = 0
     searched: int = 0
     last: int = 0
-    skipped: list[int] | None = None
+    skipped: int = 0
     complete: bool = False
     literal: bool = False
     problem: str = ""
@@ -67,14 +64,9 @@ def search(log: Path, pattern: str, around: int, most: int, budget_s: float = BU
     """
     request = {"log": str(log), "pattern": pattern, "around": around, "most": most, "budget_s": budget_s}
     command = [sys.executable, "-I", "-c", _START, *filter(None, sys.path)]
+    given, patience_s = json.dumps(request).encode(), budget_s + _PATIENCE_S
     try:
-        done = subprocess.run(
-            command,
-            input=json.dumps(request).encode(),
-            capture_output=True,
-            timeout=budget_s + _PATIENCE_S,
-            check=True,
-        )
+        done = subprocess.run(command, input=given, capture_output=True, timeout=patience_s, check=True)
     except subprocess.TimeoutExpired as error:
         raise SearchError(
             f"the search took more than {budget_s:g} s and was given up; use a simpler pattern, "
@@ -92,6 +84,23 @@ def search(log: Path, pattern: str, around: int, most: int, budget_s: float = BU
     return found
 
 
+def title(found: Found, most: int, name: str) -> str:
+    """How much was searched and found, and what was not."""
+    parts = [f"{found.count} of {found.searched} lines of {name} match"]
+    if found.count > most:
+        parts.append(f"the first {most} are shown")
+    if found.literal:
+        parts.append("found as plain text, not as a regular expression")
+    if found.skipped:
+        parts.append(f"lines 1 to {found.skipped} were not searched, because the log is too large")
+    if not found.complete:
+        parts.append(
+            f"the time was up at line {found.last + 1}, and the rest was not searched: use a simpler "
+            "pattern, or read_pane for the end"
+        )
+    return "; ".join(parts)
+
+
 def serve_request() -> None:
     """The search process: a request on standard input, what was found on standard output."""
     request: dict[str, Any] = json.load(sys.stdin)
@@ -99,7 +108,7 @@ def serve_request() -> None:
     signal.signal(signal.SIGALRM, _time_is_up)
     signal.setitimer(signal.ITIMER_REAL, request.pop("budget_s"))
     try:
-        _search(found, Path(request.pop("log")), **request)
+        search_here(found, Path(request.pop("log")), **request)
         signal.setitimer(signal.ITIMER_REAL, 0)
     except _TimeIsUpError:
         found.complete = False
@@ -114,7 +123,8 @@ def _time_is_up(number: int, frame: object) -> None:
     raise _TimeIsUpError
 
 
-def _search(found: Found, log: Path, pattern: str, around: int, most: int) -> None:
+def search_here(found: Found, log: Path, pattern: str, around: int, most: int) -> None:
+    """The search itself, without protection; `found` is filled as it goes on."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -128,63 +138,36 @@ def _search(found: Found, log: Path, pattern: str, around: int, most: int) -> No
 
 
 def _scan(found: Found, log: Path, regex: re.Pattern[str], around: int, most: int) -> None:
-    secrets = known_secrets()
+    reader, keys, secrets = LogReader(log), PrivateKeys(), known_secrets()
+    offset, found.skipped = _tail(log)
+    reader.start_at(offset, found.skipped)
     before: deque[tuple[int, str, bool]] = deque(maxlen=around)
     after = found.searched = found.last = 0
-    for number, text in _lines(log):
-        if number > found.last + 1:
-            found.skipped = [found.last + 1, number - 1]
-            before.clear()
-            after = 0
+    for line in lines_of(reader):
+        text = keys.mask(line.text[:LONGEST_SEARCHED])
         hit = bool(regex.search(text) and regex.search(redact(text, secrets)))
         found.count += hit
         if hit and found.count <= most:
-            found.lines += [*before, (number, text, True)]
+            found.lines += [*before, (line.number, text, True)]
             before.clear()
             after = around
         elif after:
-            found.lines.append((number, text, hit))
+            found.lines.append((line.number, text, hit))
             after -= 1
         elif found.count < most:
-            before.append((number, text, False))
+            before.append((line.number, text, False))
         found.searched += 1
-        found.last = number
+        found.last = line.number
 
 
-def _lines(log: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a log, of a large one those at its beginning and its end."""
-    reader, keys = LogReader(log), PrivateKeys()
-    size, read = log.stat().st_size, 0
-    tail = _line_after(log, size - TAIL_BYTES) if size > HEAD_BYTES + TAIL_BYTES else None
-    while True:
-        for line in reader.read(final=True):
-            yield line.number, keys.mask(line.text[:LONGEST_SEARCHED])
-        read += READ_BYTES
-        if reader.at_end:
-            return
-        if tail is not None and read >= HEAD_BYTES:
-            reader, keys = LogReader(log), PrivateKeys()
-            reader.start_at(*tail)
-            tail = None
-
-
-def _line_after(log: Path, offset: int) -> tuple[int, int]:
-    """Where the first line behind this byte begins, and how many lines come before it."""
+def _tail(log: Path) -> tuple[int, int]:
+    """Where the search begins, and how many lines stand before that."""
+    start = log.stat().st_size - TAIL_BYTES
+    if start <= 0:
+        return 0, 0
     passed, position = 0, 0
     with log.open("rb") as file:
-        while position < offset and (block := file.read(min(_BLOCK_BYTES, offset - position))):
+        while position < start and (block := file.read(min(_BLOCK_BYTES, start - position))):
             passed += block.count(b"\n")
             position += len(block)
-        rest = file.readline()
-    return position + len(rest), passed + 1
-
-
-def blocks(lines: Iterable[tuple[int, str, bool]]) -> list[list[tuple[int, str, bool]]]:
-    """The lines, grouped where their numbers follow each other."""
-    grouped: list[list[tuple[int, str, bool]]] = []
-    for line in lines:
-        if grouped and grouped[-1][-1][0] == line[0] - 1:
-            grouped[-1].append(line)
-        else:
-            grouped.append([line])
-    return grouped
+        return position + len(file.readline()), passed + 1

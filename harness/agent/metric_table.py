@@ -18,21 +18,21 @@ MOST_POINTS = 8
 _MOST_NAMES = 2_000
 _MOST_KEPT = 64
 _LONGEST_NAME = 80
-HEADER = (
+_HEADER = (
     "| metric | rows | first | last | min (step) | max (step) | course |",
     "|---|---|---|---|---|---|---|",
 )
-_TELLING = tuple(
+_TELLING = [
     re.compile(words, re.IGNORECASE)
     for words in (
-        r"reward|score",
-        r"kl",
-        r"loss",
-        r"^val|eval|pass_rate|pass@|accuracy",
-        r"grad_norm|entropy",
-        r"length",
+        "reward|score",
+        "kl",
+        "loss",
+        "^val|eval|pass_rate|pass@|accuracy",
+        "grad_norm|entropy",
+        "length",
     )
-)
+]
 
 
 @dataclass
@@ -112,29 +112,31 @@ def read(path: Path) -> Metrics:
 
 def choose(metrics: Metrics, parts: Sequence[str]) -> list[str]:
     """Names that hold one of `parts` (all of them when there are none), the most telling first."""
-    lowered = [part.lower() for part in parts]
-    names = [
-        name
-        for name in metrics.courses
-        if not lowered or any(part in name.lower() or part in shown_name(name).lower() for part in lowered)
-    ]
-    return sorted(names, key=lambda name: (_rank(name), name))
+
+    def is_wanted(name: str) -> bool:
+        texts = name.lower(), shown_name(name).lower()
+        return not parts or any(part.lower() in text for part in parts for text in texts)
+
+    def rank(name: str) -> int:
+        return next((rank for rank, words in enumerate(_TELLING) if words.search(name)), len(_TELLING))
+
+    return sorted(filter(is_wanted, metrics.courses), key=lambda name: (rank(name), name))
 
 
-def row(name: str, course: Course) -> str:
-    """One line of the table."""
-    rows = f"{course.rows} ({course.nans} NaN)" if course.nans else str(course.rows)
-    points = " ".join(f"{value:.3g}" for value in course.course())
-    cells = [
-        shown_name(name),
-        rows,
-        _number(course.first),
-        _number(course.last),
-        _extreme(course.low),
-        _extreme(course.high),
-        points.replace("nan", "NaN"),
-    ]
-    return f"| {' | '.join(cells)} |"
+def title(metrics: Metrics) -> str:
+    steps = f", steps {metrics.steps[0]} to {metrics.steps[1]}" if metrics.steps else ", without steps"
+    return f"{metrics.rows} rows{steps}; course: values at even distances, first to last"
+
+
+def rows(metrics: Metrics, names: Sequence[str]) -> list[str]:
+    """The lines of the table, and what is left out of it."""
+    lines = [*_HEADER, *(_row(name, metrics.courses[name]) for name in names[:MOST_METRICS])]
+    if len(names) > MOST_METRICS:
+        left = len(names) - MOST_METRICS
+        lines.append(f"… {left} more metrics left out: ask for parts of names with metrics=…")
+    if metrics.unnamed:
+        lines.append(f"… {metrics.unnamed} values left out: there are too many different names")
+    return lines
 
 
 def shown_name(name: str) -> str:
@@ -142,8 +144,11 @@ def shown_name(name: str) -> str:
     return cut("_".join(re.split(r"[\s|`]+", plain(name[: 4 * _LONGEST_NAME]).strip("|` \t"))), _LONGEST_NAME)
 
 
-def _rank(name: str) -> int:
-    return next((rank for rank, words in enumerate(_TELLING) if words.search(name)), len(_TELLING))
+def _row(name: str, course: Course) -> str:
+    count = f"{course.rows} ({course.nans} NaN)" if course.nans else str(course.rows)
+    points = " ".join(f"{value:.3g}" for value in course.course()).replace("nan", "NaN")
+    ends = [_number(course.first), _number(course.last), _extreme(course.low), _extreme(course.high)]
+    return f"| {' | '.join([shown_name(name), count, *ends, points])} |"
 
 
 def _number(value: float) -> str:
