@@ -38,7 +38,7 @@ from harness.state import Outcome
 from monitors.rules import Health, in_second_half
 from monitors.wait import BACKOFF
 from monitors.watch import Watch
-from tests.harness.results.narratives import run_evidence
+from tests.harness.results.narrative.written import run_evidence
 from tests.model_server.server import Exchange, ModelServer
 from tests.model_server.steps import Script
 

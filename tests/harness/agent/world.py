@@ -7,7 +7,7 @@ from typing import Any
 from harness.agent.types import Observation
 from harness.agent.verdict import verdict
 from harness.experiment import Experiment
-from tests.harness.results.narratives import run_evidence
+from tests.harness.results.narrative.written import run_evidence
 
 
 class Killed(BaseException):

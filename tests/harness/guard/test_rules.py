@@ -33,7 +33,7 @@ from harness.options import RunOptions
 from harness.pending_changes import PendingChanges
 from harness.state import AttemptState, ExperimentState, Outcome
 from monitors.rules import Health
-from tests.harness.results.narratives import run_evidence
+from tests.harness.results.narrative.written import run_evidence
 
 PLAN: dict[str, Any] = {
     "yaml_path": "/exp/config.yaml",

@@ -12,7 +12,7 @@ import numpy as np
 from harness.journal import Entry
 from harness.results.types import RunSummary
 from harness.summary import run_summary
-from tests.harness.results.narratives import section
+from tests.harness.results.narrative.written import section
 from tests.harness.results.synthetic import START, attempt, draw_successes, training_rows
 
 

@@ -11,7 +11,7 @@ from harness.results.report import build_report
 from harness.results.verifying.reported import check_reported
 from harness.summary import run_summary
 from tests.harness.results.journals import Story, repaired_run
-from tests.harness.results.narratives import section
+from tests.harness.results.narrative.written import section
 from tests.harness.results.page import Page
 from tests.harness.results.synthetic import attempt, successful_run
 

@@ -14,7 +14,7 @@ from harness.sweep.folder import SweepFolder
 from harness.sweep.reporting import build, study
 from harness.sweep.types import SweepPlan
 from tests.harness.results.finished import finished_run
-from tests.harness.results.narratives import section
+from tests.harness.results.narrative.written import section
 from tests.harness.sweep.plans import begun, plan
 
 TOKEN = "zebra-crossing-4"

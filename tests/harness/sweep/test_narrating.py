@@ -8,28 +8,22 @@ import pytest
 from harness.providers.chat import Reply, StopReason, Usage
 from harness.providers.conversation import Account
 from harness.providers.model import OutOfPatienceError
-from harness.results.compare import compare_results
 from harness.results.comparing.types import Comparison
 from harness.results.narrative.sections import LONGEST_LISTING, MAX_REFUSALS, listing
 from harness.results.narrative.sweep import SweepEvidence
 from harness.sweep.narrating import MOST_CALLS, narrate
 from tests.harness.author.authoring import FakeModel, Said, told
-from tests.harness.results.comparing.made import compared, grid, result
+from tests.harness.results.comparing.made import compared
+from tests.harness.results.narrative.written import failed_sweep
 from tests.harness.sweep.asking import scripted
 from tests.model_server.steps import call
 
-NOISE = (-0.01, 0.0, 0.01)
 CONTRAST = {"kind": "contrast", "key": "kl_loss_coef", "level": 0.1}
 
 
 @pytest.fixture(scope="module")
 def made() -> Comparison:
-    """Three levels with three seeds each: the highest level is better by 0.2, the middle one by nothing; one
-    run of it failed."""
-    levels = ((0.0, 0.5), (0.01, 0.5), (0.1, 0.7))
-    study, results = grid({(level,): [base + noise for noise in NOISE] for level, base in levels})
-    failed = result("p02-s2", "p02", 2, None, outcome="failed", why_not="failed: CUDA out of memory")
-    return compare_results(study, [failed if one.run.name == "p02-s2" else one for one in results])
+    return failed_sweep()
 
 
 def written(words: str, *findings: dict[str, Any]) -> Said:
