@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from harness.results.comparing.types import Comparison, Goal
-    from harness.results.sweeps.view import SweepView
 
 
 def compare(
@@ -46,7 +46,8 @@ def compare(
 ) -> None:
     """Compare runs over their seeds: means, differences, and whether these could be chance.
 
-    Runs that differ in nothing but the seed are one point. Ends with 2 when nothing can be compared.
+    Runs that differ in nothing but the seed are one point; runs that differ in several settings at a time are
+    refused. Ends with 2 when nothing can be compared.
     """
     if goal not in (None, "max", "min"):
         fail(f"--goal must be max or min, not {goal!r}")
@@ -87,7 +88,8 @@ def _compared(folders: list[Path], metric: str, goal: "Goal | None", threshold: 
 
 
 def _write(comparison: "Comparison", out: Path) -> Path:
-    from harness.results.sweeps.report import SweepAbout, build_sweep_report
+    from harness.results.sweeps.report import build_sweep_report
+    from harness.results.sweeps.tables import SweepAbout
 
     try:
         return build_sweep_report(out.expanduser(), comparison, SweepAbout(comparison.study.name)).html
@@ -97,11 +99,19 @@ def _write(comparison: "Comparison", out: Path) -> Path:
 
 # --- the table ----------------------------------------------------------------------------------------------
 
+_POINTS = {
+    "point": "short",
+    "differs in": "label",
+    "seeds": "seeds",
+    "mean": "mean",
+    "95 % interval": "interval",
+}
+_KEYS = ("level", "baseline", "difference", "interval", "finding")
+
 
 def _show(comparison: "Comparison") -> None:
-
     from harness.redaction import secret_values
-    from harness.results.sweeps.view import SweepAbout, build_view
+    from harness.results.sweeps.tables import SweepAbout, build_view
     from harness.results.text import clean_tree
 
     comparison = clean_tree(comparison, secret_values(os.environ))
@@ -110,45 +120,31 @@ def _show(comparison: "Comparison") -> None:
     out.print(view.verdict, style="bold", markup=False)
     for line in view.found:
         out.print(f"  {line}", markup=False, soft_wrap=False)
-    out.print(f"\n{view.metric}, {view.better}; {view.counts}", markup=False, soft_wrap=False)
-    out.print()
-    if any(key.rows for key in view.keys):
-        out.print(_keys(view))
+    out.print(f"\n{view.metric}, {view.better}; {view.counts}\n", markup=False, soft_wrap=False)
+    levels = [
+        (key["label"] if not number else "", *(row[name] for name in _KEYS))
+        for key in view.keys
+        for number, row in enumerate(key["rows"])
+    ]
+    if levels:
+        out.print(_table(("key", "level", "against", "difference", "95 % interval", "finding"), levels))
         out.print()
-    out.print(_points(view))
-    for warned in view.warnings:
-        out.print(f"\n{warned.title}", style="bold yellow", markup=False)
-        for line in warned.lines:
+    points = [(*(row[name] for name in _POINTS.values()), ", ".join(row["marks"])) for row in view.points]
+    out.print(_table((*_POINTS, ""), points))
+    for caution in view.cautions:
+        out.print(f"\n{caution.title}", style="bold yellow", markup=False)
+        for line in caution.lines:
             out.print(f"  {line}", markup=False, soft_wrap=False)
 
 
-def _points(view: "SweepView") -> "Table":
-    table = _table("point", "differs in", "seeds", "mean", "95 % interval", "")
-    for point in view.points:
-        _row(table, point.short, point.label, point.n, point.mean, point.interval, ", ".join(point.marks))
-    return table
-
-
-def _keys(view: "SweepView") -> "Table":
-    table = _table("key", "level", "against", "difference", "95 % interval", "finding")
-    for key in view.keys:
-        for number, row in enumerate(key.rows):
-            label = key.label if not number else ""
-            _row(table, label, row.level, row.baseline, row.difference, row.interval, row.finding)
-    return table
-
-
-def _table(*columns: str) -> "Table":
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> "Table":
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
         is_number = column in ("mean", "difference", "95 % interval")
         table.add_column(column, no_wrap=is_number, overflow="fold", justify="right" if is_number else "left")
+    for row in rows:
+        table.add_row(*map(Text, row))
     return table
-
-
-def _row(table: "Table", *cells: str) -> None:
-    from rich.text import Text
-
-    table.add_row(*map(Text, cells))

@@ -12,18 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.results.collect import collect
-from harness.results.comparing import metrics, notes
+from harness.results.comparing import metrics
 from harness.results.comparing.cells import cells_of
-from harness.results.comparing.contrasts import contrasts_of
-from harness.results.comparing.differences import differences
-from harness.results.comparing.expected import expected
-from harness.results.comparing.folders import Planned, as_asked, gathered
+from harness.results.comparing.contrasts import contrasts_of, expected, judged, key_effects
 from harness.results.comparing.interactions import interactions
-from harness.results.comparing.keys import judged, key_effects
 from harness.results.comparing.points import best_point, measure, on_shared_tasks, point_results
+from harness.results.comparing.recorded import Planned, as_asked, gathered
 from harness.results.comparing.runs import RunFiles, read_files, result_of, settled
 from harness.results.comparing.types import Comparison, Goal, NotComparableError, RunResult, Study
-from harness.results.types import Record
 from harness.state import COUNTING
 
 
@@ -43,16 +39,15 @@ def compare_folders(
     goal: Goal | None = None,
     threshold: float | None = None,
 ) -> Comparison:
-    """Compare any runs: result folders, and folders of sweeps with all their runs, unless one sweep is all
-    there is: that one `harness.sweep.reporting.comparison` compares.
+    """Compare any runs by their recorded settings: result folders, and folders of sweeps with all their runs.
 
-    `planned`: how sweeps were planned. `goal` None: the sweep's own, else "max". Raises NotComparableError as
-    `comparable`, and for folders that hold no run.
+    `planned`: how sweeps were planned; a sweep alone is compared by `harness.sweep.reporting`. `goal` None:
+    the sweeps' own, else "max". Raises NotComparableError as `comparable`, for folders that hold no run, and
+    for runs that differ in more than could be told apart.
     """
     found = gathered(folders, planned)
-    study = as_asked(found.study, metric, goal, threshold)
-    compared = _compared(study, found.files, differences(found))
-    compared = comparable(replace(compared, missing=(*compared.missing, *found.copies)))
+    compared = _compared(as_asked(found.study, metric, goal, threshold), found.files, found.confounds)
+    compared = comparable(replace(compared, missing=(*compared.missing, *found.left_out)))
     return with_metric_judged(compared, found.study.metric)
 
 
@@ -61,10 +56,8 @@ def with_metric_judged(found: Comparison, planned: str) -> Comparison:
     named = metrics.full_name(planned)
     if not found.metric or found.metric == named:
         return found
-    told = (
-        (f"the metric that was planned is {named}, and these numbers are {found.metric}",) if planned else ()
-    )
-    return replace(found, chosen_afterwards=True, confounds=(*found.confounds, *told))
+    line = f"the metric that was planned is {named}, and these numbers are {found.metric}"
+    return replace(found, chosen_afterwards=True, confounds=(*found.confounds, *([line] if planned else [])))
 
 
 def comparable(found: Comparison) -> Comparison:
@@ -86,20 +79,13 @@ def comparable(found: Comparison) -> Comparison:
 
 
 def _compared(study: Study, files: Sequence[RunFiles], confounds: tuple[str, ...]) -> Comparison:
-    metric = _metric_of(study, files)
+    metric = metrics.full_name(study.metric)
+    if not metric:
+        ended = [one.record for one in files if one.outcome == "succeeded"]
+        metric = metrics.choose(ended or [one.record for one in files if one.may_count])
     results = [result_of(one, metric, study.not_run) for one in files]
     found = compare_results(replace(study, metric=metric), results, confounds)
-    return replace(found, study=study, chosen_afterwards=not study.metric and bool(metric))
-
-
-def _metric_of(study: Study, files: Sequence[RunFiles]) -> str:
-    if study.metric:
-        return metrics.full_name(study.metric)
-    return metrics.choose([one.record for one in files if one.outcome == "succeeded"] or _counting(files))
-
-
-def _counting(files: Sequence[RunFiles]) -> list[Record]:
-    return [one.record for one in files if one.may_count]
+    return replace(found, study=study, chosen_afterwards=bool(metric) and not study.metric)
 
 
 def compare_results(
@@ -111,20 +97,18 @@ def compare_results(
     measured, yardstick = measure(study, shared, tasks)
     cells = cells_of(study, measured)
     contrasts, pairs = judged(contrasts_of(cells, metric), interactions(cells))
-    keys = key_effects(cells, contrasts)
     points = point_results(study, measured, metric)
     return Comparison(
         study=study,
         metric=metric,
         runs=tuple(replace(result, tasks=()) for result in measured),
         points=points,
-        keys=keys,
-        threshold=yardstick.threshold,
+        keys=key_effects(study, contrasts),
+        yardstick=yardstick,
         best=best_point(study, points),
-        expected=expected(study, contrasts, pairs),
+        expected=expected(study, contrasts),
         missing=tuple(f"{one.run.name}: {one.why_not}" for one in measured if one.value is None),
         confounds=tuple(confounds),
-        notes=notes.notes(cells, measured, metric, yardstick, contrasts, pairs),
         interactions=pairs,
     )
 

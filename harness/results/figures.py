@@ -1,27 +1,26 @@
-"""Figures of a run: which metrics are drawn, and the files each figure leaves (SVG, PNG, CSV of its data).
+"""Figures of a run: which metrics are drawn, and why others are not.
 
-In: the `Record` and the facts (for intervals). Out: `Figure`s, and for known metrics that the run does not
-have, why there is no figure. Drawing itself is in `drawing`.
+In: the `Record` and the facts (for intervals). Out: the `Figure`s in `<result_dir>/figures/`, each with its
+data, and what is missing.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from harness.atomic_write import write_atomically
-from harness.results import drawing
+import numpy as np
+
+from harness.results.charts import Chart, Line, Panel, save_all
 from harness.results.facts import KL_KEYS, REWARD_KEYS, THROUGHPUT_KEYS, first_of, foreign_metrics
 from harness.results.text import clean
-from harness.results.types import Evaluation, Fact, Figure, Record, Series
+from harness.results.types import Fact, Figure, Record, Series
 
 MAX_FOREIGN = 12  # figures for metrics we have no name for
 _ENTROPY_KEYS = ("actor/entropy", "actor/entropy_loss", "entropy", "train/entropy")
 _LENGTH_KEYS = ("response_length/mean", "completions/mean_length", "completion_length")
+_RATES = ("task_pass_rate@1", *(f"unbiased_pass@{k}" for k in (2, 4, 8, 16, 32, 64)))
 
 
 @dataclass(frozen=True)
@@ -43,130 +42,71 @@ _KNOWN = (
 
 
 def draw_figures(record: Record, facts: Mapping[str, Fact]) -> tuple[list[Figure], list[str]]:
-    """Draw everything there is to draw into `<result_dir>/figures/`; returns figures and what is missing."""
-    folder = record.result_dir / "figures"
-    folder.mkdir(exist_ok=True)
-    figures: list[Figure] = []
+    """Draw everything there is to draw; the figures, and what is missing."""
+    charts = [*_validation(record, facts)]
     left_out: list[str] = []
-    validation = _draw_validation(record, facts, folder)
-    if validation is not None:
-        figures.append(validation)
     drawn: set[str] = set()
     for known in _KNOWN:
         series = first_of(record, known.keys)
-        figure = _draw_series(series, known.name, known.title, folder) if series is not None else None
-        if series is not None and figure is not None:
+        if series is not None and _is_drawable(series):
             drawn.add(series.key)
-            figures.append(figure)
+            charts.append(_metric(series, known.name, known.title))
         elif known.is_expected:
             left_out.append(known.title)
     foreign = [series for series in foreign_metrics(record) if series.key not in drawn]
-    figures += _draw_foreign(foreign, folder)
+    for number, series in enumerate(foreign[:MAX_FOREIGN], start=1):
+        slug = re.sub(r"[^a-z0-9]+", "_", series.key.lower()).strip("_")[:40]
+        if _is_drawable(series):
+            charts.append(_metric(series, f"metric_{number:02d}_{slug}".rstrip("_"), series.key))
     missing = [f"figures left out because no metric holds them: {', '.join(left_out)}"] if left_out else []
     if len(foreign) > MAX_FOREIGN:
         missing.append(f"figures of {len(foreign) - MAX_FOREIGN} more metrics: only {MAX_FOREIGN} are drawn")
-    remove_others(folder, figures)
-    return figures, missing
+    return save_all(charts, record.result_dir), missing
 
 
-def _draw_foreign(foreign: Iterable[Series], folder: Path) -> list[Figure]:
-    figures = []
-    for number, series in enumerate(list(foreign)[:MAX_FOREIGN], start=1):
-        slug = re.sub(r"[^a-z0-9]+", "_", series.key.lower()).strip("_")[:40]
-        figure = _draw_series(series, f"metric_{number:02d}_{slug}".rstrip("_"), series.key, folder)
-        if figure is not None:
-            figures.append(figure)
-    return figures
+def _is_drawable(series: Series) -> bool:
+    return bool(np.isfinite(series.values).any())
 
 
-def _draw_series(series: Series, name: str, title: str, folder: Path) -> Figure | None:
-    picture = drawing.line(series, name)
-    if picture is None:
-        return None
-    rows = (
-        (step, repr(value), attempt, f"{source.file}:{source.line}")
-        for step, value, attempt, source in zip(
-            series.steps.tolist(),
-            series.values.tolist(),
-            series.attempts.tolist(),
-            (series.source(index) for index in range(len(series.steps))),
-            strict=True,
-        )
-    )
+def _metric(series: Series, name: str, title: str) -> Chart:
     key = clean(series.key)
-    table = csv_text(("step", key, "attempt", "source"), rows)
+    line = Line(
+        label=key,
+        x=tuple(series.steps.tolist()),
+        y=tuple(series.values.tolist()),
+        attempts=tuple(series.attempts.tolist()),
+        sources=tuple(str(series.source(index)) for index in range(len(series.steps))),
+    )
     caption = key if series.key != title else ""
-    return save(Figure(name, clean(title), caption, picture.svg, ()), picture.png, table, folder)
+    return Chart(name, clean(title), caption, "metric", "step", "", (Panel(lines=(line,)),))
 
 
-def _draw_validation(record: Record, facts: Mapping[str, Fact], folder: Path) -> Figure | None:
-    columns = _rate_columns(record.evaluations, facts)
-    if not columns:
-        return None
-    curves = {
-        column: [
-            (evaluation.step, evaluation.attempt, fact)
-            for evaluation in record.evaluations
-            if (fact := facts.get(f"val/{evaluation.step}/{column}")) is not None and not fact.withheld
-        ]
-        for column in columns
-    }
-    picture = drawing.validation(curves)
-    if picture is None:
-        return None
-    rows = (
-        (
-            step,
-            column,
-            repr(fact.value),
-            fact.interval.low if fact.interval else "",
-            fact.interval.high if fact.interval else "",
-            attempt,
-            fact.place,
-        )
-        for column, points in curves.items()
-        for step, attempt, fact in points
-    )
-    table = csv_text(("step", "rate", "value", "low_95", "high_95", "attempt", "source"), rows)
-    has_intervals = any(fact.interval for points in curves.values() for _, _, fact in points)
-    caption = "Mean over tasks" + (" with 95 % intervals over tasks; one seed" if has_intervals else "")
-    return save(
-        Figure("validation", "Validation pass rates", caption, picture.svg, ()), picture.png, table, folder
-    )
+def _validation(record: Record, facts: Mapping[str, Fact]) -> Iterator[Chart]:
+    """pass@1 and, of the unbiased pass@k, the one with the largest k."""
+    lines = [line for column in _RATES if (line := _rate(column, record, facts)) is not None]
+    if lines:
+        caption = "Mean over tasks"
+        if any(low is not None for line in lines for low in line.low):
+            caption += " with 95 % intervals over tasks; one seed"
+        shown = tuple(lines[:1] + lines[1:][-1:])
+        panels = (Panel(lines=shown),)
+        yield Chart("validation", "Validation pass rates", caption, "validation", "step", "", panels)
 
 
-def _rate_columns(evaluations: Iterable[Evaluation], facts: Mapping[str, Fact]) -> list[str]:
-    """pass@1 and, of the unbiased pass@k, the smallest and the largest k."""
-    steps = [evaluation.step for evaluation in evaluations]
-    there = [
-        column
-        for column in ("task_pass_rate@1", *(f"unbiased_pass@{k}" for k in (2, 4, 8, 16, 32, 64)))
-        if any(f"val/{step}/{column}" in facts for step in steps)
+def _rate(column: str, record: Record, facts: Mapping[str, Fact]) -> Line | None:
+    points = [
+        (evaluation, fact)
+        for evaluation in record.evaluations
+        if (fact := facts.get(f"val/{evaluation.step}/{column}")) is not None and not fact.withheld
     ]
-    return list(dict.fromkeys([*there[:1], *there[-1:]]))
-
-
-def csv_text(header: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
-    """A table as the text of a CSV file."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return text.getvalue()
-
-
-def save(figure: Figure, png: bytes, table: str, folder: Path) -> Figure:
-    """Write a figure's SVG, PNG and CSV into `folder`; the figure with the names of these files."""
-    files = []
-    for suffix, content in ((".svg", drawing.standalone(figure.svg)), (".png", png), (".csv", table)):
-        write_atomically(folder / f"{figure.name}{suffix}", content)
-        files.append(f"figures/{figure.name}{suffix}")
-    return Figure(figure.name, figure.title, figure.caption, figure.svg, tuple(files))
-
-
-def remove_others(folder: Path, figures: Iterable[Figure]) -> None:
-    """Take away figures of an earlier report that this one does not have."""
-    kept = {Path(file).name for figure in figures for file in figure.files}
-    for path in folder.iterdir():
-        if path.suffix in (".svg", ".png", ".csv") and path.name not in kept:
-            path.unlink()
+    if not points:
+        return None
+    return Line(
+        label=column,
+        x=tuple(evaluation.step for evaluation, _ in points),
+        y=tuple(fact.value for _, fact in points),
+        low=tuple(fact.interval.low if fact.interval else None for _, fact in points),
+        high=tuple(fact.interval.high if fact.interval else None for _, fact in points),
+        attempts=tuple(evaluation.attempt for evaluation, _ in points),
+        sources=tuple(fact.place for _, fact in points),
+    )

@@ -18,7 +18,7 @@ from harness.redaction import secret_values
 from harness.results import text
 from harness.results.collect import collect
 from harness.results.deviations import new_value
-from harness.results.drawing import colour_variables
+from harness.results.drawing_style import colour_variables
 from harness.results.facts import build_facts
 from harness.results.figures import draw_figures
 from harness.results.narrative.run import RunEvidence

@@ -1,11 +1,10 @@
-"""What may be concluded from a few seeds: intervals, tests, effect sizes, power. The distributions and models
-are scipy's and statsmodels'.
+"""What may be concluded from a few seeds: intervals, tests, effect sizes, power. The distributions are scipy's
+and statsmodels'.
 
 In: numbers, one per run, by cell (a cell is one combination of settings with its seeds). Out: `Estimate`s and
 `Tested` contrasts of cells' means. Cells with equally many runs share one variance, pooled within them: for
 two cells that is Student's t test. Otherwise each keeps its own (Welch–Satterthwaite), since with unequal
-numbers of runs a pooled variance makes findings of unequal scatter. Where cells cannot be compared one with
-one (a random design), the model has one effect per level instead.
+numbers of runs a pooled variance makes findings of unequal scatter.
 
 Power is computed with the standard deviation that was observed, which few seeds know only roughly.
 """
@@ -14,16 +13,13 @@ from __future__ import annotations
 
 import gc
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from scipy import integrate, optimize
 from scipy import stats as scipy_stats
-from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import ttest_power
 
@@ -82,7 +78,7 @@ def estimate(values: np.ndarray) -> Estimate | None:
 
 
 def has_scatter(cells: Sequence[np.ndarray]) -> bool:
-    """Whether runs of any one cell differ by more than rounding."""
+    """True if runs of any one cell differ by more than rounding."""
     scale = max((float(np.abs(cell).max()) for cell in cells if len(cell)), default=0.0)
     return any(len(cell) > 1 and float(np.ptp(cell)) > _ROUNDING * scale for cell in cells)
 
@@ -103,11 +99,15 @@ def contrast(cells: Sequence[np.ndarray], weights: np.ndarray) -> Tested | None:
     if not 0 < square < math.inf:
         return None
     degrees = spare if are_equal(runs) else 1 / float(((parts / square) ** 2 / (runs - 1)).sum())
-    return _tested(difference, math.sqrt(square), degrees, math.sqrt(pooled), spare)
+    error = math.sqrt(square)
+    p = 2 * float(scipy_stats.t.sf(abs(difference) / error, degrees))
+    half = float(scipy_stats.t.ppf(1 - ALPHA / 2, degrees)) * error
+    low, high = difference - half, difference + half
+    return Tested(difference, low, high, p, error, degrees, math.sqrt(pooled), spare)
 
 
 def are_equal(runs: Sequence[int] | np.ndarray) -> bool:
-    """Whether all cells have equally many runs, so that they may share one variance."""
+    """True if all cells have equally many runs, so that they may share one variance."""
     return len(set(map(int, runs))) == 1
 
 
@@ -117,61 +117,6 @@ def seeds_of_contrast(difference: float, cells: Sequence[np.ndarray], weights: n
     return seeds_needed(
         difference, lambda seeds: math.sqrt(square / seeds), lambda seeds: len(cells) * (seeds - 1)
     )
-
-
-def _tested(difference: float, error: float, degrees: float, sd: float, sd_degrees: float) -> Tested:
-    p = 2 * float(scipy_stats.t.sf(abs(difference) / error, degrees))
-    half = float(scipy_stats.t.ppf(1 - ALPHA / 2, degrees)) * error
-    return Tested(difference, difference - half, difference + half, p, error, degrees, sd, sd_degrees)
-
-
-# --- models -------------------------------------------------------------------------------------------------
-
-
-def cell_means(cells: Sequence[np.ndarray]) -> Any:
-    """The model with one mean per cell; its residual degrees of freedom are runs − cells."""
-    groups = np.repeat(np.arange(len(cells)), [len(cell) for cell in cells])
-    return linear_model(np.concatenate(cells), np.eye(len(cells))[groups])
-
-
-def linear_model(values: np.ndarray, design: np.ndarray) -> Any:
-    """Ordinary least squares; values float [n], design float [n, parameters]. What a design of less than full
-    rank does not determine is asked with `is_estimable`."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The design matrix is rank-deficient")
-        return OLS(values, design).fit()
-
-
-def is_estimable(model: Any, weights: np.ndarray) -> bool:
-    """Whether the data determine this combination of the model's parameters."""
-    design = model.model.exog
-    return bool(np.allclose(weights @ np.linalg.pinv(design) @ design, weights, atol=1e-8))
-
-
-def contrast_in_model(model: Any, weights: np.ndarray) -> Tested | None:
-    """Test whether this combination of the model's parameters is 0; needs residual degrees of freedom and
-    scatter. None where the numbers are too large or too small to square."""
-    square, degrees = float(weights @ model.cov_params() @ weights), float(model.df_resid)
-    if not 0 < square < math.inf:
-        return None
-    error = math.sqrt(square)
-    return _tested(float(weights @ model.params), error, degrees, math.sqrt(model.scale), degrees)
-
-
-def share(model: Any, rows: np.ndarray) -> float | None:
-    """Partial eta squared: of the spread that is not other keys', the part that these combinations of the
-    model's parameters explain. None where there is no spread."""
-    effects = rows @ model.params
-    explained = float(effects @ np.linalg.pinv(rows @ model.normalized_cov_params @ rows.T) @ effects)
-    whole = explained + float(model.ssr)
-    return explained / whole if 0 < whole < math.inf else None
-
-
-def lack_of_fit(full: Any, restricted: Any) -> float | None:
-    """The p value of what `full` explains beyond `restricted`; None where that cannot be told."""
-    if full.df_resid < 1 or restricted.df_resid <= full.df_resid:
-        return None
-    return float(full.compare_f_test(restricted)[1])
 
 
 # --- several at once ----------------------------------------------------------------------------------------

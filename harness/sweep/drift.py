@@ -98,7 +98,7 @@ def _varies_steps(plan: SweepPlan) -> bool:
 def _steps(attempts: Mapping[str, list[AttemptFiles]]) -> Iterable[str]:
     last = {run: step for run, files in attempts.items() if (step := _last_step(files)) is not None}
     if len(set(last.values())) > 1:
-        yield provenances.told("the last step", last)
+        yield provenances.differs("the last step", last)
 
 
 def _last_step(files: list[AttemptFiles]) -> int | None:

@@ -58,7 +58,7 @@ def comparison(
 ) -> "Comparison":
     """What the runs of the sweep came to, compared. `metric`, `goal`, `threshold`: in place of the plan's."""
     from harness.results.compare import compare
-    from harness.results.comparing.folders import as_asked
+    from harness.results.comparing.recorded import as_asked
 
     assert state.plan is not None
     changed = _changed(folder) if state.drifted is None else state.drifted
@@ -101,7 +101,8 @@ def study(folder: Path, state: SweepState) -> Study:
 
 def build(folder: SweepFolder, state: SweepState, compared: "Comparison | None" = None) -> "SweepReport":
     """Write the sweep's documents. Raises OSError when the folder cannot be written."""
-    from harness.results.sweeps.report import SweepAbout, build_sweep_report
+    from harness.results.sweeps.report import build_sweep_report
+    from harness.results.sweeps.tables import SweepAbout
 
     plan = state.plan
     assert plan is not None

@@ -1,4 +1,4 @@
-"""Which points can be compared with which: the values that count by point, and the contrasts of a key.
+"""Which points can be compared with which: the values that count by point, and the two sides of a contrast.
 
 In: a study and its run results. Out: `Cells`, and per level the `Sides` of its contrast: points that differ
 in this key alone, pair by pair, so that a difference is never one of another key.
@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.config.edit import Scalar
 from harness.results.comparing.types import Key, Point, RunResult, Study
+from harness.wording import Scalar
+
+Place = tuple[tuple[str, Scalar], ...]
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,6 @@ class Cells:
     values: Mapping[str, np.ndarray]
     runs: Mapping[str, tuple[RunResult, ...]]
 
-    @property
-    def is_replicated(self) -> bool:
-        """Whether any point has two runs."""
-        return any(len(values) > 1 for values in self.values.values())
-
     def of(self, points: Sequence[str]) -> list[np.ndarray]:
         return [self.values[point] for point in points]
 
@@ -45,25 +42,26 @@ class Cells:
 
     def with_level(self, key: Key, level: Scalar) -> tuple[str, ...]:
         """All points with this level of a key, also those without values."""
-        return tuple(p.name for p in self.study.points if is_same(p.levels[key.name], level))
+        return with_level(self.study, key, level)
 
 
 def cells_of(study: Study, results: Sequence[RunResult]) -> Cells:
     """The values that count, by point."""
-    runs = {
+    counting = {
         point.name: tuple(r for r in results if r.run.point == point.name and r.value is not None)
         for point in study.points
     }
-    values = {name: np.array([r.value for r in found], dtype=float) for name, found in runs.items() if found}
-    return Cells(study, values, {name: found for name, found in runs.items() if found})
+    runs = {name: found for name, found in counting.items() if found}
+    values = {name: np.array([r.value for r in found], dtype=float) for name, found in runs.items()}
+    return Cells(study, values, runs)
 
 
 def is_same(one: Scalar, other: Scalar) -> bool:
-    """Whether two levels are one: true is not 1, and 1 is not 1.0, as in a config."""
+    """True if two levels are one: true is not 1, and 1 is not 1.0, as in a config."""
     return type(one) is type(other) and one == other
 
 
-def place(point: Point, keys: Sequence[Key], without: Sequence[str] = ()) -> tuple[tuple[str, Scalar], ...]:
+def place(point: Point, keys: Sequence[Key], without: Sequence[str] = ()) -> Place:
     """Where a point stands in the other keys; equal for points that differ in `without` alone."""
     return tuple(
         (type(point.levels[key.name]).__name__, point.levels[key.name])
@@ -72,19 +70,25 @@ def place(point: Point, keys: Sequence[Key], without: Sequence[str] = ()) -> tup
     )
 
 
+def with_level(study: Study, key: Key, level: Scalar) -> tuple[str, ...]:
+    """All points of a study with this level of a key."""
+    return tuple(point.name for point in study.points if is_same(point.levels[key.name], level))
+
+
+def pairs_of(study: Study, key: Key, level: Scalar) -> list[tuple[str, str]]:
+    """Points of a level, each with the one of the baseline level that differs from it in this key alone."""
+    places = {point.name: place(point, study.keys, (key.name,)) for point in study.points}
+    partners = {places[name]: name for name in with_level(study, key, key.baseline)}
+    names = with_level(study, key, level)
+    return [(name, partners[places[name]]) for name in names if places[name] in partners]
+
+
 def sides(cells: Cells, key: Key, level: Scalar) -> Sides:
     """The two sides of `level` against the key's baseline level: pairs of points that both have two runs or
     more, since only those can be tested; where there are none, all pairs whose runs count."""
-    points = {point.name: point for point in cells.study.points}
-
-    def elsewhere(name: str) -> tuple[tuple[str, Scalar], ...]:
-        return place(points[name], cells.study.keys, (key.name,))
-
-    partners = {elsewhere(name): name for name in cells.with_level(key, key.baseline) if name in cells.values}
-    first = [name for name in cells.with_level(key, level) if name in cells.values]
-    pairs = [(name, partners[elsewhere(name)]) for name in first if elsewhere(name) in partners]
-    repeated = [pair for pair in pairs if all(len(cells.values[name]) > 1 for name in pair)]
-    chosen = repeated or pairs
+    known = [pair for pair in pairs_of(cells.study, key, level) if all(name in cells.values for name in pair)]
+    repeated = [pair for pair in known if all(len(cells.values[name]) > 1 for name in pair)]
+    chosen = repeated or known
     return Sides(tuple(one for one, _ in chosen), tuple(other for _, other in chosen))
 
 

@@ -1,79 +1,76 @@
 """What a level does: its difference from the baseline level of its key, tested over seeds.
 
-In: `Cells`. Out: `Contrast`s that nobody has judged yet. Designs where points can be paired (a grid, one at a
-time, given runs): the mean difference of points that differ in this key alone, each pair with equal weight;
-for two points that is Student's t test, or Welch's where they have unequal numbers of runs. A random design:
-the level's effect in an additive model of all runs, where the design determines it and the model fits. A
-point with one run takes part in no test of pairs: the difference stands there without a test.
+In: `Cells`. Out: `KeyEffect`s with their `Contrast`s, after Holm's correction. A contrast is the mean
+difference of points that differ in this key alone, each pair with equal weight; for two points that is
+Student's t test, or Welch's where they have unequal numbers of runs. The points of a random design cannot be
+paired: each is compared with the baseline point as a whole. A point with one run takes part in no test: the
+difference stands there without one.
+
+All contrasts and interactions of a study are one family, which Holm's method keeps at 5 %: of twenty studies
+in which nothing matters, one says that something does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from harness.config.edit import Scalar
 from harness.results import stats, task_statistics
 from harness.results.comparing import metrics
 from harness.results.comparing.cells import Cells, Sides, is_same, sides, weights
-from harness.results.comparing.types import Contrast, Key, RunResult
-from harness.results.stats import Tested
+from harness.results.comparing.types import (
+    Contrast,
+    Expected,
+    Finding,
+    Interaction,
+    Key,
+    KeyEffect,
+    RunResult,
+    Study,
+)
+
+WHOLE = "point"
+"""The key of contrasts between points that differ in several keys; its levels are their names."""
 
 ONE_SEED = "one seed: nothing can be said about other seeds"
 NO_SCATTER = "all seeds of a point gave the same number, so there is no scatter to test against"
 TOO_LARGE = "the numbers are too large or too small to compute with"
 
 
-@dataclass(frozen=True)
-class Additive:
-    """The additive model of a random design. `why_not`: why it may not be used, ""."""
-
-    model: Any
-    columns: tuple[tuple[str, Scalar], ...]  # key and level of each column after the first
-    why_not: str = ""
-
-    def row(self, key: Key, level: Scalar) -> np.ndarray:
-        """The combination of parameters that is the effect of this level."""
-        at = [name == key.name and is_same(one, level) for name, one in self.columns]
-        return np.array([0.0, *map(float, at)])
-
-
 def contrasts_of(cells: Cells, metric: str) -> tuple[Contrast, ...]:
-    """Every level of every key against its baseline; what of it is a finding, `keys.judged` says."""
-    additive = additive_of(cells) if cells.study.design == "random" else None
-    return tuple(
-        _of_model(cells, additive, key, level)
-        if additive is not None
-        else _of_pairs(cells, key, level, metric)
-        for key in cells.study.keys
-        for level in key.levels
-        if not is_same(level, key.baseline)
-    )
+    """Every level of every key against its baseline, tested and not yet corrected."""
+    return tuple(_contrast(cells, key, contrast, of, metric) for key, contrast, of in _planned(cells))
 
 
-# --- pairs of points ----------------------------------------------------------------------------------------
+def _planned(cells: Cells) -> Iterator[tuple[Key, Contrast, Sides]]:
+    """What is compared with what."""
+    study = cells.study
+    if study.design == "random":
+        names = tuple(point.name for point in study.points)
+        baseline = next((point.name for point in study.points if point.is_baseline), names[0])
+        known = {name: (name,) if name in cells.values else () for name in names}
+        for name in names:
+            of = Sides(known[name] and known[baseline] and (name,), known[name] and known[baseline])
+            if name != baseline:
+                yield Key(WHOLE, names, baseline), Contrast(WHOLE, name, baseline, "not tested"), of
+        return
+    for key in study.keys:
+        for level in key.levels:
+            if not is_same(level, key.baseline):
+                contrast = Contrast(key.name, level, key.baseline, "not tested")
+                yield key, contrast, sides(cells, key, level)
 
 
-def _of_pairs(cells: Cells, key: Key, level: Scalar, metric: str) -> Contrast:
-    of = sides(cells, key, level)
-    contrast = Contrast(
-        key.name,
-        level,
-        key.baseline,
-        "not tested",
-        n=(cells.count(of.level), cells.count(of.baseline)),
-        points=(of.level, of.baseline),
-    )
+def _contrast(cells: Cells, key: Key, contrast: Contrast, of: Sides, metric: str) -> Contrast:
+    n = (cells.count(of.level), cells.count(of.baseline))
+    contrast = replace(contrast, n=n, points=(of.level, of.baseline))
     if not of.level:
-        return replace(contrast, why_not=_no_pairs(cells, key, level))
+        return replace(contrast, why_not=_no_pairs(cells, key, contrast))
     points = list(dict.fromkeys((*of.level, *of.baseline)))
-    row = weights(points, of)
-    means = np.array([values.mean() for values in cells.of(points)])
-    contrast = replace(contrast, difference=float(row @ means))
-    values = cells.of(points)
+    row, values = weights(points, of), cells.of(points)
+    contrast = replace(contrast, difference=float(row @ [cell.mean() for cell in values]))
     if min(map(len, values)) < 2:
         over = _over_tasks([cells.runs[name] for name in points], row, metric)
         return replace(contrast, why_not=ONE_SEED, over_tasks=over)
@@ -82,11 +79,6 @@ def _of_pairs(cells: Cells, key: Key, level: Scalar, metric: str) -> Contrast:
     tested = stats.contrast(values, row)
     if tested is None:
         return replace(contrast, why_not=TOO_LARGE)
-    needed = stats.seeds_of_contrast(tested.difference, values, row)
-    return replace(_with(contrast, tested), seeds_needed=needed, method=_pairs_method(of, values))
-
-
-def _with(contrast: Contrast, tested: Tested) -> Contrast:
     return replace(
         contrast,
         difference=tested.difference,
@@ -96,27 +88,28 @@ def _with(contrast: Contrast, tested: Tested) -> Contrast:
         degrees=tested.degrees,
         effect=tested.effect,
         detectable=tested.detectable,
+        seeds_needed=stats.seeds_of_contrast(tested.difference, values, row),
+        method=_method(len(of.level), [len(cell) for cell in values]),
     )
 
 
-def _pairs_method(of: Sides, values: Sequence[np.ndarray]) -> str:
+def _method(pairs: int, runs: Sequence[int]) -> str:
     """How it was tested, in words."""
-    is_pooled = stats.are_equal([len(cell) for cell in values])
+    is_pooled = stats.are_equal(runs)
     unequal = "the points have unequal numbers of runs"
-    if len(values) == 2:
-        if is_pooled:
-            return "Student's t test over seeds, variance pooled within both points"
+    if len(runs) == 2 and is_pooled:
+        return "Student's t test over seeds, variance pooled within both points"
+    if len(runs) == 2:
         return f"Welch's t test over seeds: {unequal}"
-    pooled = f"variance pooled within {len(values)} points"
-    return (
-        f"t test over seeds of the difference averaged over {len(of.level)} combinations of the other keys, "
-        + (pooled if is_pooled else f"each point with its own variance (Welch–Satterthwaite): {unequal}")
-    )
+    variance = f"variance pooled within {len(runs)} points"
+    if not is_pooled:
+        variance = f"each point with its own variance (Welch–Satterthwaite): {unequal}"
+    return f"t test over seeds of the difference averaged over {pairs} combinations of the other keys, {variance}"
 
 
-def _no_pairs(cells: Cells, key: Key, level: Scalar) -> str:
-    for value in (level, key.baseline):
-        points = cells.with_level(key, value)
+def _no_pairs(cells: Cells, key: Key, contrast: Contrast) -> str:
+    for value in (contrast.level, contrast.baseline):
+        points = (str(value),) if key.name == WHOLE else cells.with_level(key, value)
         if points and not any(point in cells.values for point in points):
             return f"no run of {', '.join(points[:5])} counts"
     return f"no two points with runs that count differ in {key.short} alone"
@@ -139,79 +132,55 @@ def _over_tasks(
     return (interval.low, interval.high, interval.n) if interval else None
 
 
-# --- the additive model -------------------------------------------------------------------------------------
+# --- what is a finding --------------------------------------------------------------------------------------
 
 
-def additive_of(cells: Cells) -> Additive | None:
-    """The additive model of all runs that count; None where no run does."""
-    points = [point for point in cells.study.points if point.name in cells.values]
-    if not points:
-        return None
-    columns = tuple(
-        (key.name, level)
-        for key in cells.study.keys
-        for level in key.levels
-        if not is_same(level, key.baseline)
-    )
-    levels = np.array([_places(point.levels[key.name], key) for point in points for key in cells.study.keys])
-    counts = [len(cells.values[point.name]) for point in points]
-    rows = np.repeat(levels.reshape(len(points), -1), counts, axis=0)
-    values = np.concatenate(cells.of([point.name for point in points]))
-    indicators = [
-        rows[:, at] == _places(level, key)
-        for at, key in enumerate(cells.study.keys)
-        for level in key.levels
-        if not is_same(level, key.baseline)
-    ]
-    model = stats.linear_model(values, np.column_stack([np.ones(len(values)), *indicators]).astype(float))
-    return Additive(model, columns, _misfit(cells, model, [point.name for point in points]))
+def judged(
+    contrasts: Sequence[Contrast], pairs: Sequence[Interaction]
+) -> tuple[tuple[Contrast, ...], tuple[Interaction, ...]]:
+    """The contrasts and interactions after Holm's correction over all that were tested."""
+    tested = [contrast.p for contrast in contrasts if contrast.p is not None]
+    adjusted = iter(stats.holm([*tested, *(pair.p for pair in pairs)]))
+    found = [one if one.p is None else _judged(one, next(adjusted)) for one in contrasts]
+    known = zip(pairs, adjusted, strict=True)
+    return tuple(found), tuple(replace(pair, p_adjusted=p, matters=p < stats.ALPHA) for pair, p in known)
 
 
-def _places(level: Scalar, key: Key) -> int:
-    return next(at for at, one in enumerate(key.levels) if is_same(one, level))
+def _judged(contrast: Contrast, p: float) -> Contrast:
+    finding: Finding = "no detectable difference"
+    if p < stats.ALPHA:
+        finding = "higher" if (contrast.difference or 0.0) > 0 else "lower"
+    return replace(contrast, p_adjusted=p, finding=finding)
 
 
-def _misfit(cells: Cells, model: Any, points: list[str]) -> str:
-    values = cells.of(points)
-    if not cells.is_replicated or not stats.has_scatter(values):
-        return ""
-    p = stats.lack_of_fit(stats.cell_means(values), model)
-    if p is None or p >= stats.ALPHA:
-        return ""
-    return (
-        f"the keys do not add up (lack of fit, p = {p:.2g}): what one does depends on the others, and a "
-        "random design cannot tell how"
+def key_effects(study: Study, contrasts: Sequence[Contrast]) -> tuple[KeyEffect, ...]:
+    """One effect per key, in the order of the study."""
+    names = (WHOLE,) if study.design == "random" and contrasts else tuple(key.name for key in study.keys)
+    return tuple(_effect(name, [one for one in contrasts if one.key == name]) for name in names)
+
+
+def _effect(key: str, contrasts: Sequence[Contrast]) -> KeyEffect:
+    tested = [one for one in contrasts if one.p is not None]
+    if not tested:
+        reasons = "; ".join(dict.fromkeys(one.why_not for one in contrasts))
+        return KeyEffect(key, None, contrasts=tuple(contrasts), why_not=reasons or "it has one level")
+    return KeyEffect(
+        key,
+        any(one.finding in ("higher", "lower") for one in tested),
+        p=min(one.p for one in tested if one.p is not None),
+        p_adjusted=min(one.p_adjusted for one in tested if one.p_adjusted is not None),
+        contrasts=tuple(contrasts),
     )
 
 
-def _of_model(cells: Cells, additive: Additive, key: Key, level: Scalar) -> Contrast:
-    first = tuple(name for name in cells.with_level(key, level) if name in cells.values)
-    second = tuple(name for name in cells.with_level(key, key.baseline) if name in cells.values)
-    n = (cells.count(first), cells.count(second))
-    contrast = Contrast(key.name, level, key.baseline, "not tested", n=n, points=(first, second))
-    row = additive.row(key, level)
-    model = additive.model
-    if not first or not second or not stats.is_estimable(model, row):
-        return replace(contrast, why_not="the runs that count do not tell this level from other keys")
-    contrast = replace(contrast, difference=float(row @ model.params))
-    one_seed = "" if cells.is_replicated and min(n) > 1 else ONE_SEED
-    why_not = additive.why_not or one_seed or _thin(cells, model)
-    tested = None if why_not else stats.contrast_in_model(model, row)
-    if tested is None:
-        return replace(contrast, why_not=why_not or TOO_LARGE)
-    points, runs = len(cells.values), int(model.nobs)
-    rank = runs - tested.degrees
-    needed = stats.seeds_needed(
-        tested.difference,
-        lambda seeds: tested.error * float(np.sqrt(runs / (points * seeds))),
-        lambda seeds: points * seeds - rank,
-    )
-    method = f"additive model of the keys' levels over all {runs} runs (no interactions), t test"
-    return replace(_with(contrast, tested), seeds_needed=needed, method=method)
-
-
-def _thin(cells: Cells, model: Any) -> str:
-    """Why the model leaves nothing to test against, ""."""
-    if model.df_resid < 1:
-        return "too few runs for so many levels"
-    return "" if stats.has_scatter(list(cells.values.values())) else NO_SCATTER
+def expected(study: Study, contrasts: Sequence[Contrast]) -> tuple[Expected, ...]:
+    """What became of every expectation that the plan states."""
+    findings = {(one.key, type(one.level), one.level): one.finding for one in contrasts}
+    found = []
+    for one in study.expectations:
+        finding = findings.get((one.key, type(one.level), one.level), "not tested")
+        if finding not in ("higher", "lower"):
+            found.append(Expected(one, "open"))
+        else:
+            found.append(Expected(one, "held" if finding == one.effect else "did not hold"))
+    return tuple(found)

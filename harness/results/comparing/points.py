@@ -1,32 +1,19 @@
 """Runs measured alike, and each point over its seeds.
 
-In: settled run results. Out: the same with area and time to threshold, `PointResult`s, and the facts about
-the measuring that the notes tell (`Yardstick`).
+In: settled run results. Out: the same with area and time to threshold, the `Yardstick` that they were measured
+with, and `PointResult`s.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from harness.results import stats
 from harness.results.comparing import metrics
-from harness.results.comparing.types import Estimate, PointResult, RunResult, Study
-
-
-@dataclass(frozen=True)
-class Yardstick:
-    """What all runs were measured against. `span`: the steps over which areas are taken, None where the
-    curves share none; `shared_tasks`: how many validation tasks all runs have, where they do not have the
-    same ones; `differing`: whether their tasks differ."""
-
-    threshold: float | None
-    is_default_threshold: bool
-    span: tuple[int, int] | None
-    differing_tasks: bool = False
-    shared_tasks: int = 0
+from harness.results.comparing.types import Estimate, PointResult, RunResult, Study, Yardstick
 
 
 def on_shared_tasks(

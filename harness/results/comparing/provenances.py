@@ -1,4 +1,4 @@
-"""What runs were carried out with, held against each other: code, interpreter, packages, hardware.
+"""What runs were carried out with, held against each other: interpreter, packages, hardware; and their code.
 
 In: each run's provenance.json by the run's name. Out: one sentence per difference, with the runs that have
 each value.
@@ -14,8 +14,9 @@ from typing import Any
 
 from harness.config.edit import Scalar
 from harness.results.raw import json_file
-from harness.wording import listed, value_text
+from harness.wording import listed, shortened, value_text
 
+CODE = "code"
 _MOST_NAMED = 6
 _LONGEST = 60  # characters of a value
 
@@ -31,17 +32,18 @@ def records_of(folders: Mapping[str, Path]) -> Records:
     return {name: record for name, record in found.items() if record}
 
 
-def code(records: Records) -> Iterator[str]:
-    """Commits and uncommitted changes that differ."""
-    git = {name: _below(record, "git") for name, record in records.items()}
-    yield from _differing(
-        "git commit", {name: (one.get("commit") or "none")[:12] for name, one in git.items()}
-    )
-    yield from _differing("uncommitted code", {name: _changes(one) for name, one in git.items()})
+def code_of(folder: Path) -> dict[str, str]:
+    """The commit a run's code is of, with a fingerprint of its uncommitted changes; {} where none is known."""
+    record = json_file(folder / "provenance.json", "provenance.json", []) or {}
+    git = _below(record, "git")
+    if not git.get("commit"):
+        return {}
+    changes = hashlib.sha256(str(git.get("diff")).encode()).hexdigest()[:8]
+    return {CODE: f"{git['commit'][:12]}{f' with changes {changes}' if git.get('dirty') else ''}"}
 
 
 def surroundings(records: Records) -> Iterator[str]:
-    """Python, hardware and packages that differ; what a run does not tell of is not held against it."""
+    """Python, hardware and packages that differ; what a run does not record counts as equal."""
     interpreters = _parts(records, "interpreter")
     yield from _differing("Python", {name: one.get("python") for name, one in interpreters.items()})
     hardware = _parts(records, "hardware")
@@ -59,7 +61,7 @@ def surroundings(records: Records) -> Iterator[str]:
         yield f"packages differ: {listed(differing, _MOST_NAMED, '; ')}"
 
 
-def told(what: str, values: Mapping[str, Scalar]) -> str:
+def differs(what: str, values: Mapping[str, Scalar]) -> str:
     """`git commit differs: 1a2b (a, b); 3c4d (c)`: each value with the runs that have it."""
     return f"{what} differs: {_by_value(values, '; ')}"
 
@@ -67,7 +69,7 @@ def told(what: str, values: Mapping[str, Scalar]) -> str:
 def _differing(what: str, values: Mapping[str, Any]) -> Iterator[str]:
     shown = {name: _shown(value) for name, value in values.items()}
     if len(set(shown.values())) > 1:
-        yield told(what, shown)
+        yield differs(what, shown)
 
 
 def _shown(value: Any) -> str:
@@ -75,13 +77,6 @@ def _shown(value: Any) -> str:
         counts = Counter(map(str, value))
         return ", ".join(f"{n} × {one}" if n > 1 else one for one, n in counts.items()) or "none"
     return "unknown" if value is None else str(value)
-
-
-def _changes(git: Mapping[str, Any]) -> str:
-    """Uncommitted changes, told apart by what they are; the diff itself is too long to show."""
-    if not git.get("dirty"):
-        return "none"
-    return f"diff {hashlib.sha256(str(git.get('diff')).encode()).hexdigest()[:8]}"
 
 
 def _parts(records: Records, key: str) -> dict[str, Mapping[str, Any]]:
@@ -100,8 +95,6 @@ def _by_value(values: Mapping[str, Scalar], separator: str) -> str:
     for run, value in values.items():
         runs.setdefault(value_text(value), []).append(run)
     ordered = sorted(runs.items(), key=lambda item: -len(item[1]))
-    return separator.join(f"{_cut(value)} ({listed(names, _MOST_NAMED)})" for value, names in ordered)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return separator.join(
+        f"{shortened(value, _LONGEST)} ({listed(names, _MOST_NAMED)})" for value, names in ordered
+    )

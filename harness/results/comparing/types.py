@@ -75,7 +75,7 @@ class Study:
     """Everything that was decided before the numbers were known.
 
     `metric`: as in metrics.jsonl, with `val/` for validations; "" lets the comparison choose one, and say so.
-    `design`: "grid", "one-at-a-time", "random", or "given" for runs that nobody planned together.
+    `design`: "grid", "one-at-a-time", "random", or "given" for runs that were not planned together.
     `cost_units`: what an hour of one run costs, in `cost_unit`s (GPUs of a run, else 1 run).
     """
 
@@ -92,7 +92,7 @@ class Study:
     cost_unit: str = "run"
     expectations: tuple[Expectation, ...] = ()
     seed_key: str = ""
-    not_run: Mapping[str, str] = field(default_factory=dict)  # run to the reason why it was never started
+    not_run: Mapping[str, str] = field(default_factory=dict)  # run to the reason why it was not started
 
 
 # --- read: what each run came to ----------------------------------------------------------------------------
@@ -204,22 +204,20 @@ class Contrast:
 
 @dataclass(frozen=True)
 class KeyEffect:
-    """Whether a key matters: whether any of its contrasts is a finding. `matters` None: none was tested,
-    `why_not` says why. `p`, `p_adjusted`: the smallest of its contrasts. `share`: partial eta squared, which
-    describes these runs and tests nothing."""
+    """What one key does: it matters if any of its contrasts is a finding. `matters` None: none was tested,
+    `why_not` says why. `p`, `p_adjusted`: the smallest of its contrasts."""
 
     key: str
     matters: bool | None
     p: float | None = None
     p_adjusted: float | None = None
-    share: float | None = None
     contrasts: tuple[Contrast, ...] = ()
     why_not: str = ""
 
 
 @dataclass(frozen=True)
 class Interaction:
-    """Whether what one key does depends on the other: the smallest p of the differences of their differences,
+    """How far what one key does depends on the other: the smallest p of the differences of their differences,
     times how many of these there are; `p_adjusted`: Holm over the study's contrasts and interactions.
     `matters`: found, so that a contrast of either key is an average over unlike effects."""
 
@@ -231,21 +229,35 @@ class Interaction:
 
 @dataclass(frozen=True)
 class Expected:
-    """What became of an expectation."""
+    """What came of an expectation: `held` where the difference is significant in the expected direction, `did
+    not hold` where it is significant otherwise. Anything else is open: that nothing was detected never shows
+    that nothing is there."""
 
     expectation: Expectation
     verdict: Literal["held", "did not hold", "open"]
-    why: str
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """What all runs were measured against. `threshold`: the value whose first step is looked for (the
+    baseline's mean where `is_default_threshold`); `span`: the steps over which areas are taken, None where
+    the curves share none. `differing_tasks`: the validations had different tasks, `shared_tasks` of them
+    common to all."""
+
+    threshold: float | None = None
+    is_default_threshold: bool = False
+    span: tuple[int, int] | None = None
+    differing_tasks: bool = False
+    shared_tasks: int = 0
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything a report, a table or a claim about several runs may say.
+    """Everything a report, a table or a sentence about several runs may say.
 
     `missing`: runs that do not count, each with the reason, in words. `confounds`: what differs between the
-    points beside the keys. `notes`: how things were computed, and every reason for caution.
-    `chosen_afterwards`: the metric was not named before the runs. `interactions`: of every two keys for which
-    one could be tested.
+    points beside the keys. `chosen_afterwards`: the metric was not named before the runs. `interactions`: of
+    every two keys for which one could be tested.
     """
 
     study: Study
@@ -253,20 +265,23 @@ class Comparison:
     runs: tuple[RunResult, ...]
     points: tuple[PointResult, ...]
     keys: tuple[KeyEffect, ...]
-    threshold: float | None
+    yardstick: Yardstick
     best: str | None  # name of the point with the best mean
     expected: tuple[Expected, ...] = ()
     missing: tuple[str, ...] = ()
     confounds: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
     chosen_afterwards: bool = False
-    level: float = 0.95
     interactions: tuple[Interaction, ...] = ()
 
     @property
     def is_single_seed(self) -> bool:
-        """Whether no point has two runs that count: then nothing is said about other seeds."""
+        """True if no point has two runs that count: then nothing is said about other seeds."""
         return not any(point.value is not None and point.value.n > 1 for point in self.points)
+
+    @property
+    def contrasts(self) -> tuple[Contrast, ...]:
+        """Every level of every key against its baseline level."""
+        return tuple(contrast for effect in self.keys for contrast in effect.contrasts)
 
     def depends_on(self, key: str) -> tuple[str, ...]:
         """The keys on which what this one does was found to depend."""

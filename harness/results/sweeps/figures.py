@@ -1,243 +1,281 @@
-"""Figures of a comparison: curves with bands, sensitivity per key, quality against time.
+"""Figures of a comparison: curves with bands, levels of each key, quality against time.
 
-In: the `Comparison`. Out: `Figure`s, each with its SVG, PNG and the CSV of its data in `<folder>/figures/`.
-What a picture averages over, and what its band means, stands in its caption; drawing is in `drawing`.
+In: the `Comparison`. Out: `Figure`s in `<folder>/figures/`, each with its data. What a picture averages over,
+and what its band means, stands in its caption.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from scipy import stats
 
-from harness.results.comparing.cells import is_same
-from harness.results.comparing.types import Comparison, KeyEffect, PointResult
-from harness.results.figures import csv_text, remove_others, save
-from harness.results.sweeps import drawing as drawing
-from harness.results.sweeps.curves import MOST_STEPS, contrast_of, groups, line_of_point, line_of_points
-from harness.results.sweeps.series import CurvePanel, Dot, KeyPanel, LevelMark, Line
+from harness.results.charts import Chart, Line, Mark, Panel, save_all
+from harness.results.comparing.cells import is_same, with_level
+from harness.results.comparing.types import Comparison, Curve, Key, KeyEffect
+from harness.results.drawing import MOST_LABELLED
+from harness.results.sweeps.findings import bounds_of, key_labels, level_text, point_labels
 from harness.results.sweeps.tables import cost_unit, hours_of
-from harness.results.sweeps.wording import as_number, bounds_of, key_labels, level_text, point_labels
 from harness.results.types import Figure
+from harness.wording import Scalar
 
 MOST_POINTS = 8  # lines in one panel; more points are shown level by level
+MOST_STEPS = 200  # longer curves are drawn as means of this many neighbourhoods
 _MOST_PANELS = 12  # keys that are drawn
 _CUT = "cut at the edge of the picture"
 _BAND = f"band: 95 % t interval over seeds (of two seeds: their range), {_CUT}; thin lines: the runs"
 
+Steps = np.ndarray  # int or float64 [steps]
+Matrix = np.ndarray  # float64 [runs, steps]
+Ends = np.ndarray | None
+
 
 def draw_figures(comparison: Comparison, folder: Path) -> list[Figure]:
     """Draw what there is to draw into `<folder>/figures/`; figures of an earlier report are taken away."""
-    target = folder / "figures"
-    target.mkdir(exist_ok=True)
-    drawn = (_curves(comparison, target), _sensitivity(comparison, target), _quality(comparison, target))
-    figures = [figure for figure in drawn if figure is not None]
-    remove_others(target, figures)
-    return figures
+    charts = (*_curves(comparison), *_levels(comparison), *_quality(comparison))
+    return save_all(charts, folder)
 
 
 # --- curves -------------------------------------------------------------------------------------------------
 
 
-def _curves(comparison: Comparison, target: Path) -> Figure | None:
-    is_by_key = len(comparison.points) > MOST_POINTS and bool(comparison.keys)
-    panels = _panels_by_key(comparison) if is_by_key else _panel_of_points(comparison)
-    if not any(len(line.steps) > 1 for panel in panels for line in panel.lines):
-        return None
-    picture = drawing.curves(panels, comparison.metric, comparison.study.goal == "max")
-    caption = _curves_caption(comparison, panels, is_by_key)
-    figure = Figure("curves", f"{comparison.metric} over the steps", caption, picture.svg, ())
-    header = ("panel", "line", "kind", "run", "step", "value", "low", "high")
-    return save(figure, picture.png, csv_text(header, _curve_rows(panels)), target)
+def _curves(comparison: Comparison) -> Iterator[Chart]:
+    keys = comparison.study.keys
+    panels = _panels_by_key(comparison) if len(comparison.points) > MOST_POINTS and keys else ()
+    is_by_key = bool(panels)
+    panels = panels or (_panel_of_points(comparison),)
+    lines = [line for panel in panels for line in panel.lines]
+    if any(len(line.x) > 1 for line in lines):
+        caption = _curves_caption(comparison, panels, is_by_key)
+        title, goal = f"{comparison.metric} over the steps", comparison.study.goal
+        yield Chart("curves", title, caption, "curves", "step", comparison.metric, panels, goal)
 
 
-def _panel_of_points(comparison: Comparison) -> list[CurvePanel]:
+def _panel_of_points(comparison: Comparison) -> Panel:
     labels = point_labels(comparison)
-    lines = [
-        line_of_point(comparison, point.point.name, labels[point.point.name], point.point.is_baseline)
-        for point in comparison.points
-    ]
-    return [CurvePanel("", tuple(line for line in lines if line is not None))]
+    points = [(point.point.name, point.point.is_baseline) for point in comparison.points]
+    lines = [_line(comparison, (name,), labels[name], is_baseline) for name, is_baseline in points]
+    return Panel(lines=tuple(line for line in lines if line is not None))
 
 
-def _panels_by_key(comparison: Comparison) -> list[CurvePanel]:
-    names = key_labels(comparison)
-    panels = []
-    for effect in comparison.keys[:_MOST_PANELS]:
-        key = next((key for key in comparison.study.keys if key.name == effect.key), None)
+def _panels_by_key(comparison: Comparison) -> tuple[Panel, ...]:
+    names, panels = key_labels(comparison), []
+    for effect, key in _effects(comparison):
         lines = []
-        for level, points in groups(effect, comparison):
-            is_baseline = key is not None and is_same(level, key.baseline)
+        for level, points in groups(effect, key, comparison):
+            is_baseline = is_same(level, key.baseline)
             label = f"{level_text(level)} (baseline)" if is_baseline else level_text(level)
-            if len(points) == 1:
-                lines.append(line_of_point(comparison, points[0], label, is_baseline))
-            else:
-                lines.append(line_of_points(comparison, points, label, is_baseline))
-        made = tuple(line for line in lines if line is not None)
-        if made:
-            panels.append(CurvePanel(names.get(effect.key, effect.key), made))
-    return panels
+            lines.append(_line(comparison, points, label, is_baseline))
+        panels.append(Panel(names[key.name], tuple(line for line in lines if line is not None)))
+    return tuple(panel for panel in panels if panel.lines)
 
 
-def _curves_caption(comparison: Comparison, panels: list[CurvePanel], is_by_key: bool) -> str:
+def _line(comparison: Comparison, points: Sequence[str], label: str, is_baseline: bool) -> Line | None:
+    """The mean of a point's runs with its `band`; of several points their mean, each counting the same, with
+    a band from the lowest to the highest of them. None where no run that counts has a curve."""
+    by_point = [curves for point in points if (curves := _curves_of(comparison, point))]
+    if not by_point:
+        return None
+    if len(points) == 1:
+        steps, values = common(by_point[0])
+        low, high = band(values, bounds_of(comparison))
+        runs = tuple(_own(curve) for curve in by_point[0]) if len(by_point[0]) > 1 else ()
+    else:
+        means = [_own_mean(curves) for curves in by_point]
+        steps, values = common(means)
+        low, high = (values.min(axis=0), values.max(axis=0)) if len(means) > 1 else (None, None)
+        runs = ()
+    line = Line(label, tuple(steps.tolist()), tuple(values.mean(axis=0).tolist()), is_baseline=is_baseline)
+    if low is None or high is None:
+        return replace(line, runs=runs)
+    return replace(line, runs=runs, low=tuple(low.tolist()), high=tuple(high.tolist()))
+
+
+def _curves_of(comparison: Comparison, point: str) -> list[Curve]:
+    """The curves of a point's runs that count, without what is not a finite number."""
+    kept = []
+    for run in comparison.runs:
+        if run.run.point == point and run.value is not None:
+            pairs = zip(run.curve.steps, run.curve.values, strict=True)
+            finite = [(step, value) for step, value in pairs if math.isfinite(value)]
+            if finite:
+                kept.append(Curve(*zip(*finite, strict=True)))
+    return kept
+
+
+def _own(curve: Curve) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    steps, values = common([curve])
+    return tuple(steps.tolist()), tuple(values[0].tolist())
+
+
+def _own_mean(curves: Sequence[Curve]) -> Curve:
+    steps, values = common(curves)
+    return Curve(tuple(steps.tolist()), tuple(values.mean(axis=0).tolist()))
+
+
+def common(curves: Sequence[Curve]) -> tuple[Steps, Matrix]:
+    """The steps that all curves have, and the values there; where they share fewer than two, all steps of
+    their common range, with values between measurements on the straight line."""
+    shared = sorted(set(curves[0].steps).intersection(*(curve.steps for curve in curves[1:])))
+    if len(shared) < 2 and len(curves) > 1:
+        first = max(min(curve.steps) for curve in curves)
+        last = min(max(curve.steps) for curve in curves)
+        within = {step for curve in curves for step in curve.steps if first <= step <= last}
+        shared = sorted(within) or [first]
+    steps = np.array(shared, dtype=float)
+    values = np.array([np.interp(steps, curve.steps, curve.values) for curve in curves])
+    if len(steps) <= MOST_STEPS:
+        return steps, values
+    starts = np.linspace(0, len(steps), MOST_STEPS, endpoint=False).astype(int)
+    counts = np.diff([*starts, len(steps)])
+    return np.add.reduceat(steps, starts) / counts, np.add.reduceat(values, starts, axis=1) / counts
+
+
+def band(values: Matrix, bounds: tuple[float, float] = (-np.inf, np.inf)) -> tuple[Ends, Ends]:
+    """Low and high over the runs, cut to where values can be: the 95 % t interval over three or more seeds,
+    the range of two, None for a single one."""
+    runs = len(values)
+    if runs < 2:
+        return None, None
+    if runs == 2:
+        return values.min(axis=0), values.max(axis=0)
+    mean = values.mean(axis=0)
+    half = stats.t.ppf(0.975, runs - 1) * values.std(axis=0, ddof=1) / np.sqrt(runs)
+    return np.clip(mean - half, *bounds), np.clip(mean + half, *bounds)
+
+
+def _curves_caption(comparison: Comparison, panels: Sequence[Panel], is_by_key: bool) -> str:
     lines = [line for panel in panels for line in panel.lines]
     single = "single seed: no band can be drawn, and no line says anything about other seeds"
+    per_key = f"{len(comparison.points)} points, one panel per key: each line is the"
     if not is_by_key:
-        said = single if comparison.is_single_seed else f"mean over seeds; {_BAND}"
+        parts = [single if comparison.is_single_seed else f"mean over seeds; {_BAND}"]
     elif any(line.runs for line in lines):
-        said = (
-            f"{len(comparison.points)} points, one panel per key: each line is the point in which this key "
-            f"alone has that level; {_BAND}"
-        )
+        parts = [f"{per_key} point in which this key alone has that level; {_BAND}"]
     else:
-        said = (
-            f"{len(comparison.points)} points, one panel per key: each line is the mean over all points with "
-            f"that level; band: from the lowest to the highest of these points, no interval, {_CUT}"
-        )
-        said += f"; {single.partition(':')[0]} per point" if comparison.is_single_seed else ""
-    if any(line.is_baseline for line in lines):
-        said += "; dashed: baseline"
-    if any(len(panel.lines) > drawing.MOST_LABELLED for panel in panels):
-        said += "; in grey: all but the baseline and the lines that end best"
-    if any(len(line.steps) == MOST_STEPS for line in lines):
-        said += f"; long curves as means of {MOST_STEPS} neighbourhoods"
-    return f"{said[0].upper()}{said[1:]}."
+        parts = [f"{per_key} mean over all points with that level; band: from the lowest to the highest of"]
+        parts[0] += f" these points, no interval, {_CUT}"
+        parts += ["single seed per point"] if comparison.is_single_seed else []
+    parts += ["dashed: baseline"] if any(line.is_baseline for line in lines) else []
+    if any(len(panel.lines) > MOST_LABELLED for panel in panels):
+        parts.append("in grey: all but the baseline and the lines that end best")
+    if any(len(line.x) == MOST_STEPS for line in lines):
+        parts.append(f"long curves as means of {MOST_STEPS} neighbourhoods")
+    caption = "; ".join(parts)
+    return f"{caption[0].upper()}{caption[1:]}."
 
 
-def _curve_rows(panels: Iterable[CurvePanel]) -> Iterator[tuple[object, ...]]:
-    for panel in panels:
-        for line in panel.lines:
-            yield from _line_rows(panel.title, line)
+# --- levels of a key ----------------------------------------------------------------------------------------
 
 
-def _line_rows(panel: str, line: Line) -> Iterator[tuple[object, ...]]:
-    for index, (step, mean) in enumerate(zip(line.steps.tolist(), line.mean.tolist(), strict=True)):
-        low, high = (None if ends is None else repr(float(ends[index])) for ends in (line.low, line.high))
-        yield (panel, line.label, "mean", "", _step(step), repr(mean), low, high)
-    for number, (steps, values) in enumerate(line.runs, start=1):
-        for step, value in zip(steps.tolist(), values.tolist(), strict=True):
-            yield (panel, line.label, "run", number, _step(step), repr(value), "", "")
+def _effects(comparison: Comparison) -> list[tuple[KeyEffect, Key]]:
+    keys = {key.name: key for key in comparison.study.keys}
+    return [(effect, keys[effect.key]) for effect in comparison.keys if effect.key in keys][:_MOST_PANELS]
 
 
-def _step(step: float) -> str:
-    return str(int(step)) if step == int(step) else repr(step)
+def groups(effect: KeyEffect, key: Key, comparison: Comparison) -> list[tuple[Scalar, tuple[str, ...]]]:
+    """Each level of a key with the points behind it: those that its contrasts compare, else all that have it.
+    Pairs and no mapping, where 1, 1.0 and true would be one level."""
+    found = []
+    for level in key.levels:
+        sides = [one.points[0] for one in effect.contrasts if is_same(one.level, level)]
+        if is_same(level, key.baseline):
+            sides = [max((one.points[1] for one in effect.contrasts), key=len, default=())]
+        points = next(iter(sides), ()) or with_level(comparison.study, key, level)
+        found.append((level, points))
+    return [(level, points) for level, points in found if points]
 
 
-# --- sensitivity --------------------------------------------------------------------------------------------
-
-
-def _sensitivity(comparison: Comparison, target: Path) -> Figure | None:
+def _levels(comparison: Comparison) -> Iterator[Chart]:
     names = key_labels(comparison)
-    panels = []
-    for effect in comparison.keys[:_MOST_PANELS]:
-        marks = _marks(effect, comparison)
-        if len(marks) > 1:
-            panels.append((effect.key, KeyPanel(names.get(effect.key, effect.key), marks)))
+    panels = [
+        Panel(names[key.name], marks=_level_marks(effect, key, comparison))
+        for effect, key in _effects(comparison)
+    ]
+    panels = [panel for panel in panels if len(panel.marks) > 1]
     if not panels:
-        return None
-    picture = drawing.sensitivity([panel for _, panel in panels], comparison.metric)
-    has_intervals = any(mark.low is not None for _, panel in panels for mark in panel.marks)
+        return
     caption = "Mean per level; diamond and dashed line: the baseline; small dots: the runs. " + (
         "Vertical lines: 95 % interval of the difference from the baseline; one that crosses the dashed line "
         "is no evidence of one, and one that does not may still be no finding once several comparisons are "
         "corrected for."
-        if has_intervals
+        if any(mark.low is not None for panel in panels for mark in panel.marks)
         else "No intervals: nothing was tested."
     )
     if comparison.is_single_seed:
         caption += " Single seed per point: other seeds may come out elsewhere."
-    rows = (
-        (key, mark.label, *row)
-        for key, panel in panels
-        for mark in panel.marks
-        for row in (
-            ("mean", repr(mark.mean), mark.low, mark.high),
-            *(("run", repr(value), "", "") for value in mark.runs),
-        )
-    )
-    figure = Figure("sensitivity", f"{comparison.metric} by key", caption, picture.svg, ())
-    return save(figure, picture.png, csv_text(("key", "level", "kind", "value", "low", "high"), rows), target)
+    metric = comparison.metric
+    yield Chart("levels", f"{metric} by key", caption, "levels", "", metric, tuple(panels))
 
 
-def _marks(effect: KeyEffect, comparison: Comparison) -> tuple[LevelMark, ...]:
-    key = next((key for key in comparison.study.keys if key.name == effect.key), None)
-    if key is None:
-        return ()
-    behind = groups(effect, comparison)
-    results = {point.point.name: point for point in comparison.points}
-    at_baseline = next((points for level, points in behind if is_same(level, key.baseline)), ())
-    base = _mean([results[name] for name in at_baseline if name in results])
+def _level_marks(effect: KeyEffect, key: Key, comparison: Comparison) -> tuple[Mark, ...]:
+    values = {one.point.name: one.value.mean for one in comparison.points if one.value is not None}
+    behind = groups(effect, key, comparison)
+    means = [[values[name] for name in points if name in values] for _, points in behind]
+    bases = [mean for (level, _), mean in zip(behind, means, strict=True) if is_same(level, key.baseline)]
+    base = float(np.mean(bases[0])) if bases and bases[0] else None
     marks = []
-    for level, points in behind:
-        mean = _mean([results[name] for name in points if name in results])
-        contrast = contrast_of(effect, level)
-        low = high = None
+    for (level, points), mean in zip(behind, means, strict=True):
+        y, low, high = (float(np.mean(mean)) if mean else math.nan), None, None
+        contrast = next((one for one in effect.contrasts if is_same(one.level, level)), None)
         if contrast is not None and base is not None and contrast.difference is not None:
-            mean = base + contrast.difference
-            if contrast.low is not None and contrast.high is not None:
-                low, high = base + contrast.low, base + contrast.high
-        if mean is not None and math.isfinite(mean):
-            runs = tuple(_values(comparison, points))
+            y = base + contrast.difference
+            low = None if contrast.low is None else base + contrast.low
+            high = None if contrast.high is None else base + contrast.high
+        if math.isfinite(y):
+            counting = [run for run in comparison.runs if run.run.point in points and run.value is not None]
+            runs = tuple(run.value for run in counting if run.value is not None)
             is_baseline = is_same(level, key.baseline)
-            marks.append(LevelMark(level_text(level), as_number(level), mean, low, high, runs, is_baseline))
+            marks.append(
+                Mark(level_text(level), _as_number(level), y, low, high, len(runs), runs, is_baseline)
+            )
     return tuple(marks)
 
 
-def _mean(points: list[PointResult]) -> float | None:
-    """The mean over the points that have a value, each counting the same."""
-    means = [point.value.mean for point in points if point.value is not None]
-    return float(np.mean(means)) if means else None
-
-
-def _values(comparison: Comparison, points: tuple[str, ...]) -> Iterator[float]:
-    for run in comparison.runs:
-        if run.run.point in points and run.value is not None and math.isfinite(run.value):
-            yield run.value
+def _as_number(level: Scalar) -> float | None:
+    """The number that a level is, also one that a command line writes; None for anything else."""
+    try:
+        number = math.nan if isinstance(level, bool) or level is None else float(level)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 # --- quality against time -----------------------------------------------------------------------------------
 
 
-def _quality(comparison: Comparison, target: Path) -> Figure | None:
-    dots = _dots(comparison)
-    if len(dots) < 2:
-        return None
-    unit = cost_unit(comparison)
-    picture = drawing.quality(dots, comparison.metric, f"{unit} per run")
-    caption = (
-        "One dot per point: mean final value over the mean cost of its runs"
-        + ("" if comparison.is_single_seed else f", vertical lines: 95 % t interval over seeds, {_CUT}")
-        + (". Hollow: a single seed" if any(dot.n == 1 for dot in dots) else "")
-        + ". Joined: no other point is better and cheaper; chance has its part in who stands there."
-    )
-    rows = (
-        (dot.label, repr(dot.cost), repr(dot.value), dot.low, dot.high, dot.n, dot.is_front) for dot in dots
-    )
-    header = ("point", unit.replace(" ", "_"), "value", "low_95", "high_95", "n", "on_front")
-    figure = Figure("quality", f"{comparison.metric} against time", caption, picture.svg, ())
-    return save(figure, picture.png, csv_text(header, rows), target)
-
-
-def _dots(comparison: Comparison) -> list[Dot]:
+def _quality(comparison: Comparison) -> Iterator[Chart]:
     labels, (least, most) = point_labels(comparison), bounds_of(comparison)
     found = []
     for point in comparison.points:
-        hours = hours_of(point.point.name, comparison)
-        cost = point.cost if point.cost is not None else hours
+        cost = point.cost if point.cost is not None else hours_of(point.point.name, comparison)
         if point.value is not None and cost is not None and math.isfinite(point.value.mean + cost):
-            found.append((point, cost, point.value))
+            found.append((point.point, cost, point.value))
+    if len(found) < 2:
+        return
     sign = 1 if comparison.study.goal == "max" else -1
-    dots = []
+    marks = []
     for point, cost, value in found:
-        is_beaten = any(
+        is_front = not any(
             other <= cost and sign * its.mean >= sign * value.mean and (other, its.mean) != (cost, value.mean)
             for _, other, its in found
         )
-        is_labelled = not is_beaten or point.point.is_baseline or len(found) <= MOST_POINTS
-        label = labels[point.point.name]
         low = None if value.low is None else max(least, value.low)
         high = None if value.high is None else min(most, value.high)
-        dots.append(Dot(label, cost, value.mean, low, high, value.n, not is_beaten, is_labelled))
-    return dots
+        is_labelled = is_front or point.is_baseline or len(found) <= MOST_POINTS
+        label = labels[point.name]
+        marks.append(Mark(label, cost, value.mean, low, high, value.n, (), is_front, is_labelled))
+    bars = "" if comparison.is_single_seed else f", vertical lines: 95 % t interval over seeds, {_CUT}"
+    hollow = ". Hollow: a single seed" if any(mark.n == 1 for mark in marks) else ""
+    caption = (
+        f"One dot per point: mean final value over the mean cost of its runs{bars}{hollow}. Joined: no other "
+        "point is better and cheaper; chance has its part in who stands there."
+    )
+    metric, x = comparison.metric, f"{cost_unit(comparison)} per run"
+    yield Chart(
+        "quality", f"{metric} against time", caption, "quality", x, metric, (Panel(marks=tuple(marks)),)
+    )

@@ -17,11 +17,11 @@ from harness.redaction import secret_values
 from harness.results import text
 from harness.results.comparing.as_json import points_csv, to_json
 from harness.results.comparing.types import Comparison
-from harness.results.drawing import colour_variables
+from harness.results.drawing_style import colour_variables
 from harness.results.narrative.sections import tell
 from harness.results.narrative.sweep import SweepEvidence
 from harness.results.sweeps.figures import draw_figures
-from harness.results.sweeps.view import SweepAbout, SweepView, build_view, headline
+from harness.results.sweeps.tables import SweepAbout, SweepView, build_view
 from harness.results.types import Figure
 from harness.results.verify import with_checksum
 from harness.results.verifying.fingerprints import fingerprints
@@ -37,10 +37,10 @@ class SweepReport:
 
     folder: Path
     headline: tuple[str, ...]
-    html: Path
-    markdown: Path
-    json: Path
-    csv: Path
+
+    @property
+    def html(self) -> Path:
+        return self.folder / "sweep_report.html"
 
 
 def build_sweep_report(
@@ -58,12 +58,10 @@ def build_sweep_report(
     folder.mkdir(parents=True, exist_ok=True)
     folder = folder.resolve()
     secrets = secret_values(os.environ)
-    comparison = text.clean_tree(comparison, secrets)
-    about = text.clean_tree(about, secrets)
+    comparison, about = text.clean_tree(comparison, secrets), text.clean_tree(about, secrets)
     told = tell(narrative or {}, SweepEvidence(comparison), secrets)
     view = build_view(comparison, about, folder)
     figures = draw_figures(comparison, folder)
-    lines = headline(view)
     values = {"view": view, "figures": figures, "narrative": told}
     formats: dict[str, Callable[..., str]] = {"md": text.markdown, "code": text.code}
     light, dark = colour_variables(is_dark=False), colour_variables(is_dark=True)
@@ -71,45 +69,30 @@ def build_sweep_report(
     write_atomically(folder / "sweep_report.html", page)
     write_atomically(folder / "sweep_report.md", render("reports/sweep_report.md.j2", **values, **formats))
     write_atomically(folder / "points.csv", points_csv(comparison))
-    data = _json(view, to_json(comparison, folder), figures, lines, text.clean_tree(plan, secrets))
+    data = _json(view, to_json(comparison, folder), figures, text.clean_tree(plan, secrets))
     if told is not None:
         data["narrative"] = {"written_by": about.model, **told.as_json()}
-    data["documents"] = fingerprints(folder, _documents(folder, figures))
-    write_atomically(folder / "sweep.json", with_checksum(data))
-    return SweepReport(
-        folder,
-        lines,
-        folder / "sweep_report.html",
-        folder / "sweep_report.md",
-        folder / "sweep.json",
-        folder / "points.csv",
-    )
-
-
-def _documents(folder: Path, figures: list[Figure]) -> list[Path]:
     names = (*DOCUMENTS, *(file for figure in figures for file in figure.files))
-    return [folder / name for name in names]
+    data["documents"] = fingerprints(folder, [folder / name for name in names])
+    write_atomically(folder / "sweep.json", with_checksum(data))
+    return SweepReport(folder, view.headline)
 
 
 def _json(
-    view: SweepView,
-    compared: Mapping[str, Any],
-    figures: list[Figure],
-    lines: tuple[str, ...],
-    plan: Mapping[str, Any] | None,
+    view: SweepView, compared: Mapping[str, Any], figures: list[Figure], plan: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     return {
         "schema": _SCHEMA,
         "name": view.about.name,
         "verdict": view.verdict,
         "found": list(view.found),
-        "headline": list(lines),
-        "warnings": [asdict(warned) for warned in view.warnings],
+        "headline": list(view.headline),
+        "cautions": [asdict(caution) for caution in view.cautions],
+        "notes": list(view.notes),
         "about": asdict(view.about),
         "comparison": compared,
         "figures": [
-            {"title": figure.title, "caption": figure.caption, "files": list(figure.files)}
-            for figure in figures
+            {"title": one.title, "caption": one.caption, "files": list(one.files)} for one in figures
         ],
         "plan": plan,
     }

@@ -1,173 +1,181 @@
-"""The tables of a comparison's report: keys with their levels, points, runs; every cell is text.
+"""The report of several runs as plain data: tables whose cells are text, which the templates only lay out.
 
-In: a `Comparison`. Out: rows for the templates and the command line to lay out.
+In: a `Comparison` (cleaned and redacted by `report`), and what is known about the sweep. Out: `SweepView`, in
+the order of the page. A row is a mapping from column to text.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-from harness.config.edit import Scalar
-from harness.results.comparing.types import Comparison, Contrast, Estimate, KeyEffect, PointResult, RunResult
-from harness.results.sweeps import wording as wording
-from harness.results.sweeps.wording import Digits, key_labels, level_text
-from harness.wording import duration, number_text
+from harness.results.comparing import metrics
+from harness.results.comparing.types import Comparison, Contrast, Expected, KeyEffect, PointResult, RunResult
+from harness.results.sweeps import findings
+from harness.results.sweeps.cautions import Caution, cautions, notes
+from harness.results.sweeps.findings import Digits, key_labels, level_text
+from harness.wording import DASH, count_text, duration, number_text, time_text, value_text
 
-DASH = "—"
+Row = Mapping[str, Any]
+"""Column to text; of a key also `rows`, of a point `levels` and `marks`."""
+
 _MOST_LEVEL_COLUMNS = 4  # with more keys, one column names what differs from the baseline
 _MOST_SEEDS_SHOWN = 999
 _OUTCOMES = {"": "", "stopped_early": "stopped early", "timed_out": "ended at its time limit"}
 
 
 @dataclass(frozen=True)
-class ContrastRow:
-    """One level against the baseline level of its key."""
+class SweepAbout:
+    """What the comparison itself does not know. `outcome`, `reason`: of the sweep, "" for runs that were
+    compared without one. `started`, `ended`: epoch seconds. `canary`: what came of it, in words. `author`:
+    "person", or the model that proposed the sweep. `model`: the one that wrote the narrative, "".
+    `commit`: of the snapshot. `settings`: set in all points alike."""
 
-    level: str
-    baseline: str
-    n: str
-    difference: str
-    interval: str
-    p: str
-    effect: str
-    finding: str
-    detectable: str
-    seeds_needed: str
-    note: str
+    name: str
+    question: str = ""
+    outcome: str = ""
+    reason: str = ""
+    started: float | None = None
+    ended: float | None = None
+    design: str = ""
+    seeds: tuple[int, ...] = ()
+    parallel: int | None = None
+    budget_s: float | None = None
+    canary: str = ""
+    author: str = ""
+    model: str = ""
+    commit: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class KeyTable:
-    """One key: whether it matters at all, and its levels."""
+class SweepView:
+    """Everything the documents show. `tone`: good, bad or "" for the colour of the verdict; `cost_per`: the
+    improvement whose cost the points tell."""
 
-    name: str
-    label: str
+    about: SweepAbout
+    metric: str
+    better: str
     verdict: str
-    rows: tuple[ContrastRow, ...]
+    tone: str
+    found: tuple[str, ...]
+    best: str
+    cautions: tuple[Caution, ...]
+    counts: str
+    span: str
+    keys: tuple[Row, ...]
+    has_task_intervals: bool
+    level_names: tuple[str, ...]
+    points: tuple[Row, ...]
+    threshold: str
+    cost_unit: str
+    cost_per: str
+    expected: tuple[Row, ...]
+    runs: tuple[Row, ...]
+    notes: tuple[str, ...]
+    planned: tuple[tuple[str, str], ...]
+
+    @property
+    def headline(self) -> tuple[str, ...]:
+        """The few lines a terminal shows."""
+        warned = (f"caution: {caution.title}" for caution in self.cautions)
+        return tuple(line for line in (self.verdict, *self.found, self.best, self.counts, *warned) if line)
 
 
-@dataclass(frozen=True)
-class PointRow:
-    """One point over its seeds. `short`: its name as the first column shows it; `label`: what differs from
-    the baseline. `marks`: baseline, highest mean, single seed."""
+def build_view(comparison: Comparison, about: SweepAbout, folder: Path) -> SweepView:
+    """Arrange everything for the documents that stand in `folder`."""
+    digits, threshold, warned = Digits.of(comparison), comparison.yardstick.threshold, cautions(comparison)
+    names = tuple(key_labels(comparison)[key.name] for key in comparison.study.keys)
+    is_good = findings.is_tested(comparison) and not warned
+    return SweepView(
+        about=about,
+        metric=comparison.metric,
+        better="higher is better" if comparison.study.goal == "max" else "lower is better",
+        verdict=findings.verdict(comparison),
+        tone="good" if is_good else "" if any(point.value for point in comparison.points) else "bad",
+        found=findings.found(comparison),
+        best=findings.best_line(comparison),
+        cautions=warned,
+        counts=_counts(comparison),
+        span=_span(about),
+        keys=tuple(key_row(effect, comparison, digits) for effect in comparison.keys),
+        has_task_intervals=any(contrast.over_tasks for contrast in comparison.contrasts),
+        level_names=names if len(names) <= _MOST_LEVEL_COLUMNS else ("differs from the baseline in",),
+        points=point_rows(comparison, digits),
+        threshold=digits.value(threshold) if threshold is not None else "",
+        cost_unit=cost_unit(comparison),
+        cost_per=f"{metrics.cost_per(comparison.metric):g}",
+        expected=tuple(_expected(each, comparison) for each in comparison.expected),
+        runs=tuple(_run_row(run, digits, folder) for run in comparison.runs),
+        notes=notes(comparison),
+        planned=_planned(comparison, about),
+    )
 
-    name: str
-    short: str
-    label: str
-    levels: tuple[str, ...]
-    n: str
-    mean: str
-    interval: str
-    sd: str
-    area: str
-    to_threshold: str
-    hours: str
-    cost: str
-    marks: tuple[str, ...]
+
+def _counts(comparison: Comparison) -> str:
+    counted = sum(run.value is not None for run in comparison.runs)
+    planned = max(len(comparison.runs), len(comparison.study.runs))
+    runs = f"{counted} of {planned} runs count" if counted < planned else f"all {planned} runs count"
+    return f"{count_text(len(comparison.points), 'point')}, {runs}"
 
 
-@dataclass(frozen=True)
-class RunRow:
-    """One run. `value` is a dash with `why_not` beside it where the run does not count; `href`: its own
-    report, "" where there is none."""
-
-    name: str
-    point: str
-    seed: str
-    outcome: str
-    value: str
-    why_not: str
-    source: str
-    step: str
-    hours: str
-    href: str
-    remarks: tuple[str, ...]
+def _span(about: SweepAbout) -> str:
+    if about.started is None:
+        return ""
+    took = "" if about.ended is None else f", {duration(about.ended - about.started)}"
+    return f"{time_text(about.started)}{took}"
 
 
 # --- keys ---------------------------------------------------------------------------------------------------
 
 
-def key_tables(comparison: Comparison, digits: Digits) -> tuple[KeyTable, ...]:
-    """One table per key, in the order of the comparison."""
+def key_row(effect: KeyEffect, comparison: Comparison, digits: Digits) -> Row:
+    """One key with its levels in `rows`."""
     names = key_labels(comparison)
-    return tuple(
-        KeyTable(
-            effect.key,
-            names.get(effect.key, effect.key),
-            _key_verdict(effect, [names.get(key, key) for key in comparison.depends_on(effect.key)]),
-            tuple(_contrast(contrast, digits) for contrast in effect.contrasts),
-        )
-        for effect in comparison.keys
-    )
-
-
-def _key_verdict(effect: KeyEffect, others: Sequence[str]) -> str:
     parts = ["matters" if effect.matters else "no detectable difference"]
     if effect.matters is None:
         parts = [f"not tested ({effect.why_not})"]
     if effect.p_adjusted is not None:
-        parts.append(f"smallest adjusted {wording.p_text(effect.p_adjusted)}")
-    if effect.share is not None:
-        parts.append(f"partial η² = {effect.share:.2f}")
-    parts += [f"what it does depends on {other}" for other in others]
-    return ", ".join(parts)
+        parts.append(f"smallest adjusted {findings.p_text(effect.p_adjusted)}")
+    parts += [f"what it does depends on {names[other]}" for other in comparison.depends_on(effect.key)]
+    rows = tuple(_contrast_row(contrast, digits) for contrast in effect.contrasts)
+    return {"name": effect.key, "label": names[effect.key], "verdict": ", ".join(parts), "rows": rows}
 
 
-def _contrast(contrast: Contrast, digits: Digits) -> ContrastRow:
-    return ContrastRow(
-        level=level_text(contrast.level),
-        baseline=level_text(contrast.baseline),
-        n=f"{contrast.n[0]} v {contrast.n[1]}",
-        difference=digits.difference(contrast.difference),
-        interval=digits.interval(contrast.low, contrast.high),
-        p=wording.p_value(contrast.p_adjusted),
-        effect=DASH if contrast.effect is None else f"{contrast.effect:+.2f}".replace("-", "−"),
-        finding=contrast.finding,
-        detectable=DASH if contrast.detectable is None else f"±{digits.value(contrast.detectable)}",
-        seeds_needed=_seeds(contrast.seeds_needed),
-        note=_note(contrast, digits),
-    )
-
-
-def _seeds(needed: int | None) -> str:
-    if needed is None:
-        return DASH
-    return str(needed) if needed <= _MOST_SEEDS_SHOWN else f"> {_MOST_SEEDS_SHOWN}"
-
-
-def _note(contrast: Contrast, digits: Digits) -> str:
-    notes = [contrast.why_not]
+def _contrast_row(contrast: Contrast, digits: Digits) -> Row:
+    needed, remarks = contrast.seeds_needed, [contrast.why_not] if contrast.why_not else []
     if contrast.over_tasks is not None:
         low, high, tasks = contrast.over_tasks
-        notes.append(
-            f"over the same {tasks} tasks {digits.interval(low, high)}: other tasks, not other seeds"
-        )
-    return "; ".join(note for note in notes if note)
+        interval = digits.interval(low, high)
+        remarks.append(f"over the same {tasks} tasks {interval}: other tasks, not other seeds")
+    return {
+        "level": level_text(contrast.level),
+        "baseline": level_text(contrast.baseline),
+        "runs": f"{contrast.n[0]} v {contrast.n[1]}",
+        "difference": digits.difference(contrast.difference),
+        "interval": digits.interval(contrast.low, contrast.high),
+        "p": findings.p_value(contrast.p_adjusted),
+        "effect": DASH if contrast.effect is None else f"{contrast.effect:+.2f}".replace("-", "−"),
+        "finding": contrast.finding,
+        "detectable": DASH if contrast.detectable is None else f"±{digits.value(contrast.detectable)}",
+        "needed": DASH if needed is None else str(needed) if needed <= _MOST_SEEDS_SHOWN else "> 999",
+        "remark": "; ".join(remarks),
+    }
+
+
+def _expected(each: Expected, comparison: Comparison) -> Row:
+    one, names = each.expectation, key_labels(comparison)
+    effect = "no difference" if one.effect == "none" else one.effect
+    what = f"{names.get(one.key, one.key)} {level_text(one.level)}: {effect}"
+    return {"what": what, "why": one.why, "verdict": each.verdict}
 
 
 # --- points -------------------------------------------------------------------------------------------------
-
-
-def ranked(comparison: Comparison) -> list[PointResult]:
-    """The points by their mean, the better first; those without a value last."""
-    sign = -1 if comparison.study.goal == "max" else 1
-
-    def place(point: PointResult) -> tuple[bool, float]:
-        return (point.value is None, sign * point.value.mean if point.value else 0.0)
-
-    return sorted(comparison.points, key=place)
-
-
-def best_points(comparison: Comparison) -> tuple[str, ...]:
-    """The point with the best mean, and those that share it."""
-    means = {point.point.name: point.value.mean for point in comparison.points if point.value is not None}
-    best = means.get(comparison.best or "")
-    return tuple(name for name, mean in means.items() if mean == best)
 
 
 def cost_unit(comparison: Comparison) -> str:
@@ -176,108 +184,110 @@ def cost_unit(comparison: Comparison) -> str:
     return "hours" if unit == "run" else f"{unit} hours"
 
 
-def level_names(comparison: Comparison) -> tuple[str, ...]:
-    """The columns that tell a point's levels."""
-    names = tuple(key_labels(comparison).values())
-    return names if len(names) <= _MOST_LEVEL_COLUMNS else ("differs from the baseline in",)
+def point_rows(comparison: Comparison, digits: Digits) -> tuple[Row, ...]:
+    """All points, the better mean first; those without a value last."""
+    sign = -1 if comparison.study.goal == "max" else 1
+    short, labels = findings.short_names(comparison), findings.point_labels(comparison)
+
+    def place(point: PointResult) -> tuple[bool, float]:
+        return (point.value is None, sign * point.value.mean if point.value else 0.0)
+
+    rows = []
+    for point in sorted(comparison.points, key=place):
+        name, value = point.point.name, point.value
+        row = _point_row(point, comparison, digits, labels[name])
+        rows.append({**row, "name": name, "short": short[name], "n": value.n if value else 0})
+    return tuple(rows)
 
 
-def point_rows(comparison: Comparison, digits: Digits) -> tuple[PointRow, ...]:
-    """All points, the better mean first."""
-    names, labels = wording.short_names(comparison), wording.point_labels(comparison)
-    return tuple(
-        _point(point, comparison, digits, names[point.point.name], labels[point.point.name])
-        for point in ranked(comparison)
-    )
-
-
-def _point(point: PointResult, comparison: Comparison, digits: Digits, short: str, label: str) -> PointRow:
-    keys = comparison.study.keys
+def _point_row(point: PointResult, comparison: Comparison, digits: Digits, label: str) -> dict[str, Any]:
+    keys, value, steps = comparison.study.keys, point.value, point.steps_to_threshold
     levels: tuple[str, ...] = (label,)
     if len(keys) <= _MOST_LEVEL_COLUMNS:
-        levels = tuple(_level(point.point.levels, key.name) for key in keys)
-    value, n = point.value, point.value.n if point.value else 0
-    return PointRow(
-        name=point.point.name,
-        short=short,
-        label=label,
-        levels=levels,
-        n=f"{n} of {point.planned}",
-        mean=digits.value(value.mean if value else None),
-        interval=digits.of_mean(value) if value else "",
-        sd=digits.value(value.sd if value else None),
-        area=digits.value(point.area.mean if point.area else None),
-        to_threshold=_to_threshold(point, n),
-        hours=_hours(hours_of(point.point.name, comparison)),
-        cost=DASH if point.cost_per_point is None else f"{point.cost_per_point:.3g}",
-        marks=_marks(point, comparison),
-    )
-
-
-def _level(levels: Mapping[str, Scalar], key: str) -> str:
-    return level_text(levels[key]) if key in levels else DASH
+        levels = tuple(
+            level_text(point.point.levels[key.name]) if key.name in point.point.levels else DASH
+            for key in keys
+        )
+    reached = f"({point.reached_threshold} of {value.n})" if value else ""
+    mean_steps = DASH if steps is None else number_text(round(steps.mean), "count")
+    return {
+        "label": label,
+        "levels": levels,
+        "seeds": f"{value.n if value else 0} of {point.planned}",
+        "mean": digits.value(value.mean if value else None),
+        "interval": digits.of_mean(value),
+        "sd": digits.value(value.sd if value else None),
+        "area": digits.value(point.area.mean if point.area else None),
+        "to_threshold": f"{mean_steps} {reached}".strip(),
+        "hours": _hours(hours_of(point.point.name, comparison)),
+        "cost": DASH if point.cost_per_point is None else f"{point.cost_per_point:.3g}",
+        "marks": _marks(point, comparison),
+    }
 
 
 def _marks(point: PointResult, comparison: Comparison) -> tuple[str, ...]:
-    marks = []
-    if point.point.is_baseline:
-        marks.append("baseline")
-    if point.point.name in best_points(comparison):
-        marks.append("highest mean" if comparison.study.goal == "max" else "lowest mean")
-    if point.is_single_seed:
-        marks.append("single seed")
-    if point.value is None:
-        marks.append("no run counts")
-    return tuple(marks)
-
-
-def _to_threshold(point: PointResult, n: int) -> str:
-    steps: Estimate | None = point.steps_to_threshold
-    if not n:
-        return DASH
-    if steps is None or not point.reached_threshold:
-        return f"{DASH} (0 of {n})"
-    return f"{number_text(round(steps.mean), 'count')} ({point.reached_threshold} of {n})"
+    best = "highest mean" if comparison.study.goal == "max" else "lowest mean"
+    marks = {
+        "baseline": point.point.is_baseline,
+        best: point.point.name in findings.best_points(comparison),
+        "single seed": point.is_single_seed,
+        "no run counts": point.value is None,
+    }
+    return tuple(mark for mark, is_so in marks.items() if is_so)
 
 
 def hours_of(point: str, comparison: Comparison) -> float | None:
     """Mean wall time of the point's runs that count."""
-    hours = [
-        run.hours
-        for run in comparison.runs
-        if run.run.point == point and run.value is not None and run.hours is not None
-    ]
+    counting = [run for run in comparison.runs if run.run.point == point and run.value is not None]
+    hours = [run.hours for run in counting if run.hours is not None]
     return math.fsum(hours) / len(hours) if hours else None
 
 
 def _hours(hours: float | None) -> str:
-    return DASH if hours is None else duration(hours * 3600)
+    return duration(None if hours is None else hours * 3600)
 
 
-# --- runs ---------------------------------------------------------------------------------------------------
+# --- runs, plan ---------------------------------------------------------------------------------------------
 
 
-def run_row(run: RunResult, digits: Digits, folder: Path) -> RunRow:
-    """One run, with the link from a page in `folder`."""
-    remarks = list(run.deviations)
-    if run.attempts > 1:
-        remarks.append(f"{run.attempts} attempts")
-    return RunRow(
-        name=run.run.name,
-        point=run.run.point,
-        seed=DASH if run.run.seed is None else str(run.run.seed),
-        outcome=_OUTCOMES.get(run.outcome, run.outcome.replace("_", " ")),
-        value=digits.value(run.value),
-        why_not=run.why_not if run.value is None else "",
-        source=str(run.source) if run.source else "",
-        step=DASH if run.last_step is None else number_text(run.last_step, "count"),
-        hours=_hours(run.hours),
-        href=_link(run.run.folder, folder),
-        remarks=tuple(remarks),
+def _run_row(run: RunResult, digits: Digits, folder: Path) -> Row:
+    """One run, with the link from a page in `folder` to its own report, "" where there is none."""
+    page = run.run.folder / "report.html"
+    remarks = [run.why_not] if run.value is None and run.why_not else []
+    remarks += [*run.deviations, *([f"{run.attempts} attempts"] if run.attempts > 1 else [])]
+    return {
+        "name": run.run.name,
+        "seed": DASH if run.run.seed is None else str(run.run.seed),
+        "outcome": _OUTCOMES.get(run.outcome, run.outcome.replace("_", " ")) or DASH,
+        "value": "" if run.value is None else digits.value(run.value),
+        "source": str(run.source) if run.source else "",
+        "step": DASH if run.last_step is None else number_text(run.last_step, "count"),
+        "hours": _hours(run.hours),
+        "href": quote(os.path.relpath(page, folder)) if page.is_file() else "",
+        "remarks": "; ".join(remarks),
+    }
+
+
+def _planned(comparison: Comparison, about: SweepAbout) -> tuple[tuple[str, str], ...]:
+    study = comparison.study
+    keys = [
+        f"{key.name}: {', '.join(map(level_text, key.levels))} (baseline {level_text(key.baseline)})"
+        for key in study.keys
+    ]
+    rows = (
+        ("Question", about.question or study.question),
+        ("Varied", "; ".join(keys)),
+        ("Design", about.design or study.design.replace("given", "none: runs as they were")),
+        ("Seeds", ", ".join(map(str, about.seeds))),
+        ("Seed set by", study.seed_key),
+        ("Metric", f"{comparison.metric}{' (chosen afterwards)' if comparison.chosen_afterwards else ''}"),
+        ("Set in all points", "; ".join(f"{key}: {value_text(v)}" for key, v in about.settings.items())),
+        ("Runs at once", "" if about.parallel is None else str(about.parallel)),
+        ("Budget", "" if about.budget_s is None else duration(about.budget_s)),
+        ("Canary", about.canary),
+        ("Planned by", about.author),
+        ("Code", about.commit),
+        ("Started", "" if about.started is None else time_text(about.started)),
+        ("Ended", "" if about.ended is None else time_text(about.ended)),
     )
-
-
-def _link(run_folder: Path, folder: Path) -> str:
-    """The way from the page to the run's own report; quoted, so that no name can be anything but a path."""
-    page = run_folder / "report.html"
-    return quote(os.path.relpath(page, folder)) if page.is_file() else ""
+    return tuple((term, text) for term, text in rows if text)

@@ -1,7 +1,7 @@
 """What a comparison found, in sentences: made from its numbers and findings, never by a model.
 
-In: a `Comparison`. Out: the verdict, one sentence per key, and how the metric's numbers are written. A
-sentence says "higher" or "lower" only where the contrast's finding does.
+In: a `Comparison`. Out: the verdict, one sentence per key, reasons for caution, and how the metric's numbers
+and labels are written. A sentence says "higher" or "lower" only where the contrast's finding does.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from harness.config.edit import Scalar
 from harness.results.comparing import metrics
 from harness.results.comparing.cells import is_same
-from harness.results.comparing.types import Comparison, Contrast, Estimate, KeyEffect, Point
-from harness.wording import listed, value_text
+from harness.results.comparing.contrasts import WHOLE
+from harness.results.comparing.types import Comparison, Contrast, Estimate, KeyEffect
+from harness.wording import DASH, Scalar, listed, point_label, short_labels, shortened, value_text
 
-_MOST_DECIMALS = 8
 MOST_NAMED = 4  # contrasts or runs named in one sentence; the tables have all
+FOUND = ("higher", "lower")
+_MOST_DECIMALS = 8
 _LONGEST_NAME = 60  # characters of a key or level in a sentence or table; sweep.json has the whole
 _NUMBER = re.compile(r"p\d+(?=-)")
-FOUND = ("higher", "lower")
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,13 @@ class Digits:
         bounds = bounds_of(comparison)
         if bounds == (0.0, 1.0):
             return cls(min(_MOST_DECIMALS, max(3, seen)), bounds)
-        wanted = 3 - _exponent(largest) if largest else 3
-        if any(spreads):
-            wanted = max(wanted, seen + 1)
+        wanted = max(3 - _exponent(largest) if largest else 3, seen + 1 if any(spreads) else -99)
         return cls(max(0, wanted) if wanted <= _MOST_DECIMALS and largest < 1e7 else None, bounds)
 
     def value(self, number: float | None, sign: str = "") -> str:
         """`0.712`; a dash where there is none."""
         if number is None or not math.isfinite(number):
-            return "—"
+            return DASH
         if self.decimals is None:
             return f"{number:{sign}.3e}".replace("-", "−")
         shown = round(number, self.decimals) + 0.0  # no minus before what is shown as zero
@@ -68,9 +66,9 @@ class Digits:
         """`[−0.050, 0.190]`; "" where there is none."""
         return "" if low is None or high is None else f"[{self.value(low)}, {self.value(high)}]"
 
-    def of_mean(self, estimate: Estimate) -> str:
+    def of_mean(self, estimate: Estimate | None) -> str:
         """The interval of a mean; that of a rate is cut to where rates can be."""
-        if estimate.low is None or estimate.high is None:
+        if estimate is None or estimate.low is None or estimate.high is None:
             return ""
         return self.interval(max(estimate.low, self.bounds[0]), min(estimate.high, self.bounds[1]))
 
@@ -86,53 +84,35 @@ def _exponent(number: float) -> int:
     return math.floor(math.log10(abs(number)))
 
 
+# --- labels -------------------------------------------------------------------------------------------------
+
+
 def key_labels(comparison: Comparison) -> dict[str, str]:
-    """Each key's name as the report shows it: its last part, the whole name where two keys share that."""
-    shorts = [key.short for key in comparison.study.keys]
-    return {
-        key.name: _cut(key.short if shorts.count(key.short) == 1 else key.name)
-        for key in comparison.study.keys
-    }
+    """Each key's name as the report shows it: as much of its end as tells it from the others."""
+    labels = short_labels(key.name for key in comparison.study.keys)
+    return {WHOLE: WHOLE, **{name: shortened(label, _LONGEST_NAME) for name, label in labels.items()}}
 
 
 def level_text(level: Scalar) -> str:
     """A level as the report shows it."""
-    return _cut(value_text(level)) or '""'
-
-
-def as_number(level: Scalar) -> float | None:
-    """The number that a level is, also one that a command line writes; None for anything else."""
-    if isinstance(level, bool) or level is None:
-        return None
-    try:
-        number = float(level)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1].rstrip()}…"
+    return shortened(value_text(level), _LONGEST_NAME) or '""'
 
 
 def point_labels(comparison: Comparison) -> dict[str, str]:
-    """Each point in a few words: the levels in which it is not the baseline; its name where that is not
-    unique."""
+    """Each point by the levels in which it is not the baseline; by its name where that is not unique."""
     names = key_labels(comparison)
     baselines = {key.name: key.baseline for key in comparison.study.keys}
-
-    def label(point: Point) -> str:
-        if point.is_baseline:
-            return "baseline"
-        return ", ".join(
-            f"{names.get(key, key)} {level_text(level)}"
-            for key, level in point.levels.items()
+    labels = {}
+    for result in comparison.points:
+        levels = result.point.levels.items()
+        changed = {
+            key: level_text(level)
+            for key, level in levels
             if key not in baselines or not is_same(level, baselines[key])
-        )
-
-    labels = {result.point.name: label(result.point) for result in comparison.points}
+        }
+        labels[result.point.name] = "baseline" if result.point.is_baseline else point_label(changed, names)
     taken = list(labels.values())
-    return {name: text if text and taken.count(text) == 1 else name for name, text in labels.items()}
+    return {name: text if taken.count(text) == 1 else name for name, text in labels.items()}
 
 
 def short_names(comparison: Comparison) -> dict[str, str]:
@@ -153,31 +133,27 @@ def verdict(comparison: Comparison) -> str:
         return "Nothing can be compared: no run counts"
     if comparison.is_single_seed:
         return "Single seed: nothing can be said about other seeds"
-    together = [pair.keys for pair in comparison.interactions if pair.matters]
-    joined = {key for pair in together for key in pair}
-    differing = [
-        names.get(effect.key, effect.key)
-        for effect in comparison.keys
-        if is_found(effect) and effect.key not in joined
-    ]
-    said = []
+    joined = {key for pair in comparison.interactions if pair.matters for key in pair.keys}
+    differing = [names[one.key] for one in comparison.keys if is_found(one) and one.key not in joined]
+    lines = []
     if differing:
         count = "A detectable difference" if len(differing) == 1 else "Differences"
-        said.append(f"{count}: {listed(differing, MOST_NAMED)}")
-    for one, other in [[names.get(key, key) for key in pair] for pair in together]:
-        said.append(f"{one} and {other} matter together: what {one} does depends on {other}")
-    if said:
-        return listed(said, MOST_NAMED, "; ")
+        lines.append(f"{count}: {listed(differing, MOST_NAMED)}")
+    for one, other in [pair.keys for pair in comparison.interactions if pair.matters]:
+        one, other = names[one], names[other]
+        lines.append(f"{one} and {other} matter together: what {one} does depends on {other}")
+    if lines:
+        return listed(lines, MOST_NAMED, "; ")
     return "No detectable difference" if is_tested(comparison) else "Nothing was tested"
 
 
 def is_tested(comparison: Comparison) -> bool:
-    """Whether any difference was tested over seeds."""
+    """True if any difference was tested over seeds."""
     return any(effect.matters is not None for effect in comparison.keys)
 
 
 def is_found(effect: KeyEffect) -> bool:
-    """Whether one of the key's levels makes a difference that was found."""
+    """True if one of the key's levels makes a difference that was found."""
     return any(contrast.finding in FOUND for contrast in effect.contrasts)
 
 
@@ -185,46 +161,45 @@ def found(comparison: Comparison) -> tuple[str, ...]:
     """One sentence per key, those with a difference first."""
     names, digits = key_labels(comparison), Digits.of(comparison)
     effects = sorted(comparison.keys, key=lambda effect: (not is_found(effect), effect.matters is None))
-    return tuple(
-        f"{names.get(effect.key, effect.key)}{_about_key(effect, comparison, digits)}." for effect in effects
-    )
+    return tuple(f"{names[effect.key]}{_about_key(effect, comparison, digits)}." for effect in effects)
 
 
 def _about_key(effect: KeyEffect, comparison: Comparison, digits: Digits) -> str:
     names = key_labels(comparison)
-    others = [names.get(key, key) for key in comparison.depends_on(effect.key)]
+    others = [names[key] for key in comparison.depends_on(effect.key)]
     average = f"on average over {listed(others, MOST_NAMED)}: " if others else ""
     differing = [contrast for contrast in effect.contrasts if contrast.finding in FOUND]
     if differing:
-        told = _differences(differing, comparison, digits)
-        return f" matters; {average}{told}" if others else f" matters: {told}"
+        differences = _differences(differing, comparison, digits)
+        return f" matters; {average}{differences}" if others else f" matters: {differences}"
     if effect.matters is None:
         return f": not tested ({effect.why_not})"
     seen = _seen(effect, digits)
     if others:  # an average of nearly 0 over unlike effects says nothing of the power to find them
         return f", {average}no detectable difference ({'; '.join(seen)})"
-    return f": no detectable difference ({'; '.join([*seen, *_power(effect, digits)])})"
+    detectable = [contrast.detectable for contrast in effect.contrasts if contrast.detectable is not None]
+    if detectable:
+        seen.append(f"these seeds would have found a difference of ±{digits.value(max(detectable))}")
+    return f": no detectable difference ({'; '.join(seen)})"
 
 
 def _differences(differing: Sequence[Contrast], comparison: Comparison, digits: Digits) -> str:
     """`8 is higher (better) than 4 by +0.120 [0.050, 0.190]`; several levels in one list per direction."""
-
-    def amount(contrast: Contrast) -> str:
-        return f"by {digits.difference(contrast.difference)} {digits.interval(contrast.low, contrast.high)}"
-
-    told = []
+    parts = []
     for finding in FOUND:
         alike = [contrast for contrast in differing if contrast.finding == finding]
         if not alike:
             continue
         better = "better" if (finding == "higher") == (comparison.study.goal == "max") else "worse"
         than = f"{finding} ({better}) than {level_text(alike[0].baseline)}"
+        amounts = [f"by {digits.difference(c.difference)} {digits.interval(c.low, c.high)}" for c in alike]
+        levels = [level_text(contrast.level) for contrast in alike]
         if len(alike) == 1:
-            told.append(f"{level_text(alike[0].level)} is {than} {amount(alike[0])}")
+            parts.append(f"{levels[0]} is {than} {amounts[0]}")
         else:
-            amounts = [f"{level_text(contrast.level)} {amount(contrast)}" for contrast in alike]
-            told.append(f"{than} are {listed(amounts, MOST_NAMED)}")
-    return "; ".join(told)
+            each = [f"{level} {amount}" for level, amount in zip(levels, amounts, strict=True)]
+            parts.append(f"{than} are {listed(each, MOST_NAMED)}")
+    return "; ".join(parts)
 
 
 def _seen(effect: KeyEffect, digits: Digits) -> list[str]:
@@ -233,26 +208,41 @@ def _seen(effect: KeyEffect, digits: Digits) -> list[str]:
     if not seen:
         return []
     largest = max(seen, key=lambda contrast: abs(contrast.difference or 0.0))
-    return [
-        f"{level_text(largest.level)} against {level_text(largest.baseline)}: "
-        f"{digits.difference(largest.difference)} {digits.interval(largest.low, largest.high)}".rstrip()
-        + (", the largest" if len(seen) > 1 else "")
-    ]
+    amount = f"{digits.difference(largest.difference)} {digits.interval(largest.low, largest.high)}".rstrip()
+    which = f"{level_text(largest.level)} against {level_text(largest.baseline)}"
+    return [f"{which}: {amount}{', the largest' if len(seen) > 1 else ''}"]
 
 
-def _power(effect: KeyEffect, digits: Digits) -> list[str]:
-    """What would have been found."""
-    detectable = [contrast.detectable for contrast in effect.contrasts if contrast.detectable is not None]
-    if not detectable:
-        return []
-    return [f"these seeds would have found a difference of ±{digits.value(max(detectable))}"]
+def best_points(comparison: Comparison) -> tuple[str, ...]:
+    """The point with the best mean, and those that share it."""
+    means = {point.point.name: point.value.mean for point in comparison.points if point.value is not None}
+    best = means.get(comparison.best or "")
+    return tuple(name for name, mean in means.items() if mean == best)
+
+
+def best_line(comparison: Comparison) -> str:
+    """Which point has the best mean, and that this was seen afterwards."""
+    digits = Digits.of(comparison)
+    best = next((point for point in comparison.points if point.point.name == comparison.best), None)
+    if best is None or best.value is None:
+        return ""
+    word = "highest" if comparison.study.goal == "max" else "lowest"
+    mean, equal = digits.value(best.value.mean), best_points(comparison)
+    if len(equal) > 1:
+        shown = listed([short_names(comparison)[name] for name in equal], MOST_NAMED)
+        return f"The {word} mean is {mean}, shared by {len(equal)} points ({shown})"
+    among = sum(point.value is not None for point in comparison.points)
+    seeds = "single seed" if best.is_single_seed else f"{best.value.n} seeds"
+    shown = f"{mean} {digits.of_mean(best.value)}".strip()
+    return (
+        f"The {word} mean is {shown}, of {best.point.name} ({seeds}); picked afterwards "
+        f"among {among} points, so it flatters"
+    )
 
 
 def p_value(p: float | None) -> str:
     """`0.031`, `< 0.001`; a dash where there is none."""
-    if p is None:
-        return "—"
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+    return DASH if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def p_text(p: float | None) -> str:

@@ -1,0 +1,281 @@
+"""What finished runs were told to do, held against each other: any result folders as a study.
+
+In: folders of runs and of sweeps. Out: `Gathered`: a study and its runs' files. A run's settings are those of
+its first config (before any repair), of its launch command and of its code. Runs that differ in nothing but
+the seed are one point; settings that differ are keys, and the first folder's point is the baseline. Runs of
+which no two differ in one key alone are refused: nothing could be attributed to one of the keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness.command import is_output, read_or_empty
+from harness.result_folders import is_sweep
+from harness.results.changes import NOT_SET, flat
+from harness.results.comparing import provenances
+from harness.results.comparing.cells import is_same, pairs_of
+from harness.results.comparing.runs import NEVER_STARTED, RunFiles, read_files
+from harness.results.comparing.types import Goal, Key, NotComparableError, PlannedRun, Point, Study
+from harness.wording import Scalar, point_label, short_labels
+
+COMMAND = "launch command"
+_NAMES = frozenset(("experiment_name", "project_name", "run_name", "exp_name"))
+_CACHE = re.compile(r"cache([_-]?(dir|path|folder|root))?")
+_SEED = re.compile(r"(?:.*_)?seed(?:_everything)?|pythonhashseed")  # num_seed_examples is none
+_LONGEST_NAME = 60
+
+Planned = Callable[[Path], "Study | None"]
+"""The study that the sweep in a folder was planned as; None where its journal does not hold the plan."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One run: its files, its settings by name (a dotted config key, `arg:--flag`, `env:NAME`), and apart
+    those that are seeds, the likeliest first."""
+
+    files: RunFiles
+    settings: Mapping[str, Scalar]
+    seeds: Mapping[str, Scalar]
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """A study as its runs record it. `files`: one per run; `left_out`: runs that are no part of it, one
+    sentence each; `confounds`: what differs between the runs beside the keys."""
+
+    study: Study
+    files: tuple[RunFiles, ...]
+    left_out: tuple[str, ...]
+    confounds: tuple[str, ...]
+
+
+def gathered(folders: Sequence[Path], planned: Planned) -> Gathered:
+    """The study that these folders make up, with the metric and goal of the sweeps' plans where they agree.
+
+    Raises NotComparableError for folders that hold no run, and for runs that differ in too much.
+    """
+    plans = {folder: _plan(folder, planned) for folder in folders if is_sweep(folder)}
+    seed_keys = {plan.seed_key for plan in plans.values()}
+    files, left_out = _once(_read(folders, plans))
+    runs = [_recorded(one, seed_keys) for one in files]
+    seed, runs = _one_seed(runs)
+    columns, own = _columns(runs, bool(seed))
+    goals = {(plan.metric, plan.goal) for plan in plans.values()}
+    metric, goal = next(iter(goals)) if len(goals) == 1 else ("", "max")
+    labels = short_labels(columns)
+    places = [{name: values[at] for name, values in columns.items()} for at in range(len(runs))]
+    names = [point_label(place, labels) if place else "all runs" for place in places]
+    if any(len(name) > _LONGEST_NAME for name in names):
+        firsts = {name: runs[at].files.run.name for at, name in reversed(list(enumerate(names)))}
+        names = [firsts[name] for name in names]
+    points = {name: Point(name, place, name == names[0]) for name, place in zip(names, places, strict=True)}
+    named = tuple(
+        replace(one.files, run=replace(one.files.run, point=name, seed=_whole(one.seeds.get(seed))))
+        for one, name in zip(runs, names, strict=True)
+    )
+    study = Study(
+        name=" v ".join(list(points)[:3]) + (" …" if len(points) > 3 else ""),
+        question="",
+        keys=tuple(Key(name, _levels(values), values[0]) for name, values in columns.items()),
+        points=tuple(points.values()),
+        runs=tuple(one.run for one in named),
+        metric=metric,
+        goal=goal,
+        seed_key=seed,
+    )
+    _refuse_unpaired(study, named)
+    return Gathered(study, named, left_out, tuple(_confounds(named, own)))
+
+
+def as_asked(
+    study: Study, metric: str = "", goal: Goal | None = None, threshold: float | None = None
+) -> Study:
+    """The study with what a person asks for in the place of its own; "" and None leave that."""
+    return replace(
+        study,
+        metric=metric or study.metric,
+        goal=goal or study.goal,
+        threshold=study.threshold if threshold is None else threshold,
+    )
+
+
+# --- which runs ---------------------------------------------------------------------------------------------
+
+
+def _plan(sweep: Path, planned: Planned) -> Study:
+    plan = planned(sweep)
+    if plan is None:
+        raise NotComparableError(f"{sweep}: the journal of this sweep does not hold its plan")
+    return plan
+
+
+def _read(folders: Sequence[Path], plans: Mapping[Path, Study]) -> list[RunFiles]:
+    """The files of every run in these folders, named by as much of their paths as tells them apart."""
+    found: dict[Path, str] = {}
+    for folder in folders:
+        if folder in plans:
+            for run in plans[folder].runs:
+                found[run.folder.resolve()] = plans[folder].not_run.get(run.name, "")
+        else:
+            found.setdefault(folder.resolve(), "")
+    files = []
+    for path, why in found.items():
+        depth = 1
+        while sum(other.parts[-depth:] == path.parts[-depth:] for other in found) > 1:
+            depth += 1
+        one = read_files(PlannedRun("/".join(path.parts[-depth:]), "", None, path))
+        if one.outcome == NEVER_STARTED and path in {folder.resolve() for folder in folders}:
+            raise NotComparableError(
+                f"{path} holds no run: give result folders of `harness run`, or the folder of a sweep"
+            )
+        files.append(replace(one, reason=one.reason or why))
+    return files
+
+
+def _once(files: Sequence[RunFiles]) -> tuple[list[RunFiles], tuple[str, ...]]:
+    """Each run that was started once (a copy has the same experiment's id), and what is left out."""
+    kept: dict[str, RunFiles] = {}
+    left_out = []
+    for one in sorted(files, key=lambda each: not each.may_count):
+        name = one.summary.experiment_id or str(one.run.folder)
+        if not one.record.attempts:
+            left_out.append(f"{one.run.name}: {one.outcome}{f': {one.reason}' if one.reason else ''}")
+        elif name in kept:
+            left_out.append(f"{one.run.name}: a copy of {kept[name].run.name}, the same run counts once")
+        else:
+            kept[name] = one
+    return [one for one in files if any(one is other for other in kept.values())], tuple(left_out)
+
+
+# --- settings -----------------------------------------------------------------------------------------------
+
+
+def _recorded(files: RunFiles, seed_keys: set[str]) -> Recorded:
+    """A run's settings, without what differs by nature: its own folder, its names, where it writes."""
+    config = flat(files.record.attempts[0].config_text) or {}
+    settings: dict[str, Scalar] = {}
+    for name, value in (*config.items(), *_of_command(files.summary.command)):
+        last = _last(name)
+        is_named = last in _NAMES or value in {files.run.folder.name, files.summary.name}
+        if not (is_named or is_output(name) or _CACHE.fullmatch(last)):
+            settings[name] = _without_own_folder(value, files.run.folder)
+    seeds = [name for name, value in settings.items() if name in seed_keys or _is_seed(name, value)]
+    seeds.sort(key=lambda name: (name not in seed_keys, _last(name) != "seed"))
+    settings |= provenances.code_of(files.run.folder)
+    values = {name: value for name, value in settings.items() if name not in seeds}
+    return Recorded(files, values, {name: settings[name] for name in seeds})
+
+
+def _of_command(command: str) -> Iterator[tuple[str, Scalar]]:
+    """Flags, overrides and variables of a launch command; what is left is the command itself."""
+    given = read_or_empty(command)
+    yield from given.values.items()
+    yield COMMAND, given.rest
+
+
+def _is_seed(name: str, value: Scalar) -> bool:
+    return _SEED.fullmatch(_last(name)) is not None and str(value).lower() not in ("true", "false")
+
+
+def _last(name: str) -> str:
+    """The last part of a name, as snake_case: `seed` of `arg:--seed`, `data_seed` of `arg:--dataSeed`."""
+    last = re.split(r"[.:/]", name)[-1].lstrip("-").replace("-", "_")
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", last).lower()
+
+
+def _without_own_folder(value: Scalar, folder: Path) -> Scalar:
+    if not isinstance(value, str):
+        return value
+    return re.sub(r"attempts/\d{2,}", "attempts/…", value.replace(str(folder), "…"))
+
+
+def _one_seed(runs: Sequence[Recorded]) -> tuple[str, list[Recorded]]:
+    """The seed that makes runs another try of their point, "" for none, and the runs with all seeds that do
+    not vary together with it among their settings: it is not known which of them would make a new try."""
+    names = list(dict.fromkeys(name for one in runs for name in one.seeds))
+    varying = [name for name in names if len({_typed(one.seeds.get(name)) for one in runs}) > 1] or names
+    if not varying:
+        return "", list(runs)
+    seed = varying[0]
+
+    def is_apart(name: str) -> bool:
+        both = [one.seeds for one in runs if seed in one.seeds and name in one.seeds]
+        pairs = {(_typed(each[seed]), _typed(each[name])) for each in both}
+        return not len({one for one, _ in pairs}) == len({other for _, other in pairs}) == len(pairs)
+
+    apart = {name for name in varying if is_apart(name)}
+    return seed, [
+        replace(one, settings={**one.settings, **{n: v for n, v in one.seeds.items() if n in apart}})
+        for one in runs
+    ]
+
+
+def _columns(
+    runs: Sequence[Recorded], has_seeds: bool
+) -> tuple[dict[str, tuple[Scalar, ...]], dict[str, tuple[Scalar, ...]]]:
+    """The settings that make points differ, one value per run, and those that do not: a place or a command of
+    which every run has its own is a key only where nothing else tells the runs apart."""
+    names = dict.fromkeys(name for one in runs for name in one.settings)
+    columns = {name: tuple(one.settings.get(name, NOT_SET) for one in runs) for name in names}
+    differing = {
+        name: values
+        for name, values in columns.items()
+        if len(_levels(values)) > 1 and not (name == provenances.CODE and NOT_SET in values)
+    }
+    own = {
+        name: values
+        for name, values in differing.items()
+        if len(_levels(values)) == len(runs)
+        and (name == COMMAND or any(isinstance(value, str) and "/" in value for value in values))
+    }
+    keys = {name: values for name, values in differing.items() if name not in own}
+    return (keys, own) if keys or has_seeds else (differing, {})
+
+
+def _levels(values: Sequence[Scalar]) -> tuple[Scalar, ...]:
+    levels: list[Scalar] = []
+    for value in values:
+        if not any(is_same(value, level) for level in levels):
+            levels.append(value)
+    return tuple(levels)
+
+
+def _typed(value: Scalar) -> tuple[str, Scalar]:
+    return type(value).__name__, value
+
+
+def _whole(value: Scalar) -> int | None:
+    if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value):
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+# --- what may be compared -----------------------------------------------------------------------------------
+
+
+def _refuse_unpaired(study: Study, files: Sequence[RunFiles]) -> None:
+    """Raise NotComparableError unless every level can be compared between points that differ in it alone."""
+    levels = [(key, level) for key in study.keys for level in key.levels if not is_same(level, key.baseline)]
+    if all(pairs_of(study, key, level) for key, level in levels):
+        return
+    where = {point.name: point.levels for point in study.points}
+    lines = [
+        provenances.differs(key.name, {one.run.name: where[one.run.point][key.name] for one in files})
+        for key in study.keys
+    ]
+    raise NotComparableError(
+        f"these runs differ in more than one thing at a time, so that no difference could be attributed: "
+        f"{'; '.join(lines)}. Fix: name runs that differ in one of these, or sweep over them"
+    )
+
+
+def _confounds(files: Sequence[RunFiles], own: Mapping[str, tuple[Scalar, ...]]) -> Iterator[str]:
+    names = [one.run.name for one in files]
+    for name, values in own.items():
+        yield provenances.differs(name, dict(zip(names, values, strict=True)))
+    records = provenances.records_of({one.run.name: one.run.folder for one in files})
+    yield from provenances.surroundings(records)
