@@ -1,7 +1,7 @@
 """The numbers of a figure as plain data: what is drawn, and what stands beside the drawing.
 
-In: numbers of a run or of a comparison. Out: a `Chart`; `save` writes it as `NAME.json`, and as `NAME.svg` and
-`NAME.png` made from it by `drawing`. A figure shows nothing that its JSON does not hold.
+In: numbers of a run or of a comparison. Out: a `Chart`; `save` writes it as `NAME.json`, and as `NAME.svg`
+and `NAME.png` made from it by `drawing`. A figure shows nothing that its JSON does not hold.
 """
 
 from __future__ import annotations
@@ -87,9 +87,8 @@ def save(chart: Chart, folder: Path) -> Figure:
 
     picture = drawing.draw(chart)
     data = json.dumps(chart.as_json(), ensure_ascii=False, allow_nan=False) + "\n"
-    for suffix, content in zip(
-        SUFFIXES, (drawing_style.standalone(picture.svg), picture.png, data), strict=True
-    ):
+    contents: tuple[str | bytes, ...] = (drawing_style.standalone(picture.svg), picture.png, data)
+    for suffix, content in zip(SUFFIXES, contents, strict=True):
         write_atomically(folder / f"{chart.name}{suffix}", content)
     files = tuple(f"figures/{chart.name}{suffix}" for suffix in SUFFIXES)
     return Figure(chart.name, chart.title, chart.caption, picture.svg, files)

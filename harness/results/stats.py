@@ -1,5 +1,5 @@
-"""What may be concluded from a few seeds: intervals, tests, effect sizes, power. The distributions are scipy's
-and statsmodels'.
+"""What may be concluded from a few seeds: intervals, tests, effect sizes, power. The distributions are
+scipy's and statsmodels'.
 
 In: numbers, one per run, by cell (a cell is one combination of settings with its seeds). Out: `Estimate`s and
 `Tested` contrasts of cells' means. Cells with equally many runs share one variance, pooled within them: for

@@ -104,7 +104,8 @@ def _method(pairs: int, runs: Sequence[int]) -> str:
     variance = f"variance pooled within {len(runs)} points"
     if not is_pooled:
         variance = f"each point with its own variance (Welch–Satterthwaite): {unequal}"
-    return f"t test over seeds of the difference averaged over {pairs} combinations of the other keys, {variance}"
+    average = f"the difference averaged over {pairs} combinations of the other keys"
+    return f"t test over seeds of {average}, {variance}"
 
 
 def _no_pairs(cells: Cells, key: Key, contrast: Contrast) -> str:

@@ -1,7 +1,7 @@
 """Runs measured alike, and each point over its seeds.
 
-In: settled run results. Out: the same with area and time to threshold, the `Yardstick` that they were measured
-with, and `PointResult`s.
+In: settled run results. Out: the same with area and time to threshold, the `Yardstick` that they were
+measured with, and `PointResult`s.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def records_of(folders: Mapping[str, Path]) -> Records:
 
 
 def code_of(folder: Path) -> dict[str, str]:
-    """The commit a run's code is of, with a fingerprint of its uncommitted changes; {} where none is known."""
+    """The commit of a run's code, with a fingerprint of uncommitted changes; {} where none is known."""
     record = json_file(folder / "provenance.json", "provenance.json", []) or {}
     git = _below(record, "git")
     if not git.get("commit"):

@@ -251,10 +251,10 @@ def _as_number(level: Scalar) -> float | None:
 def _quality(comparison: Comparison) -> Iterator[Chart]:
     labels, (least, most) = point_labels(comparison), bounds_of(comparison)
     found = []
-    for point in comparison.points:
-        cost = point.cost if point.cost is not None else hours_of(point.point.name, comparison)
-        if point.value is not None and cost is not None and math.isfinite(point.value.mean + cost):
-            found.append((point.point, cost, point.value))
+    for one in comparison.points:
+        cost = one.cost if one.cost is not None else hours_of(one.point.name, comparison)
+        if one.value is not None and cost is not None and math.isfinite(one.value.mean + cost):
+            found.append((one.point, cost, one.value))
     if len(found) < 2:
         return
     sign = 1 if comparison.study.goal == "max" else -1
