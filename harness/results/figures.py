@@ -43,6 +43,12 @@ _KNOWN = (
 
 def draw_figures(record: Record, facts: Mapping[str, Fact]) -> tuple[list[Figure], list[str]]:
     """Draw everything there is to draw; the figures, and what is missing."""
+    charts, missing = charts_of(record, facts)
+    return save_all(charts, record.result_dir), missing
+
+
+def charts_of(record: Record, facts: Mapping[str, Fact]) -> tuple[list[Chart], list[str]]:
+    """Everything there is to draw, and what is missing."""
     charts = [*_validation(record, facts)]
     left_out: list[str] = []
     drawn: set[str] = set()
@@ -61,7 +67,7 @@ def draw_figures(record: Record, facts: Mapping[str, Fact]) -> tuple[list[Figure
     missing = [f"figures left out because no metric holds them: {', '.join(left_out)}"] if left_out else []
     if len(foreign) > MAX_FOREIGN:
         missing.append(f"figures of {len(foreign) - MAX_FOREIGN} more metrics: only {MAX_FOREIGN} are drawn")
-    return save_all(charts, record.result_dir), missing
+    return charts, missing
 
 
 def _is_drawable(series: Series) -> bool:

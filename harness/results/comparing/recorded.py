@@ -63,7 +63,7 @@ def gathered(folders: Sequence[Path], planned: Planned) -> Gathered:
     files, left_out = _once(_read(folders, plans))
     runs = [_recorded(one, seed_keys) for one in files]
     seed, runs = _one_seed(runs)
-    columns, own = _columns(runs, bool(seed))
+    columns = _columns(runs)
     goals = {(plan.metric, plan.goal) for plan in plans.values()}
     metric, goal = next(iter(goals)) if len(goals) == 1 else ("", "max")
     labels = short_labels(columns)
@@ -88,7 +88,8 @@ def gathered(folders: Sequence[Path], planned: Planned) -> Gathered:
         seed_key=seed,
     )
     _refuse_unpaired(study, named)
-    return Gathered(study, named, left_out, tuple(_confounds(named, own)))
+    records = provenances.records_of({one.run.name: one.run.folder for one in named})
+    return Gathered(study, named, left_out, tuple(provenances.surroundings(records)))
 
 
 def as_asked(
@@ -160,9 +161,8 @@ def _recorded(files: RunFiles, seed_keys: set[str]) -> Recorded:
     settings: dict[str, Scalar] = {}
     for name, value in (*config.items(), *_of_command(files.summary.command)):
         last = _last(name)
-        is_named = last in _NAMES or value in {files.run.folder.name, files.summary.name}
-        if not (is_named or is_output(name) or _CACHE.fullmatch(last)):
-            settings[name] = _without_own_folder(value, files.run.folder)
+        if not (last in _NAMES or is_output(name) or _CACHE.fullmatch(last)):
+            settings[name] = _without_own_places(value, files)
     seeds = [name for name, value in settings.items() if name in seed_keys or _is_seed(name, value)]
     seeds.sort(key=lambda name: (name not in seed_keys, _last(name) != "seed"))
     settings |= provenances.code_of(files.run.folder)
@@ -187,10 +187,13 @@ def _last(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", last).lower()
 
 
-def _without_own_folder(value: Scalar, folder: Path) -> Scalar:
+def _without_own_places(value: Scalar, files: RunFiles) -> Scalar:
+    """A value that does not name the run's own folder, nor a place elsewhere that is called like the run."""
     if not isinstance(value, str):
         return value
-    return re.sub(r"attempts/\d{2,}", "attempts/…", value.replace(str(folder), "…"))
+    value = re.sub(r"attempts/\d{2,}", "attempts/…", value.replace(str(files.run.folder), "…"))
+    own = "|".join(re.escape(name) for name in (files.run.folder.name, files.summary.name) if name)
+    return re.sub(rf"(?<=/)(?:{own})(?=/|$)", "…", value)
 
 
 def _one_seed(runs: Sequence[Recorded]) -> tuple[str, list[Recorded]]:
@@ -214,26 +217,13 @@ def _one_seed(runs: Sequence[Recorded]) -> tuple[str, list[Recorded]]:
     ]
 
 
-def _columns(
-    runs: Sequence[Recorded], has_seeds: bool
-) -> tuple[dict[str, tuple[Scalar, ...]], dict[str, tuple[Scalar, ...]]]:
-    """The settings that make points differ, one value per run, and those that do not: a place or a command of
-    which every run has its own is a key only where nothing else tells the runs apart."""
+def _columns(runs: Sequence[Recorded]) -> dict[str, tuple[Scalar, ...]]:
+    """The settings that differ: one value per run, `NOT_SET` where it has none."""
     names = dict.fromkeys(name for one in runs for name in one.settings)
     columns = {name: tuple(one.settings.get(name, NOT_SET) for one in runs) for name in names}
-    differing = {
-        name: values
-        for name, values in columns.items()
-        if len(_levels(values)) > 1 and not (name == provenances.CODE and NOT_SET in values)
-    }
-    own = {
-        name: values
-        for name, values in differing.items()
-        if len(_levels(values)) == len(runs)
-        and (name == COMMAND or any(isinstance(value, str) and "/" in value for value in values))
-    }
-    keys = {name: values for name, values in differing.items() if name not in own}
-    return (keys, own) if keys or has_seeds else (differing, {})
+    if NOT_SET in columns.get(provenances.CODE, ()):  # what a run does not record counts as equal
+        del columns[provenances.CODE]
+    return {name: values for name, values in columns.items() if len(_levels(values)) > 1}
 
 
 def _levels(values: Sequence[Scalar]) -> tuple[Scalar, ...]:
@@ -271,11 +261,3 @@ def _refuse_unpaired(study: Study, files: Sequence[RunFiles]) -> None:
         f"these runs differ in more than one thing at a time, so that no difference could be attributed: "
         f"{'; '.join(lines)}. Fix: name runs that differ in one of these, or sweep over them"
     )
-
-
-def _confounds(files: Sequence[RunFiles], own: Mapping[str, tuple[Scalar, ...]]) -> Iterator[str]:
-    names = [one.run.name for one in files]
-    for name, values in own.items():
-        yield provenances.differs(name, dict(zip(names, values, strict=True)))
-    records = provenances.records_of({one.run.name: one.run.folder for one in files})
-    yield from provenances.surroundings(records)

@@ -14,7 +14,7 @@ from harness.results import stats
 from harness.results.comparing import metrics
 from harness.results.comparing.types import Comparison
 from harness.results.facts import RECENT
-from harness.results.sweeps.findings import FOUND, MOST_NAMED, key_labels, level_text, p_text
+from harness.results.sweeps.wording import FOUND, MOST_NAMED, key_labels, level_text, p_text
 from harness.templating import render
 from harness.wording import count_text, listed
 

@@ -18,8 +18,8 @@ from harness.results.charts import Chart, Line, Mark, Panel, save_all
 from harness.results.comparing.cells import is_same, with_level
 from harness.results.comparing.types import Comparison, Curve, Key, KeyEffect
 from harness.results.drawing import MOST_LABELLED
-from harness.results.sweeps.findings import bounds_of, key_labels, level_text, point_labels
 from harness.results.sweeps.tables import cost_unit, hours_of
+from harness.results.sweeps.wording import bounds_of, key_labels, level_text, point_labels
 from harness.results.types import Figure
 from harness.wording import Scalar
 
@@ -231,12 +231,12 @@ def _level_marks(effect: KeyEffect, key: Key, comparison: Comparison) -> tuple[M
             runs = tuple(run.value for run in counting if run.value is not None)
             is_baseline = is_same(level, key.baseline)
             marks.append(
-                Mark(level_text(level), _as_number(level), y, low, high, len(runs), runs, is_baseline)
+                Mark(level_text(level), as_number(level), y, low, high, len(runs), runs, is_baseline)
             )
     return tuple(marks)
 
 
-def _as_number(level: Scalar) -> float | None:
+def as_number(level: Scalar) -> float | None:
     """The number that a level is, also one that a command line writes; None for anything else."""
     try:
         number = math.nan if isinstance(level, bool) or level is None else float(level)

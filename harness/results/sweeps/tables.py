@@ -16,10 +16,10 @@ from urllib.parse import quote
 
 from harness.results.comparing import metrics
 from harness.results.comparing.types import Comparison, Contrast, Expected, KeyEffect, PointResult, RunResult
-from harness.results.sweeps import findings
+from harness.results.sweeps import wording
 from harness.results.sweeps.cautions import Caution, cautions, notes
-from harness.results.sweeps.findings import Digits, key_labels, level_text
-from harness.wording import DASH, count_text, duration, number_text, time_text, value_text
+from harness.results.sweeps.wording import Digits, key_labels, level_text
+from harness.wording import DASH, count_text, duration, listed, number_text, time_text, value_text
 
 Row = Mapping[str, Any]
 """Column to text; of a key also `rows`, of a point `levels` and `marks`."""
@@ -91,15 +91,15 @@ def build_view(comparison: Comparison, about: SweepAbout, folder: Path) -> Sweep
     """Arrange everything for the documents that stand in `folder`."""
     digits, threshold, warned = Digits.of(comparison), comparison.yardstick.threshold, cautions(comparison)
     names = tuple(key_labels(comparison)[key.name] for key in comparison.study.keys)
-    is_good = findings.is_tested(comparison) and not warned
+    is_good = wording.is_tested(comparison) and not warned
     return SweepView(
         about=about,
         metric=comparison.metric,
         better="higher is better" if comparison.study.goal == "max" else "lower is better",
-        verdict=findings.verdict(comparison),
+        verdict=wording.verdict(comparison),
         tone="good" if is_good else "" if any(point.value for point in comparison.points) else "bad",
-        found=findings.found(comparison),
-        best=findings.best_line(comparison),
+        found=wording.found(comparison),
+        best=best_line(comparison),
         cautions=warned,
         counts=_counts(comparison),
         span=_span(about),
@@ -114,6 +114,33 @@ def build_view(comparison: Comparison, about: SweepAbout, folder: Path) -> Sweep
         runs=tuple(_run_row(run, digits, folder) for run in comparison.runs),
         notes=notes(comparison),
         planned=_planned(comparison, about),
+    )
+
+
+def best_points(comparison: Comparison) -> tuple[str, ...]:
+    """The point with the best mean, and those that share it."""
+    means = {point.point.name: point.value.mean for point in comparison.points if point.value is not None}
+    best = means.get(comparison.best or "")
+    return tuple(name for name, mean in means.items() if mean == best)
+
+
+def best_line(comparison: Comparison) -> str:
+    """Which point has the best mean, and that this was seen afterwards."""
+    digits = Digits.of(comparison)
+    best = next((point for point in comparison.points if point.point.name == comparison.best), None)
+    if best is None or best.value is None:
+        return ""
+    word = "highest" if comparison.study.goal == "max" else "lowest"
+    mean, equal = digits.value(best.value.mean), best_points(comparison)
+    if len(equal) > 1:
+        shown = listed([wording.short_names(comparison)[name] for name in equal], wording.MOST_NAMED)
+        return f"The {word} mean is {mean}, shared by {len(equal)} points ({shown})"
+    among = sum(point.value is not None for point in comparison.points)
+    seeds = "single seed" if best.is_single_seed else f"{best.value.n} seeds"
+    shown = f"{mean} {digits.of_mean(best.value)}".strip()
+    return (
+        f"The {word} mean is {shown}, of {best.point.name} ({seeds}); picked afterwards "
+        f"among {among} points, so it flatters"
     )
 
 
@@ -141,7 +168,7 @@ def key_row(effect: KeyEffect, comparison: Comparison, digits: Digits) -> Row:
     if effect.matters is None:
         parts = [f"not tested ({effect.why_not})"]
     if effect.p_adjusted is not None:
-        parts.append(f"smallest adjusted {findings.p_text(effect.p_adjusted)}")
+        parts.append(f"smallest adjusted {wording.p_text(effect.p_adjusted)}")
     parts += [f"what it does depends on {names[other]}" for other in comparison.depends_on(effect.key)]
     rows = tuple(_contrast_row(contrast, digits) for contrast in effect.contrasts)
     return {"name": effect.key, "label": names[effect.key], "verdict": ", ".join(parts), "rows": rows}
@@ -159,7 +186,7 @@ def _contrast_row(contrast: Contrast, digits: Digits) -> Row:
         "runs": f"{contrast.n[0]} v {contrast.n[1]}",
         "difference": digits.difference(contrast.difference),
         "interval": digits.interval(contrast.low, contrast.high),
-        "p": findings.p_value(contrast.p_adjusted),
+        "p": wording.p_value(contrast.p_adjusted),
         "effect": DASH if contrast.effect is None else f"{contrast.effect:+.2f}".replace("-", "−"),
         "finding": contrast.finding,
         "detectable": DASH if contrast.detectable is None else f"±{digits.value(contrast.detectable)}",
@@ -187,7 +214,7 @@ def cost_unit(comparison: Comparison) -> str:
 def point_rows(comparison: Comparison, digits: Digits) -> tuple[Row, ...]:
     """All points, the better mean first; those without a value last."""
     sign = -1 if comparison.study.goal == "max" else 1
-    short, labels = findings.short_names(comparison), findings.point_labels(comparison)
+    short, labels = wording.short_names(comparison), wording.point_labels(comparison)
 
     def place(point: PointResult) -> tuple[bool, float]:
         return (point.value is None, sign * point.value.mean if point.value else 0.0)
@@ -229,7 +256,7 @@ def _marks(point: PointResult, comparison: Comparison) -> tuple[str, ...]:
     best = "highest mean" if comparison.study.goal == "max" else "lowest mean"
     marks = {
         "baseline": point.point.is_baseline,
-        best: point.point.name in findings.best_points(comparison),
+        best: point.point.name in best_points(comparison),
         "single seed": point.is_single_seed,
         "no run counts": point.value is None,
     }

@@ -1,8 +1,8 @@
 """Figures: well-formed, in both colour schemes, with exactly the raw data beside them."""
 
-import csv
 import json
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -19,9 +19,10 @@ def draw(result_dir: Path) -> tuple[dict[str, str], list[str]]:
     return {figure.name: figure.svg for figure in figures}, missing
 
 
-def read_csv(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
+def line_of(path: Path) -> dict[str, Any]:
+    """The first line of a figure's data."""
+    line: dict[str, Any] = json.loads(path.read_text())["panels"][0]["lines"][0]
+    return line
 
 
 def test_a_full_run_has_every_figure_three_times(tmp_path: Path) -> None:
@@ -37,28 +38,28 @@ def test_a_full_run_has_every_figure_three_times(tmp_path: Path) -> None:
         assert "#0102" not in svg
 
 
-def test_csv_is_the_raw_data_with_its_place(tmp_path: Path) -> None:
+def test_the_data_is_the_raw_data_with_its_place(tmp_path: Path) -> None:
     retried_run(tmp_path)
     draw(tmp_path)
-    rows = read_csv(tmp_path / "figures/reward.csv")
-    assert [int(row["step"]) for row in rows] == list(range(1, 91))
-    assert [row["attempt"] for row in rows] == ["1"] * 40 + ["2"] * 50
-    for row in rows:
-        file, _, line = row["source"].partition(":")
-        raw = json.loads((tmp_path / file).read_text().splitlines()[int(line) - 1])
-        assert raw["step"] == int(row["step"])
-        assert raw["values"]["critic/rewards/mean"] == float(row["critic/rewards/mean"])
+    line = line_of(tmp_path / "figures/reward.json")
+    assert line["label"] == "critic/rewards/mean" and line["x"] == list(range(1, 91))
+    assert line["attempts"] == [1] * 40 + [2] * 50
+    for step, value, source in zip(line["x"], line["y"], line["sources"], strict=True):
+        file, _, number = source.partition(":")
+        raw = json.loads((tmp_path / file).read_text().splitlines()[int(number) - 1])
+        assert (raw["step"], raw["values"]["critic/rewards/mean"]) == (step, value)
 
 
-def test_validation_csv_holds_means_and_intervals(tmp_path: Path) -> None:
+def test_validation_data_holds_means_and_intervals(tmp_path: Path) -> None:
     successful_run(tmp_path, tasks=40)
     draw(tmp_path)
-    rows = read_csv(tmp_path / "figures/validation.csv")
-    assert [row["rate"] for row in rows] == ["task_pass_rate@1"] * 4 + ["unbiased_pass@4"] * 4
+    data = json.loads((tmp_path / "figures/validation.json").read_text())
+    assert [line["label"] for line in data["panels"][0]["lines"]] == ["task_pass_rate@1", "unbiased_pass@4"]
+    line = line_of(tmp_path / "figures/validation.json")
     lines = (tmp_path / "attempts/01/trainer/validation.jsonl").read_text().splitlines()
-    first = np.array([json.loads(line)["successes"] for line in lines[:40]], dtype=float)
-    assert float(rows[0]["value"]) == first.mean()
-    assert float(rows[0]["low_95"]) < first.mean() < float(rows[0]["high_95"])
+    first = np.array([json.loads(row)["successes"] for row in lines[:40]], dtype=float)
+    assert line["y"][0] == first.mean()
+    assert line["low"][0] < first.mean() < line["high"][0]
 
 
 def test_the_place_where_an_attempt_takes_over_is_marked(tmp_path: Path) -> None:

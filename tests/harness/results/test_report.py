@@ -197,7 +197,8 @@ def test_long_run_is_drawn_small_and_kept_whole(tmp_path: Path) -> None:
     attempt(tmp_path).exit().metrics([(step, {"loss": math.sin(step / 900)}) for step in range(20_000)])
     report = build_report(tmp_path, summary())
     assert report.html.stat().st_size < 200_000
-    assert len((tmp_path / "figures/metric_01_loss.csv").read_text().splitlines()) == 20_001
+    data = json.loads((tmp_path / "figures/metric_01_loss.json").read_text())
+    assert len(data["panels"][0]["lines"][0]["y"]) == 20_000
     assert report.facts["metric/loss/highest"].value == pytest.approx(1.0, abs=1e-5)
 
 

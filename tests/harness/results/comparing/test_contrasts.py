@@ -5,9 +5,11 @@ import pytest
 import statsmodels.formula.api as smf
 from scipy import stats as scipy_stats
 from statsmodels.stats.anova import anova_lm
+from statsmodels.stats.multitest import multipletests
 
 from harness.results.compare import compare_results
-from harness.results.comparing.types import Comparison, Contrast, KeyEffect, RunResult, Study
+from harness.results.comparing.types import Comparison, Contrast, Expectation, KeyEffect, RunResult, Study
+from harness.results.sweeps.cautions import notes
 from tests.harness.results.comparing.made import (
     KL,
     LR,
@@ -101,36 +103,14 @@ def test_a_combination_that_is_missing_on_one_side_is_left_out_on_both() -> None
     assert found.missing == ("p05-s0: failed: OOM", "p05-s1: failed: OOM", "p05-s2: failed: OOM")
 
 
-def test_a_random_design_is_the_additive_model_of_statsmodels() -> None:
-    values = {place: seeds for place, seeds in drawn(6).items() if place not in ((0, 3), (1, 1), (2, 2))}
-    found = compared(values, design="random")
-    model = smf.ols("y ~ C(kl) + C(lr)", table(values)).fit()
-    for key, name, level in ((KL, "C(kl)[T.1]", 1), (KL, "C(kl)[T.2]", 2), (LR, "C(lr)[T.3]", 3)):
-        ours = contrast(found, key, level)
-        assert ours.difference == pytest.approx(model.params[name])
-        assert ours.p == pytest.approx(model.pvalues[name])
-        assert (ours.low, ours.high) == pytest.approx(tuple(model.conf_int().loc[name]))
-        assert ours.degrees == model.df_resid
-    squares = anova_lm(model, typ=2).sum_sq
-    share = squares["C(lr)"] / (squares["C(lr)"] + squares["Residual"])
-    assert effect(found, LR).share == pytest.approx(share)
-
-
-def test_a_random_design_does_not_tell_apart_what_it_did_not_try_apart() -> None:
-    values = {(0, 0): [0.5, 0.52], (1, 1): [0.6, 0.64], (0, 2): [0.5, 0.51]}
-    found = compared(values, design="random")
-    one = contrast(found, KL, 1)
-    assert (one.finding, one.difference) == ("not tested", None)
-    assert "do not tell this level from other keys" in one.why_not
-    assert contrast(found, LR, 2).finding != "not tested"
-
-
-def test_a_random_design_whose_keys_do_not_add_up_is_not_tested() -> None:
-    values = drawn(7, kls=2, lrs=2, effect=0.0)
-    values[1, 1] = [value + 0.5 for value in values[1, 1]]
-    found = compared(values, design="random")
-    assert all("do not add up" in one.why_not for key in found.keys for one in key.contrasts)
-    assert [key.matters for key in found.keys] == [None, None]
+def test_points_of_a_random_design_are_compared_whole_with_the_baseline() -> None:
+    values = {(0, 0): [0.5, 0.52, 0.49], (1, 1): [0.6, 0.64, 0.61], (1, 2): [0.5, 0.51, 0.53], (0, 2): []}
+    (whole,) = compared(values, design="random").keys
+    assert (whole.key, whole.matters) == ("point", True)
+    assert [one.level for one in whole.contrasts] == ["p02", "p03", "p04"]
+    for one, place in zip(whole.contrasts, ((1, 1), (1, 2)), strict=False):
+        assert one.p == pytest.approx(scipy_stats.ttest_ind(values[place], values[0, 0]).pvalue)
+    assert whole.contrasts[2].why_not == "no run of p04 counts"
 
 
 # --- what cannot be tested ----------------------------------------------------------------------------------
@@ -149,13 +129,13 @@ def test_with_one_seed_nothing_is_found_and_the_tasks_tell_only_of_tasks() -> No
     assert one.over_tasks == pytest.approx((theirs.low, 1.0, 3))  # a rate rises by no more than 1
     assert one.difference == pytest.approx(0.5)  # over the three tasks that both have
     assert found.is_single_seed
-    assert any("over the 3 tasks" in note for note in found.notes)
+    assert any("over the 3 tasks" in note for note in notes(found))
 
 
 def test_one_seed_against_three_is_not_tested() -> None:
     found = compared({(0,): [0.5, 0.52, 0.49], (1,): [0.9]})
     assert found.keys[0].contrasts[0].finding == "not tested"
-    assert any("p02" in note and "nothing can be said" in note for note in found.notes)
+    assert any("p02" in note and "nothing can be said" in note for note in notes(found))
 
 
 @pytest.mark.parametrize("design", ["grid", "random"])
@@ -163,7 +143,7 @@ def test_with_single_runs_no_key_is_said_to_matter(design: str) -> None:
     rng = np.random.default_rng(1)
     places = combinations((1, 2), (1, 2, 3, 4, 5))
     found = compared({(a, b): [0.5 + 0.2 * (a == 2) + rng.normal(0, 0.01)] for a, b in places}, design=design)
-    assert [(key.matters, key.p, key.share) for key in found.keys] == [(None, None, None)] * 2
+    assert {(key.matters, key.p) for key in found.keys} == {(None, None)}
     assert all(one.finding == "not tested" for key in found.keys for one in key.contrasts)
     assert all("one seed" in key.why_not for key in found.keys) and found.interactions == ()
 
@@ -184,14 +164,14 @@ def test_seeds_that_change_nothing_are_noticed_and_nothing_is_tested() -> None:
     one = found.keys[0].contrasts[0]
     assert (one.finding, one.p) == ("not tested", None)
     assert one.difference == pytest.approx(0.08)
-    assert any("is the seed used at all?" in note for note in found.notes)
+    assert any("is the seed used at all?" in note for note in notes(found))
     assert found.keys[0].matters is None
 
 
 def test_values_at_the_ceiling_are_said() -> None:
     found = compared({(0,): [1.0] * 3, (1,): [1.0] * 3})
     assert found.keys[0].contrasts[0].finding == "not tested"
-    assert any("p01, p02 are at 1" in note for note in found.notes)
+    assert any("p01, p02 are at 1" in note for note in notes(found))
 
 
 def test_diverged_runs_are_missing_by_name() -> None:
@@ -199,7 +179,7 @@ def test_diverged_runs_are_missing_by_name() -> None:
     found = compare_results(study, results)
     assert found.missing == ("p02-s1: diverged: NaN or infinite, first at step 20",)
     assert found.points[1].value is not None and found.points[1].value.n == 2
-    assert any(note.startswith("p02: 1 of 3 runs do not count") for note in found.notes)
+    assert any(note.startswith("p02: 1 of 3 runs do not count") for note in notes(found))
 
 
 def test_no_run_at_all_that_counts_is_still_a_comparison() -> None:
@@ -209,7 +189,7 @@ def test_no_run_at_all_that_counts_is_still_a_comparison() -> None:
     ]
     for design in ("grid", "random", "one-at-a-time"):
         found = compare_results(Study(**{**vars(study), "design": design}), lost)
-        assert found.best is None and found.threshold is None and len(found.missing) == 2
+        assert found.best is None and found.yardstick.threshold is None and len(found.missing) == 2
         assert all(one.finding == "not tested" and one.why_not for key in found.keys for one in key.contrasts)
 
 
@@ -219,4 +199,63 @@ def test_a_wide_interval_that_holm_takes_back_is_explained() -> None:
     one = contrast(found, KL, 9)
     assert one.p is not None and one.p < 0.05 and one.low is not None and one.low > 0
     assert one.finding == "no detectable difference"
-    assert any(note.startswith(f"{KL} 9: the 95 % interval") for note in found.notes)
+    assert any(note.startswith("kl_loss_coef 9: the 95 % interval") for note in notes(found))
+
+
+# --- interactions, and the family of all tests --------------------------------------------------------------
+
+
+def test_an_interaction_of_two_levels_each_is_that_of_the_anova() -> None:
+    found = compared(values := drawn(2, kls=2, lrs=2))
+    (pair,) = found.interactions
+    theirs = anova_lm(smf.ols("y ~ C(kl, Sum) * C(lr, Sum)", table(values)).fit(), typ=3)
+    assert pair.keys == (KL, LR)
+    assert pair.p == pytest.approx(theirs.loc["C(kl, Sum):C(lr, Sum)", "PR(>F)"])
+
+
+def test_an_effect_that_reverses_is_an_interaction_and_never_nothing() -> None:
+    rng = np.random.default_rng(0)
+    places = combinations((1, 2), (1, 2))
+    values = {(a, b): list(0.5 + (0.2 if a == b else -0.2) + rng.normal(0, 0.02, 5)) for a, b in places}
+    found = compared(values, expectations=(Expectation(KL, 2, "none"),))
+    (pair,) = found.interactions
+    assert pair.matters and pair.p_adjusted < 1e-10
+    assert found.depends_on(KL) == (LR,) and found.depends_on(LR) == (KL,)
+    assert [one.verdict for one in found.expected] == ["open"]
+    assert any(note.startswith("what kl_loss_coef does depends on lr") for note in notes(found))
+
+
+def test_one_combination_of_many_that_stands_out_is_an_interaction() -> None:
+    values = drawn(2)
+    values[2, 3] = [value + 0.3 for value in values[2, 3]]
+    assert [pair.matters for pair in compared(values).interactions] == [True]
+    assert [pair.matters for pair in compared(drawn(2)).interactions] == [False]
+
+
+@pytest.mark.parametrize("design", ["grid", "one-at-a-time", "random"])
+def test_where_nothing_matters_one_study_in_twenty_says_that_something_does(design: str) -> None:
+    rng = np.random.default_rng(13)
+    places = [(a, b) for a, b in combinations((0, 1, 2), (0, 1)) if design != "one-at-a-time" or not a * b]
+    said = 0
+    for _ in range(80):
+        found = compared({place: list(rng.normal(5, 1, 2)) for place in places}, design=design, metric="x")
+        said += any(key.matters for key in found.keys) or any(pair.matters for pair in found.interactions)
+    assert said <= 9  # of 80, where 4 are expected
+
+
+def test_all_comparisons_and_interactions_are_one_family() -> None:
+    found = compared(drawn(5))
+    p_values = [one.p for key in found.keys for one in key.contrasts] + [one.p for one in found.interactions]
+    adjusted = [one.p_adjusted for key in found.keys for one in key.contrasts]
+    adjusted += [one.p_adjusted for one in found.interactions]
+    assert len(p_values) == 6
+    assert adjusted == pytest.approx(multipletests(p_values, method="holm")[1])
+
+
+def test_a_key_matters_where_one_of_its_comparisons_is_a_finding() -> None:
+    found = compared(drawn(3, effect=0.08))
+    for key in found.keys:
+        assert key.matters == any(one.finding in ("higher", "lower") for one in key.contrasts)
+        assert key.p == min(one.p for one in key.contrasts if one.p is not None)
+        assert key.p_adjusted == min(one.p_adjusted for one in key.contrasts if one.p_adjusted is not None)
+    assert [key.matters for key in found.keys] == [True, False]

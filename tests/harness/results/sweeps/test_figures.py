@@ -1,9 +1,10 @@
 """Figures of a comparison: their data, bands that scipy agrees with, labels that do not overlap."""
 
-import csv
+import json
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -12,27 +13,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from harness.results.charts import Line
 from harness.results.comparing.types import Comparison, Curve, Key
-from harness.results.drawing import colour_variables
-from harness.results.sweeps.curves import MOST_STEPS, band, common, groups
-from harness.results.sweeps.drawing import MOST_LABELLED, labelled, spread
-from harness.results.sweeps.figures import draw_figures
-from harness.results.sweeps.series import Line
+from harness.results.drawing import MOST_LABELLED, labelled, spread
+from harness.results.drawing_style import colour_variables
+from harness.results.sweeps.figures import MOST_STEPS, as_number, band, common, draw_figures, groups
 from harness.results.types import Figure
 from tests.harness.results.comparisons import KL, LR, OPTIMIZER, REPEAT, comparison
 
-Rows = list[dict[str, str]]
-Grid = tuple[Path, Comparison, list[Figure], dict[str, Rows]]
+Panels = dict[str, list[dict[str, Any]]]
+"""Figure to its panels, as its JSON has them."""
+Grid = tuple[Path, Comparison, list[Figure], Panels]
 
 
-def drawn(folder: Path, made: Comparison) -> dict[str, Rows]:
-    """Each figure's data as its CSV has it."""
-    return {figure.name: rows(folder / figure.files[-1]) for figure in draw_figures(made, folder)}
+def panels(figures: list[Figure], folder: Path) -> Panels:
+    return {figure.name: json.loads((folder / figure.files[-1]).read_text())["panels"] for figure in figures}
 
 
-def rows(file: Path) -> Rows:
-    with file.open(newline="") as opened:
-        return list(csv.DictReader(opened))
+def line(panel: dict[str, Any], label: str) -> dict[str, Any]:
+    return next(one for one in panel["lines"] if one["label"] == label)
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +39,12 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Grid:
     """A grid of six points: its folder, figures and their data."""
     folder, made = tmp_path_factory.mktemp("grid"), comparison((KL, REPEAT), 3)
     figures = draw_figures(made, folder)
-    return folder, made, figures, {figure.name: rows(folder / figure.files[-1]) for figure in figures}
+    return folder, made, figures, panels(figures, folder)
 
 
 def test_every_figure_is_there_in_both_colour_schemes(grid: Grid) -> None:
     tmp_path, _, figures, _ = grid
-    assert [figure.name for figure in figures] == ["curves", "sensitivity", "quality"]
+    assert [figure.name for figure in figures] == ["curves", "levels", "quality"]
     known = {declared.partition(":")[0] for declared in colour_variables(is_dark=True).split("; ")}
     for figure in figures:
         ElementTree.parse(tmp_path / figure.files[0])
@@ -56,24 +55,19 @@ def test_every_figure_is_there_in_both_colour_schemes(grid: Grid) -> None:
 
 def test_bands_are_t_intervals_over_seeds(grid: Grid) -> None:
     _, made, _, data = grid
-    rows = data["curves"]
     values = [run.curve.values[5] for run in made.runs if run.run.point == made.points[0].point.name]
-    mean = next(row for row in rows if (row["line"], row["kind"], row["step"]) == ("baseline", "mean", "100"))
+    baseline = line(data["curves"][0], "baseline")
     interval = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
-    assert float(mean["value"]) == pytest.approx(np.mean(values))
-    assert (float(mean["low"]), float(mean["high"])) == pytest.approx((interval.low, interval.high))
-    runs = [row for row in rows if row["line"] == "baseline" and row["kind"] == "run"]
-    assert [float(row["value"]) for row in runs if row["step"] == "100"] == values
+    assert baseline["x"][5] == 100 and baseline["y"][5] == pytest.approx(np.mean(values))
+    assert (baseline["low"][5], baseline["high"][5]) == pytest.approx((interval.low, interval.high))
+    assert [ys[5] for _, ys in baseline["runs"]] == values
 
 
-def test_two_seeds_have_their_range_and_one_has_nothing() -> None:
+def test_two_seeds_have_their_range_one_has_nothing_and_rates_end_at_one() -> None:
     low, high = band(np.array([[1.0, 5.0], [3.0, 4.0]]))
     assert low is not None and high is not None
     assert (low.tolist(), high.tolist()) == ([1.0, 4.0], [3.0, 5.0])
     assert band(np.array([[1.0, 2.0]])) == (None, None)
-
-
-def test_the_band_of_a_rate_ends_where_rates_end() -> None:
     low, high = band(np.array([[0.9], [1.0], [1.0]]), (0.0, 1.0))
     assert low is not None and high is not None and low[0] < 0.9 and high[0] == 1.0
 
@@ -94,67 +88,60 @@ def test_a_long_curve_keeps_its_mean_and_a_bounded_number_of_steps() -> None:
 
 def test_levels_stand_where_the_contrasts_put_them(grid: Grid) -> None:
     _, made, _, data = grid
-    rows = [row for row in data["sensitivity"] if row["key"] == REPEAT.name]
+    base, level = data["levels"][1]["marks"]
     contrast = made.keys[1].contrasts[0]
-    base, level = (row for row in rows if row["kind"] == "mean")
     assert contrast.difference is not None and contrast.low is not None
-    assert float(level["value"]) - float(base["value"]) == pytest.approx(contrast.difference)
-    assert float(level["low"]) - float(base["value"]) == pytest.approx(contrast.low)
-    assert (base["low"], base["high"]) == ("", "")
-    assert sum(row["kind"] == "run" for row in rows) == 18
+    assert level["y"] - base["y"] == pytest.approx(contrast.difference)
+    assert level["low"] - base["y"] == pytest.approx(contrast.low)
+    assert "low" not in base and base["is_special"]
+    assert len(base["runs"]) + len(level["runs"]) == 18
 
 
 def test_the_front_is_what_no_other_point_beats(grid: Grid) -> None:
-    rows = grid[3]["quality"]
-    for row in rows:
-        beaten = any(
-            float(other["hours"]) <= float(row["hours"])
-            and float(other["value"]) >= float(row["value"])
-            and other is not row
-            for other in rows
-        )
-        assert row["on_front"] == str(not beaten)
+    marks = grid[3]["quality"][0]["marks"]
+    for mark in marks:
+        beaten = any(one["x"] <= mark["x"] and one["y"] >= mark["y"] and one is not mark for one in marks)
+        assert mark.get("is_special", False) == (not beaten)
 
 
 def test_many_points_become_one_panel_per_key(tmp_path: Path) -> None:
     made = comparison((REPEAT, LR), 1)
-    rows = drawn(tmp_path, made)["curves"]
-    assert {row["panel"] for row in rows} == {"num_repeat", "lr"}
+    curves = panels(draw_figures(made, tmp_path), tmp_path)["curves"]
+    assert [panel["title"] for panel in curves] == ["num_repeat", "lr"]
     names = {point.point.name for point in made.points if point.point.levels[REPEAT.name] == 8}
     values = [run.curve.values[-1] for run in made.runs if run.run.point in names]
-    last = next(row for row in rows if (row["panel"], row["line"], row["step"]) == ("num_repeat", "8", "240"))
-    assert float(last["value"]) == pytest.approx(np.mean(values))
-    assert (float(last["low"]), float(last["high"])) == pytest.approx((min(values), max(values)))
+    eight = line(curves[0], "8")
+    assert (eight["x"][-1], eight["y"][-1]) == (240, pytest.approx(np.mean(values)))
+    assert (eight["low"][-1], eight["high"][-1]) == pytest.approx((min(values), max(values)))
 
 
 def test_one_key_at_a_time_keeps_the_seeds_bands(tmp_path: Path) -> None:
     made = comparison((KL, REPEAT, OPTIMIZER, LR), 3, one_at_a_time=True)
-    rows = drawn(tmp_path, made)["curves"]
+    curves = panels(draw_figures(made, tmp_path), tmp_path)["curves"]
     muon = made.keys[2].contrasts[0].points[0]
-    assert len(muon) == 1
-    values = [run.curve.values[-1] for run in made.runs if run.run.point == muon[0]]
-    last = [row for row in rows if (row["panel"], row["line"], row["step"]) == ("optimizer", "muon", "240")]
-    assert [float(row["value"]) for row in last if row["kind"] == "run"] == values
+    values = [run.curve.values[-1] for run in made.runs if (run.run.point,) == muon]
+    assert [ys[-1] for _, ys in line(curves[2], "muon")["runs"]] == values
+
+
+def test_points_of_a_random_design_are_drawn_without_keys(tmp_path: Path) -> None:
+    made = comparison((REPEAT, LR), 1)
+    made = replace(made, keys=(replace(made.keys[0], key="point"),))
+    assert list(panels(draw_figures(made, tmp_path), tmp_path)) == ["curves", "quality"]
 
 
 def test_levels_that_are_equal_but_not_the_same_keep_their_own_points() -> None:
     made = comparison((Key("a", ("x", "y", "z"), "x"),), 2)
     levels = (1, 1.0, True)
-    named = tuple(
-        replace(one, point=replace(one.point, levels={"a": level}))
-        for one, level in zip(made.points, levels, strict=True)
+    points = tuple(
+        replace(one, levels={"a": level}) for one, level in zip(made.study.points, levels, strict=True)
     )
-    effect = replace(
-        made.keys[0],
-        contrasts=tuple(
-            replace(one, level=level, baseline=1)
-            for one, level in zip(made.keys[0].contrasts, levels[1:], strict=True)
-        ),
-    )
-    study = replace(made.study, keys=(Key("a", levels, 1),))
-    found = groups(effect, replace(made, study=study, points=named, keys=(effect,)))
-    assert [(repr(level), points) for level, points in found] == [
-        (repr(level), (one.point.name,)) for level, one in zip(levels, named, strict=True)
+    sides = zip(made.keys[0].contrasts, levels[1:], strict=True)
+    contrasts = tuple(replace(one, level=level, baseline=1) for one, level in sides)
+    key, effect = Key("a", levels, 1), replace(made.keys[0], contrasts=contrasts)
+    study = replace(made.study, keys=(key,), points=points)
+    found = groups(effect, key, replace(made, study=study, keys=(effect,)))
+    assert [(repr(level), names) for level, names in found] == [
+        (repr(level), (one.name,)) for level, one in zip(levels, points, strict=True)
     ]
 
 
@@ -164,15 +151,13 @@ def test_values_that_are_no_numbers_are_left_out_and_old_figures_go(tmp_path: Pa
     nan = Curve((0, 1), (float("nan"), float("inf")))
     empty = replace(made, runs=tuple(replace(run, curve=nan, hours=None) for run in made.runs))
     empty = replace(empty, points=tuple(replace(point, cost=None) for point in empty.points))
-    assert list(drawn(tmp_path, empty)) == ["sensitivity"]
-    assert sorted(path.stem for path in (tmp_path / "figures").iterdir()) == ["sensitivity"] * 3
+    assert [figure.name for figure in draw_figures(empty, tmp_path)] == ["levels"]
+    assert sorted(path.stem for path in (tmp_path / "figures").iterdir()) == ["levels"] * 3
 
 
 def test_of_many_lines_the_baseline_and_the_best_have_labels() -> None:
-    lines = [
-        Line(str(end), np.array([0.0]), np.array([float(end)]), None, None, is_baseline=end == 3)
-        for end in range(MOST_LABELLED + 4)
-    ]
+    ends = range(MOST_LABELLED + 4)
+    lines = [Line(str(end), (0.0,), (float(end),), is_baseline=end == 3) for end in ends]
     assert [line.label for line in labelled(lines, is_max=True)] == ["3", "11", "10", "9", "8"]
     assert [line.label for line in labelled(lines, is_max=False)] == ["3", "0", "1", "2", "4"]
 
@@ -185,3 +170,11 @@ def test_labels_keep_their_order_and_distance(wanted: list[float], gap: float) -
     if all(b - a >= gap for a, b in pairwise(wanted)):
         assert places == pytest.approx(wanted)
     assert sum(places) == pytest.approx(sum(wanted), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("level", "number"),
+    [(1, 1.0), ("1e-4", 1e-4), (True, None), (None, None), ("adamw", None), ("inf", None), (0.5, 0.5)],
+)
+def test_levels_that_are_numbers(level: str | float | None, number: float | None) -> None:
+    assert as_number(level) == number

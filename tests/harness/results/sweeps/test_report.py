@@ -10,10 +10,11 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
+from harness.results.compare import compare_results
 from harness.results.comparing.types import Comparison, Curve, Key, Study
 from harness.results.sweeps.report import SweepReport, build_sweep_report
-from harness.results.sweeps.view import SweepAbout
-from tests.harness.results.comparisons import KL, LR, OPTIMIZER, REPEAT, comparison, concluded
+from harness.results.sweeps.tables import SweepAbout
+from tests.harness.results.comparisons import KL, LR, OPTIMIZER, REPEAT, comparison
 from tests.harness.results.narrative.written import section
 from tests.harness.results.page import Page
 
@@ -65,21 +66,24 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Comparison, Sw
 
 def test_all_documents_are_there_and_agree(grid: tuple[Path, Comparison, SweepReport]) -> None:
     folder, made, report = grid
-    data = json.loads(report.json.read_text())
-    page, markdown = "".join(Page(report.html.read_text()).text), report.markdown.read_text()
+    data = json.loads((report.folder / "sweep.json").read_text())
+    page, markdown = (
+        "".join(Page(report.html.read_text()).text),
+        (report.folder / "sweep_report.md").read_text(),
+    )
     assert data["headline"] == list(report.headline) and data["plan"] == {"name": "kl-sweep"}
     for sentence in data["found"]:
         assert sentence in page
     for point in made.points:
         assert point.value is not None
         assert f"{point.value.mean:.3f}" in page and f"{point.value.mean:.3f}" in markdown
-    assert len(list(csv.DictReader(report.csv.open(newline="")))) == len(made.runs)
+    assert len(list(csv.DictReader((report.folder / "points.csv").open(newline="")))) == len(made.runs)
     assert {entry["path"] for entry in data["documents"]} >= {
         "sweep_report.html",
         "sweep_report.md",
         "points.csv",
-        "figures/curves.csv",
-        "figures/sensitivity.svg",
+        "figures/curves.json",
+        "figures/levels.svg",
         "figures/quality.png",
     }
     assert (folder / "figures/curves.svg").read_text().startswith("<?xml")
@@ -110,7 +114,7 @@ def test_a_lost_run_is_named_with_its_reason_and_counts_nowhere(
 ) -> None:
     _, made, report = grid
     lost = made.runs[4].run
-    markdown = report.markdown.read_text()
+    markdown = (report.folder / "sweep_report.md").read_text()
     caution = markdown[markdown.index("Before you believe") : markdown.index("What was varied")]
     assert f"{lost.name}: failed: CUDA out of memory" in caution.replace("\\", "")
     points = tables(markdown)[1]
@@ -120,7 +124,7 @@ def test_a_lost_run_is_named_with_its_reason_and_counts_nowhere(
 
 def test_markdown_tables_hold_every_level_point_and_run(grid: tuple[Path, Comparison, SweepReport]) -> None:
     _, _, report = grid
-    keys, points, expected, runs = tables(report.markdown.read_text())
+    keys, points, expected, runs = tables((report.folder / "sweep_report.md").read_text())
     assert [len(keys), len(points), len(expected), len(runs)] == [4, 7, 2, 19]
     for table in (keys, points, expected, runs):
         assert {len(row) for row in table} == {len(table[0])}
@@ -146,7 +150,7 @@ def test_a_single_seed_is_marked_in_every_row_and_figure(tmp_path: Path) -> None
     made = comparison((REPEAT,), 1, tmp_path)
     report = built(tmp_path, made)
     assert report.headline[0] == "Single seed: nothing can be said about other seeds"
-    points = tables(report.markdown.read_text())[1]
+    points = tables((report.folder / "sweep_report.md").read_text())[1]
     assert all("single seed" in row[-1] for row in points[1:])
     page = report.html.read_text()
     assert page.count('<span class="tag warn">single seed</span>') == 2
@@ -157,7 +161,7 @@ def test_a_single_seed_is_marked_in_every_row_and_figure(tmp_path: Path) -> None
 
 
 def test_confounds_repairs_and_a_metric_chosen_afterwards_cannot_be_overlooked(tmp_path: Path) -> None:
-    made = undrawn(comparison((REPEAT,), 2, tmp_path))
+    made = undrawn(comparison((REPEAT,), 3, tmp_path))
     runs = (replace(made.runs[0], deviations=("n_vllm_engine: 2 → 1",)), *made.runs[1:])
     report = built(tmp_path, replace(made, runs=runs, confounds=("torch differs",), chosen_afterwards=True))
     text = "".join(Page(report.html.read_text()).text)
@@ -175,7 +179,7 @@ def test_no_run_that_counts_is_said_and_draws_nothing(tmp_path: Path) -> None:
     report = built(tmp_path, comparison((REPEAT,), 1, tmp_path, lost=(0, 1)))
     assert report.headline[0] == "Nothing can be compared: no run counts"
     assert list((tmp_path / "figures").iterdir()) == []
-    assert "0 of 2 runs count" in report.markdown.read_text()
+    assert "0 of 2 runs count" in (report.folder / "sweep_report.md").read_text()
 
 
 def test_nothing_that_was_written_by_others_becomes_active(tmp_path: Path) -> None:
@@ -189,7 +193,6 @@ def test_nothing_that_was_written_by_others_becomes_active(tmp_path: Path) -> No
         metric=evil,
         runs=(first, *made.runs[1:]),
         confounds=(evil,),
-        notes=(evil,),
         missing=(evil,),
     )
     about = replace(ABOUT, name=evil, question=evil, outcome="failed", reason=evil, settings={evil: evil})
@@ -200,15 +203,15 @@ def test_nothing_that_was_written_by_others_becomes_active(tmp_path: Path) -> No
     assert {tag for tag, _ in page.elements} & {"script", "img", "iframe", "object", "link"} == set()
     assert not [attributes for tag, attributes in page.elements if tag == "a"]
     assert not re.search(r"(src|href)=\"(https?:)?//", report.html.read_text())
-    for table in tables(report.markdown.read_text()):
+    for table in tables((report.folder / "sweep_report.md").read_text()):
         assert {len(row) for row in table} == {len(table[0])}
-    html = MarkdownIt("commonmark").render(report.markdown.read_text())
+    html = MarkdownIt("commonmark").render((report.folder / "sweep_report.md").read_text())
     assert "<script" not in html and "javascript:" not in "".join(re.findall(r'href="[^"]*"', html))
 
 
 def test_secrets_are_masked_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "correct-horse-battery")
-    made = replace(comparison((REPEAT,), 2, tmp_path), notes=("key correct-horse-battery",))
+    made = replace(comparison((REPEAT,), 2, tmp_path), confounds=("key correct-horse-battery",))
     about = replace(ABOUT, settings={"token": "correct-horse-battery"})
     build_sweep_report(
         tmp_path,
@@ -229,7 +232,7 @@ def test_what_a_model_wrote_comes_last_and_is_worded_by_the_program(tmp_path: Pa
     page = report.html.read_text()
     last = page[page.index("What was planned") :]
     assert "(a-model)" in last and "A model’s interpretation, not checked" in last
-    told = json.loads(report.json.read_text())["narrative"]
+    told = json.loads((report.folder / "sweep.json").read_text())["narrative"]
     assert "num_repeat 8 than with 4" in told["sections"][0]["findings"][0]
     assert told["sections"][0]["findings"][0] in last
     assert told["sections"][0]["interpretation"] == "It pays, see [num_repeat 8]."
@@ -242,15 +245,15 @@ def test_sixty_points_fit(tmp_path: Path) -> None:
     page = Page(report.html.read_text())
     assert sum(tag == "svg" for tag, _ in page.elements) == 3
     assert "one panel per key" in "".join(page.text)
-    points = tables(report.markdown.read_text())[1]
+    points = tables((report.folder / "sweep_report.md").read_text())[1]
     assert len(points) == 61 and points[0][1:5] == ["kl_loss_coef", "num_repeat", "optimizer", "lr"]
 
 
 def test_a_lower_value_is_better_where_that_is_the_goal(tmp_path: Path) -> None:
     made = undrawn(comparison((REPEAT,), 3, tmp_path))
-    made = concluded(replace(made.study, goal="min"), made.runs)
+    made = compare_results(replace(made.study, goal="min"), made.runs)
     worst = min(made.points, key=lambda point: point.value.mean if point.value else 0.0)
     report = built(tmp_path, replace(made, best=worst.point.name))
     assert "8 is higher (worse) than 4" in report.headline[1]
     assert report.headline[2].startswith("The lowest mean is")
-    assert tables(report.markdown.read_text())[1][1][-1] == "baseline, lowest mean"
+    assert tables((report.folder / "sweep_report.md").read_text())[1][1][-1] == "baseline, lowest mean"

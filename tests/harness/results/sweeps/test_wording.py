@@ -18,9 +18,8 @@ from harness.results.comparing.types import (
     PointResult,
 )
 from harness.results.sweeps import wording as wording
-from harness.results.sweeps.cautions import warnings
-from harness.results.sweeps.tables import key_tables, point_rows
-from harness.results.sweeps.view import SweepAbout, best_line, build_view
+from harness.results.sweeps.cautions import cautions
+from harness.results.sweeps.tables import SweepAbout, best_line, build_view, key_row, point_rows
 from harness.results.sweeps.wording import Digits
 from tests.harness.results.comparisons import KL, LR, REPEAT, comparison
 
@@ -35,7 +34,7 @@ NONE = replace(
 
 
 def about(*contrasts: Contrast, matters: bool | None = True, **more: object) -> Comparison:
-    effect = KeyEffect("arg:--lr", matters, 0.01, 0.02, 0.4, contrasts, **more)  # type: ignore[arg-type]
+    effect = KeyEffect("arg:--lr", matters, 0.01, 0.02, contrasts, **more)  # type: ignore[arg-type]
     return replace(comparison((LR,), 2), keys=(effect,))
 
 
@@ -76,10 +75,10 @@ def test_keys_that_act_together_are_never_nothing() -> None:
     told = wording.found(made)
     assert told[0].startswith("kl_loss_coef, on average over num_repeat: no detectable difference (")
     assert not any("these seeds would have found" in sentence for sentence in told)
-    (warned,) = warnings(made)
+    (warned,) = cautions(made)
     assert warned.title == "What one key does depends on another" and "p < 0.001" in warned.lines[0]
     view = build_view(made, SweepAbout("s"), Path("/x"))
-    assert view.tone == "" and all("what it does depends on" in key.verdict for key in view.keys)
+    assert view.tone == "" and all("what it does depends on" in key["verdict"] for key in view.keys)
 
 
 def test_a_difference_that_depends_on_another_key_is_an_average() -> None:
@@ -95,12 +94,11 @@ def test_what_was_not_tested_says_why() -> None:
     assert build_view(nothing, SweepAbout("s"), Path("/x")).tone == ""
     assert build_view(about(NONE, matters=False), SweepAbout("s"), Path("/x")).tone == "good"
     with_tasks = about(replace(untested, over_tasks=(-0.02, 0.22, 64)), matters=None, why_not="one seed")
-    ((table,), digits) = (key_tables(with_tasks, Digits(3)), Digits(3))
-    assert table.rows[0].note == (
-        f"one seed; over the same 64 tasks {digits.interval(-0.02, 0.22)}: other tasks, not other seeds"
-    )
-    assert (table.rows[0].finding, table.rows[0].p) == ("not tested", "—")
-    assert table.verdict.startswith("not tested (one seed)")
+    table = key_row(with_tasks.keys[0], with_tasks, Digits(3))
+    (row,) = table["rows"]
+    assert row["remark"] == ("one seed; over the same 64 tasks [−0.020, 0.220]: other tasks, not other seeds")
+    assert (row["finding"], row["p"]) == ("not tested", "—")
+    assert table["verdict"].startswith("not tested (one seed)")
 
 
 def test_keys_with_a_difference_come_first() -> None:
@@ -110,14 +108,15 @@ def test_keys_with_a_difference_come_first() -> None:
 
 def test_keys_that_end_alike_keep_their_whole_names() -> None:
     made = comparison((Key("a.lr", (1, 2), 1), Key("b.lr", (1, 2), 1)), 1)
-    assert list(wording.key_labels(made).values()) == ["a.lr", "b.lr"]
-    assert wording.key_labels(comparison((LR, KL), 1)) == {LR.name: "lr", KL.name: "kl_loss_coef"}
+    assert wording.key_labels(made) == {"a.lr": "a.lr", "b.lr": "b.lr", "point": "point"}
+    names = wording.key_labels(comparison((LR, KL), 1))
+    assert (names[LR.name], names[KL.name]) == ("lr", "kl_loss_coef")
 
 
 def test_points_are_told_by_what_differs_and_never_mixed_up() -> None:
     made = comparison((KL, REPEAT), 1)
     assert list(wording.point_labels(made).values())[:3] == [
-        *("baseline", "num_repeat 8", "kl_loss_coef 0.01"),
+        *("baseline", "num_repeat=8", "kl_loss_coef=0.01"),
     ]
     twins = tuple(PointResult(Point(name, {}), Estimate(1, 0.5), 1) for name in ("run-a", "run-b"))
     given_runs = replace(made, points=twins)
@@ -156,19 +155,19 @@ def test_small_rates_and_what_only_sounds_like_one_show_their_spread(metric: str
 
 def test_intervals_of_rates_end_where_rates_end() -> None:
     made = with_mean("val/task_pass_rate@1", 0.987, 0.015, 0.949, 1.025)
-    assert point_rows(made, Digits.of(made))[0].interval == "[0.949, 1.000]"
+    assert point_rows(made, Digits.of(made))[0]["interval"] == "[0.949, 1.000]"
     loss = replace(made, metric="loss")
-    assert point_rows(loss, Digits.of(loss))[0].interval == "[0.9490, 1.0250]"
+    assert point_rows(loss, Digits.of(loss))[0]["interval"] == "[0.9490, 1.0250]"
     percent = with_mean("accuracy", 71.2, 0.5, 70.1, 72.3)
-    assert point_rows(percent, Digits.of(percent))[0].interval == "[70.10, 72.30]"
+    assert point_rows(percent, Digits.of(percent))[0]["interval"] == "[70.10, 72.30]"
 
 
 def test_a_best_mean_that_several_points_share_is_no_ones() -> None:
     made = comparison((KL,), 3)
     points = tuple(replace(point, value=made.points[0].value) for point in made.points)
     made = replace(made, points=points, best=points[0].point.name)
-    assert best_line(made, Digits(3)).endswith("shared by 3 points (p01, p02, p03)")
-    assert all("highest mean" in row.marks for row in point_rows(made, Digits(3)))
+    assert best_line(made).endswith("shared by 3 points (p01, p02, p03)")
+    assert all("highest mean" in row["marks"] for row in point_rows(made, Digits(3)))
 
 
 def test_the_cost_is_told_for_an_improvement_that_fits_the_metric() -> None:
@@ -187,17 +186,9 @@ def test_the_spread_over_seeds_can_be_seen(level: float, spread: float) -> None:
         assert digits.value(level) != digits.value(level * (1 + 2 * spread))
 
 
-@pytest.mark.parametrize(
-    ("level", "number"),
-    [(1, 1.0), ("1e-4", 1e-4), (True, None), (None, None), ("adamw", None), ("inf", None), (0.5, 0.5)],
-)
-def test_levels_that_are_numbers(level: str | float | None, number: float | None) -> None:
-    assert wording.as_number(level) == number
-
-
 def test_single_seeds_among_others_are_named() -> None:
     made = comparison((REPEAT,), 2, Path("/x"), lost=(1,))
-    (single, missing) = warnings(made)
+    (single, missing) = cautions(made)
     assert single.title == "1 point with a single seed" and made.points[1].point.name in single.lines[0]
     assert missing.lines == made.missing
 
@@ -209,7 +200,7 @@ def test_findings_of_sides_that_scatter_unlike_have_an_approximate_p(ratio: floa
     made = comparison((REPEAT,), 3)
     sds = zip(made.points, (0.02, 0.02 * ratio), strict=True)
     points = tuple(replace(point, value=replace(point.value, sd=sd)) for point, sd in sds if point.value)
-    told = [warned.title for warned in warnings(replace(made, points=points))]
+    told = [warned.title for warned in cautions(replace(made, points=points))]
     assert told == (["Findings whose p is only approximate"] if is_told else [])
 
 

@@ -213,33 +213,6 @@ def _seen(effect: KeyEffect, digits: Digits) -> list[str]:
     return [f"{which}: {amount}{', the largest' if len(seen) > 1 else ''}"]
 
 
-def best_points(comparison: Comparison) -> tuple[str, ...]:
-    """The point with the best mean, and those that share it."""
-    means = {point.point.name: point.value.mean for point in comparison.points if point.value is not None}
-    best = means.get(comparison.best or "")
-    return tuple(name for name, mean in means.items() if mean == best)
-
-
-def best_line(comparison: Comparison) -> str:
-    """Which point has the best mean, and that this was seen afterwards."""
-    digits = Digits.of(comparison)
-    best = next((point for point in comparison.points if point.point.name == comparison.best), None)
-    if best is None or best.value is None:
-        return ""
-    word = "highest" if comparison.study.goal == "max" else "lowest"
-    mean, equal = digits.value(best.value.mean), best_points(comparison)
-    if len(equal) > 1:
-        shown = listed([short_names(comparison)[name] for name in equal], MOST_NAMED)
-        return f"The {word} mean is {mean}, shared by {len(equal)} points ({shown})"
-    among = sum(point.value is not None for point in comparison.points)
-    seeds = "single seed" if best.is_single_seed else f"{best.value.n} seeds"
-    shown = f"{mean} {digits.of_mean(best.value)}".strip()
-    return (
-        f"The {word} mean is {shown}, of {best.point.name} ({seeds}); picked afterwards "
-        f"among {among} points, so it flatters"
-    )
-
-
 def p_value(p: float | None) -> str:
     """`0.031`, `< 0.001`; a dash where there is none."""
     return DASH if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"

@@ -1,0 +1,229 @@
+"""Any result folders: which runs are one point, what the keys are, what is refused."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.journal import Journal
+from harness.results.compare import compare_folders as compared
+from harness.results.comparing.recorded import gathered
+from harness.results.comparing.types import Comparison, Goal, Key, NotComparableError, Point, Study
+from harness.sweep import reporting
+from harness.sweep.folder import SweepFolder
+from harness.sweep.sweep import load_state
+from harness.sweep.types import SweepPlan, SweepRun
+from tests.harness.results.comparing.made import METRIC
+from tests.harness.results.comparing.result_folders import foreign, trained
+
+KL = "ajet.kl_loss_coef"
+LOSS = [(step, {"loss": 1 / (step + 1)}) for step in range(30)]
+
+
+def study_of(*folders: Path) -> Study:
+    return gathered(folders, reporting.planned).study
+
+
+def compare_folders(*folders: Path, metric: str = "", goal: Goal | None = None) -> Comparison:
+    return compared(folders, reporting.planned, metric, goal)
+
+
+def test_runs_that_differ_in_the_seed_are_one_point(tmp_path: Path) -> None:
+    settings = [(0.01, 1), (0.1, 1), (0.01, 2), (0.1, 2)]
+    folders = [trained(tmp_path / f"run{at}", seed=seed, kl=kl) for at, (kl, seed) in enumerate(settings)]
+    study = study_of(*folders)
+    assert study.keys == (Key(KL, (0.01, 0.1), 0.01),)
+    assert [(point.name, point.is_baseline) for point in study.points] == [
+        ("kl_loss_coef=0.01", True),
+        ("kl_loss_coef=0.1", False),
+    ]
+    assert [(run.name, run.point, run.seed) for run in study.runs] == [
+        (f"run{at}", f"kl_loss_coef={kl}", seed) for at, (kl, seed) in enumerate(settings)
+    ]
+    assert study.seed_key == "ajet.trainer_common.seed"
+
+
+def test_a_comparison_of_folders_is_whole(tmp_path: Path) -> None:
+    folders = [
+        trained(tmp_path / f"{kl}-{seed}", seed=seed, kl=kl, rates={0: 0.3, 40: rate + seed / 40})
+        for kl, rate in ((0.01, 0.3), (0.1, 0.8))
+        for seed in (1, 2, 3)
+    ]
+    found = compare_folders(*folders)
+    assert (found.metric, found.chosen_afterwards, found.confounds) == (METRIC, True, ())
+    assert found.keys[0].contrasts[0].finding == "higher"
+    assert found.best == "kl_loss_coef=0.1"
+    assert compare_folders(*folders, metric=METRIC).chosen_afterwards  # no plan had named it
+
+
+@pytest.mark.parametrize(
+    ("more", "commit", "listed"),
+    [
+        ({"lr": 1e-5}, "1111", "ajet.lr differs: 1e-06 (a); 1e-05 (b)"),
+        ({"model": "/models/large"}, "1111", "ajet.model.path differs: /models/tiny (a); /models/large (b)"),
+        ({}, "2222", "code differs: 1111 (a); 2222 (b)"),
+    ],
+)
+def test_what_differs_in_more_than_one_thing_is_refused_with_the_list(
+    tmp_path: Path, more: dict, commit: str, listed: str
+) -> None:
+    one, other = trained(tmp_path / "a", kl=0.01), trained(tmp_path / "b", kl=0.1, **more)
+    for folder, git in ((one, "1111"), (other, commit)):
+        (folder / "provenance.json").write_text(json.dumps({"git": {"commit": git}}))
+    with pytest.raises(NotComparableError) as refused:
+        compare_folders(one, other)
+    assert f"{KL} differs: 0.01 (a); 0.1 (b); {listed}" in str(refused.value)
+    assert "Fix: name runs that differ in one of these" in str(refused.value)
+
+
+def test_keys_that_are_varied_one_at_a_time_are_compared(tmp_path: Path) -> None:
+    base, kl = trained(tmp_path / "a"), trained(tmp_path / "b", kl=0.1)
+    study = study_of(base, kl, trained(tmp_path / "c", lr=1e-4))
+    assert [point.name for point in study.points] == [
+        "kl_loss_coef=0.01 lr=1e-06",
+        "kl_loss_coef=0.1 lr=1e-06",
+        "kl_loss_coef=0.01 lr=0.0001",
+    ]
+
+
+def test_other_packages_and_machines_are_named_and_not_refused(tmp_path: Path) -> None:
+    for name, torch, gpus in (("a", "2.0", 8), ("b", "2.1", 4)):
+        folder = trained(tmp_path / name, kl=0.1 if name == "b" else 0.01)
+        packages = {"torch": torch, "numpy": "2"}
+        record = {"interpreter": {"packages": packages}, "hardware": {"gpus": ["H100"] * gpus}}
+        (folder / "provenance.json").write_text(json.dumps(record))
+    assert compare_folders(tmp_path / "a", tmp_path / "b").confounds == (
+        "GPU differs: 8 × H100 (a); 4 × H100 (b)",
+        "packages differ: torch 2.0 (a), 2.1 (b)",
+    )
+
+
+@pytest.mark.parametrize("what", ["model", "code"])
+def test_the_only_thing_that_differs_is_the_key(tmp_path: Path, what: str) -> None:
+    one = trained(tmp_path / "a")
+    other = trained(tmp_path / "b", **({"model": "/models/large"} if what == "model" else {}))
+    for folder, diff in ((one, ""), (other, "+x" if what == "code" else "")):
+        git = {"commit": "1" * 40, "dirty": bool(diff), "diff": diff}
+        (folder / "provenance.json").write_text(json.dumps({"git": git}))
+    (key,) = study_of(one, other).keys
+    assert key.name == {"model": "ajet.model.path", "code": "code"}[what]
+
+
+def test_flags_of_foreign_commands_are_keys_and_where_a_run_writes_is_not(tmp_path: Path) -> None:
+    command = "OMP_NUM_THREADS=1 python -m my.train data.csv --lr {} --seed={} -n 3 a.b=0.9 --out /x/{}"
+    settings = [("1e-4", 1), ("1e-4", 2), ("3e-4", 1)]
+    folders = [
+        foreign(tmp_path / f"r{at}", command.format(lr, seed, at), LOSS)
+        for at, (lr, seed) in enumerate(settings)
+    ]
+    study = study_of(*folders)
+    assert [(key.name, key.levels) for key in study.keys] == [("arg:--lr", ("1e-4", "3e-4"))]
+    assert [run.seed for run in study.runs] == [1, 2, 1]
+    assert compare_folders(*folders, goal="min").metric == "loss"
+
+
+def test_programs_are_never_seeds_of_one_point(tmp_path: Path) -> None:
+    command = "WORKERS={2} python {0}.py --seed {1} --log-file /x/{0}{1}"
+    folders = [
+        foreign(tmp_path / f"{name}{seed}", command.format(name, seed, 1), LOSS)
+        for name in ("old", "new")
+        for seed in (1, 2)
+    ]
+    (key,) = study_of(*folders).keys
+    assert (key.name, key.levels) == ("launch command", ("python old.py", "python new.py"))
+
+
+def test_a_seed_run_again_and_a_copy_are_no_second_seed(tmp_path: Path) -> None:
+    folders = [
+        trained(tmp_path / f"{kl}-{number}", kl=kl, rates={0: 0.3, 40: kl + 0.1 * number})
+        for kl in (0.01, 0.1)
+        for number in range(2)
+    ]
+    copy = tmp_path / "copy"
+    (folders[2]).rename(copy)
+    trained(folders[2], kl=0.1)
+    (copy / "journal.jsonl").write_bytes((folders[2] / "journal.jsonl").read_bytes())
+    (folders[0] / "finish.flag").write_text('{"outcome": "failed", "reason": "no memory"}')
+    found = compare_folders(*folders, copy)
+    assert found.is_single_seed and found.keys[0].matters is None
+    assert found.missing == (
+        "0.01-0: failed: no memory (last step 40)",
+        "0.1-1: the same seed as 0.1-0: says nothing about other seeds",
+        "copy: a copy of 0.1-0, the same run counts once",
+    )
+
+
+def test_only_a_seed_differs_and_there_is_one_point_without_a_key(tmp_path: Path) -> None:
+    found = compare_folders(*(trained(tmp_path / name, seed=seed) for seed, name in enumerate("ab")))
+    assert found.study.keys == () and len(found.points) == 1
+    assert found.points[0].value is not None and found.points[0].value.n == 2
+
+
+def test_an_unknown_or_unclear_metric_is_an_error_that_says_which_there_are(tmp_path: Path) -> None:
+    rows = [(step, {"loss": 1 / (step + 1), "accuracy": step / 30}) for step in range(30)]
+    folders = [foreign(tmp_path / name, f"python t.py --lr {name}", rows) for name in "ab"]
+    with pytest.raises(NotComparableError, match="name one with --metric; all of them have: loss, accuracy"):
+        compare_folders(*folders)
+    with pytest.raises(NotComparableError, match="no run has acuracy: did you mean accuracy"):
+        compare_folders(*folders, metric="acuracy")
+    with pytest.raises(NotComparableError, match="holds no run"):
+        compare_folders(folders[0], tmp_path / "nothing")
+
+
+# --- sweeps -------------------------------------------------------------------------------------------------
+
+
+def sweep(folder: Path) -> Path:
+    """A sweep of two points and two seeds, whose last run was never started."""
+    points = (Point("p01", {KL: 0.01}, True), Point("p02", {KL: 0.1}))
+    runs = tuple(SweepRun(f"{point.name}-s{seed}", point.name, seed) for point in points for seed in (1, 2))
+    key = Key(KL, (0.01, 0.1), 0.01)
+    plan = SweepPlan(
+        *("kl", "Does the KL loss matter?", "/b/blueprint.md", "grid", (key,), points, runs),
+        seed_key="ajet.trainer_common.seed",
+        metric="val/mean_reward",
+    )
+    folder.mkdir()
+    journal = Journal(SweepFolder(folder).journal, lambda: 1_760_000_000.0)
+    journal.append("sweep_created", sweep_id="5", plan=plan.as_json())
+    journal.append("not_run", run="p02-s2", reason="the budget was used up")
+    journal.close()
+    for run in runs[:3]:
+        trained(folder / run.name, seed=run.seed or 0, kl=0.01 if run.point == "p01" else 0.1)
+    return folder
+
+
+def test_a_sweep_is_compared_by_its_own_plan(tmp_path: Path) -> None:
+    folder = sweep(tmp_path / "kl")
+    found = reporting.comparison(SweepFolder(folder), load_state(folder))
+    assert (found.metric, found.study.question) == ("val/mean_reward", "Does the KL loss matter?")
+    assert found.missing == ("p02-s2: never started: the budget was used up",)
+    assert [point.value.n for point in found.points if point.value] == [2, 1]
+
+
+def test_runs_of_sweeps_are_compared_by_what_they_recorded(tmp_path: Path) -> None:
+    folder = sweep(tmp_path / "kl")
+    found = compare_folders(trained(tmp_path / "alone", kl=0.5, seed=1), folder)
+    assert found.study.keys[0].levels == (0.5, 0.01, 0.1)
+    assert [run.name for run in found.study.runs] == ["alone", "p01-s1", "p01-s2", "p02-s1"]
+    assert found.missing == ("p02-s2: never started: the budget was used up",)
+    assert study_of(folder / "p02-s1", folder / "p01-s1").keys == (Key(KL, (0.1, 0.01), 0.1),)
+
+
+def test_another_metric_than_the_planned_one_was_chosen_afterwards(tmp_path: Path) -> None:
+    runs = [trained(tmp_path / "a", kl=0.5), sweep(tmp_path / "kl")]
+    planned, asked = compare_folders(*runs), compare_folders(*runs, metric=METRIC)
+    assert (planned.metric, planned.chosen_afterwards) == ("val/mean_reward", False)
+    assert (asked.metric, asked.chosen_afterwards) == (METRIC, True)
+    line = f"the metric that was planned is val/mean_reward, and these numbers are {METRIC}"
+    assert asked.confounds == (*planned.confounds, line)
+
+
+def test_what_a_plan_calls_its_seed_is_one(tmp_path: Path) -> None:
+    folder = sweep(tmp_path / "kl")
+    plan = reporting.planned(folder)
+    assert plan is not None
+    part = replace(plan, seed_key="ajet.lr", runs=plan.runs[:1])
+    study = gathered([folder, trained(tmp_path / "alone", seed=1, lr=1)], lambda _: part).study
+    assert (study.keys, study.seed_key) == ((), "ajet.lr")
