@@ -51,7 +51,7 @@ def test_a_sweep_that_was_copied_still_holds(sweep: Path) -> None:
     checked = verify_sweep(sweep)
     assert checked.discrepancies == ()
     assert checked.runs == 4
-    assert checked.figures == len(list(sweep.rglob("figures/*.csv")))
+    assert checked.figures == len(list(sweep.rglob("figures/*.json")))
     assert checked.files == len([path for path in sweep.rglob("*") if path.is_file()])
 
 
@@ -134,7 +134,7 @@ def test_a_changed_run_is_named_below_its_name(sweep: Path) -> None:
 
 
 def test_tables_and_plan_follow_from_runs_and_journal(sweep: Path) -> None:
-    for name in ("points.csv", "figures/curves.csv"):
+    for name in ("points.csv", "figures/curves.json"):
         path = sweep / name
         rows = path.read_text().splitlines()
         path.write_text("\n".join([*rows[:-1], rows[-1].replace("0.", "0.9", 1)]) + "\n")
@@ -143,13 +143,13 @@ def test_tables_and_plan_follow_from_runs_and_journal(sweep: Path) -> None:
     (sweep / "plan.json").write_text(json.dumps(plan))
     named = found(sweep)
     assert any(where.startswith("points.csv, line 5") for where in named)
-    assert any(where.startswith("figures/curves.csv, line") for where in named)
+    assert any(where.startswith("figures/curves.json, line") for where in named)
     assert "plan.json, expectations" in named
 
 
 def test_files_that_are_gone_are_named(sweep: Path) -> None:
     gone = (
-        *("p01-s0/finish.flag", "points.csv", "figures/curves.csv", "snapshot/code/train.py"),
+        *("p01-s0/finish.flag", "points.csv", "figures/curves.json", "snapshot/code/train.py"),
         "plan/p01-s0/blueprint.md",
     )
     for name in gone:
