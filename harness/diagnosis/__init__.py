@@ -1,8 +1,8 @@
-"""From the end of a training to its cause, with evidence, and on to what would mend it.
+"""From the end of a training to its cause, with evidence, and the names of what could repair it.
 
 `reading` makes faults of a log of any size, `signatures` are the known failures (YAML), `matching` holds one
-against the other, `ranking` finds the root, `confidence` says how sure that is, `ends` reads exit records,
-`diagnose` puts it all together. `remedies` are typed repairs; nothing here carries one out.
+against the other, `ranking` finds the root and says how sure that is, `citing` picks the lines to show,
+`ends` reads exit records, `diagnose` puts it all together. Remedies are only named here; `repair` has them.
 """
 
 from harness.diagnosis.diagnose import diagnose, diagnose_log

@@ -22,8 +22,11 @@ def of_candidate(log: Log, best: Candidate, candidates: Sequence[Candidate]) -> 
             for seen in log.rows
             if seen.line.number in best.evidence
         )
-    numbers = [*best.evidence, *(_origin(best.fault) if best.fault is not None else ())]
-    numbers += [line for fault in _chained(log, best) for line in _lines(fault)[:4]]
+    fault = best.fault
+    numbers = [*best.evidence, *_origin(fault)]
+    if fault is not None and fault.chain:
+        chained = (each for each in log.faults if each.chain == fault.chain and each is not fault)
+        numbers += [line.number for each in chained for line in each.lines[:4]]
     alike = [
         each
         for each in candidates
@@ -35,34 +38,21 @@ def of_candidate(log: Log, best: Candidate, candidates: Sequence[Candidate]) -> 
 
 def useful(log: Log, best: Candidate | None) -> tuple[Evidence, ...]:
     """The 30 lines most likely to help a reader where the cause is not known."""
-    numbers = list(best.evidence) if best is not None else []
-    numbers += _origin(best.fault) if best is not None and best.fault is not None else []
-    told = [fault for fault in log.faults if not fault.handled]
-    told.sort(key=lambda fault: (not fault.type, fault.level not in ("fatal", "error"), -fault.line))
-    for fault in told[:8]:
-        numbers += [*_lines(fault)[:3], *_origin(fault)]
+    numbers = [*best.evidence, *_origin(best.fault)] if best is not None else []
+    open_faults = [fault for fault in log.faults if not fault.handled]
+    open_faults.sort(key=lambda fault: (not fault.type, fault.level not in ("fatal", "error"), -fault.line))
+    for fault in open_faults[:8]:
+        numbers += [*(line.number for line in fault.lines[:3]), *_origin(fault)]
     room = max(5, MOST_USEFUL - len(dict.fromkeys(numbers)))
     numbers += [line.number for line in log.last[-room:]]
     return _cite(log, list(dict.fromkeys(numbers))[:MOST_USEFUL])
 
 
-def _lines(fault: Fault) -> list[int]:
-    return [line.number for line in fault.lines]
-
-
-def _chained(log: Log, best: Candidate) -> Iterator[Fault]:
-    """The other exceptions of the same chain."""
-    if best.fault is None or not best.fault.chain:
-        return
-    for fault in log.faults:
-        if fault.chain == best.fault.chain and fault is not best.fault:
-            yield fault
-
-
-def _origin(fault: Fault) -> list[int]:
+def _origin(fault: Fault | None) -> list[int]:
     """The innermost frame, and the innermost one in the author's own code."""
-    own = [frame for frame in fault.frames if not any(part in frame.path for part in _LIBRARIES)]
-    return [frame.line for frame in (*own[-1:], *fault.frames[-1:])]
+    frames = fault.frames if fault is not None else ()
+    own = [frame for frame in frames if not any(part in frame.path for part in _LIBRARIES)]
+    return [frame.line for frame in (*own[-1:], *frames[-1:])]
 
 
 def _cite(log: Log, numbers: Iterable[int]) -> tuple[Evidence, ...]:

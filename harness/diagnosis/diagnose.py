@@ -9,15 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.diagnosis import citing, ends, machine, matching, ranking
-from harness.diagnosis.confidence import LEAST, OF_UNKNOWN, confidence
+from harness.diagnosis import citing, ends, matching, ranking
 from harness.diagnosis.ends import End
-from harness.diagnosis.ranking import Candidate
+from harness.diagnosis.ranking import OF_UNKNOWN, Candidate, confidence
 from harness.diagnosis.reading import read
-from harness.diagnosis.signatures import Book, load
-from harness.diagnosis.types import UNKNOWN, Also, Diagnosis, Evidence, Log, SeenRow
+from harness.diagnosis.signatures import SignatureCatalogue, load
+from harness.diagnosis.types import UNKNOWN, Diagnosis, Evidence, Log, OtherFinding, SeenRow
 from monitors.files import AttemptFiles
-from monitors.health import Alarm, assess
+from monitors.health import assess
 from monitors.logs import Line
 from monitors.metrics import Row
 from monitors.metrics_file import read_metrics
@@ -33,56 +32,64 @@ def diagnose(
     ended: Mapping[str, Any],
     stop_reason: str | None = None,
     stop_detail: str = "",
-    book: Book | None = None,
+    catalogue: SignatureCatalogue | None = None,
 ) -> Diagnosis:
     """The cause of the end described by `ended` (the exit record, or {"reason": "lost", …}). Raises
-    SignatureError where `book` is not given and a user's signature cannot be used."""
-    book = book or load()
-    log = read(files.pane_log, book.words) if files.pane_log.exists() else Log(files.pane_log)
+    SignatureError where no catalogue is given and a user's signature cannot be used."""
+    catalogue = catalogue or load()
+    log = read(files.pane_log, catalogue.words) if files.pane_log.exists() else Log(files.pane_log)
     end = ends.read(ended, stop_reason, stop_detail)
     if not log.rows:
         log = replace(log, rows=_rows(files.metrics), rows_file=files.metrics.name)
-    found = _conclude(log, book, end)
-    sample = machine.out_of_memory(files.resources) if found.signature == ends.KILLED else None
+    found = _conclude(log, catalogue, end)
+    sample = ends.out_of_memory(files.resources) if found.signature == ends.KILLED else None
     if sample is None:
         return found
     return replace(_from_end(log, ends.KILLED_WITHOUT_MEMORY, (), LIKELY_END), evidence=(sample,))
 
 
-def diagnose_log(path: Path, status: int | None = None, book: Book | None = None) -> Diagnosis:
+def diagnose_log(
+    path: Path, status: int | None = None, catalogue: SignatureCatalogue | None = None
+) -> Diagnosis:
     """The cause that a log alone tells; `status`: what the command returned, where it is known. Raises
     OSError for a file that cannot be read, SignatureError for a user's signature that cannot."""
-    book = book or load()
-    return _conclude(read(path, book.words), book, ends.read({} if status is None else {"status": status}))
+    catalogue = catalogue or load()
+    end = ends.read({} if status is None else {"status": status})
+    return _conclude(read(path, catalogue.words), catalogue, end)
 
 
-def _conclude(log: Log, book: Book, end: End) -> Diagnosis:
+def _conclude(log: Log, catalogue: SignatureCatalogue, end: End) -> Diagnosis:
     if end.is_final:
         return _from_end(log, end, (), SURE_OF_END)
-    candidates = ranking.rank(log, matching.matches(log, book), _alarms(log))
-    best = candidates[0] if candidates and candidates[0].strength >= LEAST else None
-    if best is not None and best.family != UNKNOWN and not _end_knows_better(end, best):
-        return _from_log(log, candidates)
-    if end.family != UNKNOWN:
-        return _from_end(log, end, candidates, LIKELY_END)
-    return _unknown(log, end, candidates)
+    alarms = assess((seen.line.number, seen.row) for seen in log.rows)
+    candidates = ranking.rank(log, matching.matches(log, catalogue), alarms)
+    best = candidates[0] if candidates else None
+    if best is not None and best.strength >= 0 and best.family != UNKNOWN:
+        # A signal from outside is the cause of what the processes say when they are ended.
+        says_less = best.role != "root" or best.family in ranking.CONSEQUENCES
+        if end.family == UNKNOWN or not says_less:
+            return _from_log(log, candidates)
+    return (
+        _unknown(log, end, candidates)
+        if end.family == UNKNOWN
+        else _from_end(log, end, candidates, LIKELY_END)
+    )
 
 
 def _unknown(log: Log, end: End, candidates: Sequence[Candidate]) -> Diagnosis:
-    """The exception that nobody knows, or nothing at all; with what makes it known again."""
-    raised = next((each.fault for each in candidates[:1] if each.fault is not None and each.fault.type), None)
-    best = candidates[0] if raised is not None else None
-    cause = best.cause if best is not None else end.cause or "Nothing in the log tells of a failure."
-    captures = {} if raised is None else {"type": raised.type, "said": raised.said[0]}
+    """The exception that no signature knows, or nothing at all; with what makes it known again."""
+    best = candidates[0] if candidates else None
+    raised = best.fault if best is not None and best.fault is not None and best.fault.type else None
+    cause = best.cause if best is not None and raised else end.cause
     return Diagnosis(
         UNKNOWN,
         None,
-        cause,
+        cause or "Nothing in the log tells of a failure.",
         False,
-        citing.useful(log, best),
+        citing.useful(log, best if raised else None),
         _last(log),
         confidence=OF_UNKNOWN,
-        captures=captures,
+        captures={"type": raised.type, "said": raised.said[0]} if raised else {},
         also=_also(candidates),
     )
 
@@ -98,16 +105,6 @@ def _rows(metrics: Path) -> tuple[SeenRow, ...]:
         SeenRow(Line(number, text), Row(record["step"], record["values"]))
         for number, (record, text) in enumerate(zip(records, lines, strict=False), start=1)
     )
-
-
-def _alarms(log: Log) -> list[Alarm]:
-    return assess((seen.line.number, seen.row) for seen in log.rows)
-
-
-def _end_knows_better(end: End, best: Candidate) -> bool:
-    """Whether the end of the process tells more than the best of the log: a signal from outside is the cause
-    of what the processes say when they are ended."""
-    return end.family != UNKNOWN and (best.role != "root" or best.family in ranking.CONSEQUENCES)
 
 
 def _from_log(log: Log, candidates: Sequence[Candidate]) -> Diagnosis:
@@ -146,12 +143,12 @@ def _last(log: Log) -> tuple[Evidence, ...]:
     return tuple(Evidence(log.path.name, line.number, line.text) for line in log.last[-LAST_LINES:])
 
 
-def _also(candidates: Iterable[Candidate], best: Candidate | None = None) -> tuple[Also, ...]:
+def _also(candidates: Iterable[Candidate], best: Candidate | None = None) -> tuple[OtherFinding, ...]:
     """What else was found: one per signature, what followed from the cause included."""
-    found: dict[tuple[str, str | None], Also] = {}
-    told = (best.family, best.signature) if best is not None else None
+    found: dict[tuple[str, str | None], OtherFinding] = {}
+    cause = (best.family, best.signature) if best is not None else None
     for each in candidates:
-        if each.family != UNKNOWN and (each.family, each.signature) != told:
-            also = Also(each.family, each.signature, each.cause, each.line, each.role)
-            found.setdefault((each.family, each.signature), also)
+        key = (each.family, each.signature)
+        if each.family != UNKNOWN and key != cause:
+            found.setdefault(key, OtherFinding(*key, each.cause, each.line, each.role))
     return tuple(found.values())[:MOST_ALSO]

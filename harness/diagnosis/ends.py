@@ -1,22 +1,26 @@
 """What the end of a process itself tells: its exit status or signal, or why it was stopped.
 
 In: the supervisor's exit record, and why we stopped it, if we did. Out: an `End` whose `is_final` says
-whether the log is asked at all.
+whether the log is asked at all. The samples of the attempt's resources say why it was killed.
 """
 
+import json
 import re
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from harness.diagnosis.types import UNKNOWN
+from harness.diagnosis.types import UNKNOWN, Evidence
 
 KILLED = "killed"
 """The signature of a SIGKILL that nothing explains."""
 AFTER_AN_ERROR = "after the error in line"
 _NOT_FINITE = re.compile(r"\b(?:nan|inf)\b|not finite|non-finite|diverge", re.IGNORECASE)
 _FROM_SHELL = 128
+SHARE_USED = 0.95
+"""Of the memory that the training had or could have had: above it, SIGKILL came from the lack of it."""
 _CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP)
 
 
@@ -77,15 +81,14 @@ def _stopped(reason: str, detail: str) -> End:
 
 
 def _of_signal(number: int | None, status: int | None) -> End:
-    """The signal that ended the process; a shell tells it as 128 + its number, Python as its negative."""
-    if number is None and status is not None and status < 0:
-        number = -status
-    if number is None and status is not None and status > _FROM_SHELL:
-        number = status - _FROM_SHELL
+    """The signal that ended the process; a shell gives it as 128 + its number, Python as its negative."""
+    if number is None and status is not None and (status < 0 or status > _FROM_SHELL):
+        number = -status if status < 0 else status - _FROM_SHELL
+    if number is None:
+        return _of_status(status)
     if number not in set(signal.Signals):
-        return (
-            _of_status(status) if number is None else End(UNKNOWN, None, f"It was killed by signal {number}.")
-        )
+        is_ours = status is not None and status > _FROM_SHELL
+        return _of_status(status) if is_ours else End(UNKNOWN, None, f"It was killed by signal {number}.")
     name = signal.Signals(number).name
     text = f"The training was killed by {name}."
     if number in (signal.SIGTERM, signal.SIGHUP):
@@ -104,9 +107,27 @@ def _of_signal(number: int | None, status: int | None) -> End:
 
 def _of_status(status: int | None) -> End:
     if status == 127:
-        return End(
-            "path_not_found", "command_not_found", "The command or a program in it was not found (127)."
-        )
+        text = "The command or a program in it was not found (127)."
+        return End("path_not_found", "command_not_found", text)
     if status == 126:
         return End("permission", "not_executable", "The command could not be executed (126).")
     return End(UNKNOWN, None, f"The training ended with status {status} and printed no traceback.")
+
+
+def out_of_memory(resources: Path) -> Evidence | None:
+    """The last sample, where the training's processes held nearly all memory that the machine had left to
+    give: whoever is killed after that was most probably killed for it."""
+    try:
+        lines = resources.read_bytes().splitlines()
+    except OSError:
+        return None
+    for number, line in reversed(list(enumerate(lines, start=1))):
+        try:
+            sample = json.loads(line)
+            rss, available = int(sample["rss_bytes"]), int(sample["mem_available_bytes"])
+        except (ValueError, TypeError, KeyError):
+            continue
+        if rss + available > 0 and rss / (rss + available) >= SHARE_USED:
+            return Evidence(resources.name, number, line.decode(errors="replace"))
+        return None
+    return None

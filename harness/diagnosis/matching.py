@@ -1,48 +1,81 @@
-"""Holds signatures against faults. In: a `Log` and a `Book`. Out: `Match`es, any number per fault.
+"""Holds signatures against faults. In: a `Log` and a catalogue. Out: `Match`es, any number per fault.
 
 Of a line only the first LONGEST_LINE characters are looked at: no failure is told further on, and patterns
 take time that grows faster than a line does.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from harness.diagnosis.signatures import Book
-from harness.diagnosis.types import Clause, Fault, Log, Match, Signature
+from harness.diagnosis.signatures import SignatureCatalogue
+from harness.diagnosis.signatures.schema import Clause, Signature
+from harness.diagnosis.types import Fault, Log
 
 MOST_LINES = 8
 LONGEST_LINE = 2000
-
-
-def matches(log: Log, book: Book) -> list[Match]:
-    """All matches, in the order of the faults' lines and of the book."""
-    told = [_Told(fault) for fault in log.faults]
-    return [match for each in told for match in _of_fault(each, told, book.signatures)]
+_NAME = re.compile(r"\{(\w+)\}")
+_OPTIONAL = re.compile(r"\[([^\[\]]*\{\w+\}[^\[\]]*)\]")
+_Found = dict[str, re.Match[str]]
+"""What each condition of a clause found."""
 
 
 @dataclass(frozen=True)
-class _Told:
+class Match:
+    """A signature that holds for a fault. `captures`: named groups of its patterns. `evidence`: numbers of
+    lines in which they were found, the naming line first."""
+
+    signature: Signature
+    fault: Fault
+    captures: Mapping[str, str]
+    evidence: tuple[int, ...]
+
+    @property
+    def cause(self) -> str:
+        """The signature's cause, captures filled in. A part in brackets that names one which was not found is
+        left out; elsewhere it becomes "?"."""
+
+        def value(name: re.Match[str]) -> str:
+            return (self.captures.get(name[1]) or "?").strip()
+
+        def part(text: re.Match[str]) -> str:
+            known = all(self.captures.get(name) for name in _NAME.findall(text[1]))
+            return text[1] if known else ""
+
+        return _NAME.sub(value, _OPTIONAL.sub(part, self.signature.cause))
+
+
+def matches(log: Log, catalogue: SignatureCatalogue) -> list[Match]:
+    """All matches, in the order of the faults' lines and of the catalogue."""
+    texts = [_Texts(fault) for fault in log.faults]
+    return [match for each in texts for match in _of_fault(each, texts, catalogue.signatures)]
+
+
+@dataclass(frozen=True)
+class _Texts:
     """What is searched for one fault, its lines cut."""
 
     fault: Fault
+
+    @cached_property
+    def exception(self) -> str:
+        return self.fault.type[:LONGEST_LINE]
 
     @cached_property
     def message(self) -> str:
         return _cut(self.fault.message)
 
     @cached_property
-    def trace(self) -> str:
+    def frames(self) -> str:
         return _cut(self.fault.trace)
 
     @cached_property
     def near(self) -> str:
         """The lines above, its own as they stand in the log and without prefixes, and those below."""
-        before, own, after = (
-            [line.text for line in lines] for lines in (self.fault.before, self.fault.lines, self.fault.after)
-        )
-        return _cut("\n".join((*before, *own, self.fault.message, *after)))
+        fault = self.fault
+        lines = [*(line.text for line in (*fault.before, *fault.lines)), fault.message]
+        return _cut("\n".join((*lines, *(line.text for line in fault.after))))
 
 
 def _cut(text: str) -> str:
@@ -51,53 +84,45 @@ def _cut(text: str) -> str:
     return "\n".join(line[:LONGEST_LINE] for line in text.split("\n"))
 
 
-def _of_fault(told: _Told, all_told: Sequence[_Told], signatures: Iterable[Signature]) -> Iterator[Match]:
+def _of_fault(
+    texts: _Texts, everything: Sequence[_Texts], signatures: Iterable[Signature]
+) -> Iterator[Match]:
     """The signatures that hold for this fault."""
     for signature in signatures:
         for clause in signature.when:
-            found = _holds(clause, told, all_told)
+            found = _holds(clause, texts, everything)
             if found is not None and not any(
-                _holds(unless, told, all_told) is not None for unless in signature.unless
+                _holds(unless, texts, everything) is not None for unless in signature.unless
             ):
-                yield Match(signature, told.fault, _captures(found), _evidence(found, told.fault))
+                captures = {
+                    name: text
+                    for hit in found.values()
+                    for name, text in hit.groupdict().items()
+                    if text is not None
+                }
+                yield Match(signature, texts.fault, captures, _evidence(found, texts.fault))
                 break
 
 
-_Found = dict[str, re.Match[str]]
-
-
-def _holds(clause: Clause, told: _Told, all_told: Sequence[_Told]) -> _Found | None:
+def _holds(clause: Clause, texts: _Texts, everything: Sequence[_Texts]) -> _Found | None:
     """What each condition of the clause found, None where one of them does not hold."""
     found: _Found = {}
-    if clause.exception is not None:
-        if not told.fault.type or not (hit := clause.exception.search(told.fault.type[:LONGEST_LINE])):
+    for name in ("exception", "message", "frames", "near"):
+        pattern = getattr(clause, name)
+        if pattern is None:
+            continue
+        if (name == "exception" and not texts.fault.type) or not (
+            hit := pattern.search(getattr(texts, name))
+        ):
             return None
-        found["exception"] = hit
-    if clause.message is not None:
-        if not (hit := clause.message.search(told.message)):
-            return None
-        found["message"] = hit
-    if clause.frames is not None:
-        if not (hit := clause.frames.search(told.trace)):
-            return None
-        found["frames"] = hit
-    if clause.near is not None:
-        if not (hit := clause.near.search(told.near)):
-            return None
-        found["near"] = hit
-    if clause.elsewhere is not None:
-        others = (other for other in all_told if other is not told)
-        hit = next((hit for other in others if (hit := clause.elsewhere.search(other.message))), None)
+        found[name] = hit
+    if (pattern := clause.elsewhere) is not None:
+        others = (other for other in everything if other is not texts)
+        hit = next((hit for other in others if (hit := pattern.search(other.message))), None)
         if hit is None:
             return None
         found["elsewhere"] = hit
     return found
-
-
-def _captures(found: _Found) -> dict[str, str]:
-    return {
-        name: text for hit in found.values() for name, text in hit.groupdict().items() if text is not None
-    }
 
 
 def _evidence(found: _Found, fault: Fault) -> tuple[int, ...]:
@@ -111,5 +136,5 @@ def _evidence(found: _Found, fault: Fault) -> tuple[int, ...]:
 
 
 def _touches(hit: re.Match[str], *texts: str) -> bool:
-    said = [part for part in hit[0].split("\n") if part.strip()]
-    return any(part.strip() in text for part in said for text in texts if text)
+    parts = [part for part in hit[0].split("\n") if part.strip()]
+    return any(part.strip() in text for part in parts for text in texts if text)

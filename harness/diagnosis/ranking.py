@@ -1,16 +1,19 @@
 """Which of many faults is the cause: candidates in the order of how likely each is the root.
 
-In: a `Log`, the `Match`es of its faults, alarms of its metrics. Out: `Candidate`s, best first. Every reason
-is a number of points, added up: what kind of evidence it is, who printed it, what came before and after it.
-The points are few and coarse on purpose; `confidence.py` says what they are worth.
+In: a `Log`, the `Match`es of its faults, alarms of its metrics. Out: `Candidate`s, best first, and how sure
+the first one is. Every reason is a number of points, added up: what kind of evidence it is, who printed it,
+what came before and after it. The points are few and coarse on purpose; what they are worth was measured on
+labelled logs (`benchmarks/diagnosis.py` prints the reliability table), from which the tables are rounded.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from harness.diagnosis.matching import Match
 from harness.diagnosis.reading.prefixes import said
-from harness.diagnosis.types import UNKNOWN, Breadth, Fault, Level, Log, Match, Role
+from harness.diagnosis.signatures.schema import Breadth
+from harness.diagnosis.types import UNKNOWN, Fault, Level, Log, Role
 from monitors.health import Alarm
 
 BREADTHS: Mapping[Breadth, float] = {"specific": 3.0, "general": 1.5, "last_resort": -0.5}
@@ -58,14 +61,16 @@ OFTEN = 5
 STEPS_BETWEEN = 3
 LASTING = ("numerics_nan", "silent_bad_metrics", "hang_no_output", "resources_unschedulable")
 """Families that are told again and again because they last, not because they are got over."""
+OF_UNKNOWN = 0.4
+_BY_STRENGTH = ((5.0, 0.95), (4.0, 0.92), (3.0, 0.88), (2.25, 0.78), (1.5, 0.65), (0.75, 0.45), (0.0, 0.3))
+_BY_LEAD = ((2.0, 1.0), (1.0, 0.95), (0.5, 0.88), (0.0, 0.75))
 
 
 @dataclass(frozen=True)
 class Candidate:
     """One possible cause. `line`: where it begins; `points`: how likely it is the root, for comparison only;
     `strength`: how much speaks for that it happened at all, be it root or consequence.
-    `evidence`: numbers of lines of the log, or of `file`. `breadth` is None for an exception that no
-    signature knows."""
+    `evidence`: numbers of lines of the log, or of `file`."""
 
     family: str
     signature: str | None
@@ -74,7 +79,6 @@ class Candidate:
     points: float
     strength: float
     role: Role = "root"
-    breadth: Breadth | None = None
     transient: bool = False
     wait_s: float = 0.0
     evidence: tuple[int, ...] = ()
@@ -96,22 +100,32 @@ def rank(log: Log, matches: Sequence[Match], alarms: Iterable[Alarm] = ()) -> li
     return sorted(found, key=lambda each: (-each.points, each.line))
 
 
+def confidence(candidates: Sequence[Candidate]) -> float:
+    """How sure the first candidate is the cause, 0 to 1: by how much speaks for it, and how far it is ahead
+    of the best one of another family. Of nothing known, how sure it is that nothing is."""
+    if not candidates or candidates[0].family == UNKNOWN:
+        return OF_UNKNOWN
+    best = candidates[0]
+    rivals = [each.points for each in candidates if each.family not in (best.family, UNKNOWN)]
+    lead = best.points - max(rivals, default=-10.0)
+    by_strength = next((share for least, share in _BY_STRENGTH if best.strength >= least), 0.2)
+    return round(by_strength * next((share for least, share in _BY_LEAD if lead >= least), 0.6), 2)
+
+
 def _of_match(match: Match, log: Log) -> Candidate:
-    signature = match.signature
+    signature, family = match.signature, match.signature.family
     strength = BREADTHS[signature.breadth] + _circumstances(match.fault)
-    strength += _what_followed(match.fault, log, signature.family)
+    strength += _what_followed(match.fault, log, family) + EXPLAINS.get(family, 0.0)
     strength += DEGRADED if signature.severity == "degraded" else 0.0
-    strength += EXPLAINS.get(signature.family, 0.0)
-    follows = CONSEQUENCES.get(signature.family, 0.0) if signature.role == "root" else ROLES[signature.role]
+    follows = CONSEQUENCES.get(family, 0.0) if signature.role == "root" else ROLES[signature.role]
     return Candidate(
-        signature.family,
+        family,
         signature.id,
         match.cause,
         match.fault.line,
         strength + follows,
         strength,
         signature.role,
-        signature.breadth,
         signature.transient,
         signature.wait_s,
         match.evidence,
@@ -137,7 +151,6 @@ def _of_alarm(alarm: Alarm, file: str) -> Candidate:
         alarm.lines[0] if alarm.lines else 0,
         points,
         points,
-        breadth="specific",
         evidence=alarm.lines,
         remedies=ADVICE.get(alarm.family, ()),
         file=file,
@@ -184,13 +197,10 @@ def _begin(found: Sequence[Candidate]) -> list[Candidate]:
     first: list[Candidate] = []
     end = -INCIDENT_LINES
     for each in found:
-        if each.role != "root" or each.points <= 0 or each.family in CONSEQUENCES or _was_handled(each):
+        handled = each.fault is not None and each.fault.handled
+        if each.role != "root" or each.points <= 0 or each.family in CONSEQUENCES or handled:
             continue
         if each.line - end > INCIDENT_LINES:
             first.append(each)
         end = each.line
     return first
-
-
-def _was_handled(candidate: Candidate) -> bool:
-    return candidate.fault is not None and candidate.fault.handled

@@ -1,10 +1,6 @@
-"""The words that the rooms of diagnosis share.
+"""The words that the rooms of diagnosis share: what a log says (`Log` of `Fault`s), what comes out
+(`Diagnosis`)."""
 
-A log is read into `Log` (`reading/`); the `Signature`s of `signatures/` are held against its `Fault`s
-(`matching`), which gives `Match`es; `ranking` orders them by cause; `diagnose` makes the `Diagnosis`.
-"""
-
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -19,11 +15,7 @@ if TYPE_CHECKING:
 
 Level = Literal["", "info", "warning", "error", "fatal"]
 Role = Literal["root", "cascade", "symptom"]
-Severity = Literal["fatal", "degraded"]
-Breadth = Literal["specific", "general", "last_resort"]
 UNKNOWN = "unknown"
-_NAME = re.compile(r"\{(\w+)\}")
-_OPTIONAL = re.compile(r"\[([^\[\]]*\{\w+\}[^\[\]]*)\]")
 
 
 # --- what a log says ------------------------------------------------------------------------------------
@@ -114,88 +106,6 @@ class Log:
     size: int = 0
 
 
-# --- known failures -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Pattern:
-    """A regular expression that is compiled when it is first used; one log does not need all of them."""
-
-    text: str
-
-    def search(self, text: str) -> re.Match[str] | None:
-        return self.compiled.search(text)
-
-    @cached_property
-    def compiled(self) -> re.Pattern[str]:
-        """The same, ready for use. Raises re.error."""
-        return re.compile(self.text)
-
-
-@dataclass(frozen=True)
-class Clause:
-    """Conditions that must all hold for one fault. `exception`: its type; `message`: what was said;
-    `frames`: its traceback; `near`: the lines around it and its own; `elsewhere`: what another fault of the
-    same log said. Searched for, not matched in full."""
-
-    exception: Pattern | None = None
-    message: Pattern | None = None
-    frames: Pattern | None = None
-    near: Pattern | None = None
-    elsewhere: Pattern | None = None
-
-
-@dataclass(frozen=True)
-class Signature:
-    """A known failure; `signatures/README.md` documents its YAML.
-
-    `cause` may hold the named captures of its patterns as `{name}`. `role`: whether it can be the cause
-    itself, is what other processes say when one has died (cascade), or only shows that something is wrong
-    (symptom). `breadth`: how much it takes in. `remedies`: in the order in which they are tried, each a name
-    of `remedies` or advice in words. `wait_s`: before a restart that needs no change.
-    """
-
-    id: str
-    family: str
-    name: str
-    cause: str
-    when: tuple[Clause, ...]
-    unless: tuple[Clause, ...] = ()
-    role: Role = "root"
-    breadth: Breadth = "specific"
-    severity: Severity = "fatal"
-    transient: bool = False
-    wait_s: float = 0.0
-    remedies: tuple[str, ...] = ()
-    links: tuple[str, ...] = ()
-    words: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Match:
-    """A signature that holds for a fault. `captures`: named groups of its patterns. `evidence`: numbers of
-    lines in which they were found, the naming line first."""
-
-    signature: Signature
-    fault: Fault
-    captures: Mapping[str, str]
-    evidence: tuple[int, ...]
-
-    @property
-    def cause(self) -> str:
-        """The signature's cause, captures filled in. A part in brackets that names one which was not found is
-        left out; elsewhere it becomes "?"."""
-
-        def value(name: re.Match[str]) -> str:
-            return (self.captures.get(name[1]) or "?").strip()
-
-        def part(text: re.Match[str]) -> str:
-            known = all(self.captures.get(name) for name in _NAME.findall(text[1]))
-            return text[1] if known else ""
-
-        return _NAME.sub(value, _OPTIONAL.sub(part, self.signature.cause))
-
-
 # --- what comes out -------------------------------------------------------------------------------------
 
 
@@ -209,7 +119,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Also:
+class OtherFinding:
     """Something else that was found: what followed from the cause, or another one that is less likely."""
 
     family: str
@@ -238,7 +148,7 @@ class Diagnosis:
     confidence: float = 0.0
     captures: Mapping[str, str] = field(default_factory=dict)
     remedies: tuple[str, ...] = ()
-    also: tuple[Also, ...] = ()
+    also: tuple[OtherFinding, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Everything as JSON values."""

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections import deque
 
-from harness.diagnosis.reading import carriers, messages, native
+from harness.diagnosis.reading import severity
+from harness.diagnosis.reading.context_windows import AROUND as BEFORE
+from harness.diagnosis.reading.context_windows import Gap, RawLine
+from harness.diagnosis.reading.exceptions import is_notice
 from harness.diagnosis.reading.faults import AROUND, Collection, Draft
 from harness.diagnosis.reading.prefixes import Said, said
 from harness.diagnosis.reading.rows import Rows
 from harness.diagnosis.reading.tracebacks import Tracebacks
 from harness.diagnosis.reading.words import Words
-from harness.diagnosis.reading.zones import BEFORE, Gap, RawLine
+from harness.diagnosis.reading.wrapper_exceptions import error_file
 from monitors.logs import is_progress_bar
 from monitors.metrics import parse_line
 
@@ -87,8 +90,8 @@ class Assembler:
                 return None
         if what.text.startswith(ERROR_FILE) and self._from_error_file(raw, what):
             return None
-        level = native.severity(what)
-        if not named and not native.is_fault(level):
+        level = severity.severity(what)
+        if not named and not severity.is_fault(level):
             return None
         draft = Draft(
             raw,
@@ -96,12 +99,12 @@ class Assembler:
             [what.text],
             source=what.source,
             level=level,
-            handled=native.is_handled(what.text) or native.is_quoted(what.text),
+            handled=severity.is_handled(what.text) or severity.is_quoted(what.text),
             before=tuple(self._above),
         )
         self._collection.add(draft)
         self._await(draft)
-        if not native.stands_alone(what.text):
+        if not severity.stands_alone(what.text):
             self._messages[what.source] = _Message(draft)
         return draft if "Fatal Python error" in what.text else None
 
@@ -109,7 +112,7 @@ class Assembler:
         """The exception in torchrun's error file; False where there is none."""
         found: list[Draft] = []
         tracebacks = Tracebacks(what.source, self._above, self._await, found.append)
-        for text in carriers.error_file(what.text):
+        for text in error_file(what.text):
             tracebacks.take(RawLine(raw.number, text.encode(), True), Said(text))
         tracebacks.finish()
         for draft in found:
@@ -147,13 +150,13 @@ class _Message:
             return True
         if what.is_record or len(self._draft.said) >= MOST_LINES:
             return False
-        if messages.is_notice(text) or native.severity(what) == "info":
+        if is_notice(text) or severity.severity(what) == "info":
             return False
-        if self._after_blank and not native.STACK_LINE.match(text):
+        if self._after_blank and not severity.STACK_LINE.match(text):
             return False
         if not _is_detail(text):
             self._left -= 1
-            own = raw.hit and native.is_fault(native.severity(what))
+            own = raw.hit and severity.is_fault(severity.severity(what))
             if self._left < 0 or own or is_progress_bar(text) or parse_line(raw.text) is not None:
                 return False
         self._draft.lines.append(raw.line)
@@ -163,4 +166,4 @@ class _Message:
 
 def _is_detail(text: str) -> bool:
     """Whether a line can only belong to what stands above it: it is indented, or a frame of native code."""
-    return text[:1].isspace() or native.STACK_LINE.match(text) is not None
+    return text[:1].isspace() or severity.STACK_LINE.match(text) is not None

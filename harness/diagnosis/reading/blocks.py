@@ -1,4 +1,4 @@
-"""A log file as blocks of whole lines, with bounded memory whatever its bytes.
+"""A log file as blocks of whole lines, with bounded memory whatever its bytes, and its last lines.
 
 In: a path. Out: `Block`s in order; each is cut at a line's end and knows the number of its first line. A
 line that is longer than a block is cut as `monitors.logs` cuts it, and says so.
@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from monitors.logs import LONGEST_LINE, clean
+from monitors.logs import LONGEST_LINE, Line, clean, is_progress_bar
+from monitors.metrics import parse_line
 
 BLOCK_BYTES = 8 << 20
+LAST_LINES = 30
+LAST_BYTES = 256 << 10
 CUT_MARK = " …[{} bytes cut]"
 LONGEST_RAW = LONGEST_LINE + 64  # a line that was cut here, with its mark
 
@@ -72,13 +75,43 @@ class _LongLine:
         """The lines, of which the first was perhaps too long: then it is cut and marked."""
         if not self.dropped:
             return lines
-        end = lines.find(b"\n")
-        end = len(lines) if end < 0 else end
-        line = self.add(lines[:end], LONGEST_LINE)
+        line, newline, rest = lines.partition(b"\n")
+        line = self.add(line, LONGEST_LINE)
         mark = CUT_MARK.format(self.dropped).encode() if self.dropped else b""
         self.dropped = 0
-        return line + mark + lines[end:]
+        return line + mark + newline + rest
 
 
 def _last_redraw(line: bytes) -> bytes:
     return line[max(0, line.rstrip(b"\r").rfind(b"\r")) :]
+
+
+class LastLines:
+    """Keeps the end of what was read, for the last lines that say something."""
+
+    def __init__(self) -> None:
+        self._data = b""
+        self._end = 1
+
+    def add(self, block: Block) -> None:
+        """Go on to a block."""
+        missing = LAST_BYTES - len(block.data)
+        self._data = (self._data[-missing:] if missing > 0 else b"") + block.data[-LAST_BYTES:]
+        self._end = block.number + block.data.count(b"\n")
+
+    def lines(self) -> tuple[Line, ...]:
+        """Up to LAST_LINES: no blanks, no progress bars, no repeats in a row, of the metric rows the last."""
+        kept: list[Line] = []
+        has_row = False
+        for back, raw in enumerate(reversed(self._data.split(b"\n"))):
+            text = text_of(raw)
+            if not text or is_progress_bar(text) or (kept and kept[-1].text == text):
+                continue
+            if parse_line(text) is not None:
+                if has_row:
+                    continue
+                has_row = True
+            kept.append(Line(self._end - back, text))
+            if len(kept) == LAST_LINES:
+                break
+        return tuple(reversed(kept))

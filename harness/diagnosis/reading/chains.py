@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
-from harness.diagnosis.reading.carriers import carries_in_a_chain
 from harness.diagnosis.reading.faults import Draft
+from harness.diagnosis.reading.wrapper_exceptions import carries_in_a_chain
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Chains:
         self._chain = []
 
     def is_within(self, column: int) -> bool:
-        """Whether a group is open whose parts stand further in than this column."""
+        """True if a group is open whose parts stand further in than this column."""
         return bool(self._groups) and self._groups[-1].column > column
 
     def leave(self, column: int) -> None:

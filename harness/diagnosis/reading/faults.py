@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from harness.diagnosis.reading.hits import Tally
-from harness.diagnosis.reading.native import is_handled, is_over
+from harness.diagnosis.reading.context_windows import RawLine, Tally
 from harness.diagnosis.reading.prefixes import said
-from harness.diagnosis.reading.zones import RawLine
+from harness.diagnosis.reading.severity import is_handled, is_over
 from harness.diagnosis.types import Fault, Frame, Level
 from monitors.logs import Line, is_progress_bar
 

@@ -11,7 +11,7 @@ import math
 import re2
 
 from harness.diagnosis.reading.blocks import Block, text_of
-from harness.diagnosis.reading.zones import RawLine
+from harness.diagnosis.reading.context_windows import RawLine
 from harness.diagnosis.types import SeenRow
 from monitors.logs import Line
 from monitors.metrics import Row, parse_line

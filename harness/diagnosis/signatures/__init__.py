@@ -1,14 +1,20 @@
 """Known failures: one YAML file per family, as `Signature` objects. `README.md` documents the schema.
 
-In: the files of this folder and of a user's own. Out: a `Book`. Regular expressions are compiled when first
-used.
+In: the files of this folder and of a user's own. Out: a `SignatureCatalogue`.
 """
 
-from harness.diagnosis.signatures.book import Book, files_in, load, load_usable, read_file, user_folder
+from harness.diagnosis.signatures.catalogue import (
+    SignatureCatalogue,
+    files_in,
+    load,
+    load_usable,
+    read_file,
+    user_folder,
+)
 from harness.diagnosis.signatures.schema import SignatureError, families
 
 __all__ = [
-    "Book",
+    "SignatureCatalogue",
     "SignatureError",
     "families",
     "files_in",

@@ -2,59 +2,110 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
-from harness.diagnosis.types import Breadth, Clause, Pattern, Role, Severity, Signature
+from harness.diagnosis.types import Role
 from monitors.metrics import PATTERN_TOKEN, literal_of
 
+Breadth = Literal["specific", "general", "last_resort"]
 SHORTEST_WORD = 4
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast as reading with ruamel.yaml
 _IGNORES_CASE = re.compile(r"^\(\?[a-z]*i[a-z]*\)")
 
 
 class SignatureError(Exception):
-    """A signature file cannot be used; the message says where and how to mend it."""
+    """A signature file cannot be used; the message says where and how to fix it."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+@dataclass(frozen=True)
+class Pattern:
+    """A regular expression that is compiled when it is first used; one log does not need all of them."""
+
+    text: str
+
+    def search(self, text: str) -> re.Match[str] | None:
+        return self.compiled.search(text)
+
+    @cached_property
+    def compiled(self) -> re.Pattern[str]:
+        """The same, ready for use. Raises re.error."""
+        return re.compile(self.text)
 
 
-class _ClauseYaml(_Strict):
-    exception: str | None = None
-    message: str | None = None
-    frames: str | None = None
-    near: str | None = None
-    elsewhere: str | None = None
+Regex = Annotated[Pattern, BeforeValidator(lambda text: Pattern(text) if isinstance(text, str) else text)]
+_STRICT = ConfigDict(extra="forbid", frozen=True)
+
+
+class Clause(BaseModel):
+    """Conditions that must all hold for one fault. `exception`: its type; `message`: what was said;
+    `frames`: its traceback; `near`: the lines around it and its own; `elsewhere`: what another fault of the
+    same log said. Searched for, not matched in full."""
+
+    model_config = _STRICT
+    exception: Regex | None = None
+    message: Regex | None = None
+    frames: Regex | None = None
+    near: Regex | None = None
+    elsewhere: Regex | None = None
 
     @model_validator(mode="after")
-    def _says_something(self) -> "_ClauseYaml":
+    def _says_something(self) -> "Clause":
         if self.exception is None and self.message is None and self.frames is None:
             raise ValueError("a clause needs `exception`, `message` or `frames`")
         return self
 
 
-class _SignatureYaml(_Strict):
+def _known(family: str) -> str:
+    if family not in families():
+        raise ValueError(f"family {family!r} is none of those in families.yaml")
+    return family
+
+
+def _remedy(written: Any) -> Any:
+    is_advice = isinstance(written, dict) and list(written) == ["advise"]
+    return f"advise: {written['advise']}" if is_advice else written
+
+
+class Signature(BaseModel):
+    """A known failure; `README.md` documents its YAML.
+
+    `cause` may hold the named captures of its patterns as `{name}`. `role`: whether it can be the cause
+    itself, is what other processes say when one has died (cascade), or only shows that something is wrong
+    (symptom). `breadth`: how much it takes in. `remedies`: in the order in which they are tried, each a name
+    of `repair/remedies` or advice in words. `wait_s`: before a restart that needs no change. `words`: how a
+    reader finds the lines that it is about.
+    """
+
+    model_config = _STRICT
     id: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
-    family: str
+    family: Annotated[str, AfterValidator(_known)]
     name: str
     cause: str
-    when: Annotated[list[_ClauseYaml], Field(min_length=1)]
-    unless: list[_ClauseYaml] = []
+    when: Annotated[tuple[Clause, ...], Field(min_length=1)]
+    unless: tuple[Clause, ...] = ()
     role: Role = "root"
     breadth: Breadth = "specific"
-    severity: Severity = "fatal"
+    severity: Literal["fatal", "degraded"] = "fatal"
     transient: bool = False
     wait_s: Annotated[float, Field(ge=0, le=3600)] = 0.0
-    remedies: list[str | dict[Literal["advise"], str]] = []
-    links: list[str] = []
-    words: list[str] = []
+    remedies: tuple[Annotated[str, BeforeValidator(_remedy)], ...] = ()
+    links: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
 
 
 @cache
@@ -89,37 +140,23 @@ def prove(signatures: Iterable[Signature], where: str | Path) -> None:
 def _signature(item: Any, where: str | Path) -> Signature:
     name = item.get("id", "without an id") if isinstance(item, dict) else "that is no mapping"
     try:
-        read = _SignatureYaml.model_validate(item)
-        if read.family not in families():
-            raise ValueError(f"family {read.family!r} is none of those in families.yaml")
-        when = tuple(_clause(clause) for clause in read.when)
-        unless = tuple(_clause(clause) for clause in read.unless)
-        words = tuple(read.words) or tuple(
-            dict.fromkeys(word for clause in read.when for word in _words(clause))
-        )
+        read = Signature.model_validate(item)
+        words = [word for clause in read.when for word in _words(clause)] if not read.words else read.words
+        return read.model_copy(update={"words": tuple(dict.fromkeys(words))})
     except ValidationError as error:
-        told = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        raise SignatureError(f"{where}: signature {name}: {told}") from error
+        what = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise SignatureError(f"{where}: signature {name}: {what}") from error
     except ValueError as error:
         raise SignatureError(f"{where}: signature {name}: {error}") from error
-    fields = read.model_dump(exclude={"when", "unless", "words", "remedies", "links"})
-    remedies = tuple(each if isinstance(each, str) else f"advise: {each['advise']}" for each in read.remedies)
-    return Signature(
-        **fields, when=when, unless=unless, words=words, remedies=remedies, links=tuple(read.links)
-    )
 
 
-def _clause(clause: _ClauseYaml) -> Clause:
-    return Clause(**{name: Pattern(text) for name, text in clause.model_dump().items() if text is not None})
-
-
-def _words(clause: _ClauseYaml) -> list[str]:
+def _words(clause: Clause) -> list[str]:
     """Words of which every line that this clause is about holds one, in lower case: how a reader finds it.
     What concerns exceptions only needs none: all of them are read."""
     if clause.exception is not None or clause.frames is not None or clause.message is None:
         return []
     words = []
-    for branch in _branches(_IGNORES_CASE.sub("", clause.message)):
+    for branch in _branches(_IGNORES_CASE.sub("", clause.message.text)):
         word = literal_of(branch)
         if word is None or len(word.strip()) < SHORTEST_WORD:
             raise ValueError(

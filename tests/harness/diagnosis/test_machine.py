@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from harness.diagnosis.machine import out_of_memory
+from harness.diagnosis.ends import out_of_memory
 
 
 def samples(folder: Path, *pairs: tuple[int, int]) -> Path:

@@ -5,16 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from harness.diagnosis import citing, matching
-from harness.diagnosis.confidence import confidence
-from harness.diagnosis.ranking import Candidate, rank
-from harness.diagnosis.signatures import Book
+from harness.diagnosis.ranking import Candidate, confidence, rank
+from harness.diagnosis.signatures import SignatureCatalogue
 from harness.diagnosis.signatures.schema import parse
 from harness.diagnosis.types import Fault, Frame, Log, SeenRow
 from monitors.health import Alarm
 from monitors.logs import Line
 from monitors.metrics import Row
 
-BOOK = Book(
+BOOK = SignatureCatalogue(
     tuple(
         parse(
             """

@@ -10,8 +10,7 @@ import pytest
 from harness.diagnosis import diagnose_log
 from harness.diagnosis.matching import LONGEST_LINE
 from harness.diagnosis.signatures import SignatureError, families, load
-from harness.diagnosis.signatures.schema import parse, prove
-from harness.diagnosis.types import Pattern
+from harness.diagnosis.signatures.schema import Pattern, parse, prove
 
 GOOD = """
 - id: disk_is_full
@@ -153,5 +152,5 @@ def test_fifty_errors_with_endless_lines_are_diagnosed_soon(tmp_path: Path) -> N
     log = tmp_path / "run.log"
     log.write_text("".join(lines))
     began = time.process_time()
-    diagnose_log(log, book=load([]))
+    diagnose_log(log, catalogue=load([]))
     assert time.process_time() - began < LONGEST_DIAGNOSIS_S

@@ -65,7 +65,7 @@ def _matches(path: Path) -> tuple[Match, ...]:
 
 @cache
 def _diagnosed(path: Path) -> Diagnosis:
-    return diagnose_log(path, book=_book())
+    return diagnose_log(path, catalogue=_book())
 
 
 def _of(family: str) -> list[Labelled]:
@@ -165,7 +165,7 @@ def test_healthy_logs_stay_healthy_in_the_middle_of_longer_ones(tmp_path: Path) 
     for path in HEALTHY:
         longer.append(tmp_path / path.name)
         longer[-1].write_bytes(hide(path.read_bytes(), seed=3, lines=600).content)
-    assert _confident((path.stem, diagnose_log(path, book=_book())) for path in longer) == {}
+    assert _confident((path.stem, diagnose_log(path, catalogue=_book())) for path in longer) == {}
 
 
 def _confident(found: Iterable[tuple[str, Diagnosis]]) -> dict[str, tuple[str | None, float]]:

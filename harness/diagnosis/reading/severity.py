@@ -1,7 +1,7 @@
-"""Failures that no Python traceback tells: lines of shells, kernels, schedulers, C++ and loggers.
+"""How severe a line is that is part of no traceback: of shells, kernels, schedulers, C++ and loggers.
 
-In: a line parted from its prefixes. Out: how severe it is, whether it says that it was got over, and
-whether the lines below it belong to it.
+In: a line parted from its prefixes. Out: its level, whether it says that it was got over, and whether the
+lines below it belong to it.
 """
 
 import re
@@ -68,14 +68,13 @@ _ALONE = re.compile(
     r"^(?:Killed|Terminated|Aborted)\s*$|^(?:\S+: )*line \d+:\s+\d+ |core dumped\)|[Oo]ut of memory: Kill"
     r"|oom-kill:|CANCELLED AT|Xid \(PCI"
 )
-CURRENT_STACK = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+.*\(most recent call first\)")
 STACK_LINE = re.compile(
     r"^\s*(?:frame #\d+: |#\d+ +0x|@ +0x|\[bt\]|\[0x|what\(\): |Exception raised from |PC: @|/\S+\.so\S*\()"
 )
 
 
 def is_quoted(text: str) -> bool:
-    """Whether a line shows what a program in a sandbox, a tool or a model has said."""
+    """True if a line shows what a program in a sandbox, a tool or a model has said."""
     return _QUOTED.match(text) is not None
 
 
@@ -93,12 +92,12 @@ def severity(said: Said) -> Level:
 
 
 def is_fault(level: Level) -> bool:
-    """Whether a line of this level is kept for its level alone."""
+    """True if a line of this level is kept for its level alone."""
     return level in ("error", "fatal")
 
 
 def is_handled(text: str) -> bool:
-    """Whether a line says that the failure was got over: tried again, ignored, replaced."""
+    """True if a line says that the failure was got over: tried again, ignored, replaced."""
     if _GAVE_UP.search(text):
         return False
     if attempt := _ATTEMPT.search(text):
@@ -107,10 +106,10 @@ def is_handled(text: str) -> bool:
 
 
 def is_over(text: str) -> bool:
-    """Whether a line says that what was told right above it has passed."""
+    """True if a line says that what was told right above it has passed."""
     return _OVER.search(text) is not None and _GAVE_UP.search(text) is None
 
 
 def stands_alone(text: str) -> bool:
-    """Whether nothing below a line can belong to its message."""
+    """True if nothing below a line can belong to its message."""
     return _ALONE.search(text) is not None

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.diagnosis.reading import native
+from harness.diagnosis.reading import severity
 from harness.diagnosis.reading.prefixes import said
 from tests.harness.diagnosis.reading.reading_text import faults_of, only_fault
 
@@ -82,7 +82,7 @@ def test_a_word_of_a_signature_makes_a_fault_whatever_the_level(tmp_path: Path) 
     ],
 )
 def test_what_says_that_it_was_got_over(text: str, handled: bool) -> None:
-    assert native.is_handled(text) is handled
+    assert severity.is_handled(text) is handled
 
 
 def test_an_abort_in_native_code_keeps_what_it_said_and_its_stack(tmp_path: Path) -> None:
@@ -127,4 +127,4 @@ To append to your config use +actor.lr=1
 
 
 def test_severity_of_a_sentence_in_an_info_record_is_its_level() -> None:
-    assert native.severity(said("2026-11-21 06:12:13,825 INFO [t] Failed requests: 0")) == "info"
+    assert severity.severity(said("2026-11-21 06:12:13,825 INFO [t] Failed requests: 0")) == "info"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.diagnosis.reading.context_windows import FLOOD
 from harness.diagnosis.reading.faults import MOST_FAULTS
-from harness.diagnosis.reading.hits import FLOOD
 from tests.harness.diagnosis.reading.reading_text import log_of
 
 COUNT = 3 * FLOOD

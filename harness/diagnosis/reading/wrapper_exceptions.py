@@ -8,18 +8,17 @@ import json
 import re
 from collections.abc import Iterator
 
-_CARRIER = re.compile(
+_WRAPPER = re.compile(
     r"RayTaskError|RemoteTraceback$|RemoteException$|ProcessRaisedException$|CheckpointException$|TransportableException$"
     r"|ChildFailedError$|BrokenBarrierError$"
 )
-_CARRYING = re.compile(
+_WRAPPING = re.compile(
     r"^\S+: Caught \w+ in (?:DataLoader|pin memory|replica)|\bray::\S+\(\)\s*\(pid="
     r"|because of an error raised in its creation task"
 )
 _IN_A_CHAIN = re.compile(
     r"(?:^|\.)(?:DatasetGenerationError|RetryError|InstantiationException|FailedToGenerate\w*|RayTaskError\S*)$"
 )
-_QUOTES = re.compile(r'^(?:"""|\'\'\')\s*$')
 _INTRODUCTION = re.compile(
     r"^-- Process \d+ terminated with the following error:"
     r"|^Original Traceback \(most recent call last\):"
@@ -27,39 +26,32 @@ _INTRODUCTION = re.compile(
     r"|^(?:\x1b\[\d+m)?ray::\S.*\(pid=\d+"
     r"|^The above exception was raised in|^Remote traceback"
 )
-HEADER = re.compile(r"^(?P<lead>.*?)Traceback \(most recent call last\):?\s*(?:─+\s*╮?|\(RANK \d+\))?$")
 
 
 def carries(type: str, message: str) -> bool:
-    """Whether an exception's type or message says that it stands for another one."""
-    return bool(_CARRIER.search(type) or _CARRYING.search(message))
+    """True if an exception's type or message says that it stands for another one."""
+    return bool(_WRAPPER.search(type) or _WRAPPING.search(message))
 
 
 def carries_in_a_chain(type: str) -> bool:
-    """Whether an exception says nothing of its own when it follows another one in a chain."""
+    """True if an exception says nothing of its own when it follows another one in a chain."""
     return _IN_A_CHAIN.search(type) is not None
 
 
 def is_quotes(text: str) -> bool:
-    """Whether a line holds nothing but the quotes around a remote traceback."""
-    return _QUOTES.match(text) is not None
+    """True if a line holds nothing but the quotes around a remote traceback."""
+    return text.rstrip() in ('"""', "'''")
 
 
 def introduces(text: str) -> bool:
-    """Whether below this line the frames of the carried exception begin."""
+    """True if below this line the frames of the carried exception begin."""
     return _INTRODUCTION.match(text) is not None
-
-
-def is_root_cause(text: str) -> bool:
-    """Whether below this line stands what failed first; torchrun lists the others above it."""
-    return text.startswith("Root Cause (first observed failure)")
 
 
 def error_file(text: str) -> Iterator[str]:
     """The lines of the traceback in what torchrun writes to an error file, as one line of JSON."""
     try:
-        told = json.loads(text)["message"]
-        stack = told["extraInfo"]["py_callstack"]
+        stack = json.loads(text)["message"]["extraInfo"]["py_callstack"]
         yield from (stack if isinstance(stack, str) else "".join(stack)).splitlines()
     except (ValueError, KeyError, TypeError, RecursionError):
         return

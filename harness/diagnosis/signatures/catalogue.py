@@ -11,12 +11,11 @@ from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 
-from harness.diagnosis.signatures.schema import SignatureError, parse, prove
-from harness.diagnosis.types import Signature
+from harness.diagnosis.signatures.schema import Signature, SignatureError, parse, prove
 
 
 @dataclass(frozen=True)
-class Book:
+class SignatureCatalogue:
     """Signatures in order; `words` are what a reader looks for in lower case, so that no line that one of
     them is about is missed."""
 
@@ -34,19 +33,19 @@ def user_folder() -> Path:
     return Path(config) / "harness" / "signatures"
 
 
-def load(folders: Iterable[Path] | None = None) -> Book:
+def load(folders: Iterable[Path] | None = None) -> SignatureCatalogue:
     """The shipped signatures and those in `folders` (default: the user's folder, if there is one). Raises
     SignatureError."""
-    book, broken = load_usable(folders)
+    catalogue, broken = load_usable(folders)
     if broken:
         raise SignatureError(broken[0])
-    return book
+    return catalogue
 
 
-def load_usable(folders: Iterable[Path] | None = None) -> tuple[Book, tuple[str, ...]]:
+def load_usable(folders: Iterable[Path] | None = None) -> tuple[SignatureCatalogue, tuple[str, ...]]:
     """The same without the files that cannot be used, and what is wrong with each of those."""
     own = [user_folder()] if folders is None else folders
-    return _book(tuple((file, file.stat().st_mtime_ns) for folder in own for file in files_in(folder)))
+    return _catalogue(tuple((file, file.stat().st_mtime_ns) for folder in own for file in files_in(folder)))
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -65,19 +64,16 @@ def read_file(file: Path) -> list[Signature]:
 
 
 @cache
-def _book(files: tuple[tuple[Path, int], ...]) -> tuple[Book, tuple[str, ...]]:
+def _catalogue(files: tuple[tuple[Path, int], ...]) -> tuple[SignatureCatalogue, tuple[str, ...]]:
     found: dict[str, Signature] = {}
     broken: list[str] = []
     for file, _ in files:
         try:
-            _add(found, read_file(file), file)
+            found |= _checked(read_file(file), found, file)
         except SignatureError as error:
             broken.append(str(error))
-    taken = set(found)
-    for signature in _shipped():
-        if signature.id not in taken:
-            found[signature.id] = signature
-    return Book(tuple(found.values())), tuple(broken)
+    shipped = {signature.id: signature for signature in _shipped() if signature.id not in found}
+    return SignatureCatalogue((*found.values(), *shipped.values())), tuple(broken)
 
 
 @cache
@@ -85,14 +81,14 @@ def _shipped() -> tuple[Signature, ...]:
     found: dict[str, Signature] = {}
     for file in sorted(resources.files(__package__).iterdir(), key=lambda item: item.name):
         if file.name.endswith(".yaml") and file.name != "families.yaml":
-            _add(found, parse(file.read_text(encoding="utf-8"), file.name), file.name)
+            found |= _checked(parse(file.read_text(encoding="utf-8"), file.name), found, file.name)
     return tuple(found.values())
 
 
-def _add(found: dict[str, Signature], signatures: list[Signature], where: str | Path) -> None:
-    new: dict[str, Signature] = {}
-    for signature in signatures:
-        if signature.id in found or signature.id in new:
-            raise SignatureError(f"{where}: there are two signatures with the id {signature.id}")
-        new[signature.id] = signature
-    found.update(new)
+def _checked(new: list[Signature], known: dict[str, Signature], where: str | Path) -> dict[str, Signature]:
+    """The new signatures by id. Raises SignatureError where one is there already."""
+    ids = [signature.id for signature in new]
+    for number, name in enumerate(ids):
+        if name in known or name in ids[:number]:
+            raise SignatureError(f"{where}: there are two signatures with the id {name}")
+    return dict(zip(ids, new, strict=True))

@@ -2,6 +2,8 @@
 
 import re
 
+HEADER = "Traceback (most recent call last):"
+BEGINS = re.compile(r"^(?P<lead>.*?)Traceback \(most recent call last\):?\s*(?:─+\s*╮?|\(RANK \d+\))?$")
 FRAME = re.compile(
     r'^(?P<lead>[\s>]*)File ["“](?P<path>[^"”\n]+)["”], line (?P<number>\d+)(?:,? in (?P<function>.+))?$'
 )
@@ -10,14 +12,18 @@ RICH_FRAME = re.compile(
 )
 RICH_CODE = re.compile(r"^❱\s*\d+\s(?P<code>.*)$")
 RICH_BOX = re.compile(r"^\s*[╭│╰][\s─]?")
-MARKS = re.compile(r"^[\s|]*[\^~][\s^~|]*$")
-REPEATED = re.compile(r"^\s*\[Previous line repeated \d+ more times?\]")
-LEFT_OUT = re.compile(r"^\s*(?:\[?\.\.\.\]?|…|<\.\.\.>|\(\.\.\.\))\s*(?:\[.*\]|<.*>)?\s*$")
+NO_CODE = re.compile(
+    r"^[\s|]*[\^~][\s^~|]*$"
+    r"|^\s*\[Previous line repeated \d+ more times?\]"
+    r"|^\s*(?:\[?\.\.\.\]?|…|<\.\.\.>|\(\.\.\.\))\s*(?:\[.*\]|<.*>)?\s*$"
+)
+MARKS = re.compile(r"^[\s|]*[\^~][\s^~|]*$|^\s*[=\-_*#]{8,}\s*$")
 CHAIN = re.compile(
     r"^\s*(?:During handling of the above exception, another exception occurred"
     r"|The above exception was the direct cause of the following exception)"
 )
 STACK = re.compile(r"^(?:Call stack:|Stack \(most recent call last\):)\s*$")
+CURRENT_STACK = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+.*\(most recent call first\)")
 GROUP_BOX = re.compile(r"^(?P<indent>\s*)\|(?: (?P<rest>.*))?$")
 GROUP_HEADER = re.compile(
     r"^(?P<indent>\s*)(?:\||\+)? ?\+ Exception Group Traceback \(most recent call last\):\s*$"
@@ -26,14 +32,13 @@ GROUP_RULE = re.compile(r"^(?P<indent>\s*)\+(?P<opens>-\+)?-{4,}(?: (?P<index>\d
 HANDLED_HEAD = re.compile(
     r"^(?:Exception ignored (?:in|on|while)|Error in atexit|Error in sys\.excepthook|--- Logging error ---)"
 )
-
 ANNOUNCES = re.compile(
     r"^(?:Exception in thread \S.*:|Process [\w-]+(?::\d+)*:|Task exception was never retrieved|future: <)\s*"
 )
 WARNS = re.compile(r"^\S+:\d+: \w*Warning: ")
 
 _NAME = r"(?:[A-Za-z_]\w*\.)*(?:<locals>\.|\w+\.<locals>\.)*(?P<short>[A-Za-z_]\w*)"
-EXCEPTION = re.compile(rf"^(?P<type>{_NAME}(?:\([\w. ]*\)|\[[\w., ]*\])?)(?P<rest>:(?:\s.*)?)?$")
+_EXCEPTION = re.compile(rf"^(?P<type>{_NAME}(?:\([\w. ]*\)|\[[\w., ]*\])?)(?P<rest>:(?:\s.*)?)?$")
 _KINDS = (
     r"(?:Error|Exception|Exit|Interrupt|Timeout|Failure|Fault|Iteration|Died|Crash(?:ed)?|NotFound|Unavailable"
     r"|RemoteTraceback|Exceeded|Refused|Denied|Reset|Aborted|Cancelled|Canceled|Group|Violation|Mismatch)"
@@ -43,7 +48,6 @@ _WITHOUT_TEXT = re.compile(
     r"^(?:KeyboardInterrupt|SystemExit|MemoryError|AssertionError|StopIteration|NotImplementedError|Exception"
     r"|RecursionError|TimeoutError|EOFError|GeneratorExit|BrokenPipeError|CancelledError|RuntimeError)$"
 )
-_WARNING = re.compile(r"Warning$")
 
 
 def exception_type(text: str, after_frames: bool = False, at_once: bool = False) -> str | None:
@@ -51,12 +55,24 @@ def exception_type(text: str, after_frames: bool = False, at_once: bool = False)
 
     `after_frames`: frames came before it, so that any class may stand here; `at_once`: directly before it.
     """
-    found = EXCEPTION.match(text)
-    if found is None or _WARNING.search(found["short"]):
+    found = _EXCEPTION.match(text)
+    if found is None or found["short"].endswith("Warning"):
         return found["type"] if found and after_frames and at_once else None
-    short, type, told = found["short"], found["type"], (found["rest"] or "")[1:].strip()
+    short, type, message = found["short"], found["type"], (found["rest"] or "")[1:].strip()
     if _SURE.search(short) and (short[0].isupper() or "." in type):
-        return type if after_frames or told or _WITHOUT_TEXT.match(short) is not None or "." in type else None
-    if after_frames and ("." in type or (at_once and short[0].isupper())):
-        return type
-    return None
+        is_named = after_frames or message or _WITHOUT_TEXT.match(short) or "." in type
+        return type if is_named else None
+    return type if after_frames and ("." in type or (at_once and short[0].isupper())) else None
+
+
+def out_of_rich_box(text: str) -> str | None:
+    """A line without the box that Rich drew around it: a traceback's header, a frame, or code; None for its
+    locals. A line in no box stays as it is."""
+    box = RICH_BOX.match(text) if text[:1] in ("╭", "│", "╰", " ") else None
+    if box is None:
+        return text
+    side = text.lstrip()[0]
+    if side == "╭":
+        return HEADER if "Traceback" in text else None
+    inner = text[box.end() :].rstrip("│╮╯ ").strip()
+    return inner if side == "│" and inner[:1] not in ("╭", "│", "╰") else None

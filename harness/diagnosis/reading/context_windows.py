@@ -1,0 +1,286 @@
+"""From blocks of bytes to the lines around words: what is read closely, a small part of a log.
+
+In: `Block`s. Out: `RawLine`s in order, those with a word marked, with the lines around them; `Gap` where lines
+were left out. Lines of the same shape (digits out) are wanted a few times only, and there is a limit for all;
+after that they are counted, so that a flood of errors costs neither time nor memory: where a block is full of
+lines with words, its shapes are counted all at once. The last line of each shape is kept with its
+surroundings: the same error that was got over a hundred times may end the training at last.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from harness.diagnosis.reading.blocks import Block, text_of
+from harness.diagnosis.reading.words import Words
+from monitors.logs import Line
+
+AROUND = 24  # lines given before a word, and after it
+EACH_SHAPE = 4  # lines of one shape that are read closely
+MOST_SHAPES = 20_000
+FIRST_HITS = 3_000  # lines with a word that are read closely, whatever their shapes …
+HITS_PER_BLOCK = 100  # … and how many more for each block
+FIRST_FRAMES = 20_000  # the same for lines of tracebacks
+FRAMES_PER_BLOCK = 400
+SHAPE_BYTES = 160
+ROUGH_SHAPE_BYTES = 48  # of which one line is looked at, where a flood has more new shapes than …
+MOST_NEW_SHAPES = 4_000
+FLOOD = 1_500  # lines in a block that are only counted, before the rest of it is taken as a flood
+MOST_WINDOWS = 300
+WINDOW_BYTES = 12_000  # kept before and after a line
+_NOT_IN_SHAPE = b"0123456789abcdefABCDEF"  # digits, also hexadecimal ones
+_FRAME = (b'File "', "File “".encode(), b"Traceback (most")
+
+
+class RawLine:
+    """A line whose text is cleaned when it is asked for. `hit`: it holds a word, or a frame."""
+
+    def __init__(self, number: int, raw: bytes, hit: bool) -> None:
+        self.number = number
+        self.raw = raw
+        self.hit = hit or any(word in raw for word in _FRAME)
+
+    @cached_property
+    def line(self) -> Line:
+        return Line(self.number, text_of(self.raw))
+
+    @property
+    def text(self) -> str:
+        return self.line.text
+
+    @cached_property
+    def shape(self) -> bytes:
+        return _shape_of(self.raw)
+
+
+class Gap:
+    """Here lines were left out."""
+
+
+@dataclass
+class Tally:
+    """How often lines of a shape came up, and the last one of them that was not read closely."""
+
+    hits: int = 0
+    last: int = 0
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Lines around the line `hit`; `number` is that of the first."""
+
+    data: bytes
+    number: int
+    hit: int
+
+
+class ContextWindows:
+    """Gives what is read closely, block by block, and at the end what is worth going back to. `tallies`: of
+    lines with a word, by shape."""
+
+    def __init__(self, words: Words) -> None:
+        self.tallies: dict[bytes, Tally] = {}
+        self._words = words
+        self._frames_left = FIRST_FRAMES
+        self._hits_left = FIRST_HITS
+        self._windows: dict[bytes, _Window] = {}
+        self._still_wanted = 0
+        self._recalled: list[bytes] = []
+        self._next = 1
+
+    def lines(self, block: Block) -> Iterator[RawLine | Gap]:
+        """Yield what is read closely of a block, after those before it."""
+        data = block.data
+        number, position = block.number, 0
+        for begin, end, hits in self._stretches(block):
+            number += data.count(b"\n", position, begin)
+            if number != self._next:
+                yield Gap()
+                if begin == 0:  # the last lines of the block before, if they are not given yet
+                    for back, raw in zip(range(len(self._recalled), 0, -1), self._recalled, strict=True):
+                        if number - back >= self._next:
+                            yield RawLine(number - back, raw, False)
+            position = begin
+            for raw in data[begin:end].split(b"\n"):
+                if position >= end:
+                    break
+                yield RawLine(number, raw, position in hits)
+                number += 1
+                position += len(raw) + 1
+            self._next = number
+            position = end
+        self._recalled = [*self._recalled, *_last_lines(data, AROUND)][-AROUND:]
+
+    def reached(self, number: int) -> bool:
+        """True if the line of this number was given."""
+        return number < self._next
+
+    def last_unread(self) -> Iterator[RawLine | Gap]:
+        """Yield the last lines of their shapes that were only counted, each with the lines around it."""
+        for window in sorted(self._windows.values(), key=lambda window: window.hit):
+            yield Gap()
+            for number, raw in enumerate(window.data.split(b"\n"), window.number):
+                yield RawLine(number, raw, number == window.hit)
+
+    def _stretches(self, block: Block) -> Iterator[tuple[int, int, set[int]]]:
+        """The stretches of a block that are read closely: from byte to byte, and where lines with a word
+        begin in them."""
+        data = block.data
+        begin, end, hits = 0, 0, set[int]()
+        if self._still_wanted:
+            end, self._still_wanted = _after(data, 0, self._still_wanted)
+        for hit in self._wanted(block):
+            if hit >= end:
+                first = _before(data, hit, end)
+                if first > end:
+                    if end:
+                        yield begin, end, hits
+                    begin, hits = first, set()
+            hits.add(hit)
+            end, self._still_wanted = _after(data, hit, AROUND + 1)
+        if end:
+            yield begin, end, hits
+
+    # --- which lines with a word are wanted --------------------------------------------------------------
+
+    def _wanted(self, block: Block) -> Iterator[int]:
+        """Yield where wanted lines begin."""
+        self._hits_left += HITS_PER_BLOCK
+        self._frames_left += FRAMES_PER_BLOCK
+        data = block.data
+        last_unread: dict[bytes, int] = {}
+        counted = 0
+        for word, end in self._words.hits(data):
+            begin = data.rfind(b"\n", 0, word) + 1
+            if data.startswith(_FRAME, word):
+                self._frames_left -= 1
+                wanted = self._frames_left >= 0
+            else:
+                shape = _shape_of(data[begin:end])
+                wanted = self._count(shape, 1)
+                if not wanted:
+                    last_unread[shape] = begin
+            if wanted:
+                yield begin
+                continue
+            counted += 1
+            if counted == FLOOD:
+                yield from self._wanted_in_flood(data, end, last_unread)
+                break
+        self._keep_windows(block, last_unread)
+
+    def _count(self, shape: bytes, times: int) -> bool:
+        """Count lines of a shape; True if one of them is wanted."""
+        tally = self.tallies.get(shape)
+        if tally is None:
+            tally = Tally()
+            if len(self.tallies) < MOST_SHAPES:
+                self.tallies[shape] = tally
+        tally.hits += times
+        if tally.hits - times >= EACH_SHAPE or self._hits_left <= 0:
+            return False
+        self._hits_left -= 1
+        return True
+
+    def _wanted_in_flood(self, data: bytes, begin: int, last_unread: dict[bytes, int]) -> Iterator[int]:
+        """Go through the rest of a block shape by shape: words are looked for in one line of each."""
+        raws = data[begin:].split(b"\n")
+        shapes = [shape[:SHAPE_BYTES] for shape in data[begin:].translate(None, _NOT_IN_SHAPE).split(b"\n")]
+        counts = Counter(shapes)
+        last = dict(zip(shapes, range(len(shapes)), strict=True))
+        first = dict(zip(reversed(shapes), range(len(shapes) - 1, -1, -1), strict=True))
+        wanted: set[int] = set()
+        unread: dict[int, bytes] = {}
+        for shape in self._shapes_with_words(raws, first):
+            if self._count(shape, counts[shape]):
+                wanted.add(first[shape])
+            if counts[shape] > 1 or first[shape] not in wanted:
+                unread[last[shape]] = shape
+        for index, raw in enumerate(raws):
+            if index in wanted:
+                yield begin
+            elif index in unread:
+                last_unread[unread[index]] = begin
+            begin += len(raw) + 1
+
+    def _shapes_with_words(self, raws: list[bytes], first: dict[bytes, int]) -> list[bytes]:
+        """Those shapes whose first line holds a word and is none of a traceback."""
+        known = [shape for shape in first if shape in self.tallies]
+        unknown = _some([shape for shape in first if shape not in self.tallies])
+        text = b"\n".join([raws[first[shape]] for shape in unknown])
+        index = position = 0
+        for word, end in self._words.hits(text):
+            index += text.count(b"\n", position, word)
+            position = end
+            if not text.startswith(_FRAME, word):
+                known.append(unknown[index])
+        return known
+
+    def _keep_windows(self, block: Block, last_unread: dict[bytes, int]) -> None:
+        """Note the last line of each shape, and keep the lines around those that come last."""
+        number, position = block.number, 0
+        places = sorted(last_unread.items(), key=lambda item: item[1])
+        for index, (shape, begin) in enumerate(places):
+            number += block.data.count(b"\n", position, begin)
+            position = begin
+            if tally := self.tallies.get(shape):
+                tally.last = number
+            if len(places) - index <= MOST_WINDOWS:
+                self._windows.pop(shape, None)
+                self._windows[shape] = _window(block.data, begin, number)
+        for shape in list(self._windows)[:-MOST_WINDOWS]:
+            del self._windows[shape]
+
+
+def _some(shapes: list[bytes]) -> list[bytes]:
+    """Not too many shapes, of each rough shape one: the first half of them and the last."""
+    if len(shapes) <= MOST_NEW_SHAPES:
+        return shapes
+    rough = list({shape[:ROUGH_SHAPE_BYTES]: shape for shape in shapes}.values())
+    half = MOST_NEW_SHAPES // 2
+    return rough if len(rough) <= MOST_NEW_SHAPES else [*rough[:half], *rough[-half:]]
+
+
+def _shape_of(raw: bytes) -> bytes:
+    """What lines of a kind share: the beginning, without digits."""
+    return raw.translate(None, _NOT_IN_SHAPE)[:SHAPE_BYTES]
+
+
+def _window(data: bytes, hit: int, number: int) -> _Window:
+    """The lines around the line that begins at byte `hit`."""
+    begin = _before(data, hit, max(0, hit - WINDOW_BYTES))
+    if begin and data[begin - 1 : begin] != b"\n":  # the cut went through a line
+        begin = min(hit, data.find(b"\n", begin) + 1)
+    end = hit + _after(data[hit : hit + WINDOW_BYTES], 0, AROUND)[0]
+    return _Window(data[begin:end].rstrip(b"\n"), number - data.count(b"\n", begin, hit), hit=number)
+
+
+def _before(data: bytes, begin: int, floor: int) -> int:
+    """Where the line stands that is AROUND lines above, not before `floor`."""
+    for _ in range(AROUND):
+        if begin <= floor:
+            return floor
+        begin = data.rfind(b"\n", floor, begin - 1) + 1 or floor
+    return max(begin, floor)
+
+
+def _after(data: bytes, begin: int, count: int) -> tuple[int, int]:
+    """Where `count` lines end, and how many of them the block lacks."""
+    for left in range(count, 0, -1):
+        begin = data.find(b"\n", begin) + 1
+        if not begin:
+            return len(data), left
+    return begin, 0
+
+
+def _last_lines(data: bytes, count: int) -> list[bytes]:
+    end = len(data) - data.endswith(b"\n")
+    begin = end
+    for _ in range(count):
+        begin = data.rfind(b"\n", 0, begin)
+        if begin < 0:
+            break
+    return data[begin + 1 : end].split(b"\n")
