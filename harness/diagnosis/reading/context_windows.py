@@ -1,9 +1,9 @@
 """From blocks of bytes to the lines around words: what is read closely, a small part of a log.
 
-In: `Block`s. Out: `RawLine`s in order, those with a word marked, with the lines around them; `Gap` where lines
-were left out. Lines of the same shape (digits out) are wanted a few times only, and there is a limit for all;
-after that they are counted, so that a flood of errors costs neither time nor memory: where a block is full of
-lines with words, its shapes are counted all at once. The last line of each shape is kept with its
+In: `Block`s. Out: `RawLine`s in order, those with a word marked, with the lines around them; `Gap` where
+lines were left out. Lines of the same shape (digits out) are wanted a few times only, and there is a limit
+for all; after that they are counted, so that a flood of errors costs neither time nor memory: where a block
+is full of lines with words, its shapes are counted all at once. The last line of each shape is kept with its
 surroundings: the same error that was got over a hundred times may end the training at last.
 """
 

@@ -1,8 +1,8 @@
 """The tracebacks of one source, put together line by line.
 
 In: the lines of one source without prefixes. Out: `Draft`s of exceptions, the true ones: those that only
-carry another stand in `wrapped_in`; chains are linked, root first. The state is the method that reads the next
-line; each returns False where the line belongs to no traceback.
+carry another stand in `wrapped_in`; chains are linked, root first. The state is the method that reads the
+next line; each returns False where the line belongs to no traceback.
 """
 
 from __future__ import annotations

@@ -15,10 +15,10 @@ import pytest
 
 from benchmarks._noise import hide
 from harness.diagnosis import diagnose_log
-from harness.diagnosis.matching import matches
+from harness.diagnosis.matching import Match, matches
 from harness.diagnosis.reading import read
-from harness.diagnosis.signatures import Book, load
-from harness.diagnosis.types import UNKNOWN, Diagnosis, Match
+from harness.diagnosis.signatures import SignatureCatalogue, load
+from harness.diagnosis.types import UNKNOWN, Diagnosis
 
 LOGS = Path(__file__).parent / "logs"
 BREADTHS = ("last_resort", "general", "specific")
@@ -54,18 +54,18 @@ HEALTHY = sorted((LOGS / "healthy").glob("*.log"))
 
 
 @cache
-def _book() -> Book:
+def _catalogue() -> SignatureCatalogue:
     return load(())
 
 
 @cache
 def _matches(path: Path) -> tuple[Match, ...]:
-    return tuple(matches(read(path, _book().words), _book()))
+    return tuple(matches(read(path, _catalogue().words), _catalogue()))
 
 
 @cache
 def _diagnosed(path: Path) -> Diagnosis:
-    return diagnose_log(path, catalogue=_book())
+    return diagnose_log(path, catalogue=_catalogue())
 
 
 def _of(family: str) -> list[Labelled]:
@@ -133,7 +133,7 @@ def _around(match: Match) -> str:
 
 def test_a_cause_is_sure_of_every_name_that_it_cannot_leave_out() -> None:
     wrong = {}
-    for signature in _book().signatures:
+    for signature in _catalogue().signatures:
         clauses = [
             {name for pattern in vars(clause).values() if pattern for name in CAPTURE.findall(pattern.text)}
             for clause in signature.when
@@ -151,7 +151,7 @@ def test_every_signature_has_a_log() -> None:
     symptoms = {match.signature.id for path in HEALTHY for match in _matches(path)}
     assert [
         each.id
-        for each in _book().signatures
+        for each in _catalogue().signatures
         if each.id not in told and (each.role != "symptom" or each.id not in symptoms)
     ] == []
 
@@ -165,7 +165,7 @@ def test_healthy_logs_stay_healthy_in_the_middle_of_longer_ones(tmp_path: Path) 
     for path in HEALTHY:
         longer.append(tmp_path / path.name)
         longer[-1].write_bytes(hide(path.read_bytes(), seed=3, lines=600).content)
-    assert _confident((path.stem, diagnose_log(path, catalogue=_book())) for path in longer) == {}
+    assert _confident((path.stem, diagnose_log(path, catalogue=_catalogue())) for path in longer) == {}
 
 
 def _confident(found: Iterable[tuple[str, Diagnosis]]) -> dict[str, tuple[str | None, float]]:
@@ -231,6 +231,6 @@ def test_what_the_log_measured_is_captured(path: str, captures: dict[str, str]) 
 
 def test_what_passes_by_itself_is_waited_for() -> None:
     passing = "connection_lost name_resolution service_unavailable rate_limit read_timeout stale_file_handle"
-    found = {each.id: each for each in _book().signatures if each.id in passing.split()}
+    found = {each.id: each for each in _catalogue().signatures if each.id in passing.split()}
     assert len(found) == 6
     assert all(each.transient and each.wait_s > 0 for each in found.values())
