@@ -25,7 +25,7 @@ from pathlib import Path
 from _claim import Row, parser, publish
 
 from harness.sweep.folder import CANARY
-from harness.sweep.scheduler import Leader
+from harness.sweep.scheduler import Scheduler
 from tests.harness.sweep.plans import begun, plan
 from tests.harness.sweep.simulated_host import SimulatedHost
 
@@ -116,7 +116,7 @@ async def run(points: int, slots: int, seed: int, folder: Path) -> Result:
     host = SimulatedHost(slots, seconds)
     cpu = time.process_time()
     peer = asyncio.ensure_future(poll([run.name for run in planned.runs], slots, seconds))
-    await Leader(sweep, host, dict, None).run()
+    await Scheduler(sweep, host, dict, None).run()
     cpu = time.process_time() - cpu
     sweep.close()
     lives = [life for life in host.lives.values() if life.run != CANARY]

@@ -1,5 +1,6 @@
 """Read a blueprint: file → sections → values, defaults and problems. Nothing in a file makes this raise."""
 
+import json
 import os
 import re
 import sys
@@ -39,13 +40,21 @@ def read(path: Path, cwd: Path | None = None, env: Mapping[str, str] | None = No
     """The blueprint in a file. A file that cannot be read gives a blueprint with that as its problem.
 
     `cwd` is the directory where the command runs (default results go below it), `env` where `$VAR` in
-    paths is looked up; both default to this process's own.
+    paths is looked up; both default to this process's own. A `.json` file is a blueprint as a program wrote
+    it (`Blueprint.as_json`): nothing in it is interpreted.
     """
     reader = _Reader(path, cwd or Path.cwd(), os.environ if env is None else env)
     try:
-        return reader.read(load_text(path))
+        text = load_text(path)
+        if path.suffix == ".json":
+            return Blueprint.from_json(json.loads(text))
+        return reader.read(text)
     except UnreadableError as error:
         return reader.read("", error.problem)
+    except ValueError as error:
+        return reader.read(
+            "", Problem(1, f"no blueprint as data: {error}", "name the blueprint.md beside it")
+        )
 
 
 def parse(text: str, path: Path, cwd: Path, env: Mapping[str, str] | None = None) -> Blueprint:

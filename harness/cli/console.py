@@ -40,7 +40,7 @@ def said() -> Iterator[None]:
     """What a person must mend ends in one clear message: a folder that is damaged, in use, or not to be
     read."""
     from harness.journal import JournalDamagedError, JournalOwnedError
-    from harness.sweep.types import SweepError
+    from harness.sweep.plan import SweepError
 
     try:
         yield

@@ -87,7 +87,7 @@ def new(
 
 def _write_sweep(blueprint: Path) -> None:
     from harness.cli.new_sweep import write_sweep_file
-    from harness.sweep.types import SweepError
+    from harness.sweep.plan import SweepError
 
     try:
         path = write_sweep_file(blueprint, blueprint.parent)

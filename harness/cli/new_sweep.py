@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.sweep.types import SweepError
+from harness.sweep.plan import SweepError
 
 FILE_NAME = "sweep.yaml"
 
@@ -18,7 +18,7 @@ def write_sweep_file(blueprint: Path, folder: Path) -> Path:
     """
     from harness.blueprint import read
     from harness.sweep.examples import Example, example
-    from harness.sweep.spec import as_yaml
+    from harness.sweep.spec_text import as_yaml
     from harness.templating import render
 
     plan = read(blueprint)

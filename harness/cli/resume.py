@@ -88,7 +88,7 @@ def _is_finished(folder: Path) -> bool:
 def _go_on(folder: Path, go_on: Callable[[Path], None], journal_name: str) -> bool:
     """Whether nobody had watched what is in this folder; what goes wrong with one holds up no other."""
     from harness import journal
-    from harness.sweep.types import SweepError
+    from harness.sweep.plan import SweepError
 
     try:
         if journal.is_owned(folder / journal_name):

@@ -1,7 +1,9 @@
 """`harness sweep`: many blueprints from one, run side by side, compared at the end."""
 
+import asyncio
 import json
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,8 +16,8 @@ from harness.cli.console import fail
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
     from harness.options import RunOptions
+    from harness.sweep.plan import SweepPlan
     from harness.sweep.spec import SweepSpec
-    from harness.sweep.types import SweepPlan
 
 Words = list[str] | None
 
@@ -38,12 +40,14 @@ def sweep(
         ),
     ] = None,
     settings: Annotated[
-        Words, typer.Option("--set", metavar="KEY=VALUE", help="What is set in all points alike.")
+        Words,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="A field of sweep.yaml, such as design=one-at-a-time, goal=min, each.gpus=2, canary=false "
+            "or name=NAME; any other key is set in all points alike.",
+        ),
     ] = None,
-    design: Annotated[
-        str | None, typer.Option("--design", help="grid (default), one-at-a-time or random.")
-    ] = None,
-    samples: Annotated[int | None, typer.Option("--samples", help="Points of a random design.")] = None,
     seeds: Annotated[
         str | None, typer.Option("--seeds", metavar="N|S1,S2", help="How many seeds per point, or which.")
     ] = None,
@@ -53,24 +57,10 @@ def sweep(
     metric: Annotated[
         str | None, typer.Option("--metric", help="What is compared, such as val/task_pass_rate@1.")
     ] = None,
-    goal: Annotated[str | None, typer.Option("--goal", help="max (default) or min.")] = None,
-    threshold: Annotated[
-        float | None, typer.Option("--threshold", help="Time is measured to this value of the metric.")
-    ] = None,
     parallel: Annotated[int | None, typer.Option("--parallel", min=1, help="Runs at once.")] = None,
     budget: Annotated[
         str | None, typer.Option("--budget", metavar="TIME", help="Wall-clock time for all of it: 12h.")
     ] = None,
-    gpus: Annotated[int | None, typer.Option("--gpus", min=0, help="GPUs of one run.")] = None,
-    canary: Annotated[
-        Words,
-        typer.Option(
-            "--canary",
-            metavar="KEY=VALUE|false",
-            help="What makes the short first run short, or false for none.",
-        ),
-    ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Name of the sweep and its folder.")] = None,
     source: Annotated[
         Path | None,
         typer.Option("--from", metavar="BLUEPRINT", help="The blueprint that a question is about."),
@@ -94,25 +84,19 @@ def sweep(
     Exit status: 0 all runs succeeded, 1 some failed, 2 cannot run, 3 out of time, 130 cancelled.
     """
     from harness.options import RunOptions
-    from harness.sweep.types import SweepError
+    from harness.sweep.plan import SweepError
+    from harness.sweep.spec_text import fields_of
 
     if as_json and not dry_run:
         fail("--json goes with --dry-run: a sweep that runs tells how it goes")
     chosen = options.Given(policy, model, max_cost, max_llm_calls, None, pass_key).over(RunOptions())
-    fields = {
-        "vary": vary, "set_": settings, "design": design, "samples": samples, "seeds": seeds,
-        "seed_key": seed_key, "metric": metric, "goal": goal, "threshold": threshold, "parallel": parallel,
-        "budget": budget, "canary": canary, "name": name, "each": None if gpus is None else {"gpus": gpus},
-    }  # fmt: skip
-    given = {field: value for field, value in fields.items() if value is not None}
+    fixed = {"seeds": seeds, "seed_key": seed_key, "metric": metric, "parallel": parallel, "budget": budget}
     try:
+        given = fields_of(vary or (), settings or (), **fixed)
         asked = _asked(what, source, given, chosen)
         _show(asked, as_json)
-        if dry_run:
-            return
-        if asked.proposal is not None and not yes:
-            _ask_person()
-        _start(asked, detach)
+        if not dry_run:
+            _start(asked, detach, yes)
     except SweepError as error:
         fail(str(error))
 
@@ -131,8 +115,8 @@ def _asked(what: str, source: Path | None, given: dict[str, Any], chosen: "RunOp
     """The plan that the command line, a sweep.yaml or a model asks for. Raises SweepError."""
     from harness.author.request_text import is_request
     from harness.sweep.create import planned
-    from harness.sweep.spec import read_spec, spec_from_options
-    from harness.sweep.types import SweepError
+    from harness.sweep.plan import SweepError
+    from harness.sweep.spec_text import checked, read_spec
 
     path = Path(what)
     if path.suffix in (".yaml", ".yml"):
@@ -140,30 +124,13 @@ def _asked(what: str, source: Path | None, given: dict[str, Any], chosen: "RunOp
             raise SweepError(f"{what} says everything: change it there, or name its blueprint here instead")
         spec = read_spec(path)
     elif not path.exists() and is_request(what):
-        return _proposed(what, source, given, chosen)
+        if source is None:
+            raise SweepError("a question is about an experiment: name it with --from BLUEPRINT")
+        return _proposed(what, _blueprint(source), given, chosen)
     else:
-        spec = spec_from_options(path, **{"vary": [], **given})
+        spec = checked({"vary": {}, **given, "blueprint": path.absolute()})
     blueprint = _blueprint(spec.blueprint)
     return _Asked(spec, blueprint, planned(spec, blueprint, chosen))
-
-
-def _proposed(what: str, source: Path | None, given: dict[str, Any], chosen: "RunOptions") -> _Asked:
-    """The sweep that a model proposes for a question."""
-    from harness.cli.sweep_by_model import propose
-    from harness.sweep.create import planned, rehearse
-    from harness.sweep.types import SweepError
-
-    if source is None:
-        raise SweepError("a question is about an experiment: name it with --from BLUEPRINT")
-    blueprint = _blueprint(source)
-
-    def checked(spec: "SweepSpec") -> "SweepPlan":
-        plan = planned(spec, blueprint, chosen)
-        rehearse(plan, blueprint)  # what it would refuse goes back to the model
-        return plan
-
-    plan, spec, kept = propose(what, blueprint, given, chosen, checked)
-    return _Asked(spec, blueprint, plan, kept)
 
 
 def _blueprint(path: Path) -> "Blueprint":
@@ -177,36 +144,81 @@ def _blueprint(path: Path) -> "Blueprint":
     return plan
 
 
+def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chosen: "RunOptions") -> _Asked:
+    """The sweep that a model proposes for a question; a clear end where none is proposed."""
+    from harness.cli.asking import chosen as chosen_model
+    from harness.cli.asking import held_signals, print_cost, with_model
+    from harness.providers.conversation import Account
+    from harness.providers.settings import ConfigurationError
+    from harness.sweep.create import planned, rehearse
+    from harness.sweep.forecast import expected_run_s
+    from harness.sweep.proposal import Bounds, Proposed, propose
+
+    def checked(spec: "SweepSpec") -> "SweepPlan":
+        plan = planned(spec, blueprint, chosen)
+        rehearse(plan, blueprint)  # what it would refuse goes back to the model
+        return plan
+
+    choice = chosen_model(chosen.model, chosen.max_cost_usd, chosen.max_calls)
+    if choice is None:
+        fail(
+            "a question needs a language model (--model anthropic:NAME, or `model` in the [llm] section of "
+            "harness.toml); or say what to vary: `harness sweep BLUEPRINT --vary KEY=V1,V2`"
+        )
+    name, bounds = choice.config.model_word, Bounds(given, run_s=expected_run_s(blueprint))
+
+    async def talk(model: Any, account: Account, *ways: Any) -> Proposed:
+        return await propose(question, blueprint, model, account, checked, name, bounds, *ways)
+
+    account = Account()
+    with tempfile.TemporaryDirectory() as folder, held_signals() as stop:
+        transcript = Path(folder) / "transcript.jsonl"
+        transcript.touch(mode=0o600)
+        try:
+            proposed = asyncio.run(with_model(choice, account, transcript, stop, talk))
+        except ConfigurationError as error:
+            fail(str(error))
+        finally:
+            print_cost(account, choice.config)
+        calls = [json.loads(line) for line in transcript.read_text(encoding="utf-8").splitlines()]
+    found = proposed.proposal
+    if found is None:
+        fail(f"no sweep was proposed: {proposed.trouble}", 130 if proposed.interrupted else 1)
+    typer.echo(f"expected: {found.hypothesis}\nwould change its mind: {found.change_mind}")
+    for caution in found.cautions:
+        typer.echo(f"consider: {caution}", err=True)
+    return _Asked(found.spec, blueprint, found.plan, {**found.as_json(), "calls": calls})
+
+
 def _show(asked: _Asked, as_json: bool) -> None:
     """Print the plan, after everything that could be refused has been looked at."""
     from harness.cli.sweep_plan import as_json as plan_as_json
-    from harness.cli.sweep_plan import expected_run_s, print_plan
+    from harness.cli.sweep_plan import print_plan
     from harness.sweep.create import rehearse
+    from harness.sweep.forecast import expected_run_s, forecast
 
     warnings = rehearse(asked.plan, asked.blueprint)
-    estimate, most = expected_run_s(asked.blueprint), asked.blueprint.max_time_s
+    seen = forecast(asked.plan, expected_run_s(asked.blueprint), asked.blueprint.max_time_s)
     if as_json:
-        found = plan_as_json(asked.plan, estimate, most)
-        typer.echo(json.dumps({**found, "warnings": list(warnings)}, indent=2, ensure_ascii=False))
+        found = {**plan_as_json(asked.plan, seen), "warnings": list(warnings)}
+        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
         return
-    print_plan(asked.plan, estimate, most)
+    print_plan(asked.plan, seen)
     for warning in warnings:
         typer.echo(f"consider: {warning}", err=True)
 
 
-def _ask_person() -> None:
-    """Let the person see what a model proposed before anything runs."""
-    if not sys.stdin.isatty():
-        fail("a model proposed this sweep: look at it, and start it with --yes")
-    if not typer.confirm("Start this sweep?"):
-        raise typer.Exit(0)
-
-
-def _start(asked: _Asked, is_detached: bool) -> None:
+def _start(asked: _Asked, is_detached: bool, yes: bool) -> None:
+    """Make the sweep and run it; what a model proposed only after a person agreed."""
     from harness.cli.detaching import detach
-    from harness.cli.sweep_foreground import lead
+    from harness.cli.sweep_foreground import run_here
     from harness.sweep.create import make
 
+    if asked.proposal is not None and not yes:
+        if not sys.stdin.isatty():
+            fail("a model proposed this sweep: look at it, and start it with --yes")
+        if not typer.confirm("Start this sweep?"):
+            raise typer.Exit(0)
     try:
         sweep = make(asked.spec, asked.plan, asked.blueprint, asked.proposal)
     except OSError as error:
@@ -215,4 +227,4 @@ def _start(asked: _Asked, is_detached: bool) -> None:
     if is_detached:
         detach(sweep, sweep.state.sweep_id)
     else:
-        lead(sweep)
+        run_here(sweep)

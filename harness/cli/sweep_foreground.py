@@ -1,7 +1,7 @@
-"""One sweep in this terminal: its leader, its live display, and what signals and Ctrl-C mean.
+"""One sweep in this terminal: its scheduler, its live display, and what signals and Ctrl-C mean.
 
 SIGUSR1 (`harness stop`) ends the sweep. SIGTERM lets go of it: what runs goes on, `harness resume` goes on
-with the rest. Ctrl-C and a lost terminal put the leader into a tmux session of its own, so that the sweep
+with the rest. Ctrl-C and a lost terminal put the scheduler into a tmux session of its own, so that the sweep
 goes on by itself; at a terminal Ctrl-C first asks whether it is to be stopped instead.
 """
 
@@ -21,10 +21,10 @@ from harness.cli.prompting import ask_for, read_line
 from harness.cli.sweep_display import display_for
 from harness.sweep.hosts import HostError
 from harness.sweep.hosts.local import LocalHost
+from harness.sweep.plan import SweepError
 from harness.sweep.reporting import report
-from harness.sweep.scheduler import Leader
+from harness.sweep.scheduler import Scheduler
 from harness.sweep.sweep import Sweep
-from harness.sweep.types import SweepError
 
 if TYPE_CHECKING:
     from harness.state import Verdict
@@ -35,22 +35,22 @@ QUESTION = (
 
 
 def carry_on_sweep(folder: Path, stopped_by: str | None = None) -> NoReturn:
-    """Lead the sweep in this folder, and end with its exit status. `stopped_by`: who wants it to end."""
+    """Run the sweep in this folder, and end with its exit status. `stopped_by`: who wants it to end."""
     with said():
         sweep = Sweep.open(folder)
     if stopped_by is not None and sweep.state.finished_at is None:
         sweep.record("stop_asked", by=stopped_by)
-    lead(sweep)
+    run_here(sweep)
 
 
-def lead(sweep: Sweep) -> NoReturn:
-    """Lead a sweep that this process owns, and end with its exit status."""
+def run_here(sweep: Sweep) -> NoReturn:
+    """Run a sweep that this process owns, and end with its exit status."""
     from harness.sweep import snapshot
 
     way_on = f"what runs goes on running, and `harness resume {sweep.dir}` goes on from here"
     try:
         foreground = SweepForeground(
-            sweep, Leader(sweep, LocalHost(), partial(snapshot.environment, sweep.folder), report)
+            sweep, Scheduler(sweep, LocalHost(), partial(snapshot.environment, sweep.folder), report)
         )
         status = asyncio.run(foreground.run())
         if foreground.hands_over:
@@ -69,12 +69,12 @@ def lead(sweep: Sweep) -> NoReturn:
 
 
 class SweepForeground:
-    """Leads a sweep to its end, or until it is let go of. `hands_over`: another leader is to be started."""
+    """Runs a sweep to its end, or until it is let go of. `hands_over`: another process is to be started."""
 
-    def __init__(self, sweep: Sweep, leader: Leader) -> None:
+    def __init__(self, sweep: Sweep, scheduler: Scheduler) -> None:
         self.sweep = sweep
         self.hands_over = False
-        self._leader = leader
+        self._scheduler = scheduler
         self._display = display_for(sweep)
         self._is_asking = False
         self._status = 0
@@ -82,7 +82,7 @@ class SweepForeground:
 
     async def run(self) -> int:
         """The exit status of the sweep's outcome, 0 when it goes on by itself, 143 after SIGTERM."""
-        self._task = asyncio.ensure_future(self._leader.run())
+        self._task = asyncio.ensure_future(self._scheduler.run())
         self._listen()
         display = asyncio.ensure_future(self._display.run())
         try:
@@ -103,7 +103,7 @@ class SweepForeground:
 
     def _listen(self) -> None:
         events = asyncio.get_running_loop()
-        events.add_signal_handler(signal.SIGUSR1, self._leader.ask_to_stop, "`harness stop`")
+        events.add_signal_handler(signal.SIGUSR1, self._scheduler.ask_to_stop, "`harness stop`")
         events.add_signal_handler(signal.SIGTERM, self._let_go, 128 + signal.SIGTERM, False)
         events.add_signal_handler(signal.SIGHUP, self._let_go, 0, True)
         events.add_signal_handler(signal.SIGINT, self._on_ctrl_c)
@@ -125,14 +125,14 @@ class SweepForeground:
         answer = read_line().strip().lower()
         self._is_asking = False
         if answer.startswith("s"):
-            self._leader.ask_to_stop("Ctrl-C")
+            self._scheduler.ask_to_stop("Ctrl-C")
         elif answer.startswith("d"):
             self._let_go(0, True)
             return
         self._display.go_on()
 
     def _close_sessions(self) -> None:
-        """Close the tmux sessions that leaders of this sweep had to themselves."""
+        """Close the tmux sessions that schedulers of this sweep had to themselves."""
         from monitors.tmux import Session, TmuxError
 
         for entry in self.sweep.journal.of_kind("detached"):

@@ -1,6 +1,6 @@
 """The plan of a sweep as people read it before anything runs, and as JSON.
 
-In: a `SweepPlan`, how long runs of the blueprint took and may take. Out: text on the console; nothing is
+In: a `SweepPlan` and its `Forecast`. Out: text on the console; nothing is
 changed.
 """
 
@@ -8,25 +8,21 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.console import console, duration
-from harness.sweep.forecast import Forecast, expected_run_s, forecast
-from harness.sweep.values import as_text, is_same, labels
+from harness.config import as_text, same_value
+from harness.sweep.forecast import Forecast
+from harness.wording import short_labels
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from harness.sweep.types import SweepPlan
-
-__all__ = ["as_json", "expected_run_s", "print_plan"]
+    from harness.sweep.plan import SweepPlan
 
 _DESIGNS = {"grid": "all combinations", "one-at-a-time": "one at a time", "random": "drawn from the grid"}
 
 
-def print_plan(
-    plan: "SweepPlan", estimate_s: float | None, most_s: float, out: "Console | None" = None
-) -> None:
-    """Print points, runs, time and power. `estimate_s`: what one run takes, None if unknown; `most_s`: what
-    it may take at most."""
+def print_plan(plan: "SweepPlan", seen: Forecast, out: "Console | None" = None) -> None:
+    """Print points, runs, time and power."""
     from rich.table import Table
     from rich.text import Text
 
@@ -40,14 +36,13 @@ def print_plan(
     facts = Table.grid(padding=(0, 2, 0, 0))
     facts.add_column(no_wrap=True)
     facts.add_column(overflow="fold")
-    for name, text in _facts(plan, forecast(plan, estimate_s, most_s)):
+    for name, text in _facts(plan, seen):
         facts.add_row(Text(name), Text(text))
     out.print(facts, soft_wrap=False)
 
 
-def as_json(plan: "SweepPlan", estimate_s: float | None, most_s: float) -> dict[str, Any]:
+def as_json(plan: "SweepPlan", seen: Forecast) -> dict[str, Any]:
     """The plan with its forecast, for `--json`."""
-    seen = forecast(plan, estimate_s, most_s)
     return {
         "plan": plan.as_json(),
         "points": len(plan.points),
@@ -73,7 +68,7 @@ def _points(plan: "SweepPlan") -> "Table":
 
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("point", no_wrap=True)
-    short = labels(key.name for key in plan.keys)
+    short = short_labels(key.name for key in plan.keys)
     for key in plan.keys:
         table.add_column(Text(short[key.name]), overflow="fold", min_width=4)
     table.add_column("")
@@ -81,7 +76,7 @@ def _points(plan: "SweepPlan") -> "Table":
     for point in plan.points:
         hides = plan.design == "one-at-a-time" and not point.is_baseline
         levels = [(point.levels[key.name], base[key.name]) for key in plan.keys]
-        cells = ["·" if hides and is_same(level, own) else as_text(level) for level, own in levels]
+        cells = ["·" if hides and same_value(level, own) else as_text(level) for level, own in levels]
         style = "bold" if point.is_baseline else None
         mark = "baseline" if point.is_baseline else ""
         number = point.name.partition("-")[0]
@@ -93,7 +88,7 @@ def _facts(plan: "SweepPlan", seen: Forecast) -> Iterator[tuple[str, str]]:
     """Everything else, as names and sentences."""
     yield "", ""
     for key in plan.keys:
-        marks = (" (baseline)" if is_same(level, key.baseline) else "" for level in key.levels)
+        marks = (" (baseline)" if same_value(level, key.baseline) else "" for level in key.levels)
         levels = (f"{as_text(level)}{mark}" for level, mark in zip(key.levels, marks, strict=True))
         yield "varied", f"{key.name}: {', '.join(levels)}"
     for name, value in plan.settings.items():
@@ -126,9 +121,9 @@ def _runs(plan: "SweepPlan", seen: Forecast) -> str:
 
 
 def _each(plan: "SweepPlan") -> str:
-    from harness.sweep.hosts.machine import Machine, equal_share
+    from harness.sweep.hosts.leases import Capacity
 
-    needs = equal_share(plan.needs, Machine.here())
+    needs = Capacity.here().shared(plan.needs)
     gpus = "no GPU" if needs.gpus == 0 else f"{needs.gpus} GPU{'s' * (needs.gpus > 1)}"
     gpus += " (shared)" if needs.share_gpus and needs.gpus else ""
     cpus = f"{needs.cpus:.3g} core{'s' * (needs.cpus != 1)}"
@@ -147,7 +142,7 @@ def _canary(plan: "SweepPlan") -> str:
 
 
 def _settings(settings: Mapping[str, Any]) -> str:
-    short = labels(settings)
+    short = short_labels(settings)
     return ", ".join(f"{short[name]} = {as_text(value)}" for name, value in settings.items())
 
 
@@ -176,7 +171,7 @@ def _power(plan: "SweepPlan", seen: Forecast) -> str:
             f"one seed: nothing can be said about other seeds (--seeds 3 runs every point three times{more})"
         )
     words = f"two points must differ by {seen.two_points:.2f} standard deviations between seeds"
-    short = labels(key.name for key in plan.keys)
+    short = short_labels(key.name for key in plan.keys)
     for name, ratio in seen.two_levels.items():
         words += f", two values of {short[name]} over all points by {ratio:.2f}"
     return f"{words}, to be found in 80 % of cases (before correction for several comparisons)"

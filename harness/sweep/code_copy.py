@@ -16,7 +16,7 @@ from pathlib import Path
 from harness.guard.file_access import READABLE_NAMES, READABLE_SUFFIXES, SOURCE_SUFFIXES, looks_private
 from harness.repair import private_copy
 from harness.repair.private_copy import CACHES, CopyError
-from harness.sweep.types import SweepError
+from harness.sweep.plan import SweepError
 
 LARGEST_FILE = 1 << 20  # bytes of a file that is copied where there is no repository
 LARGEST_COPY = 200 << 20  # bytes of all of them

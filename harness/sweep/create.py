@@ -19,12 +19,14 @@ from harness.experiment import Clock
 from harness.journal import JournalOwnedError
 from harness.options import RunOptions
 from harness.result_folders import is_sweep
-from harness.sweep import confounds, snapshot, varying
+from harness.sweep import confounds, points, snapshot
 from harness.sweep.design import make_plan
 from harness.sweep.folder import SweepFolder
-from harness.sweep.spec import SweepSpec, to_yaml
+from harness.sweep.plan import SweepError, SweepPlan
+from harness.sweep.reach import check_keys
+from harness.sweep.spec import SweepSpec
+from harness.sweep.spec_text import to_yaml
 from harness.sweep.sweep import Sweep, load_state
-from harness.sweep.types import SweepError, SweepPlan
 from monitors.clock import steady_time
 
 if TYPE_CHECKING:
@@ -36,25 +38,24 @@ _log = logging.getLogger(__name__)
 def planned(spec: SweepSpec, blueprint: "Blueprint", options: RunOptions) -> SweepPlan:
     """The plan of a sweep over this blueprint, each run with its share of the machine and of what a model may
     cost. Raises SweepError."""
-    plan = make_plan(spec, blueprint, lambda key: varying.current(blueprint, key))
+    plan = make_plan(spec, blueprint, lambda key: points.current(blueprint, key))
     runs = len(plan.runs) + bool(plan.canary)
     cost = options.max_cost_usd / runs if options.max_cost_usd is not None else None
     return replace(
         plan,
-        needs=replace(plan.needs, sharers=plan.parallel),
         options=replace(options, max_cost_usd=cost).as_json(),
     )
 
 
 def rehearse(plan: SweepPlan, blueprint: "Blueprint") -> tuple[str, ...]:
-    """Write every run's blueprint into a folder that is thrown away, and check what differs; returns
-    warnings. Raises SweepError for what `make` would refuse."""
+    """Write what every run is started from into a folder that is thrown away; returns what is worth
+    considering. Raises SweepError for what `make` would refuse."""
+    base = points.Base(blueprint, points.config_text(blueprint), blueprint.codebase_dir)
+    check_keys(plan, blueprint, base.config)
     with tempfile.TemporaryDirectory() as temporary:
         folder = SweepFolder(Path(temporary).resolve() / plan.name)
-        folder.dir.mkdir()
-        varying.write_runs(plan, blueprint, folder, blueprint.codebase_dir)
-        confounds.check(plan, folder)
-        return confounds.warnings(plan, folder)
+        points.write_runs(plan, base, folder)
+    return confounds.warnings(plan, base)
 
 
 def make(
@@ -64,7 +65,7 @@ def make(
     proposal: Mapping[str, Any] | None = None,
     clock: Clock = steady_time,
 ) -> Sweep:
-    """A new sweep, ready for its leader. `proposal`: what a model proposed and was told, kept beside the
+    """A new sweep, ready for its scheduler. `proposal`: what a model proposed, and its calls, kept beside the
     plan.
 
     Raises SweepError, JournalOwnedError (it is being made or run now), OSError.
@@ -76,9 +77,8 @@ def make(
         write_atomically(folder.spec, to_yaml(spec))
         if proposal is not None:
             write_json(folder.proposal, proposal)
-        taken = snapshot.take(blueprint, folder)
-        varying.write_runs(plan, blueprint, folder, taken.codebase)
-        confounds.check(plan, folder)
+        check_keys(plan, blueprint, points.config_text(blueprint))
+        points.write_runs(plan, snapshot.base_of(blueprint, folder, snapshot.take(blueprint, folder)), folder)
         write_json(folder.plan, plan.as_json())
         sweep_id = uuid.uuid4().hex[:12]
         try:
@@ -121,5 +121,5 @@ def _claim(first: Path, clock: Clock) -> Sweep:
 
 
 def _is_left_over(folder: Path) -> bool:
-    """Whether the folder is empty, or holds what a making that was cut off has left."""
+    """True if the folder is empty, or holds what a making that was cut off has left."""
     return folder.is_dir() and (SweepFolder(folder).journal.exists() or not any(folder.iterdir()))

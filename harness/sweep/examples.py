@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from harness.config.edit import Scalar
 from harness.config.training import TRAINER_COMMON
-from harness.sweep.types import SweepError
+from harness.sweep.plan import SweepError
 from harness.sweep.values import key_problem, means_same
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Example:
 def example(blueprint: Blueprint) -> Example:
     """Something to start from, which can be planned as it is. Raises SweepError for a config that cannot be
     read."""
-    from harness.sweep.varying.current_values import config_text, leaves
+    from harness.sweep.points import config_text, leaves
 
     config = leaves(config_text(blueprint) or "")
     if any(key.startswith("ajet.") for key in config):
@@ -69,7 +69,7 @@ def _of_command(blueprint: Blueprint, config: Mapping[str, object]) -> Example:
     """The first learning rate, else the first number, among what the command and its config say."""
     from harness.experiment import plan_of
     from harness.launching import uses_config
-    from harness.sweep.varying.current_values import current
+    from harness.sweep.points import current
 
     def can_vary(key: str, value: object) -> bool:
         try:

@@ -6,7 +6,8 @@ exp_results/<sweep>/
   plan.json      points, runs, needs, expectations             sweep.jsonl    the journal of the sweep
   proposal.json  what a model proposed, and transcript.jsonl what it was asked, if one was
   snapshot/      code and environment that all runs share
-  plan/<run>/    blueprint.md and config.yaml of every run     jobs/<run>-NN/ the harness processes behind it
+  plan/<run>/    blueprint.json, config.yaml of every run, and blueprint.md for readers
+  jobs/<run>-NN/ the harness processes behind it
   <run>/         the result folder of every run, canary/ that of the canary
   sweep_report.md  sweep_report.html  sweep.json  points.csv  figures/
   finish.flag    written last
@@ -61,6 +62,10 @@ class SweepFolder:
 
     def run_blueprint(self, run: str) -> Path:
         return self.dir / "plan" / run / "blueprint.md"
+
+    def run_data(self, run: str) -> Path:
+        """The same blueprint as data, which the run is started from."""
+        return self.dir / "plan" / run / "blueprint.json"
 
     def run_config(self, run: str) -> Path:
         return self.dir / "plan" / run / "config.yaml"

@@ -15,8 +15,11 @@ from harness import index, journal
 from harness.state import Outcome
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from harness.blueprint import Blueprint
-    from harness.sweep.types import SweepPlan
+    from harness.state import ExperimentState
+    from harness.sweep.plan import SweepPlan
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Forecast:
 
     @property
     def fits_budget(self) -> bool | None:
-        """Whether the budget is enough for all runs; None without one."""
+        """True if the budget is enough for all runs; None without one."""
         return None if self.within_budget is None else self.within_budget >= self.runs
 
 
@@ -63,37 +66,48 @@ def forecast(plan: SweepPlan, estimate_s: float | None, most_s: float) -> Foreca
         most_all_s=rounds * most_s,
         within_budget=within,
         seeds=seeds,
-        two_points=_detectable(seeds, 1),
+        two_points=detectable(seeds, 1),
         two_levels=_levels(plan, seeds),
     )
 
 
+def earlier_runs(blueprint: Blueprint) -> list[tuple[Path, ExperimentState]]:
+    """The runs of this blueprint file that are known on this machine, the oldest first."""
+    found = []
+    for run in index.runs():
+        if run.name == blueprint.name:
+            try:
+                state = index.load_state(run.dir)
+            except (journal.JournalDamagedError, OSError):
+                continue
+            if state.plan.get("path") == str(blueprint.path):
+                found.append((run.dir, state))
+    return found
+
+
 def expected_run_s(blueprint: Blueprint) -> float | None:
     """The median wall time of the runs of this blueprint file that succeeded; None where there is none."""
-    took = []
-    for run in index.runs():
-        if run.name != blueprint.name:
-            continue
-        try:
-            state = index.load_state(run.dir)
-        except (journal.JournalDamagedError, OSError):
-            continue
-        is_done = state.verdict is not None and state.verdict.outcome is Outcome.SUCCEEDED
-        if is_done and state.finished_at is not None and state.plan.get("path") == str(blueprint.path):
-            took.append(state.finished_at - state.created_at)
+    took = [
+        state.finished_at - state.created_at
+        for _, state in earlier_runs(blueprint)
+        if state.verdict is not None
+        and state.verdict.outcome is Outcome.SUCCEEDED
+        and state.finished_at is not None
+    ]
     return statistics.median(took) if took else None
 
 
 def _levels(plan: SweepPlan, seeds: int) -> dict[str, float]:
     if plan.design != "grid" or len(plan.keys) < 2:
         return {}
-    found = {key.name: _detectable(seeds, len(plan.points) // len(key.levels)) for key in plan.keys}
+    found = {key.name: detectable(seeds, len(plan.points) // len(key.levels)) for key in plan.keys}
     return {name: ratio for name, ratio in found.items() if ratio is not None}
 
 
-def _detectable(seeds: int, points: int) -> float | None:
+def detectable(seeds: int, points: int) -> float | None:
     """Standard deviations that two groups of so many points must differ by: the two-sided t test at 5 % with
-    the variance pooled within points, 80 % power, before any correction for several comparisons."""
+    the variance pooled within points, 80 % power, before any correction for several comparisons; None with
+    one seed."""
     from harness.results.stats import needed_ratio
 
     if seeds < 2:

@@ -11,7 +11,7 @@ from harness import journal
 from harness.options import RunOptions
 from harness.self_command import HARNESS_WITHOUT_PYTHONPATH
 from harness.sweep.folder import SweepFolder
-from harness.sweep.types import Job, Lease
+from harness.sweep.hosts import Job, Lease
 
 LEAST_TIME_S = 1.0
 
@@ -22,7 +22,7 @@ def lease_id(sweep_id: str, run: str, number: int) -> str:
 
 
 def has_begun(folder: SweepFolder, run: str) -> bool:
-    """Whether the run's own journal has begun."""
+    """True if the run's own journal has begun."""
     return journal.has_begun(folder.result_dir(run) / "journal.jsonl")
 
 
@@ -56,7 +56,7 @@ def job(
         command = (
             *HARNESS_WITHOUT_PYTHONPATH,
             "run",
-            str(folder.run_blueprint(run)),
+            str(folder.run_data(run)),
             *limit,
             *arguments(options),
         )

@@ -1,7 +1,7 @@
 """What became of a run, read from its result folder: the outcome in its finish.flag, the metric at its end.
 
-Only small JSON files are read, so that a leader with hundreds of runs stays light; the comparison at the end
-reads the raw files.
+Only small JSON files are read, so that a scheduler with hundreds of runs stays light; the comparison at the
+end reads the raw files.
 """
 
 import math

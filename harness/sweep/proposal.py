@@ -1,70 +1,54 @@
-"""A sweep as a language model proposes it: its tools, what it may not decide, and what becomes of its words.
+"""A language model proposes a sweep for a question, before anything runs.
 
-In: a `ProposeSweep` call, which anything may stand in, and what the person has fixed. Out: a `SweepSpec`,
-with the person's words in the place of the model's; SweepError for the rest. How a model comes to it stands
-in `proposing`.
+In: the question, a blueprint, a model, and what the person has fixed. Out: `Proposed`: a sweep that was
+checked as one of a person's would be, or why there is none. What the model fills in is the schema of
+`sweep.yaml` itself, as far as it is a model's to decide. It sees the blueprint, its config with secrets
+masked, what earlier runs took and measured, the limits, and how small a difference so many seeds can find;
+all of it is data to it. Nothing is written, and nothing runs.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from harness.agent.actions import Action, Scalar
+from harness import templating
+from harness.agent import excerpts
+from harness.agent.actions import Action
 from harness.author.calls import ListKeys, Look, Sentence
-from harness.config import keys as config_keys
-from harness.config.keys import short_names
+from harness.author.file_view import NotShownError, look
+from harness.author.trainer_keys import NoKeysError, TrainerKeys
+from harness.config import as_text, keys, same_value
+from harness.config.edit import Scalar
 from harness.guard import science, variables
-from harness.results.comparing.types import Goal
-from harness.sweep.spec import SweepSpec, spec_from_options
-from harness.sweep.types import Design, SweepError, SweepPlan
-from harness.sweep.values import as_text, did_you_mean, is_same, kind_of
+from harness.providers.conversation import LONGEST_TEXT, Account, Answer, Asked, framed, talk
+from harness.sweep.forecast import detectable, earlier_runs, forecast
+from harness.sweep.plan import SweepError, SweepPlan
+from harness.sweep.points import config_text
+from harness.sweep.spec import Ablation, SweepSpec
+from harness.sweep.spec_text import checked
+from harness.sweep.values import bare, did_you_mean, kind_of
 
-KeyName = Annotated[
-    str,
-    Field(
-        min_length=1,
-        max_length=160,
-        description="A config key with all its dots, `arg:--flag` of the launch command, or `env:NAME`.",
-    ),
-]
-_PLACEHOLDER = "proposed=0,1"  # stands for what the model varies while the person's own words are read
+if TYPE_CHECKING:
+    from harness.blueprint import Blueprint
+
+MOST_CALLS = 15
+MOST_RUNS = 60
+LONGEST_BLUEPRINT = 12_000
+LONGEST_CONFIG = 16_000
+_SEEDS = (2, 3, 4, 5, 8, 12)
+_MOST_PROBLEMS = 6
+_ASKED_FOR = ("seeds", "metric", "design", "goal")
 _OTHER_CONFIG = {"conf", "config", "cfg", "yaml"}
-_PLAIN_VALUE = re.compile(r"[A-Za-z0-9][\w.+-]*(?:/[A-Za-z0-9][\w.+-]*)*", re.ASCII)
-_LONGEST_VALUE = 120
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ProposedKey(_Part):
-    """One key that is varied."""
-
-    key: KeyName
-    values: Annotated[
-        list[Scalar], Field(min_length=2, max_length=8, description="The values, the baseline among them.")
-    ]
-    baseline: Annotated[
-        Scalar,
-        Field(description="The value that the others are compared with; leave out for the blueprint's own."),
-    ] = None
-
-
-class ExpectedEffect(_Part):
-    """What is expected of one value of a key, against the baseline."""
-
-    key: KeyName
-    level: Annotated[Scalar, Field(description="One of the key's values other than the baseline.")]
-    effect: Annotated[
-        Literal["higher", "lower", "none"], Field(description="Of the metric itself, whatever the goal is.")
-    ]
-    why: Sentence
+_PLAIN_VALUE = re.compile(r"(?=.{1,120}$)[A-Za-z0-9][\w.+-]*(?:/[A-Za-z0-9][\w.+-]*)*", re.ASCII)
+_Paragraph = Annotated[str, Field(min_length=1, max_length=1200)]
 
 
 class ProposeSweep(Action):
@@ -73,40 +57,15 @@ class ProposeSweep(Action):
 
     doing: ClassVar[str] = "proposing a sweep"
     kind: Literal["propose_sweep"] = "propose_sweep"
-    vary: Annotated[list[ProposedKey], Field(min_length=1, max_length=6)]
-    design: Annotated[
-        Design,
+    sweep: Annotated[
+        Ablation,
         Field(
-            description="grid: all combinations, which shows how keys act together; one-at-a-time: the "
-            "baseline and every other value alone, the cheapest; random: some of a grid that is too large."
+            description="The sweep. Give vary, design, seeds, metric, goal, and in expect one entry for "
+            "every value of every key but its baseline."
         ),
     ]
-    samples: Annotated[
-        int | None, Field(ge=2, description="Points of a random design; leave out for the others.")
-    ] = None
-    seeds: Annotated[int, Field(ge=1, le=20, description="Runs per point, each with another seed.")]
-    metric: Annotated[
-        str, Field(min_length=1, max_length=160, description="What is compared, by its exact name.")
-    ]
-    goal: Annotated[Goal, Field(description="Which way the metric is better.")]
-    set: Annotated[
-        dict[str, Scalar],
-        Field(
-            default_factory=dict,
-            max_length=20,
-            description="Settings other than the blueprint's, in all points alike.",
-        ),
-    ]
-    expect: Annotated[
-        list[ExpectedEffect],
-        Field(max_length=42, description="One for every value of every key other than its baseline."),
-    ]
-    hypothesis: Annotated[
-        str, Field(min_length=1, max_length=1200, description="What you think the answer is, and why.")
-    ]
-    change_mind: Annotated[
-        str, Field(min_length=1, max_length=1200, description="Which results would show that you are wrong.")
-    ]
+    hypothesis: Annotated[_Paragraph, Field(description="What you think the answer is, and why.")]
+    change_mind: Annotated[_Paragraph, Field(description="Which results would show that you are wrong.")]
     cautions: Annotated[
         list[Sentence],
         Field(
@@ -122,11 +81,22 @@ class Decline(Action):
 
     doing: ClassVar[str] = "declining"
     kind: Literal["decline"] = "decline"
-    why: Annotated[str, Field(min_length=1, max_length=1200)]
+    why: _Paragraph
 
 
 OFFERED: tuple[type[Action], ...] = (Look, ListKeys, ProposeSweep, Decline)
-"""The tools, in the order in which they are told."""
+"""The tools, in the order in which they are listed."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a proposal has to keep to. `given`: fields of `SweepSpec` that the person has fixed, which hold
+    whatever the model says; `most_runs`: of all points and seeds together; `run_s`: what one run takes, None
+    if unknown."""
+
+    given: Mapping[str, Any] = field(default_factory=dict)
+    most_runs: int = MOST_RUNS
+    run_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -150,120 +120,221 @@ class Proposal:
         }
 
 
-def spec_of(call: ProposeSweep, question: str, blueprint: Path, given: Mapping[str, Any]) -> SweepSpec:
-    """The sweep that a call means. `given`: options of `spec_from_options` that the person has fixed; they
-    hold whatever the model says. Raises SweepError for what is wrong, or not the model's to decide."""
-    own = fixed(blueprint, given)
-    vary = {_dotted(item.key): _levels(item) for item in call.vary}
-    if len(vary) < len(call.vary):
-        raise SweepError("a key is varied twice: put all its values into one list")
-    settings = {_dotted(key): value for key, value in call.set.items()}
-    for item in call.vary:
-        _refuse(_dotted(item.key), item.values)
-    for key, value in settings.items():
-        _refuse(key, [value])
-    expect = [{**item.model_dump(), "key": _dotted(item.key)} for item in call.expect]
-    made = {
-        "blueprint": blueprint,
-        "question": question,
-        "design": call.design,
-        **({"samples": call.samples} if call.samples is not None and call.design == "random" else {}),
-        "seeds": call.seeds,
-        "metric": call.metric,
-        "goal": call.goal,
-        "expect": expect,
-        **own,
-        "vary": {**vary, **own.get("vary", {})},
-        "set": {**settings, **own.get("set", {})},
-    }
-    try:
-        spec = SweepSpec.model_validate(made)
-    except ValidationError as error:
-        problems = error.errors(include_url=False, include_context=False, include_input=False)
-        said = (
-            f"{'.'.join(map(str, item['loc']))}: {item['msg'].removeprefix('Value error, ')}"
-            for item in problems
+@dataclass(frozen=True)
+class Proposed:
+    """What came of it. `trouble`: why there is no proposal, "" when there is one."""
+
+    proposal: Proposal | None = None
+    trouble: str = ""
+    interrupted: bool = False
+
+
+async def propose(
+    question: str,
+    blueprint: Blueprint,
+    model: Asked,
+    account: Account,
+    planned: Callable[[SweepSpec], SweepPlan],
+    author: str,
+    bounds: Bounds | None = None,
+    interrupted: asyncio.Event | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> Proposed:
+    """Let a model propose a sweep. `planned`: makes the plan of a spec and checks it, raises SweepError;
+    `author`: the model's name, for the plan.
+
+    Raises SweepError for what is wrong in `bounds.given`, and for a config that cannot be read.
+    """
+    bounds = bounds or Bounds()
+    checked({"vary": {"any": [0, 1]}, **bounds.given, "blueprint": blueprint.path})  # before a call is paid
+    errand = _Proposing(question, blueprint, planned, author, bounds)
+    ended = await talk(errand, model, account, interrupted or asyncio.Event(), say)
+    if errand.declined:
+        return Proposed(trouble=f"the model declined: {errand.declined}")
+    return Proposed(errand.proposal, ended.trouble, ended.interrupted)
+
+
+class _Proposing:
+    """The errand of proposing a sweep."""
+
+    handover = "decline"
+    most_calls = MOST_CALLS
+    offered: Sequence[type[Action]] = OFFERED
+
+    def __init__(
+        self,
+        question: str,
+        blueprint: Blueprint,
+        planned: Callable[[SweepSpec], SweepPlan],
+        author: str,
+        bounds: Bounds,
+    ) -> None:
+        self._question, self._blueprint, self._planned = question, blueprint, planned
+        self._author, self._bounds = author, bounds
+        self._metrics = known_metrics(blueprint)
+        self.proposal: Proposal | None = None
+        self.declined = ""
+
+    @property
+    def is_done(self) -> bool:
+        return self.proposal is not None or bool(self.declined)
+
+    def system(self) -> str:
+        return templating.render("prompts/sweep_propose.md.j2")
+
+    def opening(self) -> str:
+        blueprint = self._blueprint
+        config = config_text(blueprint)
+        return templating.render(
+            "prompts/sweep_question.md.j2",
+            question=framed(self._question),
+            given={name: framed(str(value)) for name, value in self._bounds.given.items()},
+            blueprint=_shown(blueprint.path.read_text(encoding="utf-8", errors="replace"), LONGEST_BLUEPRINT),
+            config=None if config is None else _shown(config, LONGEST_CONFIG),
+            protected=blueprint.protected_keys,
+            metrics=[framed(name) for name in self._metrics],
+            most_runs=self._bounds.most_runs,
+            run_minutes=None if self._bounds.run_s is None else self._bounds.run_s / 60,
+            most_minutes=blueprint.max_time_s / 60,
+            power={seeds: detectable(seeds, 1) for seeds in _SEEDS},
         )
-        raise SweepError("; ".join(list(said)[:6])) from error
-    _refuse_without_expectation(spec)
+
+    def carry_out(self, call: Action) -> Answer:
+        try:
+            return Answer(self._answer(call)[:LONGEST_TEXT])
+        except (SweepError, NotShownError, NoKeysError) as error:
+            return Answer(str(error)[:LONGEST_TEXT], is_error=True)
+
+    def _answer(self, call: Action) -> str:
+        if isinstance(call, Look):
+            return look(call.path, call.lines, self._blueprint.codebase_dir)
+        if isinstance(call, ListKeys):
+            return TrainerKeys.ask().search(call.words)
+        if isinstance(call, Decline):
+            self.declined = _line(call.why)
+            return "declined"
+        assert isinstance(call, ProposeSweep)
+        self.proposal = self._proposal(call)
+        return "accepted; the person decides"
+
+    def _proposal(self, call: ProposeSweep) -> Proposal:
+        """The proposal, which could start as it is. Raises SweepError."""
+        spec = spec_of(call.sweep, self._question, self._blueprint.path, self._bounds.given)
+        if self._metrics and spec.metric not in self._metrics:
+            raise SweepError(
+                f"metric: earlier runs of this blueprint have no {spec.metric!r}"
+                f"{did_you_mean(spec.metric, self._metrics)}; they have {', '.join(self._metrics[:20])}"
+            )
+        plan = self._planned(spec)
+        if len(plan.runs) > self._bounds.most_runs:
+            counted = f"{len(plan.points)} points x {len(plan.runs) // len(plan.points)} seeds"
+            raise SweepError(
+                f"{counted} = {len(plan.runs)} runs, and at most {self._bounds.most_runs} may run: take "
+                "fewer values, fewer seeds, or the design one-at-a-time"
+            )
+        seen = forecast(plan, self._bounds.run_s, self._blueprint.max_time_s)
+        if self._bounds.run_s is not None and seen.fits_budget is False:
+            raise SweepError(
+                f"the budget is enough for {seen.within_budget} of the {seen.runs} runs, by what earlier "
+                "runs took: propose fewer"
+            )
+        return Proposal(
+            spec=spec,
+            plan=replace(plan, author=self._author),
+            hypothesis=_line(call.hypothesis),
+            change_mind=_line(call.change_mind),
+            cautions=tuple(_line(text) for text in call.cautions),
+        )
+
+
+def spec_of(proposed: Ablation, question: str, blueprint: Path, given: Mapping[str, Any]) -> SweepSpec:
+    """The sweep that a model means, with the person's own words in the place of the model's. Raises
+    SweepError for what is wrong, or not the model's to decide."""
+    silent = [name for name in _ASKED_FOR if name not in proposed.model_fields_set and name not in given]
+    if silent:
+        raise SweepError(f"sweep: {', '.join(silent)} must be said")
+    settings = [(key, value) for key, varied in proposed.vary.items() for value in varied.values]
+    refused = [why for key, value in (*settings, *proposed.set.items()) for why in _reasons(key, value)]
+    if refused:
+        raise SweepError(f"{'; '.join(dict.fromkeys(refused[:_MOST_PROBLEMS]))} (a person can still vary it)")
+    own = proposed.model_dump(exclude_unset=True)
+    spec = checked(
+        {
+            **own,
+            **given,
+            "vary": {**own["vary"], **given.get("vary", {})},
+            "set": {**own.get("set", {}), **given.get("set", {})},
+            "blueprint": blueprint,
+            "question": question,
+        }
+    )
+    for key, varied in spec.vary.items():
+        expected = [item.level for item in spec.expect if item.key == key]
+        unsaid = [value for value in varied.values if not any(same_value(value, level) for level in expected)]
+        if len(unsaid) > 1:
+            raise SweepError(
+                f"expect: every value of {key} but its baseline needs one, before anything runs; these have "
+                f"none: {', '.join(map(as_text, unsaid))}"
+            )
     return spec
-
-
-def fixed(blueprint: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a `SweepSpec` that the person has given as options. Raises SweepError."""
-    varied = list(given.get("vary", ()))
-    spec = spec_from_options(blueprint, **{**given, "vary": varied or [_PLACEHOLDER]})
-    fields = spec.model_fields_set - {"blueprint", "vary"}
-    found = spec.model_dump(include=set(fields))
-    if varied:
-        found["vary"] = {key: list(levels.values) for key, levels in spec.vary.items()}
-    return found
-
-
-def _dotted(key: str) -> str:
-    """A config key written out where a short name of `harness new` was used."""
-    return short_names().get(key, key)
-
-
-def _levels(item: ProposedKey) -> dict[str, Any]:
-    stated = {"baseline": item.baseline} if "baseline" in item.model_fields_set else {}
-    return {"values": list(item.values), **stated}
-
-
-def _refuse(key: str, values: Sequence[Scalar]) -> None:
-    """Raises SweepError for a key or a value that is not a model's to choose."""
-    why = next((why for value in values for why in _reasons(key, value)), None)
-    if why is not None:
-        raise SweepError(f"{why} (a person can still vary it, in a sweep.yaml)")
 
 
 def _reasons(key: str, value: Scalar) -> Iterator[str]:
     """Why a model may not give this key this value."""
-    kind, name = kind_of(key), key.partition(":")[2] or key
-    segments = config_keys.named_segments((name.lstrip("-+"),))
+    name = bare(key).lstrip("-+")
+    segments = keys.named_segments((name,))
     if segments and segments[-1] in ("seed", "random_seed", "data_seed"):
         yield f"{key} is where the seeds go: leave it out, and say how many with `seeds`"
-    if kind == "env":
+    if kind_of(key) == "env":
         why = variables.refuse(name, as_text(value))
-        if why is not None:
-            yield why
     elif key.startswith("ajet."):
         why = science.refuse_settings({key: value})
-        if why is not None:
-            yield why
     else:
-        yield from _foreign_reasons(key, segments, value)
+        why = _foreign_reason(key, segments, value)
+    if why is not None:
+        yield why
 
 
-def _foreign_reasons(key: str, segments: tuple[str, ...], value: Scalar) -> Iterator[str]:
-    found = config_keys.meaning(segments, is_ajet=False)
-    if found.role == "path" or found.about == config_keys.TRACKER:
-        yield f"{key} concerns the {found.about}: only the author sets it; leave it out"
+def _foreign_reason(key: str, segments: tuple[str, ...], value: Scalar) -> str | None:
+    found = keys.meaning(segments, is_ajet=False)
+    if found.role == "path" or found.about == keys.TRACKER:
+        return f"{key} concerns the {found.about}: only the author sets it; leave it out"
     if set(segments) & _OTHER_CONFIG:
-        yield f"{key} names another config: only the author sets it; leave it out"
-    if isinstance(value, str) and (len(value) > _LONGEST_VALUE or not _PLAIN_VALUE.fullmatch(value)):
-        yield (
-            f"the value {value[:80]!r} for {key} is refused: only numbers, switches, names and relative "
-            "paths are proposed"
-        )
+        return f"{key} names another config: only the author sets it; leave it out"
+    if isinstance(value, str) and not _PLAIN_VALUE.fullmatch(value):
+        return f"{value[:80]!r} for {key} is refused: only numbers, switches, names and relative paths"
+    return None
 
 
-def _refuse_without_expectation(spec: SweepSpec) -> None:
-    """Raises SweepError unless all levels but one of each key have an expectation."""
-    for key, varied in spec.vary.items():
-        expected = [item.level for item in spec.expect if item.key == key]
-        silent = [value for value in varied.values if not any(is_same(value, level) for level in expected)]
-        if len(silent) > 1:
-            raise SweepError(
-                f"expect: every value of {key} but its baseline needs one, before anything runs; these have "
-                f"none: {', '.join(map(as_text, silent))}"
-            )
+def known_metrics(blueprint: Blueprint) -> tuple[str, ...]:
+    """The metrics of the newest run of this blueprint file that has a report; () without one."""
+    for folder, _ in reversed(earlier_runs(blueprint)):
+        try:
+            facts = json.loads((folder / "result.json").read_bytes())["facts"]
+            names = [_metric(str(fact["id"])) for fact in facts]
+        except (OSError, ValueError, LookupError, TypeError):
+            continue
+        found = tuple(dict.fromkeys(excerpts.plain(name) for name in names if name))
+        if found:
+            return found
+    return ()
 
 
-def check_metric(metric: str, known: tuple[str, ...]) -> None:
-    """Raises SweepError for a metric that runs of this blueprint do not have; () : nobody knows which."""
-    if known and metric not in known:
-        raise SweepError(
-            f"metric: earlier runs of this blueprint have no {metric!r}{did_you_mean(metric, known)}; they "
-            f"have {', '.join(known[:20])}"
-        )
+def _metric(fact: str) -> str:
+    """`val/40/task_pass_rate@1` → `val/task_pass_rate@1`, `metric/critic/rewards/mean/last` →
+    `critic/rewards/mean`; "" for other facts."""
+    kind, _, rest = fact.partition("/")
+    if kind == "val":
+        return f"val/{rest.partition('/')[2]}" if "/" in rest else ""
+    return rest.removesuffix("/last") if kind == "metric" and rest.endswith("/last") else ""
+
+
+def _line(text: str) -> str:
+    """A model's words as one line that does nothing but print."""
+    return excerpts.plain(" ".join(text.split()))
+
+
+def _shown(text: str, longest: int) -> str:
+    """A file as the model sees it: secrets masked, cut to its beginning where it is too long."""
+    lines = "\n".join(excerpts.of_text(text))
+    return framed(lines if len(lines) <= longest else f"{lines[:longest]}\n… cut")

@@ -27,9 +27,9 @@ from harness.results.verifying.schema import UnreadableError
 from harness.results.verifying.types import Checked, found
 from harness.sweep import confounds
 from harness.sweep.folder import SweepFolder
+from harness.sweep.plan import SweepError
 from harness.sweep.reporting import build, study
 from harness.sweep.state import SweepState
-from harness.sweep.types import SweepError
 
 if TYPE_CHECKING:
     from harness.results.comparing.types import Comparison

@@ -11,20 +11,19 @@ from pathlib import Path
 from harness import journal
 from harness.options import RunOptions
 from harness.sweep import jobs
-from harness.sweep.hosts import Host
+from harness.sweep.hosts import Host, Lease
 from harness.sweep.outcomes import RunEnd, last_words, run_end, value_at_end
 from harness.sweep.state import RunState
 from harness.sweep.sweep import Sweep
-from harness.sweep.types import Lease
 from monitors.alarms import until
 from monitors.launch import environment_of_caller
 
-MAX_VAIN = 3
+MAX_WITHOUT_PROGRESS = 3
 CANNOT_RUN = 2
 
 
-class Carrier:
-    """Carries runs of one sweep, any number side by side."""
+class RunSupervisor:
+    """Follows runs of one sweep, any number side by side."""
 
     def __init__(
         self, sweep: Sweep, host: Host, environment: Callable[[], Mapping[str, str]], pause_s: float
@@ -35,7 +34,7 @@ class Carrier:
         self._pause_s = pause_s
         self._options = RunOptions.from_json(sweep.plan.options)
 
-    async def carry(self, run: str, lease: Lease | None = None) -> None:
+    async def follow(self, run: str, lease: Lease | None = None) -> None:
         """Follow the run, whose job is recorded as started, until its end is recorded. `lease`: of a job that
         was just reserved; None after a crash, where it is asked for again. Cancelling is safe."""
         while True:
@@ -47,7 +46,7 @@ class Carrier:
             if ended is not None:
                 self._sweep.record("ended", run=run, outcome=ended.outcome, reason=ended.reason)
                 return
-            if await self._somebody_else_carries(run):
+            if await self._is_carried_elsewhere(run):
                 continue
             await self._next_job(state)
 
@@ -73,13 +72,13 @@ class Carrier:
         return (await self._host.ended(folder)).status
 
     def _is_over_before_it_starts(self, run: str) -> bool:
-        """Whether a job that was not started has nothing to do: its run has ended, or is not to begin."""
+        """True if a job that was not started has nothing to do: its run has ended, or is not to begin."""
         if run_end(self._sweep.folder.result_dir(run)) is not None:
             return True
         return self._sweep.state.stop_asked is not None and not jobs.has_begun(self._sweep.folder, run)
 
     async def _reserved(self, state: RunState) -> Lease:
-        """The lease of a job that was to be started when the last leader died: still held, or taken anew."""
+        """The lease of a job that was about to start when the last scheduler died: held still, or new."""
         name = state.run.name
         while True:
             lease = await asyncio.to_thread(
@@ -121,17 +120,20 @@ class Carrier:
             return RunEnd("cancelled", f"stopped by {self._sweep.state.stop_asked} before it had begun")
         if status == CANNOT_RUN and not begun:
             return RunEnd("cannot_run", last_words(folder.job(run, state.job)))
-        if self._vain(state) > MAX_VAIN:
+        if self._jobs_without_progress(state) > MAX_WITHOUT_PROGRESS:
             words = last_words(folder.job(run, state.job))
-            return RunEnd("lost", f"its harness ended {MAX_VAIN + 1} times and got nowhere: {words}")
+            return RunEnd(
+                "lost", f"its harness ended {MAX_WITHOUT_PROGRESS + 1} times and got nowhere: {words}"
+            )
         return None
 
-    def _vain(self, state: RunState) -> int:
+    def _jobs_without_progress(self, state: RunState) -> int:
         """How many jobs in a row, the last one among them, brought the run no further."""
-        return 0 if jobs.entries(self._sweep.folder, state.run.name) > state.entries else state.vain + 1
+        went_on = jobs.entries(self._sweep.folder, state.run.name) > state.entries
+        return 0 if went_on else state.jobs_without_progress + 1
 
-    async def _somebody_else_carries(self, run: str) -> bool:
-        """Wait while another process (a person's `harness resume`) has taken the run over; whether one
+    async def _is_carried_elsewhere(self, run: str) -> bool:
+        """Wait while another process (a person's `harness resume`) has taken the run over; True if one
         had."""
         path = self._sweep.folder.result_dir(run) / "journal.jsonl"
         if not journal.is_owned(path):
@@ -141,14 +143,16 @@ class Carrier:
 
     async def _next_job(self, state: RunState) -> None:
         """Record that another job takes the run on, after a while where the last ones got nowhere; the lease
-        is
-        asked for when it is started."""
-        run, number, vain = state.run.name, state.job + 1, self._vain(state)
-        await asyncio.sleep(self._pause_s * max(0, vain - 1))
-        lease_id = jobs.lease_id(self._sweep.state.sweep_id, run, number)
-        entries = jobs.entries(self._sweep.folder, run)
+        is asked for when it is started."""
+        run, number, fruitless = state.run.name, state.job + 1, self._jobs_without_progress(state)
+        await asyncio.sleep(self._pause_s * max(0, fruitless - 1))
         self._sweep.record(
-            "started", run=run, job=number, lease_id=lease_id, again=True, vain=vain, entries=entries
+            "started",
+            run=run,
+            job=number,
+            lease_id=jobs.lease_id(self._sweep.state.sweep_id, run, number),
+            jobs_without_progress=fruitless,
+            entries=jobs.entries(self._sweep.folder, run),
         )
 
     def _lease_id(self, state: RunState) -> str:

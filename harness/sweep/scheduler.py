@@ -1,8 +1,8 @@
 """The queue of a sweep: starts a run the moment a slot is free, follows every run to its end, then reports.
 
 In: a `Sweep` and a `Host`. Out: how it ended. Every decision is in the journal before it is acted on, so the
-leader can be killed at any instant: the next one finds each job by its number, asks the host where it stands,
-and goes on. The leader only ever waits to be woken: by the end of a job, by room on the machine, by a person.
+scheduler can be killed at any instant: the next one finds each job by its number, asks the host where it
+stands, and goes on. It only ever waits to be woken: by the end of a job, by room on the machine, by a person.
 """
 
 import asyncio
@@ -15,11 +15,10 @@ from harness.state import COUNTING, Verdict
 from harness.sweep import jobs
 from harness.sweep.ending import SUCCESSES, Reporter, finish
 from harness.sweep.folder import CANARY
-from harness.sweep.hosts import Host, NeverFitsError
-from harness.sweep.run_supervisor import Carrier
+from harness.sweep.hosts import Host, Lease, NeverFitsError
+from harness.sweep.run_supervisor import RunSupervisor
 from harness.sweep.state import RunState, usual_s
 from harness.sweep.sweep import Sweep
-from harness.sweep.types import Lease
 from monitors.resources import disk_free
 
 ASK_AGAIN_S = 2.0
@@ -27,8 +26,8 @@ LOOK_AGAIN_S = 15.0
 PAUSE_S = 10.0
 
 
-class Leader:
-    """Carries one sweep to its end, or until it is cancelled; then what runs goes on running."""
+class Scheduler:
+    """Takes one sweep to its end, or until it is cancelled; then what runs goes on running."""
 
     def __init__(
         self,
@@ -42,16 +41,16 @@ class Leader:
         report at the end, None for none. `pause_s`: between jobs that bring a run no further."""
         self.sweep = sweep
         self._host = host
-        self._carrier = Carrier(sweep, host, environment, pause_s)
+        self._supervisor = RunSupervisor(sweep, host, environment, pause_s)
         self._reporter = reporter
-        self._carried: dict[str, asyncio.Task[None]] = {}
+        self._followed: dict[str, asyncio.Task[None]] = {}
         self._measuring: set[asyncio.Task[None]] = set()
         self._woken = asyncio.Event()
         self._needs_room = False
 
     async def run(self) -> Verdict:
-        """Carry the sweep to its finish and return how it ended. Raises HostError and OSError for what a
-        person must mend; what runs goes on, and the next leader too."""
+        """Take the sweep to its finish and return how it ended. Raises HostError and OSError for what a
+        person must correct; what runs goes on, and the next scheduler goes on with it."""
         try:
             self._take_over()
             while self._is_unfinished():
@@ -69,7 +68,7 @@ class Leader:
         self._woken.set()
 
     def _take_over(self) -> None:
-        """Go on where the last leader was: follow what runs, and judge a canary that has ended."""
+        """Go on where the last scheduler was: follow what runs, and judge a canary that has ended."""
         for run in self.sweep.state.all_runs:
             if run.status == "running":
                 self._follow(run.run.name)
@@ -79,14 +78,14 @@ class Leader:
     # --- what to do next --------------------------------------------------------------------------------
 
     def _is_unfinished(self) -> bool:
-        """Whether something runs or is still to be started; gives up what will not be started any more."""
+        """True while something runs or is still to be started; gives up what will not be started any more."""
         self._close_if_need_be()
         state = self.sweep.state
         why = state.stop_asked and f"stopped by {state.stop_asked}"
         if why or state.closing:
             for run in state.of("queued"):
                 self.sweep.record("not_run", run=run.run.name, reason=why or state.closing)
-        return bool(self._carried or self._next() is not None)
+        return bool(self._followed or self._next() is not None)
 
     def _close_if_need_be(self) -> None:
         state, left = self.sweep.state, self._left_s()
@@ -112,7 +111,7 @@ class Leader:
         if state.canary is not None and state.canary.status == "queued":
             return state.canary
         queued = state.of("queued")
-        if not queued or (not state.checked and self._carried):
+        if not queued or (not state.checked and self._followed):
             return None
         return queued[0]
 
@@ -129,7 +128,7 @@ class Leader:
             self._follow(name, lease)
 
     def _has_slot(self) -> bool:
-        return not self.sweep.state.held and len(self._carried) < self.sweep.plan.parallel
+        return not self.sweep.state.held and len(self._followed) < self.sweep.plan.parallel
 
     def _hold(self) -> None:
         """Start nothing on a disk that is full: each run would fail at once, and the queue with them."""
@@ -162,33 +161,33 @@ class Leader:
     # --- what runs ----------------------------------------------------------------------------------------
 
     def _follow(self, run: str, lease: Lease | None = None) -> None:
-        self._carried[run] = asyncio.ensure_future(self._carry(run, lease))
+        self._followed[run] = asyncio.ensure_future(self._to_its_end(run, lease))
 
-    async def _carry(self, run: str, lease: Lease | None) -> None:
+    async def _to_its_end(self, run: str, lease: Lease | None) -> None:
         """Follow a run to its end; the canary, or the first run in its place, opens the way for the rest."""
         if self.sweep.state.checked or run == CANARY:
-            await self._carrier.carry(run, lease)
+            await self._supervisor.follow(run, lease)
         else:
             await self._watch_first_run(run, lease)
         if not self.sweep.state.checked:
             self._judge_canary(run)
         if self.sweep.state.find(run).outcome in COUNTING and run != CANARY:
-            self._measuring.add(asyncio.ensure_future(self._carrier.measure(run)))
+            self._measuring.add(asyncio.ensure_future(self._supervisor.measure(run)))
 
     async def _watch_first_run(self, run: str, lease: Lease | None) -> None:
-        """Carry the first run, and let the others start as soon as it has shown a first step."""
-        carrying = asyncio.ensure_future(self._carrier.carry(run, lease))
-        stepping = asyncio.ensure_future(self._carrier.first_step(run))
+        """Follow the first run, and let the others start as soon as it has shown a first step."""
+        following = asyncio.ensure_future(self._supervisor.follow(run, lease))
+        stepping = asyncio.ensure_future(self._supervisor.first_step(run))
         try:
-            await asyncio.wait({carrying, stepping}, return_when=FIRST_COMPLETED)
-            if not carrying.done():
+            await asyncio.wait({following, stepping}, return_when=FIRST_COMPLETED)
+            if not following.done():
                 self.sweep.record("checked", by=f"the first step of {run}")
                 self._woken.set()
-            await carrying
+            await following
         finally:
-            for task in (carrying, stepping):
+            for task in (following, stepping):
                 task.cancel()
-            await asyncio.gather(carrying, stepping, return_exceptions=True)
+            await asyncio.gather(following, stepping, return_exceptions=True)
 
     def _judge_canary(self, run: str) -> None:
         """Open the way for the rest, or close the sweep: what failed here would fail everywhere."""
@@ -202,7 +201,7 @@ class Leader:
     async def _wait(self) -> None:
         """Until a run ended, there is room, a person wants something, or the budget is used up."""
         held = bool(self.sweep.state.held)
-        if not self._carried and not self._needs_room and not held:
+        if not self._followed and not self._needs_room and not held:
             return
         others: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._woken.wait())]
         if self._needs_room:
@@ -215,15 +214,15 @@ class Leader:
         if stopping:
             await self._stop_what_runs()
         try:
-            waited_for = {*self._carried.values(), *others}
+            waited_for = {*self._followed.values(), *others}
             await asyncio.wait(waited_for, timeout=timeout, return_when=FIRST_COMPLETED)
         finally:
             for task in others:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
         self._woken.clear()
-        for run in [run for run, task in self._carried.items() if task.done()]:
-            self._carried.pop(run).result()
+        for run in [run for run, task in self._followed.items() if task.done()]:
+            self._followed.pop(run).result()
 
     async def _stop_what_runs(self) -> None:
         for run in (run for run in self.sweep.state.all_runs if run.status == "running"):
@@ -231,7 +230,7 @@ class Leader:
             await asyncio.to_thread(self._host.stop, folder)
 
     async def _let_go(self) -> None:
-        tasks = [*self._carried.values(), *self._measuring]
+        tasks = [*self._followed.values(), *self._measuring]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

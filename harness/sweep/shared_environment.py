@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.atomic_write import write_json
 from harness.command import read_or_empty
-from harness.sweep.types import SweepError
+from harness.sweep.plan import SweepError
 from monitors.launch import environment_of_caller, is_secret_name
 
 _OF_A_LOGIN = re.compile(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.atomic_write import write_json
+from harness.config import edit as config_edit
 from harness.guard.file_access import SOURCE_SUFFIXES
 from harness.repair import author_paths, worktree
 from harness.repair.private_copy import CACHES, PrivateCopy
@@ -23,7 +24,8 @@ from harness.results import provenance
 from harness.sweep import code_copy, shared_environment
 from harness.sweep.code_copy import CodeCopy
 from harness.sweep.folder import SweepFolder
-from harness.sweep.types import SweepError
+from harness.sweep.plan import SweepError
+from harness.sweep.points import Base, config_text, leaves
 from harness.wording import listed
 
 if TYPE_CHECKING:
@@ -159,6 +161,24 @@ def relocated(folder: SweepFolder, taken: Snapshot, blueprint: "Blueprint", comm
             "it relative to the codebase, so that the copy is used that all runs share"
         )
     return text
+
+
+def base_of(blueprint: "Blueprint", folder: SweepFolder, taken: Snapshot) -> Base:
+    """What all runs are made from; absolute paths to code point into the frozen copy. Raises SweepError."""
+    config = config_text(blueprint)
+    if config is not None:
+        elsewhere = {
+            key: place
+            for key, value in leaves(config).items()
+            if isinstance(value, str) and (place := moved(taken, blueprint, value)) is not None
+        }
+        try:
+            config = config_edit.edit(config, elsewhere)
+        except config_edit.ConfigEditError as error:
+            raise SweepError(
+                f"the config names the author's own code, and {error}: write it relative"
+            ) from error
+    return Base(blueprint, config, taken.codebase, lambda text: relocated(folder, taken, blueprint, text))
 
 
 def _differing_words(one: str, other: str) -> list[str]:

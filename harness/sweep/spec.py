@@ -1,149 +1,335 @@
-"""What a person asks of a sweep: a `sweep.yaml` or the options of `harness sweep` in, a checked `SweepSpec`
-out, and back to a `sweep.yaml`. Every problem is a `SweepError` that says where and what to write instead.
+"""What may be asked of a sweep: the one schema of `sweep.yaml`, command line and a model's proposal.
+
+In: plain data. Out: `SweepSpec`, checked as far as it can be without the blueprint; `design` does the rest.
+Problems are pydantic's, at their place; `spec_text` reads and writes the texts and makes sentences of them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, field_validator, model_validator
+from pydantic_core.core_schema import ValidationInfo
 
+from harness.blueprint import durations
+from harness.config import as_text, same_value
 from harness.config.edit import Scalar
-from harness.sweep import spec_file
-from harness.sweep.spec_parts import Each, Expect, Varied
-from harness.sweep.spec_schema import SweepSpec
-from harness.sweep.types import SweepError
-from harness.sweep.values import UNSET, did_you_mean, parse_setting, parse_varied
+from harness.results.comparing.types import Goal
+from harness.sweep.plan import Design
+from harness.sweep.values import UNSET, did_you_mean, key_problem, kind_of, value_problem, values_problem
 
-__all__ = ["Each", "Expect", "SweepSpec", "Varied", "as_yaml", "read_spec", "spec_from_options", "to_yaml"]
-
-
-def read_spec(path: Path) -> SweepSpec:
-    """The sweep that a `sweep.yaml` describes; its blueprint's path is absolute. Raises SweepError."""
-    file = spec_file.load(path)
-    data = dict(file.data)
-    if isinstance(data.get("blueprint"), str):
-        data["blueprint"] = path.absolute().parent / Path(data["blueprint"]).expanduser()
-    try:
-        return SweepSpec.model_validate(data)
-    except ValidationError as error:
-        problems = [f"{file.where(problem['loc'])}: {_sentence(problem)}" for problem in _problems(error)]
-        raise SweepError("\n".join(problems)) from error
+DEFAULT_SAMPLES = 10
+_LEAST_MEMORY = 1 << 20
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
-def spec_from_options(
-    blueprint: Path,
-    *,
-    vary: Sequence[str],
-    set_: Sequence[str] = (),
-    canary: Sequence[str] = (),
-    seeds: str | None = None,
-    **given: Any,
-) -> SweepSpec:
-    """The sweep that the options of `harness sweep` describe; options that are None are left out.
-
-    `vary`: `KEY=v1,v2`; `set_`, `canary`: `KEY=VALUE`, or `["false"]` for no canary; `seeds`: `3` or `1,5,7`;
-    `given`: other fields of `SweepSpec` by name. Raises SweepError that names the option.
-    """
-    data: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    data |= {"blueprint": blueprint.absolute(), "vary": {}}
-    for text in vary:
-        key, values = parse_varied(text)
-        if key in data["vary"]:
-            raise SweepError(f"--vary gives {key} twice; put all its values into one: {key}=v1,v2,v3")
-        data["vary"][key] = values
-    if set_:
-        data["set"] = _assignments(set_, "--set")
-    if canary:
-        data["canary"] = False if list(canary) == ["false"] else _assignments(canary, "--canary")
-    if seeds is not None:
-        data["seeds"] = _seeds_of(seeds)
-    try:
-        return SweepSpec.model_validate(data)
-    except ValidationError as error:
-        problems = [_sentence(problem, of_options=True) for problem in _problems(error)]
-        raise SweepError("\n".join(problems)) from error
+def _checked_key(key: str) -> str:
+    if problem := key_problem(key):
+        raise ValueError(problem)
+    return key
 
 
-def to_yaml(spec: SweepSpec) -> str:
-    """The sweep as a `sweep.yaml` with every field, each explained; it reads back equal."""
-    values = {name: _plain(spec, name) for name in SweepSpec.model_fields}
-    return as_yaml(values)
+KeyName = Annotated[
+    str,
+    AfterValidator(_checked_key),
+    Field(description="A config key with its dots, `arg:--flag` of the launch command, or `env:NAME`."),
+]
 
 
-def as_yaml(values: Mapping[str, Any], about: str = "", hints: Mapping[str, Sequence[str]] = {}) -> str:
-    """Fields by name as an explained `sweep.yaml`. `about`: the first lines, as a comment; `hints`: comments
-    below a field."""
-    from harness.templating import render
+class Section(BaseModel):
+    """Unknown fields are refused, values not converted, nothing changes later."""
 
-    fields = [
-        {"name": name, "value": values[name], "description": field.description, "hints": hints.get(name, ())}
-        for name, field in SweepSpec.model_fields.items()
-        if name in values
-    ]
-    return render("sweeps/sweep.yaml.j2", fields=fields, about=about)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-def _plain(spec: SweepSpec, name: str) -> Any:
-    """A field as JSON has it."""
-    if name == "blueprint":
-        return str(spec.blueprint)
-    if name == "vary":
-        return {
-            key: varied.values if varied.stated_baseline is UNSET else varied.model_dump()
-            for key, varied in spec.vary.items()
-        }
-    return spec.model_dump(include={name})[name]
+class Varied(Section):
+    """The levels of one key."""
+
+    values: list[Scalar] = Field(description="Two or more values.")
+    baseline: Scalar = Field(
+        default=None,
+        description="The value that the others are compared with. Left out: the blueprint's own if it is "
+        "among the values, else the first.",
+    )
+
+    @field_validator("values", mode="before")
+    @classmethod
+    def _values(cls, values: Any) -> Any:
+        if not isinstance(values, list):
+            raise ValueError(f"{values!r} is no list of values; write [v1, v2]")
+        if problem := values_problem(values):
+            raise ValueError(problem)
+        return values
+
+    @field_validator("baseline", mode="before")
+    @classmethod
+    def _baseline(cls, baseline: Any, info: ValidationInfo) -> Any:
+        values = info.data.get("values", [])
+        if values and not any(same_value(baseline, value) for value in values):
+            raise ValueError(
+                f"{baseline!r} is not among the values {', '.join(map(repr, values))}; add it there"
+            )
+        return baseline
+
+    @property
+    def stated_baseline(self) -> object:
+        """The baseline that was written; UNSET where none was."""
+        return self.baseline if "baseline" in self.model_fields_set else UNSET
 
 
-def _assignments(texts: Sequence[str], option: str) -> dict[str, Scalar]:
-    found: dict[str, Scalar] = {}
-    for text in texts:
-        key, value = parse_setting(text, option)
-        if key in found:
-            raise SweepError(f"{option} gives {key} twice")
-        found[key] = value
-    return found
+class Expect(Section):
+    """What is expected of one level of one key, written down before anything runs."""
+
+    key: str = Field(description="A key of `vary`.")
+    level: Scalar = Field(description="One of its values, other than the baseline.")
+    effect: Literal["higher", "lower", "none"] = Field(
+        description="Of the metric itself against the baseline, whatever the goal is."
+    )
+    why: str = Field(default="", description="The reason, in a sentence.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _level(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "level" in data:
+            return {**data, "level": _typed(data.get("key"), data["level"])}
+        return data
 
 
-def _seeds_of(text: str) -> int | list[int] | str:
-    words = text.strip().removeprefix("[").removesuffix("]").split(",")
-    if not all(re.fullmatch(r"\s*\d{1,10}\s*", word) for word in words):
-        return text
-    return int(text) if text.strip().isdigit() else [int(word) for word in words]
+class Each(Section):
+    """What every run gets of the machine, for itself alone."""
+
+    gpus: int | None = Field(
+        default=None,
+        ge=0,
+        description="GPUs. Left out: what the config asks for, else one where the machine has any.",
+    )
+    cpus: float | None = Field(default=None, gt=0, description="Cores. Left out: an equal share.")
+    memory: str | None = Field(
+        default=None, description="Main memory to set aside, as `4 GB`. Left out: an equal share."
+    )
+    ports: list[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]] = Field(
+        default=["MASTER_PORT"], description="Environment variables that each get a port of their own."
+    )
+    share_gpus: bool = Field(default=False, description="GPUs that others use are good enough.")
+
+    @field_validator("memory", mode="before")
+    @classmethod
+    def _memory(cls, memory: Any) -> Any:
+        if memory is not None and memory_bytes(str(memory)) is None:
+            raise ValueError(f"{memory!r} is no amount of memory; write it as `4 GB`")
+        return memory
 
 
-def _problems(error: ValidationError) -> list[dict[str, Any]]:
-    return [dict(problem) for problem in error.errors(include_url=False)]
+class Ablation(Section):
+    """What is varied, how often it is run, and what is expected: the part of a sweep that a model may
+    propose."""
+
+    vary: dict[KeyName, Varied] = Field(
+        description="Keys and their values: `key: [v1, v2]`, or `key: {values: [v1, v2], baseline: v1}`. A "
+        "key is a config key with its dots, `arg:--flag` of the command, or `env:NAME`."
+    )
+    design: Design = Field(
+        default="grid",
+        description="`grid`: all combinations; `one-at-a-time`: the baseline, and every other value alone; "
+        "`random`: some of the grid.",
+    )
+    samples: int | None = Field(
+        default=None,
+        ge=2,
+        description="Points of a `random` design, the baseline among them; 10 if left out.",
+    )
+    seeds: int | list[int] = Field(
+        default=1,
+        description="Runs per point, each with another seed: a number of them, counted from the blueprint's "
+        "own seed, or a list. With one, nothing can be said about other seeds.",
+    )
+    set: dict[KeyName, Scalar] = Field(
+        default={}, description="Settings that differ from the blueprint in all points alike."
+    )
+    metric: str = Field(
+        default="",
+        description="What is compared, as in metrics.jsonl, with `val/` for validations. Left out: "
+        "`val/task_pass_rate@1` where the bundled trainer validates, else chosen afterwards, and marked so.",
+    )
+    goal: Goal = Field(default="max", description="`max` or `min`: which way is better.")
+    expect: list[Expect] = Field(default=[], description="What is expected, before anything runs.")
+
+    @field_validator("vary", mode="before")
+    @classmethod
+    def _vary(cls, vary: Any) -> Any:
+        if not isinstance(vary, dict) or not vary:
+            raise ValueError("nothing to vary; name a key with two or more values")
+        return {key: _levels(key, levels) for key, levels in vary.items()}
+
+    @field_validator("samples")
+    @classmethod
+    def _samples(cls, samples: int | None, info: ValidationInfo) -> int | None:
+        if samples is not None and info.data.get("design", "random") != "random":
+            raise ValueError(f"means something for `design: random` only, not for {info.data['design']}")
+        return samples
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _seeds(cls, seeds: Any) -> Any:
+        given = seeds if isinstance(seeds, list) else [seeds]
+        if not given or any(type(seed) is not int or seed < 0 for seed in given) or seeds == 0:
+            raise ValueError(f"{seeds!r}: write how many (3), or the seeds themselves ([0, 1, 2])")
+        if len(set(given)) < len(given):
+            raise ValueError("a seed stands there twice; the same seed gives no new information")
+        return seeds
+
+    @field_validator("set", mode="before")
+    @classmethod
+    def _set(cls, settings: Any, info: ValidationInfo) -> Any:
+        settings = _settings(settings)
+        for key in settings:
+            if key in info.data.get("vary", {}):
+                raise ValueError(f"{key} is varied and set; leave it out of one of them")
+        return settings
+
+    @field_validator("metric")
+    @classmethod
+    def _metric(cls, text: str) -> str:
+        return _one_line(text)
+
+    @field_validator("expect")
+    @classmethod
+    def _expect(cls, expected: list[Expect], info: ValidationInfo) -> list[Expect]:
+        vary: Mapping[str, Varied] = info.data.get("vary", {})
+        for number, item in enumerate(expected):
+            if vary and item.key not in vary:
+                raise ValueError(f"{item.key} is not varied{did_you_mean(item.key, vary)}")
+            if vary and not any(same_value(item.level, value) for value in vary[item.key].values):
+                raise ValueError(f"{item.level!r} is none of the values of {item.key}")
+            if any(
+                item.key == other.key and same_value(item.level, other.level) for other in expected[:number]
+            ):
+                raise ValueError(f"{item.key} = {item.level!r} stands there twice")
+        return expected
 
 
-def _sentence(problem: Mapping[str, Any], *, of_options: bool = False) -> str:
-    """One finding of the schema: the name of the field or the option, what is wrong, what to write."""
-    place = [str(part) for part in problem["loc"] if part != "[key]"]
-    shown = place[:-1] if place[0] == "vary" and place[-1] == "values" else place
-    name = f"--{' '.join([shown[0].replace('_', '-'), *shown[1:]])}" if of_options else ".".join(shown)
-    if problem["type"] == "extra_forbidden":
-        known = _fields(place).model_fields
-        hint = did_you_mean(place[-1], known) or f"; known are {', '.join(known)}"
-        return f"{name} is unknown{hint}"
-    if problem["type"] == "missing":
-        return f"{'.'.join(place)} is missing"
-    if problem["type"] == "literal_error":
-        choices = _choices(place)
-        hint = did_you_mean(str(problem["input"]), choices) or f"; use {', '.join(choices)}"
-        return f"{name}: there is no {problem['input']!r}{hint}"
-    message = str(problem["msg"]).removeprefix("Value error, ")
-    return f"{name}: {message.replace('Input should', 'should')}"
+class SweepSpec(Ablation):
+    """A whole `sweep.yaml`."""
+
+    blueprint: Annotated[Path, Strict(False)] = Field(
+        description="The blueprint that is varied; a relative path starts at the folder of this file."
+    )
+    name: str = Field(
+        default="", description="Name of the sweep and its folder. Left out: the blueprint's, with `-sweep`."
+    )
+    question: str = Field(default="", description="What the sweep shall answer, in a sentence.")
+    design_seed: int = Field(default=0, ge=0, description="Decides which points a `random` design draws.")
+    seed_key: KeyName | None = Field(
+        default=None,
+        description="Where the seed stands, as a key of `vary`. Left out: `ajet.trainer_common.seed` where "
+        "the config has `ajet:`.",
+    )
+    threshold: float | None = Field(
+        default=None,
+        description="Value of the metric whose first reaching is timed. Left out: the baseline's mean at its "
+        "end.",
+    )
+    parallel: int | None = Field(
+        default=None, ge=1, description="Runs at once. Left out: as many as the GPUs allow, else one."
+    )
+    budget: str | None = Field(
+        default=None,
+        description="Wall-clock time for all of it, as `12h`. When it is used up no run is started any more. "
+        "Left out: no limit.",
+    )
+    canary: dict[KeyName, Scalar] | Literal[False] | None = Field(
+        default=None,
+        description="Settings of the short run that must pass before the rest starts; false: none, the first "
+        "run is watched until its first step. Left out: two steps, for a config with `ajet:`.",
+    )
+    each: Each = Field(default=Each(), description="What every run gets of the machine.")
+
+    @property
+    def budget_s(self) -> float | None:
+        return None if self.budget is None else durations.single(self.budget)
+
+    @field_validator("name")
+    @classmethod
+    def _name(cls, name: str) -> str:
+        if name and not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a folder; use letters, digits, `-`, `_` and `.`")
+        return name
+
+    @field_validator("question")
+    @classmethod
+    def _question(cls, text: str) -> str:
+        return _one_line(text)
+
+    @field_validator("seed_key")
+    @classmethod
+    def _seed_key(cls, key: str | None, info: ValidationInfo) -> str | None:
+        if key is not None and (key in info.data.get("vary", {}) or key in info.data.get("set", {})):
+            raise ValueError(f"{key} is varied or set; give its values as seeds instead: `seeds: [0, 1]`")
+        return key
+
+    @field_validator("budget", mode="before")
+    @classmethod
+    def _budget(cls, budget: Any) -> Any:
+        if budget is not None and durations.single(str(budget)) is None:
+            raise ValueError(f"{budget!r} is no length of time; write it with its unit, as `12h` or `90 min`")
+        return budget
+
+    @field_validator("canary", mode="before")
+    @classmethod
+    def _canary(cls, settings: Any) -> Any:
+        return settings if settings is None or settings is False else _settings(settings)
+
+    @field_validator("each")
+    @classmethod
+    def _each(cls, each: Each, info: ValidationInfo) -> Each:
+        used = {*info.data.get("vary", {}), *info.data.get("set", {}), info.data.get("seed_key")}
+        for name in each.ports:
+            if f"env:{name}" in used:
+                raise ValueError(f"{name} gets a port of its own in every run and cannot be set as well")
+        return each
 
 
-def _fields(place: Sequence[str]) -> type[BaseModel]:
-    inner: dict[str, type[BaseModel]] = {"vary": Varied, "expect": Expect, "each": Each}
-    return inner[place[0]] if len(place) > 1 and place[0] in inner else SweepSpec
+def memory_bytes(text: str) -> int | None:
+    """`4 GB` or `512 MiB` in bytes; None for what is no such amount."""
+    from harness.repair.remedies.sizes import gib
+
+    found = gib(text)
+    amount = int(found * 2**30) if found is not None else 0
+    return amount if amount >= _LEAST_MEMORY else None
 
 
-def _choices(place: Sequence[str]) -> list[str]:
-    annotation = _fields(place).model_fields[place[-1]].annotation
-    return [str(choice) for choice in get_args(annotation)]
+def _one_line(text: str) -> str:
+    text = " ".join(text.split())
+    if not text.isprintable():
+        raise ValueError("holds characters that cannot be seen")
+    return text
+
+
+def _settings(settings: Any) -> dict[Any, Any]:
+    if not isinstance(settings, dict):
+        raise ValueError(f"{settings!r} is no mapping of keys to values")
+    for key, value in settings.items():
+        if problem := value_problem(value):
+            raise ValueError(f"{key}: {problem}")
+    return {key: _typed(key, value) for key, value in settings.items()}
+
+
+def _levels(key: object, levels: Any) -> Any:
+    """`[v1, v2]` as `{values: [v1, v2]}`; what is no text is made one where the key wants texts."""
+    if isinstance(levels, Varied):
+        return levels
+    made = dict(levels) if isinstance(levels, dict) else {"values": levels}
+    if isinstance(made.get("values"), list):
+        made["values"] = [_typed(key, value) for value in made["values"]]
+    if "baseline" in made:
+        made["baseline"] = _typed(key, made["baseline"])
+    return made
+
+
+def _typed(key: object, value: Any) -> Any:
+    """The value; as a text where the key wants texts."""
+    is_text = isinstance(key, str) and kind_of(key) != "config"
+    return as_text(value) if is_text and isinstance(value, Scalar) else value

@@ -1,6 +1,6 @@
 """The state of a sweep: a pure fold of its journal, `sweep.jsonl`.
 
-In: entries. Out: `SweepState`, the one thing that the leader, the display and the command line look at.
+In: entries. Out: `SweepState`, the one thing that the scheduler, the display and the command line look at.
 Nothing here touches the disk.
 
 | entry | data | meaning |
@@ -8,7 +8,7 @@ Nothing here touches the disk.
 | `sweep_created` | sweep_id, plan | the plan is fixed; the budget runs from now |
 | `owner` | pid, host | a process took the sweep over |
 | `checked` | | the canary has passed: the rest may start |
-| `started` | run, job, lease_id, again, vain, entries | the intent to start this job, before it is started |
+| `started` | run, job, lease_id, jobs_without_progress, entries | the intent to start this job |
 | `ended` | run, outcome, reason | the run is over; nothing of it is started any more |
 | `measured` | run, value | the metric at its end |
 | `not_run` | run, reason | the run will never be started |
@@ -31,7 +31,7 @@ from typing import Any, Literal
 from harness.journal import Entry
 from harness.state import COUNTING, Outcome, Verdict
 from harness.sweep.folder import CANARY
-from harness.sweep.types import SweepPlan, SweepRun
+from harness.sweep.plan import SweepPlan, SweepRun
 
 Status = Literal["queued", "running", "ended", "not_run"]
 
@@ -48,7 +48,7 @@ class RunState:
     lease_id: str = ""
     started_at: float | None = None
     ended_at: float | None = None
-    vain: int = 0
+    jobs_without_progress: int = 0
     entries: int = 0
     outcome: str = ""
     reason: str = ""
@@ -169,7 +169,7 @@ def _started(state: SweepState, entry: Entry) -> SweepState:
         job=entry.data["job"],
         lease_id=entry.data["lease_id"],
         started_at=before.started_at or entry.time,
-        vain=entry.data.get("vain", 0),
+        jobs_without_progress=entry.data.get("jobs_without_progress", 0),
         entries=entry.data.get("entries", 0),
     )
 

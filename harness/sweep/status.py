@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from harness.config import as_text
 from harness.results.comparing.types import Goal
 from harness.state import COUNTING
-from harness.sweep import values
+from harness.sweep.plan import SweepPlan
 from harness.sweep.state import RunState, SweepState
 from harness.sweep.steps import Progress
-from harness.sweep.types import SweepPlan
+from harness.wording import short_labels
 
-"""Outcomes with which a run's value is one of its point's."""
 LEAST_SHARE = 0.05  # of its steps that a run must have made before its own speed tells when it will end
 
 Standing = Literal["queued", "running", "done", "failed", "cancelled"]
@@ -119,12 +119,12 @@ def ranked(points: Iterable[PointStanding], goal: Goal) -> list[PointStanding]:
 
 def labels(plan: SweepPlan) -> dict[str, str]:
     """For each point's name what differs from the baseline, in few words."""
-    names = values.labels(key.name for key in plan.keys)
+    names = short_labels(key.name for key in plan.keys)
     baseline = {key.name: key.baseline for key in plan.keys}
     found = {}
     for point in plan.points:
         differs = {key: level for key, level in point.levels.items() if level != baseline.get(key)}
-        words = " ".join(f"{names.get(key, key)}={values.as_text(level)}" for key, level in differs.items())
+        words = " ".join(f"{names.get(key, key)}={as_text(level)}" for key, level in differs.items())
         found[point.name] = words or "baseline"
     return found
 

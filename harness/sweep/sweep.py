@@ -12,8 +12,8 @@ from harness.atomic_write import write_json
 from harness.experiment import Clock
 from harness.journal import Entry, Journal
 from harness.sweep.folder import SweepFolder
+from harness.sweep.plan import SweepPlan
 from harness.sweep.state import SweepState, apply, fold
-from harness.sweep.types import SweepPlan
 from monitors.clock import steady_time
 
 

@@ -59,7 +59,7 @@ class SweepBench:
         """The command line of the sweep."""
         keys = [word for key in vary for word in ("--vary", key)]
         more = ("--seeds", str(seeds), "--seed-key", "arg:--seed", "--metric", "reward")
-        name = ("--parallel", str(parallel), "--name", NAME, "--policy", "playbook")
+        name = ("--parallel", str(parallel), "--set", f"name={NAME}", "--policy", "playbook")
         return ["sweep", str(self.bench.blueprint), *keys, *more, *name]
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":

@@ -42,7 +42,7 @@ def test_thirty_six_trainings(bench: Bench, tmp_path: Path) -> None:
     assert read(bench.blueprint).can_run
     steps = [f"ajet.trainer_common.{key}" for key in ("total_training_steps=30", "test_freq=10")]
     output = bench.harness(
-        "sweep", str(bench.blueprint), "--name", "ablation", "--policy", "playbook",
+        "sweep", str(bench.blueprint), "--set", "name=ablation", "--policy", "playbook",
         "--vary", f"{LR}=1e-7,3e-4", "--vary", f"{SAVE}=5,10,15,20,30,40", "--seeds", "3", "--parallel", "2",
         "--set", steps[0], "--set", steps[1],
         status=1, env={"STARTS": str(tmp_path / "starts")}, patience_s=3600.0,

@@ -10,12 +10,14 @@ from tests.model_server.steps import Step, call
 
 QUESTION = "does the rate --lr matter for the reward?"
 PROPOSAL = {
-    "vary": [{"key": "arg:--lr", "values": ["0.1", "0.2"]}],
-    "design": "one-at-a-time",
-    "seeds": 2,
-    "metric": "reward",
-    "goal": "max",
-    "expect": [{"key": "arg:--lr", "level": "0.2", "effect": "higher", "why": "it learns faster"}],
+    "sweep": {
+        "vary": {"arg:--lr": ["0.1", "0.2"]},
+        "design": "one-at-a-time",
+        "seeds": 2,
+        "metric": "reward",
+        "goal": "max",
+        "expect": [{"key": "arg:--lr", "level": "0.2", "effect": "higher", "why": "it learns faster"}],
+    },
     "hypothesis": "A larger rate learns faster.",
     "change_mind": "A reward that is no higher at 0.2.",
     "cautions": ["Two seeds only."],
@@ -44,7 +46,7 @@ def test_a_question_becomes_a_sweep_whose_words_are_checked(bench: Bench) -> Non
     sweep = SweepBench(bench, {})
     with ModelServer(wise) as server:
         model = ("--model", f"anthropic:test@{server.anthropic_url}", "--seed-key", "arg:--seed")
-        slots = ("--name", sweep.dir.name, "--parallel", "2")
+        slots = ("--set", f"name={sweep.dir.name}", "--parallel", "2")
         asked = ("sweep", QUESTION, "--from", str(bench.blueprint), *model, *slots)
         refused = sweep.harness(*asked, status=2)
         assert "look at it, and start it with --yes" in refused and "A larger rate learns faster." in refused

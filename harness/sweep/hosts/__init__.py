@@ -5,11 +5,79 @@ Another kind of machine (over SSH, a Ray or Slurm cluster) is another implementa
 changes.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, Protocol
 
-from harness.sweep.types import Job, JobEnd, Lease, Needs
-
 JobState = Literal["not_started", "running", "ended", "lost"]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What one run needs of a machine.
+
+    `gpus`: whole GPUs. `cpus`: cores, None for an equal share of those of the machine. `memory_bytes`: None
+    for an equal share. `ports`: names of environment variables that each get a port of their own.
+    `share_gpus`: a GPU that others use is good enough. `sharers`: among how many runs the machine is shared
+    equally, where a share is not said.
+    """
+
+    gpus: int = 0
+    cpus: float | None = None
+    memory_bytes: int | None = None
+    ports: tuple[str, ...] = ("MASTER_PORT",)
+    share_gpus: bool = False
+    sharers: int = 1
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A part of one machine. `id`: unique on it. `gpus`: their indices as CUDA_VISIBLE_DEVICES wants them.
+    `ports`: environment variable to port."""
+
+    id: str
+    gpus: tuple[str, ...] = ()
+    cpus: float = 1.0
+    memory_bytes: int = 0
+    ports: Mapping[str, int] = field(default_factory=dict)
+
+    def environment(self) -> dict[str, str]:
+        """What a process must have in its environment to keep to its part."""
+        threads = str(max(1, int(self.cpus)))
+        limits = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads)
+        return {
+            **limits,
+            "CUDA_VISIBLE_DEVICES": ",".join(self.gpus),
+            **{name: str(port) for name, port in self.ports.items()},
+        }
+
+
+@dataclass(frozen=True)
+class Job:
+    """One process of the harness that carries a run. `id`: unique for ever. `folder`: the job's own, which
+    the host fills (`AttemptFiles`). `result_dir`: of the run, whose training may outlive the job. `command`:
+    argv.
+    """
+
+    id: str
+    run: str
+    folder: Path
+    result_dir: Path
+    command: tuple[str, ...]
+    cwd: Path
+    environment: Mapping[str, str]
+    lease: Lease
+
+
+@dataclass(frozen=True)
+class JobEnd:
+    """How a job ended. `status`: the exit status of the harness, None where it was lost."""
+
+    status: int | None
+    detail: str
 
 
 class Host(Protocol):

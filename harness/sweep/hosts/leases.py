@@ -16,22 +16,45 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.sweep.hosts import HostError, NeverFitsError
-from harness.sweep.hosts.devices import Device
-from harness.sweep.hosts.machine import Machine, choose_ports
+from harness.machine import memory
+from harness.machine.disk import in_words
+from harness.machine.gpus import Device
+from harness.machine.ports import is_free
+from harness.sweep.hosts import HostError, Lease, Needs, NeverFitsError
 from harness.sweep.hosts.occupants import Process
-from harness.sweep.types import Lease, Needs
 from monitors.launch import state_home
 from monitors.records import write_atomically
 
 LOCK = "ledger.lock"
 ROUNDING = 1e-6
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What the processes started on a machine may use in all. `cores`: not whole under a quota."""
+
+    cores: float
+    memory_bytes: int
+
+    @classmethod
+    def here(cls) -> Capacity:
+        return cls(memory.cores(), memory.memory_total())
+
+    def shared(self, needs: Needs) -> Needs:
+        """The needs with every part that is not said set to an equal share of this."""
+        cpus, size = needs.cpus, needs.memory_bytes
+        return replace(
+            needs,
+            cpus=self.cores / needs.sharers if cpus is None else cpus,
+            memory_bytes=self.memory_bytes // needs.sharers if size is None else size,
+        )
 
 
 @dataclass(frozen=True)
@@ -62,7 +85,7 @@ class Record:
 
 
 @dataclass
-class Book:
+class LeaseBook:
     """All leases of the machine, while the lock is held. `freed`: how often a part became free, ever."""
 
     folder: Path
@@ -95,14 +118,14 @@ class Ledger:
         self.lock_file = self.folder / LOCK
 
     @contextlib.contextmanager
-    def open(self) -> Iterator[Book]:
+    def open(self) -> Iterator[LeaseBook]:
         """The book, for as long as nobody else may write in it. Keep it short: others wait.
 
         Raises HostError when the folder cannot be written.
         """
-        with self._mending(), self._locked() as descriptor:
+        with self._explaining(), self._locked() as descriptor:
             before = _number(os.pread(descriptor, 64, 0))
-            book = Book(self.folder, before, dict(self._records()))
+            book = LeaseBook(self.folder, before, dict(self._records()))
             try:
                 yield book
             finally:
@@ -120,7 +143,7 @@ class Ledger:
             os.close(descriptor)
 
     @contextlib.contextmanager
-    def _mending(self) -> Iterator[None]:
+    def _explaining(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -158,9 +181,8 @@ def check_id(lease_id: str) -> None:
 # --- what is held -----------------------------------------------------------------------------------
 
 
-def take_back(book: Book, is_occupied: Callable[[Record], bool]) -> list[Record]:
-    """Free what nobody uses any more, and return it. `is_occupied`: whether somebody is there beside the
-    reserver."""
+def take_back(book: LeaseBook, is_occupied: Callable[[Record], bool]) -> list[Record]:
+    """Free what is not used any more, and return it. `is_occupied`: True if others use it still."""
     living = {
         process for process in {r.reserver for r in book.records.values()} if process and process.lives()
     }
@@ -171,13 +193,13 @@ def take_back(book: Book, is_occupied: Callable[[Record], bool]) -> list[Record]
     return dead
 
 
-def held_for(book: Book, lease_id: str, result_dir: Path) -> Record | None:
+def held_for(book: LeaseBook, lease_id: str, result_dir: Path) -> Record | None:
     """What is held already under this id, or for a training of the same run that outlived its lease."""
     left = (r for r in book.records.values() if r.reserver is None and r.result_dir == result_dir)
     return book.records.get(lease_id) or next(left, None)
 
 
-def hand_over(book: Book, held: Record, lease_id: str, job_folder: Path, reserver: Process) -> Lease:
+def hand_over(book: LeaseBook, held: Record, lease_id: str, job_folder: Path, reserver: Process) -> Lease:
     """Give what is held to another reserver, unchanged but for its id."""
     lease = replace(held.lease, id=lease_id)
     record = replace(held, lease=lease, job_folder=job_folder, reserver=reserver)
@@ -191,14 +213,12 @@ def hand_over(book: Book, held: Record, lease_id: str, job_folder: Path, reserve
 # --- what fits --------------------------------------------------------------------------------------
 
 
-def check_fits_ever(needs: Needs, machine: Machine, devices: Sequence[Device], ports: Sequence[int]) -> None:
+def check_fits_ever(needs: Needs, machine: Capacity, devices: Sequence[Device], ports: Sequence[int]) -> None:
     """Raise NeverFitsError for what not even the idle machine could give. `devices`: ignored without GPUs."""
     short: list[str] = []
     if needs.cpus is not None and needs.cpus > machine.cores + ROUNDING:
         short.append(f"{needs.cpus:g} cores of {machine.cores:g} (set `cpus` under `each`)")
     if (needs.memory_bytes or 0) > machine.memory_bytes:
-        from harness.machine.disk import in_words
-
         words = f"{in_words(needs.memory_bytes or 0)} of {in_words(machine.memory_bytes)} memory"
         short.append(f"{words} (set `memory` under `each`)")
     if needs.gpus > len(devices):
@@ -217,10 +237,10 @@ def check_fits_ever(needs: Needs, machine: Machine, devices: Sequence[Device], p
 
 
 def fit(
-    book: Book,
+    book: LeaseBook,
     lease_id: str,
     needs: Needs,
-    machine: Machine,
+    machine: Capacity,
     devices: Sequence[Device],
     ports: list[int],
 ) -> tuple[Lease, tuple[str, ...]] | None:
@@ -237,14 +257,25 @@ def fit(
     if len(gpus) < needs.gpus:
         return None
     held = {port for record in others for port in record.lease.ports.values()}
-    chosen = choose_ports(needs.ports, lease_id, held, ports)
+    chosen = _ports(needs.ports, lease_id, held, ports)
     if chosen is None:
         return None
     words, uuids = tuple(gpu.word for gpu in gpus), tuple(gpu.uuid for gpu in gpus)
     return Lease(lease_id, words, cpus, memory, chosen), uuids
 
 
-def unleased(book: Book, devices: Sequence[Device]) -> list[Device]:
+def _ports(
+    names: Collection[str], lease_id: str, held: Collection[int], usable: list[int]
+) -> dict[str, int] | None:
+    """A port for each name: free now, and in nobody's lease; None where there are not enough. The search
+    begins at a place of the lease's own, so that leases of different ledgers rarely meet."""
+    start = zlib.crc32(lease_id.encode()) % len(usable)
+    free = (port for port in (*usable[start:], *usable[:start]) if port not in held and is_free(port))
+    found = dict(zip(dict.fromkeys(names), free, strict=False))
+    return found if len(found) == len(set(names)) else None
+
+
+def unleased(book: LeaseBook, devices: Sequence[Device]) -> list[Device]:
     """The GPUs that are in nobody's lease."""
     leased = {uuid for record in book.records.values() for uuid in record.uuids}
     return [device for device in devices if device.uuid not in leased]

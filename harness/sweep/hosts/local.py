@@ -13,12 +13,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.sweep.hosts import HostError, JobState, leases, tmux_jobs
-from harness.sweep.hosts.devices import Device, visible_devices
-from harness.sweep.hosts.leases import Book, Ledger, Record
-from harness.sweep.hosts.machine import Machine, equal_share, usable_ports
+from harness.machine.gpus import Device, GpuError, usable
+from harness.machine.ports import usable_ports
+from harness.sweep.hosts import HostError, Job, JobEnd, JobState, Lease, Needs, leases, tmux_jobs
+from harness.sweep.hosts.leases import Capacity, LeaseBook, Ledger, Record
 from harness.sweep.hosts.occupants import Occupants, Process
-from harness.sweep.types import Job, JobEnd, Lease, Needs
 from monitors.alarms import Alarms
 from monitors.clock import Clock, SystemClock
 
@@ -35,14 +34,14 @@ class LocalHost:
     def __init__(
         self,
         *,
-        machine: Machine | None = None,
+        machine: Capacity | None = None,
         environment: Mapping[str, str] | None = None,
         clock: Clock | None = None,
         ledger: Ledger | None = None,
     ) -> None:
         """`machine`: what may be given out, by default all that this process may use. `environment`: where
-        CUDA_VISIBLE_DEVICES and nvidia-smi are looked for, by default this process's."""
-        self.machine = machine or Machine.here()
+        CUDA_VISIBLE_DEVICES is looked for, by default this process's."""
+        self.machine = machine or Capacity.here()
         self._environment = os.environ if environment is None else environment
         self._clock: Clock = clock or SystemClock()
         self._ledger = ledger or Ledger()
@@ -59,11 +58,11 @@ class LocalHost:
         """As `Host.reserve`. What the needs do not say is an equal share of the machine. A run whose training
         still holds what an earlier lease of it gave gets that again.
 
-        Takes milliseconds, with GPUs as long as nvidia-smi takes to answer. Raises HostError when that does
-        not answer, or the ledger cannot be written.
+        Takes milliseconds, with GPUs as long as the driver takes to answer. Raises HostError when that does
+        not, or the ledger cannot be written.
         """
         leases.check_id(lease_id)
-        needs = equal_share(needs, self.machine)
+        needs = self.machine.shared(needs)
         if not needs.gpus:
             leases.check_fits_ever(needs, self.machine, (), self._ports)
         looked_at, devices = None, None
@@ -83,7 +82,7 @@ class LocalHost:
                 if not needs.gpus or looked_at == book.freed:
                     self._is_full(book, devices or ())
                     return None
-                looked_at = book.freed  # a GPU that is freed while nvidia-smi is asked still looks used
+                looked_at = book.freed  # a GPU that is freed while the driver is asked still looks used
             devices = self._devices(needs)
             if devices is None:
                 return None
@@ -142,14 +141,14 @@ class LocalHost:
                 pids |= {occupant.pid} if occupant.pid is not None else set()
         return freed, pids
 
-    def _take_back(self, book: Book) -> None:
+    def _take_back(self, book: LeaseBook) -> None:
         for record in leases.take_back(book, self._is_occupied):
             self._occupants.forget(record.job_folder, record.result_dir)
 
     def _is_occupied(self, record: Record) -> bool:
         return self._occupants.of(record.job_folder, record.result_dir) is not None
 
-    def _is_full(self, book: Book, devices: tuple[Device, ...]) -> None:
+    def _is_full(self, book: LeaseBook, devices: tuple[Device, ...]) -> None:
         """Remember what `room` has to wait for."""
         if self._freed_when_full != book.freed:
             self._gpu_check_s = None
@@ -162,13 +161,13 @@ class LocalHost:
             self._gpu_check_s = None
 
     def _devices(self, needs: Needs) -> tuple[Device, ...] | None:
-        """The GPUs; None while nvidia-smi, which has answered before, is silent for once."""
+        """The GPUs; None while the driver, which has answered before, is silent for once."""
         try:
-            devices = visible_devices(self._environment)
-        except HostError as error:
+            devices = usable(self._environment)
+        except GpuError as error:
             seen_at = self._gpus_seen_at
             if seen_at is None or self._clock.time() - seen_at > GPU_PATIENCE_S:
-                raise
+                raise HostError(f"{error}; without its answer no GPU is given out") from error
             _log.warning("no GPU is given out for now: %s", error)
             self._gpu_check_s = self._gpu_check_s or GPU_CHECK_S
             return None

@@ -17,9 +17,8 @@ import threading
 import zlib
 from pathlib import Path
 
-from harness.sweep.hosts import HostError
+from harness.sweep.hosts import HostError, Job, JobEnd
 from harness.sweep.hosts.occupants import Process
-from harness.sweep.types import Job, JobEnd
 from monitors.clock import Clock
 from monitors.files import AttemptFiles
 from monitors.launch import LaunchError, LaunchSpec, kill_leftovers, launch, withdraw
@@ -66,7 +65,7 @@ def _spec(job: Job) -> LaunchSpec:
     )
     environment = {**job.environment, **job.lease.environment()}
     if any(word.isdigit() for word in job.lease.gpus):
-        environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # the order in which nvidia-smi counted them
+        environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # the order in which the driver counts them
     return LaunchSpec(
         attempt_dir=job.folder,
         attempt_id=job.id,

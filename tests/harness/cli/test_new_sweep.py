@@ -8,10 +8,9 @@ import pytest
 from harness.blueprint import read
 from harness.cli.new_sweep import write_sweep_file
 from harness.sweep.design import make_plan
-from harness.sweep.spec import read_spec
-from harness.sweep.spec_file import load
-from harness.sweep.types import SweepError, SweepPlan
-from harness.sweep.varying.current_values import current
+from harness.sweep.plan import SweepError, SweepPlan
+from harness.sweep.points import current
+from harness.sweep.spec_text import read_spec
 
 QUICKSTART = Path(__file__).parents[3] / "blueprints" / "quickstart"
 COMMAND = """
@@ -95,7 +94,7 @@ def test_the_comments_become_entries_when_their_sign_is_taken_away(tmp_path: Pat
     text = written.read_text().replace("expect: []", "expect:").replace("#   ", "  ")
     written.write_text(text)
     assert len(planned(written).expectations) == 1
-    assert "ajet.rollout.num_repeat" in load(written).data["vary"]
+    assert "ajet.rollout.num_repeat" in read_spec(written).vary
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:

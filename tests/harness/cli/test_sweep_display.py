@@ -13,10 +13,10 @@ from rich.console import Console
 from harness.cli import progress
 from harness.cli.sweep_display import display_for, render
 from harness.cli.sweep_news import LINE_EVERY_S, News
+from harness.sweep.plan import SweepPlan
 from harness.sweep.status import SweepStanding, standing
 from harness.sweep.steps import Progress
 from harness.sweep.sweep import Sweep
-from harness.sweep.types import SweepPlan
 from tests.harness.sweep.sweep_states import (
     BEGIN,
     Event,

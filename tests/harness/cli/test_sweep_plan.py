@@ -9,7 +9,8 @@ from rich.console import Console
 
 from harness.cli.sweep_plan import as_json, print_plan
 from harness.results.comparing.types import Expectation, Key, Point
-from harness.sweep.types import SweepPlan, SweepRun
+from harness.sweep.forecast import forecast
+from harness.sweep.plan import SweepPlan, SweepRun
 
 
 def a_plan(design: str = "grid", levels: int = 3, seeds: int = 3, **changes: Any) -> SweepPlan:
@@ -33,9 +34,8 @@ def a_plan(design: str = "grid", levels: int = 3, seeds: int = 3, **changes: Any
 
 def printed(plan: SweepPlan, estimate: float | None = None, most: float = 3600.0) -> str:
     text = io.StringIO()
-    print_plan(
-        plan, estimate, most, Console(file=text, width=80, highlight=False, soft_wrap=True, emoji=False)
-    )
+    console = Console(file=text, width=80, highlight=False, soft_wrap=True, emoji=False)
+    print_plan(plan, forecast(plan, estimate, most), console)
     return text.getvalue()
 
 
@@ -100,7 +100,7 @@ def test_markup_in_values_is_text() -> None:
 
 def test_json_has_the_plan_and_the_forecast() -> None:
     plan = a_plan()
-    found = json.loads(json.dumps(as_json(plan, 10.0, 100.0)))
+    found = json.loads(json.dumps(as_json(plan, forecast(plan, 10.0, 100.0))))
     assert SweepPlan.from_json(found["plan"]) == plan
     assert (found["points"], found["runs"], found["expected_s"], found["most_s"]) == (6, 18, 90.0, 900.0)
     assert found["power"]["two_points_sd"] == pytest.approx(3.0709, abs=1e-3)

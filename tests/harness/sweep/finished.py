@@ -11,8 +11,8 @@ from harness.atomic_write import write_json
 from harness.results.compare import compare
 from harness.sweep.ending import seal, verdict
 from harness.sweep.folder import SweepFolder
+from harness.sweep.plan import SweepPlan
 from harness.sweep.reporting import build, study
-from harness.sweep.types import SweepPlan
 from tests.harness.results.finished import finished_run
 from tests.harness.results.narrative.written import section
 from tests.harness.sweep.plans import begun, plan

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.results.comparing.types import Key, Point
+from harness.sweep.plan import SweepPlan, SweepRun
 from harness.sweep.sweep import Sweep
-from harness.sweep.types import SweepPlan, SweepRun
 
 
 def plan(points: int = 3, seeds: int = 2, **changes: Any) -> SweepPlan:

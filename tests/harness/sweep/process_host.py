@@ -16,10 +16,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.sweep.hosts import JobState
-from harness.sweep.scheduler import Leader
+from harness.sweep.hosts import Job, JobEnd, JobState, Lease, Needs
+from harness.sweep.scheduler import Scheduler
 from harness.sweep.sweep import Sweep
-from harness.sweep.types import Job, JobEnd, Lease, Needs
 from monitors.alarms import until
 
 DIES_ONCE = "p02-s0"
@@ -97,7 +96,7 @@ def lead(folder: Path, slots: int) -> None:
     """Be the leader of the sweep in this folder, to its end."""
     print("ready", flush=True)
     sweep = Sweep.open(folder)
-    asyncio.run(Leader(sweep, ProcessHost(folder / "leases", slots), dict, _report, pause_s=0.0).run())
+    asyncio.run(Scheduler(sweep, ProcessHost(folder / "leases", slots), dict, _report, pause_s=0.0).run())
     sweep.close()
 
 

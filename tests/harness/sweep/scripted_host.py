@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness.journal import Journal
-from harness.sweep.hosts import JobState, NeverFitsError
-from harness.sweep.types import Job, JobEnd, Lease, Needs
+from harness.sweep.hosts import Job, JobEnd, JobState, Lease, Needs, NeverFitsError
 
 Play = Callable[[Job], JobEnd]
 

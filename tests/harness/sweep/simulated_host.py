@@ -14,8 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness.sweep.hosts import JobState
-from harness.sweep.types import Job, JobEnd, Lease, Needs
+from harness.sweep.hosts import Job, JobEnd, JobState, Lease, Needs
 
 
 @dataclass

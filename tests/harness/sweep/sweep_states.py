@@ -11,8 +11,8 @@ from harness import index
 from harness.config.edit import Scalar
 from harness.journal import Entry, Journal
 from harness.results.comparing.types import Key, Point
+from harness.sweep.plan import SweepPlan, SweepRun
 from harness.sweep.state import SweepState, fold
-from harness.sweep.types import SweepPlan, SweepRun
 
 BEGIN = 1_000_000.0
 Event = tuple[float, str, dict[str, Any]]

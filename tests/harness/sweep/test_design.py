@@ -16,8 +16,9 @@ from harness.blueprint.trainer import ask_own_trainer
 from harness.config import edit as config_edit
 from harness.config.edit import Scalar
 from harness.sweep.design import MOST_RUNS, make_plan
-from harness.sweep.spec import spec_from_options
-from harness.sweep.types import Needs, SweepError, SweepPlan
+from harness.sweep.hosts import Needs
+from harness.sweep.plan import SweepError, SweepPlan
+from harness.sweep.spec_text import checked, fields_of
 from harness.sweep.values import UNSET
 
 BLUEPRINT = """
@@ -70,7 +71,8 @@ def blueprint(folder: Path, yaml: str, command: str) -> Blueprint:
 def planned(
     base: Blueprint, present: Mapping[str, object] = AJET, gpus: int = 0, **options: Any
 ) -> SweepPlan:
-    spec = spec_from_options(base.path, **options)
+    words = {name: options.pop(name) for name in ("vary", "settings", "seeds") if name in options}
+    spec = checked({"blueprint": base.path, **fields_of(**words), **options})
     now: Callable[[str], object] = lambda key: present.get(key, UNSET)  # noqa: E731
     return make_plan(spec, base, now, lambda: gpus)
 
@@ -166,7 +168,7 @@ def test_seeds_of_a_command_need_to_know_where_they_go(foreign: Blueprint) -> No
 
 
 @pytest.mark.parametrize(
-    "given", [{"vary": ["ajet.trainer_common.seed=1,2"]}, {"set_": ["ajet.trainer_common.seed=1"]}]
+    "given", [{"vary": ["ajet.trainer_common.seed=1,2"]}, {"settings": ["ajet.trainer_common.seed=1"]}]
 )
 def test_the_seed_is_neither_varied_nor_set(ajet: Blueprint, given: dict[str, Any]) -> None:
     with pytest.raises(SweepError, match="seeds"):
@@ -235,10 +237,10 @@ def test_the_trainer_takes_the_canary(ajet: Blueprint, tmp_path: Path) -> None:
 
 
 def test_there_may_be_no_canary(ajet: Blueprint, foreign: Blueprint) -> None:
-    assert planned(ajet, vary=[KL], canary=["false"]).canary == {}
+    assert planned(ajet, vary=[KL], canary=False).canary == {}
     assert planned(ajet, AJET | {"ajet.trainer_common.total_training_steps": 2}, vary=[KL]).canary == {}
     assert planned(foreign, {}, vary=["arg:--lr=1,2"]).canary == {}
-    assert planned(foreign, {}, vary=["arg:--lr=1,2"], canary=["arg:--steps=2"]).canary == {
+    assert planned(foreign, {}, vary=["arg:--lr=1,2"], canary={"arg:--steps": "2"}).canary == {
         "arg:--steps": "2"
     }
 
@@ -253,7 +255,7 @@ def test_there_may_be_no_canary(ajet: Blueprint, foreign: Blueprint) -> None:
         ({}, {"parallel": 3}, 8, 1, 3),
         ({"ajet.backbone": "verl", "ajet.trainer_common.n_gpus_per_node": 4}, {}, 8, 4, 2),
         ({"ajet.backbone": "verl"}, {}, 4, 8, 1),
-        ({}, {"set_": ["ajet.backbone=verl", "ajet.trainer_common.n_gpus_per_node=2"]}, 8, 2, 4),
+        ({}, {"settings": ["ajet.backbone=verl", "ajet.trainer_common.n_gpus_per_node=2"]}, 8, 2, 4),
     ],
 )
 def test_slots_follow_the_gpus(
@@ -272,7 +274,7 @@ def test_the_rest_of_the_spec_is_in_the_plan(ajet: Blueprint) -> None:
     plan = planned(
         ajet,
         vary=[KL],
-        set_=["a.b=3"],
+        settings=["a.b=3"],
         budget="90 min",
         threshold=0.5,
         goal="min",

@@ -11,7 +11,7 @@ from harness.blueprint import Blueprint, read
 from harness.experiment import create
 from harness.state import Outcome
 from harness.sweep.forecast import expected_run_s, forecast
-from harness.sweep.types import SweepPlan
+from harness.sweep.plan import SweepPlan
 from tests.harness.sweep.plans import plan
 
 

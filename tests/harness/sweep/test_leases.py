@@ -11,18 +11,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from harness.sweep.hosts import HostError, NeverFitsError
-from harness.sweep.hosts.leases import Ledger
+from harness.sweep.hosts import HostError, Lease, Needs, NeverFitsError
+from harness.sweep.hosts.leases import Capacity, Ledger
 from harness.sweep.hosts.local import LocalHost
-from harness.sweep.hosts.machine import Machine
-from harness.sweep.types import Lease, Needs
 from monitors.processes import ATTEMPT_VARIABLE, boot_id, read_process
-from tests.harness.sweep.gpu_machine import smi
+from tests.nvml import FakeNvml, stand_in
 
+GPUS = (("GPU-aaa", 4), ("GPU-bbb", 4))
 GIB = 2**30
 ONE = Needs(cpus=1.0, memory_bytes=GIB)
 ROOT = Path(__file__).parents[3]
@@ -30,19 +31,19 @@ ROOT = Path(__file__).parents[3]
 SETUP = """
 import asyncio, os, signal, sys
 from pathlib import Path
+from harness.sweep.hosts.leases import Capacity
 from harness.sweep.hosts.local import LocalHost
-from harness.sweep.hosts.machine import Machine
-from harness.sweep.types import Needs
+from harness.sweep.hosts import Needs
 folder = Path(sys.argv[1])
 def host(cores, **more):
-    return LocalHost(machine=Machine(float(cores), 64 << 30), **more)
+    return LocalHost(machine=Capacity(float(cores), 64 << 30), **more)
 def reserve(host, name, needs=Needs(cpus=1.0, memory_bytes=0)):
     return host.reserve(name, needs, str(folder / "jobs" / name), str(folder / name))
 """
 
 
-def host_of(cores: float = 4.0, path: str = "", **variables: str) -> LocalHost:
-    return LocalHost(machine=Machine(cores, 8 * GIB), environment={"PATH": path, **variables})
+def host_of(cores: float = 4.0, **variables: str) -> LocalHost:
+    return LocalHost(machine=Capacity(cores, 8 * GIB), environment=variables)
 
 
 def reserve(host: LocalHost, folder: Path, name: str, needs: Needs = ONE) -> Lease | None:
@@ -143,10 +144,12 @@ def test_a_lease_that_is_held_is_handed_back_as_it_is(tmp_path: Path) -> None:
         (Needs(ports=tuple(f"P{number}" for number in range(10_001))), "10001 ports"),
     ],
 )
-def test_what_never_fits_is_said_with_numbers(tmp_path: Path, needs: Needs, words: str) -> None:
-    path = smi(tmp_path, [("0", "GPU-aaa", "4"), ("1", "GPU-bbb", "4")])
+def test_what_never_fits_is_said_with_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, needs: Needs, words: str
+) -> None:
+    stand_in(monkeypatch, *GPUS)
     with pytest.raises(NeverFitsError, match=words):
-        reserve(host_of(path=path), tmp_path, "run", needs)
+        reserve(host_of(), tmp_path, "run", needs)
 
 
 def test_a_port_that_somebody_else_bound_is_left_out(tmp_path: Path) -> None:
@@ -166,56 +169,59 @@ def test_a_name_that_could_be_no_file_is_refused(tmp_path: Path, name: str) -> N
 
 # --- GPUs ---------------------------------------------------------------------------------------------
 
-GPUS = [("0", "GPU-aaa", "4"), ("1", "GPU-bbb", "4")]
 GPU = Needs(gpus=1, cpus=1.0, memory_bytes=0)
 
 
-def test_gpus_are_given_once_whatever_they_are_called(tmp_path: Path) -> None:
-    path = smi(tmp_path, GPUS)
-    first = held(host_of(path=path, CUDA_VISIBLE_DEVICES="1"), tmp_path, "one", GPU)
-    by_name = host_of(path=path, CUDA_VISIBLE_DEVICES="GPU-bbb,GPU-aaa")
+def test_gpus_are_given_once_whatever_they_are_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(monkeypatch, *GPUS)
+    first = held(host_of(CUDA_VISIBLE_DEVICES="1"), tmp_path, "one", GPU)
+    by_name = host_of(CUDA_VISIBLE_DEVICES="GPU-bbb,GPU-aaa")
     second = held(by_name, tmp_path, "two", GPU)
     assert (first.gpus, second.gpus) == (("1",), ("GPU-aaa",))
-    assert reserve(host_of(path=path), tmp_path, "three", GPU) is None
+    assert reserve(host_of(), tmp_path, "three", GPU) is None
     by_name.release("one")
-    assert held(host_of(path=path), tmp_path, "three", GPU).gpus == ("1",)
+    assert held(host_of(), tmp_path, "three", GPU).gpus == ("1",)
 
 
-def test_a_gpu_with_a_foreign_process_is_left_alone_unless_sharing_was_asked_for(tmp_path: Path) -> None:
-    path = smi(tmp_path, GPUS, [("77", "GPU-aaa")])
-    host = host_of(path=path)
-    both = Needs(gpus=2, cpus=1.0, memory_bytes=0)
-    assert reserve(host, tmp_path, "run", both) is None
+def test_a_gpu_with_a_foreign_process_is_left_alone_unless_sharing_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(monkeypatch, *GPUS, users={77: "GPU-aaa"})
+    host = host_of()
+    assert reserve(host, tmp_path, "run", replace(GPU, gpus=2)) is None
     assert held(host, tmp_path, "one", GPU).gpus == ("1",)
     assert reserve(host, tmp_path, "two", GPU) is None
-    sharing = Needs(gpus=1, cpus=1.0, memory_bytes=0, share_gpus=True)
+    sharing = replace(GPU, share_gpus=True)
     assert held(host, tmp_path, "two", sharing).gpus == ("0",)
     assert reserve(host, tmp_path, "three", sharing) is None, "leases never share"
 
 
-def test_a_gpu_that_nvidia_smi_called_busy_before_it_was_given_back_is_asked_for_again(
-    tmp_path: Path,
+def test_a_gpu_that_the_driver_called_busy_before_it_was_given_back_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While nvidia-smi answers, the last user ends and its lease is given back: the answer is stale."""
-    only = [("0", "GPU-aaa", "4")]
-    path = smi(tmp_path, only)
-    host = host_of(path=path)
+    """While the driver answers, the last user ends and its lease is given back: the answer is stale."""
+
+    class Slow(FakeNvml):
+        def _processes(self, gpu: Any) -> list[Any]:
+            found = super()._processes(gpu)
+            if self.users:
+                self.users.clear()
+                LocalHost().release("first")
+            return found
+
+    slow = Slow(GPUS[:1])
+    monkeypatch.setitem(sys.modules, "pynvml", slow)
+    host = host_of()
     held(host, tmp_path, "first", GPU)
-    program = tmp_path / "nvidia-smi"
-    fresh, asked = tmp_path / "fresh", tmp_path / "asked"
-    program.replace(fresh)
-    code = 'from harness.sweep.hosts.local import LocalHost; LocalHost().release("first")'
-    release = f"{sys.executable} -c '{code}'"
-    program.write_text(
-        f'#!/bin/sh\nif [ ! -e {asked} ]; then case "$1" in\n--query-gpu=*) echo 0, GPU-aaa, 4, 9; exit;;\n'
-        f"*) echo 77, GPU-aaa, 1; touch {asked}; cd {ROOT}; PATH={os.environ['PATH']} {release};;\n"
-        f'esac; else exec {fresh} "$1"; fi\n'
-    )
-    program.chmod(0o755)
+    slow.users = {77: "GPU-aaa"}
     assert held(host, tmp_path, "second", GPU).gpus == ("0",)
 
 
-def test_silence_of_nvidia_smi_ends_no_sweep_that_ran(tmp_path: Path) -> None:
+def test_silence_of_the_driver_ends_no_sweep_that_ran(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Executor:
         now = 1000.0
 
@@ -226,17 +232,17 @@ def test_silence_of_nvidia_smi_ends_no_sweep_that_ran(tmp_path: Path) -> None:
             raise AssertionError("nobody waits here")
 
     clock = Executor()
-    environment = {"PATH": smi(tmp_path, GPUS)}
-    host = LocalHost(machine=Machine(4.0, GIB), environment=environment, clock=clock)
+    driver = stand_in(monkeypatch, *GPUS)
+    host = LocalHost(machine=Capacity(4.0, GIB), environment={}, clock=clock)
     held(host, tmp_path, "one", GPU)
-    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexit 9\n")
+    driver.fails = "GPU is lost"
     assert reserve(host, tmp_path, "two", GPU) is None
     assert held(host, tmp_path, "one", GPU).gpus == ("0",), "what is held needs no answer"
     clock.now += 601.0
-    with pytest.raises(HostError, match="status 9"):
+    with pytest.raises(HostError, match="GPU is lost"):
         reserve(host, tmp_path, "two", GPU)
-    with pytest.raises(HostError, match="status 9"):
-        reserve(LocalHost(machine=Machine(4.0, GIB), environment=environment), tmp_path, "two", GPU)
+    with pytest.raises(HostError, match="GPU is lost"):
+        reserve(LocalHost(machine=Capacity(4.0, GIB), environment={}), tmp_path, "two", GPU)
 
 
 # --- who holds a lease --------------------------------------------------------------------------------
@@ -337,7 +343,7 @@ def test_a_full_disk_is_said_and_what_is_held_can_be_given_back(tmp_path: Path) 
     if subprocess.run(mounted, capture_output=True, check=False).returncode != 0:
         pytest.skip("needs the right to mount a tmpfs")
     try:
-        host = LocalHost(machine=Machine(4.0, 8 * GIB), ledger=Ledger(folder / "leases"))
+        host = LocalHost(machine=Capacity(4.0, 8 * GIB), ledger=Ledger(folder / "leases"))
         held(host, tmp_path, "run")
         with contextlib.suppress(OSError), (folder / "filler").open("wb") as filler:
             filler.write(b"x" * 2**20)
@@ -351,7 +357,7 @@ def test_a_full_disk_is_said_and_what_is_held_can_be_given_back(tmp_path: Path) 
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    host = LocalHost(machine=Machine(4.0, 8 * GIB), ledger=Ledger(tmp_path / "file/leases"))
+    host = LocalHost(machine=Capacity(4.0, 8 * GIB), ledger=Ledger(tmp_path / "file/leases"))
     with pytest.raises(HostError, match="XDG_STATE_HOME"):
         reserve(host, tmp_path, "run")
 
@@ -482,7 +488,9 @@ async def test_room_can_be_cancelled_and_waited_for_again(tmp_path: Path) -> Non
     await asyncio.wait_for(task, 5)
 
 
-async def test_a_gpu_freed_by_a_stranger_is_seen_by_looking_ever_less_often(tmp_path: Path) -> None:
+async def test_a_gpu_freed_by_a_stranger_is_seen_by_looking_ever_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     waits: list[float] = []
 
     class Impatient:
@@ -496,13 +504,13 @@ async def test_a_gpu_freed_by_a_stranger_is_seen_by_looking_ever_less_often(tmp_
                 waits.append(seconds)
                 self.now += seconds
 
-    path = smi(tmp_path, [("0", "GPU-aaa", "4")], [("77", "GPU-aaa")])
-    host = LocalHost(machine=Machine(4.0, 8 * GIB), environment={"PATH": path}, clock=Impatient())
+    driver = stand_in(monkeypatch, *GPUS[:1], users={77: "GPU-aaa"})
+    host = LocalHost(machine=Capacity(4.0, 8 * GIB), environment={}, clock=Impatient())
     for _ in range(7):
         assert reserve(host, tmp_path, "run", GPU) is None
         await host.room()
     assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
-    smi(tmp_path, [("0", "GPU-aaa", "4")])
+    driver.users.clear()
     assert reserve(host, tmp_path, "run", GPU) is not None
 
 

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.sweep.hosts import HostError, tmux_jobs
+from harness.sweep.hosts import HostError, Job, JobEnd, Lease, Needs, tmux_jobs
+from harness.sweep.hosts.leases import Capacity
 from harness.sweep.hosts.local import LocalHost
-from harness.sweep.hosts.machine import Machine
-from harness.sweep.types import Job, JobEnd, Lease, Needs
 from monitors.files import AttemptFiles
 from tests.monitors.tmux_world import log_shows, until
 
@@ -29,7 +28,7 @@ DEAF = "import signal; print('starts'); signal.sigtimedwait([], 60)"
 
 
 def a_host() -> LocalHost:
-    return LocalHost(machine=Machine(1.0, 2**30))
+    return LocalHost(machine=Capacity(1.0, 2**30))
 
 
 def a_job(folder: Path, code: str, host: LocalHost, **variables: str) -> Job:

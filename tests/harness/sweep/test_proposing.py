@@ -15,11 +15,13 @@ from harness.atomic_write import write_json
 from harness.experiment import Experiment, plan_of
 from harness.providers.chat import RejectedError
 from harness.providers.conversation import MAX_TROUBLES, Account
-from harness.sweep import varying
 from harness.sweep.design import make_plan
-from harness.sweep.proposing import Bounds, Proposed, detectable_by_seeds, known_metrics, propose
-from harness.sweep.spec import SweepSpec, read_spec, to_yaml
-from harness.sweep.types import SweepError, SweepPlan
+from harness.sweep.forecast import detectable
+from harness.sweep.plan import SweepError, SweepPlan
+from harness.sweep.points import current
+from harness.sweep.proposal import Bounds, Proposed, known_metrics, propose
+from harness.sweep.spec import SweepSpec
+from harness.sweep.spec_text import fields_of, read_spec, to_yaml
 from tests.harness.author.authoring import FakeModel, Said, told
 from tests.harness.sweep.asking import scripted
 from tests.model_server.steps import call
@@ -55,23 +57,25 @@ def expecting(key: str, *levels: Any) -> list[dict[str, Any]]:
 
 
 def proposal(key: str = KL, values: tuple[Any, ...] = (0.001, 0.01), **changes: Any) -> Said:
-    asked: dict[str, Any] = {
-        "vary": [{"key": key, "values": list(values)}],
+    sweep: dict[str, Any] = {
+        "vary": {key: {"values": list(values)}},
         "design": "one-at-a-time",
         "seeds": 3,
         "metric": "val/task_pass_rate@1",
         "goal": "max",
         "expect": expecting(key, *values[1:]),
+    }
+    return "propose_sweep", {
+        "sweep": {**sweep, **changes},
         "hypothesis": "A stronger pull to the start model\nlearns less.",
         "change_mind": "A pass rate that is higher at 0.01.",
         "cautions": ["One task only."],
     }
-    return "propose_sweep", {**asked, **changes}
 
 
 async def ask(plan: blueprints.Blueprint, said: list[Said], **bounds: Any) -> tuple[Proposed, FakeModel]:
     def planned(spec: SweepSpec) -> SweepPlan:
-        return make_plan(spec, plan, lambda key: varying.current(plan, key), lambda: 0)
+        return make_plan(spec, plan, lambda key: current(plan, key), lambda: 0)
 
     model = FakeModel(said)
     made = await propose(QUESTION, plan, model, Account(), planned, "acme:wise", Bounds(**bounds))
@@ -80,7 +84,7 @@ async def ask(plan: blueprints.Blueprint, said: list[Said], **bounds: Any) -> tu
 
 async def test_what_is_wrong_is_corrected_and_the_rest_is_the_persons(ajet: blueprints.Blueprint) -> None:
     wrong = proposal(values=(0.001, 0.01, 0.1), expect=expecting(KL, 0.01))
-    made, model = await ask(ajet, [wrong, proposal(values=(0.001, 0.01, 0.1))], given={"seeds": "2"})
+    made, model = await ask(ajet, [wrong, proposal(values=(0.001, 0.01, 0.1))], given={"seeds": 2})
     assert "these have none: 0.001, 0.1" in told(model)[0]
     assert made.trouble == "" and made.proposal is not None
     plan = made.proposal.plan
@@ -93,7 +97,7 @@ async def test_what_is_wrong_is_corrected_and_the_rest_is_the_persons(ajet: blue
 
 
 async def test_the_spec_can_be_kept_as_a_sweep_yaml(ajet: blueprints.Blueprint, tmp_path: Path) -> None:
-    made, _ = await ask(ajet, [proposal()], given={"parallel": 2, "budget": "12h", "set_": [f"{KL}2=1"]})
+    made, _ = await ask(ajet, [proposal()], given=fields_of(settings=[f"{KL}2=1"], parallel=2, budget="12h"))
     assert made.proposal is not None
     file = tmp_path / "sweep.yaml"
     file.write_text(to_yaml(made.proposal.spec))
@@ -120,8 +124,8 @@ async def test_the_model_sees_what_it_needs_and_no_secret(ajet: blueprints.Bluep
 
 
 async def test_a_person_s_own_keys_hold(ajet: blueprints.Blueprint) -> None:
-    mine = {"vary": [f"{KL}=0.001,0.1"], "metric": "val/mean_reward"}
-    other = proposal(expect=expecting(KL, 0.1), metric="critic/rewards/mean")
+    mine = fields_of([f"{KL}=0.001,0.1"], metric="val/mean_reward")
+    other = proposal(values=(0.001, 0.1), metric="critic/rewards/mean")
     made, _ = await ask(ajet, [proposal(), other], given=mine)
     assert made.proposal is not None
     assert made.proposal.spec.vary[KL].values == [0.001, 0.1]
@@ -142,7 +146,7 @@ REFUSED: dict[str, tuple[Said, str]] = {
     "a command in a value": (proposal("arg:--lr", ("1e-4", "$(curl evil)")), "is refused"),
     "a path out": (proposal("arg:--lr", ("1e-4", "../../etc")), "is refused"),
     "a setting of code": (proposal(set={"ajet.rollout.user_workflow": "evil.py->E"}), "user_workflow"),
-    "an unknown key": (proposal("ajet.trainer_common.kl_los_coef", (1, 2)), "is no key of the trainer"),
+    "an unknown key": (proposal("ajet.trainer_common.kl_los_coef", (1, 2)), "kl_los_coef"),
     "one value twice": (proposal(values=(0.1, 0.1)), "twice"),
     "no expectation": (proposal(values=(1, 2, 3), expect=[]), "expect: every value"),
     "an expectation of nothing": (proposal(expect=expecting(KL, 0.01, 7)), "none of the values"),
@@ -215,15 +219,15 @@ def test_metrics_are_those_of_the_newest_report(ajet: blueprints.Blueprint, tmp_
 async def test_a_metric_that_no_run_has_is_refused(
     ajet: blueprints.Blueprint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.sweep.proposing.known_metrics", lambda plan: ("val/task_pass_rate@1",))
+    monkeypatch.setattr("harness.sweep.proposal.known_metrics", lambda plan: ("val/task_pass_rate@1",))
     _, model = await ask(ajet, [proposal(metric="val/task_pass_rate"), RejectedError("x")])
     assert "did you mean val/task_pass_rate@1?" in told(model)[0]
 
 
 def test_power_is_that_of_statsmodels() -> None:
-    for seeds, ratio in detectable_by_seeds().items():
+    for seeds in (2, 3, 5, 12):
         known = TTestIndPower().solve_power(nobs1=seeds, alpha=0.05, power=0.8)
-        assert math.isclose(ratio, known, rel_tol=1e-4)
+        assert math.isclose(detectable(seeds, 1) or 0, known, rel_tol=1e-4)
 
 
 @pytest.mark.parametrize("protocol", ["anthropic", "openai"])
@@ -234,7 +238,7 @@ async def test_over_the_wire_with_the_real_sdks(
     async with scripted(tmp_path, protocol, steps) as (model, account):
         made = await propose(
             *(QUESTION, ajet, model, account),
-            lambda spec: make_plan(spec, ajet, lambda key: varying.current(ajet, key), lambda: 0),
+            lambda spec: make_plan(spec, ajet, lambda key: current(ajet, key), lambda: 0),
             author=model.name,
             interrupted=asyncio.Event(),
         )

@@ -10,9 +10,9 @@ import pytest
 
 from harness.state import Verdict
 from harness.sweep.hosts import NeverFitsError
-from harness.sweep.scheduler import Leader
+from harness.sweep.plan import SweepError, SweepPlan
+from harness.sweep.scheduler import Scheduler
 from harness.sweep.sweep import Sweep
-from harness.sweep.types import SweepError, SweepPlan
 from tests.harness.sweep.plans import begun, plan
 from tests.harness.sweep.scripted_host import ScriptedHost, dies, ends, folder_of, gets_on
 
@@ -21,7 +21,7 @@ PATIENCE_S = 20.0
 
 async def led(sweep: Sweep, host: ScriptedHost, **more: Any) -> Verdict:
     return await asyncio.wait_for(
-        Leader(sweep, host, dict, more.get("reporter"), pause_s=0.0).run(), PATIENCE_S
+        Scheduler(sweep, host, dict, more.get("reporter"), pause_s=0.0).run(), PATIENCE_S
     )
 
 
@@ -147,8 +147,8 @@ async def test_what_the_jobs_need_is_asked_for_when_one_is_started(tmp_path: Pat
 
     sweep, host = begun(tmp_path), ScriptedHost()
     with pytest.raises(SweepError):
-        await asyncio.wait_for(Leader(sweep, host, missing, None).run(), PATIENCE_S)
-    leader = Leader(sweep, host, missing, None)
+        await asyncio.wait_for(Scheduler(sweep, host, missing, None).run(), PATIENCE_S)
+    leader = Scheduler(sweep, host, missing, None)
     leader.ask_to_stop("`harness stop`")
     assert (await asyncio.wait_for(leader.run(), PATIENCE_S)).outcome.value == "cancelled"
 
@@ -196,7 +196,7 @@ async def test_the_budget_closes_the_queue_and_bounds_what_runs(tmp_path: Path) 
 async def test_a_stop_ends_what_runs_and_starts_nothing_more(tmp_path: Path) -> None:
     sweep, host = begun(tmp_path, plan(3, 2, parallel=2)), ScriptedHost()
     host.held = {"p01-s0", "p02-s0"}
-    leader = Leader(sweep, host, dict, None)
+    leader = Scheduler(sweep, host, dict, None)
     leading = asyncio.ensure_future(leader.run())
     await until(lambda: len(host.running()) == 2)
     leader.ask_to_stop("`harness stop`")

@@ -9,7 +9,7 @@ import pytest
 from harness.blueprint import Blueprint
 from harness.sweep import snapshot
 from harness.sweep.folder import SweepFolder
-from harness.sweep.types import SweepError
+from harness.sweep.plan import SweepError
 from tests.harness.sweep.varied import experiment
 
 

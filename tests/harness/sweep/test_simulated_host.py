@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 
 from harness import journal
-from harness.sweep.scheduler import Leader
+from harness.sweep.scheduler import Scheduler
 from harness.sweep.sweep import load_state
 from tests.harness.sweep.plans import begun, plan
 from tests.harness.sweep.simulated_host import SimulatedHost
@@ -17,7 +17,7 @@ async def test_a_hundred_runs_on_ten_slots(tmp_path: Path) -> None:
     made = plan(20, 5, parallel=SLOTS)
     sweep = begun(tmp_path, made)
     host = SimulatedHost(SLOTS, lambda run: random.Random(run).lognormvariate(-5.0, 1.0))
-    verdict = await asyncio.wait_for(Leader(sweep, host, dict, None).run(), 60)
+    verdict = await asyncio.wait_for(Scheduler(sweep, host, dict, None).run(), 60)
     sweep.close()
     assert verdict.outcome.value == "succeeded"
     runs = [life.run for life in host.lives.values()]

@@ -12,8 +12,8 @@ import pytest
 from harness.blueprint import Blueprint
 from harness.sweep import code_copy, snapshot
 from harness.sweep.folder import SweepFolder
-from harness.sweep.types import SweepError
-from harness.sweep.varying import write_runs
+from harness.sweep.plan import SweepError
+from harness.sweep.points import write_runs
 from tests.harness.sweep.varied import experiment, plan
 
 GIT = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
@@ -226,7 +226,7 @@ def test_runs_use_the_copy_also_where_the_author_names_absolute_paths(
     command = f"cd {code} && python {code}/train.py --config {code}/conf/run.yaml --data {code}/data"
     base = replace(base, launch_command=command, prepare_command=f"bash {code}/lib/__init__.py")
     taken = snapshot.take(base, folder)
-    write_runs(plan({"lr": [1, 2]}), base, folder, taken.codebase)
+    write_runs(plan({"lr": [1, 2]}), snapshot.base_of(base, folder, taken), folder)
     run = folder.run_blueprint("p02-s0").read_text()
     copy, config = taken.codebase, folder.run_config("p02-s0")
     assert f"cd {copy} && python {copy}/train.py --config {config} --data {code}/data" in run
@@ -235,7 +235,7 @@ def test_runs_use_the_copy_also_where_the_author_names_absolute_paths(
     monkeypatch.setenv("HOME", str(tmp_path))
     hidden = replace(base, launch_command='python "$HOME/code/train.py" --config conf/run.yaml')
     with pytest.raises(SweepError, match="author's own folder"):
-        write_runs(plan({"lr": [1, 2]}), hidden, folder, taken.codebase)
+        write_runs(plan({"lr": [1, 2]}), snapshot.base_of(hidden, folder, taken), folder)
 
 
 def test_what_looks_as_if_it_held_secrets_is_linked(base: Blueprint, folder: SweepFolder) -> None:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.sweep.spec import SweepSpec, read_spec, spec_from_options, to_yaml
-from harness.sweep.types import SweepError
+from harness.sweep.plan import SweepError
+from harness.sweep.spec import SweepSpec
+from harness.sweep.spec_text import read_spec, spec_from_options, to_yaml
 
 FULL = """
 blueprint: exp/blueprint.md   # beside this file
@@ -110,10 +111,10 @@ def test_whatever_is_varied_reads_back_equal(
         ),
         ("blueprint: b\nvary:\n  a: {value: [1, 2]}", "did you mean values?"),
         ("blueprint: b\nvary: {}", "sweep.yaml:2: vary: nothing to vary"),
-        ("blueprint: b\nvary: {a: [1, 2]}\nvary: {b: [1, 2]}", "duplicate key"),
+        ("blueprint: b\nvary: {a: [1, 2]}\nvary: {b: [1, 2]}", "sweep.yaml:3: vary stands there twice"),
         ("blueprint: b\nvary: {a: [1, 2]}\nset: {a: 1}", "sweep.yaml:3: set: a is varied and set"),
-        ("blueprint: b\nvary: {a: [1, 2]}\nseed_key: a", "sweep.yaml:3: seed_key: a is varied"),
-        ("blueprint: b\nvary: {a: [1, 2]}\nseed_key: s\nset: {s: 3}", "set: s is where the seed goes"),
+        ("blueprint: b\nvary: {a: [1, 2]}\nseed_key: a", "sweep.yaml:3: seed_key: a is varied or set"),
+        ("blueprint: b\nvary: {a: [1, 2]}\nseed_key: s\nset: {s: 3}", "seed_key: s is varied or set"),
         ("blueprint: b\nvary: {a: [1, 2]}\nseeds: [1, 1]", "sweep.yaml:3: seeds: a seed stands there twice"),
         ("blueprint: b\nvary: {a: [1, 2]}\nseeds: 0", "sweep.yaml:3: seeds: 0: write how many"),
         ("blueprint: b\nvary: {a: [1, 2]}\nseeds: true", "sweep.yaml:3: seeds: True: write how many"),
@@ -159,26 +160,26 @@ def test_options_say_the_same_as_a_file(tmp_path: Path) -> None:
     spec = spec_from_options(
         tmp_path / "exp/blueprint.md",
         vary=["ajet.trainer_common.optim.lr=1e-6,3e-6", "arg:--warmup=1e-4,010,true", "env:MODE=on,off"],
-        set_=["ajet.trainer_common.total_training_steps=60", "env:LEVEL=1.50"],
-        canary=["ajet.trainer_common.total_training_steps=2"],
+        settings=[
+            "ajet.trainer_common.total_training_steps=60",
+            "env:LEVEL=1.50",
+            "canary.ajet.trainer_common.total_training_steps=2",
+            "name=lr-and-batch",
+            "question=Does the rate matter at all?",
+            "design=one-at-a-time",
+            "threshold=0.5",
+            "expect=[{key: arg:--warmup, level: 1e-4, effect: lower, why: it is too small}]",
+            "each.gpus=1",
+            "each.cpus=2.5",
+            "each.memory=4 GB",
+            "each.ports=[MASTER_PORT, RPC_PORT]",
+            "each.share_gpus=true",
+        ],
         seeds="0,7",
         seed_key="arg:--seed",
-        name="lr-and-batch",
-        question="Does the rate matter at all?",
-        design="one-at-a-time",
         metric="val/task_pass_rate@1",
-        threshold=0.5,
         parallel=2,
         budget="1 day 12h",
-        goal=None,
-        expect=[{"key": "arg:--warmup", "level": "1e-4", "effect": "lower", "why": "it is too small"}],
-        each={
-            "gpus": 1,
-            "cpus": 2.5,
-            "memory": "4 GB",
-            "ports": ["MASTER_PORT", "RPC_PORT"],
-            "share_gpus": True,
-        },
     )
     from_file = read_spec(written(tmp_path, FULL.replace(", baseline: 010", "")))
     assert spec == from_file
@@ -188,13 +189,15 @@ def test_options_say_the_same_as_a_file(tmp_path: Path) -> None:
     ("options", "said"),
     [
         ({"vary": ["a=1,2", "a=3,4"]}, "--vary gives a twice"),
-        ({"vary": ["a=1"]}, "--vary a: 1 value"),
-        ({"vary": []}, "--vary: nothing to vary"),
-        ({"vary": ["a=1,2"], "set_": ["a=1"]}, "--set: a is varied and set"),
-        ({"vary": ["a=1,2"], "set_": ["b=1", "b=2"]}, "--set gives b twice"),
-        ({"vary": ["a=1,2"], "design": "gird"}, "--design: there is no 'gird'; did you mean grid?"),
-        ({"vary": ["a=1,2"], "seeds": "three"}, "--seeds: 'three': write how many"),
-        ({"vary": ["a=1,2"], "design_seed": -1}, "--design-seed"),
+        ({"vary": ["a=1"]}, "vary.a: 1 value"),
+        ({"vary": []}, "vary: nothing to vary"),
+        ({"vary": ["a=1,2"], "settings": ["a=1"]}, "set: a is varied and set"),
+        ({"vary": ["a=1,2"], "settings": ["b=1", "b=2"]}, "--set gives b twice"),
+        ({"vary": ["a=1,2"], "settings": ["design=gird"]}, "design: there is no 'gird'; did you mean grid?"),
+        ({"vary": ["a=1,2"], "seeds": "three"}, "seeds: 'three': write how many"),
+        ({"vary": ["a=1,2"], "settings": ["design_seed=-1"]}, "design_seed"),
+        ({"vary": ["a=1,2"], "settings": ["vary=3"]}, "--vary KEY=v1,v2"),
+        ({"vary": ["a=1,2"], "settings": ["name=x", "name=y"]}, "--set gives name twice"),
     ],
 )
 def test_a_mistake_in_an_option_names_it(options: dict[str, Any], said: str) -> None:
@@ -209,7 +212,7 @@ def test_seeds_are_a_number_of_them_or_a_list(text: str, seeds: object) -> None:
 
 
 def test_no_canary_can_be_asked_for() -> None:
-    assert spec_from_options(Path("b"), vary=["a=1,2"], canary=["false"]).canary is False
+    assert spec_from_options(Path("b"), vary=["a=1,2"], settings=["canary=false"]).canary is False
 
 
 def test_numbers_for_the_command_become_texts() -> None:

@@ -5,9 +5,10 @@ from pathlib import Path
 
 from harness.results.comparing.types import Expectation
 from harness.sweep.ending import verdict
+from harness.sweep.hosts import Needs
+from harness.sweep.plan import SweepPlan
 from harness.sweep.state import fold
 from harness.sweep.sweep import load_state
-from harness.sweep.types import Needs, SweepPlan
 from tests.harness.sweep.plans import begun, plan
 
 

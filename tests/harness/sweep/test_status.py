@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
+from harness.sweep.plan import SweepPlan
 from harness.sweep.status import SweepStanding, labels, standing
 from harness.sweep.steps import Progress
-from harness.sweep.types import SweepPlan
 from tests.harness.sweep.sweep_states import BEGIN, Event, ended, measured, plan, started, state, succeeded
 
 KL = {"ajet.kl_loss_coef": [0.001, 0.01]}

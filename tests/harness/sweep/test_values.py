@@ -2,24 +2,22 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.sweep.types import SweepError
-from harness.sweep.values import (
-    LONGEST_NAME,
-    UNSET,
-    is_same,
-    key_problem,
-    labels,
-    means_same,
-    parse_setting,
-    parse_varied,
-    point_name,
-    values_problem,
-)
+from harness.config import same_value
+from harness.sweep.plan import SweepError
+from harness.sweep.spec_text import fields_of, spec_from_options
+from harness.sweep.values import LONGEST_NAME, UNSET, key_problem, means_same, point_name, values_problem
+
+
+def varied(text: str) -> tuple[str, list[object]]:
+    """What `--vary` makes of a text."""
+    ((key, values),) = fields_of([text])["vary"].items()
+    return key, values
 
 
 @pytest.mark.parametrize(
@@ -40,7 +38,7 @@ from harness.sweep.values import (
 def test_a_config_is_typed_and_a_command_keeps_the_very_text(
     text: str, key: str, values: list[object]
 ) -> None:
-    found = parse_varied(text)
+    found = varied(text)
     assert found == (key, values)
     assert list(map(type, found[1])) == list(map(type, values))
 
@@ -50,8 +48,7 @@ def test_a_config_is_typed_and_a_command_keeps_the_very_text(
     [
         ("a.lr", "KEY=v1,v2"),
         ("=1,2", "KEY=v1,v2"),
-        ("a.lr=1,,2", "empty value"),
-        ("a.lr=1,2,", "empty value"),
+        ("a.lr=1,,2", "put quotes"),
         ("a.lr=[1,2],[3,4]", "list"),
         ("arg:--x={a:1},b", "quotes"),
         ("a.lr='1,2", "quotes"),
@@ -59,30 +56,29 @@ def test_a_config_is_typed_and_a_command_keeps_the_very_text(
         ("a.lr=.nan,1", "finite"),
         ("a.lr=.inf,1", "finite"),
         ("a.day=2024-01-01,x", "date"),
-        ("a.colour=#fff,#000", "comment"),
-        ("a.text=one #two,three", "comment"),
-        ("a.x=*alias,1", "no YAML"),
-        ("a.x=!!int a,1", "no YAML"),
+        ("a.colour=#fff,#000", "put quotes"),
+        ("a.text=one #two,three", "put quotes"),
+        ("a.x=*alias,1", "put quotes"),
+        ("a.x=!!int a,1", "put quotes"),
         ("a.x=a: b,1", "list or mapping"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_a_reason(text: str, said: str) -> None:
     with pytest.raises(SweepError, match=re.escape(said)):
-        parse_varied(text)
+        spec_from_options(Path("b.md"), [text])
 
 
 def test_a_setting_has_one_value() -> None:
-    assert parse_setting("a.b=3", "--set") == ("a.b", 3)
-    assert parse_setting("a.b='1,2'", "--set") == ("a.b", "1,2")
+    assert fields_of(settings=["a.b=3", "a.c='1,2'"]) == {"set": {"a.b": 3, "a.c": "1,2"}}
     with pytest.raises(SweepError, match="gives 2 values"):
-        parse_setting("a.b=1,2", "--set")
+        fields_of(settings=["a.b=1,2"])
 
 
 @given(st.lists(st.text(st.characters(blacklist_categories=["C", "Z"]), min_size=1), min_size=2, max_size=5))
 def test_quoted_texts_come_back_whatever_is_in_them(texts: list[str]) -> None:
     for key in ("a.b", "arg:--b", "env:B"):
         quoted = ",".join(json.dumps(text, ensure_ascii=False) for text in texts)
-        assert parse_varied(f"{key}={quoted}") == (key, texts)
+        assert varied(f"{key}={quoted}") == (key, texts)
 
 
 @pytest.mark.parametrize(
@@ -134,23 +130,10 @@ def test_values_that_vary_nothing_are_refused(values: list[object], said: str) -
 
 
 def test_equal_numbers_are_one_value_and_true_is_not_one() -> None:
-    assert is_same(1, 1.0) and not is_same(1, True) and not is_same("1", 1)
+    assert same_value(1, 1.0) and not same_value(1, True) and not same_value("1", 1)
     assert values_problem([0, False, "0"]) == ""
     assert means_same("1e-4", 0.0001) and means_same("true", True) and not means_same("a", "b")
     assert not means_same(UNSET, "unset")
-
-
-def test_labels_are_as_short_as_they_can_be() -> None:
-    assert labels(["ajet.trainer_common.optim.lr", "arg:--batch"]) == {
-        "ajet.trainer_common.optim.lr": "lr",
-        "arg:--batch": "batch",
-    }
-    two = labels(["actor.optim.lr", "critic.optim.lr", "arg:--lr"])
-    assert two == {
-        "actor.optim.lr": "actor.optim.lr",
-        "critic.optim.lr": "critic.optim.lr",
-        "arg:--lr": "arg:--lr",
-    }
 
 
 @given(

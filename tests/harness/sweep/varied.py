@@ -7,7 +7,7 @@ from typing import Any
 from harness.blueprint import Blueprint, read
 from harness.config.edit import Scalar
 from harness.results.comparing.types import Key, Point
-from harness.sweep.types import SweepPlan, SweepRun
+from harness.sweep.plan import SweepPlan, SweepRun
 
 COMMAND = "python train.py --config conf/run.yaml --lr 1e-4 | tee out.txt"
 CONFIG = """\

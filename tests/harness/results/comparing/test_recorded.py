@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from harness.sweep.types import SweepPlan, SweepRun
 
 from harness.journal import Journal
 from harness.results.compare import compare_folders as compared
@@ -13,7 +14,6 @@ from harness.results.comparing.types import Comparison, Goal, Key, NotComparable
 from harness.sweep import reporting
 from harness.sweep.folder import SweepFolder
 from harness.sweep.sweep import load_state
-from harness.sweep.types import SweepPlan, SweepRun
 from tests.harness.results.comparing.made import METRIC
 from tests.harness.results.comparing.result_folders import foreign, trained
 

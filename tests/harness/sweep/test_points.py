@@ -8,13 +8,15 @@ import pytest
 
 from harness import launching
 from harness.blueprint import Blueprint, Problem, read
+from harness.command import read as command
 from harness.experiment import plan_of
 from harness.guard import science
 from harness.sweep.folder import CANARY, SweepFolder
-from harness.sweep.types import SweepError
+from harness.sweep.plan import SweepError, SweepPlan
+from harness.sweep.points import AskTrainer, Base, config_text, current, leaves
+from harness.sweep.points import write_runs as write
+from harness.sweep.reach import check_keys
 from harness.sweep.values import UNSET
-from harness.sweep.varying import current, write_runs
-from harness.sweep.varying.current_values import leaves
 from tests.harness.sweep.varied import CONFIG, experiment, plan
 
 MORE = r"""
@@ -54,16 +56,23 @@ def folder(tmp_path: Path) -> SweepFolder:
     return made
 
 
+def write_runs(plan: SweepPlan, base: Blueprint, folder: SweepFolder, *ask: AskTrainer) -> None:
+    check_keys(plan, base, config_text(base))
+    write(plan, Base(base, config_text(base), base.codebase_dir), folder, *ask)
+
+
 def written(folder: SweepFolder, run: str) -> Blueprint:
-    found = read(folder.run_blueprint(run))
-    assert found.can_run, found.problems
+    """The run's blueprint as its job reads it; the same stands there for readers."""
+    found = read(folder.run_data(run))
+    assert found.can_run and found.path == folder.run_blueprint(run)
+    assert str(found.launch_command or "NA") in found.path.read_text()
     return found
 
 
 def test_a_run_is_the_base_blueprint_with_its_levels_and_seed(tmp_path: Path, folder: SweepFolder) -> None:
     base = experiment(tmp_path, more=MORE)
     vary = {"optim.weight_decay": [0.1, 0.2], "arg:--lr": ["1e-4", "3e-4"], "env:MODE": ["a", "b c"]}
-    write_runs(plan(vary, settings={"batch_size": 4}), base, folder, base.codebase_dir)
+    write_runs(plan(vary, settings={"batch_size": 4}), base, folder)
     run = written(folder, "p08-s1")
     kept = (
         "max_time_s",
@@ -75,7 +84,7 @@ def test_a_run_is_the_base_blueprint_with_its_levels_and_seed(tmp_path: Path, fo
         "host",
     )
     assert [getattr(run, name) for name in kept] == [getattr(base, name) for name in kept]
-    assert run.notes.split() == base.notes.split()
+    assert run.notes == base.notes
     assert (run.codebase_dir, run.venv_exe) == (base.codebase_dir, base.venv_exe)
     assert run.result_dir == folder.dir / "p08-s1"
     assert run.purpose.startswith(base.purpose)
@@ -95,7 +104,7 @@ def test_a_run_is_the_base_blueprint_with_its_levels_and_seed(tmp_path: Path, fo
 
 def test_a_run_trains_with_the_copy_of_its_config_in_the_attempt(tmp_path: Path, folder: SweepFolder) -> None:
     base = experiment(tmp_path, "python train.py conf/run.yaml")
-    write_runs(plan({"optim.lr": [1e-4, 1e-3]}), base, folder, base.codebase_dir)
+    write_runs(plan({"optim.lr": [1e-4, 1e-3]}), base, folder)
     run = plan_of(written(folder, "p02-s0"))
     assert launching.uses_config(run)
     attempt = Path("/x/attempts/01/config.yaml")
@@ -111,7 +120,7 @@ def test_no_repair_may_touch_what_is_varied(tmp_path: Path, folder: SweepFolder)
     }
     config = CONFIG.replace("lr: 1e-4", "lr_scale: 1") + "micro_batch_size: 4\nnum_workers: 2\n"
     (base.codebase_dir / "conf" / "run.yaml").write_text(config)
-    write_runs(plan(vary, settings={"num_workers": 1}), base, folder, base.codebase_dir)
+    write_runs(plan(vary, settings={"num_workers": 1}), base, folder)
     run = written(folder, "p01-s0")
     text = folder.run_config("p01-s0").read_text()
     refusals = (
@@ -126,7 +135,7 @@ def test_no_repair_may_touch_what_is_varied(tmp_path: Path, folder: SweepFolder)
 
 def test_a_flag_with_slashes_is_protected_by_its_parts(tmp_path: Path, folder: SweepFolder) -> None:
     base = experiment(tmp_path, "python train.py +group/optim@model=adam", config=None)
-    write_runs(plan({"arg:group/optim@model": ["adam", "sgd"]}, seed_key=""), base, folder, base.codebase_dir)
+    write_runs(plan({"arg:group/optim@model": ["adam", "sgd"]}, seed_key=""), base, folder)
     run = written(folder, "p02")
     assert (run.launch_command, run.protected_keys) == (
         "python train.py +group/optim@model=sgd",
@@ -137,7 +146,7 @@ def test_a_flag_with_slashes_is_protected_by_its_parts(tmp_path: Path, folder: S
 def test_the_canary_is_the_first_run_with_settings_of_its_own(tmp_path: Path, folder: SweepFolder) -> None:
     base = experiment(tmp_path)
     made = plan({"batch_size": [8, 16]}, canary={"optim.weight_decay": 0.0})
-    write_runs(made, base, folder, base.codebase_dir)
+    write_runs(made, base, folder)
     first, canary = (leaves(folder.run_config(name).read_text()) for name in ("p01-s0", CANARY))
     assert canary == first | {"optim.weight_decay": 0.0}
     assert "trial run" in written(folder, CANARY).purpose
@@ -154,7 +163,7 @@ def test_a_config_is_rendered_where_the_blueprint_leaves_it_open(tmp_path: Path,
 
     lr, seed = "ajet.trainer_common.optim.lr", "ajet.trainer_common.seed"
     made = plan({lr: [1e-4, 3e-4, 1e-3], "env:MODE": ["a", "b"]}, seed_key=seed)
-    write_runs(made, base, folder, base.codebase_dir, ask)
+    write_runs(made, base, folder, ask)
     found = leaves(folder.run_config("p06-s1").read_text())
     assert (found[lr], found[seed]) == (1e-3, 1)
     run = written(folder, "p06-s1")
@@ -172,9 +181,7 @@ def test_what_the_trainer_refuses_is_refused_before_the_start(tmp_path: Path, fo
         return replace(run, problems=(Problem(1, "num_repeat is 0", "write 1 or more"),) if bad else ())
 
     with pytest.raises(SweepError, match="config of run p02: num_repeat is 0 — write 1 or more"):
-        write_runs(
-            plan({"ajet.rollout.num_repeat": [8, 0]}, seed_key=""), base, folder, base.codebase_dir, ask
-        )
+        write_runs(plan({"ajet.rollout.num_repeat": [8, 0]}, seed_key=""), base, folder, ask)
 
 
 @pytest.mark.parametrize(
@@ -213,13 +220,13 @@ def test_a_key_that_nobody_would_read_is_refused(
 ) -> None:
     base = experiment(tmp_path, command, config)
     with pytest.raises(SweepError, match=said):
-        write_runs(plan(dict(vary), seed_key=""), base, folder, base.codebase_dir)
+        write_runs(plan(dict(vary), seed_key=""), base, folder)
 
 
 def test_a_variable_of_the_command_is_no_key_of_the_config(tmp_path: Path, folder: SweepFolder) -> None:
     command = "SEED=8000 python -u train.py --config conf/run.yaml"
     base = experiment(tmp_path, command)
-    write_runs(plan({"seed": [1, 2]}, seed_key=""), base, folder, base.codebase_dir)
+    write_runs(plan({"seed": [1, 2]}, seed_key=""), base, folder)
     config = folder.run_config("p02")
     assert leaves(config.read_text())["seed"] == 2
     assert written(folder, "p02").launch_command == command.replace("conf/run.yaml", shlex.quote(str(config)))
@@ -231,42 +238,39 @@ def test_a_script_that_reads_no_arguments_is_given_no_flag(tmp_path: Path, folde
     made = plan({"arg:--lr": ["1", "2"]}, seed_key="arg:--seed")
     script.write_text("python train.py\n")
     with pytest.raises(SweepError, match=r'run.sh would be given --lr.*write "\$@"'):
-        write_runs(made, base, folder, base.codebase_dir)
+        write_runs(made, base, folder)
     script.write_text('python train.py "$@"\n')
-    write_runs(made, base, folder, base.codebase_dir)
+    write_runs(made, base, folder)
     assert written(folder, "p02-s1").launch_command == "export A=1\nbash -eu run.sh --lr 2 --seed 1"
 
 
 def test_writing_again_mends_what_a_kill_has_left(tmp_path: Path, folder: SweepFolder) -> None:
     base = experiment(tmp_path)
     made = plan({"batch_size": [8, 16]})
-    write_runs(made, base, folder, base.codebase_dir)
+    write_runs(made, base, folder)
     before = {path: path.read_bytes() for path in folder.dir.glob("plan/*/*")}
     folder.run_config("p02-s1").write_text("torn: [")
     folder.run_blueprint("p01-s0").unlink()
     (folder.dir / "plan" / "p01-s0" / ".blueprint.md.999999.tmp").write_text("half")
-    write_runs(made, base, folder, base.codebase_dir)
+    write_runs(made, base, folder)
     assert {path: path.read_bytes() for path in folder.dir.glob("plan/*/*")} == before
-    assert len(before) == 8
+    assert len(before) == 12
 
 
-@pytest.mark.parametrize(
-    ("purpose", "notes"),
-    [
-        ("Purpose with `code`, **bold** and a path /tmp/x", "# A heading\n## Another\ntext"),
-        ("description: odd\nhint: words\n- a list", "[exp_purpose] is the first section\n\nsay no more"),
-        ("Uses ``` fences", "```python\nx = 1\n```\nand [exp_max_time] 3 hours"),
-    ],
-)
-def test_words_that_look_like_sections_stay_words(
-    tmp_path: Path, folder: SweepFolder, purpose: str, notes: str
-) -> None:
-    base = replace(experiment(tmp_path), purpose=purpose, notes=notes)
-    write_runs(plan({"batch_size": [8, 16]}), base, folder, base.codebase_dir)
+@pytest.mark.parametrize("name", ["my exp's ü", "a (b) #1, c: d - e", "实验 数据", "two  spaces", "*a*__b__"])
+def test_odd_words_and_folders_change_nothing(tmp_path: Path, name: str) -> None:
+    home = tmp_path / name
+    home.mkdir()
+    words = "[exp_max_time] 3 hours\n```\ndescription: odd"
+    base = replace(experiment(home), purpose=words, notes=f"## {words}")
+    folder = SweepFolder(home / "results" / "trial sweep")
+    write_runs(plan({"optim.weight_decay": [1e-6, 1e-3], "arg:--lr": ["a b", "c"]}), base, folder)
     run = written(folder, "p02-s0")
-    assert purpose.split() == run.purpose.split()[: len(purpose.split())]
-    assert " ".join(notes.split()) in " ".join(run.notes.split())
-    assert run.max_time_s == 7200
+    assert (run.notes, run.max_time_s) == (base.notes, 7200)
+    assert run.purpose.startswith(words)
+    attempt = Path("/x/attempts/01/config.yaml")
+    assert command(launching.command(plan_of(run), attempt)).value("arg:--config") == str(attempt)
+    assert command(run.launch_command or "").value("arg:--config") == str(folder.run_config("p02-s0"))
 
 
 def test_the_present_value_of_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

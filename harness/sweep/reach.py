@@ -1,22 +1,21 @@
-"""Keys that would be varied in vain: nobody reads them, or something else holds against them (for variables:
-`reaching`).
+"""Keys that would be varied in vain: nothing reads them, or something else holds against them.
 
 In: the plan and its blueprint, before anything is written. Out: nothing, or a SweepError that says what to
 vary instead.
 """
+
+from __future__ import annotations
 
 import difflib
 import re
 from typing import TYPE_CHECKING
 
 from harness import launching
-from harness.command import CommandError, is_same, plain, read
+from harness.command import check_reaches, is_same, plain, read
 from harness.experiment import plan_of
-from harness.sweep.types import SweepError, SweepPlan
-from harness.sweep.values import kind_of
-from harness.sweep.varying import command_line
-from harness.sweep.varying.current_values import leaves
-from harness.sweep.varying.settings import bare, varied_keys
+from harness.sweep.plan import SweepError, SweepPlan
+from harness.sweep.points import leaves, refused_command
+from harness.sweep.values import bare, kind_of
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
@@ -26,41 +25,42 @@ _PASSED_ON = ("verl.", "trinity.")
 """Parts of an `ajet:` config that other programs read, whose keys only they know."""
 
 
-def check(plan: SweepPlan, blueprint: "Blueprint", config: str | None) -> None:
+def check_keys(plan: SweepPlan, blueprint: Blueprint, config: str | None) -> None:
     """Refuse a plan with a key that would change nothing. `config`: the text the runs are made from. Raises
     SweepError."""
-    keys = dict.fromkeys((*varied_keys(plan), *plan.settings, *plan.canary))
-    flags = [key for key in keys if kind_of(key) == "arg"]
-    if flags and blueprint.launch_command is None:
+    keys = dict.fromkeys((*plan.varied_keys, *plan.settings, *plan.canary))
+    with refused_command():
+        for key in keys:
+            _check_command_key(key, blueprint)
+        in_config = [key for key in keys if kind_of(key) == "config"]
+        if in_config:
+            _check_config_keys(in_config, blueprint, config)
+
+
+def _check_command_key(key: str, blueprint: Blueprint) -> None:
+    """Refuse a flag or variable that would not arrive at the training."""
+    command = blueprint.launch_command
+    if kind_of(key) == "env":
+        check_reaches(command or "", bare(key), blueprint.codebase_dir)
+    if kind_of(key) != "arg":
+        return
+    if command is None:
         raise SweepError(
-            f"{flags[0]}: the blueprint has no launch command, so there are no flags; what the bundled "
-            "trainer is to do stands in its config: vary a config key, as ajet.trainer_common.optim.lr"
+            f"{key}: the blueprint has no launch command, so there are no flags; what the bundled trainer is "
+            "to do stands in its config: vary a config key, as ajet.trainer_common.optim.lr"
         )
-    for key in flags:
-        _refuse_deaf_script(key, blueprint)
-    for key in keys:
-        if kind_of(key) == "env":
-            command_line.refuse_unheard(blueprint.launch_command or "", bare(key), blueprint.codebase_dir)
-    in_config = [key for key in keys if kind_of(key) == "config"]
-    if in_config:
-        _check_config_keys(in_config, blueprint, config)
-
-
-def _refuse_deaf_script(key: str, blueprint: "Blueprint") -> None:
-    """Refuse a flag that would be given to a shell script which reads no arguments."""
-    flag = bare(key)
-    script = command_line.script_given(blueprint.launch_command or "", flag)
+    script = read(command).script_given(key)
     path = blueprint.codebase_dir / script if script is not None else None
     if path is None or not path.is_file():
         return
     if not _READS_ARGUMENTS.search(path.read_text(encoding="utf-8", errors="replace")):
         raise SweepError(
-            f'{key}: {script} would be given {flag} and reads no arguments; write "$@" behind the command in '
-            "it that trains"
+            f'{key}: {script} would be given {bare(key)} and reads no arguments; write "$@" behind the '
+            "command in it that trains"
         )
 
 
-def _check_config_keys(keys: list[str], blueprint: "Blueprint", config: str | None) -> None:
+def _check_config_keys(keys: list[str], blueprint: Blueprint, config: str | None) -> None:
     given = _given_by(blueprint.launch_command or "")
     if config is None:
         raise SweepError(
@@ -85,17 +85,14 @@ def _check_config_keys(keys: list[str], blueprint: "Blueprint", config: str | No
 
 def _given_by(command: str) -> tuple[str, ...]:
     """Flags and overrides of the launch command as they are written there, and those in variables that hold
-    arguments (`ARGS="--lr 1"`). Raises SweepError."""
-    try:
-        values = read(command).values
-        held = [read(f"program {value}").values for name, value in values.items() if kind_of(name) == "env"]
-    except CommandError as error:
-        raise SweepError(str(error)) from error
+    arguments (`ARGS="--lr 1"`)."""
+    values = read(command).values
+    held = [read(f"program {value}").values for name, value in values.items() if kind_of(name) == "env"]
     return tuple(bare(name) for one in (values, *held) for name in one if kind_of(name) == "arg")
 
 
 def _sets(name: str, key: str) -> bool:
-    """Whether a flag or override of the command gives the config's key, or a section that holds it."""
+    """True if a flag or override of the command gives the config's key, or a section that holds it."""
     if re.fullmatch("-[A-Za-z]", name):
         return False  # what a single letter means, only the program knows
     names = (plain(name.lstrip("-")), plain(name.lstrip("-")).removeprefix("no_"))
@@ -119,4 +116,4 @@ def _refuse_unknown(key: str, known: dict[str, object]) -> None:
             name for name in known if name.rpartition(".")[2] == key.rpartition(".")[2]
         ]
     hint = f"did you mean {close[0]}?" if close else "write it there with its present value if it is read"
-    raise SweepError(f"{key}: the config has no such key, and nobody might read it; {hint}")
+    raise SweepError(f"{key}: the config has no such key, so nothing may read it; {hint}")

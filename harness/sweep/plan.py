@@ -1,0 +1,103 @@
+"""The plan of a sweep: everything decided before its first run, kept whole in the sweep's journal.
+
+*sweep*: one blueprint varied into points, each run with several seeds. *run*: one experiment. *job*: one
+process of the harness that carries a run; a run whose harness dies gets another job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from typing import Any, Literal
+
+from harness.config.edit import Scalar
+from harness.results.comparing.types import Expectation, Goal, Key, Point
+from harness.sweep.folder import CANARY
+from harness.sweep.hosts import Needs
+
+Design = Literal["grid", "one-at-a-time", "random"]
+
+
+class SweepError(Exception):
+    """The sweep cannot be made as it was asked for; the message says what, where, and how to correct it."""
+
+
+@dataclass(frozen=True)
+class SweepRun:
+    """One planned run. `name`: its result folder in the sweep's folder, and its folder in `plan/`. `seed`:
+    None where the blueprint's own is used."""
+
+    name: str
+    point: str
+    seed: int | None
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """Everything decided before the first run.
+
+    `blueprint`: the file the sweep was made from. `settings`: set in all points alike. `seed_key`: as the
+    keys of `keys`. `metric` "": chosen afterwards, and marked so. `budget_s`: wall-clock seconds for all of
+    it, None for no limit. `parallel`: runs at once. `canary`: settings of the short run that must pass first,
+    {} where the first run itself is the canary until its first step. `author`: "person" or the model that
+    proposed it. `options`: of each run's harness (`RunOptions.as_json`).
+    """
+
+    name: str
+    question: str
+    blueprint: str
+    design: Design
+    keys: tuple[Key, ...]
+    points: tuple[Point, ...]
+    runs: tuple[SweepRun, ...]
+    seed_key: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    metric: str = ""
+    goal: Goal = "max"
+    threshold: float | None = None
+    parallel: int = 1
+    budget_s: float | None = None
+    needs: Needs = field(default_factory=Needs)
+    canary: Mapping[str, Any] = field(default_factory=dict)
+    expectations: tuple[Expectation, ...] = ()
+    author: str = "person"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def point(self, name: str) -> Point:
+        return next(point for point in self.points if point.name == name)
+
+    @property
+    def all_runs(self) -> tuple[SweepRun, ...]:
+        """The canary, if there is one (the first run's point and seed), and all runs."""
+        canary = [SweepRun(CANARY, self.runs[0].point, self.runs[0].seed)] if self.canary else []
+        return (*canary, *self.runs)
+
+    @property
+    def varied_keys(self) -> tuple[str, ...]:
+        """The keys in which runs may differ: those of the design, and the seed's."""
+        return (*(key.name for key in self.keys), *([self.seed_key] if self.seed_key else []))
+
+    def overrides(self, run: SweepRun) -> dict[str, Scalar]:
+        """Everything that is set for this run, key to value; what stands later wins."""
+        seed: dict[str, Scalar] = {}
+        if self.seed_key and run.seed is not None:
+            seed[self.seed_key] = run.seed
+        canary = self.canary if run.name == CANARY else {}
+        return {**self.settings, **self.point(run.point).levels, **seed, **canary}
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SweepPlan:
+        """The inverse of `as_json`, after a trip through JSON."""
+        plan: SweepPlan = _reader().validate_python(data)
+        return plan
+
+
+@lru_cache(maxsize=1)
+def _reader() -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(SweepPlan)
