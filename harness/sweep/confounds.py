@@ -8,16 +8,20 @@ while they ran.
 from __future__ import annotations
 
 from harness.command import is_output, read_or_empty
-from harness.config import keys
+from harness.config import changed, keys
+from harness.config.edit import ConfigEditError
+from harness.config.training import for_attempt
 from harness.results.comparing import provenances
 from harness.state import COUNTING
 from harness.sweep.folder import SweepFolder
 from harness.sweep.outcomes import run_end
-from harness.sweep.plan import SweepPlan
+from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.points import Base, leaves
 from harness.sweep.steps import last_step
 from harness.sweep.values import bare, kind_of
+from harness.wording import listed
 
+MOST_NAMED = 5
 _LENGTH = ("amount of training", "effective batch")
 _CONSEQUENCES = {
     "effective batch": "changes how many samples a step uses: equal steps are not equal data",
@@ -49,17 +53,37 @@ def warnings(plan: SweepPlan, base: Base) -> tuple[str, ...]:
 
 
 def afterwards(plan: SweepPlan, folder: SweepFolder) -> tuple[str, ...]:
-    """What differs between the finished runs beside what is varied; () where nothing does. What repairs
-    changed is said by the comparison, run by run."""
+    """What differs between the finished runs beside what is varied; () where nothing does."""
     ends = {run.name: end for run in plan.runs if (end := run_end(folder.result_dir(run.name)))}
     records = provenances.records_of({name: folder.result_dir(name) for name in ends})
-    found = list(provenances.surroundings(records))
+    found = [words for name in ends if (words := _repaired(folder, name))]
+    found += provenances.surroundings(records)
     if not any(_kind(key.name) in _LENGTH for key in plan.keys):
         steps = {name: last_step(folder.result_dir(name)) for name in ends if ends[name].outcome in COUNTING}
         last = {name: step for name, step in steps.items() if step is not None}
         if len(set(last.values())) > 1:
             found.append(provenances.differs("the last step", last))
     return tuple(found)
+
+
+def _repaired(folder: SweepFolder, run: str) -> str:
+    """In what the config of the run's last attempt is not the planned one; "" where it is. What a launch sets
+    itself (where outputs go) is set alike in both first."""
+    planned = folder.run_config(run)
+    last = max(folder.result_dir(run).glob("attempts/[0-9]*/config.yaml"), default=None)
+    if last is None or not planned.exists():
+        return ""
+    try:
+        before, after = (
+            leaves(for_attempt(path.read_text(encoding="utf-8"), last.parent)) for path in (planned, last)
+        )
+    except (ConfigEditError, SweepError, OSError) as error:
+        return f"run {run}: its last config cannot be compared with the planned one ({error})"
+    differing = changed(before, after, "absent")
+    shown = [f"{key} {old} → {new}" for key, (old, new) in differing.items()]
+    if not shown:
+        return ""
+    return f"run {run} was repaired and ended with another config than planned: {listed(shown, MOST_NAMED)}"
 
 
 def _kind(key: str) -> str:

@@ -79,7 +79,8 @@ def test_runs_that_went_as_planned_leave_nothing_to_say(made: SweepPlan, folder:
 def test_what_came_to_differ_is_said_run_by_run(made: SweepPlan, folder: SweepFolder) -> None:
     finished(folder, "p01-s0")
     finished(folder, "p04-s0")
-    finished(folder, "p02-s0", last=7)
+    repaired = finished(folder, "p02-s0", last=7) / "config.yaml"
+    repaired.write_text(repaired.read_text().replace("batch_size: 8", "batch_size: 4"))
     finished(
         folder,
         "p03-s0",
@@ -90,6 +91,7 @@ def test_what_came_to_differ_is_said_run_by_run(made: SweepPlan, folder: SweepFo
     (folder.result_dir("p05-s0") / "finish.flag").write_text('{"outcome": "failed"}')
     said = confounds.afterwards(made, folder)
     assert said == (
+        "run p02-s0 was repaired and ended with another config than planned: batch_size 8 → 4",
         "GPU differs: H100 (p01-s0, p02-s0, p04-s0, p05-s0); A100 (p03-s0)",
         "packages differ: new absent (p01-s0, p02-s0, p04-s0, p05-s0), 1 (p03-s0); "
         "torch 2.4.0 (p01-s0, p02-s0, p04-s0, p05-s0), 2.5.1 (p03-s0)",

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from harness.sweep.types import SweepPlan, SweepRun
 
 from harness.journal import Journal
 from harness.results.compare import compare_folders as compared
@@ -13,6 +12,7 @@ from harness.results.comparing.recorded import gathered
 from harness.results.comparing.types import Comparison, Goal, Key, NotComparableError, Point, Study
 from harness.sweep import reporting
 from harness.sweep.folder import SweepFolder
+from harness.sweep.plan import SweepPlan, SweepRun
 from harness.sweep.sweep import load_state
 from tests.harness.results.comparing.made import METRIC
 from tests.harness.results.comparing.result_folders import foreign, trained
