@@ -1,6 +1,6 @@
 """A model server with a script instead of a model, for tests and benchmarks.
 
-It speaks Anthropic's Messages and OpenAI's Chat Completions over HTTP on loopback, streaming or not, is as
+It speaks Anthropic's Messages and OpenAI's Chat Completions over HTTP on loopback, streaming, is as
 strict as the real ones about what it is sent, counts tokens and simulates their prompt caches.
 
 `steps` what it may answer · `seen` what a script is shown of a request · `scripts` scripted models ·

@@ -158,22 +158,6 @@ def _ending(draft: Draft) -> dict[str, Any]:
     return {"stop_reason": reason, "stop_sequence": None}
 
 
-def whole(draft: Draft) -> dict[str, Any]:
-    """The answer without streaming. Raises ValueError for arguments that are no JSON: only a stream has
-    those.
-    """
-    content: list[dict[str, Any]] = []
-    if draft.answer.text:
-        content.append({"type": "text", "text": draft.answer.text})
-    for index, call in enumerate(draft.answer.calls):
-        given = json.loads(call.arguments)
-        content.append(
-            {"type": "tool_use", "id": draft.call_id("toolu", index), "name": call.name, "input": given}
-        )
-    usage = {**_usage(draft), "output_tokens": draft.output_tokens}
-    return {**_message(draft), "content": content, **_ending(draft), "usage": usage}
-
-
 def events(draft: Draft) -> list[Event]:
     """The answer as a stream."""
     told: list[dict[str, Any]] = [
@@ -214,12 +198,6 @@ def error_event(kind: str) -> Event:
     return Event(json.dumps(error_body(kind, MESSAGES.get(status, kind))), "error")
 
 
-def error_instead(kind: str) -> ErrorReply:
-    """The same error where nothing is streamed."""
-    status = _status_of(kind)
-    return error(status, MESSAGES.get(status, kind))
-
-
 def _status_of(kind: str) -> int:
     return next((status for status, name in KINDS.items() if name == kind), 500)
 
@@ -252,12 +230,3 @@ def failure(step: Step, tokens: int, window: int) -> ErrorReply | None:
         case Trouble.STATUS:
             made = error(step.status, MESSAGES.get(step.status, "Something went wrong"))
             return ErrorReply(made.status, made.body, step.retry_after_s)
-
-
-def models(names: tuple[str, ...]) -> dict[str, Any]:
-    """The answer to `GET /v1/models`."""
-    data = [
-        {"type": "model", "id": name, "display_name": name, "created_at": "2026-01-01T00:00:00Z"}
-        for name in names
-    ]
-    return {"data": data, "has_more": False, "first_id": names[0], "last_id": names[-1]}

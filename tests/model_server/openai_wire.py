@@ -129,28 +129,6 @@ def _head(draft: Draft, kind: str) -> dict[str, Any]:
     }
 
 
-def whole(draft: Draft) -> dict[str, Any]:
-    """The answer without streaming."""
-    refusal = _refusal(draft.answer)
-    message: dict[str, Any] = {
-        "role": "assistant",
-        "content": None if refusal else draft.answer.text or None,
-        "refusal": refusal,
-    }
-    if draft.answer.calls:
-        message["tool_calls"] = [
-            {
-                "id": draft.call_id("call", index),
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments},
-            }
-            for index, call in enumerate(draft.answer.calls)
-        ]
-    reason = _finish_reason(draft.answer)
-    choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
-    return {**_head(draft, "chat.completion"), "choices": [choice], "usage": _usage(draft)}
-
-
 def events(draft: Draft) -> list[Event]:
     """The answer as a stream."""
     answer, refusal = draft.answer, _refusal(draft.answer)
@@ -187,11 +165,6 @@ def error_event(kind: str) -> Event:
     return Event(json.dumps(error_body(kind, None, MESSAGES[500])))
 
 
-def error_instead(kind: str) -> ErrorReply:
-    """The same error where nothing is streamed."""
-    return ErrorReply(500, error_body(kind, None, MESSAGES[500]))
-
-
 def error(status: int, message: str) -> ErrorReply:
     other = ("invalid_request_error" if status < 500 else "server_error", None)
     return ErrorReply(status, error_body(*KINDS.get(status, other), message))
@@ -222,9 +195,3 @@ def failure(step: Step, tokens: int, window: int) -> ErrorReply | None:
         case Trouble.STATUS:
             made = error(step.status, MESSAGES.get(step.status, "Something went wrong."))
             return ErrorReply(made.status, made.body, step.retry_after_s)
-
-
-def models(names: tuple[str, ...]) -> dict[str, Any]:
-    """The answer to `GET /v1/models`."""
-    data = [{"id": name, "object": "model", "created": CREATED, "owned_by": "tests"} for name in names]
-    return {"object": "list", "data": data}

@@ -25,7 +25,6 @@ from tests.model_server.steps import Answer, CutOff, Failure, Hang, Script, Step
 from tests.model_server.transport import Delivery, Loopback
 from tests.model_server.wire import Dialect, Draft, ErrorReply
 
-MODELS = ("claude-scripted", "gpt-scripted")
 ANTHROPIC: Dialect = anthropic_wire
 OPENAI: Dialect = openai_wire
 
@@ -112,9 +111,6 @@ class ModelServer:
             )
 
     def _respond(self, method: str, path: str, headers: dict[str, str], content: bytes) -> Delivery:
-        if method == "GET" and path == "/v1/models":
-            dialect = ANTHROPIC if "anthropic-version" in headers else OPENAI
-            return Delivery.of_json(200, dialect.models(MODELS))
         routes = {"/v1/messages": ("anthropic", ANTHROPIC), "/v1/chat/completions": ("openai", OPENAI)}
         with self._changed:
             self._arrived += 1
@@ -152,8 +148,6 @@ class ModelServer:
             step = self._step(seen)
             if reply := dialect.failure(step, tokens, self._window):
                 return failed(reply, seen, step)
-            if isinstance(step, StreamError) and not body.get("stream"):
-                return failed(dialect.error_instead(step.kind), seen, step)
             assert not isinstance(step, Failure)
             answer = step if isinstance(step, Answer) else step.answer
             if answer is None:
@@ -162,7 +156,7 @@ class ModelServer:
             prompt = self._caches[protocol].use(seen.model, blocks)
             include_usage = bool((body.get("stream_options") or {}).get("include_usage"))
             draft = Draft(answer, number, seen.model, prompt, include_usage)
-            delivery = _delivery(step, dialect, draft, bool(body.get("stream")))
+            delivery = _delivery(step, dialect, draft)
         except BadRequest as error:
             return broken(str(error), dialect.error(error.status, str(error)))
         except Exception as error:  # noqa: BLE001  (a script is the test's own code: whatever it raises is told)
@@ -196,20 +190,13 @@ def _silence_s(step: Step) -> float:
     return step.seconds if isinstance(step, Hang) else 0.0
 
 
-def _delivery(step: Step, dialect: Dialect, draft: Draft, stream: bool) -> Delivery:
-    """Put an answer into frames, and break it where the step says so."""
-    request_id = f"req_{draft.number:04d}"
-    breaks = isinstance(step, CutOff | Hang)
-    silence_s = _silence_s(step)
-    if not stream:
-        content = json.dumps(dialect.whole(draft)).encode()
-        frames = (content[: len(content) // 2],) if breaks else (content,)
-        return Delivery(200, frames, False, not breaks, silence_s, request_id=request_id)
+def _delivery(step: Step, dialect: Dialect, draft: Draft) -> Delivery:
+    """Put an answer into events, and break it where the step says so."""
     told = dialect.events(draft)
     if isinstance(step, StreamError | CutOff | Hang):
         told = told[: step.after_events]
     if isinstance(step, StreamError):
         told.append(dialect.error_event(step.kind))
-    return Delivery(
-        200, tuple(event.encode() for event in told), True, not breaks, silence_s, request_id=request_id
-    )
+    frames = tuple(event.encode() for event in told)
+    is_whole = not isinstance(step, CutOff | Hang)
+    return Delivery(200, frames, True, is_whole, _silence_s(step), request_id=f"req_{draft.number:04d}")

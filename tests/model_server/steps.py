@@ -59,9 +59,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class StreamError:
-    """The answer begins, and an error event takes the place of the rest. Without streaming: that error at
-    once.
-    """
+    """The answer begins, and an error event takes the place of the rest."""
 
     kind: str
     answer: Answer
@@ -70,7 +68,7 @@ class StreamError:
 
 @dataclass(frozen=True)
 class CutOff:
-    """The connection is closed after so many events. Without streaming: after half of the body."""
+    """The connection is closed after so many events."""
 
     answer: Answer
     after_events: int

@@ -86,9 +86,6 @@ class Loopback:
                 except ConnectionError:
                     self.close_connection = True  # the client has gone away, as clients may
 
-            def do_GET(self) -> None:
-                self._deliver("GET", b"")
-
             def do_POST(self) -> None:
                 self._deliver("POST", self.rfile.read(int(self.headers.get("Content-Length", 0))))
 
@@ -127,8 +124,7 @@ class Loopback:
             handler.send_header("Transfer-Encoding", "chunked")
         else:
             handler.send_header("Content-Type", "application/json")
-            size = sum(map(len, delivery.frames))
-            handler.send_header("Content-Length", str(size if delivery.complete else 2 * size + 1))
+            handler.send_header("Content-Length", str(sum(map(len, delivery.frames))))
         handler.end_headers()
 
 
