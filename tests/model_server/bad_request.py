@@ -38,6 +38,6 @@ def parsed(kind: type[Body], body: Any) -> Body:
         return kind.model_validate(body)
     except ValidationError as error:
         found = error.errors(include_url=False)
-        raise BadRequest(
-            "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found)
-        ) from error
+        places = (".".join(map(str, each["loc"])) for each in found)
+        told = (f"{place}: {each['msg']}" for place, each in zip(places, found, strict=True))
+        raise BadRequest("; ".join(told)) from error

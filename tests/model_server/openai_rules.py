@@ -94,9 +94,7 @@ def check(headers: dict[str, str], body: Any) -> None:
     require(bearer, "You didn't provide an API key. You need to provide it in an Authorization header.", 401)
     request = parsed(Request, body)
     if request.model.startswith(REASONING_MODELS):
-        require(
-            request.max_tokens is None, "'max_tokens' is not supported: Use 'max_completion_tokens' instead"
-        )
+        require(request.max_tokens is None, "'max_tokens': Use 'max_completion_tokens' instead.")
         require(request.temperature in (None, 1), "'temperature': Only the default (1) value is supported.")
     _check_tools(request)
     _check_order(request)

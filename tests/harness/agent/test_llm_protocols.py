@@ -21,6 +21,7 @@ from harness.providers.openai import OpenAIProvider
 from harness.providers.transcript import Transcript
 from harness.state import ExperimentState, Outcome
 from tests.harness.agent.world import FakeExecutor, World, done, failed, new_experiment
+from tests.harness.results.narratives import run_evidence
 from tests.model_server.seen import Seen
 from tests.model_server.server import ModelServer
 from tests.model_server.steps import (
@@ -53,6 +54,12 @@ REPAIR = (
     call("launch", why="with one thread"),
     *READ,
 )
+
+
+@pytest.fixture(autouse=True)
+def _same_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The facts of these runs are made up, in a replay as in the run."""
+    monkeypatch.setattr("harness.results.narrative.run.evidence_of_run", lambda *given: run_evidence())
 
 
 class FakeClock:
