@@ -21,7 +21,7 @@ from harness.providers.openai import OpenAIProvider
 from harness.providers.transcript import Transcript
 from harness.state import ExperimentState, Outcome
 from tests.harness.agent.world import FakeExecutor, World, done, failed, new_experiment
-from tests.harness.results.narratives import run_evidence
+from tests.harness.results.narrative.written import run_evidence
 from tests.model_server.seen import Seen
 from tests.model_server.server import ModelServer
 from tests.model_server.steps import (
