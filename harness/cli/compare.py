@@ -111,27 +111,27 @@ _KEYS = ("level", "baseline", "difference", "interval", "finding")
 
 def _show(comparison: "Comparison") -> None:
     from harness.redaction import secret_values
-    from harness.results.sweeps.tables import SweepAbout, build_view
+    from harness.results.sweeps.tables import SweepAbout, build_page
     from harness.results.text import clean_tree
 
     comparison = clean_tree(comparison, secret_values(os.environ))
-    view = build_view(comparison, SweepAbout(comparison.study.name), Path.cwd())
+    view = build_page(comparison, SweepAbout(comparison.study.name), Path.cwd())
     out = console()
-    out.print(view.verdict, style="bold", markup=False)
-    for line in view.found:
+    out.print(view["verdict"], style="bold", markup=False)
+    for line in view["found"]:
         out.print(f"  {line}", markup=False, soft_wrap=False)
-    out.print(f"\n{view.metric}, {view.better}; {view.counts}\n", markup=False, soft_wrap=False)
+    out.print(f"\n{view['metric']}, {view['better']}; {view['counts']}\n", markup=False, soft_wrap=False)
     levels = [
         (key["label"] if not number else "", *(row[name] for name in _KEYS))
-        for key in view.keys
+        for key in view["varied"]
         for number, row in enumerate(key["rows"])
     ]
     if levels:
         out.print(_table(("key", "level", "against", "difference", "95 % interval", "finding"), levels))
         out.print()
-    points = [(*(row[name] for name in _POINTS.values()), ", ".join(row["marks"])) for row in view.points]
+    points = [(*(row[name] for name in _POINTS.values()), ", ".join(row["marks"])) for row in view["points"]]
     out.print(_table((*_POINTS, ""), points))
-    for caution in view.cautions:
+    for caution in view["cautions"]:
         out.print(f"\n{caution.title}", style="bold yellow", markup=False)
         for line in caution.lines:
             out.print(f"  {line}", markup=False, soft_wrap=False)

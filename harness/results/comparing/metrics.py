@@ -20,18 +20,16 @@ from harness.results.facts import RECENT, REWARD_KEYS
 from harness.results.types import Evaluation, Record, Series, Source, TaskResult
 
 PASS_RATE = "val/task_pass_rate@1"
-STEP_TIME = "timing_s/step"
 _RATE = re.compile(r"pass_rate|unbiased_pass|success_rate|accuracy|(?<![a-z])acc(?![a-z])", re.IGNORECASE)
 _EVERY_STEP = 0.5  # a metric that has fewer values than this share of the steps is measured now and then
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A metric over one run. `value`: at its end, NaN where it diverged; `how`: what that is, in words;
-    `steps`, `values`: every measurement."""
+    """A metric over one run. `value`: at its end, NaN where it diverged; `steps`, `values`: every
+    measurement."""
 
     value: float
-    how: str
     source: Source
     steps: tuple[int, ...]
     values: tuple[float, ...]
@@ -43,7 +41,7 @@ def full_name(metric: str) -> str:
 
 
 def is_rate(metric: str) -> bool:
-    """Whether the metric is a share between 0 and 1."""
+    """True if the metric is a share between 0 and 1."""
     return bool(_RATE.search(metric))
 
 
@@ -92,9 +90,8 @@ def _validated(evaluations: Sequence[Evaluation], metric: str) -> Measured | Non
     ]
     if not found:
         return None
-    step, value, source = found[-1]
-    steps, values = tuple(item[0] for item in found), tuple(item[1] for item in found)
-    return Measured(value, f"at the last validation (step {step})", source, steps, values)
+    _, value, source = found[-1]
+    return Measured(value, source, tuple(item[0] for item in found), tuple(item[1] for item in found))
 
 
 def _of_evaluation(evaluation: Evaluation, metric: str) -> tuple[float | None, Source | None]:
@@ -109,26 +106,12 @@ def _logged(record: Record, series: Series) -> Measured:
     steps, values = tuple(map(int, series.steps)), tuple(map(float, series.values))
     most = max(len(other.steps) for other in record.series.values())
     if len(steps) < _EVERY_STEP * most:
-        return Measured(values[-1], f"last value (step {steps[-1]})", series.source(-1), steps, values)
+        return Measured(values[-1], series.source(-1), steps, values)
     n = min(RECENT, len(values))
     last = series.attempts[-n:] == series.attempts[-1]  # one source names lines of one file
     first = series.source(-int(last.sum()))
     source = Source(first.file, first.line, series.source(-1).line, series.key)
-    return Measured(float(np.mean(values[-n:])), f"mean of the last {n} rows", source, steps, values)
-
-
-def seconds_at(record: Record, steps: Sequence[int]) -> tuple[float, ...]:
-    """Seconds of training up to each of these steps, the sum of `timing_s/step`; () where that is not
-    known for every step."""
-    timing = record.series.get(STEP_TIME)
-    if timing is None or not steps or not np.isfinite(timing.values).all():
-        return ()
-    first, last = int(timing.steps[0]), int(timing.steps[-1])
-    if first > max(1, steps[0]) or last < steps[-1] or len(timing.steps) != last - first + 1:
-        return ()
-    elapsed = np.cumsum(timing.values)
-    places = np.searchsorted(timing.steps, np.array(steps), side="right")
-    return tuple(float(elapsed[place - 1]) if place else 0.0 for place in places)
+    return Measured(float(np.mean(values[-n:])), source, steps, values)
 
 
 # --- which metric -------------------------------------------------------------------------------------------
@@ -141,7 +124,7 @@ def common(records: Sequence[Record]) -> list[str]:
 
 
 def choose(records: Sequence[Record]) -> str:
-    """The metric to compare runs by when nobody named one: the pass rate of the validations, else a reward,
+    """The metric to compare runs by where none was named: the pass rate of the validations, else a reward,
     else the only metric that changes in all of them; "" where that leaves no one or several."""
     shared = common(records)
     for name in (PASS_RATE, *REWARD_KEYS):

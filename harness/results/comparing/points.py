@@ -80,8 +80,7 @@ def _measured(study: Study, result: RunResult, yardstick: Yardstick) -> RunResul
     at = stats.first_at(values, yardstick.threshold, study.goal == "max")
     if at is None:
         return result
-    seconds = result.curve.seconds[at] if result.curve.seconds else None
-    return replace(result, steps_to_threshold=result.curve.steps[at], seconds_to_threshold=seconds)
+    return replace(result, steps_to_threshold=result.curve.steps[at])
 
 
 # --- points -------------------------------------------------------------------------------------------------

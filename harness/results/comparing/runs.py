@@ -73,8 +73,7 @@ def result_of(files: RunFiles, metric: str, never: Mapping[str, str] | None = No
         deviations=_deviations(files.summary),
     )
     if found is not None:
-        curve = Curve(found.steps, found.values, metrics.seconds_at(record, found.steps))
-        result = replace(result, curve=curve, source=found.source)
+        result = replace(result, curve=Curve(found.steps, found.values), source=found.source)
     why_not = _why_not(result, metric)
     if why_not or found is None:
         return replace(result, why_not=why_not)

@@ -1,9 +1,8 @@
 """The words of a comparison: a study (what was planned), runs (what came of it), contrasts (what follows).
 
-Nothing heavy is imported here, so that a sweep can be planned and run without numpy.
-
 *key*: what is varied: a dotted config key, `arg:--flag` of the command, or `env:NAME`. *level*: one of its
-values. *point*: one combination of levels. *run*: one experiment, a point with one seed.
+values. *point*: one combination of levels. *run*: one experiment, a point with one seed. Nothing heavy is
+imported, so that a sweep can be planned and run without numpy.
 """
 
 from __future__ import annotations
@@ -76,7 +75,8 @@ class Study:
 
     `metric`: as in metrics.jsonl, with `val/` for validations; "" lets the comparison choose one, and say so.
     `design`: "grid", "one-at-a-time", "random", or "given" for runs that were not planned together.
-    `cost_units`: what an hour of one run costs, in `cost_unit`s (GPUs of a run, else 1 run).
+    `cost_units`: what an hour of one run costs, in `cost_unit`s (GPUs, else 1 run). `not_run`: why a run was
+    not started.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Study:
     cost_unit: str = "run"
     expectations: tuple[Expectation, ...] = ()
     seed_key: str = ""
-    not_run: Mapping[str, str] = field(default_factory=dict)  # run to the reason why it was not started
+    not_run: Mapping[str, str] = field(default_factory=dict)
 
 
 # --- read: what each run came to ----------------------------------------------------------------------------
@@ -100,22 +100,17 @@ class Study:
 
 @dataclass(frozen=True)
 class Curve:
-    """The metric over one run. `steps`, `values`: one entry per measurement; `seconds`: since the training's
-    start, () where nothing tells the time."""
+    """The metric over one run, one entry per measurement."""
 
     steps: tuple[int, ...]
     values: tuple[float, ...]
-    seconds: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """One run as its folder tells it.
-
-    `value`: the metric at the run's end; None with the reason in `why_not` when the run does not count.
-    `tasks`: the last validation's tasks where they were written. `hours`: wall time of the training.
-    `deviations`: what repairs changed in its config, in words; such a run counts, and is named.
-    """
+    """One run as its folder records it. `value`: the metric at its end, None with the reason in `why_not`
+    when the run does not count; `tasks`: of the last validation; `area`: mean height of the curve;
+    `deviations`: what repairs changed, in words: such a run counts, and is named."""
 
     run: PlannedRun
     outcome: str
@@ -128,9 +123,8 @@ class RunResult:
     last_step: int | None = None
     hours: float | None = None
     attempts: int = 0
-    area: float | None = None  # mean height of the curve over its steps
+    area: float | None = None
     steps_to_threshold: int | None = None
-    seconds_to_threshold: float | None = None
     deviations: tuple[str, ...] = ()
 
 
@@ -151,9 +145,9 @@ class Estimate:
 
 @dataclass(frozen=True)
 class PointResult:
-    """One point over its seeds. `value` None: no run of it counts. `is_single_seed`: nothing can be said of
-    other seeds. `cost_per_point`: cost per `metrics.cost_per` (0.01 of a rate, 1 of any other metric) of
-    improvement over the first measurement, None where there was none."""
+    """One point over its seeds. `value` None: no run of it counts. `cost`: mean cost units x hours of a run;
+    `cost_per_point`: that per `metrics.cost_per` (0.01 of a rate, 1 of any other metric) of improvement over
+    the first measurement, None where there was none."""
 
     point: Point
     value: Estimate | None
@@ -161,7 +155,7 @@ class PointResult:
     area: Estimate | None = None
     steps_to_threshold: Estimate | None = None
     reached_threshold: int = 0
-    cost: float | None = None  # mean cost units x hours of a run
+    cost: float | None = None
     cost_per_point: float | None = None
 
     @property
@@ -171,15 +165,14 @@ class PointResult:
 
 @dataclass(frozen=True)
 class Contrast:
-    """One level against the baseline level of its key (or one point against another).
+    """One level against the baseline level of its key.
 
-    `difference`: level − baseline in the metric's own unit, with its 95 % t interval `low`, `high` over
-    seeds. `p`, `p_adjusted` (Holm over the study's contrasts and interactions). `effect`: Hedges' g.
-    `detectable`: the difference that this many seeds would have found with 80 % power; `seeds_needed`: seeds
-    per point to find the difference that was observed, None where it is none. `over_tasks`: with one seed
-    each, the paired difference over the same validation tasks: its 95 % interval (low, high, tasks), which
-    says nothing about other seeds.
-    `finding`: the only words a text may use for it. `why_not`: why it was not tested.
+    `difference`: level − baseline, with its 95 % t interval `low`, `high` over seeds. `p`, `p_adjusted` (Holm
+    over the study's contrasts and interactions). `effect`: Hedges' g. `detectable`: the difference that these
+    seeds would have found with 80 % power; `seeds_needed`: per point, to find the difference that was
+    observed. `over_tasks`: with one seed each, the 95 % interval over the same validation tasks (low, high,
+    tasks), which says nothing about other seeds. `n`, `points`: runs and points on either side. `finding`:
+    the only words a text may use for it.
     """
 
     key: str
@@ -195,9 +188,9 @@ class Contrast:
     effect: float | None = None
     detectable: float | None = None
     seeds_needed: int | None = None
-    n: tuple[int, int] = (0, 0)  # runs on either side
+    n: tuple[int, int] = (0, 0)
     over_tasks: tuple[float, float, int] | None = None
-    points: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # points on either side
+    points: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     method: str = ""
     why_not: str = ""
 

@@ -132,7 +132,6 @@ def notes(comparison: Comparison) -> tuple[str, ...]:
         stricter=_stricter(comparison),
         is_validation=comparison.metric.startswith("val/"),
         cost_per=f"{metrics.cost_per(comparison.metric):g}",
-        step_time=metrics.STEP_TIME,
         recent=RECENT,
         listed=lambda words: listed(list(words), MOST_NAMED),
         count=count_text,

@@ -1,7 +1,7 @@
 """Figures of a comparison: curves with bands, levels of each key, quality against time.
 
 In: the `Comparison`. Out: `Figure`s in `<folder>/figures/`, each with its data. What a picture averages over,
-and what its band means, stands in its caption.
+and what its band means, stands in its caption (`templates/reports/sweep_captions.txt.j2`).
 """
 
 from __future__ import annotations
@@ -14,20 +14,19 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from harness.results.charts import Chart, Line, Mark, Panel, save_all
+from harness.results.charts import Chart, Kind, Line, Mark, Panel, save_all
 from harness.results.comparing.cells import is_same, with_level
 from harness.results.comparing.types import Comparison, Curve, Key, KeyEffect
 from harness.results.drawing import MOST_LABELLED
 from harness.results.sweeps.tables import cost_unit, hours_of
 from harness.results.sweeps.wording import bounds_of, key_labels, level_text, point_labels
 from harness.results.types import Figure
+from harness.templating import render
 from harness.wording import Scalar
 
 MOST_POINTS = 8  # lines in one panel; more points are shown level by level
 MOST_STEPS = 200  # longer curves are drawn as means of this many neighbourhoods
 _MOST_PANELS = 12  # keys that are drawn
-_CUT = "cut at the edge of the picture"
-_BAND = f"band: 95 % t interval over seeds (of two seeds: their range), {_CUT}; thin lines: the runs"
 
 Steps = np.ndarray  # int or float64 [steps]
 Matrix = np.ndarray  # float64 [runs, steps]
@@ -40,19 +39,32 @@ def draw_figures(comparison: Comparison, folder: Path) -> list[Figure]:
     return save_all(charts, folder)
 
 
+def _chart(
+    kind: Kind, title: str, x: str, panels: Sequence[Panel], comparison: Comparison, **shown: object
+) -> Chart:
+    values = {"kind": kind, "is_single_seed": comparison.is_single_seed, **shown}
+    caption = " ".join(render("reports/sweep_captions.txt.j2", **values).split())
+    metric, goal = comparison.metric, comparison.study.goal
+    return Chart(kind, f"{metric} {title}", caption, kind, x, metric, tuple(panels), goal)
+
+
 # --- curves -------------------------------------------------------------------------------------------------
 
 
 def _curves(comparison: Comparison) -> Iterator[Chart]:
-    keys = comparison.study.keys
-    panels = _panels_by_key(comparison) if len(comparison.points) > MOST_POINTS and keys else ()
-    is_by_key = bool(panels)
-    panels = panels or (_panel_of_points(comparison),)
+    by_key = _panels_by_key(comparison) if len(comparison.points) > MOST_POINTS else ()
+    panels = by_key or (_panel_of_points(comparison),)
     lines = [line for panel in panels for line in panel.lines]
     if any(len(line.x) > 1 for line in lines):
-        caption = _curves_caption(comparison, panels, is_by_key)
-        title, goal = f"{comparison.metric} over the steps", comparison.study.goal
-        yield Chart("curves", title, caption, "curves", "step", comparison.metric, panels, goal)
+        yield _chart(
+            *("curves", "over the steps", "step", panels, comparison),
+            by_key=bool(by_key),
+            points=len(comparison.points),
+            has_runs=any(line.runs for line in lines),
+            has_baseline=any(line.is_baseline for line in lines),
+            is_crowded=any(len(panel.lines) > MOST_LABELLED for panel in panels),
+            is_long=any(len(line.x) == MOST_STEPS for line in lines),
+        )
 
 
 def _panel_of_points(comparison: Comparison) -> Panel:
@@ -83,15 +95,14 @@ def _line(comparison: Comparison, points: Sequence[str], label: str, is_baseline
     if len(points) == 1:
         steps, values = common(by_point[0])
         low, high = band(values, bounds_of(comparison))
-        runs = tuple(_own(curve) for curve in by_point[0]) if len(by_point[0]) > 1 else ()
+        runs = tuple((one.steps, one.values) for one in map(_mean_of, zip(by_point[0])))
     else:
-        means = [_own_mean(curves) for curves in by_point]
-        steps, values = common(means)
-        low, high = (values.min(axis=0), values.max(axis=0)) if len(means) > 1 else (None, None)
+        steps, values = common([_mean_of(curves) for curves in by_point])
+        low, high = (values.min(axis=0), values.max(axis=0)) if len(values) > 1 else (None, None)
         runs = ()
     line = Line(label, tuple(steps.tolist()), tuple(values.mean(axis=0).tolist()), is_baseline=is_baseline)
     if low is None or high is None:
-        return replace(line, runs=runs)
+        return line
     return replace(line, runs=runs, low=tuple(low.tolist()), high=tuple(high.tolist()))
 
 
@@ -107,12 +118,7 @@ def _curves_of(comparison: Comparison, point: str) -> list[Curve]:
     return kept
 
 
-def _own(curve: Curve) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    steps, values = common([curve])
-    return tuple(steps.tolist()), tuple(values[0].tolist())
-
-
-def _own_mean(curves: Sequence[Curve]) -> Curve:
+def _mean_of(curves: Sequence[Curve]) -> Curve:
     steps, values = common(curves)
     return Curve(tuple(steps.tolist()), tuple(values.mean(axis=0).tolist()))
 
@@ -148,27 +154,6 @@ def band(values: Matrix, bounds: tuple[float, float] = (-np.inf, np.inf)) -> tup
     return np.clip(mean - half, *bounds), np.clip(mean + half, *bounds)
 
 
-def _curves_caption(comparison: Comparison, panels: Sequence[Panel], is_by_key: bool) -> str:
-    lines = [line for panel in panels for line in panel.lines]
-    single = "single seed: no band can be drawn, and no line says anything about other seeds"
-    per_key = f"{len(comparison.points)} points, one panel per key: each line is the"
-    if not is_by_key:
-        parts = [single if comparison.is_single_seed else f"mean over seeds; {_BAND}"]
-    elif any(line.runs for line in lines):
-        parts = [f"{per_key} point in which this key alone has that level; {_BAND}"]
-    else:
-        parts = [f"{per_key} mean over all points with that level; band: from the lowest to the highest of"]
-        parts[0] += f" these points, no interval, {_CUT}"
-        parts += ["single seed per point"] if comparison.is_single_seed else []
-    parts += ["dashed: baseline"] if any(line.is_baseline for line in lines) else []
-    if any(len(panel.lines) > MOST_LABELLED for panel in panels):
-        parts.append("in grey: all but the baseline and the lines that end best")
-    if any(len(line.x) == MOST_STEPS for line in lines):
-        parts.append(f"long curves as means of {MOST_STEPS} neighbourhoods")
-    caption = "; ".join(parts)
-    return f"{caption[0].upper()}{caption[1:]}."
-
-
 # --- levels of a key ----------------------------------------------------------------------------------------
 
 
@@ -192,48 +177,38 @@ def groups(effect: KeyEffect, key: Key, comparison: Comparison) -> list[tuple[Sc
 
 def _levels(comparison: Comparison) -> Iterator[Chart]:
     names = key_labels(comparison)
-    panels = [
-        Panel(names[key.name], marks=_level_marks(effect, key, comparison))
-        for effect, key in _effects(comparison)
-    ]
-    panels = [panel for panel in panels if len(panel.marks) > 1]
-    if not panels:
-        return
-    caption = "Mean per level; diamond and dashed line: the baseline; small dots: the runs. " + (
-        "Vertical lines: 95 % interval of the difference from the baseline; one that crosses the dashed line "
-        "is no evidence of one, and one that does not may still be no finding once several comparisons are "
-        "corrected for."
-        if any(mark.low is not None for panel in panels for mark in panel.marks)
-        else "No intervals: nothing was tested."
-    )
-    if comparison.is_single_seed:
-        caption += " Single seed per point: other seeds may come out elsewhere."
-    metric = comparison.metric
-    yield Chart("levels", f"{metric} by key", caption, "levels", "", metric, tuple(panels))
+    drawn = [(names[key.name], _level_marks(effect, key, comparison)) for effect, key in _effects(comparison)]
+    panels = [Panel(title, marks=marks) for title, marks in drawn if len(marks) > 1]
+    if panels:
+        has_intervals = any(mark.low is not None for panel in panels for mark in panel.marks)
+        yield _chart("levels", "by key", "", panels, comparison, has_intervals=has_intervals)
 
 
 def _level_marks(effect: KeyEffect, key: Key, comparison: Comparison) -> tuple[Mark, ...]:
+    """Every level at its mean; where it was compared, at the baseline's mean plus the difference."""
     values = {one.point.name: one.value.mean for one in comparison.points if one.value is not None}
-    behind = groups(effect, key, comparison)
-    means = [[values[name] for name in points if name in values] for _, points in behind]
-    bases = [mean for (level, _), mean in zip(behind, means, strict=True) if is_same(level, key.baseline)]
-    base = float(np.mean(bases[0])) if bases and bases[0] else None
-    marks = []
-    for (level, points), mean in zip(behind, means, strict=True):
-        y, low, high = (float(np.mean(mean)) if mean else math.nan), None, None
+    base, marks = math.nan, []
+    for level, points in sorted(
+        groups(effect, key, comparison), key=lambda one: not is_same(one[0], key.baseline)
+    ):
+        known = [values[name] for name in points if name in values]
+        y = float(np.mean(known)) if known else math.nan
+        is_baseline = is_same(level, key.baseline)
+        base = y if is_baseline else base
         contrast = next((one for one in effect.contrasts if is_same(one.level, level)), None)
-        if contrast is not None and base is not None and contrast.difference is not None:
+        low = high = None
+        if contrast is not None and contrast.difference is not None and math.isfinite(base):
             y = base + contrast.difference
             low = None if contrast.low is None else base + contrast.low
             high = None if contrast.high is None else base + contrast.high
         if math.isfinite(y):
-            counting = [run for run in comparison.runs if run.run.point in points and run.value is not None]
-            runs = tuple(run.value for run in counting if run.value is not None)
-            is_baseline = is_same(level, key.baseline)
+            counting = [run.value for run in comparison.runs if run.run.point in points]
+            runs = tuple(value for value in counting if value is not None)
             marks.append(
                 Mark(level_text(level), as_number(level), y, low, high, len(runs), runs, is_baseline)
             )
-    return tuple(marks)
+    order = [level_text(level) for level in key.levels]
+    return tuple(sorted(marks, key=lambda mark: order.index(mark.label)))
 
 
 def as_number(level: Scalar) -> float | None:
@@ -255,8 +230,6 @@ def _quality(comparison: Comparison) -> Iterator[Chart]:
         cost = one.cost if one.cost is not None else hours_of(one.point.name, comparison)
         if one.value is not None and cost is not None and math.isfinite(one.value.mean + cost):
             found.append((one.point, cost, one.value))
-    if len(found) < 2:
-        return
     sign = 1 if comparison.study.goal == "max" else -1
     marks = []
     for point, cost, value in found:
@@ -269,13 +242,7 @@ def _quality(comparison: Comparison) -> Iterator[Chart]:
         is_labelled = is_front or point.is_baseline or len(found) <= MOST_POINTS
         label = labels[point.name]
         marks.append(Mark(label, cost, value.mean, low, high, value.n, (), is_front, is_labelled))
-    bars = "" if comparison.is_single_seed else f", vertical lines: 95 % t interval over seeds, {_CUT}"
-    hollow = ". Hollow: a single seed" if any(mark.n == 1 for mark in marks) else ""
-    caption = (
-        f"One dot per point: mean final value over the mean cost of its runs{bars}{hollow}. Joined: no other "
-        "point is better and cheaper; chance has its part in who stands there."
-    )
-    metric, x = comparison.metric, f"{cost_unit(comparison)} per run"
-    yield Chart(
-        "quality", f"{metric} against time", caption, "quality", x, metric, (Panel(marks=tuple(marks)),)
-    )
+    if len(marks) > 1:
+        x, has_single = f"{cost_unit(comparison)} per run", any(mark.n == 1 for mark in marks)
+        panels = (Panel(marks=tuple(marks)),)
+        yield _chart("quality", "against time", x, panels, comparison, has_single=has_single)

@@ -21,7 +21,7 @@ from harness.results.drawing_style import colour_variables
 from harness.results.narrative.sections import tell
 from harness.results.narrative.sweep import SweepEvidence
 from harness.results.sweeps.figures import draw_figures
-from harness.results.sweeps.tables import SweepAbout, SweepView, build_view
+from harness.results.sweeps.tables import SweepAbout, build_page
 from harness.results.types import Figure
 from harness.results.verify import with_checksum
 from harness.results.verifying.fingerprints import fingerprints
@@ -60,7 +60,7 @@ def build_sweep_report(
     secrets = secret_values(os.environ)
     comparison, about = text.clean_tree(comparison, secrets), text.clean_tree(about, secrets)
     told = tell(narrative or {}, SweepEvidence(comparison), secrets)
-    view = build_view(comparison, about, folder)
+    view = build_page(comparison, about, folder)
     figures = draw_figures(comparison, folder)
     values = {"view": view, "figures": figures, "narrative": told}
     formats: dict[str, Callable[..., str]] = {"md": text.markdown, "code": text.code}
@@ -75,21 +75,24 @@ def build_sweep_report(
     names = (*DOCUMENTS, *(file for figure in figures for file in figure.files))
     data["documents"] = fingerprints(folder, [folder / name for name in names])
     write_atomically(folder / "sweep.json", with_checksum(data))
-    return SweepReport(folder, view.headline)
+    return SweepReport(folder, view["headline"])
 
 
 def _json(
-    view: SweepView, compared: Mapping[str, Any], figures: list[Figure], plan: Mapping[str, Any] | None
+    view: Mapping[str, Any],
+    compared: Mapping[str, Any],
+    figures: list[Figure],
+    plan: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     return {
         "schema": _SCHEMA,
-        "name": view.about.name,
-        "verdict": view.verdict,
-        "found": list(view.found),
-        "headline": list(view.headline),
-        "cautions": [asdict(caution) for caution in view.cautions],
-        "notes": list(view.notes),
-        "about": asdict(view.about),
+        "name": view["about"].name,
+        "verdict": view["verdict"],
+        "found": list(view["found"]),
+        "headline": list(view["headline"]),
+        "cautions": [asdict(caution) for caution in view["cautions"]],
+        "notes": list(view["notes"]),
+        "about": asdict(view["about"]),
         "comparison": compared,
         "figures": [
             {"title": one.title, "caption": one.caption, "files": list(one.files)} for one in figures

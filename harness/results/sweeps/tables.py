@@ -1,7 +1,7 @@
 """The report of several runs as plain data: tables whose cells are text, which the templates only lay out.
 
-In: a `Comparison` (cleaned and redacted by `report`), and what is known about the sweep. Out: `SweepView`, in
-the order of the page. A row is a mapping from column to text.
+In: a `Comparison` (cleaned and redacted by `report`), and what is known about the sweep. Out: the page as a
+mapping, in its order; a row is a mapping from column to text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import quote
 from harness.results.comparing import metrics
 from harness.results.comparing.types import Comparison, Contrast, Expected, KeyEffect, PointResult, RunResult
 from harness.results.sweeps import wording
-from harness.results.sweeps.cautions import Caution, cautions, notes
+from harness.results.sweeps.cautions import cautions, notes
 from harness.results.sweeps.wording import Digits, key_labels, level_text
 from harness.wording import DASH, count_text, duration, listed, number_text, time_text, value_text
 
@@ -25,8 +25,7 @@ Row = Mapping[str, Any]
 """Column to text; of a key also `rows`, of a point `levels` and `marks`."""
 
 _MOST_LEVEL_COLUMNS = 4  # with more keys, one column names what differs from the baseline
-_MOST_SEEDS_SHOWN = 999
-_OUTCOMES = {"": "", "stopped_early": "stopped early", "timed_out": "ended at its time limit"}
+_OUTCOMES = {"stopped_early": "stopped early", "timed_out": "ended at its time limit"}
 
 
 @dataclass(frozen=True)
@@ -53,68 +52,39 @@ class SweepAbout:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class SweepView:
-    """Everything the documents show. `tone`: good, bad or "" for the colour of the verdict; `cost_per`: the
-    improvement whose cost the points tell."""
-
-    about: SweepAbout
-    metric: str
-    better: str
-    verdict: str
-    tone: str
-    found: tuple[str, ...]
-    best: str
-    cautions: tuple[Caution, ...]
-    counts: str
-    span: str
-    keys: tuple[Row, ...]
-    has_task_intervals: bool
-    level_names: tuple[str, ...]
-    points: tuple[Row, ...]
-    threshold: str
-    cost_unit: str
-    cost_per: str
-    expected: tuple[Row, ...]
-    runs: tuple[Row, ...]
-    notes: tuple[str, ...]
-    planned: tuple[tuple[str, str], ...]
-
-    @property
-    def headline(self) -> tuple[str, ...]:
-        """The few lines a terminal shows."""
-        warned = (f"caution: {caution.title}" for caution in self.cautions)
-        return tuple(line for line in (self.verdict, *self.found, self.best, self.counts, *warned) if line)
-
-
-def build_view(comparison: Comparison, about: SweepAbout, folder: Path) -> SweepView:
-    """Arrange everything for the documents that stand in `folder`."""
+def build_page(comparison: Comparison, about: SweepAbout, folder: Path) -> dict[str, Any]:
+    """Everything that the documents in `folder` show. `tone`: good, bad or "" for the colour of the verdict;
+    `cost_per`: the improvement whose cost the points tell; `headline`: the few lines a terminal shows."""
     digits, threshold, warned = Digits.of(comparison), comparison.yardstick.threshold, cautions(comparison)
     names = tuple(key_labels(comparison)[key.name] for key in comparison.study.keys)
     is_good = wording.is_tested(comparison) and not warned
-    return SweepView(
-        about=about,
-        metric=comparison.metric,
-        better="higher is better" if comparison.study.goal == "max" else "lower is better",
-        verdict=wording.verdict(comparison),
-        tone="good" if is_good else "" if any(point.value for point in comparison.points) else "bad",
-        found=wording.found(comparison),
-        best=best_line(comparison),
-        cautions=warned,
-        counts=_counts(comparison),
-        span=_span(about),
-        keys=tuple(key_row(effect, comparison, digits) for effect in comparison.keys),
-        has_task_intervals=any(contrast.over_tasks for contrast in comparison.contrasts),
-        level_names=names if len(names) <= _MOST_LEVEL_COLUMNS else ("differs from the baseline in",),
-        points=point_rows(comparison, digits),
-        threshold=digits.value(threshold) if threshold is not None else "",
-        cost_unit=cost_unit(comparison),
-        cost_per=f"{metrics.cost_per(comparison.metric):g}",
-        expected=tuple(_expected(each, comparison) for each in comparison.expected),
-        runs=tuple(_run_row(run, digits, folder) for run in comparison.runs),
-        notes=notes(comparison),
-        planned=_planned(comparison, about),
-    )
+    took = "" if not (about.started and about.ended) else f", {duration(about.ended - about.started)}"
+    found, best, counts = wording.found(comparison), best_line(comparison), _counts(comparison)
+    lines = (wording.verdict(comparison), *found, best, counts, *(f"caution: {one.title}" for one in warned))
+    return {
+        "about": about,
+        "headline": tuple(line for line in lines if line),
+        "metric": comparison.metric,
+        "better": "higher is better" if comparison.study.goal == "max" else "lower is better",
+        "verdict": lines[0],
+        "tone": "good" if is_good else "" if any(point.value for point in comparison.points) else "bad",
+        "found": found,
+        "best": best,
+        "cautions": warned,
+        "counts": counts,
+        "span": "" if about.started is None else f"{time_text(about.started)}{took}",
+        "varied": tuple(key_row(effect, comparison, digits) for effect in comparison.keys),
+        "has_task_intervals": any(contrast.over_tasks for contrast in comparison.contrasts),
+        "level_names": names if len(names) <= _MOST_LEVEL_COLUMNS else ("differs from the baseline in",),
+        "points": point_rows(comparison, digits),
+        "threshold": digits.value(threshold) if threshold is not None else "",
+        "cost_unit": cost_unit(comparison),
+        "cost_per": f"{metrics.cost_per(comparison.metric):g}",
+        "expected": tuple(_expected(each, comparison) for each in comparison.expected),
+        "runs": tuple(_run_row(run, digits, folder) for run in comparison.runs),
+        "notes": notes(comparison),
+        "planned": _planned(comparison, about),
+    }
 
 
 def best_points(comparison: Comparison) -> tuple[str, ...]:
@@ -126,22 +96,20 @@ def best_points(comparison: Comparison) -> tuple[str, ...]:
 
 def best_line(comparison: Comparison) -> str:
     """Which point has the best mean, and that this was seen afterwards."""
-    digits = Digits.of(comparison)
     best = next((point for point in comparison.points if point.point.name == comparison.best), None)
     if best is None or best.value is None:
         return ""
+    digits, equal = Digits.of(comparison), best_points(comparison)
     word = "highest" if comparison.study.goal == "max" else "lowest"
-    mean, equal = digits.value(best.value.mean), best_points(comparison)
+    start = f"The {word} mean is {digits.value(best.value.mean)}"
     if len(equal) > 1:
         shown = listed([wording.short_names(comparison)[name] for name in equal], wording.MOST_NAMED)
-        return f"The {word} mean is {mean}, shared by {len(equal)} points ({shown})"
+        return f"{start}, shared by {len(equal)} points ({shown})"
     among = sum(point.value is not None for point in comparison.points)
     seeds = "single seed" if best.is_single_seed else f"{best.value.n} seeds"
-    shown = f"{mean} {digits.of_mean(best.value)}".strip()
-    return (
-        f"The {word} mean is {shown}, of {best.point.name} ({seeds}); picked afterwards "
-        f"among {among} points, so it flatters"
-    )
+    interval = f" {digits.of_mean(best.value)}".rstrip()
+    whose = f"of {best.point.name} ({seeds}); picked afterwards among {among} points, so it flatters"
+    return f"{start}{interval}, {whose}"
 
 
 def _counts(comparison: Comparison) -> str:
@@ -149,13 +117,6 @@ def _counts(comparison: Comparison) -> str:
     planned = max(len(comparison.runs), len(comparison.study.runs))
     runs = f"{counted} of {planned} runs count" if counted < planned else f"all {planned} runs count"
     return f"{count_text(len(comparison.points), 'point')}, {runs}"
-
-
-def _span(about: SweepAbout) -> str:
-    if about.started is None:
-        return ""
-    took = "" if about.ended is None else f", {duration(about.ended - about.started)}"
-    return f"{time_text(about.started)}{took}"
 
 
 # --- keys ---------------------------------------------------------------------------------------------------
@@ -190,7 +151,7 @@ def _contrast_row(contrast: Contrast, digits: Digits) -> Row:
         "effect": DASH if contrast.effect is None else f"{contrast.effect:+.2f}".replace("-", "−"),
         "finding": contrast.finding,
         "detectable": DASH if contrast.detectable is None else f"±{digits.value(contrast.detectable)}",
-        "needed": DASH if needed is None else str(needed) if needed <= _MOST_SEEDS_SHOWN else "> 999",
+        "needed": DASH if needed is None else str(needed) if needed < 1000 else "> 999",
         "remark": "; ".join(remarks),
     }
 
@@ -214,53 +175,39 @@ def cost_unit(comparison: Comparison) -> str:
 def point_rows(comparison: Comparison, digits: Digits) -> tuple[Row, ...]:
     """All points, the better mean first; those without a value last."""
     sign = -1 if comparison.study.goal == "max" else 1
-    short, labels = wording.short_names(comparison), wording.point_labels(comparison)
-
-    def place(point: PointResult) -> tuple[bool, float]:
-        return (point.value is None, sign * point.value.mean if point.value else 0.0)
-
-    rows = []
-    for point in sorted(comparison.points, key=place):
-        name, value = point.point.name, point.value
-        row = _point_row(point, comparison, digits, labels[name])
-        rows.append({**row, "name": name, "short": short[name], "n": value.n if value else 0})
-    return tuple(rows)
+    ranked = sorted(
+        comparison.points, key=lambda one: (one.value is None, sign * one.value.mean if one.value else 0.0)
+    )
+    return tuple(_point_row(point, comparison, digits) for point in ranked)
 
 
-def _point_row(point: PointResult, comparison: Comparison, digits: Digits, label: str) -> dict[str, Any]:
-    keys, value, steps = comparison.study.keys, point.value, point.steps_to_threshold
-    levels: tuple[str, ...] = (label,)
-    if len(keys) <= _MOST_LEVEL_COLUMNS:
-        levels = tuple(
-            level_text(point.point.levels[key.name]) if key.name in point.point.levels else DASH
-            for key in keys
-        )
-    reached = f"({point.reached_threshold} of {value.n})" if value else ""
+def _point_row(point: PointResult, comparison: Comparison, digits: Digits) -> Row:
+    keys, value, steps, name = comparison.study.keys, point.value, point.steps_to_threshold, point.point.name
+    label = wording.point_labels(comparison)[name]
+    levels = [level_text(point.point.levels[key.name]) for key in keys if key.name in point.point.levels]
     mean_steps = DASH if steps is None else number_text(round(steps.mean), "count")
+    best = "highest mean" if comparison.study.goal == "max" else "lowest mean"
+    marks = {
+        "baseline": point.point.is_baseline,
+        best: name in best_points(comparison),
+        "single seed": point.is_single_seed,
+        "no run counts": value is None,
+    }
     return {
+        "name": name,
+        "short": wording.short_names(comparison)[name],
         "label": label,
-        "levels": levels,
+        "levels": (label,) if len(keys) > _MOST_LEVEL_COLUMNS else tuple(levels),
         "seeds": f"{value.n if value else 0} of {point.planned}",
         "mean": digits.value(value.mean if value else None),
         "interval": digits.of_mean(value),
         "sd": digits.value(value.sd if value else None),
         "area": digits.value(point.area.mean if point.area else None),
-        "to_threshold": f"{mean_steps} {reached}".strip(),
-        "hours": _hours(hours_of(point.point.name, comparison)),
+        "to_threshold": f"{mean_steps} ({point.reached_threshold} of {value.n})" if value else DASH,
+        "hours": _hours(hours_of(name, comparison)),
         "cost": DASH if point.cost_per_point is None else f"{point.cost_per_point:.3g}",
-        "marks": _marks(point, comparison),
+        "marks": tuple(mark for mark, is_so in marks.items() if is_so),
     }
-
-
-def _marks(point: PointResult, comparison: Comparison) -> tuple[str, ...]:
-    best = "highest mean" if comparison.study.goal == "max" else "lowest mean"
-    marks = {
-        "baseline": point.point.is_baseline,
-        best: point.point.name in best_points(comparison),
-        "single seed": point.is_single_seed,
-        "no run counts": point.value is None,
-    }
-    return tuple(mark for mark, is_so in marks.items() if is_so)
 
 
 def hours_of(point: str, comparison: Comparison) -> float | None:
@@ -309,12 +256,12 @@ def _planned(comparison: Comparison, about: SweepAbout) -> tuple[tuple[str, str]
         ("Seed set by", study.seed_key),
         ("Metric", f"{comparison.metric}{' (chosen afterwards)' if comparison.chosen_afterwards else ''}"),
         ("Set in all points", "; ".join(f"{key}: {value_text(v)}" for key, v in about.settings.items())),
-        ("Runs at once", "" if about.parallel is None else str(about.parallel)),
-        ("Budget", "" if about.budget_s is None else duration(about.budget_s)),
+        ("Runs at once", str(about.parallel or "")),
+        ("Budget", duration(about.budget_s) if about.budget_s is not None else ""),
         ("Canary", about.canary),
         ("Planned by", about.author),
         ("Code", about.commit),
-        ("Started", "" if about.started is None else time_text(about.started)),
-        ("Ended", "" if about.ended is None else time_text(about.ended)),
+        ("Started", time_text(about.started) if about.started is not None else ""),
+        ("Ended", time_text(about.ended) if about.ended is not None else ""),
     )
     return tuple((term, text) for term, text in rows if text)

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from harness.results.collect import collect
@@ -14,7 +13,6 @@ from harness.results.facts import build_facts
 from tests.harness.results.comparing.made import METRIC, result
 from tests.harness.results.comparing.result_folders import finish, foreign, trained
 from tests.harness.results.journals import repaired_run
-from tests.harness.results.synthetic import attempt
 
 
 def read(folder: Path, metric: str = METRIC) -> RunResult:
@@ -49,12 +47,6 @@ def test_a_metric_measured_now_and_then_is_its_last_value(tmp_path: Path) -> Non
         for step in range(1, 41)
     ]
     assert read(foreign(tmp_path / "a", "python t.py", rows), "accuracy").value == 1.0
-
-
-def test_seconds_are_the_steps_times(tmp_path: Path) -> None:
-    folder = trained(tmp_path / "a")
-    timing = collect(folder).series["timing_s/step"].values
-    assert read(folder).curve.seconds == pytest.approx((0.0, float(np.sum(timing))))
 
 
 def test_hours_are_those_of_all_attempts_and_repairs_are_told(tmp_path: Path) -> None:
@@ -159,9 +151,3 @@ def test_the_pass_rate_is_chosen_first_then_a_reward_then_the_only_one_that_chan
     assert metrics.suggestion("acuracy", metrics.common([unclear])) == (
         "did you mean accuracy? all of them have: loss, accuracy"
     )
-
-
-def test_seconds_are_not_made_up_where_steps_are_missing(tmp_path: Path) -> None:
-    rows = [(step, {"loss": 1.0 / step, "timing_s/step": 1.0}) for step in (1, 2, 7, 8)]
-    attempt(tmp_path).metrics(rows)
-    assert metrics.seconds_at(collect(tmp_path), (1, 8)) == ()

@@ -19,7 +19,7 @@ from harness.results.comparing.types import (
 )
 from harness.results.sweeps import wording as wording
 from harness.results.sweeps.cautions import cautions
-from harness.results.sweeps.tables import SweepAbout, best_line, build_view, key_row, point_rows
+from harness.results.sweeps.tables import SweepAbout, best_line, build_page, key_row, point_rows
 from harness.results.sweeps.wording import Digits
 from tests.harness.results.comparisons import KL, LR, REPEAT, comparison
 
@@ -77,8 +77,8 @@ def test_keys_that_act_together_are_never_nothing() -> None:
     assert not any("these seeds would have found" in sentence for sentence in told)
     (warned,) = cautions(made)
     assert warned.title == "What one key does depends on another" and "p < 0.001" in warned.lines[0]
-    view = build_view(made, SweepAbout("s"), Path("/x"))
-    assert view.tone == "" and all("what it does depends on" in key["verdict"] for key in view.keys)
+    view = build_page(made, SweepAbout("s"), Path("/x"))
+    assert view["tone"] == "" and all("what it does depends on" in key["verdict"] for key in view["varied"])
 
 
 def test_a_difference_that_depends_on_another_key_is_an_average() -> None:
@@ -91,8 +91,8 @@ def test_what_was_not_tested_says_why() -> None:
     nothing = about(untested, matters=None, why_not="one seed")
     assert wording.found(nothing) == ("lr: not tested (one seed).",)
     assert wording.verdict(nothing) == "Nothing was tested"
-    assert build_view(nothing, SweepAbout("s"), Path("/x")).tone == ""
-    assert build_view(about(NONE, matters=False), SweepAbout("s"), Path("/x")).tone == "good"
+    assert build_page(nothing, SweepAbout("s"), Path("/x"))["tone"] == ""
+    assert build_page(about(NONE, matters=False), SweepAbout("s"), Path("/x"))["tone"] == "good"
     with_tasks = about(replace(untested, over_tasks=(-0.02, 0.22, 64)), matters=None, why_not="one seed")
     table = key_row(with_tasks.keys[0], with_tasks, Digits(3))
     (row,) = table["rows"]
@@ -172,7 +172,7 @@ def test_a_best_mean_that_several_points_share_is_no_ones() -> None:
 
 def test_the_cost_is_told_for_an_improvement_that_fits_the_metric() -> None:
     assert [
-        build_view(replace(TWO, metric=metric), SweepAbout("s"), Path("/x")).cost_per
+        build_page(replace(TWO, metric=metric), SweepAbout("s"), Path("/x"))["cost_per"]
         for metric in ("val/task_pass_rate@1", "reward")
     ] == ["0.01", "1"]
 
