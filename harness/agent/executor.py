@@ -23,7 +23,7 @@ from harness.diagnosis.signatures import SignatureError, load_usable
 from harness.experiment import Experiment
 from harness.pending_changes import PREPARING
 from harness.redaction import redact
-from harness.repair import apply_changes, launch_request, repair_plan, worktree
+from harness.repair import apply_changes, launch_request, patched_code, repair_plan
 from harness.results.narrative import sections
 from harness.results.narrative.evidence import Evidence
 from harness.state import AttemptState
@@ -237,7 +237,7 @@ class Executor:
         self._close_sessions()
         state = self.experiment.state
         if launch_request.patches(self.experiment) or state.draft.patches:
-            kept = await asyncio.to_thread(worktree.remove, self.experiment.plan, state.experiment_id)
+            kept = await asyncio.to_thread(patched_code.remove, state.experiment_id)
             if kept is not None:
                 self.experiment.record("copy_kept", folder=str(kept))
         await asyncio.to_thread(self._learn)

@@ -173,13 +173,14 @@ def _done(change: Change, remedy: str, text: str) -> dict[str, Any]:
 
 
 def _patch(action: PatchCode, experiment: Experiment) -> dict[str, Any]:
-    from harness.repair import worktree
+    from harness.repair import patched_code
+    from harness.repair.text_patch import PatchError
 
     try:
-        shown = worktree.patch(
+        shown = patched_code.patch(
             experiment.plan, experiment.state.experiment_id, action.path, action.old, action.new
         )
-    except worktree.PatchError as error:
+    except PatchError as error:
         return {"error": redact(str(error))}
     change = Change("code", action.path, action.old, action.new, action.why)
     return {"changes": [asdict(change)], "text": redact(shown)}

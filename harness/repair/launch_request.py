@@ -7,14 +7,14 @@ from pathlib import Path
 from harness import launching
 from harness.agent.actions import Launch
 from harness.experiment import Experiment
-from harness.repair import worktree
+from harness.repair import patched_code
 from monitors.files import AttemptFiles
 
 
 def order(experiment: Experiment, action: Launch, previous: AttemptFiles | None) -> launching.LaunchRequest:
     """What this launch uses; where code was ever patched, the training runs in the private copy.
 
-    Raises worktree.PatchError when that copy has to be made anew and cannot be.
+    Raises PatchError when that copy has to be made anew and cannot be.
     """
     plan, state = experiment.plan, experiment.state
     assert state.attempt is not None
@@ -35,9 +35,9 @@ def order(experiment: Experiment, action: Launch, previous: AttemptFiles | None)
         return plain
     return replace(
         plain,
-        codebase=worktree.folder(plan, state.experiment_id, made),
-        environment={**worktree.variables(plan, state.experiment_id, os.environ), **state.environment},
-        code_diff=worktree.diffs(state.experiment_id, draft.patches),
+        codebase=patched_code.folder(plan, state.experiment_id, made),
+        environment={**patched_code.variables(plan, state.experiment_id, os.environ), **state.environment},
+        code_diff=patched_code.diffs(state.experiment_id, draft.patches),
         relocate=lambda command: relocated(experiment, command),
     )
 
@@ -50,4 +50,4 @@ def patches(experiment: Experiment) -> list[dict[str, str]]:
 def relocated(experiment: Experiment, command: str) -> str:
     """The command line, pointing into the private copy where code was patched."""
     state = experiment.state
-    return worktree.relocate(command, state.plan, state.experiment_id) if patches(experiment) else command
+    return patched_code.relocate(command, state.experiment_id) if patches(experiment) else command

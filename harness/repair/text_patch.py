@@ -1,0 +1,103 @@
+"""One correction of one source file: text that stands in it exactly once, replaced.
+
+In: the copy and the words of a correction. Out: the new text, or a PatchError that says what would do.
+"""
+
+import ast
+import difflib
+import re
+from pathlib import Path
+
+from harness.agent import excerpts
+from harness.repair.code_copy import CodeCopy
+
+LARGEST_SOURCE = 2_000_000
+_LONGEST_SHOWN = 160
+
+
+class PatchError(Exception):
+    """The code cannot be patched this way; the message says why and what would do."""
+
+
+def file_in(copy: CodeCopy, path: str) -> Path:
+    """The file of the copy that a path in the codebase names."""
+    parts = Path(path).parts
+    if Path(path).is_absolute() or ".." in parts or ".git" in parts:
+        raise PatchError(f"{path}: name a source file by its path inside the codebase, such as src/train.py")
+    file = copy.codebase / path
+    if not file.resolve().is_relative_to(copy.root.resolve()):
+        raise PatchError(
+            f"{path} leads out of the private copy through a link: it is no code of this codebase"
+        )
+    if not file.is_file():
+        own = (each for each in copy.files() if each.is_relative_to(copy.codebase))
+        there = [str(each.relative_to(copy.codebase)) for each in own]
+        close = difflib.get_close_matches(path, there, n=3, cutoff=0.5)
+        meant = f"; did you mean {', '.join(close)}?" if close else ""
+        raise PatchError(f"there is no file {path} in the codebase{meant}")
+    return file
+
+
+def source(file: Path, path: str) -> str:
+    if file.stat().st_size > LARGEST_SOURCE:
+        raise PatchError(f"{path} is too large to be source code")
+    try:
+        return file.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise PatchError(f"{path} is no UTF-8 text (byte {error.start}); only text can be patched") from error
+
+
+def line_breaks_of(text: str, old: str, new: str) -> tuple[str, str]:
+    """The correction with the line breaks of the file."""
+    if "\r\n" in text and "\r" not in old:
+        return old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
+    return old, new
+
+
+def is_done(text: str, old: str, new: str) -> bool:
+    """True if a correction that was begun stands there: the old text is left only as part of the new one."""
+    return text.count(old) == (text.count(new) * new.count(old) if new else 0)
+
+
+def replaced(text: str, old: str, new: str, path: str) -> str:
+    count = text.count(old)
+    if count == 1:
+        return text.replace(old, new)
+    if count > 1:
+        lines = [text.count("\n", 0, at.start()) + 1 for at in re.finditer(re.escape(old), text)]
+        shown = ", ".join(map(str, lines[:10]))
+        raise PatchError(
+            f"the text stands {count} times in {path} (lines {shown}): give more of what stands around the "
+            "one that is meant"
+        )
+    raise PatchError(f"the text does not stand in {path}{_closest(text, old)}")
+
+
+def shown(text: str) -> str:
+    return excerpts.fitted("", excerpts.of_text(text), lambda _, count: f"… {count} lines left out …")
+
+
+def _closest(text: str, old: str) -> str:
+    """Lines that look like the first line looked for, with their numbers, for a message."""
+    wanted = next((line for line in old.split("\n") if line.strip()), old)[:_LONGEST_SHOWN]
+    lines = [line.rstrip("\r")[:_LONGEST_SHOWN] for line in text.split("\n")[:20_000]]
+    close = difflib.get_close_matches(wanted, list(dict.fromkeys(lines)), n=3, cutoff=0.5)
+    if not close:
+        return "; read_file shows what does"
+    shown = "\n".join(f"  line {lines.index(line) + 1}: {excerpts.plain(line)}" for line in close)
+    return f" exactly as given (spaces and line breaks count). The closest lines to its first one:\n{shown}"
+
+
+def refuse_broken_python(before: str, after: str, path: str) -> None:
+    if path.endswith(".py") and _python_error(before) is None and (error := _python_error(after)):
+        raise PatchError(f"{path} would be no valid Python any more ({error}); nothing was changed")
+
+
+def _python_error(text: str) -> str | None:
+    try:
+        ast.parse(text)
+    except SyntaxError as error:
+        return f"line {error.lineno}: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return str(error) or type(error).__name__
+    return None

@@ -1,0 +1,275 @@
+"""Code is corrected in a private copy, and a launch runs that copy and no other code."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.repair import patched_code
+from harness.repair.text_patch import PatchError
+from tests.harness.repair.test_code_copy import TRAIN, everything, git, repository
+
+__all__ = ["repository"]
+ID = "7f3a00000000"
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+
+
+@pytest.fixture
+def plan(repository: Path, tmp_path: Path) -> dict[str, Any]:
+    return {
+        "codebase_dir": str(repository / "project"),
+        "result_dir": str(tmp_path / "results"),
+        "venv_exe": sys.executable,
+    }
+
+
+def test_only_the_copy_is_changed(repository: Path, plan: dict[str, Any]) -> None:
+    before = everything(repository)
+    shown = patched_code.patch(plan, ID, "train.py", "lr = 1\n", "lr = 1\nprint(lr)\n")
+    assert "+print(lr)\n" in shown and "@@" in shown
+    assert everything(repository) == before
+    copy = patched_code.folder(plan, ID)
+    assert (copy / "train.py").read_text() == TRAIN.replace("lr = 1\n", "lr = 1\nprint(lr)\n")
+    again = patched_code.patch(plan, ID, "train.py", "lr = 1\n", "lr = 1\nprint(lr)\n")
+    assert again == f"train.py holds this change already\n{shown}"
+    removed = patched_code.patch(plan, ID, "train.py", "print(lr)\n", "")
+    assert patched_code.patch(plan, ID, "train.py", "print(lr)\n", "").endswith(removed)
+    patched_code.remove(ID)
+    assert everything(repository) == before
+
+
+def test_code_outside_of_git_is_corrected_in_a_plain_copy(tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (plain / "train.py").write_text("lr = 1\n")
+    plan = {"codebase_dir": str(plain), "venv_exe": sys.executable}
+    assert "+lr = 2" in patched_code.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
+    assert (plain / "train.py").read_text() == "lr = 1\n"
+    code = patched_code.find(ID)
+    assert code is not None and code.copy.method == "plain copy" and code.patches[0].path == "train.py"
+
+
+def test_kill_before_the_file_was_written_is_made_good(
+    plan: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def die(*_: object, **__: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(patched_code, "write_atomically", die)
+        with pytest.raises(Killed):
+            patched_code.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
+    patched_code.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
+    assert "lr = 2" in (patched_code.folder(plan, ID) / "train.py").read_text()
+    assert (
+        patched_code.diffs(ID, [{"path": "train.py", "old": "lr = 1", "new": "lr = 2"}]).count("+lr = 2") == 1
+    )
+
+
+def test_half_made_copy_is_made_anew(plan: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.copy2", die)
+        with pytest.raises(KeyboardInterrupt):
+            patched_code.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
+    assert patched_code.place_of(ID).exists()
+    assert "+lr = 2" in patched_code.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
+
+
+def test_launch_gets_all_patches_even_when_the_cache_was_emptied(plan: dict[str, Any]) -> None:
+    patches = [
+        {"path": "train.py", "old": "lr = 1", "new": "lr = 2"},
+        {"path": "train.py", "old": "lr = 2", "new": "lr = 3"},
+        {"path": "train.py", "old": "lr = 2", "new": "lr = 3"},
+    ]
+    for item in patches:
+        patched_code.patch(plan, ID, item["path"], item["old"], item["new"])
+    copy = patched_code.folder(plan, ID, patches)
+    (copy / "mark").write_text("still the same copy")
+    assert (patched_code.folder(plan, ID, patches) / "mark").exists()
+    patched_code.forget(ID, Path(plan["codebase_dir"]))
+    assert "lr = 3" in (patched_code.folder(plan, ID, patches) / "train.py").read_text()
+    assert patched_code.diffs(ID, patches[1:]).count("@@") == 2
+
+
+def refused(plan: dict[str, Any], path: str, old: str, new: str = "x") -> str:
+    with pytest.raises(PatchError) as raised:
+        patched_code.patch(plan, ID, path, old, new)
+    return str(raised.value)
+
+
+def test_refusals_say_what_would_do(plan: dict[str, Any], repository: Path, tmp_path: Path) -> None:
+    code = repository / "project"
+    (code / "link.py").symlink_to(tmp_path / "outside.py")
+    (tmp_path / "outside.py").write_text("lr = 1\n")
+    (code / "latin.py").write_bytes(b"caf\xe9\n")
+    assert "spaces and line breaks count" in refused(plan, "train.py", "def  main():")
+    assert "line 6: def main():" in refused(plan, "train.py", "def  main():")
+    assert "stands 2 times in train.py (lines 6, 10)" in refused(plan, "train.py", "main()")
+    assert "did you mean train.py" in refused(plan, "trian.py", "lr = 1")
+    assert "no valid Python any more (line 3" in refused(plan, "train.py", "lr = 1", "lr = (")
+    assert "leads out of the private copy" in refused(plan, "link.py", "lr = 1")
+    assert "leads out of the private copy" in refused(plan, "data/train.jsonl", "{}")
+    assert "inside the codebase" in refused(plan, "../.git/config", "[core]")
+    assert "no UTF-8 text" in refused(plan, "latin.py", "caf")
+    assert "nothing would change" in refused(plan, "train.py", "lr = 1", "lr = 1")
+    assert (tmp_path / "outside.py").read_text() == "lr = 1\n"
+
+
+def test_line_breaks_of_the_file_are_kept(plan: dict[str, Any], repository: Path) -> None:
+    (repository / "project" / "dos.py").write_bytes(b"a = 1\r\nb = 2\r\n")
+    patched_code.patch(plan, ID, "dos.py", "a = 1\nb = 2", "a = 1\nb = 3")
+    assert (patched_code.folder(plan, ID) / "dos.py").read_bytes() == b"a = 1\r\nb = 3\r\n"
+
+
+def test_command_points_into_the_copy_where_the_copy_has_its_own(
+    repository: Path, plan: dict[str, Any]
+) -> None:
+    patched_code.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
+    home, copy = repository / "project", patched_code.folder(plan, ID)
+    swapped = {
+        f"python {home}/train.py --lr 1": f"python {copy}/train.py --lr 1",
+        f"cd {home} && python train.py": f"cd {copy} && python train.py",
+        f"cd {home}/; python x": f"cd {copy}/; python x",
+        f'python "{home}/train.py"': f'python "{copy}/train.py"',
+        f"bash -c 'cd {home} && python train.py'": f"bash -c 'cd {copy} && python train.py'",
+        f"PYTHONPATH={home}:/opt python --config={home}/model.py": (
+            f"PYTHONPATH={copy}:/opt python --config={copy}/model.py"
+        ),
+        f"python {repository}/project/train.py": f"python {copy}/train.py",
+    }
+    for command, expected in swapped.items():
+        assert patched_code.relocate(command, ID) == expected
+    for command in (
+        f"python {home}2/train.py",
+        f"python /mnt{home}/train.py",
+        f"python train.py --data {home}/data/train.jsonl --out {home}/runs/new",
+        f"python {home}/../secret.py",
+    ):
+        assert patched_code.relocate(command, ID) == command
+
+
+def test_patched_code_is_what_runs_even_if_installed_from_the_authors_folder(
+    repository: Path, plan: dict[str, Any], tmp_path: Path
+) -> None:
+    site = tmp_path / "venv" / "lib" / "python3.11" / "site-packages"
+    site.mkdir(parents=True)
+    (site / "_project.pth").write_text(f"{repository}/project\n")
+    plan["venv_exe"] = str(tmp_path / "venv" / "bin" / "python")
+    patched_code.patch(plan, ID, "model.py", "'edited'", "'corrected'")
+    given = {"PYTHONPATH": f"/opt/x:{repository}/project/src"}
+    variables = patched_code.variables(plan, ID, given)
+    assert variables["PYTHONPATH"].split(":")[0] == str(patched_code.folder(plan, ID))
+    done = subprocess.run(
+        [sys.executable, "-c", "import model; print(model.name)"],
+        cwd=tmp_path,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "corrected\n"
+    assert patched_code.variables({**plan, "venv_exe": "/usr/bin/none"}, ID, {}) == {}
+
+
+def test_copy_is_removed_but_not_what_only_it_has(plan: dict[str, Any]) -> None:
+    patched_code.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
+    copy = patched_code.folder(plan, ID)
+    (copy / "__pycache__").mkdir()
+    (copy / "__pycache__" / "model.cpython-311.pyc").write_bytes(b"x")
+    (copy / "model.pt").write_text("weights")
+    assert patched_code.remove(ID) == copy
+    assert (copy / "model.pt").exists()
+    (copy / "model.pt").unlink()
+    assert patched_code.remove(ID) is None
+    assert not copy.exists()
+    assert "+lr = 2" in patched_code.place_of(ID).with_name(f"{ID}.diff").read_text()
+    assert patched_code.remove(ID) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "where"),
+    [
+        ("run.sh", "set -e\ncd {home} && python train.py\n", "run.sh:2"),
+        ("main.py", "import sys\nsys.path.insert(0, '{home}')\n", "main.py:2"),
+        ("main.py", "import sys\nsys.path.insert(0, '{home}/src/../')\n", "main.py:2"),
+        ("conf/run.yaml", "entry: {home}/train.py\n", "conf/run.yaml:1"),
+        ("Makefile", "train:\n\tpython {home}/train.py\n", "Makefile:2"),
+    ],
+)
+def test_code_that_leads_back_to_the_authors_folder_is_not_launched(
+    plan: dict[str, Any], repository: Path, name: str, text: str, where: str
+) -> None:
+    file = repository / "project" / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text.format(home=repository / "project"))
+    git(repository, "add", ".")
+    why = refused(plan, "train.py", "lr = 1", "lr = 2")
+    assert why.startswith(f"{where} ({repository / 'project'}")
+    assert "write it relative to the codebase" in why
+    file.write_text(text.format(home="."))
+    patched_code.forget(ID, repository)
+    assert "+lr = 2" in patched_code.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
+    file.write_text(text.format(home=repository / "project"))
+    patched_code.forget(ID, repository)
+    with pytest.raises(PatchError, match=where):
+        patched_code.folder(plan, ID, [{"path": "train.py", "old": "lr = 1", "new": "lr = 2"}])
+
+
+def test_lines_that_lead_back_can_be_corrected_one_after_the_other(
+    plan: dict[str, Any], repository: Path
+) -> None:
+    home = repository / "project"
+    for name in ("a.sh", "b.sh"):
+        (home / name).write_text(f"python {home}/train.py\n")
+    patches = [{"path": name, "old": f"{home}/", "new": ""} for name in ("a.sh", "b.sh")]
+    assert "b.sh:1" in refused(plan, "train.py", "lr = 1", "lr = 2")
+    for item in patches:
+        patched_code.patch(plan, ID, **item)
+    assert "+lr = 2" in patched_code.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
+    patches.append({"path": "train.py", "old": "lr = 1", "new": "lr = 2"})
+    assert (patched_code.folder(plan, ID, patches) / "a.sh").read_text() == "python train.py\n"
+
+
+def test_what_the_copy_only_links_to_may_be_named_by_its_absolute_path(
+    plan: dict[str, Any], repository: Path
+) -> None:
+    home = repository / "project"
+    (home / "run.sh").write_text(
+        f"# cd {home}\npython train.py --data {home}/data/train.jsonl --out {home}/runs/1 --also {home}2\n"
+    )
+    (home / "earlier" / "attempts").mkdir(parents=True)
+    (home / "earlier" / "journal.jsonl").write_text("")
+    (home / "earlier" / "attempts" / "launch.sh").write_text(f"cd {home}\n")
+    assert "+lr = 2" in patched_code.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
+
+
+def test_command_and_config_that_lead_back_are_refused(
+    plan: dict[str, Any], repository: Path, tmp_path: Path
+) -> None:
+    home = repository / "project"
+    config = tmp_path / "config.yaml"
+    config.write_text(f"lr: 1\nreward: {home}/model.py\n")
+    assert "config.yaml:2" in refused({**plan, "yaml_path": str(config)}, "train.py", "lr = 1", "lr = 2")
+    hidden = f"python ${{X:-{home}/train.py}}"
+    why = refused({**plan, "launch_command": hidden}, "train.py", "lr = 1", "lr = 2")
+    assert why.startswith("the launch command (")
+    patched_code.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
+    with pytest.raises(PatchError, match="launch command"):
+        patched_code.relocate(hidden, ID)
+    assert patched_code.relocate(f"python {home}/src/../train.py", ID).endswith(
+        "ktrees/7f3a00000000/project/train.py"
+    )
