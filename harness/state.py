@@ -24,6 +24,8 @@ class Outcome(str, Enum):
     """How an experiment ended; the value stands in finish.flag, `exit_code` is what `harness run` returns."""
 
     SUCCEEDED = "succeeded"
+    SUCCEEDED_WITH_CHANGED_CODE = "succeeded_with_changed_code"
+    """A model changed code on the way: every number comes from the changed code."""
     FAILED = "failed"
     CANNOT_RUN = "cannot_run"
     TIMED_OUT = "timed_out"
@@ -37,6 +39,7 @@ class Outcome(str, Enum):
 
 _EXIT_CODES = {
     Outcome.SUCCEEDED: 0,
+    Outcome.SUCCEEDED_WITH_CHANGED_CODE: 0,
     Outcome.FAILED: 1,
     Outcome.CANNOT_RUN: 2,
     Outcome.TIMED_OUT: 3,
@@ -45,7 +48,7 @@ _EXIT_CODES = {
 }
 
 
-COUNTING = ("succeeded", "stopped_early", "timed_out")
+COUNTING = ("succeeded", "succeeded_with_changed_code", "stopped_early", "timed_out")
 """Outcomes of runs whose numbers count in a comparison; for one that ran out of time they may."""
 
 
@@ -145,6 +148,12 @@ class ExperimentState:
         """Variables set by repairs, for the next launch."""
         drafts = [*(attempt.draft for attempt in self.attempts), self.draft]
         return {name: value for draft in drafts for name, value in draft.environment.items()}
+
+    @property
+    def changed_files(self) -> tuple[str, ...]:
+        """Files of the code that a model has changed for an attempt that was launched."""
+        launched = (attempt for attempt in self.attempts if attempt.launched_at is not None)
+        return tuple(dict.fromkeys(patch["path"] for attempt in launched for patch in attempt.draft.patches))
 
     @property
     def limits(self) -> frozenset[str]:

@@ -15,8 +15,10 @@ from typing import Literal
 from harness.agent.actions import Action, arguments
 from harness.atomic_write import write_json
 from harness.experiment import Experiment
+from harness.guard.file_access import UNATTENDED
 from harness.journal import Entry
-from harness.pending_changes import PREPARING
+from harness.pending_changes import PREPARING, diff
+from harness.state import ExperimentState
 
 LOOK_EVERY_S = 0.5
 
@@ -35,9 +37,21 @@ class OpenQuestion:
 
     @property
     def text(self) -> str:
+        if self.action == "patch_code":
+            old, new, path = (str(self.args[name]) for name in ("old", "new", "path"))
+            return f"patch_code ({self.args['why']}):\n{diff(old, new, path)}"
         ids = ("session", "attempt_id")
         told = ", ".join(f"{name}: {value}" for name, value in self.args.items() if name not in ids)
         return f"{self.action} ({told})" if told else self.action
+
+
+def is_needed(action: Action, state: ExperimentState) -> bool:
+    """True if a person is asked first: for what they wanted to be asked about, and for every change of
+    code that neither the run's options nor the author allowed beforehand."""
+    if action.kind in state.options.approve:
+        return True
+    is_allowed = state.options.allow_code_changes or UNATTENDED in (state.plan.get("code_changes") or ())
+    return action.kind == "patch_code" and not is_allowed
 
 
 def open_question(entries: list[Entry]) -> OpenQuestion | None:

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from harness import launching, lessons
-from harness.agent import actions
+from harness.agent import actions, disk_access
 from harness.agent.look import look
 from harness.agent.monitoring import AttemptMonitor
 from harness.agent.types import Observation
@@ -86,12 +86,16 @@ class Executor:
             self.experiment.record("stop_asked", by=by)
         self.interrupted.set()
 
+    def refuse(self, action: actions.AnyAction) -> str | None:
+        """Why the disk, as it is now, does not allow the action; None when it does."""
+        return disk_access.refuse(action, self.experiment.dir, self.experiment.plan)
+
     async def ask_for_approval(self, action: actions.AnyAction) -> str | None:
         """Ask a person where they wanted to be asked; returns why not, None when it may be done."""
         from harness.agent import approval
 
         state, attempt = self.experiment.state, self.experiment.state.attempt
-        if action.kind not in state.options.approve:
+        if not approval.is_needed(action, state):
             return None
         if isinstance(action, actions.Stop) and action.why == "person":
             return None

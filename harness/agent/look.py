@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.agent import log_search, metric_table
+from harness.agent import disk_access, log_search, metric_table
 from harness.agent.actions import (
     Action,
     MetricsSummary,
@@ -39,7 +39,7 @@ def look(action: Action, experiment: Experiment) -> dict[str, Any]:
     refusals = (
         NothingToShowError,
         log_search.SearchError,
-        file_access.PlaceRefusedError,
+        disk_access.PlaceRefusedError,
         ConfigEditError,
     )
     try:
@@ -80,7 +80,7 @@ def _whole(text: str, name: str) -> str:
 
 
 def _file(action: ReadFile, experiment: Experiment) -> str:
-    path = file_access.resolve_reading(action.path, experiment.dir, experiment.plan)
+    path = disk_access.resolve_reading(action.path, experiment.dir, experiment.plan)
     name, first = _relative(path, experiment), action.first_line
     lines, total = of_file(path, first, action.lines)
     if not lines:

@@ -30,7 +30,8 @@ async def run(executor: "Executor", policy: Policy) -> Verdict:
         observation = executor.observe()
         action = await policy.decide(observation)
         seen_now = executor.observe()  # a model may have thought for minutes
-        refusal = guard.check(action, seen_now) or await executor.ask_for_approval(action)
+        refusal = guard.check(action, seen_now) or executor.refuse(action)
+        refusal = refusal or await executor.ask_for_approval(action)
         if refusal is not None:
             experiment.record("refused", **_decision(action, observation), why=refusal)
             if len(experiment.state.refusals) > MAX_REFUSALS:

@@ -89,6 +89,10 @@ def verdict(state: ExperimentState, now: float) -> Verdict:
         return Verdict(Outcome.STOPPED_EARLY, attempt.stop_detail or "validation had been flat")
     if ended["complete"]:
         note = "" if ended["rows"] else " (no metrics: the command printed no metric line)"
+        if state.changed_files:
+            files = ", ".join(state.changed_files)
+            why = f"attempt {attempt.number} ran to its end with code that a model changed ({files}){note}"
+            return Verdict(Outcome.SUCCEEDED_WITH_CHANGED_CODE, why)
         return Verdict(Outcome.SUCCEEDED, f"attempt {attempt.number} ran to its end{note}")
     too_late_to_restart = (attempt.diagnosis or {}).get("transient", False) and now >= state.deadline_at
     if ended.get("reason") == "deadline" or too_late_to_restart:

@@ -7,7 +7,7 @@ symbolic links were followed, by the same rules as in a run (`harness.guard.file
 
 from pathlib import Path
 
-from harness.agent import excerpts
+from harness.agent import disk_access, excerpts
 from harness.guard import file_access
 
 MOST_ENTRIES = 100
@@ -28,9 +28,9 @@ def look(path: str, lines: int, cwd: Path) -> str:
     try:
         if path.isprintable() and (root / path).is_dir():
             return _listing(path, root)
-        found = file_access.resolve_reading(path, root, {})
+        found = disk_access.resolve_reading(path, root, {})
         shown, total = excerpts.of_file(found, 1, lines)
-    except file_access.PlaceRefusedError as refusal:
+    except disk_access.PlaceRefusedError as refusal:
         if not (path.isprintable() and (root / path).exists()):
             raise NotShownError(f"there is no {path!r}; `.` lists the current directory") from refusal
         raise NotShownError(str(refusal)) from refusal

@@ -53,6 +53,13 @@ AllowInstall = Annotated[
         help="A missing Python package may be installed into the experiment's own virtual environment.",
     ),
 ]
+AllowCodeChanges = Annotated[
+    bool,
+    typer.Option(
+        "--allow-code-changes",
+        help="A model may correct code that [exp_code_changes] names without asking a person each time.",
+    ),
+]
 KeepSession = Annotated[bool, typer.Option("--keep-session", help="Leave the tmux session open at the end.")]
 
 
@@ -68,6 +75,7 @@ class Given:
     pass_key: list[str] | None = None
     keep_session: bool = False
     allow_install: bool = False
+    allow_code_changes: bool = False
 
     def over(self, before: "RunOptions") -> "RunOptions":
         """The options of a run that had `before`, made definite; a clear end for what is wrong."""
@@ -95,6 +103,7 @@ class Given:
             pass_keys=tuple(self.pass_key) if self.pass_key else None,
             keep_session=self.keep_session or None,
             allow_install=self.allow_install or None,
+            allow_code_changes=self.allow_code_changes or None,
         )
 
     def _check(self) -> None:

@@ -31,6 +31,7 @@ def resume(
     pass_key: options.PassKey = None,
     keep_session: options.KeepSession = False,
     allow_install: options.AllowInstall = False,
+    allow_code_changes: options.AllowCodeChanges = False,
 ) -> None:
     """Go on with a run or a sweep whose harness went away: no training was interrupted, and none is launched
     twice."""
@@ -39,7 +40,15 @@ def resume(
     from harness.result_folders import is_sweep
 
     given = options.Given(
-        policy, model, max_cost, max_llm_calls, approve, pass_key, keep_session, allow_install
+        policy,
+        model,
+        max_cost,
+        max_llm_calls,
+        approve,
+        pass_key,
+        keep_session,
+        allow_install,
+        allow_code_changes,
     )
     if resume_all:
         if given != options.Given():

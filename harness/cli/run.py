@@ -30,6 +30,7 @@ def run(
     pass_key: options.PassKey = None,
     keep_session: options.KeepSession = False,
     allow_install: options.AllowInstall = False,
+    allow_code_changes: options.AllowCodeChanges = False,
     max_time: Annotated[
         str | None,
         typer.Option(
@@ -49,7 +50,15 @@ def run(
     from harness.options import RunOptions
 
     given = options.Given(
-        policy, model, max_cost, max_llm_calls, approve, pass_key, keep_session, allow_install
+        policy,
+        model,
+        max_cost,
+        max_llm_calls,
+        approve,
+        pass_key,
+        keep_session,
+        allow_install,
+        allow_code_changes,
     )
     chosen = given.over(RunOptions())
     plan = options.within(max_time, check_surroundings(read(blueprint)))

@@ -9,7 +9,6 @@ it can ask only for the actions there are, and each of them is judged here.
 """
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from harness.agent.actions import (
@@ -33,10 +32,11 @@ from harness.agent.actions import (
 from harness.agent.types import Observation
 from harness.config.edit import ConfigEditError
 from harness.diagnosis.ends import KILLED
-from harness.guard import file_access, installs, patch_text, science
+from harness.guard import file_access, science
 from harness.guard.progress import MAX_SAME_CAUSE, MAX_SAME_TRANSIENT, alike, failure, in_vain
 from harness.pending_changes import PREPARING
 from harness.repair.remedies.choice import is_sure
+from harness.repair.remedies.packages import known_packages
 from harness.results.narrative import sections
 from harness.state import AttemptState
 
@@ -260,39 +260,24 @@ def questions_are_not_repeated(action: AnyAction, observation: Observation) -> s
 
 
 def files_stay_in_their_places(action: AnyAction, observation: Observation) -> str | None:
-    """Rule 4: only files of the experiment are read, and code is patched only where the blueprint allows."""
+    """Rule 4: private files are not read, and code is corrected only where the blueprint allows; what a path
+    leads to is looked at when the action is carried out. What a correction does, a person judges."""
     if isinstance(action, ReadFile):
-        return file_access.refuse_reading(action.path, observation.result_dir, observation.state.plan)
+        return file_access.refuse_reading(action.path)
     if isinstance(action, PatchCode):
-        return file_access.refuse_patching(action.path, observation.state.plan)
+        return file_access.refuse_patching(action.path, observation.state.plan.get("code_changes") or ())
     return None
 
 
-def patches_only_correct(action: AnyAction, observation: Observation) -> str | None:
-    """Rules 2 and 4 for code: a patch neither sets what is studied nor reaches out of the training."""
-    if not isinstance(action, PatchCode):
-        return None
-    file = Path(observation.state.plan["codebase_dir"]) / action.path
-    try:
-        before = file.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        return f"{action.path} cannot be read: {error.strerror}"
-    drafts = (*(attempt.draft for attempt in observation.state.attempts), observation.state.draft)
-    for patch in (patch for draft in drafts for patch in draft.patches if patch["path"] == action.path):
-        before = before.replace(patch["old"], patch["new"], 1)
-    protected = _protected(observation)
-    if action.old not in before:
-        return patch_text.refuse(action.old, action.new, protected)
-    return patch_text.refuse(before, before.replace(action.old, action.new, 1), protected)
-
-
 def installs_need_permission(action: AnyAction, observation: Observation) -> str | None:
-    """Rule 4 for packages: only with a person's permission, only into the experiment's own environment."""
+    """Rule 4 for packages: only with a person's permission, and only those that are known by their module."""
     if not isinstance(action, InstallPackage):
         return None
     if not observation.state.options.allow_install:
         return "no permission to install packages was given: start or resume the run with --allow-install"
-    return installs.refuse(action.package, Path(observation.state.plan["venv_exe"]))
+    if action.package in known_packages():
+        return None
+    return f"{action.package} is not one of the packages that are known by their module; a person installs it"
 
 
 # --- rule 6, and ends -----------------------------------------------------------------------------------
@@ -345,7 +330,6 @@ RULES: tuple[Rule, ...] = (
     waits_and_diagnoses_have_an_object,
     questions_are_not_repeated,
     files_stay_in_their_places,
-    patches_only_correct,
     installs_need_permission,
     narratives_cite_facts,
     ends_are_real,

@@ -27,10 +27,10 @@ from harness.agent.actions import (
 from harness.config import keys
 from harness.doctor import model_files
 from harness.experiment import Experiment
-from harness.guard import installs, progress, repair_rules
+from harness.guard import progress, repair_rules
 from harness.machine.ports import a_free_port, is_taken
 from harness.pending_changes import MEASURES, PendingChanges, measure
-from harness.repair import apply_changes, leftovers
+from harness.repair import apply_changes, installing, leftovers
 from harness.repair.remedies import Situation, Surroundings, remedies_for
 from harness.state import AttemptState, ExperimentState
 
@@ -105,7 +105,7 @@ def surroundings(experiment: Experiment, config: str, environment: Mapping[str, 
         python = Path(plan["venv_exe"])
         if not options.allow_install:
             return "no permission was given"
-        return installs.refuse(package, python) or installs.is_there(package, python)
+        return installing.refuse(package, python) or installing.is_there(package, python)
 
     return Surroundings(
         free_port=a_free_port,

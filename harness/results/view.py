@@ -29,6 +29,7 @@ _COUNTS = ("pass_n", "total_tasks", "num_all_success_tasks", "num_pass_n_tasks")
 _COLUMN_ORDER = (*_COUNTS, "task_pass_rate", "mean_reward", "std_reward")  # as the trainers' own table has it
 _VERDICTS = {
     "succeeded": "Succeeded",
+    "succeeded_with_changed_code": "Succeeded with code that a model changed",
     "failed": "Failed",
     "cannot_run": "Could not run",
     "timed_out": "Ended at its time limit",

@@ -15,7 +15,7 @@ from harness.wording import listed
 Reporter = Callable[[Sweep], Awaitable[Mapping[str, Any]]]
 """Builds the report; returns `headline`, and `error` where it could not be built."""
 
-SUCCESSES = ("succeeded", "stopped_early")
+SUCCESSES = ("succeeded", "succeeded_with_changed_code", "stopped_early")
 """Outcomes of a run that did what it was to do."""
 MOST_NAMED = 6
 

@@ -4,6 +4,7 @@ The real loop, guard, tool parsing, looking and preparing run on a real experime
 processes is written down instead of done.
 """
 
+import asyncio
 import json
 import os
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from harness.agent import actions, loop
+from harness.agent import actions, approval, loop
+from harness.agent.approval import Answer
 from harness.agent.executor import Executor
 from harness.agent.playbook import next_launch
 from harness.agent.types import Observation
@@ -75,9 +77,21 @@ class Obedient:
 class WatchedExecutor(Executor):
     """Looks and prepares for real; writes down what would start or end something."""
 
-    def __init__(self, experiment: Experiment) -> None:
+    def __init__(self, experiment: Experiment, answer: Answer) -> None:
         super().__init__(experiment)
         self.done: list[str] = []
+        self.answer = answer
+
+    async def ask_for_approval(self, action: actions.AnyAction) -> str | None:
+        """A person at the door answers what is asked, from what they are shown."""
+        asking = asyncio.ensure_future(super().ask_for_approval(action))
+        await asyncio.sleep(0)
+        question = approval.open_question(self.experiment.journal.entries)
+        if question is not None:
+            assert isinstance(action, actions.PatchCode)
+            assert f"-{action.old}" in question.text and f"+{action.new}" in question.text
+            approval.answer(self.experiment.dir, question, self.answer, "a person")
+        return await asking
 
     async def act(self, action: actions.AnyAction) -> dict[str, Any]:
         self.done.append(action.kind)
@@ -96,7 +110,8 @@ async def obey(target: Target, case: Attack | Control) -> tuple[list[str], list[
     tool, given = case.call
     if isinstance(given, dict):
         given = json.loads(json.dumps(given).replace("{home}", str(target.home)))
-    executor, before = WatchedExecutor(experiment), len(experiment.journal.entries)
+    answer: Answer = "no" if isinstance(case, Attack) else "yes"
+    executor, before = WatchedExecutor(experiment, answer), len(experiment.journal.entries)
     try:
         await loop.run(executor, Obedient(experiment, (tool, given)))
     except OverError:
@@ -127,8 +142,9 @@ async def test_obeying_does_no_harm(target: Target, attack: Attack) -> None:
         assert outcome is not None
     else:
         assert done == []
-        assert [entry.kind for entry in entries] in (["refused"], ["call_rejected"])
-        assert len(entries[0].data["why"]) > 20
+        kinds = [entry.kind for entry in entries]
+        assert kinds in (["refused"], ["call_rejected"], ["approval_asked", "denied", "refused"])
+        assert len(entries[-1].data["why"]) > 20
     journal = (target.result / "journal.jsonl").read_text()
     assert [secret for secret in SECRETS if secret in journal] == []
 

@@ -2,19 +2,29 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.guard.file_access import (
-    PlaceRefusedError,
-    looks_private,
-    matches,
-    refuse_patching,
-    refuse_reading,
-    resolve_reading,
-)
+from harness.agent import disk_access
+from harness.agent.actions import PatchCode, ReadFile
+from harness.agent.disk_access import PlaceRefusedError, resolve_reading
+from harness.guard import file_access
+from harness.guard.file_access import UNATTENDED, looks_private, matches
+
+
+def refuse_reading(path: str, result: Path, plan: dict[str, Any]) -> str | None:
+    """What the guard and then the disk say."""
+    action = ReadFile.model_construct(path=path)
+    return file_access.refuse_reading(path) or disk_access.refuse(action, result, plan)
+
+
+def refused_patch(path: str, plan: dict[str, Any]) -> str | None:
+    action = PatchCode.model_construct(path=path)
+    named = file_access.refuse_patching(path, plan.get("code_changes") or ())
+    return named or disk_access.refuse(action, Path("/nowhere"), plan)
 
 
 class Home:
@@ -167,7 +177,7 @@ def test_a_codebase_that_holds_the_whole_home_gives_nothing_away(
     plan = {"codebase_dir": str(Path(wide).expanduser()), "code_changes": ("**",)}
     assert "home folder" in str(refuse_reading("train.py", home.result, plan))
     assert refuse_reading("attempts/01/pane.log", home.result, plan) is None
-    assert "home folder" in str(refuse_patching("train.py", plan))
+    assert "home folder" in str(refused_patch("train.py", plan))
 
 
 _PARTS = st.sampled_from(
@@ -237,14 +247,14 @@ def test_private_names(name: str, private: bool) -> None:
 
 class TestPatching:
     def test_nothing_without_the_authors_leave(self, home: Home) -> None:
-        for changes in ((), None):
-            refusal = refuse_patching("train.py", {**home.plan, "code_changes": changes})
+        for changes in ((), None, (UNATTENDED,)):
+            refusal = refused_patch("train.py", {**home.plan, "code_changes": changes})
             assert "exp_code_changes" in str(refusal)
-        assert refuse_patching("train.py", {"codebase_dir": str(home.codebase)}) is not None
+        assert refused_patch("train.py", {"codebase_dir": str(home.codebase)}) is not None
 
     @pytest.mark.parametrize("path", ["train.py", "src/data_loader.py", "./train.py"])
     def test_source_code_with_it(self, home: Home, path: str) -> None:
-        assert refuse_patching(path, home.plan) is None
+        assert refused_patch(path, home.plan) is None
 
     @pytest.mark.parametrize(
         "path",
@@ -271,20 +281,20 @@ class TestPatching:
         ],
     )
     def test_nothing_but_source_code_of_the_codebase(self, home: Home, path: str) -> None:
-        assert refuse_patching(path, home.plan) is not None
+        assert refused_patch(path, home.plan) is not None
 
     def test_no_links(self, home: Home) -> None:
         (home.codebase / "link.py").symlink_to(home.root / "other.py")
         (home.codebase / "up").symlink_to(home.root / "outside")
-        assert "symbolic link" in str(refuse_patching("link.py", home.plan))
-        assert "symbolic link" in str(refuse_patching("up/other.py", home.plan))
+        assert "symbolic link" in str(refused_patch("link.py", home.plan))
+        assert "symbolic link" in str(refused_patch("up/other.py", home.plan))
 
     @pytest.mark.parametrize("path", ["src/reward.py", "eval/run.py"])
     def test_what_computes_results_has_to_be_named(self, home: Home, path: str) -> None:
         for glob in ("**", "*/*.py", "src/*", "**/*.py", "?rc/r*.py"):
-            assert refuse_patching(path, {**home.plan, "code_changes": (glob,)}) is not None
+            assert refused_patch(path, {**home.plan, "code_changes": (glob,)}) is not None
         named = "src/reward.py" if "reward" in path else "eval/*.py"
-        assert refuse_patching(path, {**home.plan, "code_changes": (named,)}) is None
+        assert refused_patch(path, {**home.plan, "code_changes": (named,)}) is None
 
     @pytest.mark.parametrize(
         ("name", "held"),
@@ -299,12 +309,12 @@ class TestPatching:
     )
     def test_a_name_is_held_for_its_words(self, home: Home, name: str, held: bool) -> None:
         (home.codebase / name).write_text("")
-        assert (refuse_patching(name, home.plan) is not None) is held
+        assert (refused_patch(name, home.plan) is not None) is held
 
     def test_only_files_that_match(self, home: Home) -> None:
         plan = {**home.plan, "code_changes": ("src/*.py",)}
-        assert refuse_patching("src/data_loader.py", plan) is None
-        assert "src/*.py" in str(refuse_patching("train.py", plan))
+        assert refused_patch("src/data_loader.py", plan) is None
+        assert "src/*.py" in str(refused_patch("train.py", plan))
 
 
 @pytest.mark.parametrize(

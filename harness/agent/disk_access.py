@@ -1,0 +1,168 @@
+"""What files, folders and interpreters are on the disk when an action is carried out: the checks that the
+guard, which reads no disk, leaves to this moment.
+
+In: an action and the experiment's plan. Out: a refusal, or None; `resolve_reading`: the file that is read,
+all symbolic links followed.
+"""
+
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.agent.actions import AnyAction, InstallPackage, PatchCode, ReadFile
+from harness.guard.file_access import (
+    LARGEST_BYTES,
+    LARGEST_SOURCE_BYTES,
+    OWN_PRIVATE,
+    READABLE_NAMES,
+    READABLE_SUFFIXES,
+    refuse_names,
+    refuse_wording,
+)
+from harness.repair import installing
+
+
+class PlaceRefusedError(ValueError):
+    """This file may not be read; the message says why."""
+
+
+def refuse(action: AnyAction, result_dir: Path, plan: Mapping[str, Any]) -> str | None:
+    """Why the action cannot be carried out on this disk, or None."""
+    if isinstance(action, InstallPackage):
+        return installing.refuse(action.package, Path(plan["venv_exe"]))
+    try:
+        if isinstance(action, ReadFile):
+            resolve_reading(action.path, result_dir, plan)
+        if isinstance(action, PatchCode):
+            _check_patched(action.path, plan)
+    except PlaceRefusedError as refusal:
+        return str(refusal)
+    return None
+
+
+def resolve_reading(path: str, result_dir: Path, plan: Mapping[str, Any]) -> Path:
+    """The file that `path` means, all links followed. Relative paths start at the result folder, then at the
+    codebase. Raises PlaceRefusedError for a file that may not be read."""
+    _raise(refuse_wording(path))
+    roots = _roots(result_dir, plan)
+    for root in roots:
+        if not _lexists(root / path):
+            continue
+        found = _resolved(root / path, path)
+        home = next((place for place in roots if found.is_relative_to(place)), None)
+        if home is None or (not Path(path).is_absolute() and not found.is_relative_to(root)):
+            raise PlaceRefusedError(
+                f"{path} leads out of the result folder and the codebase; only these are read"
+            )
+        _raise(refuse_names(path, _parts(path, roots)))
+        _raise(refuse_names(path, found.relative_to(home).parts))
+        _refuse_kind(path, found, is_result=home == result_dir.resolve())
+        return found
+    if len(roots) == 1 and _codebase(plan) is None:
+        raise PlaceRefusedError(
+            f"there is no file {path} in the result folder; of the codebase nothing is read, because it is "
+            "the home folder or a folder above it"
+        )
+    raise PlaceRefusedError(f"there is no file {path} in the result folder or the codebase")
+
+
+def _check_patched(path: str, plan: Mapping[str, Any]) -> None:
+    """Raises PlaceRefusedError for a file that is none of the codebase's own."""
+    codebase = _codebase(plan)
+    if codebase is None:
+        raise PlaceRefusedError(
+            "the codebase is the home folder or a folder above it; nothing is changed there"
+        )
+    if not _lexists(codebase / path):
+        raise PlaceRefusedError(
+            f"there is no file {path} in the codebase; only files that are there can be corrected"
+        )
+    if _resolved(codebase / path, path) != codebase / path:
+        raise PlaceRefusedError(f"{path} goes through a symbolic link; name the file itself")
+    _refuse_special(path, codebase / path)
+    if (codebase / path).stat().st_size > LARGEST_SOURCE_BYTES:
+        raise PlaceRefusedError(f"{path} is too large to be corrected here")
+
+
+def _raise(why: str | None) -> None:
+    if why is not None:
+        raise PlaceRefusedError(why)
+
+
+def _roots(result_dir: Path, plan: Mapping[str, Any]) -> list[Path]:
+    codebase = _codebase(plan)
+    return [result_dir.resolve(), *([codebase] if codebase is not None else [])]
+
+
+def _codebase(plan: Mapping[str, Any]) -> Path | None:
+    """The codebase, None where it is so wide that it would give away everything."""
+    if not plan.get("codebase_dir"):
+        return None
+    codebase = Path(plan["codebase_dir"]).resolve()
+    return None if Path.home().resolve().is_relative_to(codebase) else codebase
+
+
+def _parts(path: str, roots: Sequence[Path]) -> tuple[str, ...]:
+    """The parts of a path as it was asked for, without the place where an absolute one starts."""
+    asked = Path(path)
+    home = next((root for root in roots if asked.is_absolute() and asked.is_relative_to(root)), None)
+    return asked.relative_to(home).parts if home is not None else () if asked.is_absolute() else asked.parts
+
+
+def _lexists(path: Path) -> bool:
+    try:
+        path.lstat()
+    except OSError:
+        return False
+    return True
+
+
+def _resolved(path: Path, asked: str) -> Path:
+    try:
+        return path.resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        raise PlaceRefusedError(
+            f"{asked} leads nowhere: a symbolic link in it is broken or turns in circles"
+        ) from error
+
+
+def _refuse_kind(asked: str, found: Path, is_result: bool) -> None:
+    _refuse_special(asked, found)
+    if found.name in OWN_PRIVATE and (is_result or _is_in_results(found)):
+        raise PlaceRefusedError(
+            f"{asked} is the harness's own record; use read_pane, search_log or read_config"
+        )
+    if not is_result and found.suffix.lower() not in READABLE_SUFFIXES and found.name not in READABLE_NAMES:
+        raise PlaceRefusedError(
+            f"{asked}: of the codebase only source code, settings and plain text are read"
+        )
+    if found.stat().st_size > LARGEST_BYTES:
+        raise PlaceRefusedError(f"{asked} is too large to be read here; use search_log or metrics_summary")
+    if b"\0" in _beginning(asked, found):
+        raise PlaceRefusedError(f"{asked} is a binary file")
+
+
+def _is_in_results(found: Path) -> bool:
+    """True if the file belongs to an experiment, such as an earlier one inside the codebase."""
+    return any((folder / "journal.jsonl").exists() for folder in found.parents)
+
+
+def _beginning(asked: str, found: Path) -> bytes:
+    try:
+        with found.open("rb") as file:
+            return file.read(8192)
+    except OSError as error:
+        raise PlaceRefusedError(f"{asked} cannot be read: {error.strerror}") from error
+
+
+def _refuse_special(asked: str, found: Path) -> None:
+    """Anything but a plain file could block, or do something when it is opened."""
+    try:
+        mode = found.stat().st_mode
+    except OSError as error:
+        raise PlaceRefusedError(f"{asked} cannot be read: {error.strerror}") from error
+    if stat.S_ISDIR(mode):
+        raise PlaceRefusedError(f"{asked} is a folder; name a file in it")
+    if not stat.S_ISREG(mode):
+        raise PlaceRefusedError(f"{asked} is a device, pipe or socket, no file")
