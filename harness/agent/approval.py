@@ -14,8 +14,8 @@ from typing import Literal
 
 from harness.agent.actions import Action, arguments
 from harness.atomic_write import write_json
+from harness.blueprint.names import UNATTENDED
 from harness.experiment import Experiment
-from harness.guard.file_access import UNATTENDED
 from harness.journal import Entry
 from harness.pending_changes import PREPARING, diff
 from harness.state import ExperimentState

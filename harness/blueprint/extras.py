@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from harness.blueprint.document import Item, Section
 from harness.blueprint.labels import Role, is_nothing, spans
+from harness.blueprint.names import UNATTENDED
 from harness.blueprint.types import MetricSpec, Problem
 
 _SEPARATORS = re.compile(r"[\s,，、;；]+")
@@ -112,13 +113,15 @@ def read_host(section: Section, problems: list[Problem]) -> str | None:
 
 
 def read_code_changes(section: Section, problems: list[Problem]) -> tuple[str, ...]:
-    """`[exp_code_changes]`: `allowed` (any source file, as `**`), globs relative to the codebase, or no.
+    """`[exp_code_changes]`: `allowed` (any source file, as `**`), globs relative to the codebase, or no; a
+    line `without asking` beside them: no person has to approve each change.
 
-    Whatever could be misread as a permission is a problem: the words around a file decide nothing here, nor
-    does a quotation, nor a `*` without backticks, which Markdown takes for an empty list entry.
+    Whatever could be misread as a permission is a problem: the words around a file decide nothing here,
+    nor does a quotation, nor a `*` without backticks, which Markdown takes for an empty list entry.
     """
     globs: dict[str, int] = {}
     answers: dict[bool, int] = {}
+    asks = True
     found = [_no_permission(section.line, "*")] if _LONE_STAR.search(section.text) else []
     quoted = {match["text"].strip("> \t") for match in _QUOTED_LINE.finditer(section.text)}
     for item, line, value in _lines(section):
@@ -127,6 +130,8 @@ def read_code_changes(section: Section, problems: list[Problem]) -> tuple[str, .
             found.append(_no_permission(line, f"> {value}"))
         elif not _CHANGE_LABEL.fullmatch(item.label):
             found.append(_no_permission(line, item.text.split("\n")[0]))
+        elif plain.lower() == UNATTENDED:
+            asks = False
         elif _FORBIDDEN.fullmatch(plain) or is_nothing(value) or _ALLOWED.fullmatch(plain):
             is_allowed = _ALLOWED.fullmatch(plain) and not is_nothing(value)
             answers.setdefault(bool(is_allowed), line)
@@ -140,7 +145,8 @@ def read_code_changes(section: Section, problems: list[Problem]) -> tuple[str, .
         message = f"this says something else than line {first}"
         found.append(Problem(second, message, "keep one: `allowed`, `no` or globs"))
     problems += found
-    return () if found else ("**",) if True in answers else tuple(globs)
+    allowed = () if found else ("**",) if True in answers else tuple(globs)
+    return allowed if asks or not allowed else (*allowed, UNATTENDED)
 
 
 def _globs(value: str, block: bool) -> list[str] | None:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-UNATTENDED = "without asking"
-"""In [exp_code_changes]: the author wants no person to be asked before code is changed."""
+from harness.blueprint.names import UNATTENDED
+
 LARGEST_BYTES = 20_000_000
 LARGEST_SOURCE_BYTES = 2_000_000
 SOURCE_SUFFIXES = frozenset((

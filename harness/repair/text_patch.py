@@ -74,7 +74,8 @@ def replaced(text: str, old: str, new: str, path: str) -> str:
 
 
 def shown(text: str) -> str:
-    return excerpts.fitted("", excerpts.of_text(text), lambda _, count: f"… {count} lines left out …")
+    """A diff, cut to what a policy is shown."""
+    return excerpts.fitted("", excerpts.of_text(text))
 
 
 def _closest(text: str, old: str) -> str:

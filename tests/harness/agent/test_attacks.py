@@ -77,7 +77,7 @@ class Obedient:
 class WatchedExecutor(Executor):
     """Looks and prepares for real; writes down what would start or end something."""
 
-    def __init__(self, experiment: Experiment, answer: Answer) -> None:
+    def __init__(self, experiment: Experiment, answer: Answer = "no") -> None:
         super().__init__(experiment)
         self.done: list[str] = []
         self.answer = answer

@@ -353,6 +353,8 @@ class TestExtras:
             ("allowed", ("**",)),
             ("- **Allowed**", ("**",)),
             ("- changes: yes", ("**",)),
+            ("- src/*.py\n- without asking", ("src/*.py", "without asking")),
+            ("without asking", ()),
             ("- `src/train/*.py`\n- ./train.py, lib/**", ("src/train/*.py", "train.py", "lib/**")),
             ("- files: `src/a.py` and `src/b.py`", ("src/a.py", "src/b.py")),
             ("```\nsrc/a.py\n**/fix_me.py\n```", ("src/a.py", "**/fix_me.py")),

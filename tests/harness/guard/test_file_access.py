@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from harness.agent import disk_access
 from harness.agent.actions import PatchCode, ReadFile
 from harness.agent.disk_access import PlaceRefusedError, resolve_reading
+from harness.blueprint.names import UNATTENDED
 from harness.guard import file_access
-from harness.guard.file_access import UNATTENDED, looks_private, matches
+from harness.guard.file_access import looks_private, matches
 
 
 def refuse_reading(path: str, result: Path, plan: dict[str, Any]) -> str | None:
