@@ -36,7 +36,7 @@ def show_all(
         return
     from dataclasses import asdict
 
-    from harness.lessons import all_lessons, knowledge, proposing
+    from harness.lessons import all_lessons, knowledge, proposals
 
     try:
         known = all_lessons()
@@ -45,7 +45,7 @@ def show_all(
     if json_output:
         told = {
             "lessons": [asdict(lesson) for lesson in known],
-            "proposals": [str(file) for file in proposing.proposed()],
+            "proposals": [str(file) for file in proposals.proposed()],
         }
         typer.echo(json.dumps(told, indent=2, ensure_ascii=False))
         return
@@ -54,7 +54,7 @@ def show_all(
         typer.echo(f"\nkept in {knowledge.path()}")
     else:
         typer.echo("no lessons yet: they come from experiments that fail and are repaired")
-    for file in proposing.proposed():
+    for file in proposals.proposed():
         typer.echo(f"proposed signature {file.stem}: see it with `harness lessons show {file.stem}`")
 
 
@@ -67,11 +67,11 @@ def show(name: Name) -> None:
 @lessons.command()
 def accept(name: Name, family: Family = None, cause: Cause = None) -> None:
     """Make a proposed signature one of your own; it is used from now on."""
-    from harness.lessons import proposing
+    from harness.lessons import proposals
 
     try:
-        file = proposing.accept(name, family, cause)
-    except proposing.ProposalError as error:
+        file = proposals.accept(name, family, cause)
+    except proposals.ProposalError as error:
         fail(str(error))
     typer.echo(f"accepted: {file}")
 
@@ -79,11 +79,11 @@ def accept(name: Name, family: Family = None, cause: Cause = None) -> None:
 @lessons.command()
 def reject(name: Name) -> None:
     """Throw a proposed signature away."""
-    from harness.lessons import proposing
+    from harness.lessons import proposals
 
     try:
-        proposing.reject(name)
-    except proposing.ProposalError as error:
+        proposals.reject(name)
+    except proposals.ProposalError as error:
         fail(str(error))
     typer.echo(f"rejected: {name}")
 
@@ -96,25 +96,25 @@ def teach(
     """Propose a signature for the unknown failure of a run that you have solved yourself."""
     from harness.cli.console import find_run
     from harness.index import load_state
-    from harness.lessons import proposing
+    from harness.lessons import proposals
 
     state = load_state(find_run(run))
     unknown = [each for each in state.attempts if each.diagnosis and not each.diagnosis.get("signature")]
     if not unknown:
         fail(f"{state.name} has no failure of unknown cause; `harness show {run}` lists its attempts")
     source = f"attempt {unknown[-1].number} of {state.name}, solved by a person"
-    file = proposing.propose(unknown[-1].diagnosis or {}, [remedy], source)
+    file = proposals.propose(unknown[-1].diagnosis or {}, [remedy], source)
     if file is None:
         fail("its log says too little to know the failure again by, or it has been proposed already")
     typer.echo(f"proposed: {file.stem}; accept it with `harness lessons accept {file.stem} --family …`")
 
 
 def _proposal(name: str) -> Path:
-    from harness.lessons import proposing
+    from harness.lessons import proposals
 
     try:
-        return proposing.find(name)
-    except proposing.ProposalError as error:
+        return proposals.find(name)
+    except proposals.ProposalError as error:
         fail(str(error))
 
 

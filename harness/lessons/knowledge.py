@@ -1,21 +1,52 @@
-"""The file of lessons, `$XDG_STATE_HOME/harness/lessons.jsonl`: read leniently, appended to in single
+"""Lessons and their file, `$XDG_STATE_HOME/harness/lessons.jsonl`: read leniently, appended to in single
 writes."""
 
 import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from harness.lessons.types import Lesson
 from harness.state import failure_of
 from monitors.launch import state_home
 
-WORTH = {"cured": 2, "moved_on": 1, "no_effect": -1, "not_repaired": 0}
+Result = Literal["cured", "moved_on", "no_effect", "not_repaired"]
+WORTH: dict[Result, int] = {"cured": 2, "moved_on": 1, "no_effect": -1, "not_repaired": 0}
+RESTART = "wait_and_retry"
+"""The remedy where an attempt was started again without a change."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One failure of one attempt, what was done about it, and what came of that.
+
+    `failure`: what makes two failures the same one (the signature's id, else the cause without what varies).
+    `remedies`: names of what was applied together, RESTART for none; empty for a change that no remedy made.
+    `changes`: the same in words. `by`: who decided on them. `result`: cured: the next attempt did all it
+    owed; moved_on: it came further; no_effect: no step was gained."""
+
+    at: float
+    experiment_id: str
+    name: str
+    attempt: int
+    family: str
+    signature: str | None
+    failure: str
+    remedies: tuple[str, ...]
+    changes: tuple[str, ...]
+    by: Literal["playbook", "model"]
+    result: Result
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What there is only one lesson of."""
+        return self.experiment_id, self.attempt
+
+
 _LESSON = TypeAdapter(Lesson)
 
 
@@ -40,17 +71,15 @@ def all_lessons() -> list[Lesson]:
 
 
 def keep(lessons: Iterable[Lesson]) -> None:
-    """Append lessons. Raises OSError."""
+    """Append lessons; a line that was cut off stays by itself. Raises OSError."""
     text = "".join(json.dumps(asdict(lesson), ensure_ascii=False) + "\n" for lesson in lessons)
     if not text:
         return
-    file = path()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "ab+", buffering=0) as out:
-        size = out.seek(0, os.SEEK_END)
-        out.seek(max(0, size - 1))
-        is_cut_off = out.read(1) not in (b"", b"\n")
-        out.write(("\n" * is_cut_off + text).encode(errors="replace"))
+    path().parent.mkdir(parents=True, exist_ok=True)
+    with os.fdopen(os.open(path(), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "ab+", buffering=0) as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+        is_cut_off = file.read(1) not in (b"", b"\n")
+        file.write(("\n" * is_cut_off + text).encode(errors="replace"))
 
 
 def preferred(diagnosis: Mapping[str, Any]) -> tuple[str, ...]:
@@ -59,6 +88,5 @@ def preferred(diagnosis: Mapping[str, Any]) -> tuple[str, ...]:
     failure = failure_of(diagnosis)
     for lesson in all_lessons():
         if lesson.failure == failure:
-            for name in lesson.remedies:
-                worth[name] += WORTH[lesson.result]
+            worth.update(dict.fromkeys(lesson.remedies, WORTH[lesson.result]))
     return tuple(name for name, points in worth.most_common() if points > 0)

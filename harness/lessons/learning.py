@@ -1,13 +1,13 @@
 """From a finished experiment to its lessons. In: its state. Out: lessons kept, signatures proposed.
 
 An unknown failure counts as solved where the attempt that followed its repair came to its end, or where a
-person said what it was (`harness lessons teach`).
+person explained it (`harness lessons teach`).
 """
 
 from typing import Literal
 
-from harness.lessons import knowledge, proposing
-from harness.lessons.types import RESTART, Lesson, Result
+from harness.lessons import knowledge, proposals
+from harness.lessons.knowledge import RESTART, Lesson, Result
 from harness.pending_changes import PendingChanges
 from harness.redaction import redact
 from harness.state import AttemptState, ExperimentState, failure_of
@@ -21,7 +21,7 @@ def learn(state: ExperimentState, now: float) -> list[Lesson]:
     for lesson in lessons:
         if lesson.signature is None and lesson.result == "cured" and lesson.changes:
             diagnosis = state.attempts[lesson.attempt - 1].diagnosis or {}
-            proposing.propose(diagnosis, lesson.changes, f"attempt {lesson.attempt} of {state.name}")
+            proposals.propose(diagnosis, lesson.changes, f"attempt {lesson.attempt} of {state.name}")
     return lessons
 
 

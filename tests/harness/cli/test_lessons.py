@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.cli.app import app
-from harness.lessons import knowledge, proposing
+from harness.lessons import knowledge, proposals
 
 UNKNOWN = {"captures": {"type": "FooError", "said": "FooError: the shard is cut off"}}
 
@@ -34,7 +34,7 @@ def test_a_file_that_cannot_be_read_is_named() -> None:
 
 
 def test_a_proposal_that_was_damaged_by_hand_is_named() -> None:
-    file = proposing.propose(UNKNOWN, ["a change"], "attempt 1 of x")
+    file = proposals.propose(UNKNOWN, ["a change"], "attempt 1 of x")
     assert file is not None
     file.write_text("- id: [a\n")
     status, _, err = lessons("accept", file.stem, "--family", "dataset_error")

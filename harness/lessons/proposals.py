@@ -1,4 +1,4 @@
-"""Signatures that are proposed to a person: an unknown failure that somebody solved, as YAML.
+"""Signatures that are proposed to a person: an unknown failure that was solved, as YAML.
 
 In: the diagnosis of the failure and what was done about it. Out: a file in the state folder, until a person
 accepts it (then it is one of their own signatures) or rejects it. Nothing proposed is used for a diagnosis.
@@ -20,17 +20,15 @@ from harness.redaction import redact
 from harness.templating import render
 from monitors.launch import state_home
 
-LONGEST_PATTERN = 160
-_PARTS = re.compile(
-    r"(?P<masked>\[redacted\])|(?P<hex>0x[0-9a-fA-F]+)|(?P<quoted>'[^']*'|\"[^\"]*\")|(?P<path>(?:/[\w.@-]+)+)|(?P<number>\d+(?:\.\d+)?)"
-)
-_GENERAL = {
-    "masked": r"\S+",
-    "hex": r"0x[0-9a-f]+",
-    "quoted": r"""['"][^'"]*['"]""",
-    "path": r"\S+",
-    "number": r"[\d.]+",
+_LONGEST_PATTERN = 160
+_VARYING = {
+    r"\[redacted\]": r"\S+",
+    r"0x[0-9a-fA-F]+": "0x[0-9a-f]+",
+    r"'[^']*'|\"[^\"]*\"": r"""['"][^'"]*['"]""",
+    r"(?:/[\w.@-]+)+": r"\S+",
+    r"\d+(?:\.\d+)?": r"[\d.]+",
 }
+"""What differs from run to run, and what a pattern says in its place."""
 
 
 class ProposalError(Exception):
@@ -48,11 +46,10 @@ def propose(diagnosis: Mapping[str, Any], changes: Sequence[str], source: str) -
     captures = diagnosis.get("captures") or {}
     said, raised = redact(str(captures.get("said", ""))), str(captures.get("type", ""))
     pattern = generalised(said.removeprefix(raised).removeprefix(": "))
-    if len(re.sub(r"\W", "", pattern)) < 8:
-        return None
     name = "learnt_" + hashlib.sha256(f"{raised} {pattern}".encode()).hexdigest()[:8]
     file = folder() / f"{name}.yaml"
-    if file.exists() or any(signature.id == name for signature in load_usable()[0].signatures):
+    is_known = file.exists() or any(known.id == name for known in load_usable()[0].signatures)
+    if is_known or len(re.sub(r"\W", "", pattern)) < 8:
         return None
     clause = {"exception": re.escape(raised.rpartition(".")[2]) + "$"} if raised else {}
     item = {
@@ -67,7 +64,7 @@ def propose(diagnosis: Mapping[str, Any], changes: Sequence[str], source: str) -
         "lessons/proposed_signature.yaml.j2",
         source=" ".join(source.split()),
         day=time.strftime("%Y-%m-%d"),
-        item=yaml.safe_dump([item], sort_keys=False, allow_unicode=True, width=110),
+        item=_dump(item),
     )
     parse(text, file)
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -77,12 +74,13 @@ def propose(diagnosis: Mapping[str, Any], changes: Sequence[str], source: str) -
 
 def generalised(said: str) -> str:
     """A pattern for what was said: its words, with what varies from run to run left open."""
-    line = said.split("\n")[0][:LONGEST_PATTERN]
-    parts, end = [], 0
-    for match in _PARTS.finditer(line):
-        parts += [re.escape(line[end : match.start()]), _GENERAL[str(match.lastgroup)]]
-        end = match.end()
-    return "".join((*parts, re.escape(line[end:])))
+    parts = re.split("(" + "|".join(_VARYING) + ")", said.split("\n")[0][:_LONGEST_PATTERN])
+    return "".join(
+        next(general for varying, general in _VARYING.items() if re.fullmatch(varying, part))
+        if index % 2
+        else re.escape(part)
+        for index, part in enumerate(parts)
+    )
 
 
 def proposed() -> list[Path]:
@@ -92,11 +90,11 @@ def proposed() -> list[Path]:
 
 def find(name: str) -> Path:
     """The proposal of this name. Raises ProposalError."""
-    file = folder() / f"{name}.yaml"
-    if name != Path(name).name or not file.is_file():
-        known = ", ".join(each.stem for each in proposed()) or "there are none"
+    found = {file.stem: file for file in proposed()}
+    if name not in found:
+        known = ", ".join(found) or "there are none"
         raise ProposalError(f"no proposal is called {name!r} (proposals: {known})")
-    return file
+    return found[name]
 
 
 def accept(name: str, family: str | None, cause: str | None) -> Path:
@@ -112,32 +110,37 @@ def accept(name: str, family: str | None, cause: str | None) -> Path:
         raise ProposalError(
             "a signature needs a family: give --family (`harness diagnose --families` lists them)"
         )
-    comments = "".join(line + "\n" for line in text.splitlines() if line.startswith("#"))
-    accepted = comments + yaml.safe_dump([item], sort_keys=False, allow_unicode=True, width=110)
+    accepted = "".join(f"{line}\n" for line in text.splitlines() if line.startswith("#")) + _dump(item)
     target = user_folder() / file.name
     try:
         found = parse(accepted, target)
         prove(found, target)
     except (SignatureError, OverflowError, RecursionError) as error:
         raise ProposalError(f"it cannot be accepted as it is: {error}") from error
-    _refuse_taken(found[0].id, target)
+    if other := _file_with(found[0].id, target):
+        raise ProposalError(f"{other} has a signature {found[0].id} already: change one of the two ids")
     target.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(target, accepted)
     file.unlink()
     return target
 
 
-def _refuse_taken(name: str, target: Path) -> None:
-    """Raises ProposalError where another file of the user's has a signature of this id."""
-    for other in files_in(user_folder()):
-        try:
-            ids = [signature.id for signature in read_file(other)] if other != target else []
-        except SignatureError:
-            continue
-        if name in ids:
-            raise ProposalError(f"{other} has a signature {name} already: change one of the two ids")
-
-
 def reject(name: str) -> None:
     """Remove a proposal. Raises ProposalError."""
     find(name).unlink()
+
+
+def _dump(item: Mapping[str, Any]) -> str:
+    text: str = yaml.safe_dump([dict(item)], sort_keys=False, allow_unicode=True, width=110)
+    return text
+
+
+def _file_with(name: str, target: Path) -> Path | None:
+    """Another file of the user's that has a signature of this id."""
+    for other in files_in(user_folder()):
+        try:
+            if other != target and any(signature.id == name for signature in read_file(other)):
+                return other
+        except SignatureError:
+            continue  # it is reported wherever signatures are used
+    return None
