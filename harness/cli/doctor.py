@@ -25,7 +25,7 @@ def doctor(
     from harness.doctor import examine, outcome
 
     if blueprint is None:
-        found = examine(None, Path.cwd(), depth="full")
+        found = examine(None, Path.cwd())
     else:
         found = _of_blueprint(blueprint)
     can_run = outcome(found)["can_run"]
@@ -43,8 +43,8 @@ def _of_blueprint(path: Path) -> "list[Finding]":
 
     from harness.blueprint import read
     from harness.doctor import examine
-    from harness.doctor.types import problem
-    from harness.doctor.types import warning as noted
+    from harness.doctor.findings import problem
+    from harness.doctor.findings import warning as noted
     from harness.experiment import plan_of
 
     plan = read(path)
@@ -57,7 +57,7 @@ def _of_blueprint(path: Path) -> "list[Finding]":
         if not said:
             fail(f"{path} has no sections of a blueprint")
         return said
-    return [*said, *examine(plan_of(plan), plan.result_dir, depth="full")]
+    return [*said, *examine(plan_of(plan), plan.result_dir)]
 
 
 def _print(found: "list[Finding]", show_all: bool) -> None:
@@ -76,7 +76,7 @@ def _print(found: "list[Finding]", show_all: bool) -> None:
             table.add_column(name, overflow="fold")
         for finding in shown:
             mark = Text(finding.severity, style=_STYLES[finding.severity])
-            text = f"{finding.text}\n→ {finding.mend}" if finding.mend else finding.text
+            text = f"{finding.text}\n→ {finding.fix}" if finding.fix else finding.text
             table.add_row(mark, Text(finding.check), Text(text), Text(finding.predicts))
         console().print(table, soft_wrap=False)
     count = {severity: sum(item.severity == severity for item in found) for severity in order}

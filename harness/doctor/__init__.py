@@ -1,10 +1,11 @@
-"""Preflight: what can be seen in seconds before a launch, so that it does not fail after twenty minutes.
+"""What would make a launch fail, found before it: `examine` looks, `outcome` is what the journal keeps.
 
-`examine` is what others call; `types` says what comes out. `launch` is what all checks look at; every other
-file holds the checks of one theme, each a small function that yields findings.
+Rooms, in reading order: `findings` (the words), `launch` (all that the checks look at, read once),
+`settings`, `asking` (the experiment's own interpreter; `look` and `dry_start` run there), then a file of
+checks per subject, and `examine` (their list, and how they are run). Nothing is trained or downloaded.
 """
 
 from harness.doctor.examine import examine
-from harness.doctor.types import Finding, outcome
+from harness.doctor.findings import Finding, outcome
 
 __all__ = ["Finding", "examine", "outcome"]

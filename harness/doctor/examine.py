@@ -13,76 +13,54 @@ from typing import Any
 
 from harness.blueprint.trainer import TIMEOUT_S
 from harness.doctor import (
-    arguments,
-    config_keys,
     config_run,
     data,
     gpus,
-    hydra,
-    interpreter,
-    limits,
-    machine,
     model,
-    packages,
     paths,
     ports,
-    script_data,
+    program,
+    resources,
     sizes,
     terminal,
     trackers,
 )
-from harness.doctor.interpreter_probe import LIMIT_S
+from harness.doctor.asking import LIMIT_S
+from harness.doctor.findings import Check, Finding, warning
 from harness.doctor.launch import PlannedLaunch, planned, this_machine
-from harness.doctor.types import Check, Depth, Finding, warning
 from harness.options import RunOptions
 from harness.redaction import redact
 
-_PROBE_S = LIMIT_S + 5.0
+_LOOK_S = LIMIT_S + 5.0
 CHECKS = (
-    Check("codebase", paths.codebase),
-    Check("interpreter", interpreter.runs, _PROBE_S),
-    Check("sources", interpreter.sources),
-    Check("modules", packages.modules, _PROBE_S),
-    Check("versions", packages.versions, _PROBE_S),
-    Check("config", config_run.parses),
-    Check("dry run", config_run.trainer_takes_it, TIMEOUT_S + _PROBE_S),
+    Check("surroundings", paths.surroundings),
+    Check("interpreter", program.runs, _LOOK_S),
+    Check("modules", program.modules, _LOOK_S),
+    Check("start", program.starts, 2 * _LOOK_S),
+    Check("dry run", config_run.trainer_takes_it, TIMEOUT_S + _LOOK_S),
     Check("config is read", config_run.is_read),
-    Check("other configs", config_run.other_files_parse),
+    Check("other configs", config_run.files_parse),
     Check("open values", config_run.nothing_left_open),
-    Check("numbers", config_run.numbers_are_numbers),
-    Check("config keys", config_keys.are_there),
-    Check("overrides", hydra.overrides_are_known, _PROBE_S),
-    Check("flags", arguments.flags_are_known),
     Check("programs", paths.programs),
     Check("inputs", paths.inputs),
-    Check("outputs", paths.outputs),
-    Check("time limits", paths.time_limits),
-    Check("clock", paths.clock, of_machine=True),
-    Check("data rows", data.rows_parse),
-    Check("data columns", data.columns_exist),
-    Check("data size", data.enough_rows),
-    Check("source files", script_data.files_exist),
-    Check("source columns", script_data.columns_exist),
-    Check("prompt lengths", data.prompts_fit),
+    Check("data", data.rows_parse),
     Check("model config", model.config_is_whole),
     Check("model weights", model.weights_are_whole),
-    Check("chat template", model.chat_template),
     Check("hub", model.can_be_had),
     Check("batches", sizes.batches_divide),
     Check("parallelism", sizes.parallelism_fits),
     Check("lengths", sizes.lengths_fit),
-    Check("disk", machine.disk_of_results, of_machine=True),
-    Check("scratch", machine.disk_of_others, of_machine=True),
-    Check("checkpoints", machine.disk_for_checkpoints),
-    Check("memory", machine.memory, of_machine=True),
-    Check("shared memory", machine.shared_memory, of_machine=True),
-    Check("limits", limits.of_shell, of_machine=True),
-    Check("inotify", limits.inotify, of_machine=True, depth="full"),
+    Check("disk", resources.disk_of_results, of_machine=True),
+    Check("scratch", resources.scratch, of_machine=True),
+    Check("checkpoints", resources.checkpoints),
+    Check("memory", resources.memory, 45.0, of_machine=True),
+    Check("shared memory", resources.shared_memory, of_machine=True),
+    Check("limits", resources.limits, of_machine=True),
     Check("ports", ports.are_free),
     Check("servers", ports.servers_answer),
-    Check("GPUs", gpus.enough, 30.0),
-    Check("GPUs free", gpus.are_free, 30.0),
-    Check("driver", gpus.driver_fits, 30.0),
+    Check("GPUs", gpus.enough, 45.0),
+    Check("GPUs free", gpus.are_free, 45.0),
+    Check("driver", gpus.driver_fits, 45.0),
     Check("trackers", trackers.have_keys),
     Check("tmux", terminal.tmux, of_machine=True),
     Check("same experiment", terminal.is_not_running),
@@ -93,7 +71,6 @@ def examine(
     plan: Mapping[str, Any] | None,
     result_dir: Path,
     draft: str | None = None,
-    depth: Depth = "launch",
     repairs: Mapping[str, str] | None = None,
     hidden: frozenset[str] = RunOptions().hidden,
 ) -> list[Finding]:
@@ -106,7 +83,7 @@ def examine(
         launch = this_machine(result_dir)
         return run([check for check in CHECKS if check.of_machine], launch)
     launch = planned(plan, result_dir, draft, repairs, hidden)
-    return run([check for check in CHECKS if depth == "full" or check.depth == "launch"], launch)
+    return run(CHECKS, launch)
 
 
 def run(checks: Iterable[Check], launch: PlannedLaunch) -> list[Finding]:
@@ -120,7 +97,7 @@ def run(checks: Iterable[Check], launch: PlannedLaunch) -> list[Finding]:
 
 
 class _Running:
-    """One check in a thread that nobody waits for longer than its limit."""
+    """One check in a thread that is not waited for longer than its limit."""
 
     def __init__(self, check: Check, launch: PlannedLaunch) -> None:
         self.check = check
@@ -141,7 +118,7 @@ class _Running:
     def _cleaned(self, finding: Finding) -> Finding:
         """The finding with its check's name, and without what looks like a secret."""
         text, detail = redact(finding.text), redact(finding.detail)
-        return replace(finding, text=text, detail=detail, mend=redact(finding.mend), check=self.check.name)
+        return replace(finding, text=text, detail=detail, fix=redact(finding.fix), check=self.check.name)
 
     def _examine(self) -> None:
         try:

@@ -3,132 +3,92 @@
 import re
 from collections.abc import Iterator
 
-from harness.doctor.interpreter_probe import ProbeError
-from harness.doctor.launch import PlannedLaunch
-from harness.doctor.nvidia import GpuInfo, GpuState
-from harness.doctor.types import Finding, fine, problem, warning
-
-_UTILIZATION = (
-    "actor_rollout_ref.rollout.gpu_memory_utilization",
-    "ajet.rollout.gpu_memory_utilization",
-    "vllm_gpu_memory_utilization",
-    "gpu_memory_utilization",
-)
-_MUCH_USED = 0.1
-"""Share of a GPU's memory that somebody else may hold without a word."""
+from harness.doctor.asking import NoAnswer
+from harness.doctor.findings import Finding, fine, problem, warning
+from harness.doctor.launch import PlannedLaunch, spellings
+from harness.machine.gpus import BUSY_SHARE, Device, users_of, visible
 
 
 def enough(launch: PlannedLaunch) -> Iterator[Finding]:
     """As many GPUs are visible as the settings ask for."""
-    asked = launch.workers
-    state = launch.gpus() if asked else None
-    if state is None:
-        if not launch.gpus_asked:
-            return  # workers of a launcher can do without
-        yield problem(
-            f"{asked} GPU(s) are asked for, and nvidia-smi shows none on this machine",
-            "run it where there are GPUs (in a container: start it with --gpus all)",
-            "driver_or_arch",
-        )
+    asked, gpus = launch.workers, launch.gpus().gpus if launch.workers else ()
+    if not gpus:
+        if launch.gpus_asked:  # workers of a launcher can do without
+            yield problem(
+                f"{asked} GPU(s) are asked for, and this machine shows none",
+                "run it where there are GPUs (in a container: start it with --gpus all)",
+                "driver_or_arch",
+            )
         return
-    visible, unknown = _visible(launch, state)
-    for word in unknown:
+    found, unknown = _usable(launch)
+    if unknown and unknown != "-1":
         yield problem(
-            f"CUDA_VISIBLE_DEVICES names {word}, this machine has GPUs 0 to {len(state.gpus) - 1}",
+            f"CUDA_VISIBLE_DEVICES names {unknown}, this machine has GPUs 0 to {len(gpus) - 1}",
             "correct CUDA_VISIBLE_DEVICES",
             "gpu_placement",
         )
-    if len(visible) < asked and not unknown:
+    elif len(found) < asked:
         make = problem if launch.gpus_asked else warning
         yield make(
-            f"{asked} GPU(s) per machine are asked for, {len(visible)} can be used here",
-            f"ask for {len(visible)}, or make more visible (CUDA_VISIBLE_DEVICES)",
+            f"{asked} GPU(s) per machine are asked for, {len(found)} can be used here",
+            f"ask for {len(found)}, or make more visible (CUDA_VISIBLE_DEVICES)",
             "gpu_placement",
         )
-    elif not unknown:
-        yield fine(f"{len(visible)} GPU(s) are there, {asked} asked for")
+    else:
+        yield fine(f"{len(found)} GPU(s) are there, {asked} asked for")
 
 
 def are_free(launch: PlannedLaunch) -> Iterator[Finding]:
     """Nobody else holds the memory that the training asks for."""
-    state = launch.gpus() if launch.workers else None
-    if state is None:
-        return
-    share = launch.settings.number(*_UTILIZATION)
-    for gpu in _visible(launch, state)[0][: launch.workers]:
-        used = gpu.used / gpu.total if gpu.total else 0.0
-        users = _users(state, gpu)
+    share = launch.settings.number(*spellings("engine_memory_share"), "gpu_memory_utilization")
+    for device in _usable(launch)[0][: launch.workers] if launch.workers else ():
+        gpu = device.state
+        if gpu is None:
+            continue
+        used = gpu.memory_used_bytes / gpu.memory_total_bytes if gpu.memory_total_bytes else 0.0
+        has = f"{used * gpu.memory_total_bytes / 2**30:.1f} of {gpu.memory_total_bytes / 2**30:.1f} GiB"
+        who = f"; used by {users_of(gpu)}" if gpu.pids else ""
         if share is not None and share > 1 - used:
             yield warning(
-                f"GPU {gpu.index} has {gpu.free / 2**30:.1f} of {gpu.total / 2**30:.1f} GiB free, "
-                f"gpu_memory_utilization {share} asks for {share * gpu.total / 2**30:.1f}{users}",
+                f"GPU {gpu.index} has {has} in use, gpu_memory_utilization asks for {share:.0%} of it{who}",
                 "wait until it is free, use another GPU, or lower gpu_memory_utilization",
                 "gpu_occupied",
             )
-        elif used > _MUCH_USED:
-            text = f"GPU {gpu.index} is in use: {gpu.used / 2**30:.1f} of {gpu.total / 2**30:.1f} GiB{users}"
-            yield warning(text, "wait until it is free, or use another GPU", "gpu_occupied")
+        elif used > BUSY_SHARE:
+            fix = "wait until it is free, or use another GPU"
+            yield warning(f"GPU {gpu.index} is in use: {has}{who}", fix, "gpu_occupied")
         else:
             yield fine(f"GPU {gpu.index} ({gpu.name}) is free")
 
 
 def driver_fits(launch: PlannedLaunch) -> Iterator[Finding]:
     """The CUDA that torch was built with runs on this driver."""
-    probe = launch.probe()
-    state = launch.gpus() if launch.workers else None
-    if state is None or isinstance(probe, ProbeError) or "torch" not in probe.folders:
+    seen = launch.look()
+    driver = launch.gpus().driver_cuda if launch.workers else None
+    if driver is None or isinstance(seen, NoAnswer) or "torch" not in seen.folders:
         return
-    file = probe.folders["torch"] / "version.py"
+    file = seen.folders["torch"] / "version.py"
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     match = re.search(r"^cuda[^=]*=\s*(?:'(\d+)\.(\d+)'|(None))", text, re.MULTILINE)
     if match is None:
         return
     if match[3]:
-        mend = "install a CUDA build of torch (https://pytorch.org/get-started/locally)"
         yield problem(
             f"the torch of {launch.python} is built without CUDA, {launch.workers} GPU(s) are asked for",
-            mend,
+            "install a CUDA build of torch (https://pytorch.org/get-started/locally)",
             "driver_or_arch",
         )
-        return
-    built = (int(match[1]), int(match[2]))
-    if state.driver_cuda is not None and built[0] > state.driver_cuda[0]:
-        newest = ".".join(map(str, state.driver_cuda))
+    elif int(match[1]) > driver[0]:
         yield problem(
-            f"torch is built with CUDA {built[0]}.{built[1]}, the driver runs {newest}",
-            f"install a torch for CUDA {state.driver_cuda[0]}, or have the driver updated",
+            f"torch is built with CUDA {match[1]}.{match[2]}, the driver runs {driver[0]}.{driver[1]}",
+            f"install a torch for CUDA {driver[0]}, or have the driver updated",
             "driver_or_arch",
         )
     else:
-        yield fine(f"torch is built with CUDA {built[0]}.{built[1]}, which the driver runs")
+        yield fine(f"torch is built with CUDA {match[1]}.{match[2]}, which the driver runs")
 
 
-def _visible(launch: PlannedLaunch, state: GpuState) -> tuple[list[GpuInfo], list[str]]:
-    """The GPUs that CUDA_VISIBLE_DEVICES leaves, and its words that name none."""
+def _usable(launch: PlannedLaunch) -> tuple[tuple[Device, ...], str]:
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves, and its first word that names none."""
     given = launch.environment.get("CUDA_VISIBLE_DEVICES")
-    if given is None or "$" in given:
-        return list(state.gpus), []
-    visible, unknown = [], []
-    for word in filter(None, (word.strip() for word in given.split(","))):
-        if word == "-1":
-            break
-        found = [gpu for gpu in state.gpus if str(gpu.index) == word or gpu.uuid.startswith(word)]
-        visible += found
-        unknown += [] if found or word.startswith("MIG-") else [word]
-    return visible, unknown
-
-
-def _users(state: GpuState, gpu: GpuInfo) -> str:
-    """Who uses a GPU: names, pids and users, as far as the system tells."""
-    import psutil
-
-    names = []
-    for user in state.users:
-        if user.uuid != gpu.uuid:
-            continue
-        try:
-            process = psutil.Process(user.pid)
-            names.append(f"{process.name()} (pid {user.pid}, {process.username()})")
-        except psutil.Error:
-            names.append(f"pid {user.pid}")
-    return f"; used by {', '.join(names)}" if names else ""
+    return visible(launch.gpus().gpus, None if given is None or "$" in given else given)

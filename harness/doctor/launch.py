@@ -6,6 +6,7 @@ question to the GPUs) is done when first asked for, once.
 """
 
 import json
+import shlex
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -14,12 +15,14 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from harness import launching
-from harness.command import Call, PythonProgram, calls, python_programs
-from harness.config import edit as config_edit
-from harness.doctor.interpreter_probe import Probe, ProbeError, look_into
-from harness.doctor.nvidia import GpuState, ask_gpus
+from harness.blueprint.types import Blueprint
+from harness.command import Call, PythonProgram, calls, python_programs, read_or_empty
+from harness.config import edit, keys
+from harness.doctor import asking
+from harness.doctor.asking import Look, NoAnswer, Question, Start
+from harness.doctor.imports import modules_of_settings
 from harness.doctor.settings import Settings, gather
-from harness.doctor.sources import Wanted, wanted_modules
+from harness.machine.gpus import GpuError, GpuReading, read_gpus
 from harness.options import RunOptions
 from monitors.files import AttemptFiles
 
@@ -68,9 +71,12 @@ class PlannedLaunch:
     """The same before the command sets any."""
     python: Path
     """The interpreter that the training runs in."""
-    wanted: Once[Wanted] = field(repr=False)
-    probe: Once["Probe | ProbeError"] = field(repr=False)
-    gpus: Once[GpuState | None] = field(repr=False)
+    question: Question = field(repr=False)
+    look: Once[Look | NoAnswer] = field(repr=False)
+    starts: Once[tuple[tuple[PythonProgram, Start], ...]] = field(repr=False)
+    """How far each program with a parser of arguments comes."""
+    gpus: Once[GpuReading] = field(repr=False)
+    """() where there are none, or their driver does not answer."""
 
     @property
     def is_bundled(self) -> bool:
@@ -96,36 +102,35 @@ class PlannedLaunch:
         """GPUs of this machine that the settings ask for; 0 where they say nothing."""
         if self.is_bundled and not self.uses_cluster:
             return 0
-        return (
-            self.settings.whole(
-                "trainer.n_gpus_per_node",
-                "ajet.trainer_common.n_gpus_per_node",
-                "n_gpus_per_node",
-                "num_gpus",
-            )
-            or 0
-        )
+        return self.settings.whole(*spellings("gpus_per_node"), "n_gpus_per_node", "num_gpus") or 0
 
     @property
     def workers(self) -> int:
         """Processes per machine that a launcher starts; each takes a GPU where there are any."""
         return self.gpus_asked or max((_workers(program) for program in self.programs), default=0)
 
+    @property
+    def blueprint(self) -> Blueprint:
+        """The plan as the rooms of the blueprint know it."""
+        return Blueprint.from_json(self.plan)
+
     def shown(self, path: Path) -> str:
         """A path as people read it: from the codebase where it is inside."""
-        try:
-            return str(path.relative_to(self.codebase))
-        except ValueError:
-            return str(path)
+        return str(path.relative_to(self.codebase)) if path.is_relative_to(self.codebase) else str(path)
+
+
+def spellings(parameter: str) -> tuple[str, ...]:
+    """The keys of a setting in all known trees."""
+    return keys.parameter(parameter).spellings
 
 
 def _workers(program: PythonProgram) -> int:
-    """Workers per machine that a launcher starts, where it is told a number."""
+    """Workers per machine that a launcher starts, where it is given a number."""
     words = list(program.call.words)
-    for position, word in enumerate(words):
+    for word, after in zip(words, [*words[1:], ""], strict=True):
         name, _, value = word.partition("=")
         if name.replace("_", "-") in ("--nproc-per-node", "--num-processes", "--num-gpus"):
-            value = value or (words[position + 1] if position + 1 < len(words) else "")
+            value = value or after
             return int(value) if value.isdigit() else 0
     return 0
 
@@ -142,19 +147,34 @@ def planned(
     codebase = Path(plan["codebase_dir"])
     path = Path(plan["yaml_path"]) if plan["yaml_path"] else None
     text = draft if draft is not None else _read(path)
-    found = calls(plan["launch_command"] or "", codebase, environment)
+    command = plan["launch_command"] or ""
+    found = calls(command, codebase, environment)
     programs = tuple(python_programs(found))
     config = parse(text, path)
-    arguments = [word for call in found for word in call.words[1:] if call.is_known(word) or "=" in word]
     python = _interpreter(Path(plan["venv_exe"]), programs)
+    settings = gather(config, read_or_empty(_expanded(found)).settings)
     bundled = plan["launch_command"] is None
-    settings = gather(config, arguments)
-    wanted = Once(lambda: wanted_modules(programs, settings, bundled))
-
+    asked = asking.question(programs, modules_of_settings(settings, programs, bundled))
     variables = programs[-1].call.variables if programs else found[-1].variables if found else environment
+    look = Once(lambda: asking.look(python, asked, variables, codebase))
 
-    def look() -> "Probe | ProbeError":
-        return look_into(python, wanted(), variables, codebase)
+    def starts() -> tuple[tuple[PythonProgram, Start], ...]:
+        seen = look()
+        if isinstance(seen, NoAnswer) or not seen.parser or seen.missing or seen.broken:
+            return ()
+        sure = [
+            each for each in programs if each.call.certain and all(map(each.call.is_known, each.arguments))
+        ]
+        return tuple(
+            (each, asking.dry_start(python, each, seen.parser, asked.search, each.call.variables))
+            for each in sure[-1:]
+        )
+
+    def gpus() -> GpuReading:
+        try:
+            return read_gpus()
+        except GpuError:
+            return GpuReading()
 
     return PlannedLaunch(
         plan=plan,
@@ -170,9 +190,10 @@ def planned(
         environment=variables,
         given=environment,
         python=python,
-        wanted=wanted,
-        probe=Once(look),
-        gpus=Once(lambda: ask_gpus(variables)),
+        question=asked,
+        look=look,
+        starts=Once(starts),
+        gpus=Once(gpus),
     )
 
 
@@ -190,15 +211,13 @@ def this_machine(folder: Path) -> PlannedLaunch:
 
 
 def parse(text: str | None, path: Path | None) -> Mapping[str, Any]:
-    """The mapping in a config text; {} where there is none."""
-    if text is None:
-        return {}
+    """The mapping in a config text; {} where there is none, or it is broken."""
     try:
         if path is not None and path.suffix == ".json":
-            found = json.loads(text)
+            found = json.loads(text or "{}")
             return found if isinstance(found, dict) else {}
-        return config_edit.load(text)
-    except (config_edit.ConfigEditError, ValueError, RecursionError):
+        return edit.load(text or "")
+    except (edit.ConfigEditError, ValueError, RecursionError):
         return {}
 
 
@@ -224,6 +243,9 @@ def _interpreter(planned_python: Path, programs: tuple[PythonProgram, ...]) -> P
     return planned_python
 
 
-def uses_config(launch: PlannedLaunch) -> bool:
-    """Whether the attempt's copy of the config is what the command reads."""
-    return launching.uses_config(launch.plan)
+def _expanded(found: tuple[Call, ...]) -> str:
+    """The commands as shell text, known variables put in; words that are not known are left out."""
+    texts = (
+        shlex.join([word for word in call.words if call.is_known(word) or "=" in word]) for call in found
+    )
+    return "\n".join(texts)

@@ -10,26 +10,14 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from harness.doctor.launch import PlannedLaunch
+from harness.doctor.launch import PlannedLaunch, spellings
 
-MODEL_KEYS = (
-    "ajet.model.path",
-    "actor_rollout_ref.model.path",
-    "model_name_or_path",
-    "model.path",
-    "model.name_or_path",
-    "model.model_name_or_path",
-    "model.pretrained_model_name_or_path",
-    "pretrained_model_name_or_path",
-    "model_path",
-    "model_name",
-    "model.name",
-    "base_model",
-    "model",
-)
+_OTHER_KEYS = """
+model_name_or_path model.path model.name_or_path model.model_name_or_path model.pretrained_model_name_or_path
+pretrained_model_name_or_path model_path model_name model.name base_model model
+"""
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _REVISION = re.compile(r"[A-Za-z0-9][\w.-]{0,99}(/[A-Za-z0-9][\w.-]{0,99})?")
 _LONGEST_NAME = 200
@@ -37,21 +25,21 @@ _MOST_HEADER_BYTES = 100 * 2**20
 LFS_POINTER = b"version https://git-lfs"
 
 
-def model_name(launch: "PlannedLaunch") -> tuple[str, str] | None:
+def model_name(launch: PlannedLaunch) -> tuple[str, str] | None:
     """(key, name) of the model that is trained; None where the settings name none."""
-    for key in MODEL_KEYS:
+    for key in (*spellings("model"), *_OTHER_KEYS.split()):
         value = launch.settings.get(key)
         if isinstance(value, str) and value and "$" not in value and value != "tiny":
             return key, value
     return None
 
 
-def is_hub_name(launch: "PlannedLaunch", name: str) -> bool:
-    """Whether a name means a repository of the hub, not a folder."""
+def is_hub_name(launch: PlannedLaunch, name: str) -> bool:
+    """True if a name means a repository of the hub, not a folder."""
     return bool(_HUB_NAME.fullmatch(name)) and not (launch.codebase / name).exists()
 
 
-def model_folder(launch: "PlannedLaunch") -> Path | None:
+def model_folder(launch: PlannedLaunch) -> Path | None:
     """The folder with the model's files on this machine; None where there is none."""
     named = model_name(launch)
     if named is None:
@@ -81,7 +69,7 @@ def cached_repository(environment: Mapping[str, str], kind: str, name: str) -> P
 
 
 def is_cached(environment: Mapping[str, str], model: str, revision: str) -> bool:
-    """Whether this revision of a model of the hub can be used without the hub: its config and all parts of
+    """True if this revision of a model of the hub can be used without the hub: its config and all parts of
     its weights are cached (links that lead to a file)."""
     if len(model) > _LONGEST_NAME or not _HUB_NAME.fullmatch(model) or not _REVISION.fullmatch(revision):
         return False

@@ -4,19 +4,21 @@ import difflib
 import os
 import re
 import shutil
-import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from harness.blueprint.types import DEFAULT_FIRST_STEP_S
+from harness.blueprint import names
+from harness.blueprint.surroundings import check_surroundings
 from harness.command import Call
+from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
 from harness.doctor.settings import local_path
-from harness.doctor.types import Finding, fine, problem, warning
+from harness.machine import disk
 
 _BUILTIN_WORDS = """
 echo true false test printf ulimit unset set shift read wait trap umask alias type eval local declare
-mkdir rm cp mv touch cat sleep pwd return exit source . : pushd popd shopt
+mkdir rm cp mv touch cat sleep pwd return exit source . : pushd popd shopt [ [[ cd export
 """
 _BUILTINS = frozenset(_BUILTIN_WORDS.split())
 _ARE_READ = re.compile(
@@ -30,23 +32,38 @@ _ARE_READ = re.compile(
 _LOOKS_LOCAL = re.compile(
     r"(?:/|~/|\./|\.\./)\S|\S+\.(?:jsonl?|parquet|csv|tsv|txt|arrow|ya?ml|py|pt|pth|bin|safetensors)$"
 )
-_CLOCK_SKEW_S = 120.0
-_OLDEST_SANE_CLOCK = 1_735_689_600.0  # 2025-01-01, before any version of this program
 
 
-def codebase(launch: PlannedLaunch) -> Iterator[Finding]:
-    """The working directory exists."""
-    folder = launch.codebase
-    if not folder.is_dir():
-        yield problem(f"the codebase {folder} is not a folder", "mend [exp_codebase_dir]", "path_not_found")
-    elif not os.access(folder, os.R_OK | os.X_OK):
-        yield problem(f"the codebase {folder} cannot be entered", f"run `chmod u+rx {folder}`", "permission")
-    else:
-        yield fine(f"the codebase {folder} is there")
+def surroundings(launch: PlannedLaunch) -> Iterator[Finding]:
+    """What the blueprint names is there and can be used, as `harness check` sees it."""
+    blueprint = launch.blueprint
+    config = blueprint.yaml_path
+    families = {
+        names.CODEBASE: "permission" if blueprint.codebase_dir.is_dir() else "path_not_found",
+        names.YAML: "config_error" if config and config.is_file() else "path_not_found",
+        names.RESULT: "permission",
+        names.VENV: "",  # the interpreter of the training may be another, and has a check of its own
+        names.HOST: "",
+    }
+    if launch.is_drafted:
+        families[names.YAML] = ""  # the author's own is not read any more
+    lines = {section: number for number, section in enumerate(families)}
+    asked = replace(blueprint, result_dir=launch.result_dir, problems=(), lines=lines)
+    predicted = tuple(families.values())
+    found = [
+        problem(each.message, each.mend, predicted[each.line])
+        for each in check_surroundings(asked).problems
+        if predicted[each.line]
+    ]
+    if disk.is_read_only(launch.result_dir):
+        text = f"results cannot go to {launch.result_dir}, which is mounted read-only"
+        found.append(problem(text, "name another [exp_result_dir]", "permission"))
+    yield from found or [fine("the codebase, the config and the result folder can be used")]
 
 
 def programs(launch: PlannedLaunch) -> Iterator[Finding]:
-    """The programs and scripts that the command starts exist."""
+    """The programs and scripts that the command starts exist and can be executed."""
+    make = warning if launch.prepares else problem
     found = []
     for call in launch.calls:
         if call.certain and call.is_known(call.program):
@@ -55,11 +72,9 @@ def programs(launch: PlannedLaunch) -> Iterator[Finding]:
         script = program.script
         if script is None or not program.call.certain or script.is_file():
             continue
-        nearby = [file.name for file in script.parent.glob("*.py")] if script.parent.is_dir() else []
-        close = difflib.get_close_matches(script.name, nearby, 1)
-        mend = f"did you mean {close[0]}?" if close else "correct the path; it is seen from the codebase"
-        make = warning if launch.prepares else problem
-        found.append(make(f"the script {launch.shown(script)} does not exist", mend, "path_not_found"))
+        close = _near(script)
+        fix = f"did you mean {close}?" if close else "correct the path; it is seen from the codebase"
+        found.append(make(f"the script {launch.shown(script)} does not exist", fix, "path_not_found"))
     yield from found
     if launch.calls and not found and not launch.is_bundled:
         yield fine("the programs of the command are there")
@@ -70,113 +85,52 @@ def _program(launch: PlannedLaunch, call: Call) -> Iterator[Finding]:
     if word in _BUILTINS or word.endswith(".py"):
         return
     if "/" not in word:
-        searched = call.variables.get("PATH")
-        if call.is_known(searched or "") and shutil.which(word, path=searched) is None:
+        searched = call.variables.get("PATH", "")
+        if call.is_known(searched) and shutil.which(word, path=searched) is None:
             make = warning if launch.prepares else problem
-            yield make(
-                f"the program {word} is not on PATH", f"install {word}, or write its path", "path_not_found"
-            )
+            fix = f"install {word}, or write its path"
+            yield make(f"the program {word} is not on PATH", fix, "path_not_found")
         return
     path = call.folder / word if call.folder is not None else None
     if path is None or path == launch.python:
         return
+    shown = launch.shown(path)
     if not path.exists():
-        yield problem(
-            f"the program {launch.shown(path)} does not exist", "correct its path", "path_not_found"
-        )
+        yield problem(f"the program {shown} does not exist", "correct its path", "path_not_found")
     elif path.is_file() and not os.access(path, os.X_OK):
-        yield problem(
-            f"{launch.shown(path)} cannot be executed",
-            f"run `chmod +x {path}`, or start it by `bash`",
-            "permission",
-        )
+        fix = f"run `chmod +x {path}`, or start it by `bash`"
+        yield problem(f"{shown} cannot be executed", fix, "permission")
 
 
 def inputs(launch: PlannedLaunch) -> Iterator[Finding]:
     """Files and folders that the settings say are read exist and can be read."""
     seen, good = set(), 0
-    for key, value in launch.settings.values.items():
-        if not _ARE_READ.search(key):
+    for key, text in launch.settings.texts():
+        path = (
+            local_path(text, launch.codebase) if _ARE_READ.search(key) and _LOOKS_LOCAL.match(text) else None
+        )
+        if path is None or text in seen:
             continue
-        for text in value if isinstance(value, (list, tuple)) else [value]:
-            if not isinstance(text, str) or not _LOOKS_LOCAL.match(text) or text in seen:
-                continue
-            path = local_path(text, launch.codebase)
-            if path is None:
-                continue
-            seen.add(text)
-            if not path.exists():
-                yield _not_there(launch, key, text, path)
-            elif not os.access(path, os.R_OK):
-                yield problem(f"{key}: {text} cannot be read", f"run `chmod u+r {path}`", "permission")
-            else:
-                good += 1
+        seen.add(text)
+        if not path.exists():
+            yield _not_there(launch, key, text, path)
+        elif not os.access(path, os.R_OK):
+            yield problem(f"{key}: {text} cannot be read", f"run `chmod u+r {path}`", "permission")
+        else:
+            good += 1
     if good:
         yield fine(f"{good} file(s) and folder(s) that the settings name are there")
 
 
 def _not_there(launch: PlannedLaunch, key: str, text: str, path: Path) -> Finding:
-    nearby = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-    close = difflib.get_close_matches(path.name, nearby, 1)
-    mend = f"did you mean {path.with_name(close[0])}?" if close else "correct the path, or put the file there"
-    surely = path.is_absolute() and not launch.prepares and (bool(path.suffix) or text.startswith("/"))
-    relative_to_us = launch.is_bundled or launch.settings.has_tree("actor_rollout_ref")
-    sure = not launch.prepares and (surely if Path(text).is_absolute() else relative_to_us)
-    make = problem if sure else warning
-    return make(f"{key}: {text} does not exist", mend, "path_not_found")
+    close = _near(path)
+    fix = f"did you mean {path.with_name(close)}?" if close else "correct the path, or put the file there"
+    is_ours = launch.is_bundled or launch.settings.has_tree("actor_rollout_ref")
+    is_sure = not launch.prepares and (text.startswith("/") or is_ours)
+    return (problem if is_sure else warning)(f"{key}: {text} does not exist", fix, "path_not_found")
 
 
-def outputs(launch: PlannedLaunch) -> Iterator[Finding]:
-    """The result folder can be written."""
-    folder = _existing(launch.result_dir)
-    if os.statvfs(folder).f_flag & os.ST_RDONLY:
-        yield problem(
-            f"results cannot go to {launch.result_dir}: {folder} is mounted read-only",
-            "name another [exp_result_dir]",
-            "permission",
-        )
-    elif not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        yield problem(
-            f"results cannot go to {launch.result_dir}: {folder} is not writable",
-            "name another [exp_result_dir]",
-            "permission",
-        )
-    else:
-        yield fine(f"results can be written to {launch.result_dir}")
-
-
-def clock(launch: PlannedLaunch) -> Iterator[Finding]:
-    """The clock is sane, and that of the result folder's file system is the same."""
-    now = time.time()
-    if now < _OLDEST_SANE_CLOCK:
-        yield warning(
-            f"the clock says {time.ctime(now)}: certificates will look invalid",
-            "set the clock",
-            "transient_io",
-        )
-        return
-    journal = launch.result_dir / "journal.jsonl"
-    ahead = journal.stat().st_mtime - now if journal.exists() else 0.0
-    if ahead > _CLOCK_SKEW_S:
-        yield warning(
-            f"the file system of {launch.result_dir} is {ahead:.0f} s ahead of this machine's clock",
-            "synchronise the clocks, as with `chronyc makestep`",
-            "time_limit",
-        )
-    else:
-        yield fine("the clock is sane")
-
-
-def time_limits(launch: PlannedLaunch) -> Iterator[Finding]:
-    """The first step is expected before the end."""
-    longest, first = launch.plan.get("max_time_s"), launch.plan.get("first_step_s")
-    if longest and first and DEFAULT_FIRST_STEP_S != first >= longest:
-        yield warning(
-            f"the first step may take {first:g} s, the whole experiment {longest:g} s",
-            "raise [exp_max_time], or lower its first-step time",
-            "time_limit",
-        )
-
-
-def _existing(path: Path) -> Path:
-    return next((parent for parent in (path, *path.parents) if parent.exists()), Path("/"))
+def _near(path: Path) -> str:
+    """The name beside it that is most like it; "" for none."""
+    beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    return next(iter(difflib.get_close_matches(path.name, beside, 1)), "")

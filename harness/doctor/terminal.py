@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Iterator
 
 from harness import index, journal
+from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
-from harness.doctor.types import Finding, fine, problem, warning
 from monitors.tmux import SOCKET_VARIABLE
 
 _LIMIT_S = 5.0
@@ -18,8 +18,8 @@ def tmux(launch: PlannedLaunch) -> Iterator[Finding]:
     """tmux is installed and its server answers, or can be started."""
     program = shutil.which("tmux")
     if program is None:
-        mend = "use your package manager, e.g. `apt-get install tmux`"
-        yield problem("tmux is not installed", mend, "path_not_found")
+        fix = "use your package manager, e.g. `apt-get install tmux`"
+        yield problem("tmux is not installed", fix, "path_not_found")
         return
     socket = os.environ.get(SOCKET_VARIABLE)
     command = [program, *(["-L", socket] if socket else []), "list-sessions"]
@@ -28,14 +28,14 @@ def tmux(launch: PlannedLaunch) -> Iterator[Finding]:
             command, capture_output=True, text=True, errors="replace", timeout=_LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired:
-        mend = f"end it if it is yours to end: `{' '.join(command[:-1])} kill-server` closes all its sessions"
-        yield problem(f"the tmux server does not answer within {_LIMIT_S:g} s", mend, "hang_no_output")
+        fix = f"end it if it is yours to end: `{' '.join(command[:-1])} kill-server` closes all its sessions"
+        yield problem(f"the tmux server does not answer within {_LIMIT_S:g} s", fix, "hang_no_output")
         return
     said = done.stderr.strip()
     if done.returncode != 0 and not any(word in said for word in _NO_SERVER_YET):
         yield warning(
             f"tmux says: {said or f'status {done.returncode}'}",
-            "mend what it names, such as the folder of its socket",
+            "correct what it names, such as the folder of its socket",
             "permission",
         )
     else:
@@ -54,5 +54,5 @@ def is_not_running(launch: PlannedLaunch) -> Iterator[Finding]:
             continue
         state = index.load_state(run.dir)
         if state.finished_at is None and state.plan.get("path") == plan.get("path"):
-            mend = f"`harness attach {run.dir}` shows it, `harness stop {run.dir}` ends it"
-            yield warning(f"the same experiment is running in {run.dir}", mend)
+            fix = f"`harness attach {run.dir}` shows it, `harness stop {run.dir}` ends it"
+            yield warning(f"the same experiment is running in {run.dir}", fix)

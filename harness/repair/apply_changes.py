@@ -60,9 +60,7 @@ def check(experiment: Experiment, draft: PendingChanges) -> dict[str, Any]:
     state = experiment.state
     variables = {**state.environment, **draft.environment}
     config = config_after(experiment, draft)
-    findings = doctor.examine(
-        experiment.plan, experiment.dir, config, "launch", variables, state.options.hidden
-    )
+    findings = doctor.examine(experiment.plan, experiment.dir, config, variables, state.options.hidden)
     return doctor.outcome(findings)
 
 

@@ -148,10 +148,10 @@ class _Road:
     def __init__(self, death: Death | None, jump: ClockJump | None) -> None:
         import libtmux
 
-        from harness.doctor import machine
         from harness.journal import Journal
+        from harness.machine import disk
 
-        machine.MIN_FREE_BYTES = 0  # the tests' disks are small
+        disk.MIN_FREE_BYTES = 0  # the tests' disks are small
         diagnose = importlib.import_module("harness.diagnosis.diagnose")
         self.death, self.jump = death, jump
         self.counts: dict[str, int] = dict.fromkeys(PLACES, 0)

@@ -3,32 +3,36 @@
 import json
 import struct
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.blueprint.types import Blueprint
+from harness.doctor.findings import Finding
 from harness.doctor.launch import PlannedLaunch, planned
-from harness.doctor.types import Examine, Finding
+from harness.experiment import plan_of
 
 
 def plan(
     folder: Path, command: str | None = None, config: str | None = None, **changed: Any
 ) -> dict[str, Any]:
     """A plan whose codebase is `folder`; `config` is written there as config.yaml."""
-    if config is not None:
+    if config is not None and folder.is_dir():
         (folder / "config.yaml").write_text(config, encoding="utf-8")
-    return {
-        "name": "exam",
-        "path": str(folder / "blueprint.md"),
-        "codebase_dir": str(folder),
-        "venv_exe": sys.executable,
-        "yaml_path": str(folder / "config.yaml") if config is not None else None,
-        "launch_command": command,
-        "max_time_s": 3600.0,
-        "first_step_s": 1200.0,
-        "prepare_command": None,
-        **changed,
-    }
+    blueprint = Blueprint(
+        path=folder / "blueprint.md",
+        name="exam",
+        purpose="",
+        codebase_dir=folder,
+        venv_exe=Path(sys.executable),
+        yaml_path=folder / "config.yaml" if config is not None else None,
+        launch_command=command,
+        result_dir=folder / "results",
+        max_time_s=3600.0,
+        first_step_s=1200.0,
+        notes="",
+    )
+    return {**plan_of(blueprint), **changed}
 
 
 def launch(
@@ -42,7 +46,9 @@ def launch(
     return planned(plan(folder, command, config, **changed), folder / "results", repairs=variables)
 
 
-def examined(check: Examine, planned_launch: PlannedLaunch) -> list[Finding]:
+def examined(
+    check: Callable[[PlannedLaunch], Iterable[Finding]], planned_launch: PlannedLaunch
+) -> list[Finding]:
     """What one check found."""
     return list(check(planned_launch))
 

@@ -39,10 +39,10 @@ def test_one_that_would_not(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["doctor", str(blueprint(tmp_path)), "--json"])
     said = json.loads(done.stdout)
     assert (done.exit_code, said["can_run"]) == (0, True)
-    fields = {"check", "severity", "text", "mend", "predicts", "detail", "remedies", "captures"}
+    fields = {"check", "severity", "text", "fix", "predicts", "detail", "remedies", "captures"}
     assert fields == set(said["findings"][0])
     assert {item["check"] for item in said["findings"] if item["severity"] == "ok"} >= {
-        "codebase",
+        "surroundings",
         "interpreter",
     }
 
@@ -51,7 +51,7 @@ def test_everything_is_shown_when_asked_for(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("")
     short = CliRunner().invoke(app, ["doctor", str(blueprint(tmp_path))]).output
     whole = CliRunner().invoke(app, ["doctor", str(blueprint(tmp_path)), "--all"]).output
-    assert "codebase" in whole and "codebase" not in short
+    assert "surroundings" in whole and "surroundings" not in short
 
 
 def test_the_machine_alone() -> None:

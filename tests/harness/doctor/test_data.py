@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.doctor import data
-from tests.harness.doctor.planning import bad, examined, launch, model
+from tests.harness.doctor.planning import bad, examined, launch
 
 FAULTY = [("problem", "dataset_error")]
 VERL = "python -m verl.trainer.main_ppo actor_rollout_ref.rollout.n=2 data.train_files={} "
@@ -65,65 +65,32 @@ def parquet(file: Path, **columns: list[Any]) -> None:
 def test_the_columns_of_verl(tmp_path: Path) -> None:
     rest = {"data_source": ["s"], "reward_model": [{"ground_truth": "1"}]}
     parquet(tmp_path / "a.parquet", prompts=["x"], **rest)
-    found = examined(data.columns_exist, launch(tmp_path, VERL.format("a.parquet")))
-    assert bad(found) == FAULTY and found[0].mend == "did you mean prompts?"
+    found = examined(data.rows_parse, launch(tmp_path, VERL.format("a.parquet")))
+    assert bad(found) == FAULTY and found[0].fix == "did you mean prompts?"
     named = launch(tmp_path, VERL.format("a.parquet") + "data.prompt_key=prompts")
-    assert bad(examined(data.columns_exist, named)) == []
+    assert bad(examined(data.rows_parse, named)) == []
 
 
 def test_raw_data_of_the_hub_is_not_what_verl_reads(tmp_path: Path) -> None:
     parquet(tmp_path / "a.parquet", question=["x"], answer=["y"])
     given = launch(tmp_path, VERL.format("a.parquet") + "data.prompt_key=question")
-    found = examined(data.columns_exist, given)
+    found = examined(data.rows_parse, given)
     assert bad(found) == FAULTY * 2 and "'reward_model'" in found[1].text
 
 
 def test_a_column_that_a_config_names(tmp_path: Path) -> None:
     jsonl(tmp_path / "a.jsonl", {"question": "x", "answer": "y"})
     config = "data: {train_file: a.jsonl, text_column: questoin}\njudge: {api_key: k}\n"
-    found = examined(data.columns_exist, launch(tmp_path, "python t.py config.yaml", config))
-    assert bad(found) == [("warning", "dataset_error")] and "question" in found[0].mend
+    found = examined(data.rows_parse, launch(tmp_path, "python t.py config.yaml", config))
+    assert bad(found) == [("warning", "dataset_error")] and "question" in found[0].fix
     config = config.replace("questoin", "question")
-    assert bad(examined(data.columns_exist, launch(tmp_path, "python t.py config.yaml", config))) == []
+    assert bad(examined(data.rows_parse, launch(tmp_path, "python t.py config.yaml", config))) == []
 
 
 def test_a_question_for_the_bundled_trainer(tmp_path: Path) -> None:
     config = TRAINER.format(model="tiny", limit=8)
     jsonl(tmp_path / "train.jsonl", {"question": "a"}, {"text": "b"})
-    found = examined(data.columns_exist, launch(tmp_path, None, config))
+    found = examined(data.rows_parse, launch(tmp_path, None, config))
     assert bad(found) == FAULTY and "row 2" in found[0].text
     jsonl(tmp_path / "train.jsonl", {"question": "a"}, {"query": "b"})
-    assert bad(examined(data.columns_exist, launch(tmp_path, None, config))) == []
-
-
-def test_fewer_rows_than_a_batch(tmp_path: Path) -> None:
-    parquet(tmp_path / "a.parquet", prompt=["x"] * 9)
-    few = launch(tmp_path, VERL.format("a.parquet") + "data.train_batch_size=10")
-    assert bad(examined(data.enough_rows, few)) == [("problem", "batch_divisibility")]
-    enough = launch(tmp_path, VERL.format("a.parquet") + "data.train_batch_size=9")
-    assert bad(examined(data.enough_rows, enough)) == []
-
-
-def test_prompts_longer_than_their_limit(tmp_path: Path) -> None:
-    model(tmp_path / "model")
-    jsonl(tmp_path / "train.jsonl", {"question": "word " * 5}, {"question": "word " * 9})
-    found = examined(data.prompts_fit, launch(tmp_path, None, TRAINER.format(model="./model", limit=8)))
-    assert bad(found) == [("problem", "length_limit")] and "1 of the first 2" in found[0].text
-    assert (
-        bad(examined(data.prompts_fit, launch(tmp_path, None, TRAINER.format(model="./model", limit=9))))
-        == []
-    )
-
-
-def test_prompts_that_verl_filters_or_not(tmp_path: Path) -> None:
-    model(tmp_path / "model")
-    parquet(tmp_path / "a.parquet", prompt=[[{"role": "user", "content": "word " * 9}]])
-    command = VERL.format("a.parquet") + "data.max_prompt_length=4 actor_rollout_ref.model.path=./model "
-    assert bad(examined(data.prompts_fit, launch(tmp_path, command))) == [("problem", "length_limit")]
-    assert examined(data.prompts_fit, launch(tmp_path, command + "data.filter_overlong_prompts=True")) == []
-    assert examined(data.prompts_fit, launch(tmp_path, command + "data.truncation=left")) == []
-
-
-def test_nothing_is_guessed_without_a_tokenizer(tmp_path: Path) -> None:
-    jsonl(tmp_path / "train.jsonl", {"question": "word " * 5000})
-    assert examined(data.prompts_fit, launch(tmp_path, None, TRAINER.format(model="tiny", limit=8))) == []
+    assert bad(examined(data.rows_parse, launch(tmp_path, None, config))) == []

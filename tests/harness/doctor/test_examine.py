@@ -10,8 +10,8 @@ import yaml
 from harness.blueprint import read
 from harness.doctor import examine, outcome
 from harness.doctor.examine import CHECKS, run
+from harness.doctor.findings import Check, Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
-from harness.doctor.types import Check, Finding, fine, problem, warning
 from harness.experiment import plan_of
 from tests.harness.doctor.planning import launch, plan
 
@@ -27,7 +27,7 @@ def test_the_quickstart_is_healthy(tmp_path: Path) -> None:
 
 
 def test_what_the_journal_keeps() -> None:
-    taken = problem("taken", "choose", "port_in_use").mended_by("free_port", port="80")
+    taken = problem("taken", "choose", "port_in_use").fixed_by("free_port", port="80")
     found = [fine("good"), warning("odd", "look"), problem("bad", "mend it"), taken]
     assert outcome(found) == {
         "can_run": False,
@@ -83,15 +83,15 @@ def test_secrets_are_never_shown(tmp_path: Path) -> None:
     python.write_text("#!/bin/sh\necho 'bad HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz123456' >&2\nexit 1\n")
     python.chmod(0o755)
     found = examine(plan(tmp_path, "python t.py", venv_exe=str(python)), tmp_path)
-    told = [finding for finding in found if finding.check == "interpreter"]
-    assert told[0].severity == "problem" and "bad" in told[0].text
+    seen = [finding for finding in found if finding.check == "interpreter"]
+    assert seen[0].severity == "problem" and "bad" in seen[0].text
     assert not any("hf_abcdef" in str(finding) for finding in found)
 
 
 def test_the_machine_alone(tmp_path: Path) -> None:
     found = examine(None, tmp_path)
     assert {"disk", "memory", "limits", "tmux"} <= {finding.check for finding in found}
-    assert not {"codebase", "modules"} & {finding.check for finding in found}
+    assert not {"surroundings", "modules"} & {finding.check for finding in found}
 
 
 PLANS = {
@@ -112,7 +112,7 @@ PLANS = {
 
 @pytest.mark.parametrize("name", PLANS)
 def test_no_plan_breaks_a_check(tmp_path: Path, name: str) -> None:
-    found = examine(plan(tmp_path, *PLANS[name]), tmp_path, depth="full")
+    found = examine(plan(tmp_path, *PLANS[name]), tmp_path)
     assert [finding.text for finding in found if " broke: " in finding.text] == []
 
 

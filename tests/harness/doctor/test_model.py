@@ -19,11 +19,11 @@ def planned(folder: Path, **variables: str) -> PlannedLaunch:
     return launch(folder.parent, None, f"ajet: {{model: {{path: {folder}}}}}\n", variables=variables)
 
 
-ALL = (checks.config_is_whole, checks.weights_are_whole, checks.chat_template)
+ALL = (checks.config_is_whole, checks.weights_are_whole)
 
 
 def test_a_whole_model(folder: Path) -> None:
-    assert [bad(examined(check, planned(folder))) for check in ALL] == [[], [], []]
+    assert [bad(examined(check, planned(folder))) for check in ALL] == [[], []]
 
 
 @pytest.mark.parametrize("keep", [4, 40, -8])
@@ -80,9 +80,9 @@ def test_a_damaged_tokenizer(folder: Path) -> None:
 
 def test_a_chat_template(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text("{}")
-    assert bad(examined(checks.chat_template, planned(folder))) == [("warning", "tokenizer_template")]
+    assert bad(examined(checks.config_is_whole, planned(folder))) == [("warning", "tokenizer_template")]
     (folder / "chat_template.jinja").write_text("{{ messages }}")
-    assert bad(examined(checks.chat_template, planned(folder))) == []
+    assert bad(examined(checks.config_is_whole, planned(folder))) == []
 
 
 def hub(folder: Path, name: str, **variables: str) -> list[tuple[str, str]]:
@@ -96,16 +96,6 @@ def test_a_model_of_the_hub_without_a_network(tmp_path: Path) -> None:
     model(tmp_path / "hf/hub/models--org--name/snapshots/abc")
     assert hub(tmp_path, "org/name", **offline) == []
     assert hub(tmp_path, "org/other", HF_HOME=str(tmp_path / "hf"), HF_HUB_OFFLINE="0") == []
-
-
-def test_a_model_that_the_source_names(tmp_path: Path) -> None:
-    (tmp_path / "t.py").write_text(
-        "import transformers\ntransformers.AutoModel.from_pretrained('org/name')\n"
-    )
-    home = {"HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": ""}
-    offline = launch(tmp_path, "HF_HUB_OFFLINE=1 python t.py", variables=home)
-    assert bad(examined(checks.can_be_had, offline)) == [("problem", "hub_offline")]
-    assert examined(checks.can_be_had, launch(tmp_path, "python t.py", variables=home)) == []
 
 
 def test_a_model_that_needs_a_login(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Files and folders that are named and not there."""
 
-import os
-import time
 from pathlib import Path
 
 import pytest
@@ -12,16 +10,11 @@ from tests.harness.doctor.planning import bad, examined, launch
 GONE = [("problem", "path_not_found")]
 
 
-def test_the_codebase(tmp_path: Path) -> None:
-    assert bad(examined(paths.codebase, launch(tmp_path))) == []
-    assert bad(examined(paths.codebase, launch(tmp_path / "none"))) == GONE
-
-
 def test_a_script(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("")
     assert bad(examined(paths.programs, launch(tmp_path, "python train.py"))) == []
     found = examined(paths.programs, launch(tmp_path, "python trian.py"))
-    assert bad(found) == GONE and found[0].mend == "did you mean train.py?"
+    assert bad(found) == GONE and found[0].fix == "did you mean train.py?"
 
 
 def test_a_script_that_a_prepare_command_may_make(tmp_path: Path) -> None:
@@ -56,7 +49,7 @@ def test_data_files_of_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "train.parquet").write_text("")
     assert bad(examined(paths.inputs, launch(tmp_path, VERL.format("train.parquet")))) == []
     found = examined(paths.inputs, launch(tmp_path, VERL.format("tran.parquet")))
-    assert bad(found) == GONE and found[0].mend.endswith("train.parquet?")
+    assert bad(found) == GONE and found[0].fix.endswith("train.parquet?")
     assert bad(examined(paths.inputs, launch(tmp_path, VERL.format("/data/none.parquet")))) == GONE
 
 
@@ -77,31 +70,17 @@ def test_names_of_the_hub_are_no_paths(tmp_path: Path) -> None:
     assert examined(paths.inputs, launch(tmp_path, "python t.py config.yaml", config)) == []
 
 
-def test_a_result_folder_below_a_file(tmp_path: Path) -> None:
-    assert bad(examined(paths.outputs, launch(tmp_path))) == []
-    (tmp_path / "results").write_text("")
-    assert bad(examined(paths.outputs, launch(tmp_path))) == [("problem", "permission")]
-
-
-def test_a_file_system_that_is_ahead(tmp_path: Path) -> None:
-    given = launch(tmp_path)
-    given.result_dir.mkdir()
-    journal = given.result_dir / "journal.jsonl"
-    journal.write_text("")
-    assert bad(examined(paths.clock, given)) == []
-    os.utime(journal, (time.time() + 3600, time.time() + 3600))
-    assert bad(examined(paths.clock, given)) == [("warning", "time_limit")]
-
-
-def test_time_limits(tmp_path: Path) -> None:
-    assert (
-        examined(paths.time_limits, launch(tmp_path, max_time_s=900.0)) == []
-    )  # nobody chose the first step's
-    chosen = launch(tmp_path, max_time_s=900.0, first_step_s=901.0)
-    assert bad(examined(paths.time_limits, chosen)) == [("warning", "time_limit")]
-
-
 def test_a_markdown_file_is_written(tmp_path: Path) -> None:
     config = "val_print_to_markdown_file_path: /none/validation.md\ntrain_file_path: /none/x.jsonl\n"
     found = examined(paths.inputs, launch(tmp_path, "python t.py config.yaml", config))
     assert ["train_file_path" in finding.text for finding in found] == [True]
+
+
+def test_what_the_blueprint_names(tmp_path: Path) -> None:
+    assert bad(examined(paths.surroundings, launch(tmp_path, "python t.py", "a: 1\n"))) == []
+    assert bad(examined(paths.surroundings, launch(tmp_path / "none"))) == GONE
+    for text in ("a: 1\n\tb: 2\n", "a: [1, 2\n", "a: 1\na: 2\n", "- 1\n"):
+        found = examined(paths.surroundings, launch(tmp_path, "python t.py config.yaml", text))
+        assert bad(found) == [("problem", "config_error")], text
+    (tmp_path / "results").write_text("")
+    assert bad(examined(paths.surroundings, launch(tmp_path))) == [("problem", "permission")]

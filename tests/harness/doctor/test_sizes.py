@@ -62,7 +62,7 @@ def test_heads_of_a_model_with_several_parts(tmp_path: Path) -> None:
     model(tmp_path / "model", num_attention_heads=None, text_config={"num_attention_heads": 10})
     words = "actor_rollout_ref.model.path=./model actor_rollout_ref.rollout.tensor_model_parallel_size=4"
     found = examined(sizes.parallelism_fits, launch(tmp_path, VERL + words))
-    assert bad(found) == [("problem", "parallelism_config")] and "such as 2" in found[0].mend
+    assert bad(found) == [("problem", "parallelism_config")] and "such as 2" in found[0].fix
 
 
 HALVES = "data.max_prompt_length=256 data.max_response_length=256"

@@ -174,7 +174,9 @@ class TestWhatTheCheckRefuses:
         self, experiment: Experiment, codebase: Path
     ) -> None:
         draft = PendingChanges(config={"ajet.rollout.n_vllm_engine": 1}, environment={"OMP_NUM_THREADS": "1"})
-        (codebase / "train.py").write_text("import os\nos.environ['LAB_NEEDS_THIS']\n")
+        (codebase / "train.py").write_text(
+            "import argparse, os\nos.environ['LAB_NEEDS_THIS']\nargparse.ArgumentParser().parse_args()\n"
+        )
         assert "LAB_NEEDS_THIS" in str(apply_changes.check(experiment, draft)["warnings"])
         given = replace(draft, environment={"LAB_NEEDS_THIS": "1"})
         assert apply_changes.check(experiment, given)["warnings"] == []

@@ -1,4 +1,4 @@
-"""What an examination finds: findings, each with its mend and the failure that it predicts.
+"""What an examination finds: findings, each with its fix and the failure that it predicts.
 
 In: what one check saw. Out: `Finding`s for people and programs, and what the journal keeps of them.
 """
@@ -11,37 +11,34 @@ if TYPE_CHECKING:
     from harness.doctor.launch import PlannedLaunch
 
 Severity = Literal["problem", "warning", "ok"]
-Depth = Literal["launch", "full"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was examined."""
+    """One thing that was examined.
+
+    `severity`: `problem` (the launch would surely fail), `warning` (it may) or `ok`. `text`: what was seen,
+    and where. `fix`: what to do, in one sentence. `predicts`: the family (see `diagnosis/signatures`) of the
+    failure it would become. `detail`: the numbers behind it. `remedies`: names of the built-in repairs
+    that could fix it, and `captures` what these need to know. `check`: filled in by the examination.
+    """
 
     severity: Severity
-    """`problem`: the launch would surely fail. `warning`: it may. `ok`: it was looked at and is fine."""
     text: str
-    """What was seen, with the place it was seen at."""
-    mend: str = ""
-    """What to do, in one sentence; empty for `ok`."""
+    fix: str = ""
     predicts: str = ""
-    """The family (`diagnosis/signatures/families.yaml`) of the failure it would become; empty for none."""
     detail: str = ""
-    """More for who wants it, such as the numbers behind the sentence."""
     remedies: tuple[str, ...] = ()
-    """Names of the built-in repairs (`diagnosis/remedies/`) that could mend it, in order."""
     captures: Mapping[str, str] = field(default_factory=dict)
-    """What these need to know, by the names that diagnosis uses, such as `module` and `port`."""
     check: str = ""
-    """Name of the check; the examination fills it in."""
 
     @property
     def sentence(self) -> str:
-        """The finding and its mend on one line."""
-        return f"{self.text} — {self.mend}" if self.mend else self.text
+        """The finding and its fix on one line."""
+        return f"{self.text} — {self.fix}" if self.fix else self.text
 
-    def mended_by(self, *remedies: str, **captures: str) -> "Finding":
-        """The same, with built-in repairs that could mend it."""
+    def fixed_by(self, *remedies: str, **captures: str) -> "Finding":
+        """The same, with built-in repairs that could fix it."""
         return replace(self, remedies=remedies, captures=captures)
 
     def as_json(self) -> dict[str, Any]:
@@ -49,14 +46,14 @@ class Finding:
         return asdict(self)
 
 
-def problem(text: str, mend: str, predicts: str = "", detail: str = "") -> Finding:
+def problem(text: str, fix: str, predicts: str = "", detail: str = "") -> Finding:
     """Something that makes the launch fail."""
-    return Finding("problem", text, mend, predicts, detail)
+    return Finding("problem", text, fix, predicts, detail)
 
 
-def warning(text: str, mend: str, predicts: str = "", detail: str = "") -> Finding:
+def warning(text: str, fix: str, predicts: str = "", detail: str = "") -> Finding:
     """Something that may make the launch fail."""
-    return Finding("warning", text, mend, predicts, detail)
+    return Finding("warning", text, fix, predicts, detail)
 
 
 def fine(text: str) -> Finding:
@@ -64,22 +61,17 @@ def fine(text: str) -> Finding:
     return Finding("ok", text)
 
 
-Examine = Callable[["PlannedLaunch"], Iterable[Finding]]
-
-
 @dataclass(frozen=True)
 class Check:
     """One thing to examine: a function that yields what it finds, and nothing where it does not apply.
 
-    `limit_s`: how long it may take. `of_machine`: it makes sense without a blueprint. `depth`: `full` checks
-    are too slow for every launch.
+    `limit_s`: how long it may take. `of_machine`: it makes sense without a blueprint.
     """
 
     name: str
-    examine: Examine
+    examine: Callable[["PlannedLaunch"], Iterable[Finding]]
     limit_s: float = 10.0
     of_machine: bool = False
-    depth: Depth = "launch"
 
 
 def outcome(findings: Iterable[Finding]) -> dict[str, Any]:

@@ -1,14 +1,16 @@
 """Disk, memory and shared memory that do not suffice."""
 
+import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from harness.doctor import machine
-from harness.doctor.types import Finding
+from harness.doctor import resources
+from harness.doctor.findings import Finding
 from tests.harness.doctor.planning import bad, examined, launch, model, safetensors
 
 
@@ -25,8 +27,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_the_disk_of_the_results(small_disk: Path, tmp_path: Path) -> None:
-    assert bad(examined(machine.disk_of_results, launch(small_disk))) == [("problem", "disk_full")]
-    assert bad(examined(machine.disk_of_results, launch(tmp_path))) == []
+    assert bad(examined(resources.disk_of_results, launch(small_disk))) == [("problem", "disk_full")]
+    assert bad(examined(resources.disk_of_results, launch(tmp_path))) == []
 
 
 def test_files_left_on_the_disk_of_the_results(tmp_path: Path) -> None:
@@ -36,7 +38,7 @@ def test_files_left_on_the_disk_of_the_results(tmp_path: Path) -> None:
     if os.geteuid() != 0 or subprocess.run(mounted, capture_output=True, check=False).returncode != 0:
         pytest.skip("needs the right to mount a tmpfs")
     try:
-        found = examined(machine.disk_of_results, launch(folder))
+        found = examined(resources.disk_of_results, launch(folder))
         assert bad(found) == [("problem", "disk_full")] and "more files" in found[0].text
     finally:
         subprocess.run(["umount", str(folder)], check=True)
@@ -44,27 +46,11 @@ def test_files_left_on_the_disk_of_the_results(tmp_path: Path) -> None:
 
 def test_scratch_files(small_disk: Path, tmp_path: Path) -> None:
     def found(scratch: Path) -> list[tuple[str, str]]:
-        return bad(
-            examined(machine.disk_of_others, launch(tmp_path, "true", variables={"TMPDIR": str(scratch)}))
-        )
+        return bad(examined(resources.scratch, launch(tmp_path, "true", variables={"TMPDIR": str(scratch)})))
 
     assert found(small_disk) == [("warning", "disk_full")]
     assert found(tmp_path / "none") == [("warning", "path_not_found")]
     assert found(tmp_path) == []
-
-
-def test_the_cache_of_a_model_to_download(small_disk: Path, tmp_path: Path) -> None:
-    def found(home: Path) -> list[tuple[str, str]]:
-        given = launch(
-            tmp_path,
-            "python t.py --model_name_or_path a/b",
-            variables={"HF_HOME": str(home), "TMPDIR": str(tmp_path)},
-        )
-        return bad(examined(machine.disk_of_others, given))
-
-    assert found(small_disk) == [("warning", "disk_full")]
-    model(small_disk / "hub/models--a--b/snapshots/x")
-    assert found(small_disk) == []
 
 
 def test_checkpoints_on_their_own_disk(small_disk: Path, tmp_path: Path) -> None:
@@ -73,7 +59,7 @@ def test_checkpoints_on_their_own_disk(small_disk: Path, tmp_path: Path) -> None
     command = "python t.py --model_name_or_path ./model --output_dir {} --save_steps 10 --max_steps 40 {}"
 
     def found(target: Path, more: str = "") -> list[Finding]:
-        return examined(machine.disk_for_checkpoints, launch(tmp_path, command.format(target, more)))
+        return examined(resources.checkpoints, launch(tmp_path, command.format(target, more)))
 
     assert (
         bad(found(small_disk)) == [("warning", "disk_full")]
@@ -83,37 +69,19 @@ def test_checkpoints_on_their_own_disk(small_disk: Path, tmp_path: Path) -> None
     assert bad(found(tmp_path)) == []
 
 
-def group(root: Path, path: str, limit: str, used: int, cache: int = 0) -> None:
-    folder = root / path
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "memory.max").write_text(limit)
-    (folder / "memory.current").write_text(str(used))
-    (folder / "memory.stat").write_text(f"anon 1\ninactive_file {cache}\n")
-
-
-def test_memory_inside_a_container(tmp_path: Path) -> None:
-    own = tmp_path / "own"
-    own.write_text("0::/box/inner\n")
-    group(tmp_path, "box/inner", "max", 0)
-    group(tmp_path, "box", str(300 * 2**20), 200 * 2**20, cache=50 * 2**20)
-    assert machine.memory_available(tmp_path, own) == 150 * 2**20
-    group(tmp_path, "box", "max", 200 * 2**20)
-    assert machine.memory_available(tmp_path, own) > 150 * 2**20
-
-
 def test_memory_for_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = model(tmp_path / "model")
     (folder / "model.safetensors").write_bytes(safetensors(b"\0" * 2**20))
     given = launch(tmp_path, "python t.py --model_name_or_path ./model")
-    assert bad(examined(machine.memory, given)) == []
-    monkeypatch.setattr(machine, "memory_available", lambda: 6 * 2**20)
-    assert bad(examined(machine.memory, given)) == [("warning", "host_oom")]
+    assert bad(examined(resources.memory, given)) == []
+    monkeypatch.setattr(resources, "memory_available", lambda: 6 * 2**20)
+    assert bad(examined(resources.memory, given)) == [("warning", "host_oom")]
 
 
 def test_shared_memory(small_disk: Path, tmp_path: Path) -> None:
     workers = launch(tmp_path, "python t.py --num_workers 4")
-    assert bad(machine.shared_memory(workers, small_disk)) == [("warning", "shm_exhausted")]
-    assert bad(machine.shared_memory(workers, tmp_path)) == []
+    assert bad(resources.shared_memory(workers, small_disk)) == [("warning", "shm_exhausted")]
+    assert bad(resources.shared_memory(workers, tmp_path)) == []
 
 
 def test_small_shared_memory_is_enough_for_one_process(tmp_path: Path) -> None:
@@ -123,7 +91,43 @@ def test_small_shared_memory_is_enough_for_one_process(tmp_path: Path) -> None:
     if os.geteuid() != 0 or subprocess.run(mounted, capture_output=True, check=False).returncode != 0:
         pytest.skip("needs the right to mount a tmpfs")
     try:
-        assert bad(machine.shared_memory(launch(tmp_path, "python t.py"), folder)) == []
-        assert bad(machine.shared_memory(launch(tmp_path, "python t.py --num_workers 2"), folder)) != []
+        assert bad(resources.shared_memory(launch(tmp_path, "python t.py"), folder)) == []
+        assert bad(resources.shared_memory(launch(tmp_path, "python t.py --num_workers 2"), folder)) != []
     finally:
         subprocess.run(["umount", str(folder)], check=True)
+
+
+PROGRAM = """
+import json, resource, sys
+from pathlib import Path
+from harness.doctor import resources
+from tests.harness.doctor.planning import bad, examined, launch
+given = launch(Path(sys.argv[1]), sys.argv[2])
+name, value = sys.argv[3].split("=")
+resource.setrlimit(getattr(resource, name), (int(value), resource.getrlimit(getattr(resource, name))[1]))
+print(json.dumps(bad(examined(getattr(resources, sys.argv[4]), given))))
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "command", "check", "expected"),
+    [
+        ("RLIMIT_NOFILE=128", "python t.py", "limits", "os_limit"),
+        ("RLIMIT_NOFILE=128", "ulimit -Sn 4096 && python t.py", "limits", ""),
+        ("RLIMIT_NOFILE=1024", "python -m verl.trainer.main_ppo", "limits", "os_limit"),
+        ("RLIMIT_NOFILE=1024", "python t.py", "limits", ""),
+        ("RLIMIT_NOFILE=1024", "ulimit -n 64; python t.py", "limits", "os_limit"),
+        ("RLIMIT_FSIZE=1048576", "python t.py", "limits", "disk_full"),
+        ("RLIMIT_CPU=600", "python t.py", "limits", "time_limit"),
+        (f"RLIMIT_AS={4 * 2**30}", "python t.py", "memory", "host_oom"),
+    ],
+)
+def test_limits_really_lowered(tmp_path: Path, limit: str, command: str, check: str, expected: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path), command, limit, check],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[3],
+    )
+    assert json.loads(done.stdout) == ([["warning", expected]] if expected else [])

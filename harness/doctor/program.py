@@ -1,0 +1,173 @@
+"""The training's interpreter and programs: they start, find what they import, and take their arguments."""
+
+import difflib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.command import PythonProgram
+from harness.config import edit, flatten
+from harness.doctor.asking import Look, NoAnswer, Start
+from harness.doctor.findings import Finding, fine, problem, warning
+from harness.doctor.imports import FLASH_ATTENTION
+from harness.doctor.launch import PlannedLaunch
+from harness.repair.remedies.packages import package_of
+
+_OLDEST_FOR_THE_TRAINER = (3, 10)
+_OLDEST_KEPT_UP = (3, 9)
+_RAISED = (
+    ("ModuleNotFoundError", "module_not_found"),
+    ("ImportError", "version_skew"),
+    ("FileNotFoundError", "path_not_found"),
+    ("PermissionError", "permission"),
+    ("MemoryError", "host_oom"),
+)
+"""Class of what a program raises → the family of the failure; else `config_error`."""
+_MODULE = re.compile(r"No module named '([\w.]+)'")
+
+
+def runs(launch: PlannedLaunch) -> Iterator[Finding]:
+    """The interpreter of the training starts and is of a usable version."""
+    python = launch.python
+    if not launch.is_bundled and not launch.programs and not python.exists():
+        return  # the command runs no Python that we can see
+    if not python.is_file() or not os.access(python, os.X_OK):
+        what = "cannot be executed" if python.is_file() else "is no file"
+        if not os.path.lexists(python):
+            what = "does not exist"
+        family = "permission" if python.is_file() else "path_not_found"
+        yield problem(f"the Python {python} {what}", "name the executable under [exp_venv_exe]", family)
+        return
+    seen = launch.look()
+    if isinstance(seen, NoAnswer):
+        fix = "make its environment again, or name another"
+        yield problem(f"the Python {python} {seen.reason}", fix, "path_not_found")
+        return
+    shown = f"{python} is Python {'.'.join(map(str, seen.version))}"
+    if launch.is_bundled and seen.version[:2] < _OLDEST_FOR_THE_TRAINER:
+        yield problem(shown, "the bundled trainer needs 3.10 or newer: name another", "version_skew")
+    elif seen.version[:2] < _OLDEST_KEPT_UP:
+        text = f"{shown}, which current packages do not support"
+        yield warning(text, "use 3.10 or newer", "version_skew")
+    else:
+        yield fine(shown)
+
+
+def modules(launch: PlannedLaunch) -> Iterator[Finding]:
+    """The program's files are valid Python, and every module that they import at the top, or that a setting
+    asks for, is there."""
+    seen = launch.look()
+    if isinstance(seen, NoAnswer):
+        return
+    for file, line, why in seen.broken:
+        text = f"{launch.shown(Path(file))} is no valid Python: line {line}: {why}"
+        yield problem(text, "correct it there", "config_error")
+    for name, where in seen.missing.items():
+        text = f"{where} imports {name}, which {launch.python} does not find"
+        if seen.changes_path or launch.prepares:
+            fix = f"{_installing(launch.python, name)}, unless it is put in place before the import"
+            yield warning(text, fix, "module_not_found")
+        else:
+            found = problem(text, _installing(launch.python, name), "module_not_found")
+            yield _repaired(launch, found, name, where)
+    if not seen.missing and not seen.broken and (seen.files or launch.question.modules):
+        yield fine(f"{seen.files} source file(s) of the program parse, what they import is installed")
+
+
+def _installing(python: Path, module: str) -> str:
+    """A package is named only where it is known: somebody else may have put anything under the module's
+    name."""
+    package = package_of(module)
+    if package is not None:
+        return f"install it there: `{python} -m pip install {package}`"
+    return "install the package that brings it; if it is your own code, put its folder on PYTHONPATH"
+
+
+def _repaired(launch: PlannedLaunch, found: Finding, module: str, where: str) -> Finding:
+    """The finding with its repair: the setting that asks for the module, else its package, installed where
+    the training runs."""
+    if where.startswith(FLASH_ATTENTION):
+        return found.fixed_by("without_flash_attention")
+    is_planned = launch.python == Path(launch.plan["venv_exe"])
+    return found.fixed_by("install_package", module=module) if is_planned else found
+
+
+# --- the program itself, asked --------------------------------------------------------------------------
+
+
+def starts(launch: PlannedLaunch) -> Iterator[Finding]:
+    """The program comes as far as its arguments, and takes them; a Hydra program composes its config."""
+    for program, start in launch.starts():
+        name = program.script.name if program.script else program.module or ""
+        found = list(_judged(launch, program, name, start))
+        yield from found
+        if not found and start.outcome in ("read", "ended"):
+            yield fine(f"{name} starts and takes its arguments")
+
+
+def _judged(launch: PlannedLaunch, program: PythonProgram, name: str, start: Start) -> Iterator[Finding]:
+    looked = launch.look()
+    is_hydra = isinstance(looked, Look) and looked.parser == "hydra"
+    surely = warning if launch.prepares else problem
+    if start.outcome == "refused":
+        yield surely(f"{name}: {start.message}", _meant(program, start), "config_error")
+    elif start.outcome == "raised" and "RuntimeError" not in start.kinds:  # as where no file may grow
+        yield _of_exception(launch, name, start)
+    elif start.outcome == "ended" and start.status not in (0, ""):
+        lines = start.errors.splitlines() if is_hydra else start.errors.splitlines()[-1:]
+        said = str(start.status) if isinstance(start.status, str) else " ".join(lines)[:400]
+        text = f"{name} ends at its start: {said or f'status {start.status}'}"
+        yield (surely if is_hydra else warning)(text, "correct what it names", "config_error")
+    elif start.outcome == "ended" and is_hydra:
+        yield from _left_open(name, start.printed)
+
+
+def _meant(program: PythonProgram, start: Start) -> str:
+    """The flag of the program that a word of the command is nearest to."""
+    for word in program.arguments:
+        flag = word.partition("=")[0]
+        is_unknown = flag.startswith("--") and flag not in start.flags and flag in start.message
+        if is_unknown and (close := difflib.get_close_matches(flag, start.flags, 1)):
+            return f"did you mean {close[0]}?"
+    return "correct the launch command; `--help` of the program lists its flags"
+
+
+def _of_exception(launch: PlannedLaunch, name: str, start: Start) -> Finding:
+    """What a program raises before it has read its arguments."""
+    kind = start.kinds[0] if start.kinds else "an exception"
+    text = f"{name} fails at its start{f' ({start.where})' if start.where else ''}: {kind}: {start.message}"
+    if start.is_of_variables:
+        variable = start.message.strip("'\"")
+        fix = f"export {variable} before the start (keys of language models need `--pass-key {variable}`)"
+        secret = variable.endswith(("KEY", "TOKEN"))
+        return warning(
+            f"{name} reads the variable {variable}, which is not set",
+            fix,
+            "auth" if secret else "config_error",
+        )
+    family = next((family for raised, family in _RAISED if raised in start.kinds), "config_error")
+    module = _MODULE.search(start.message)
+    if family == "module_not_found" and module and not launch.prepares:
+        found = problem(text, _installing(launch.python, module[1].partition(".")[0]), family)
+        return _repaired(launch, found, module[1].partition(".")[0], "")
+    return (problem if family == "version_skew" and not launch.prepares else warning)(
+        text, "correct what it names", family
+    )
+
+
+def _left_open(name: str, printed: str) -> Iterator[Finding]:
+    """`???` in the config that a Hydra program has composed; parts that are switched off are left out."""
+    try:
+        values = flatten(edit.load(printed))
+    except edit.ConfigEditError:
+        return
+    for key, value in values.items():
+        parts = key.split(".")
+        above = [".".join(parts[:length]) for length in range(1, len(parts))]
+        is_off = any(
+            values.get(f"{tree}.{word}") is False for tree in above for word in ("enable", "enabled")
+        )
+        if value == "???" and not is_off:
+            text = f"{key} is ??? in the config of {name} and the command does not give it"
+            yield warning(text, f"add {key}=VALUE", "config_error")

@@ -1,0 +1,230 @@
+"""Interpreters that do not run; programs that lack a module or do not take their arguments."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.doctor import program
+from harness.doctor.findings import Finding
+from tests.harness.doctor.planning import bad, examined, launch
+
+MISSING = [("problem", "module_not_found")]
+BROKEN = [("problem", "config_error")]
+VERL = "python -m verl.trainer.main_ppo"
+PARSER = """
+import argparse
+p = argparse.ArgumentParser()
+p.add_argument("--learning-rate", type=float)
+p.add_argument("--mode", choices=["a", "b"])
+p.add_argument("--data", required=True)
+p.add_argument("rest", nargs="*")
+"""
+HYDRA = '''
+"""Stands in for Hydra: composes, or refuses, before the program's own function is called."""
+import sys
+
+def main(**where):
+    def wrap(function):
+        def run():
+            assert sys.argv[-2:] == ["--cfg", "job"], "the program itself would run"
+            for word in sys.argv[1:-2]:
+                if word.partition("=")[0] not in ("lr", "data.path"):
+                    sys.exit(f"Could not override '{word}'. Key is not in struct")
+            print("lr: 1\\ndata:\\n  path: " + ("x" if "data.path=x" in sys.argv else "???"))
+        return run
+    return wrap
+'''
+
+
+def write(folder: Path, text: str, **more: str) -> None:
+    for name, content in {"train": text, **more}.items():
+        (folder / f"{name}.py").write_text(content)
+
+
+def modules(folder: Path, command: str = "python train.py", config: str | None = None) -> list[Finding]:
+    return examined(program.modules, launch(folder, command, config))
+
+
+def starts(folder: Path, command: str) -> list[Finding]:
+    return examined(program.starts, launch(folder, command))
+
+
+# --- the interpreter ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "expected", "words"),
+    [
+        (None, 0, "path_not_found", "does not exist"),
+        ("#!/nowhere/python\n", 0o644, "permission", "cannot be executed"),
+        ("#!/nowhere/python\n", 0o755, "path_not_found", "does not start"),
+        ("#!/bin/sh\necho 'Fatal Python error' >&2\nexit 1\n", 0o755, "path_not_found", "Fatal Python error"),
+    ],
+)
+def test_an_interpreter(tmp_path: Path, text: str | None, mode: int, expected: str, words: str) -> None:
+    python = tmp_path / "python"
+    if text is not None:
+        python.write_text(text)
+        python.chmod(mode)
+    (found,) = examined(program.runs, launch(tmp_path, venv_exe=str(python)))
+    assert bad([found]) == [("problem", expected)] and words in found.text
+    assert bad(examined(program.runs, launch(tmp_path))) == []
+    assert examined(program.runs, launch(tmp_path, "./train", venv_exe=str(tmp_path / "no"))) == []
+
+
+# --- modules --------------------------------------------------------------------------------------------
+
+
+def test_a_missing_module_and_its_repair(tmp_path: Path) -> None:
+    write(tmp_path, "import json\nimport absent_a.part\nimport cv2\n")
+    found = modules(tmp_path)
+    assert bad(found) == MISSING * 2 and "train.py:2" in found[0].text
+    assert "PYTHONPATH" in found[0].fix, "who knows what somebody has put under this name"
+    assert "-m pip install opencv-python-headless" in found[1].fix
+    assert (found[0].remedies, found[0].captures) == (("install_package",), {"module": "absent_a"})
+    elsewhere = tmp_path / "other" / "bin" / "python"
+    elsewhere.parent.mkdir(parents=True)
+    elsewhere.symlink_to(sys.executable)
+    assert modules(tmp_path, f"{elsewhere} train.py")[0].remedies == (), "only into the blueprint's own"
+
+
+@pytest.mark.parametrize(
+    ("text", "local", "expected"),
+    [
+        ("import numpy.linalg\nfrom rich import table\n", "", []),
+        ("from part import x\n", "import absent_a\n", MISSING),
+        ("import part\n", "def broken(:\n", BROKEN),
+        ("try:\n    import absent_a\nexcept ImportError:\n    pass\ndef f():\n    import absent_b\n", "", []),
+        ("import sys\nsys.path.insert(0, '/x')\nimport absent_a\n", "", [("warning", "module_not_found")]),
+        ("print(1\n", "", BROKEN),
+    ],
+)
+def test_what_a_program_imports(
+    tmp_path: Path, text: str, local: str, expected: list[tuple[str, str]]
+) -> None:
+    write(tmp_path, text, part=local)
+    assert bad(modules(tmp_path)) == expected
+
+
+def test_what_is_found_by_pythonpath(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib/found_there.py").write_text("")
+    write(tmp_path, "import found_there\n")
+    assert bad(modules(tmp_path, "PYTHONPATH=lib python train.py")) == []
+    assert bad(modules(tmp_path)) == bad(modules(tmp_path, "python -m absent.a")) == MISSING
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("python train.py --use_peft --attn_implementation flash_attention_2", {"peft", "flash_attn"}),
+        ("python train.py --use_peft false", set()),
+        (
+            f"{VERL} actor_rollout_ref.rollout.name=vllm trainer.logger=['console','swanlab']",
+            {"verl.trainer.main_ppo", "ray", "vllm", "swanlab"},
+        ),
+        (None, {"torch", "tensorboard"}),
+    ],
+)
+def test_what_a_setting_imports_later(tmp_path: Path, command: str | None, names: set[str]) -> None:
+    write(tmp_path, "import json\n")
+    config = None if command else "ajet: {trainer_common: {logger: tensorboard}}\n"
+    asked = set(launch(tmp_path, command, config).question.modules)
+    assert asked == names if command else names < asked
+
+
+def test_a_kernel_that_a_setting_asks_for_is_done_without(tmp_path: Path) -> None:
+    config = "attn_implementation: flash_attention_2\n"
+    write(tmp_path, "print(1)\n")
+    (found,) = modules(tmp_path, "python train.py config.yaml", config)
+    assert bad([found]) == MISSING and found.remedies == ("without_flash_attention",)
+    write(tmp_path, "import flash_attn\n")
+    (found,) = modules(tmp_path, "python train.py config.yaml", config)
+    assert found.remedies == ("install_package",), "the program itself asks for it"
+
+
+# --- the start ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--data x --learning-rat 1", ""),  # argparse takes an abbreviation
+        ("--data x --learning_rate 1", "did you mean --learning-rate"),
+        ("--data x --learning-rate one", "invalid float"),
+        ("--data x --mode c", "invalid choice"),
+        ("--mode a", "--data"),
+        ("--data x --mode=a 3 4", ""),
+    ],
+)
+def test_arguments_are_taken_or_refused_by_the_program_itself(
+    tmp_path: Path, arguments: str, words: str
+) -> None:
+    write(tmp_path, PARSER + "p.parse_args()\nopen('trained', 'w').write('x')\n")
+    found = starts(tmp_path, f"python train.py {arguments}")
+    assert bad(found) == (BROKEN if words else []) and words in found[0].sentence
+    assert not (tmp_path / "trained").exists(), "it ends with its arguments"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import os\nos.environ['JUDGE_API_KEY']\n", [("warning", "auth")]),
+        ("import os\nos.environ['DATA_ROOT']\n", [("warning", "config_error")]),
+        ("from json import no_such_name\n", [("problem", "version_skew")]),
+        ("open('none.json')\n", [("warning", "path_not_found")]),
+        ("import sys\nsys.exit('set DATA_ROOT')\n", [("warning", "config_error")]),
+        ("import os\nos.environ['HARNESS_ATTEMPT_DIR'], os.environ['RANK']\n", []),
+    ],
+)
+def test_what_a_program_needs_before_its_arguments(
+    tmp_path: Path, text: str, expected: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JUDGE_API_KEY", raising=False)
+    write(tmp_path, f"{text}{PARSER}p.parse_args()\n")
+    assert bad(starts(tmp_path, "python train.py --data x")) == expected
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [
+        "open('made', 'w').write('x')",
+        "__import__('os').mkdir('made')",
+        "__import__('subprocess').run(['touch', 'made'])",
+        "__import__('os').system('touch made')",
+        "__import__('os').remove('keep')",
+        "__import__('socket').create_connection(('127.0.0.1', 9))",
+        "__import__('shutil').copy('keep', 'made')",
+    ],
+)
+def test_a_program_is_ended_before_it_changes_anything(tmp_path: Path, effect: str) -> None:
+    (tmp_path / "keep").write_text("x")
+    write(tmp_path, f"{effect}\n{PARSER}p.parse_args()\nraise KeyError('not reached')\n")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    assert starts(tmp_path, "python train.py --data x") == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_program_that_reads_no_arguments_is_not_started(tmp_path: Path) -> None:
+    write(tmp_path, "raise KeyError('started')\n")
+    assert starts(tmp_path, "python train.py --lr 1") == []
+    write(tmp_path, f"{PARSER}p.parse_args()\n")
+    assert starts(tmp_path, "ssh host python train.py") == [], "who knows what is there"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("lr=2 data.path=x", []),
+        ("lr=2", [("warning", "config_error")]),
+        ("lrr=2 data.path=x", BROKEN),
+    ],
+)
+def test_a_hydra_program_composes_its_config(
+    tmp_path: Path, arguments: str, expected: list[tuple[str, str]]
+) -> None:
+    source = "import hydra\n@hydra.main(config_path='conf')\ndef go(config):\n    raise KeyError\ngo()\n"
+    write(tmp_path, source, hydra=HYDRA)
+    found = starts(tmp_path, f"python train.py {arguments}")
+    assert bad(found) == expected
