@@ -51,7 +51,7 @@ def surroundings(launch: PlannedLaunch) -> Iterator[Finding]:
     asked = replace(blueprint, result_dir=launch.result_dir, problems=(), lines=lines)
     predicted = tuple(families.values())
     found = [
-        problem(each.message, each.mend, predicted[each.line])
+        problem(each.message, each.fix, predicted[each.line])
         for each in check_surroundings(asked).problems
         if predicted[each.line]
     ]

@@ -56,6 +56,7 @@ def experiment(tmp_path: Path, codebase: Path) -> Experiment:
         "venv_exe": sys.executable,
         "prepare_command": "pip install -e .",
         "cleanup_command": None,
+        **{"purpose": "", "notes": "", "max_time_s": 9999.0, "first_step_s": 1200.0},
     }
     return created(tmp_path / "result", plan)
 
@@ -175,7 +176,8 @@ class TestWhatTheCheckRefuses:
     ) -> None:
         draft = PendingChanges(config={"ajet.rollout.n_vllm_engine": 1}, environment={"OMP_NUM_THREADS": "1"})
         (codebase / "train.py").write_text(
-            "import argparse, os\nos.environ['LAB_NEEDS_THIS']\nargparse.ArgumentParser().parse_args()\n"
+            "import argparse, os\nos.environ['LAB_NEEDS_THIS']\np = argparse.ArgumentParser()\n"
+            "p.add_argument('--config')\np.parse_args()\n"
         )
         assert "LAB_NEEDS_THIS" in str(apply_changes.check(experiment, draft)["warnings"])
         given = replace(draft, environment={"LAB_NEEDS_THIS": "1"})
