@@ -1,56 +1,62 @@
 """What all runs of a sweep share: the code as it was at the start, the packages, and the environment.
 
-In: the blueprint. Out: `snapshot/code` (a copy of the code), `files.json` (its files), `environment.json`
-(variables, secrets by name only) and, once all of it is there, `snapshot.json`. Afterwards it is read, and
-compared with what is there now; the copy itself is not write-protected, because trainings write beside their
-code.
+In: the blueprint. Out: `snapshot/code` (`harness.repair.code_copy`), `files.json` (checksums of its files),
+`environment.json` (variables, secrets by name only) and, once all of it is there, `snapshot.json`. Later it
+is read, and compared with what is there then; the copy itself is not write-protected, because trainings
+write beside their code.
 """
+
+from __future__ import annotations
 
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from harness.atomic_write import write_json
+from harness.command import paths_replaced, read_or_empty
 from harness.config import edit as config_edit
-from harness.guard.file_access import SOURCE_SUFFIXES
-from harness.repair import author_paths, worktree
-from harness.repair.private_copy import CACHES, PrivateCopy
+from harness.repair.code_copy import CACHES, CodeCopy, CopyError, freeze, installed_from
 from harness.results import provenance
-from harness.sweep import code_copy, shared_environment
-from harness.sweep.code_copy import CodeCopy
 from harness.sweep.folder import SweepFolder
 from harness.sweep.plan import SweepError
 from harness.sweep.points import Base, config_text, leaves
 from harness.wording import listed
+from monitors.launch import environment_of_caller, is_secret_name
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
 
 MOST_NAMED = 5
 _MOST_WATCHED = 20_000  # source files of one folder that is not copied
-_LARGEST_READ = 2_000_000
+_OF_A_LOGIN = re.compile(
+    r"SSH_(?:AUTH_SOCK|AGENT_PID|CLIENT|CONNECTION)|GPG_AGENT_INFO|X?AUTHORITY|XDG_SESSION_\w+|DISPLAY"
+    r"|WAYLAND_DISPLAY|WINDOWID|DBUS_SESSION_BUS_ADDRESS|INVOCATION_ID|JOURNAL_STREAM"
+)
+"""What belongs to the login of the moment: neither frozen nor asked for later."""
+_OF_THE_MACHINE = re.compile(r"HOME|TMPDIR|XDG_\w+|(?:AJET|HARNESS)_\w+|PYTHONPATH")
+"""Places that the harness and all its runs have in common, wherever they lie, and what is set apart."""
+_NAMED = re.compile(r"\$(?:\{(\w+)\}|(\w+))|(?<![^\s=:])(~)(?=/)")
+_MOST_ROUNDS = 5  # of variables whose values name variables
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What was frozen. `root`: the copy of `source`, in which the codebase lies at `prefix`; `files`, `size`
-    (in bytes) and `sha256` (over names and contents) are of the copied files; `linked`: what is only linked.
-    `git`, `interpreter`: as in a run's provenance.json. `watched`: folders that the training imports code
-    from although it is no part of the copy, each with a checksum of its sources."""
+    """What was frozen. `linked`: what the copy only links to; `git`, `interpreter`: as in a run's
+    provenance.json; `watched`: folders outside of the copy that the training imports code from, each with a
+    checksum of its sources."""
 
-    root: Path
-    source: Path
-    prefix: str
-    files: int
-    size: int
+    copy: CodeCopy
     sha256: str
     linked: tuple[str, ...]
-    notes: tuple[str, ...]
     git: Mapping[str, Any] | None
     interpreter: Mapping[str, Any] | None
     venv_exe: Path
@@ -59,156 +65,200 @@ class Snapshot:
     @property
     def codebase(self) -> Path:
         """Where the runs work."""
-        return self.root / self.prefix
-
-    @property
-    def as_copy(self) -> PrivateCopy:
-        """The same, as those who correct code in a copy know it."""
-        return PrivateCopy(self.root, self.source, self.prefix)
+        return self.copy.codebase
 
 
-def take(blueprint: "Blueprint", folder: SweepFolder) -> Snapshot:
+_RECORD: TypeAdapter[Snapshot] = TypeAdapter(Snapshot)
+
+
+def take(blueprint: Blueprint, folder: SweepFolder) -> Snapshot:
     """Freeze what the blueprint's runs share; one that is complete is kept as it is. Raises SweepError."""
     if _record(folder).exists():
         return load(folder)
     root = folder.snapshot / "code"
-    folder.snapshot.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(root, ignore_errors=True)
-    copied = code_copy.copy_code(blueprint.codebase_dir, root, folder.dir.parent)
-    inventory = _inventory(root)
-    write_json(folder.snapshot / "files.json", inventory)
+    try:
+        copy = freeze(blueprint.codebase_dir, root, folder.dir.parent)
+    except CopyError as error:
+        raise SweepError(str(error)) from error
+    checksums = {str(path.relative_to(root)): _sha256(path) for path in copy.files()}
+    write_json(folder.snapshot / "files.json", checksums)
     facts = provenance.gather(
         blueprint.codebase_dir, blueprint.venv_exe, blueprint.yaml_path, blueprint.launch_command
     )
+    installed = installed_from(blueprint.venv_exe)
+    outside = sorted({place for place in installed if Path(place).is_dir() and copy.moved(place) is None})
     taken = Snapshot(
-        root=root,
-        source=copied.source,
-        prefix=copied.prefix,
-        files=len(inventory),
-        size=sum(entry["size"] for entry in inventory.values()),
-        sha256=_together({name: entry["sha256"] for name, entry in inventory.items()}),
-        linked=tuple(code_copy.links_of(root)),
-        notes=(*copied.notes, *_naming_the_source(copied)),
+        copy=copy,
+        sha256=_together(checksums),
+        linked=tuple(copy.links()),
         git=facts["git"],
         interpreter=facts["interpreter"],
         venv_exe=blueprint.venv_exe,
-        watched=_watched(blueprint, copied),
+        watched={place: _of_sources(Path(place)) for place in outside},
     )
-    installed = author_paths.installed_from(blueprint.venv_exe)
-    shared_environment.write(_environment(folder), lambda path: moved(taken, blueprint, path), installed)
-    record = {name: getattr(taken, name) for name in Snapshot.__dataclass_fields__ if name != "root"}
-    write_json(_record(folder), {**record, "hardware": facts["hardware"], "problems": facts["problems"]})
+    write_json(folder.snapshot / "environment.json", _environment_now(copy, installed), mode=0o600)
+    kept = {name: facts[name] for name in ("hardware", "problems")}
+    write_json(_record(folder), {**_RECORD.dump_python(taken, mode="json"), **kept})
     return taken
 
 
 def load(folder: SweepFolder) -> Snapshot:
-    """The snapshot of a sweep. Raises SweepError where there is none, or only half of one."""
+    """The snapshot of a sweep, wherever its folder lies now. Raises SweepError where there is none, or only
+    half of one."""
     try:
-        record = json.loads(_record(folder).read_text(encoding="utf-8"))
-        known = {name: record[name] for name in Snapshot.__dataclass_fields__ if name != "root"}
-    except (OSError, ValueError, KeyError) as error:
+        data = json.loads(_record(folder).read_text(encoding="utf-8"))
+        data["copy"]["root"] = str(folder.snapshot / "code")
+        return _RECORD.validate_python(data)
+    except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
         raise SweepError(
-            f"{_record(folder)} cannot be read, so nobody knows what the runs share: {error}"
+            f"{_record(folder)} cannot be read, so it is not known what the runs share: {error}"
         ) from error
-    paths = {name: Path(known[name]) for name in ("source", "venv_exe")}
-    lists = {name: tuple(known[name]) for name in ("linked", "notes")}
-    return Snapshot(root=folder.snapshot / "code", **{**known, **paths, **lists})
-
-
-def environment(folder: SweepFolder) -> dict[str, str]:
-    """The variables of every job of the sweep: those that were frozen, and secrets as they are now. Raises
-    SweepError that names the secrets which are not set any more."""
-    return shared_environment.read(_environment(folder))
 
 
 def changed(folder: SweepFolder) -> tuple[str, ...]:
     """What is different now from what was frozen, in words; () when all runs still share the same."""
     try:
         taken = load(folder)
-        inventory = json.loads((folder.snapshot / "files.json").read_text(encoding="utf-8"))
-    except (SweepError, OSError, ValueError) as error:
+        checksums = json.loads((folder.snapshot / "files.json").read_text(encoding="utf-8"))
+        edited = [name for name, known in checksums.items() if _sha256(taken.copy.root / name) != known]
+    except (SweepError, OSError, ValueError, AttributeError) as error:
         return (f"the shared code and environment cannot be compared any more: {error}",)
-    edited = [name for name, entry in inventory.items() if _is_edited(taken.root / name, entry)]
     code = [f"the code that all runs share was changed: {listed(edited, MOST_NAMED)}"] if edited else []
     outside = [
         f"the code in {place}, which is imported from there, was changed"
         for place, checksum in taken.watched.items()
-        if _checksum(Path(place)) != checksum
+        if _of_sources(Path(place)) != checksum
     ]
     return (*code, *outside, *_changed_packages(taken))
 
 
-def moved(taken: Snapshot, blueprint: "Blueprint", path: str) -> str | None:
-    """Where an absolute path to the author's code lies in the copy; None when the copy has no own one."""
-    roots = author_paths.roots(taken.as_copy, {"codebase_dir": str(blueprint.codebase_dir)})
-    return author_paths.moved(path, taken.as_copy, roots) if path.startswith("/") else None
+def _changed_packages(taken: Snapshot) -> list[str]:
+    problems: list[str] = []
+    now = provenance.interpreter(taken.venv_exe, problems) if taken.interpreter is not None else None
+    if now is None or taken.interpreter is None:
+        return problems
+    before, after = taken.interpreter["packages"], now["packages"]
+    differing = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
+    shown = [f"{name} {before.get(name, 'absent')} → {after.get(name, 'absent')}" for name in differing]
+    named = listed(shown, MOST_NAMED)
+    return [f"packages of {taken.venv_exe} are not what they were at the start: {named}"] if shown else []
 
 
-def relocated(folder: SweepFolder, taken: Snapshot, blueprint: "Blueprint", command: str) -> str:
-    """The command with its absolute paths to code pointing into the copy. Raises SweepError where it would
-    run the author's own code all the same, also by way of variables."""
-    plan = {"codebase_dir": str(blueprint.codebase_dir)}
-    text = worktree.relocated(command, taken.as_copy, plan)
-    meant = shared_environment.expanded(text, _environment(folder))
-    found = [
-        *author_paths.leading_out_of_command(taken.as_copy, plan, text),
-        *author_paths.leading_out_of_command(taken.as_copy, plan, meant),
-        *_differing_words(meant, worktree.relocated(meant, taken.as_copy, plan)),
-    ]
-    if found:
-        raise SweepError(
-            f"{found[0]} names code in the author's own folder, which may change while the sweep runs: write "
-            "it relative to the codebase, so that the copy is used that all runs share"
-        )
-    return text
+# --- paths into the copy ------------------------------------------------------------------------------------
 
 
-def base_of(blueprint: "Blueprint", folder: SweepFolder, taken: Snapshot) -> Base:
+def base_of(blueprint: Blueprint, folder: SweepFolder, taken: Snapshot) -> Base:
     """What all runs are made from; absolute paths to code point into the frozen copy. Raises SweepError."""
     config = config_text(blueprint)
     if config is not None:
-        elsewhere = {
+        moved = {
             key: place
             for key, value in leaves(config).items()
-            if isinstance(value, str) and (place := moved(taken, blueprint, value)) is not None
+            if isinstance(value, str) and (place := _moved(taken.copy, value)) is not None
         }
         try:
-            config = config_edit.edit(config, elsewhere)
+            config = config_edit.edit(config, moved)
         except config_edit.ConfigEditError as error:
             raise SweepError(
                 f"the config names the author's own code, and {error}: write it relative"
             ) from error
-    return Base(blueprint, config, taken.codebase, lambda text: relocated(folder, taken, blueprint, text))
+    variables = _frozen(folder)["variables"]
+    return Base(blueprint, config, taken.codebase, lambda text: relocated(taken.copy, variables, text))
 
 
-def _differing_words(one: str, other: str) -> list[str]:
-    pairs = zip(one.split(), other.split(), strict=False)
-    return [f"the launch command ({first})" for first, second in pairs if first != second]
+def relocated(copy: CodeCopy, variables: Mapping[str, str], command: str) -> str:
+    """The command with its absolute paths to code pointing into the copy. Raises SweepError where it would
+    run the author's own code all the same, by way of variables."""
+    text = paths_replaced(command, lambda path: _moved(copy, path))
+    meant = _expanded(text, variables)
+    led = paths_replaced(meant, lambda path: _moved(copy, path))
+    if led != meant:
+        pairs = zip(meant.split(), led.split(), strict=False)
+        word = next((one for one, other in pairs if one != other), meant)
+        raise SweepError(
+            f"the launch command ({word}) names code in the author's own folder, which may change while the "
+            "sweep runs: write it relative to the codebase, so that the copy is used that all runs share"
+        )
+    return text
 
 
-# --- taking -------------------------------------------------------------------------------------------------
+def _moved(copy: CodeCopy, path: str) -> str | None:
+    """Where an absolute path to the author's code lies in the copy; None where the copy has no own one."""
+    return copy.moved(path) if path.startswith("/") else None
+
+
+def _expanded(command: str, variables: Mapping[str, str]) -> str:
+    """The command with its variables replaced by the values that it gives them itself, or that were frozen;
+    the others are left."""
+    own = read_or_empty(command).values
+    known = {**variables, **{key[4:]: value for key, value in own.items() if key.startswith("env:")}}
+    for _ in range(_MOST_ROUNDS):
+        command = _NAMED.sub(
+            lambda found: known.get("HOME" if found[3] else found[1] or found[2], found[0]), command
+        )
+    return command
+
+
+# --- the environment ----------------------------------------------------------------------------------------
+
+
+def environment(folder: SweepFolder) -> dict[str, str]:
+    """The variables of every job of the sweep: those that were frozen, and secrets as they are now. Raises
+    SweepError that names the secrets which are not set any more."""
+    frozen, now = _frozen(folder), environment_of_caller()
+    missing = [name for name in frozen["secrets"] if name not in now]
+    if missing:
+        raise SweepError(
+            f"the sweep was started with {', '.join(missing)} set, and now that is not; secrets are never "
+            "written down: export them again, then `harness resume` the sweep"
+        )
+    login = {name: value for name, value in now.items() if _OF_A_LOGIN.fullmatch(name)}
+    return {**login, **frozen["variables"], **{name: now[name] for name in frozen["secrets"]}}
+
+
+def _environment_now(copy: CodeCopy, installed: Iterable[str]) -> dict[str, Any]:
+    """The caller's variables. Those that hold paths to the author's code point into the copy; where Python
+    would find the author's modules (`installed`: where an interpreter takes them from), the copy's come
+    first."""
+
+    def pointing(value: str) -> str:
+        return os.pathsep.join(_moved(copy, entry) or entry for entry in value.split(os.pathsep))
+
+    caller = {
+        name: value for name, value in environment_of_caller().items() if not _OF_A_LOGIN.fullmatch(name)
+    }
+    variables = {
+        name: value if _OF_THE_MACHINE.fullmatch(name) else pointing(value)
+        for name, value in caller.items()
+        if not is_secret_name(name)
+    }
+    given = [entry for entry in variables.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    own = [place for entry in (*installed, *given) if (place := _moved(copy, entry)) is not None]
+    if wanted := list(dict.fromkeys((*own, *given))):
+        variables["PYTHONPATH"] = os.pathsep.join(wanted)
+    return {"variables": variables, "secrets": sorted(set(caller) - set(variables))}
+
+
+def _frozen(folder: SweepFolder) -> dict[str, Any]:
+    path = folder.snapshot / "environment.json"
+    try:
+        frozen: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SweepError(f"{path} cannot be read, so the runs have no environment: {error}") from error
+    return frozen
+
+
+# --- checksums ----------------------------------------------------------------------------------------------
 
 
 def _record(folder: SweepFolder) -> Path:
     return folder.snapshot / "snapshot.json"
 
 
-def _environment(folder: SweepFolder) -> Path:
-    return folder.snapshot / "environment.json"
-
-
-def _inventory(root: Path) -> dict[str, dict[str, Any]]:
-    """Every copied file by name; size and time tell quickly that a file is the same, the checksum that it is
-    not."""
-    found = {}
-    for path in code_copy.files_of(root):
-        stat = path.stat()
-        found[str(path.relative_to(root))] = {
-            "size": stat.st_size,
-            "mtime_ns": stat.st_mtime_ns,
-            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-        }
-    return found
+def _sha256(path: Path) -> str:
+    """The checksum of a file; "" for one that is not there."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def _together(checksums: Mapping[str, str]) -> str:
@@ -216,78 +266,7 @@ def _together(checksums: Mapping[str, str]) -> str:
     return hashlib.sha256(lines.encode(errors="surrogateescape")).hexdigest()
 
 
-def _naming_the_source(copied: CodeCopy) -> Iterable[str]:
-    """Files of the copy that name the author's folder: what they name there is not frozen."""
-    wanted = f"{copied.source}/".encode()
-    for path in code_copy.files_of(copied.root):
-        is_script = path.suffix.lower() in SOURCE_SUFFIXES and path.stat().st_size <= _LARGEST_READ
-        if is_script and wanted in path.read_bytes():
-            yield f"{path.relative_to(copied.root)} names {copied.source}: what it names there is not frozen"
-
-
-def _watched(blueprint: "Blueprint", copied: CodeCopy) -> dict[str, str]:
-    """Folders outside of the copy that hold code which the training may import: editable installs, and
-    repositories that are only linked."""
-    installed = [Path(place) for place in author_paths.installed_from(blueprint.venv_exe)]
-    linked = [copied.root / name for name in code_copy.links_of(copied.root)]
-    places = [place for place in installed if place.is_dir() and not _has_own(copied, place)]
-    places += [place for place in linked if (place / ".git").exists()]
-    return {str(place): _checksum(place) for place in sorted({place.resolve() for place in places})}
-
-
-def _has_own(copied: CodeCopy, place: Path) -> bool:
-    """Whether the copy holds this folder of the source itself."""
-    real = place.resolve()
-    if not real.is_relative_to(copied.source):
-        return False
-    there = copied.root / real.relative_to(copied.source)
-    return there.is_dir() and there.resolve().is_relative_to(copied.root.resolve())
-
-
-def _checksum(folder: Path) -> str:
-    """One checksum over the sources in a folder; virtual environments, caches and git's own left out."""
-    found: dict[str, str] = {}
-    for parent, folders, names in os.walk(folder):
-        here = Path(parent)
-        folders[:] = [
-            name
-            for name in folders
-            if name not in CACHES and name != ".git" and not (here / name / "pyvenv.cfg").exists()
-        ]
-        for path in (here / name for name in names):
-            is_source = path.suffix.lower() in SOURCE_SUFFIXES and path.is_file()
-            if is_source and path.stat().st_size <= _LARGEST_READ:
-                found[str(path.relative_to(folder))] = hashlib.sha256(path.read_bytes()).hexdigest()
-        if len(found) > _MOST_WATCHED:
-            break
-    return _together(found)
-
-
-# --- comparing ----------------------------------------------------------------------------------------------
-
-
-def _is_edited(path: Path, entry: Mapping[str, Any]) -> bool:
-    try:
-        stat = path.lstat()
-        if (stat.st_size, stat.st_mtime_ns) == (entry["size"], entry["mtime_ns"]):
-            return False
-        return hashlib.sha256(path.read_bytes()).hexdigest() != entry["sha256"]
-    except OSError:
-        return True
-
-
-def _changed_packages(taken: Snapshot) -> list[str]:
-    if taken.interpreter is None:
-        return []
-    problems: list[str] = []
-    now = provenance.interpreter(taken.venv_exe, problems)
-    if now is None:
-        return problems
-    before, after = taken.interpreter["packages"], now["packages"]
-    differing = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    if not differing:
-        return []
-    shown = [
-        f"{name} {before.get(name, 'absent')} → {after.get(name, 'absent')}" for name in sorted(differing)
-    ]
-    return [f"packages of {taken.venv_exe} are not what they were at the start: {listed(shown, MOST_NAMED)}"]
+def _of_sources(folder: Path) -> str:
+    """One checksum over the Python sources in a folder, caches left out."""
+    paths = (path for path in folder.rglob("*.py") if not CACHES.intersection(path.parts))
+    return _together({str(path.relative_to(folder)): _sha256(path) for path in islice(paths, _MOST_WATCHED)})

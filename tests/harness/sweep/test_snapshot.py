@@ -1,7 +1,6 @@
 """The frozen code and environment: what the author does afterwards must not reach a run."""
 
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.blueprint import Blueprint
-from harness.sweep import code_copy, snapshot
+from harness.sweep import snapshot
 from harness.sweep.folder import SweepFolder
 from harness.sweep.plan import SweepError
 from harness.sweep.points import write_runs
@@ -83,30 +82,8 @@ def test_a_run_sees_the_code_as_it_was_with_what_was_not_committed(
     assert [line[3:] for line in before.splitlines()] == [b"lib/__init__.py", b"new.py"]
     assert {line[3:] for line in after.splitlines()} == {b"lib/__init__.py", b"new.py", b"train.py"}
     worktrees = subprocess.run(["git", "worktree", "list"], cwd=code, capture_output=True, check=True).stdout
-    assert len(worktrees.splitlines()) == 1
-
-
-def test_files_that_git_does_not_track_are_frozen_also_where_results_lie_beside_them(base: Blueprint) -> None:
-    code = base.codebase_dir
-    in_git(code)
-    (code / "lib" / "new.py").write_text("x = 1\n")
-    folder = SweepFolder(code / "trial-sweep")
-    folder.dir.mkdir()
-    taken = snapshot.take(base, folder)
-    assert taken.linked == ("data",)
-    assert (taken.codebase / "lib" / "new.py").is_file()
-
-
-def test_a_codebase_deep_in_a_repository_keeps_its_surroundings(base: Blueprint, folder: SweepFolder) -> None:
-    code = base.codebase_dir
-    (code / "exp" / "a").mkdir(parents=True)
-    (code / "exp" / "a" / "train.py").write_text(
-        "import sys; sys.path.append('../..'); import lib; print(lib.SAYS)"
-    )
-    in_git(code)
-    taken = snapshot.take(replace(base, codebase_dir=code / "exp" / "a"), folder)
-    shutil.rmtree(code / "lib")
-    assert trained(taken.codebase) == "committed"
+    assert len(worktrees.splitlines()) == 2
+    assert (taken.copy.method, taken.copy.untracked) == ("git worktree", ("new.py",))
 
 
 @pytest.mark.parametrize("ignored", [None, "*\n"])
@@ -121,39 +98,12 @@ def test_a_folder_that_git_does_not_know_is_copied_by_its_sources(
     (code / "lib" / "__init__.py").write_text("SAYS = 'too late'\n")
     assert trained(taken.codebase) == "committed data"
     assert taken.linked == ("data",)
-    assert "no git repository" in taken.notes[0]
+    assert taken.copy.method == "plain copy" and "no git repository" in taken.copy.notes[0]
 
 
-def test_results_and_other_sweeps_inside_the_codebase_are_not_copied(base: Blueprint) -> None:
-    code = base.codebase_dir
-    folder = SweepFolder(code / "exp_results" / "s")
-    folder.dir.mkdir(parents=True)
-    (code / "exp_results" / "run.py").write_text("")
-    (code / "old").mkdir()
-    (code / "old" / "journal.jsonl").write_text("")
-    (code / "old" / "x.py").write_text("")
-    taken = snapshot.take(base, folder)
-    assert not (taken.codebase / "exp_results").exists()
-    assert taken.linked == ("data", "old")
-    shutil.rmtree(folder.dir)
-    folder.dir.mkdir()
-    in_git(code)
-    assert not (snapshot.take(base, folder).codebase / "exp_results" / "s").exists()
-
-
-def test_too_much_to_copy_is_refused(
-    base: Blueprint, folder: SweepFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for place in (Path.home(), Path("/"), Path.home().parent):
-        with pytest.raises(SweepError, match="name the folder with the training's code"):
-            snapshot.take(replace(base, codebase_dir=place), folder)
-    monkeypatch.setattr(code_copy, "MOST_FILES", 1)
-    with pytest.raises(SweepError, match=r"more than is copied.*git init"):
-        snapshot.take(base, folder)
-    in_git(base.codebase_dir)
-    monkeypatch.setattr(code_copy, "LARGEST_REPOSITORY", 10)
-    with pytest.raises(SweepError, match="take the data out"):
-        snapshot.take(base, folder)
+def test_too_much_to_copy_is_refused(base: Blueprint, folder: SweepFolder) -> None:
+    with pytest.raises(SweepError, match="name the folder with the training's code"):
+        snapshot.take(replace(base, codebase_dir=Path.home()), folder)
     assert not list(folder.snapshot.glob("*.json"))
 
 
@@ -209,7 +159,7 @@ def test_a_copy_that_was_cut_off_is_made_anew_and_a_complete_one_kept(
     half = folder.snapshot / "code"
     half.mkdir(parents=True)
     (half / "stale.py").write_text("")
-    with pytest.raises(SweepError, match="nobody knows what the runs share"):
+    with pytest.raises(SweepError, match="not known what the runs share"):
         snapshot.load(folder)
     first = snapshot.take(base, folder)
     assert not (half / "stale.py").exists()
@@ -225,6 +175,7 @@ def test_runs_use_the_copy_also_where_the_author_names_absolute_paths(
     (code / "conf" / "run.yaml").write_text(f"seed: 0\nlr: 1\nscript: {code}/train.py\nfiles: {code}/data\n")
     command = f"cd {code} && python {code}/train.py --config {code}/conf/run.yaml --data {code}/data"
     base = replace(base, launch_command=command, prepare_command=f"bash {code}/lib/__init__.py")
+    monkeypatch.setenv("HOME", str(tmp_path))
     taken = snapshot.take(base, folder)
     write_runs(plan({"lr": [1, 2]}), snapshot.base_of(base, folder, taken), folder)
     run = folder.run_blueprint("p02-s0").read_text()
@@ -232,18 +183,83 @@ def test_runs_use_the_copy_also_where_the_author_names_absolute_paths(
     assert f"cd {copy} && python {copy}/train.py --config {config} --data {code}/data" in run
     assert f"bash {copy}/lib/__init__.py" in run
     assert f"script: {copy}/train.py\nfiles: {code}/data\n" in config.read_text()
-    monkeypatch.setenv("HOME", str(tmp_path))
     hidden = replace(base, launch_command='python "$HOME/code/train.py" --config conf/run.yaml')
     with pytest.raises(SweepError, match="author's own folder"):
         write_runs(plan({"lr": [1, 2]}), snapshot.base_of(hidden, folder, taken), folder)
 
 
-def test_what_looks_as_if_it_held_secrets_is_linked(base: Blueprint, folder: SweepFolder) -> None:
+def test_the_environment_is_that_of_the_start_with_the_secrets_of_today(
+    base: Blueprint, folder: SweepFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MODE", "old")
+    monkeypatch.setenv("WANDB_API_KEY", "first-secret")
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/tmp/socket-of-this-login")
+    snapshot.take(base, folder)
+    monkeypatch.setenv("MODE", "new")
+    monkeypatch.setenv("LATER", "1")
+    monkeypatch.setenv("WANDB_API_KEY", "second-secret")
+    monkeypatch.delenv("SSH_AUTH_SOCK")
+    found = snapshot.environment(folder)
+    assert (found["MODE"], found["WANDB_API_KEY"], "LATER" in found) == ("old", "second-secret", False)
+    assert "first-secret" not in (folder.snapshot / "environment.json").read_text()
+    assert (folder.snapshot / "environment.json").stat().st_mode & 0o777 == 0o600
+    monkeypatch.delenv("WANDB_API_KEY")
+    with pytest.raises(SweepError, match=r"WANDB_API_KEY.*export"):
+        snapshot.environment(folder)
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    """Another way to the folder that the codebase lies in."""
+    link = tmp_path.with_name(f"{tmp_path.name}-link")
+    link.symlink_to(tmp_path)
+    return link
+
+
+def test_variables_that_name_the_authors_code_name_the_copy(
+    base: Blueprint, folder: SweepFolder, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code = base.codebase_dir
-    private = ("prod.env", "server.pem", "my.key", "credentials.json", "credentials")
-    for name in private:
-        (code / name).write_text("s3cret")
-    (code / "lib" / "credentials.py").write_text("x = 1\n")
+    given = {
+        "PROJ": f"{code}",
+        "LINKED": f"{elsewhere}/code/lib",
+        "PATHS": f"/usr/bin:{code}/lib:{code}/gone",
+        "DATA": f"{code}/data",
+        "XDG_STATE_HOME": f"{code}/lib",
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
     taken = snapshot.take(base, folder)
-    assert set(taken.linked) == {"data", *private}
-    assert not (taken.codebase / "lib" / "credentials.py").is_symlink()
+    found = snapshot.environment(folder)
+    copy = taken.codebase
+    assert {name: found[name] for name in given} == given | {
+        "PROJ": f"{copy}", "LINKED": f"{copy}/lib", "PATHS": f"/usr/bin:{copy}/lib:{code}/gone"
+    }  # fmt: skip
+    done = subprocess.run(
+        ["sh", "-c", "cd $PROJ && pwd -P"], env=found, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == str(copy.resolve())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cd $BASE/code && python train.py",
+        "export HERE={home}\ncd ${{HERE}}/code && python train.py",
+        "export HERE=$BASE/code\npython $HERE/train.py",
+        "bash -c 'cd $ALSO/code; python train.py'",
+    ],
+)
+def test_a_command_that_reaches_the_authors_code_by_variables_is_refused(
+    base: Blueprint, folder: SweepFolder, elsewhere: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    home = base.codebase_dir.parent
+    monkeypatch.setenv("BASE", str(home))
+    monkeypatch.setenv("ALSO", str(elsewhere))
+    base = replace(base, launch_command=f"{command.format(home=home)} --config conf/run.yaml")
+    taken = snapshot.take(base, folder)
+    point = snapshot.base_of(base, folder, taken).relocate
+    with pytest.raises(SweepError, match="author's own folder"):
+        point(base.launch_command or "")
+    harmless = "cd $PROJ && BASE=/else && python train.py --data $BASE/code/train.py --out $NOWHERE/x"
+    assert point(harmless) == harmless
