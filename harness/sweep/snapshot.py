@@ -81,8 +81,11 @@ def take(blueprint: Blueprint, folder: SweepFolder) -> Snapshot:
         copy = freeze(blueprint.codebase_dir, root, folder.dir.parent)
     except CopyError as error:
         raise SweepError(str(error)) from error
-    checksums = {str(path.relative_to(root)): _sha256(path) for path in copy.files()}
-    write_json(folder.snapshot / "files.json", checksums)
+    inventory = {
+        str(path.relative_to(root)): {"size": path.stat().st_size, "sha256": _sha256(path)}
+        for path in copy.files()
+    }
+    write_json(folder.snapshot / "files.json", inventory)
     facts = provenance.gather(
         blueprint.codebase_dir, blueprint.venv_exe, blueprint.yaml_path, blueprint.launch_command
     )
@@ -90,7 +93,7 @@ def take(blueprint: Blueprint, folder: SweepFolder) -> Snapshot:
     outside = sorted({place for place in installed if Path(place).is_dir() and copy.moved(place) is None})
     taken = Snapshot(
         copy=copy,
-        sha256=_together(checksums),
+        sha256=_together({name: str(entry["sha256"]) for name, entry in inventory.items()}),
         linked=tuple(copy.links()),
         git=facts["git"],
         interpreter=facts["interpreter"],
@@ -120,9 +123,11 @@ def changed(folder: SweepFolder) -> tuple[str, ...]:
     """What is different now from what was frozen, in words; () when all runs still share the same."""
     try:
         taken = load(folder)
-        checksums = json.loads((folder.snapshot / "files.json").read_text(encoding="utf-8"))
-        edited = [name for name, known in checksums.items() if _sha256(taken.copy.root / name) != known]
-    except (SweepError, OSError, ValueError, AttributeError) as error:
+        inventory = json.loads((folder.snapshot / "files.json").read_text(encoding="utf-8"))
+        edited = [
+            name for name, known in inventory.items() if _sha256(taken.copy.root / name) != known["sha256"]
+        ]
+    except (SweepError, OSError, ValueError, AttributeError, LookupError, TypeError) as error:
         return (f"the shared code and environment cannot be compared any more: {error}",)
     code = [f"the code that all runs share was changed: {listed(edited, MOST_NAMED)}"] if edited else []
     outside = [
