@@ -29,32 +29,12 @@ def test_folders_and_the_first_lines_of_files_are_shown(project: Path) -> None:
     assert shown.count('"question"') == 3
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        ".env",
-        "link.txt",
-        "up",
-        "up/outside.txt",
-        "..",
-        "../outside.txt",
-        "/etc/passwd",
-        "~/.ssh/id_rsa",
-        "nothing.txt",
-        "a\0b",
-        "train.py/..",
-        "x" * 5000,
-    ],
-)
-def test_nothing_else_is(project: Path, path: str) -> None:
-    with pytest.raises(NotShownError):
-        look(path, 10, project)
-
-
-def test_a_pipe_does_not_block(project: Path) -> None:
+def test_nothing_else_is(project: Path) -> None:
     os.mkfifo(project / "pipe.txt")
-    with pytest.raises(NotShownError):
-        look("pipe.txt", 10, project)
+    outside = (".env", "link.txt", "up", "up/outside.txt", "..", "../outside.txt", "/etc/passwd")
+    for path in (*outside, "~/.ssh/id_rsa", "nothing.txt", "a\0b", "train.py/..", "x" * 5000, "pipe.txt"):
+        with pytest.raises(NotShownError):
+            look(path, 10, project)
 
 
 def test_secrets_are_masked(project: Path) -> None:

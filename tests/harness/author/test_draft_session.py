@@ -126,13 +126,6 @@ async def test_what_is_refused_is_told_and_changes_nothing(here: Path, name: str
     assert names_in(here) == []
 
 
-async def test_a_folder_that_the_request_names_is_the_working_directory(here: Path) -> None:
-    (here / "src").mkdir()
-    said: list[Said] = [blueprint(codebase_dir="src"), RejectedError("gone")]
-    desk, _, _ = await author(here, said, words="train what is in src/ for 2 hours")
-    assert desk.draft.blueprint is not None
-
-
 async def test_an_unchecked_draft_is_not_handed_over(here: Path) -> None:
     desk, _, model = await author(here, [blueprint(), CHECK, config(seed=1), FINISH, RejectedError("gone")])
     assert "has not been checked" in told(model)[3]
@@ -221,13 +214,9 @@ async def test_what_was_made_before_an_outage_is_kept(here: Path, transcript: Pa
     assert ended.interrupted is isinstance(error, InterruptedAskError)
     made = hand_over(desk, transcript)
     assert made is not None and made.findings.problems == ()
+    empty, _, _ = await author(here, [config(seed=1), error])
+    assert hand_over(empty, transcript) is None
     assert "total_training_steps: 20" in (here / "kl-low" / "config.yaml").read_text()
-
-
-async def test_without_a_blueprint_there_is_nothing_to_keep(here: Path, transcript: Path) -> None:
-    desk, _, _ = await author(here, [config(seed=1), OutOfPatienceError("no answer")])
-    assert hand_over(desk, transcript) is None
-    assert names_in(here) == []
 
 
 async def test_what_the_person_set_wins(here: Path, transcript: Path) -> None:
@@ -242,22 +231,14 @@ async def test_what_the_person_set_wins(here: Path, transcript: Path) -> None:
     assert rows["at most"] == ("1 hour", "said by you")
 
 
-async def test_a_template_the_person_chose_is_kept(here: Path) -> None:
-    said: list[Said] = [blueprint(), RejectedError("gone")]
-    desk, _, model = await author(here, said, template="command")
+async def test_what_the_person_and_the_machine_decide(here: Path) -> None:
+    desk, _, model = await author(here, [blueprint(), RejectedError("gone")], template="command")
     assert "the person chose the template command" in told(model)[0]
     assert desk.draft.blueprint is None
-
-
-async def test_a_machine_that_is_not_here_is_a_need_and_no_fault(here: Path, transcript: Path) -> None:
     gpus = config(**{"ajet.backbone": "verl", "ajet.trainer_common.n_gpus_per_node": 4})
     desk, _, _ = await author(here, [blueprint(), gpus, CHECK, FINISH])
-    made = hand_over(desk, transcript)
-    assert made is not None and made.findings.problems == ()
-    assert "a machine with 4 GPUs" in made.findings.needs[0]
-
-
-async def test_a_protected_key_that_does_not_exist_is_a_problem(here: Path) -> None:
+    assert desk.findings is not None and desk.findings.problems == ()
+    assert "a machine with 4 GPUs" in desk.findings.needs[0]
     _, _, model = await author(here, [blueprint(protected_keys=["kl_coef"]), CHECK, RejectedError("gone")])
     assert "the protected key kl_coef is not a key" in told(model)[1]
 
