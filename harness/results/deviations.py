@@ -1,4 +1,4 @@
-"""What was changed on purpose for a launch, and how that is told.
+"""What was changed on purpose for a launch, and what else differs between the attempts' configs.
 
 In: what the journal says was prepared for a launch (`PendingChanges`). Out: its net changes (several to one
 thing are one, what was undone is none), divided into deviations from the blueprint and settings of a config
@@ -7,15 +7,19 @@ that the blueprint leaves open; as a sentence, and as rows that say whether the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from harness.config.edit import ConfigEditError, leaves
+from harness.config.values import changed
 from harness.pending_changes import Change, PendingChanges, diff
-from harness.results.changes import NOT_SET, ConfigChange, flat
 from harness.results.types import AttemptRecord, AttemptSummary
 from harness.wording import shortened, value_text
 
+NOT_SET = "(not set)"
+_ATTEMPT_PATH = re.compile(r"attempts/\d{2,}")  # differs by nature, and is not counted
 _IN_CONFIG = ("config", "removed")
 _LONGEST = 160  # characters of a value in a table; the full ones stand in result.json
 _MOST_IN_SENTENCE = 6
@@ -162,3 +166,43 @@ def _confirmed(change: Change, config: dict[str, Any] | None) -> bool | None:
 
 def _is_below(key: str, parent: str) -> bool:
     return key == parent or key.startswith(f"{parent}.")
+
+
+# --- differences between the attempts' own configs ----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ConfigChange:
+    """One key whose value differs."""
+
+    attempt: int  # the attempt that runs with `after`
+    key: str
+    before: str
+    after: str
+
+
+def config_changes(attempts: tuple[AttemptRecord, ...]) -> tuple[ConfigChange, ...]:
+    """All changes, attempt by attempt; an attempt without a readable config is passed over."""
+    changes: list[ConfigChange] = []
+    before: dict[str, Any] | None = None
+    for attempt in attempts:
+        after = flat(attempt.config_text)
+        if after is None:
+            continue
+        if before is not None:
+            for key, (was, now) in changed(before, after, NOT_SET).items():
+                old, new = str(was), str(now)
+                if _ATTEMPT_PATH.sub("", old) != _ATTEMPT_PATH.sub("", new):
+                    changes.append(ConfigChange(attempt.number, key, old, new))
+        before = after
+    return tuple(changes)
+
+
+def flat(text: str | None) -> dict[str, Any] | None:
+    """The leaves of a config by dotted key; None when there is none or it cannot be read."""
+    if text is None:
+        return None
+    try:
+        return dict(leaves(text))
+    except ConfigEditError:
+        return None

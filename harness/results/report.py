@@ -28,7 +28,7 @@ from harness.results.types import Discrepancy, Fact, Figure, Record, Report, Run
 from harness.results.validation_facts import reported_differences
 from harness.results.verify import DOCUMENTS, check_facts, fact_to_json, with_checksum
 from harness.results.verifying.fingerprints import fingerprints, manifest
-from harness.results.view import View, build_view, headline, with_interval
+from harness.results.view import build_page, with_interval
 from harness.templating import render
 from harness.wording import number_text
 
@@ -48,12 +48,12 @@ def build_report(result_dir: Path, summary: RunSummary) -> Report:
     figures, undrawn = draw_figures(record, facts)
     provenance = json_file(result_dir / "provenance.json", "provenance.json", [])
     missing = (*_missing(record, facts, provenance is not None), *undrawn)
-    view = text.clean_tree(build_view(record, facts, summary, missing, discrepancies), known_secrets)
+    page = build_page(record, facts, summary, missing, discrepancies)
+    page = text.clean_tree(page, known_secrets)
     provenance = text.clean_tree(provenance, known_secrets)
-    lines = headline(view, text.clean_tree(facts, known_secrets))
-    said = tell(view.summary.narrative, RunEvidence(record, facts, view.summary), known_secrets)
-    _write_documents(result_dir, view, figures, provenance, lines, said)
-    result = _result_json(view, record, facts, figures, lines, provenance, said)
+    said = tell(page["summary"].narrative, RunEvidence(record, facts, page["summary"]), known_secrets)
+    _write_documents(result_dir, page, figures, provenance, said)
+    result = _result_json(page, record, facts, figures, provenance, said)
     built = (*DOCUMENTS, *(file for figure in figures for file in figure.files))
     result["documents"] = fingerprints(result_dir, [result_dir / name for name in built])
     write_atomically(result_dir / "result.json", with_checksum(text.clean_tree(result, known_secrets)))
@@ -62,10 +62,10 @@ def build_report(result_dir: Path, summary: RunSummary) -> Report:
         html=result_dir / "report.html",
         markdown=result_dir / "result.md",
         json=result_dir / "result.json",
-        headline=lines,
+        headline=page["headline"],
         facts=facts,
-        missing=view.missing,
-        discrepancies=view.discrepancies,
+        missing=page["missing"],
+        discrepancies=page["discrepancies"],
     )
 
 
@@ -107,18 +107,17 @@ def _missing(record: Record, facts: dict[str, Fact], has_provenance: bool) -> tu
 
 def _write_documents(
     result_dir: Path,
-    view: View,
+    page: dict[str, Any],
     figures: list[Figure],
     provenance: dict[str, Any] | None,
-    lines: tuple[str, ...],
     said: Narrative | None,
 ) -> None:
     values: dict[str, Any] = {
-        "view": view,
+        "view": page,
+        "mark": page["mark"],
         "narrative": said,
         "figures": figures,
         "provenance": provenance,
-        "headline": lines,
         "with_interval": with_interval,
         "new_value": new_value,
         "count": partial(number_text, unit="count"),
@@ -127,21 +126,21 @@ def _write_documents(
     for name in ("validation.md", "trial_and_error.md", "result.md"):
         write_atomically(result_dir / name, render(f"reports/{name}.j2", **values, **formats))
     light, dark = colour_variables(is_dark=False), colour_variables(is_dark=True)
-    page = render("reports/report.html.j2", **values, light_colours=light, dark_colours=dark)
-    write_atomically(result_dir / "report.html", page)
+    html = render("reports/report.html.j2", **values, light_colours=light, dark_colours=dark)
+    write_atomically(result_dir / "report.html", html)
 
 
 def _result_json(
-    view: View,
+    page: dict[str, Any],
     record: Record,
     facts: dict[str, Fact],
     figures: list[Figure],
-    lines: tuple[str, ...],
     provenance: dict[str, Any] | None,
     said: Narrative | None,
 ) -> dict[str, Any]:
-    summary = view.summary
-    return {
+    summary: RunSummary = page["summary"]
+    of_attempt = ("number", "session", "why_started", "reason", "cause", "repair")
+    data = {
         "schema": _SCHEMA,
         "name": summary.name,
         "experiment_id": summary.experiment_id,
@@ -151,43 +150,26 @@ def _result_json(
         "policy": summary.policy,
         "outcome": summary.outcome,
         "reason": summary.reason,
-        "started": view.started,
-        "ended": view.ended,
-        "headline": list(lines),
-        "finding": view.finding,
+        **{name: page[name] for name in ("started", "ended", "headline", "finding")},
         "seeds": (provenance or {}).get("seeds", {}),
-        "seed_note": view.seed_note,
-        "deviations": [deviation.as_json() for deviation in view.deviations],
-        **_of_model(view, said),
+        "seed_note": page["seed_note"],
+        "deviations": [deviation.as_json() for deviation in page["deviations"]],
+        "code_changed_by_model": [one.diff for one in page["code_changes"]],
         "attempts": [
-            {
-                "number": attempt.number,
-                "session": attempt.session,
-                "why_started": attempt.why_started,
-                "reason": attempt.reason,
-                "cause": attempt.cause,
-                "repair": attempt.repair,
-                "changes": [asdict(change) for change in attempt.changes],
-            }
-            for attempt in view.attempts
+            {**{name: one[name] for name in of_attempt}, "changes": [asdict(each) for each in one["changes"]]}
+            for one in page["attempts"]
         ],
         "facts": [fact_to_json(fact) for fact in facts.values()],
         "figures": [{"title": figure.title, "files": list(figure.files)} for figure in figures],
-        "missing": list(view.missing),
-        "discrepancies": [asdict(discrepancy) for discrepancy in view.discrepancies],
+        "missing": list(page["missing"]),
+        "discrepancies": [asdict(discrepancy) for discrepancy in page["discrepancies"]],
         "manifest": manifest(record.result_dir),
     }
-
-
-def _of_model(view: View, said: Narrative | None) -> dict[str, Any]:
-    """What result.json says only of a run that a language model had a hand in."""
-    summary = view.summary
-    data: dict[str, Any] = {}
-    if view.settings:
-        data["chosen_settings"] = [vars(change) for change in view.settings]
+    if page["settings"]:
+        data["chosen_settings"] = [vars(change) for change in page["settings"]]
     if summary.llm is not None:
         use = {**asdict(summary.llm), "cost": summary.llm.cost}
         data["llm"] = use if use["cost"] != "price unknown" else {**use, "cost_usd": None}
     if said is not None:
-        data["narrative"] = {"written_by": view.author, **said.as_json()}
+        data["narrative"] = {"written_by": page["author"], **said.as_json()}
     return data

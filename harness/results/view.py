@@ -1,19 +1,19 @@
-"""What the documents show, as plain data: the templates only lay it out.
+"""What the documents of a run show, as plain data: the templates only lay it out.
 
 In: record, facts, summary and the rest. Out: `View`, every string in it cleaned and redacted by `report`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from harness.pending_changes import Change
-from harness.results.attempt_view import AttemptView, attempt_views, remark
-from harness.results.changes import ConfigChange, config_changes
-from harness.results.deviations import Deviation, deviations
+from harness.results.deviations import ConfigChange, Deviation, config_changes, deviations
+from harness.results.evidence import cited_lines
 from harness.results.facts import MAX_METRICS, ONE_SEED
 from harness.results.types import (
+    AttemptSummary,
     Discrepancy,
     EventNote,
     Fact,
@@ -21,12 +21,17 @@ from harness.results.types import (
     RunSummary,
     describe_sources,
 )
-from harness.wording import duration, time_text
+from harness.wording import count_text, duration, listed, time_text
 
 PAGE_VALIDATIONS = 40  # rows of the validation table on the page; the Markdown table has them all
+CHANGED_CODE = "†"  # beside every number of a run whose code a model changed
 _MAX_EVENTS = 100
 _COUNTS = ("pass_n", "total_tasks", "num_all_success_tasks", "num_pass_n_tasks")
 _COLUMN_ORDER = (*_COUNTS, "task_pass_rate", "mean_reward", "std_reward")  # as the trainers' own table has it
+_OF_ATTEMPT = (
+    *("status", "signal", "prepare_status", "cleanup_status"),
+    *("duration", "rows", "first_step", "last_step"),
+)
 _VERDICTS = {
     "succeeded": "Succeeded",
     "succeeded_with_changed_code": "Succeeded with code that a model changed",
@@ -67,126 +72,92 @@ class MetricRow:
     first_not_finite: Fact | None
 
 
-@dataclass(frozen=True)
-class View:
-    """Everything the documents show."""
-
-    summary: RunSummary
-    verdict: str
-    finding: str
-    started: str
-    ended: str
-    time_limit: str
-    key_facts: tuple[Fact, ...]
-    columns: tuple[str, ...]
-    validations: tuple[ValidationRow, ...]
-    page_validations: tuple[ValidationRow, ...]
-    metrics: tuple[MetricRow, ...]
-    hidden_metrics: int
-    deviations: tuple[Deviation, ...]
-    settings: tuple[Change, ...]  # chosen for a config that the blueprint does not name
-    before_launch: tuple[tuple[str, str], ...]  # remarks before the first launch: time, text
-    attempts: tuple[AttemptView, ...]
-    changes: tuple[ConfigChange, ...]  # differences between the attempts' configs that are no deviation above
-    events: tuple[tuple[str, str], ...]  # time, text
-    methods: tuple[str, ...]
-    config_text: str
-    config_file: str
-    missing: tuple[str, ...]
-    discrepancies: tuple[Discrepancy, ...]
-    seed_note: str
-
-    @property
-    def author(self) -> str:
-        """Who wrote the narrative and a rendered config: the model, where one was asked."""
-        return self.summary.llm.model if self.summary.llm else self.summary.policy
-
-    @property
-    def shown_facts(self) -> tuple[Fact, ...]:
-        """Every fact on the page, in its order."""
-        shown = [*self.key_facts]
-        shown += [fact for row in self.page_validations for fact in row.cells if fact]
-        shown += [fact for attempt in self.attempts for fact in attempt.facts.values() if fact]
-        for row in self.metrics:
-            shown += [fact for fact in (row.first, row.last, row.lowest, row.highest) if fact]
-        return tuple(shown)
-
-
-def build_view(
+def build_page(
     record: Record,
     facts: Mapping[str, Fact],
     summary: RunSummary,
     missing: tuple[str, ...],
     discrepancies: tuple[Discrepancy, ...],
-) -> View:
-    """Arrange everything for the documents."""
+) -> dict[str, Any]:
+    """Everything that the documents show.
+
+    `author`: who wrote the narrative and a rendered config; `settings`: chosen for a config that the
+    blueprint does not name; `before_launch`, `events`: time and text; `changes`: differences between the
+    attempts' configs that are no deviation; `mark`: stands beside every number of a run whose code a model
+    changed, "" beside others; `headline`: the few lines that a terminal shows at the end of a run.
+    """
     columns, validations = _validations(record, facts)
     deviating = deviations(summary.attempts, record.attempts)
-    changes = _unexplained(config_changes(record.attempts), deviating)
-    metrics = _metrics(facts)
-    config = next((attempt for attempt in reversed(record.attempts) if attempt.config_text), None)
-    finding = _finding(facts)
-    return View(
-        summary=summary,
-        verdict=_VERDICTS.get(summary.outcome, summary.outcome or "Unfinished"),
-        finding=finding,
-        started=time_text(summary.started_at),
-        ended=time_text(summary.ended_at),
-        time_limit=duration(summary.max_time_s) if summary.max_time_s else "none",
-        key_facts=tuple(fact for name, fact in facts.items() if name.startswith("key/")),
-        columns=columns,
-        validations=validations,
-        page_validations=_thinned(validations),
-        metrics=metrics,
-        hidden_metrics=max(0, sum(not key.startswith("val/") for key in record.series) - MAX_METRICS),
-        deviations=deviating,
-        settings=tuple(change for attempt in summary.attempts for change in attempt.settings),
-        before_launch=tuple(remark(note) for note in summary.remarks if note.attempt is None),
-        attempts=attempt_views(record, facts, summary, deviating, changes),
-        changes=changes,
-        events=tuple(_event(event) for event in summary.events[:_MAX_EVENTS]),
-        methods=tuple(sorted({fact.interval.method for fact in facts.values() if fact.interval})),
-        config_text=(config.config_text or "") if config else "",
-        config_file=f"{config.folder}/config.yaml" if config else "",
-        missing=missing,
-        discrepancies=discrepancies,
-        seed_note=ONE_SEED,
+    changes = tuple(
+        change
+        for change in config_changes(record.attempts)
+        if not any(deviation.explains(change) for deviation in deviating)
     )
+    code = tuple(deviation for deviation in deviating if deviation.change.kind == "code")
+    config = next((attempt for attempt in reversed(record.attempts) if attempt.config_text), None)
+    page = {
+        "summary": summary,
+        "author": summary.llm.model if summary.llm else summary.policy,
+        "verdict": _VERDICTS.get(summary.outcome, summary.outcome or "Unfinished"),
+        "finding": _finding(facts),
+        "started": time_text(summary.started_at),
+        "ended": time_text(summary.ended_at),
+        "time_limit": duration(summary.max_time_s) if summary.max_time_s else "none",
+        "key_facts": tuple(fact for name, fact in facts.items() if name.startswith("key/")),
+        "columns": columns,
+        "validations": validations,
+        "page_validations": _thinned(validations),
+        "metrics": _metrics(facts),
+        "hidden_metrics": max(0, sum(not key.startswith("val/") for key in record.series) - MAX_METRICS),
+        "deviations": deviating,
+        "code_changes": code,
+        "mark": CHANGED_CODE if code else "",
+        "settings": tuple(change for attempt in summary.attempts for change in attempt.settings),
+        "before_launch": tuple(_remark(note) for note in summary.remarks if note.attempt is None),
+        "attempts": tuple(_attempts(record, facts, summary, deviating, changes)),
+        "changes": changes,
+        "events": tuple(_event(event) for event in summary.events[:_MAX_EVENTS]),
+        "methods": tuple(sorted({fact.interval.method for fact in facts.values() if fact.interval})),
+        "config_text": (config.config_text or "") if config else "",
+        "config_file": f"{config.folder}/config.yaml" if config else "",
+        "missing": missing,
+        "discrepancies": discrepancies,
+        "seed_note": ONE_SEED,
+    }
+    return {**page, "headline": tuple(_headline(page, facts)), "shown_facts": _shown_facts(page)}
 
 
-def headline(view: View, facts: Mapping[str, Fact]) -> tuple[str, ...]:
-    """The few lines a terminal shows at the end of a run."""
-    lines = [f"{view.verdict}: {view.summary.reason}" if view.summary.reason else view.verdict]
-    lines.append(_deviation_line(view))
+def _shown_facts(page: Mapping[str, Any]) -> tuple[Fact, ...]:
+    """Every fact on the page, in its order."""
+    shown: list[Fact | None] = [*page["key_facts"]]
+    shown += [fact for row in page["page_validations"] for fact in row.cells]
+    shown += [fact for attempt in page["attempts"] for fact in attempt["facts"].values()]
+    shown += [fact for row in page["metrics"] for fact in (row.first, row.last, row.lowest, row.highest)]
+    return tuple(fact for fact in shown if fact)
+
+
+def _headline(page: Mapping[str, Any], facts: Mapping[str, Fact]) -> Iterator[str]:
+    reason, mark = page["summary"].reason, page["mark"]
+    yield f"{page['verdict']}: {reason}" if reason else page["verdict"]
+    if page["code_changes"]:
+        files = listed(list(dict.fromkeys(one.change.what for one in page["code_changes"])), 3)
+        yield f"code was changed by a model: {files}; every number ({mark}) is of the changed code"
+    if page["deviations"]:
+        what = [f"{one.change.what} (since attempt {one.attempt})" for one in page["deviations"]]
+        yield f"deviates from its blueprint in {listed(what, 3)}"
     start, end, change = (facts.get(f"key/pass_rate_{name}") for name in ("start", "end", "change"))
-    if start and end:
-        lines.append(f"pass rate {with_interval(start)} → {with_interval(end)}")
-    elif end:
-        lines.append(f"pass rate {with_interval(end)}")
+    if end:
+        rates = [f"{with_interval(fact)}{mark}" for fact in (start, end) if fact]
+        yield f"pass rate {' → '.join(rates)}"
     if change:
-        lines.append(f"change {with_interval(change)}, {change.note}")
+        yield f"change {with_interval(change)}{mark}, {change.note}"
     first, recent = facts.get("key/reward_first"), facts.get("key/reward_recent")
     if first and recent:
-        lines.append(f"training reward {first.text} → {recent.text} ({recent.recipe} of the last rows)")
-    lines.append(_extent(view, facts))
-    return tuple(line for line in lines if line)
-
-
-def _deviation_line(view: View) -> str:
-    found = [f"{deviation.change.what} (since attempt {deviation.attempt})" for deviation in view.deviations]
-    if not found:
-        return ""
-    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-    return f"deviates from its blueprint in {', '.join(found[:3])}{more}"
-
-
-def _unexplained(
-    changes: tuple[ConfigChange, ...], deviating: tuple[Deviation, ...]
-) -> tuple[ConfigChange, ...]:
-    """Differences between the attempts' configs that are not told as deviations."""
-    return tuple(
-        change for change in changes if not any(deviation.explains(change) for deviation in deviating)
-    )
+        ends = f"{first.text}{mark} → {recent.text}{mark}"
+        yield f"training reward {ends} ({recent.recipe} of the last rows)"
+    steps, wall = facts.get("key/steps"), facts.get("key/wall_time")
+    parts = [f"{steps.text} steps" if steps else "", count_text(len(page["attempts"]), "attempt")]
+    yield ", ".join(part for part in (*parts, wall.text if wall else "") if part)
 
 
 def with_interval(fact: Fact) -> str:
@@ -198,18 +169,6 @@ def _event(event: EventNote) -> tuple[str, str]:
     kind = event.kind.replace("_", " ")
     where = f"attempt {event.attempt}, {kind}" if event.attempt is not None else kind
     return time_text(event.time), f"{where}: {event.text}" if event.text else where
-
-
-def _extent(view: View, facts: Mapping[str, Fact]) -> str:
-    parts = []
-    steps, wall = facts.get("key/steps"), facts.get("key/wall_time")
-    if steps:
-        parts.append(f"{steps.text} steps")
-    count = len(view.attempts)
-    parts.append(f"{count} attempt" + ("" if count == 1 else "s"))
-    if wall:
-        parts.append(wall.text)
-    return ", ".join(parts)
 
 
 def _finding_without_pairs(facts: Mapping[str, Fact]) -> str:
@@ -279,3 +238,57 @@ def _metrics(facts: Mapping[str, Fact]) -> tuple[MetricRow, ...]:
             }
             rows.append(MetricRow(stem.removeprefix("metric/"), first, facts[f"{stem}/last"], **found))
     return tuple(rows)
+
+
+# --- attempts -----------------------------------------------------------------------------------------------
+
+
+def _attempts(
+    record: Record,
+    facts: Mapping[str, Fact],
+    summary: RunSummary,
+    deviating: tuple[Deviation, ...],
+    changes: tuple[ConfigChange, ...],
+) -> Iterator[Mapping[str, Any]]:
+    """Every attempt that the journal or a folder knows of, in order: how it ended, what its diagnosis cites,
+    `deviations` and `changes` that it started with, and what came of it."""
+    known = {attempt.number: attempt for attempt in summary.attempts}
+    exits = {attempt.number: attempt.exit or {} for attempt in record.attempts}
+    for number in sorted({*known, *exits}):
+        attempt = known.get(number, AttemptSummary(number))
+        diagnosis = attempt.diagnosis or {}
+        last = cited_lines(record.result_dir, number, diagnosis.get("last_lines"))
+        shown = [line.text for line in last if line.is_found]
+        yield {
+            "number": number,
+            "session": attempt.session,
+            "why_started": attempt.why_started,
+            "started": time_text(attempt.started_at),
+            "reason": attempt.reason or str(exits.get(number, {}).get("reason") or "unknown"),
+            "facts": {name: facts.get(f"attempt/{number}/{name}") for name in _OF_ATTEMPT},
+            "family": str(diagnosis.get("family") or ""),
+            "cause": str(diagnosis.get("cause") or ""),
+            "evidence": cited_lines(record.result_dir, number, diagnosis.get("evidence")),
+            "last_lines": "\n".join(shown),
+            "last_lines_place": f"{last[0].file}:{last[0].line}–{last[-1].line}" if shown else "",
+            "repair": attempt.repair or "",
+            "settings": attempt.settings,
+            "deviations": tuple(deviation for deviation in deviating if deviation.attempt == number),
+            "changes": tuple(change for change in changes if change.attempt == number),
+            "remarks": tuple(_remark(note) for note in summary.remarks if note.attempt == number),
+            "came_of_it": _came_of_it(number, summary),
+        }
+
+
+def _remark(note: EventNote) -> tuple[str, str]:
+    """Time and text of a note or a refusal."""
+    kind = "noted by the policy, unchecked" if note.kind == "note" else note.kind
+    return time_text(note.time), f"{kind}: {note.text}"
+
+
+def _came_of_it(number: int, summary: RunSummary) -> str:
+    following = next((attempt for attempt in summary.attempts if attempt.number > number), None)
+    if following is None:
+        return f"The run ended: {summary.outcome}" + (f" ({summary.reason})" if summary.reason else "")
+    status = "" if following.status is None else f", status {following.status}"
+    return f"Attempt {following.number} followed; it ended: {following.reason or 'unknown'}{status}"

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from harness.command import is_output, read_or_empty
 from harness.result_folders import is_sweep
-from harness.results.changes import NOT_SET, flat
 from harness.results.comparing import provenances
 from harness.results.comparing.cells import is_same, pairs_of
 from harness.results.comparing.runs import NEVER_STARTED, RunFiles, read_files
 from harness.results.comparing.types import Goal, Key, NotComparableError, PlannedRun, Point, Study
+from harness.results.deviations import NOT_SET, flat
 from harness.wording import Scalar, point_label, short_labels
 
 COMMAND = "launch command"

@@ -41,6 +41,27 @@ def test_a_reader_sees_at_the_top_that_the_run_deviates(repaired: Path) -> None:
     assert [deviation["confirmed"] for deviation in deviations] == [True, None, True, None]
 
 
+def test_code_that_a_model_changed_is_shown_first_and_every_number_is_marked(repaired: Path) -> None:
+    shown, page = ((repaired / name).read_text() for name in ("result.md", "report.html"))
+    assert "code was changed by a model: serve.py" in shown.partition("##")[0]
+    assert shown.index("-port = 8000") < shown.index("## Deviations from the blueprint")
+    assert page.index("-port = 8000") < page.index("This run deviates from its blueprint")
+    assert len(re.findall(r"</data>†", page)) == page.count("</data>") > 10
+    for name in ("result.md", "validation.md"):
+        rows = [line for line in (repaired / name).read_text().splitlines() if re.search(r"\| \d+\.\d", line)]
+        assert all("†" in row for row in rows)
+    (diff,) = json.loads((repaired / "result.json").read_text())["code_changed_by_model"]
+    assert "+port = config.port" in diff
+
+
+def test_a_run_without_patches_is_not_marked(tmp_path: Path) -> None:
+    successful_run(tmp_path, tasks=8)
+    build_report(tmp_path, Story().created().attempt(1, "first").ended("succeeded", "x").write(tmp_path))
+    for name in ("result.md", "report.html", "validation.md"):
+        assert "†" not in (tmp_path / name).read_text()
+    assert json.loads((tmp_path / "result.json").read_text())["code_changed_by_model"] == []
+
+
 def test_settings_of_a_rendered_config_are_no_deviation(repaired: Path) -> None:
     result = json.loads((repaired / "result.json").read_text())
     assert [setting["what"] for setting in result["chosen_settings"]] == ["model_path", "lr", "num_repeat"]
