@@ -18,7 +18,7 @@ from harness.results.comparing.contrasts import contrasts_of, expected, judged, 
 from harness.results.comparing.interactions import interactions
 from harness.results.comparing.points import best_point, measure, on_shared_tasks, point_results
 from harness.results.comparing.recorded import Planned, as_asked, gathered
-from harness.results.comparing.runs import RunFiles, read_files, result_of, settled
+from harness.results.comparing.runs import ENDED_BY_ITSELF, RunFiles, read_files, result_of, settled
 from harness.results.comparing.types import Comparison, Goal, NotComparableError, RunResult, Study
 from harness.state import COUNTING
 
@@ -81,7 +81,7 @@ def comparable(found: Comparison) -> Comparison:
 def _compared(study: Study, files: Sequence[RunFiles], confounds: tuple[str, ...]) -> Comparison:
     metric = metrics.full_name(study.metric)
     if not metric:
-        ended = [one.record for one in files if one.outcome == "succeeded"]
+        ended = [one.record for one in files if one.outcome in ENDED_BY_ITSELF]
         metric = metrics.choose(ended or [one.record for one in files if one.may_count])
     results = [result_of(one, metric, study.not_run) for one in files]
     found = compare_results(replace(study, metric=metric), results, confounds)

@@ -22,6 +22,7 @@ from harness.state import COUNTING
 from harness.summary import run_summary
 
 NEVER_STARTED, UNFINISHED = "never started", "unfinished"
+ENDED_BY_ITSELF = ("succeeded", "succeeded_with_changed_code")
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ def result_of(files: RunFiles, metric: str, never: Mapping[str, str] | None = No
         hours=_hours([attempt.exit for attempt in record.attempts]),
         attempts=len(record.attempts),
         deviations=_deviations(files.summary),
+        code_changed=any(c.kind == "code" for one in files.summary.attempts for c in one.changes),
     )
     if found is not None:
         result = replace(result, curve=Curve(found.steps, found.values), source=found.source)
@@ -129,7 +131,7 @@ def _settled(result: RunResult, results: Sequence[RunResult]) -> RunResult:
         return replace(result, value=None, why_not=_diverged(result))
     if result.outcome != "timed_out":
         return result
-    whole = [other for other in results if other.outcome == "succeeded" and other.curve.steps]
+    whole = [other for other in results if other.outcome in ENDED_BY_ITSELF and other.curve.steps]
     own = [other for other in whole if other.run.point == result.run.point]
     goal = min((other.curve.steps[-1] for other in own or whole), default=0)
     if result.curve.steps and result.curve.steps[-1] >= goal:

@@ -110,7 +110,8 @@ class Curve:
 class RunResult:
     """One run as its folder records it. `value`: the metric at its end, None with the reason in `why_not`
     when the run does not count; `tasks`: of the last validation; `area`: mean height of the curve;
-    `deviations`: what repairs changed, in words: such a run counts, and is named."""
+    `deviations`: what repairs changed, in words: such a run counts, and is named; `code_changed`: a model
+    changed its code."""
 
     run: PlannedRun
     outcome: str
@@ -126,6 +127,7 @@ class RunResult:
     area: float | None = None
     steps_to_threshold: int | None = None
     deviations: tuple[str, ...] = ()
+    code_changed: bool = False
 
 
 # --- out: what can be said ----------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ def cautions(comparison: Comparison) -> tuple[Caution, ...]:
         ("What one key does depends on another", _interactions(comparison)),
         ("Runs that do not count", comparison.missing),
         ("The points differ in more than what was varied", comparison.confounds),
+        ("Runs whose code a model changed (†): not the author's results", _changed_code(comparison)),
         ("Runs that were repaired on the way", _deviating(comparison)),
         ("Runs that did not train equally long", _ends(comparison)),
         ("Findings whose p is only approximate", _unlike_scatter(comparison)),
@@ -73,6 +74,12 @@ def _interactions(comparison: Comparison) -> Iterator[str]:
                 f"{one} and {other} (adjusted {p_text(pair.p_adjusted)}): a difference of one is an average "
                 "over unlike, perhaps opposite, differences at the levels of the other. Compare the points."
             )
+
+
+def _changed_code(comparison: Comparison) -> Iterator[str]:
+    names = [run.run.name for run in comparison.runs if run.code_changed and run.value is not None]
+    if names:
+        yield f"their reports have the changes: {listed(names, MOST_NAMED)}"
 
 
 def _deviating(comparison: Comparison) -> Iterator[str]:

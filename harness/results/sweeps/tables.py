@@ -233,7 +233,7 @@ def _run_row(run: RunResult, digits: Digits, folder: Path) -> Row:
         "name": run.run.name,
         "seed": DASH if run.run.seed is None else str(run.run.seed),
         "outcome": _OUTCOMES.get(run.outcome, run.outcome.replace("_", " ")) or DASH,
-        "value": "" if run.value is None else digits.value(run.value),
+        "value": "" if run.value is None else f"{digits.value(run.value)}{'†' if run.code_changed else ''}",
         "source": str(run.source) if run.source else "",
         "step": DASH if run.last_step is None else number_text(run.last_step, "count"),
         "hours": _hours(run.hours),
