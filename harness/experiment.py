@@ -7,24 +7,20 @@ is decided or happens goes through `record`, which is durable before it returns.
 import logging
 import shutil
 import uuid
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness import index, journal
-from harness.atomic_write import write_json
-from harness.journal import Entry, Journal
+from harness.blueprint.types import Blueprint
+from harness.journal import RUN, Clock, Owner, Recorded
+from harness.journal.events import Created, OptionsGiven
 from harness.options import RunOptions
-from harness.state import ExperimentState, apply, fold
+from harness.state import FOLD, ExperimentState, fold
 from monitors.clock import steady_time
 from monitors.files import AttemptFiles
 
-if TYPE_CHECKING:
-    from harness.blueprint import Blueprint
-
 _log = logging.getLogger(__name__)
-
-Clock = Callable[[], float]
 
 
 class ExperimentUnfinishedError(Exception):
@@ -38,49 +34,26 @@ class ExperimentUnfinishedError(Exception):
         )
 
 
-class Experiment:
-    """One result folder, owned by this process until `close`."""
+class Experiment(Recorded[ExperimentState]):
+    """The result folder of one run, owned by this process until `close`."""
 
-    def __init__(self, result_dir: Path, clock: Clock = steady_time) -> None:
-        """Own the folder's journal. Raises JournalOwnedError, JournalDamagedError."""
-        self.dir = result_dir
-        self.clock = clock
-        self.journal = Journal(result_dir / "journal.jsonl", clock)
-        self.state: ExperimentState = fold(self.journal.entries)
+    FILE, ORDER, FOLD = "journal.jsonl", RUN, FOLD
 
-    @classmethod
-    def open(cls, result_dir: Path, clock: Clock = steady_time) -> "Experiment":
-        """Take over an existing experiment, and say in the journal who did, unless it is finished."""
-        experiment = cls(result_dir, clock)
-        if experiment.state.finished_at is None:
-            experiment.record("owner", **journal.owner_data())
-        return experiment
-
-    def record(self, kind: str, **data: Any) -> Entry:
-        """Append to the journal, durably, and fold the entry into `state`."""
-        entry = self.journal.append(kind, **data)
-        self.state = apply(self.state, self.journal.entries[-1])
-        return entry
-
-    def close(self) -> None:
-        self.journal.close()
+    @property
+    def blueprint(self) -> Blueprint:
+        """The blueprint as understood when the experiment was created."""
+        return self.state.blueprint
 
     @property
     def plan(self) -> dict[str, Any]:
-        """The blueprint as understood when the experiment was created."""
+        """Temporary: the blueprint as a dictionary."""
         return self.state.plan
 
     def attempt_files(self, number: int) -> AttemptFiles:
         return AttemptFiles(self.dir / "attempts" / f"{number:02d}")
 
-    def write_finish_flag(self, content: dict[str, Any]) -> None:
-        """The last file of an experiment, in one atomic step."""
-        write_json(self.dir / "finish.flag", content)
 
-
-def create(
-    blueprint: "Blueprint", options: RunOptions | None = None, clock: Clock = steady_time
-) -> Experiment:
+def create(blueprint: Blueprint, options: RunOptions | None = None, clock: Clock = steady_time) -> Experiment:
     """A new result folder for a blueprint that can run, listed for `harness ls`.
 
     Raises ExperimentUnfinishedError when the folder of that name holds a run without an end.
@@ -95,7 +68,7 @@ def create(
 
 
 def begin(
-    blueprint: "Blueprint",
+    blueprint: Blueprint,
     result_dir: Path,
     options: RunOptions,
     clock: Clock = steady_time,
@@ -104,25 +77,20 @@ def begin(
     """An experiment in an empty folder: the blueprint as issued, and the first entries of the journal."""
     experiment = Experiment(result_dir, clock)
     shutil.copyfile(blueprint.path, result_dir / "blueprint.md")
-    experiment.record(
-        "created",
-        experiment_id=experiment_id or uuid.uuid4().hex[:12],
-        name=blueprint.name,
-        deadline_at=clock() + blueprint.max_time_s,
-        policy=options.policy,
-        plan=plan_of(blueprint),
-    )
-    experiment.record("options", **options.as_json())
-    experiment.record("owner", **journal.owner_data())
+    deadline_at = clock() + blueprint.max_time_s
+    identity = experiment_id or uuid.uuid4().hex[:12]
+    experiment.record(Created(identity, blueprint.name, deadline_at, options.policy, blueprint))
+    experiment.record(OptionsGiven(options))
+    experiment.record(Owner.this_process())
     return experiment
 
 
-def plan_of(blueprint: "Blueprint") -> dict[str, Any]:
-    """What the journal keeps of a blueprint: everything a run needs, so that the file is read only once."""
-    return {key: value for key, value in blueprint.as_json().items() if key not in ("problems", "can_run")}
+def plan_of(blueprint: Blueprint) -> dict[str, Any]:
+    """Temporary: the blueprint as a dictionary."""
+    return replace(ExperimentState(), blueprint=blueprint).plan
 
 
-def _new_folder(blueprint: "Blueprint") -> Path:
+def _new_folder(blueprint: Blueprint) -> Path:
     """Make the folder of this run: the blueprint's result folder, or the next free `-2`, `-3` … beside
     finished ones."""
     first = blueprint.result_dir
@@ -136,12 +104,12 @@ def _new_folder(blueprint: "Blueprint") -> Path:
 
 
 def _is_foreign(folder: Path) -> bool:
-    """Whether the folder holds files of somebody else, so that ours go in a folder of their own inside it."""
+    """True if the folder holds files of somebody else, so that ours go in a folder of their own inside it."""
     return folder.is_dir() and not (folder / "journal.jsonl").exists() and any(folder.iterdir())
 
 
 def _claim(folder: Path) -> bool:
-    """Whether the folder is now ours: freshly made, or left empty by a run that died before its first
+    """True if the folder is now ours: freshly made, or left empty by a run that died before its first
     entry."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:

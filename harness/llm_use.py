@@ -6,12 +6,25 @@ calls and actions that answer it. It begins with an entry `consult`, and ends wi
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harness.journal import Entry
-from harness.providers.cost import Spending, after
+from harness.journal import Entry, Event
+from harness.journal.codec import encode
+from harness.journal.events import (
+    ActionResult,
+    CallRejected,
+    Consult,
+    Consulted,
+    Intent,
+    LlmReserved,
+    LlmSettled,
+    Refused,
+    ViewShrunk,
+)
+from harness.providers import cost
+from harness.providers.cost import Spending
 
 
 @dataclass(frozen=True)
@@ -45,7 +58,7 @@ class LlmUse:
     spending: Spending = field(default_factory=Spending)
     tokens: dict[str, int] = field(default_factory=dict)
     model: str = ""
-    answer: Entry | None = None
+    answer: LlmSettled | None = None
     consultation: Consultation | None = None
     closed: frozenset[str] = frozenset()
     gave_up: str = ""
@@ -70,29 +83,31 @@ def digest(outcome: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(outcome, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def fold(use: LlmUse, entry: Entry) -> LlmUse:
-    """The use after one more entry of a kind in ENTRIES."""
-    use = replace(use, spending=after(use.spending, entry.kind, entry.data))
-    return ENTRIES[entry.kind](use, entry)
+def after(use: LlmUse, entry: Entry) -> LlmUse:
+    """The use after one more entry of the journal; those that it has no part in change nothing."""
+    event = entry.event
+    use = replace(use, spending=cost.after(use.spending, event))
+    if isinstance(event, ActionResult):
+        return _with_result(use, event)
+    if isinstance(event, Consult):
+        return replace(use, consultation=Consultation(event.topic, entry.seq), answer=None)
+    handle = _HANDLERS.get(type(event))
+    return handle(use, event) if handle else use
 
 
-def after_intent(use: LlmUse, entry: Entry) -> LlmUse:
+def _intended(use: LlmUse, event: Intent) -> LlmUse:
     """An answer that became an action is used up."""
-    asked = signature(entry.data["action"], entry.data["args"])
-    return _consulting(replace(use, answer=None), asked=asked)
+    return _consulting(replace(use, answer=None), asked=signature(event.action, event.args))
 
 
-def after_outcome(use: LlmUse, entry: Entry) -> LlmUse:
+def _with_result(use: LlmUse, event: ActionResult) -> LlmUse:
     """What an action of the consultation brought."""
     open_now = use.consultation
     if open_now is None or not open_now.asked:
         return use
-    told = {name: value for name, value in entry.data.items() if name not in ("intent", "action")}
-    return _consulting(use, asked="", troubles=0, seen=(*open_now.seen, (open_now.asked, digest(told))))
-
-
-def after_refusal(use: LlmUse, entry: Entry) -> LlmUse:
-    return _trouble(use)
+    return _consulting(
+        use, asked="", troubles=0, seen=(*open_now.seen, (open_now.asked, digest(encode(event))))
+    )
 
 
 def _consulting(use: LlmUse, **changes: Any) -> LlmUse:
@@ -107,37 +122,30 @@ def _trouble(use: LlmUse) -> LlmUse:
     return _consulting(replace(use, answer=None), troubles=troubles, asked="")
 
 
-def _reserved(use: LlmUse, entry: Entry) -> LlmUse:
-    return replace(use, model=entry.data["model"])
-
-
-def _settled(use: LlmUse, entry: Entry) -> LlmUse:
+def _settled(use: LlmUse, event: LlmSettled) -> LlmUse:
     tokens = dict(use.tokens)
-    for name, count in entry.data["usage"].items():
+    for name, count in event.usage.items():
         tokens[name] = tokens.get(name, 0) + count
-    use = replace(use, tokens=tokens, answer=entry)
+    use = replace(use, tokens=tokens, answer=event)
     return _consulting(use, calls=use.consultation.calls + 1) if use.consultation else use
 
 
-def _consult(use: LlmUse, entry: Entry) -> LlmUse:
-    return replace(use, consultation=Consultation(entry.data["topic"], entry.seq), answer=None)
-
-
-def _consulted(use: LlmUse, entry: Entry) -> LlmUse:
-    gave_up = entry.data["why"] if entry.data.get("gave_up") else use.gave_up
-    closed = use.closed | {entry.data["topic"]}
+def _consulted(use: LlmUse, event: Consulted) -> LlmUse:
+    gave_up = event.why if event.gave_up else use.gave_up
+    closed = use.closed | {event.topic}
     return replace(use, consultation=None, answer=None, closed=closed, gave_up=gave_up)
 
 
-ENTRIES = {
-    "llm_reserved": _reserved,
-    "llm_settled": _settled,
-    "llm_retried": lambda use, entry: use,
-    "llm_failed": lambda use, entry: use,
-    "call_rejected": lambda use, entry: _trouble(use),
-    "view_shrunk": lambda use, entry: _consulting(
-        use, shrunk=use.consultation.shrunk + 1 if use.consultation else 0
-    ),
-    "consult": _consult,
-    "consulted": _consulted,
+def _shrunk(use: LlmUse, _: ViewShrunk) -> LlmUse:
+    return _consulting(use, shrunk=use.consultation.shrunk + 1) if use.consultation else use
+
+
+_HANDLERS: dict[type[Event], Callable[[LlmUse, Any], LlmUse]] = {
+    LlmReserved: lambda use, event: replace(use, model=event.model),
+    LlmSettled: _settled,
+    Intent: _intended,
+    Refused: lambda use, event: _trouble(use),
+    CallRejected: lambda use, event: _trouble(use),
+    ViewShrunk: _shrunk,
+    Consulted: _consulted,
 }

@@ -89,11 +89,10 @@ class PendingChanges:
 
 
 def with_outcome(
-    draft: PendingChanges, action: str, args: Mapping[str, Any], outcome: Mapping[str, Any]
+    draft: PendingChanges, action: str, args: Mapping[str, Any], changes: Iterable[Change] = ()
 ) -> PendingChanges:
-    """The draft after one of the preparing actions was carried out; `outcome` holds its `changes`."""
-    changes = (*draft.changes, *(Change(**change) for change in outcome.get("changes", ())))
-    draft = replace(draft, changes=changes)
+    """The draft after one of the preparing actions was carried out and made these changes."""
+    draft = replace(draft, changes=(*draft.changes, *changes))
     if action == "render_config":
         return replace(draft, settings=dict(args["settings"]), config={}, removed=())
     if action == "edit_config":

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from harness.agent.actions import Launch
 from harness.agent.types import Observation
+from harness.attempt import AttemptEnd, Diagnosis
 from harness.config.training import TrainingConfig
 from harness.guard import rules as guard
 from harness.state import AttemptState, ExperimentState
@@ -45,8 +46,8 @@ def _restart(state: ExperimentState, attempt: AttemptState, files: AttemptFiles,
     lost = replace(
         attempt,
         launched_at=attempt.launched_at or now,
-        ended={"reason": "lost", "complete": False, "last_step": _last_step(files)},
-        diagnosis={"signature": "supervisor_lost", "cause": "it was lost", "transient": True},
+        ended=AttemptEnd("lost", last_step=_last_step(files)),
+        diagnosis=Diagnosis("", "supervisor_lost", "it was lost", transient=True),
     )
     after = replace(state, attempts=(*state.attempts[:-1], lost), pending=None)
     again = Launch(

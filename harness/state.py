@@ -6,78 +6,33 @@ in one table.
 """
 
 import json
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from harness import llm_use
-from harness.journal import Entry
+from harness.attempt import AttemptEnd, Diagnosis, failure_of
+from harness.blueprint.types import Blueprint
+from harness.journal import Entry, Event, Fold, events
+from harness.journal.codec import encode
 from harness.llm_use import LlmUse
 from harness.options import RunOptions
+from harness.outcome import COUNTING, Outcome, Verdict
 from harness.pending_changes import PREPARING, PendingChanges, with_outcome
-from harness.redaction import redact
 
+__all__ = [
+    "COUNTING",
+    "AttemptState",
+    "ExperimentState",
+    "Outcome",
+    "Verdict",
+    "apply",
+    "failure_of",
+    "fold",
+]
 
-class Outcome(str, Enum):
-    """How an experiment ended; the value stands in finish.flag, `exit_code` is what `harness run` returns."""
-
-    SUCCEEDED = "succeeded"
-    SUCCEEDED_WITH_CHANGED_CODE = "succeeded_with_changed_code"
-    """A model changed code on the way: every number comes from the changed code."""
-    FAILED = "failed"
-    CANNOT_RUN = "cannot_run"
-    TIMED_OUT = "timed_out"
-    STOPPED_EARLY = "stopped_early"
-    CANCELLED = "cancelled"
-
-    @property
-    def exit_code(self) -> int:
-        return _EXIT_CODES[self]
-
-
-_EXIT_CODES = {
-    Outcome.SUCCEEDED: 0,
-    Outcome.SUCCEEDED_WITH_CHANGED_CODE: 0,
-    Outcome.FAILED: 1,
-    Outcome.CANNOT_RUN: 2,
-    Outcome.TIMED_OUT: 3,
-    Outcome.STOPPED_EARLY: 4,
-    Outcome.CANCELLED: 130,
-}
-
-
-COUNTING = ("succeeded", "succeeded_with_changed_code", "stopped_early", "timed_out")
-"""Outcomes of runs whose numbers count in a comparison; for one that ran out of time they may."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """An outcome with the reason for it in one sentence."""
-
-    outcome: Outcome
-    reason: str
-
-
-_VARYING = re.compile(
-    r"0x[0-9a-fA-F]+|'(?P<single>[^']*)'|\"(?P<double>[^\"]*)\"|(?:/[\w.@-]+)+|\d+(?:\.\d+)?"
-)
-_NAME = re.compile(r"(?!0x[0-9a-fA-F]+$|(?=.*\d)[0-9a-fA-F]{6,}$)[A-Za-z0-9_]{1,40}")
-"""A short word in quotes says what failed, as in `KeyError: 'reward'`; anything longer is an example."""
-
-
-def failure_of(diagnosis: Mapping[str, Any]) -> str:
-    """What makes two failures the same one: the signature, else the cause with what varies, and secrets, left
-    out."""
-    return str(
-        diagnosis.get("signature") or _VARYING.sub(_general, redact(str(diagnosis.get("cause", ""))))[:200]
-    )
-
-
-def _general(match: re.Match[str]) -> str:
-    quoted = match["single"] or match["double"] or ""
-    return re.sub(r"\d+", "…", match.group()) if _NAME.fullmatch(quoted) else "…"
+NOT_PLANNED = Blueprint(Path(), "", "", Path(), Path(), None, None, Path(), 0.0, 0.0, "")
 
 
 @dataclass(frozen=True)
@@ -92,10 +47,10 @@ class AttemptState:
     launched_at: float | None = None
     checkpoint: str | None = None
     first_step_at: float | None = None
-    ended: dict[str, Any] | None = None
+    ended: AttemptEnd | None = None
     stop_reason: str | None = None
     stop_detail: str = ""
-    diagnosis: dict[str, Any] | None = None
+    diagnosis: Diagnosis | None = None
     draft: PendingChanges = field(default_factory=PendingChanges)
 
     @property
@@ -118,16 +73,16 @@ class ExperimentState:
     created_at: float = 0.0
     deadline_at: float = 0.0
     options: RunOptions = field(default_factory=RunOptions)
-    plan: dict[str, Any] = field(default_factory=dict)
+    blueprint: Blueprint = NOT_PLANNED
     prepared: bool = False
-    checked: dict[str, Any] | None = None
+    checked: events.Checked | None = None
     draft: PendingChanges = field(default_factory=PendingChanges)
     unusable: frozenset[str] = frozenset()
     attempts: tuple[AttemptState, ...] = ()
     stop_asked: str | None = None
-    collected: dict[str, Any] | None = None
-    reported: dict[str, Any] | None = None
-    pending: Entry | None = None
+    collected: events.Collected | None = None
+    reported: events.Reported | None = None
+    pending: events.Intent | None = None
     refusals: tuple[str, ...] = ()
     denied: frozenset[str] = frozenset()
     asks: str = ""
@@ -162,8 +117,14 @@ class ExperimentState:
         done = [done.split(" ", 1) for draft in drafts for done in draft.measures]
         return frozenset(what for action, what in done if action == "raise_limit")
 
+    @property
+    def plan(self) -> dict[str, Any]:
+        """Temporary: the blueprint as a dictionary."""
+        given = encode(self.blueprint)
+        return {**given, "yaml_path": given["yaml_path"] or None}
+
     def is_denied(self, action: str, args: Mapping[str, Any]) -> bool:
-        """Whether a person said no to this action before."""
+        """True if a person said no to this action before."""
         return action in self.denied or _barred(action, args) in self.denied
 
     @property
@@ -186,51 +147,26 @@ class ExperimentState:
             return "launch"
         if attempt.ended is None:
             return "watch" if attempt.first_step_at else "first step"
-        return "collect" if attempt.ended.get("complete") else "diagnose"
+        return "collect" if attempt.ended.complete else "diagnose"
 
 
-def fold(entries: Iterable[Entry]) -> ExperimentState:
-    """The state after all entries."""
-    state = ExperimentState()
-    for entry in entries:
-        state = apply(state, entry)
-    return state
-
-
-def apply(state: ExperimentState, entry: Entry) -> ExperimentState:
-    """The state after one more entry; entries of unknown kinds change nothing but `last_seq`."""
-    state = replace(state, last_seq=entry.seq)
-    if entry.kind in llm_use.ENTRIES:
-        state = replace(state, llm=llm_use.fold(state.llm, entry))
-        drops = entry.kind == "consulted" and entry.data.get("drops_draft", False)
-        return replace(state, draft=PendingChanges(), checked=None) if drops else state
-    handle = _ENTRIES.get(entry.kind)
-    return handle(state, entry) if handle else state
-
-
-def _created(state: ExperimentState, entry: Entry) -> ExperimentState:
-    data = entry.data
+def _created(state: ExperimentState, event: events.Created, entry: Entry) -> ExperimentState:
     return replace(
         state,
-        experiment_id=data["experiment_id"],
-        name=data["name"],
+        experiment_id=event.experiment_id,
+        name=event.name,
         created_at=entry.time,
-        deadline_at=data["deadline_at"],
-        options=RunOptions(policy=data["policy"]),
-        plan=data["plan"],
+        deadline_at=event.deadline_at,
+        options=RunOptions(policy=event.policy),
+        blueprint=event.blueprint,
     )
 
 
-def _intent(state: ExperimentState, entry: Entry) -> ExperimentState:
-    state = replace(state, pending=entry, llm=llm_use.after_intent(state.llm, entry))
-    if entry.data["action"] == "launch":
-        return _launch_intended(state, entry)
-    return state
-
-
-def _launch_intended(state: ExperimentState, entry: Entry) -> ExperimentState:
-    args = entry.data["args"]
-    if state.attempt is not None and state.attempt.number == args["attempt"]:
+def _intent(state: ExperimentState, event: events.Intent, _: Entry) -> ExperimentState:
+    state = replace(state, pending=event)
+    args = event.args
+    is_new = state.attempt is None or state.attempt.number != args.get("attempt")
+    if event.action != "launch" or not is_new:
         return state
     attempt = AttemptState(
         args["attempt"], args["session"], args["attempt_id"], args["why"], draft=state.draft
@@ -239,103 +175,100 @@ def _launch_intended(state: ExperimentState, entry: Entry) -> ExperimentState:
     return replace(state, attempts=attempts, draft=PendingChanges(), checked=None, unusable=frozenset())
 
 
-def _outcome(state: ExperimentState, entry: Entry) -> ExperimentState:
-    if state.pending is not None and entry.data["action"] in PREPARING:
-        args = state.pending.data["args"]
-        if "error" in entry.data:
-            state = replace(state, unusable=state.unusable | {args.get("remedy", "")} - {""})
-        else:
-            draft = with_outcome(state.draft, entry.data["action"], args, entry.data)
-            state = replace(state, draft=draft, checked=None)
-    llm = llm_use.after_outcome(state.llm, entry)
-    state = replace(state, pending=None, refusals=(), llm=llm)
-    handle = _OUTCOMES.get(entry.data["action"])
-    return handle(state, entry) if handle else state
+def _change_prepared(state: ExperimentState, event: events.ChangePrepared, _: Entry) -> ExperimentState:
+    args = state.pending.args if state.pending is not None else {}
+    if event.error:
+        return replace(state, unusable=state.unusable | {args.get("remedy", "")} - {""})
+    draft = with_outcome(state.draft, event.action, args, event.changes)
+    return replace(state, draft=draft, checked=None)
 
 
-def _refused(state: ExperimentState, entry: Entry) -> ExperimentState:
-    refusals = (*state.refusals, entry.data["why"])
-    return replace(state, asks="", refusals=refusals, llm=llm_use.after_refusal(state.llm, entry))
+def _refused(state: ExperimentState, event: events.Refused, _: Entry) -> ExperimentState:
+    return replace(state, asks="", refusals=(*state.refusals, event.why))
 
 
-def _denied(state: ExperimentState, entry: Entry) -> ExperimentState:
-    return replace(state, denied=state.denied | {_barred(entry.data["action"], entry.data.get("args"))})
+def _denied(state: ExperimentState, event: events.Denied, _: Entry) -> ExperimentState:
+    return replace(state, denied=state.denied | {_barred(event.action, event.args)})
 
 
-def _barred(action: str, args: Mapping[str, Any] | None) -> str:
+def _barred(action: str, args: Mapping[str, Any]) -> str:
     """What a person's "no" bars: every such action, but of those that prepare a launch this very change,
-    whatever the reason given. Journals of an earlier version do not have `args`."""
-    if args is None or action not in PREPARING:
+    whatever the reason given."""
+    if action not in PREPARING:
         return action
     change = {name: value for name, value in args.items() if name not in ("why", "remedy")}
     return f"{action} {json.dumps(change, sort_keys=True)}"
 
 
-def _event(state: ExperimentState, entry: Entry) -> ExperimentState:
+def _attempt_event(state: ExperimentState, event: events.AttemptEvent, _: Entry) -> ExperimentState:
     attempt = state.attempt
-    if attempt is None or entry.data.get("attempt") != attempt.number:
+    is_first = event.event == "first_step" and attempt is not None and attempt.first_step_at is None
+    if attempt is None or event.attempt != attempt.number or not is_first:
         return state
-    if entry.data["event"] == "first_step" and attempt.first_step_at is None:
-        return _with_attempt(state, first_step_at=entry.data["at"])
-    return state
+    return _with_attempt(state, first_step_at=event.at)
 
 
-def _finish(state: ExperimentState, entry: Entry) -> ExperimentState:
-    verdict = Verdict(Outcome(entry.data["outcome"]), entry.data["reason"])
-    return replace(state, verdict=verdict, finished_at=entry.time, pending=None)
+def _consulted(state: ExperimentState, event: events.Consulted, _: Entry) -> ExperimentState:
+    return replace(state, draft=PendingChanges(), checked=None) if event.drops_draft else state
 
 
 def _with_attempt(state: ExperimentState, **changes: Any) -> ExperimentState:
-    assert state.attempt is not None
-    return replace(state, attempts=(*state.attempts[:-1], replace(state.attempt, **changes)))
+    return replace(state, attempts=(*state.attempts[:-1], replace(state.attempts[-1], **changes)))
 
 
-def _launched(state: ExperimentState, entry: Entry) -> ExperimentState:
-    return _with_attempt(
-        state, launched_at=entry.data["launched_at"], checkpoint=entry.data.get("checkpoint")
-    )
+def _waited(state: ExperimentState, event: events.Waited, _: Entry) -> ExperimentState:
+    return _with_attempt(state, ended=event.ended) if event.ended is not None else state
 
 
-def _waited(state: ExperimentState, entry: Entry) -> ExperimentState:
-    ended = entry.data.get("ended")
-    return _with_attempt(state, ended=ended) if ended is not None else state
+def _stopped(state: ExperimentState, event: events.Stopped, _: Entry) -> ExperimentState:
+    return _with_attempt(state, ended=event.ended, stop_reason=event.why, stop_detail=event.detail)
 
 
-def _stopped(state: ExperimentState, entry: Entry) -> ExperimentState:
-    return _with_attempt(
-        state,
-        ended=entry.data["ended"],
-        stop_reason=entry.data["why"],
-        stop_detail=entry.data.get("detail", ""),
-    )
+def _finish(state: ExperimentState, event: events.Finish, entry: Entry) -> ExperimentState:
+    verdict = Verdict(event.outcome, event.reason)
+    return replace(state, verdict=verdict, finished_at=entry.time, pending=None)
 
 
-_ENTRIES: dict[str, Callable[[ExperimentState, Entry], ExperimentState]] = {
-    "created": _created,
-    "intent": _intent,
-    "outcome": _outcome,
-    "refused": _refused,
-    "approval_asked": lambda state, entry: replace(state, asks=entry.data["action"]),
-    "approved": lambda state, entry: replace(state, asks=""),
-    "denied": _denied,
-    "event": _event,
-    "options": lambda state, entry: replace(state, options=RunOptions.from_json(entry.data)),
-    "stop_asked": lambda state, entry: replace(state, stop_asked=entry.data["by"]),
-    "model_unavailable": lambda state, entry: replace(state, without_model=True),
-    "model_available": lambda state, entry: replace(state, without_model=False),
-    "finish": _finish,
-}
-
-_OUTCOMES: dict[str, Callable[[ExperimentState, Entry], ExperimentState]] = {
-    "prepare": lambda state, entry: replace(state, prepared=True),
-    "check": lambda state, entry: replace(state, checked=entry.data),
-    "launch": _launched,
-    "wait": _waited,
-    "stop": _stopped,
-    "diagnose": lambda state, entry: _with_attempt(state, diagnosis=entry.data["diagnosis"]),
-    "collect": lambda state, entry: replace(state, collected=entry.data),
-    "write_report_section": lambda state, entry: replace(
-        state, narrative={**state.narrative, entry.data["written"]["section"]: entry.data["written"]}
+_HANDLERS: dict[type[Event], Any] = {
+    events.Created: _created,
+    events.OptionsGiven: lambda state, event, _: replace(state, options=event.options),
+    events.StopAsked: lambda state, event, _: replace(state, stop_asked=event.by),
+    events.Intent: _intent,
+    events.Refused: _refused,
+    events.ApprovalAsked: lambda state, event, _: replace(state, asks=event.action),
+    events.Approved: lambda state, event, _: replace(state, asks=""),
+    events.Denied: _denied,
+    events.AttemptEvent: _attempt_event,
+    events.ChangePrepared: _change_prepared,
+    events.Prepared: lambda state, event, _: replace(state, prepared=True),
+    events.Checked: lambda state, event, _: replace(state, checked=event),
+    events.Launched: lambda state, event, _: _with_attempt(
+        state, launched_at=event.launched_at, checkpoint=event.checkpoint
     ),
-    "report": lambda state, entry: replace(state, reported=entry.data),
+    events.Waited: _waited,
+    events.Stopped: _stopped,
+    events.Diagnosed: lambda state, event, _: _with_attempt(state, diagnosis=event.diagnosis),
+    events.Collected: lambda state, event, _: replace(state, collected=event),
+    events.SectionWritten: lambda state, event, _: replace(
+        state, narrative={**state.narrative, event.written["section"]: event.written}
+    ),
+    events.Reported: lambda state, event, _: replace(state, reported=event),
+    events.Consulted: _consulted,
+    events.ModelUnavailable: lambda state, event, _: replace(state, without_model=True),
+    events.ModelAvailable: lambda state, event, _: replace(state, without_model=False),
+    events.Finish: _finish,
 }
+
+
+class _RunFold(Fold[ExperimentState]):
+    def apply(self, state: ExperimentState, entry: Entry) -> ExperimentState:
+        """As the table says; and whatever comes counts for the model, and every result closes its intent."""
+        state = super().apply(state, entry)
+        llm = llm_use.after(state.llm, entry)
+        if isinstance(entry.event, events.ActionResult):
+            state = replace(state, pending=None, refusals=())
+        return replace(state, last_seq=entry.seq, llm=llm)
+
+
+FOLD = _RunFold(ExperimentState(), _HANDLERS)
+fold, apply = FOLD.fold, FOLD.apply

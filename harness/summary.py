@@ -1,7 +1,9 @@
 """What the report needs to know of a run, folded from its journal (also for `harness report` on an old
 folder)."""
 
-from harness.journal import Entry
+from harness.attempt import AttemptEnd
+from harness.journal import Entry, events_of
+from harness.journal.events import Collected, Launched
 from harness.results import deviations, journal_notes
 from harness.results.model_use import model_use
 from harness.results.types import AttemptSummary, RunSummary
@@ -12,18 +14,18 @@ def run_summary(entries: list[Entry]) -> RunSummary:
     """The run so far; `outcome` is "running" while nothing has been collected."""
     state = fold(entries)
     outcome, reason = _outcome(state)
-    plan = state.plan
+    plan = state.blueprint
     return RunSummary(
         name=state.name,
-        purpose=plan.get("purpose", ""),
+        purpose=plan.purpose,
         experiment_id=state.experiment_id,
-        blueprint_path=plan.get("path", ""),
-        command=_command(entries) or plan.get("launch_command") or "",
+        blueprint_path=str(plan.path),
+        command=_command(entries) or plan.launch_command or "",
         outcome=outcome,
         reason=reason,
         started_at=state.created_at or None,
         ended_at=_ended_at(entries, state),
-        max_time_s=plan.get("max_time_s"),
+        max_time_s=plan.max_time_s,
         policy=state.options.policy,
         attempts=tuple(
             _attempt(attempt, state.attempts[index + 1 :]) for index, attempt in enumerate(state.attempts)
@@ -40,7 +42,7 @@ def _outcome(state: ExperimentState) -> tuple[str, str]:
     if state.verdict is not None:
         return state.verdict.outcome.value, state.verdict.reason
     if state.collected is not None:
-        return state.collected["outcome"], state.collected["reason"]
+        return state.collected.outcome.value, state.collected.reason
     return "running", f"in phase {state.phase}"
 
 
@@ -48,26 +50,22 @@ def _ended_at(entries: list[Entry], state: ExperimentState) -> float | None:
     """The end of the work itself: when results were collected."""
     if state.collected is None:
         return None
-    collected = (
-        entry.time for entry in entries if entry.kind == "outcome" and entry.data["action"] == "collect"
-    )
-    return next(collected, None)
+    return next((entry.time for entry in entries if isinstance(entry.event, Collected)), None)
 
 
 def _command(entries: list[Entry]) -> str | None:
-    launches = (entry for entry in entries if entry.kind == "outcome" and entry.data["action"] == "launch")
-    return next((entry.data["command"] for entry in launches), None)
+    return next((launched.command for launched in events_of(entries, Launched)), None)
 
 
 def _attempt(attempt: AttemptState, later: tuple[AttemptState, ...]) -> AttemptSummary:
-    ended = attempt.ended or {}
+    ended = attempt.ended or AttemptEnd()
     return AttemptSummary(
         number=attempt.number,
         session=attempt.session,
         started_at=attempt.launched_at,
-        ended_at=ended.get("ended_at"),
-        reason=ended.get("reason", ""),
-        status=ended.get("status"),
+        ended_at=ended.ended_at,
+        reason=ended.reason,
+        status=ended.status,
         why_started=attempt.why,
         diagnosis=attempt.diagnosis,
         repair=_repair(later[0]) if later else None,

@@ -7,7 +7,7 @@ question again, and an answer that was given meanwhile counts.
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,6 +17,7 @@ from harness.atomic_write import write_json
 from harness.blueprint.names import UNATTENDED
 from harness.experiment import Experiment
 from harness.journal import Entry
+from harness.journal.events import ActionResult, ApprovalAsked, Approved, Denied, Refused
 from harness.pending_changes import PREPARING, diff
 from harness.state import ExperimentState
 
@@ -33,7 +34,7 @@ class OpenQuestion:
 
     number: int
     action: str
-    args: dict[str, object]
+    args: Mapping[str, object]
 
     @property
     def text(self) -> str:
@@ -56,10 +57,10 @@ def is_needed(action: Action, state: ExperimentState) -> bool:
 
 def open_question(entries: list[Entry]) -> OpenQuestion | None:
     """The newest question without an answer."""
-    asked = [entry for entry in entries if entry.kind in ("approval_asked", "approved", "refused")]
-    if not asked or asked[-1].kind != "approval_asked":
+    asked = [entry for entry in entries if isinstance(entry.event, ApprovalAsked | Approved | Refused)]
+    if not asked or not isinstance(event := asked[-1].event, ApprovalAsked):
         return None
-    return OpenQuestion(asked[-1].seq, asked[-1].data["action"], asked[-1].data["args"])
+    return OpenQuestion(asked[-1].seq, event.action, event.args)
 
 
 def answer(result_dir: Path, question: OpenQuestion, word: Answer, by: str) -> None:
@@ -79,7 +80,7 @@ async def ask(
         return None
     question = open_question(experiment.journal.entries)
     if question is None or (question.action, question.args) != (action.kind, arguments(action)):
-        entry = experiment.record("approval_asked", action=action.kind, args=arguments(action))
+        entry = experiment.record(ApprovalAsked(action.kind, arguments(action)))
         question = OpenQuestion(entry.seq, action.kind, arguments(action))
     while not _file(experiment.dir, question).exists():
         if not still_wanted():
@@ -91,9 +92,9 @@ async def ask(
             pass
     given = json.loads(_file(experiment.dir, question).read_text(encoding="utf-8"))
     if given["answer"] != "yes":
-        experiment.record("denied", action=action.kind, args=arguments(action), by=given["by"])
+        experiment.record(Denied(action.kind, arguments(action), given["by"]))
         return f"a person ({given['by']}) did not approve this"
-    experiment.record("approved", action=action.kind, by=given["by"])
+    experiment.record(Approved(action.kind, given["by"]))
     return None
 
 
@@ -102,11 +103,12 @@ def _is_granted(entries: list[Entry], action: Action) -> bool:
     args: object = None
     granted = False
     for entry in entries:
-        if entry.kind == "approval_asked":
-            args, granted = (entry.data["action"], entry.data["args"]), False
-        elif entry.kind == "approved":
+        event = entry.event
+        if isinstance(event, ApprovalAsked):
+            args, granted = (event.action, event.args), False
+        elif isinstance(event, Approved):
             granted = True
-        elif entry.kind in ("outcome", "refused"):
+        elif isinstance(event, ActionResult | Refused):
             granted = False
     return granted and args == (action.kind, arguments(action))
 

@@ -7,8 +7,8 @@ In: an action and the experiment. Out: what the journal keeps as its outcome. Sl
 import asyncio
 import errno
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, replace
 from typing import Any
 
 from harness import launching, lessons
@@ -18,9 +18,30 @@ from harness.agent.monitoring import AttemptMonitor
 from harness.agent.types import Observation
 from harness.agent.verdict import shortfall, verdict
 from harness.atomic_write import write_json
+from harness.attempt import AttemptEnd, Diagnosis
 from harness.diagnosis import diagnose
 from harness.diagnosis.signatures import SignatureError, load_usable
 from harness.experiment import Experiment
+from harness.journal.codec import encode
+from harness.journal.events import (
+    ActionResult,
+    AttemptEvent,
+    Checked,
+    Collected,
+    CopyKept,
+    Detached,
+    Diagnosed,
+    Finish,
+    Launched,
+    Noted,
+    Paused,
+    Prepared,
+    Reported,
+    SectionWritten,
+    StopAsked,
+    Stopped,
+    Waited,
+)
 from harness.pending_changes import PREPARING
 from harness.redaction import redact
 from harness.repair import apply_changes, launch_request, patched_code, repair_plan
@@ -83,7 +104,7 @@ class Executor:
     def ask_to_stop(self, by: str) -> None:
         """A person wants the run to end; the loop is woken and sees it in the state."""
         if self.experiment.state.stop_asked is None and self.experiment.state.verdict is None:
-            self.experiment.record("stop_asked", by=by)
+            self.experiment.record(StopAsked(by))
         self.interrupted.set()
 
     def refuse(self, action: actions.AnyAction) -> str | None:
@@ -108,28 +129,28 @@ class Executor:
 
         return await approval.ask(self.experiment, action, still_wanted, self.interrupted)
 
-    async def act(self, action: actions.AnyAction) -> dict[str, Any]:
-        """Carry out one action; returns what the journal keeps of it."""
+    async def act(self, action: actions.AnyAction) -> ActionResult | None:
+        """Carry out one action; returns what the journal keeps of it, None for the last."""
         if isinstance(action, actions.LOOKING):
             return await asyncio.to_thread(look, action, self.experiment)
         if action.kind in PREPARING:
             return await asyncio.to_thread(apply_changes.prepare, action, self.experiment)
-        carry_out: Callable[[Any], Awaitable[dict[str, Any]]] = getattr(self, f"_{action.kind}")
+        carry_out: Callable[[Any], Awaitable[ActionResult | None]] = getattr(self, f"_{action.kind}")
         return await carry_out(action)
 
-    async def _prepare(self, action: actions.Prepare) -> dict[str, Any]:
+    async def _prepare(self, action: actions.Prepare) -> Prepared:
         from harness.results.provenance import gather
 
-        plan = self.experiment.plan
-        facts = gather(plan["codebase_dir"], plan["venv_exe"], plan["yaml_path"], plan["launch_command"])
+        plan = self.experiment.blueprint
+        facts = gather(plan.codebase_dir, plan.venv_exe, plan.yaml_path, plan.launch_command)
         write_json(self.experiment.dir / "provenance.json", facts)
         (self.experiment.dir / "attempts").mkdir(mode=0o700, exist_ok=True)
-        return {}
+        return Prepared()
 
-    async def _check(self, action: actions.Check) -> dict[str, Any]:
+    async def _check(self, action: actions.Check) -> Checked:
         return await asyncio.to_thread(apply_changes.check, self.experiment, self.experiment.state.draft)
 
-    async def _launch(self, action: actions.Launch) -> dict[str, Any]:
+    async def _launch(self, action: actions.Launch) -> Launched:
         from monitors.launch import launch
         from monitors.tmux import Session, TmuxError
 
@@ -143,47 +164,41 @@ class Executor:
                 launch(spec, Session.find(action.session) or Session.create(action.session, spec.cwd))
             except TmuxError:  # its server died on the way; typing twice never launches twice
                 launch(spec, Session.find(action.session) or Session.create(action.session, spec.cwd))
-        return {
-            "launched_at": self.experiment.clock(),
-            "command": launch_request.relocated(
-                self.experiment, launching.command(self.experiment.plan, files.config)
-            ),
-            "checkpoint": checkpoint,
-        }
+        command = launching.command(self.experiment.plan, files.config)
+        command = launch_request.relocated(self.experiment, command)
+        return Launched(self.experiment.clock(), command, checkpoint)
 
-    async def _wait(self, action: actions.Wait) -> dict[str, Any]:
+    async def _wait(self, action: actions.Wait) -> Waited:
         attempt = self._attempt()
         monitor = self.monitor(attempt)
         self.interrupted.clear()
         if self.experiment.state.stop_asked:
-            return {"reason": "interrupted"}
+            return Waited("interrupted")
         waiting = asyncio.ensure_future(monitor.wait())
         interrupted = asyncio.ensure_future(self.interrupted.wait())
         try:
             await asyncio.wait({waiting, interrupted}, return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done():
-                return {"reason": "interrupted"}
+                return Waited("interrupted")
             outcome = await waiting
         finally:
             interrupted.cancel()
             waiting.cancel()
             await asyncio.gather(waiting, interrupted, return_exceptions=True)
-        if "ended" in outcome:
-            outcome["ended"] = self._ended(attempt, outcome["ended"])
-        return outcome
+        return replace(outcome, ended=self._ended(attempt, outcome.ended)) if outcome.ended else outcome
 
-    async def _pause(self, action: actions.Pause) -> dict[str, Any]:
+    async def _pause(self, action: actions.Pause) -> Paused:
         seconds = max(0.0, min(action.until, self.experiment.state.deadline_at) - self.experiment.clock())
         self.interrupted.clear()
         if self.experiment.state.stop_asked:
-            return {"reason": "interrupted"}
+            return Paused(reason="interrupted")
         try:
             await asyncio.wait_for(self.interrupted.wait(), timeout=seconds)
         except asyncio.TimeoutError:
-            return {"paused_s": seconds}
-        return {"reason": "interrupted"}
+            return Paused(seconds)
+        return Paused(reason="interrupted")
 
-    async def _stop(self, action: actions.Stop) -> dict[str, Any]:
+    async def _stop(self, action: actions.Stop) -> Stopped:
         from monitors.launch import stop
 
         attempt = self._attempt()
@@ -191,12 +206,12 @@ class Executor:
         alarms = self.monitor(attempt).health(attempt, self.experiment.clock()).fatal
         await asyncio.to_thread(stop, files, launching.LONGEST_END_S)
         ended = self._ended(attempt, await asyncio.to_thread(self.monitor(attempt).ended))
-        if ended["reason"] not in ("stopped", "lost"):
-            return {"ended": ended, "why": None, "detail": "it had ended by itself"}
+        if ended.reason not in ("stopped", "lost"):
+            return Stopped(ended, None, "it had ended by itself")
         seen = "; ".join(alarms) if action.why == "fatal_error" and alarms else action.detail
-        return {"ended": {**ended, "complete": False}, "why": action.why, "detail": seen}
+        return Stopped(replace(ended, complete=False), action.why, seen)
 
-    async def _diagnose(self, action: actions.Diagnose) -> dict[str, Any]:
+    async def _diagnose(self, action: actions.Diagnose) -> Diagnosed:
         attempt = self._attempt()
         assert attempt.ended is not None
         files = self.experiment.attempt_files(attempt.number)
@@ -204,26 +219,26 @@ class Executor:
         book, broken = await asyncio.to_thread(load_usable)
         for problem in broken:
             _log.warning("a signature file is left out: %s", problem)
-        found = (await asyncio.to_thread(diagnose, files, attempt.ended, *why, book)).as_json()
+        found = await asyncio.to_thread(diagnose, files, attempt.ended, *why, book)
         if files.dir.exists():
-            write_json(files.dir / "diagnosis.json", found)
+            write_json(files.dir / "diagnosis.json", encode(found))
         preferred = await asyncio.to_thread(_preferred, found)
         repairs = await asyncio.to_thread(repair_plan.repairs, self.experiment, found, preferred)
-        return {"diagnosis": {**found, "repairs": repairs}}
+        return Diagnosed(replace(found, repairs=repairs))
 
-    async def _note(self, action: actions.Note) -> dict[str, Any]:
-        return {"text": redact(action.text)}
+    async def _note(self, action: actions.Note) -> Noted:
+        return Noted(redact(action.text))
 
-    async def _write_report_section(self, action: actions.WriteReportSection) -> dict[str, Any]:
+    async def _write_report_section(self, action: actions.WriteReportSection) -> SectionWritten:
         evidence = self._citable()
         assert evidence is not None  # the guard has asked for it
-        return sections.published(action, evidence)
+        return SectionWritten(**sections.published(action, evidence))
 
-    async def _collect(self, action: actions.Collect) -> dict[str, Any]:
+    async def _collect(self, action: actions.Collect) -> Collected:
         judged = verdict(self.experiment.state, self.experiment.clock())
-        return {"outcome": judged.outcome.value, "reason": judged.reason}
+        return Collected(judged.outcome, judged.reason)
 
-    async def _report(self, action: actions.Report) -> dict[str, Any]:
+    async def _report(self, action: actions.Report) -> Reported:
         from harness.results.report import build_report
         from harness.summary import run_summary
 
@@ -234,19 +249,18 @@ class Executor:
         except Exception as error:  # a report can be built again; the run still has to finish
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise  # once there is room again, resuming builds it
-            return {"error": f"{type(error).__name__}: {error}", "headline": []}
-        return {"headline": report.headline, "discrepancies": [asdict(item) for item in report.discrepancies]}
+            return Reported(error=f"{type(error).__name__}: {error}")
+        return Reported(tuple(report.headline), tuple(asdict(item) for item in report.discrepancies))
 
-    async def _finish(self, action: actions.Finish) -> dict[str, Any]:
+    async def _finish(self, action: actions.Finish) -> None:
         self._close_sessions()
         state = self.experiment.state
         if launch_request.patches(self.experiment) or state.draft.patches:
             kept = await asyncio.to_thread(patched_code.remove, state.experiment_id)
             if kept is not None:
-                self.experiment.record("copy_kept", folder=str(kept))
+                self.experiment.record(CopyKept(str(kept)))
         await asyncio.to_thread(self._learn)
-        self.experiment.record("finish", outcome=action.outcome.value, reason=action.reason)
-        return {}
+        self.experiment.record(Finish(action.outcome, action.reason))
 
     def _learn(self) -> None:
         """Keep what this run teaches; a run does not fail for that."""
@@ -276,27 +290,26 @@ class Executor:
             raise RuntimeError("no attempt has been launched")
         return attempt
 
-    def _ended(self, attempt: AttemptState, ended: dict[str, Any]) -> dict[str, Any]:
+    def _ended(self, attempt: AttemptState, ended: AttemptEnd) -> AttemptEnd:
         """An exit record, with what the attempt achieved and whether that is all it owed."""
-        self._tell_lost_lines(attempt, ended.get("log_lost_bytes") or 0)
+        self._tell_lost_lines(attempt, ended.log_lost_bytes)
         attempts = [self.experiment.attempt_files(number) for number in range(1, attempt.number + 1)]
         rows, last_step = self.monitor(attempt).achieved()
-        clean = ended.get("status") == 0
-        owed = shortfall(self.experiment.plan, attempts, rows, last_step) if clean else None
-        complete = ended.get("reason") == "exited" and ended.get("status") == 0 and owed is None
-        told = {"shortfall": owed.text, "shortfall_family": owed.family} if owed else {"shortfall": None}
-        return {**ended, "rows": rows, "last_step": last_step, **told, "complete": complete}
+        ended = replace(ended, rows=rows, last_step=last_step)
+        if ended.status != 0:
+            return ended
+        owed = shortfall(self.experiment.plan, attempts, rows, last_step)
+        if owed is not None:
+            return replace(ended, shortfall=owed.text, shortfall_family=owed.family)
+        return replace(ended, complete=ended.reason == "exited")
 
     def _tell_lost_lines(self, attempt: AttemptState, lost: int) -> None:
         """Say once that the log is not whole."""
-        data = {
-            "attempt": attempt.number,
-            "event": "log_lost",
-            "text": f"{lost} bytes of the log were lost while the disk was full",
-        }
-        told = (entry.data for entry in self.experiment.journal.of_kind("event"))
-        if lost and not any(data.items() <= entry.items() for entry in told):
-            self.experiment.record("event", **data, at=self.experiment.clock(), step=None, line=None)
+        text = f"{lost} bytes of the log were lost while the disk was full"
+        seen = self.experiment.journal.of(AttemptEvent)
+        if lost and not any((event.attempt, event.text) == (attempt.number, text) for event in seen):
+            now = self.experiment.clock()
+            self.experiment.record(AttemptEvent(attempt.number, "log_lost", now, text))
 
     def _close_sessions(self) -> None:
         """Kill what is left of our attempts, and this run's sessions unless a person wants to keep them.
@@ -306,7 +319,7 @@ class Executor:
         from monitors.launch import kill_leftovers
         from monitors.tmux import Session
 
-        names = [entry.data["session"] for entry in self.experiment.journal.of_kind("detached")]
+        names = [detached.session for detached in self.experiment.journal.of(Detached)]
         for attempt in self.experiment.state.attempts:
             kill_leftovers(attempt.attempt_id)
             names.append(attempt.session)
@@ -316,7 +329,7 @@ class Executor:
                 session.kill()
 
 
-def _preferred(diagnosis: Mapping[str, Any]) -> tuple[str, ...]:
+def _preferred(diagnosis: Diagnosis) -> tuple[str, ...]:
     """What has helped before; a run does not fail for lessons that cannot be read."""
     try:
         return lessons.preferred(diagnosis)

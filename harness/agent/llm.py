@@ -20,6 +20,7 @@ from harness.agent.playbook import Playbook, next_launch
 from harness.agent.questions import moved_on, question
 from harness.agent.types import Observation
 from harness.experiment import Experiment
+from harness.journal.events import CallRejected, Consult, Consulted, ViewShrunk
 from harness.llm_use import Consultation
 from harness.providers.chat import ProviderError, RequestTooLongError, ToolCall
 from harness.providers.conversation import BUDGET_CHARS, MAX_TROUBLES, action_in
@@ -92,7 +93,7 @@ class LlmPolicy:
         asked = question(observation, fallback)
         if asked is None or asked.topic in self._state.llm.closed:
             return False
-        self._experiment.record("consult", topic=asked.topic, why=asked.why, facts=asked.facts)
+        self._experiment.record(Consult(asked.topic, asked.why, asked.facts))
         return True
 
     def _close(self, consultation: Consultation, why: str, gave_up: bool | None = None) -> None:
@@ -103,14 +104,13 @@ class LlmPolicy:
         """
         kind = consultation.topic.split(":")[0]
         draft, checked = self._state.draft, self._state.checked
-        written = draft.settings is not None and checked is not None and checked["can_run"]
+        written = draft.settings is not None and checked is not None and checked.can_run
         if kind == "config" and (gave_up is None or written):
             gave_up = not written
         gave_up = bool(gave_up)
         drops = kind in ("failure", "check", "config") and not draft.is_empty and (gave_up or not written)
         told = f"the config of this plan was not written: {why}" if gave_up and kind == "config" else why
-        data = {"topic": consultation.topic, "why": told, "gave_up": gave_up, "drops_draft": drops}
-        self._experiment.record("consulted", **data)
+        self._experiment.record(Consulted(consultation.topic, told, gave_up, drops))
 
     def _too_soon(self, observation: Observation) -> bool:
         """Whether the model was asked in vain about a running training not long ago."""
@@ -122,7 +122,7 @@ class LlmPolicy:
         pending = self._state.pending
         if not consultation.asked or pending is None:
             return None
-        return _ACTION.validate_python({"kind": pending.data["action"], **pending.data["args"]})
+        return _ACTION.validate_python({"kind": pending.action, **pending.args})
 
     # --- asking ---------------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class LlmPolicy:
                 self._close(consultation, f"no answer: {error}")
             return False
         except RequestTooLongError as error:
-            self._experiment.record("view_shrunk", topic=consultation.topic, why=str(error))
+            self._experiment.record(ViewShrunk(consultation.topic, str(error)))
             if consultation.shrunk >= MAX_SHRUNK:
                 self._close(consultation, f"the model takes no request this long: {error}")
             return True
@@ -161,13 +161,13 @@ class LlmPolicy:
         """The action of the settled answer; None after it was turned down or has closed the question."""
         answer = self._state.llm.answer
         assert answer is not None
-        calls = [ToolCall(**call) for call in answer.data["calls"]]
+        calls = [ToolCall(**call) for call in answer.calls]
         try:
-            action = action_in(answer.data["stop"], calls, OFFERED, "finish", self._filled())
+            action = action_in(answer.stop, calls, OFFERED, "finish", self._filled())
             if isinstance(action, Launch):
                 self._refuse_unchecked()
         except CallError as error:
-            self._experiment.record("call_rejected", call=answer.data["call"], why=str(error))
+            self._experiment.record(CallRejected(answer.call, str(error)))
             return None
         kind = consultation.topic.split(":")[0]
         if isinstance(action, Finish):
@@ -190,8 +190,8 @@ class LlmPolicy:
         checked = self._state.checked
         if checked is None:
             raise CallError("Call check first: something has changed since the last check, or none was made.")
-        if not checked["can_run"]:
-            raise CallError(f"It cannot run yet: {'; '.join(checked['problems'])[:1000]}")
+        if not checked.can_run:
+            raise CallError(f"It cannot run yet: {'; '.join(checked.problems)[:1000]}")
 
 
 def _patience(consultation: Consultation, running: bool, left_s: float) -> float:

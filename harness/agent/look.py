@@ -1,6 +1,6 @@
 """The actions that only look: bounded text of a result folder and a codebase, secrets masked.
 
-In: an action and the experiment. Out: `{"text": …}`, or `{"error": …}` saying why there is nothing to see.
+In: an action and the experiment. Out: text, or why there is nothing to see.
 The same files give the same text: nothing depends on the clock, and paths are relative.
 """
 
@@ -22,6 +22,7 @@ from harness.agent.excerpts import cut, fitted, known_secrets, masked, numbered,
 from harness.config.edit import ConfigEditError
 from harness.experiment import Experiment
 from harness.guard import file_access
+from harness.journal.events import Looked
 from harness.redaction import redact
 from harness.repair import apply_changes
 from monitors.files import AttemptFiles
@@ -34,7 +35,7 @@ class NothingToShowError(Exception):
     """There is nothing to look at; the message says why and what would do."""
 
 
-def look(action: Action, experiment: Experiment) -> dict[str, Any]:
+def look(action: Action, experiment: Experiment) -> Looked:
     """What the action is to show."""
     refusals = (
         NothingToShowError,
@@ -43,12 +44,12 @@ def look(action: Action, experiment: Experiment) -> dict[str, Any]:
         ConfigEditError,
     )
     try:
-        return {"text": _LOOKS[type(action)](action, experiment)}
+        return Looked(action.kind, _LOOKS[type(action)](action, experiment))
     except refusals as error:
         why = str(error)
     except OSError as error:
         why = f"this cannot be read: {error.strerror}"
-    return {"error": plain(redact(cut(why, 1_000), known_secrets()))}
+    return Looked(action.kind, error=plain(redact(cut(why, 1_000), known_secrets())))
 
 
 def _blueprint(action: ReadBlueprint, experiment: Experiment) -> str:
@@ -171,7 +172,7 @@ def _log(number: int | None, experiment: Experiment) -> tuple[Path, str]:
 
 def _relative(path: Path, experiment: Experiment) -> str:
     """How the file is called: from the result folder or the codebase on."""
-    for base in (experiment.dir, Path(experiment.plan.get("codebase_dir", experiment.dir))):
+    for base in (experiment.dir, experiment.blueprint.codebase_dir):
         for root in (base.absolute(), base.resolve()):
             if path.is_relative_to(root):
                 return str(path.relative_to(root))

@@ -1,11 +1,12 @@
 """The loop: observe → decide → guard → record the intent → act → record the outcome. The only place a
 policy is called."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from harness.agent.actions import AnyAction, arguments
-from harness.agent.types import Observation, Policy
+from harness.agent.actions import arguments
+from harness.agent.types import Policy
 from harness.guard import rules as guard
+from harness.journal.events import ActionFailed, Intent, Refused
 from harness.state import Verdict
 
 if TYPE_CHECKING:
@@ -33,22 +34,18 @@ async def run(executor: "Executor", policy: Policy) -> Verdict:
         refusal = guard.check(action, seen_now) or executor.refuse(action)
         refusal = refusal or await executor.ask_for_approval(action)
         if refusal is not None:
-            experiment.record("refused", **_decision(action, observation), why=refusal)
+            seen = observation.beyond_state()
+            experiment.record(Refused(action.kind, arguments(action), refusal, seen))
             if len(experiment.state.refusals) > MAX_REFUSALS:
                 raise PolicyStuckError(f"the policy keeps asking for what is refused: {refusal}")
             continue
-        intent = experiment.record("intent", **_decision(action, observation))
+        experiment.record(Intent(action.kind, arguments(action), observation.beyond_state()))
         try:
-            outcome = await executor.act(action)
+            result = await executor.act(action)
         except Exception as error:
-            experiment.record("action_failed", intent=intent.seq, action=action.kind, error=repr(error))
+            experiment.record(ActionFailed(action.kind, repr(error)))
             raise
-        if experiment.state.verdict is None:
-            experiment.record("outcome", intent=intent.seq, action=action.kind, **outcome)
+        if result is not None:
+            experiment.record(result)
     executor.seal()
     return experiment.state.verdict
-
-
-def _decision(action: AnyAction, observation: Observation) -> dict[str, Any]:
-    """What the journal keeps of a decision: enough to carry it out, and to make it once more."""
-    return {"action": action.kind, "args": arguments(action), "observed": observation.beyond_state()}

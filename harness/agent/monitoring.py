@@ -6,11 +6,13 @@ files from their start, and events that the journal knows already are not told a
 
 import asyncio
 import time
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
+from harness.attempt import AttemptEnd
+from harness.blueprint.types import MetricSpec
 from harness.config.training import TrainingConfig
 from harness.experiment import Experiment
+from harness.journal.events import AttemptEvent, Waited
 from harness.launching import LONGEST_END_S
 from harness.state import AttemptState
 from monitors.clock import SystemClock
@@ -54,24 +56,24 @@ class AttemptMonitor:
     """Waits for, and looks at, the attempt `number`."""
 
     def __init__(self, experiment: Experiment, attempt: AttemptState) -> None:
-        plan = experiment.plan
+        plan = experiment.blueprint
         self.number = attempt.number
         self._experiment = experiment
         self._attempt_id = attempt.attempt_id
         self._files = experiment.attempt_files(attempt.number)
         self._config = TrainingConfig.read(self._files.config)
-        self._names_metrics = plan["metrics"] is not None
-        metrics = plan["metrics"] or {"patterns": [], "first_step": None}
+        self._names_metrics = plan.metrics is not None
+        metrics = plan.metrics or MetricSpec(())
         rules = WatchRules(
             expects_kl=self._config.expects_kl_loss,
-            patterns=MetricPatterns.compile(metrics["patterns"], metrics["first_step"]),
-            first_step_timeout_s=plan["first_step_s"],
+            patterns=MetricPatterns.compile(metrics.patterns, metrics.first_step),
+            first_step_timeout_s=plan.first_step_s,
         )
         source = MetricSource.TRAINER if self._config.is_ajet else MetricSource.CONSOLE
         self._told = {
-            (entry.data["event"], entry.data["text"])
-            for entry in experiment.journal.of_kind("event")
-            if entry.data["attempt"] == attempt.number
+            (event.event, event.text)
+            for event in experiment.journal.of(AttemptEvent)
+            if event.attempt == attempt.number
         }
         self._watch = Watch(self._files, source, rules)
         self._session = Session(attempt.session)
@@ -82,11 +84,9 @@ class AttemptMonitor:
         self._next_sample_at = 0.0
         self._pace: tuple[float, int] | None = None
 
-    async def wait(self) -> dict[str, Any]:
-        """Wait for the next thing that matters, and record the events it brings.
-
-        Returns the outcome of a `wait`: the reason, and `ended` (the exit record) when the attempt is over.
-        """
+    async def wait(self) -> Waited:
+        """Wait for the next thing that matters, and record the events it brings; `ended` is the bare exit
+        record when the attempt is over."""
         sampling = asyncio.ensure_future(self._sample_resources())
         try:
             wake = await self._waiter.wait(deadline=self._next_deadline())
@@ -97,31 +97,26 @@ class AttemptMonitor:
             self._record(event)
         if wake.reason in (WakeReason.TICK, WakeReason.DEADLINE):
             self._type_again_if_swallowed()
-        outcome: dict[str, Any] = {
-            "reason": wake.reason.value,
-            "detail": wake.detail,
-            "waited_s": round(wake.waited_s, 3),
-        }
+        waited = Waited(wake.reason.value, wake.detail, round(wake.waited_s, 3))
         if wake.reason is WakeReason.SESSION_GONE:
             now = self._experiment.clock()
-            self._experiment.record(
-                "event", attempt=self.number, event="session_gone", at=now, text=wake.detail
-            )
+            self._experiment.record(AttemptEvent(self.number, "session_gone", now, wake.detail))
         if wake.reason in (WakeReason.EXITED, WakeReason.LOST) or self._is_hopeless(wake):
-            outcome["ended"] = self.ended()
-        return outcome
+            return replace(waited, ended=self.ended())
+        return waited
 
-    def ended(self) -> dict[str, Any]:
+    def ended(self) -> AttemptEnd:
         """The exit record of an attempt that is over; one without a record is ended for good and called
         lost."""
         exit_record = self._files.exit()
         self._watch.poll(final=True)
         if exit_record is not None:
-            return {name: getattr(exit_record, name) for name in EXIT_FIELDS}
+            known = {name: getattr(exit_record, name) for name in EXIT_FIELDS}
+            return AttemptEnd(**known)
         kill_leftovers(self._attempt_id)
         heartbeat = self._files.heartbeat()
         ended_at = heartbeat.time if heartbeat else self._experiment.clock()
-        return {"reason": "lost", "status": None, "ended_at": ended_at, "detail": "it left no exit record"}
+        return AttemptEnd("lost", ended_at=ended_at, detail="it left no exit record")
 
     def achieved(self) -> tuple[int, int | None]:
         """Number of metric rows, and the last step."""
@@ -183,15 +178,8 @@ class AttemptMonitor:
         if (event.kind, event.text) in self._told:
             return
         self._told.add((event.kind, event.text))
-        self._experiment.record(
-            "event",
-            attempt=self.number,
-            event=event.kind,
-            at=event.time,
-            text=event.text,
-            step=event.step,
-            line=event.line_number,
-        )
+        told = AttemptEvent(self.number, event.kind, event.time, event.text, event.step, event.line_number)
+        self._experiment.record(told)
 
     def _next_deadline(self) -> float:
         """When to look even if nothing happens: while nothing has started, at the first-step time-out, and
@@ -206,7 +194,7 @@ class AttemptMonitor:
         """When the first step is late, None while the command has not been started yet."""
         info, now = self._files.supervisor(), self._experiment.clock()
         running_s = None if info is None else info.running_s(now)
-        return None if running_s is None else now - running_s + float(self._experiment.plan["first_step_s"])
+        return None if running_s is None else now - running_s + self._experiment.blueprint.first_step_s
 
     def _type_again_if_swallowed(self) -> None:
         """Type the launch line once more where a shell's start-up swallowed it; it never launches twice."""

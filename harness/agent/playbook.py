@@ -6,9 +6,8 @@ a cause that is known to go away by itself is waited out. Each repair comes on t
 the check before a launch finds is repaired in the same way, if all of it can be, and checked again.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from harness.agent.actions import (
     LONGEST_WHY,
@@ -26,12 +25,13 @@ from harness.agent.actions import (
     arguments,
 )
 from harness.agent.types import Observation
+from harness.attempt import Diagnosis, Remedy
 from harness.config.edit import ConfigEditError
 from harness.guard import rules as guard
 from harness.pending_changes import PendingChanges, with_outcome
 from harness.repair import repair_plan
 from harness.repair.remedies.choice import WAITING
-from harness.state import AttemptState, ExperimentState, Outcome
+from harness.state import AttemptState, ExperimentState
 from monitors.tmux import session_name
 
 
@@ -60,7 +60,7 @@ class Playbook:
         assert state.collected is not None
         if state.reported is None:
             return Report()
-        return Finish(outcome=Outcome(state.collected["outcome"]), reason=state.collected["reason"])
+        return Finish(outcome=state.collected.outcome, reason=state.collected.reason)
 
     def _watch(self, observation: Observation) -> AnyAction:
         if observation.state.stop_asked:
@@ -75,7 +75,7 @@ class Playbook:
 
     def _after(self, observation: Observation, attempt: AttemptState) -> AnyAction:
         assert attempt.ended is not None
-        if attempt.ended["complete"] or attempt.stop_reason in ("person", "plateau"):
+        if attempt.ended.complete or attempt.stop_reason in ("person", "plateau"):
             return Collect()
         if attempt.diagnosis is None:
             return Diagnose()
@@ -84,60 +84,58 @@ class Playbook:
         return self._next_repair(observation, attempt, attempt.diagnosis) or Collect()
 
     def _next_repair(
-        self, observation: Observation, attempt: AttemptState, diagnosis: Mapping[str, Any]
+        self, observation: Observation, attempt: AttemptState, diagnosis: Diagnosis
     ) -> AnyAction | None:
         """The first step of the next repair that can be made."""
         begun = observation.state.draft.remedies
         steps = (
             self._first_action(observation, attempt, repair)
             for repair in _repairs(diagnosis)
-            if repair["name"] not in begun
+            if repair.name not in begun
         )
         return next((step for step in steps if step is not None), None)
 
-    def _repair(
-        self, observation: Observation, attempt: AttemptState, diagnosis: Mapping[str, Any]
-    ) -> AnyAction:
+    def _repair(self, observation: Observation, attempt: AttemptState, diagnosis: Diagnosis) -> AnyAction:
         """What is left to do of the repair that was begun, then the launch; where the check refuses that, the
         next repair on top."""
         state = observation.state
         for repair in _repairs(diagnosis):
-            if repair["name"] in state.draft.remedies and repair["name"] not in state.unusable:
+            if repair.name in state.draft.remedies and repair.name not in state.unusable:
                 for action in _left(repair, diagnosis, state.draft):
                     if _is_possible(action, observation):
                         return action
         changed = "; ".join(f"{change.what}: {change.new}" for change in state.draft.changes)
         action = self._launch(observation, f"{_ended(attempt, diagnosis)} Changed for this: {changed}")
-        if isinstance(action, Collect) and state.checked is not None and not state.checked["can_run"]:
+        if isinstance(action, Collect) and state.checked is not None and not state.checked.can_run:
             return self._next_repair(observation, attempt, diagnosis) or action
         return action
 
     def _first_action(
-        self, observation: Observation, attempt: AttemptState, repair: Mapping[str, Any]
+        self, observation: Observation, attempt: AttemptState, repair: Remedy
     ) -> AnyAction | None:
         """The first step of this repair, None where it cannot be made or no launch could follow it."""
         assert attempt.ended is not None and attempt.diagnosis is not None
         state, diagnosis = observation.state, attempt.diagnosis
-        if repair["kind"] in WAITING:
-            return self._again(observation, attempt, diagnosis, repair["wait_s"])
+        if repair.kind in WAITING:
+            return self._again(observation, attempt, diagnosis, repair.wait_s)
         steps = repair_plan.actions_of(repair, diagnosis)
-        if not steps or repair["name"] in state.unusable:
+        if not steps or repair.name in state.unusable:
             return None
         draft = state.draft
         for step in steps:
-            draft = with_outcome(draft, step.kind, arguments(step), {})
+            draft = with_outcome(draft, step.kind, arguments(step))
         after = replace(observation, state=replace(state, draft=draft))
         launch = next_launch(state, "to see whether one could follow")
         may_follow = guard.check(launch, after) is None and "launch" not in state.denied
         return steps[0] if may_follow and all(_is_possible(step, observation) for step in steps) else None
 
     def _again(
-        self, observation: Observation, attempt: AttemptState, diagnosis: Mapping[str, Any], wait_s: float
+        self, observation: Observation, attempt: AttemptState, diagnosis: Diagnosis, wait_s: float
     ) -> AnyAction | None:
         """The same once more, after a wait; None where that is not allowed."""
         assert attempt.ended is not None
         why = f"{_ended(attempt, diagnosis)} This is known to pass."
-        ready_at = attempt.ended["ended_at"] + wait_s
+        ready_at = (attempt.ended.ended_at or observation.now) + wait_s
         if ready_at >= observation.state.deadline_at:
             return None
         launch = self._launch(observation, why)
@@ -154,7 +152,7 @@ class Playbook:
             return launch  # decided before a kill, after a check of what it uses
         if state.checked is None:
             return Check()
-        return launch if state.checked["can_run"] else (_mending(observation) or Collect())
+        return launch if state.checked.can_run else (_mending(observation) or Collect())
 
 
 def next_launch(state: ExperimentState, why: str) -> Launch:
@@ -169,17 +167,12 @@ def next_launch(state: ExperimentState, why: str) -> Launch:
     )
 
 
-def _repairs(diagnosis: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The repairs that were found with the diagnosis; one of an earlier version has a wait at most."""
-    found = diagnosis.get("repairs")
-    if found is None and diagnosis["transient"]:
-        return [{"name": "wait_and_retry", "kind": "wait", "wait_s": diagnosis["wait_s"]}]
-    return [repair for repair in found or () if repair["kind"] != "advice"]
+def _repairs(diagnosis: Diagnosis) -> list[Remedy]:
+    """The repairs that were found with the diagnosis."""
+    return [repair for repair in diagnosis.repairs if repair.kind != "advice"]
 
 
-def _left(
-    repair: Mapping[str, Any], diagnosis: Mapping[str, Any], draft: PendingChanges
-) -> Iterator[AnyAction]:
+def _left(repair: Remedy, diagnosis: Diagnosis, draft: PendingChanges) -> Iterator[AnyAction]:
     """The actions of a repair that the draft does not hold yet."""
     for action in repair_plan.actions_of(repair, diagnosis):
         if not repair_plan.is_done(action, draft):
@@ -190,7 +183,7 @@ def _mending(observation: Observation) -> AnyAction | None:
     """The first step against what the check found; None unless something is left to do about all of it."""
     state = observation.state
     assert state.checked is not None
-    causes = state.checked.get("causes", ())
+    causes = state.checked.causes
     try:
         config = state.draft.apply(observation.config) if observation.config else ""
     except ConfigEditError:
@@ -199,14 +192,14 @@ def _mending(observation: Observation) -> AnyAction | None:
     return steps[0] if steps and None not in steps else None
 
 
-def _step_against(cause: Mapping[str, Any], observation: Observation, config: str) -> AnyAction | None:
+def _step_against(cause: Diagnosis, observation: Observation, config: str) -> AnyAction | None:
     """The first step against one problem that is possible and not done yet."""
     state = observation.state
     return next(
         (
             action
             for repair in repair_plan.before_launch(cause, state, config)
-            if repair["name"] not in state.unusable
+            if repair.name not in state.unusable
             for action in _left(repair, cause, state.draft)
             if _is_possible(action, observation)
         ),
@@ -219,5 +212,5 @@ def _is_possible(action: AnyAction, observation: Observation) -> bool:
     return not denied and guard.check(action, observation) is None
 
 
-def _ended(attempt: AttemptState, diagnosis: Mapping[str, Any]) -> str:
-    return f"attempt {attempt.number} ended because: {diagnosis['cause']}"
+def _ended(attempt: AttemptState, diagnosis: Diagnosis) -> str:
+    return f"attempt {attempt.number} ended because: {diagnosis.cause}"

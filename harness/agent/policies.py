@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness.agent.playbook import Playbook
 from harness.experiment import Experiment
+from harness.journal.events import Consulted, ModelAvailable, ModelUnavailable
 from harness.options import RunOptions
 from harness.redaction import secret_values
 
@@ -69,7 +70,7 @@ def make_policy(
         jitter=random.Random(experiment.state.experiment_id),
     )
     if experiment.state.without_model:
-        experiment.record("model_available", model=config.model_word)
+        experiment.record(ModelAvailable(config.model_word))
     return LlmPolicy(experiment, model, interrupted, longest_patience_s)
 
 
@@ -87,8 +88,8 @@ def playbook(experiment: Experiment, why: str) -> Playbook:
     """The built-in policy; a question that a model was being asked is closed."""
     state = experiment.state
     if state.options.policy == "llm" and not state.without_model:
-        experiment.record("model_unavailable", why=why)
+        experiment.record(ModelUnavailable(why))
     if state.llm.consultation is not None:
-        told = {"why": f"the playbook decides now: {why}", "gave_up": False, "drops_draft": True}
-        experiment.record("consulted", topic=state.llm.consultation.topic, **told)
+        why = f"the playbook decides now: {why}"
+        experiment.record(Consulted(state.llm.consultation.topic, why, drops_draft=True))
     return Playbook()

@@ -42,10 +42,10 @@ def question(observation: Observation, fallback: AnyAction) -> Question | None:
         return Question("config", "config:1", "the blueprint names no config")
     if not isinstance(fallback, Collect) or len(state.attempts) >= MAX_ATTEMPTS:
         return None
-    if state.checked is not None and not state.checked["can_run"]:
+    if state.checked is not None and not state.checked.can_run:
         return Question("check", f"check:{len(state.attempts) + 1}", "the check before the launch failed")
     if attempt is not None and attempt.diagnosis is not None and not _ended_as_it_should(attempt):
-        why = f"no built-in repair for attempt {attempt.number}: {attempt.diagnosis['cause']}"
+        why = f"no built-in repair for attempt {attempt.number}: {attempt.diagnosis.cause}"
         return Question("failure", f"failure:{attempt.number}", why)
     return None
 
@@ -96,11 +96,11 @@ def _slug(sentence: str) -> str:
 
 
 def _needs_config(state: ExperimentState) -> bool:
-    plan = state.plan
-    unwritten = plan["yaml_path"] is None and plan["launch_command"] is None
+    plan = state.blueprint
+    unwritten = plan.yaml_path is None and plan.launch_command is None
     return unwritten and state.draft.settings is None
 
 
 def _ended_as_it_should(attempt: AttemptState) -> bool:
-    ended = attempt.ended or {}
-    return bool(ended.get("complete")) or attempt.stop_reason in ("person", "plateau")
+    complete = attempt.ended is not None and attempt.ended.complete
+    return complete or attempt.stop_reason in ("person", "plateau")

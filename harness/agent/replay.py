@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import journal, llm_use
+from harness import journal
 from harness.agent.actions import arguments
 from harness.agent.llm import LlmPolicy
 from harness.agent.playbook import Playbook
 from harness.agent.types import Observation
-from harness.journal import Entry
+from harness.journal import Entry, Event
+from harness.journal.events import OF_THE_MODEL
 from harness.providers.chat import RejectedError, Request
 from harness.providers.cost import Spending
 from harness.providers.model import InterruptedAskError, LimitReachedError
@@ -27,7 +28,7 @@ from harness.state import ExperimentState, apply, fold
 from monitors.files import AttemptFiles
 from monitors.rules import Health
 
-OF_THE_POLICY = frozenset(llm_use.ENTRIES)
+OF_THE_POLICY = tuple(kind.kind for kind in OF_THE_MODEL)
 
 
 @dataclass(frozen=True)
@@ -126,13 +127,13 @@ class _Past:
         while self.ahead and self.ahead[0].kind not in OF_THE_POLICY:
             self._add(self.ahead.pop(0))
 
-    def record(self, kind: str, **data: Any) -> Entry:
+    def record(self, event: Event) -> Entry:
         """What the policy records: the entry recorded then, if it was one of this kind."""
         self.let_pass()
-        if self.ahead and self.ahead[0].kind == kind:
+        if self.ahead and type(self.ahead[0].event) is type(event):
             return self._add(self.ahead.pop(0))
-        self.differences.append(f"recorded {kind} {data.get('topic', '')}".rstrip())
-        return self._add(Entry(len(self.entries) + 1, 0.0, kind, data))
+        self.differences.append(f"recorded {event.kind} {getattr(event, 'topic', '')}".rstrip())
+        return self._add(Entry(len(self.entries) + 1, 0.0, event))
 
     def _add(self, entry: Entry) -> Entry:
         self.entries.append(entry)
@@ -152,15 +153,15 @@ class _RecordedModel:
         past.let_pass()
         if not past.ahead or past.ahead[0].kind != "llm_reserved":
             raise LimitReachedError("no call was made here")
-        reserved = past.record("llm_reserved")
+        reserved = past.record(past.ahead[0].event)
         if not self._is_what_was_sent(request, reserved.data["request"]):
             past.differences.append("the prompt is not the one that was sent")
         while past.ahead and past.ahead[0].kind == "llm_retried":
-            past.record("llm_retried")
+            past.record(past.ahead[0].event)
         past.let_pass()
         if not past.ahead or past.ahead[0].kind not in ("llm_settled", "llm_failed"):
             return  # a kill cut this call off; the next harness asked again, or decided without
-        ended = past.record(past.ahead[0].kind)
+        ended = past.record(past.ahead[0].event)
         if ended.kind == "llm_settled":
             return
         past.let_pass()

@@ -87,22 +87,24 @@ def verdict(state: ExperimentState, now: float) -> Verdict:
     ended = attempt.ended
     if attempt.stop_reason == "plateau":
         return Verdict(Outcome.STOPPED_EARLY, attempt.stop_detail or "validation had been flat")
-    if ended["complete"]:
-        note = "" if ended["rows"] else " (no metrics: the command printed no metric line)"
+    if ended.complete:
+        note = "" if ended.rows else " (no metrics: the command printed no metric line)"
         if state.changed_files:
             files = ", ".join(state.changed_files)
             why = f"attempt {attempt.number} ran to its end with code that a model changed ({files}){note}"
             return Verdict(Outcome.SUCCEEDED_WITH_CHANGED_CODE, why)
         return Verdict(Outcome.SUCCEEDED, f"attempt {attempt.number} ran to its end{note}")
-    too_late_to_restart = (attempt.diagnosis or {}).get("transient", False) and now >= state.deadline_at
-    if ended.get("reason") == "deadline" or too_late_to_restart:
-        return Verdict(Outcome.TIMED_OUT, f"the time limit was reached after step {ended['last_step'] or 0}")
-    cause = (attempt.diagnosis or {}).get("cause", "the cause is unknown")
+    too_late_to_restart = (
+        attempt.diagnosis is not None and attempt.diagnosis.transient and now >= state.deadline_at
+    )
+    if ended.reason == "deadline" or too_late_to_restart:
+        return Verdict(Outcome.TIMED_OUT, f"the time limit was reached after step {ended.last_step or 0}")
+    cause = attempt.diagnosis.cause if attempt.diagnosis else "the cause is unknown"
     return Verdict(Outcome.FAILED, f"attempt {attempt.number}: {cause}")
 
 
 def _complete(state: ExperimentState) -> bool:
-    return bool(state.attempt and state.attempt.ended and state.attempt.ended["complete"])
+    return bool(state.attempt and state.attempt.ended and state.attempt.ended.complete)
 
 
 def _never_ran(state: ExperimentState, now: float) -> Verdict:
@@ -110,8 +112,8 @@ def _never_ran(state: ExperimentState, now: float) -> Verdict:
         return Verdict(Outcome.CANCELLED, "a person did not approve the launch")
     if state.llm.gave_up:
         return Verdict(Outcome.CANNOT_RUN, state.llm.gave_up)
-    if state.checked is not None and not state.checked["can_run"]:
-        return Verdict(Outcome.CANNOT_RUN, "; ".join(state.checked["problems"]))
+    if state.checked is not None and not state.checked.can_run:
+        return Verdict(Outcome.CANNOT_RUN, "; ".join(state.checked.problems))
     if now >= state.deadline_at:
         return Verdict(Outcome.TIMED_OUT, "the time limit was reached before the training could start")
     return Verdict(Outcome.FAILED, "the training was never started")

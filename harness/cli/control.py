@@ -4,11 +4,14 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli.console import fail, find_any, find_run, said
+
+if TYPE_CHECKING:
+    from harness.journal import Owner
 
 PATIENCE_S = 600.0
 ASK_AGAIN_S = 0.5
@@ -33,18 +36,18 @@ def stop(
     if owner is None:
         _stop_unwatched(folder)
         return
-    if owner.get("host") != journal.owner_data()["host"]:
-        fail(f"{folder} is run by process {owner.get('pid')} on {owner.get('host')}: stop it there")
+    if owner.host != journal.Owner.this_process().host:
+        fail(f"{folder} is run by process {owner.pid} on {owner.host}: stop it there")
     give_up = time.monotonic() + PATIENCE_S
     while not (folder / "finish.flag").exists():
         if time.monotonic() > give_up:
-            fail(f"process {owner['pid']} was asked to stop but has not finished after {PATIENCE_S:.0f} s", 1)
+            fail(f"process {owner.pid} was asked to stop but has not finished after {PATIENCE_S:.0f} s", 1)
         if not journal.is_owned(_journal(folder)):
             time.sleep(ASK_AGAIN_S)  # it may be on its way out
             if not (folder / "finish.flag").exists():
                 _stop_unwatched(folder)
             break
-        os.kill(int(owner["pid"]), signal.SIGUSR1)
+        os.kill(owner.pid, signal.SIGUSR1)
         time.sleep(ASK_AGAIN_S)
     typer.echo(f"stopped: {folder}")
 
@@ -83,17 +86,18 @@ def _has_finished(folder: Path) -> bool:
     return state.verdict is not None
 
 
-def _live_owner(folder: Path) -> dict[str, Any] | None:
+def _live_owner(folder: Path) -> "Owner | None":
     """Who holds the journal now, once it has said so; None when nobody does."""
     from harness import journal
 
     path = _journal(folder)
-    return journal.last_owner(journal.read(path)) if journal.is_owned(path) else None
+    return journal.last_owner(path) if journal.is_owned(path) else None
 
 
 def _stop_unwatched(folder: Path) -> None:
     from harness.cli.run import carry_on
     from harness.experiment import Experiment
+    from harness.journal.events import StopAsked
     from harness.result_folders import is_sweep
 
     if is_sweep(folder):
@@ -101,5 +105,5 @@ def _stop_unwatched(folder: Path) -> None:
 
         carry_on_sweep(folder, stopped_by="`harness stop`")
     experiment = Experiment.open(folder)
-    experiment.record("stop_asked", by="`harness stop`")
+    experiment.record(StopAsked("`harness stop`"))
     carry_on(experiment)

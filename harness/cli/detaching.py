@@ -24,14 +24,15 @@ def detach(owned: "Experiment | Sweep", identity: str) -> None:
     done.
     `identity`: its id."""
     from harness import journal
+    from harness.journal.events import Detached
     from monitors.files import AttemptFiles
     from monitors.launch import LaunchError, LaunchSpec, environment_of_caller, launch, state_home
     from monitors.tmux import Session, TmuxError, session_name
 
     folder = owned.dir
-    take_over = len(list(owned.journal.of_kind("owner")))
+    take_over = len(list(owned.journal.of(journal.Owner)))
     name = session_name(f"watch_{owned.state.name}", identity[:4], take_over)
-    owned.record("detached", session=name)
+    owned.record(Detached(session=name))
     owned.close()
     spec = LaunchSpec(
         attempt_dir=state_home() / "watch" / f"{identity}-{take_over:02d}",

@@ -16,6 +16,7 @@ from harness.agent.policies import make_policy, playbook
 from harness.cli.console import console
 from harness.cli.progress import Progress, progress_for
 from harness.cli.prompting import ask_for, read_line, take_back
+from harness.journal.events import CopyKept, LetGo, Reported
 
 if TYPE_CHECKING:
     from harness.agent.types import Policy
@@ -48,7 +49,7 @@ class Foreground:
             verdict = await self._task
         except asyncio.CancelledError:
             if self.experiment.state.verdict is None:
-                self.experiment.record("let_go", status=self._let_go_status)
+                self.experiment.record(LetGo(self._let_go_status))
             self.progress.close()
             folder = self.experiment.dir
             console().print(
@@ -144,8 +145,8 @@ class Foreground:
 
     def _say_how_it_ended(self, verdict: "Verdict") -> None:
         out = console()
-        reported = self.experiment.state.reported or {}
-        first, *others = reported.get("headline") or [f"{verdict.outcome.value}: {verdict.reason}"]
+        reported = self.experiment.state.reported or Reported()
+        first, *others = reported.headline or [f"{verdict.outcome.value}: {verdict.reason}"]
         out.print(
             f"\n{first}",
             style="bold green" if verdict.outcome.exit_code == 0 else "bold yellow",
@@ -153,13 +154,12 @@ class Foreground:
         )
         for line in others:
             out.print(f"  {line}", markup=False)
-        if "error" in reported:
+        if reported.error:
             out.print(
-                f"the report could not be built ({reported['error']}): "
-                f"`harness report {self.experiment.dir}`",
+                f"the report could not be built ({reported.error}): `harness report {self.experiment.dir}`",
                 markup=False,
             )
         else:
             out.print(f"report: {self.experiment.dir / 'report.html'}", markup=False)
-        for entry in self.experiment.journal.of_kind("copy_kept"):
-            out.print(f"files of the patched code were left in {entry.data['folder']}", markup=False)
+        for kept in self.experiment.journal.of(CopyKept):
+            out.print(f"files of the patched code were left in {kept.folder}", markup=False)

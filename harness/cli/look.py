@@ -79,9 +79,9 @@ def _show_run(folder: Path, json_output: bool) -> None:
     if state is None:
         out.print(row["error"], markup=False)
         return
-    out.print(f"purpose   {state.plan.get('purpose', '')}", markup=False)
+    out.print(f"purpose   {state.blueprint.purpose}", markup=False)
     out.print(
-        f"time      {duration(row['elapsed_s'])} of {duration(state.plan.get('max_time_s'))}", markup=False
+        f"time      {duration(row['elapsed_s'])} of {duration(state.blueprint.max_time_s)}", markup=False
     )
     if state.llm.calls:
         out.print(f"model     {state.llm.model}  {model_use(state.llm)}", markup=False)
@@ -92,7 +92,7 @@ def _show_run(folder: Path, json_output: bool) -> None:
         out.print(f"attempt   {attempt['number']:02d}  {attempt['session']}  {attempt['end']}", markup=False)
     if state.verdict is not None:
         out.print(f"outcome   {state.verdict.outcome.value}: {state.verdict.reason}", markup=False)
-    for line in (state.reported or {}).get("headline", []):
+    for line in state.reported.headline if state.reported else ():
         out.print(f"          {line}", markup=False)
     if (folder / "report.html").exists():
         out.print(f"report    {folder / 'report.html'}", markup=False)
@@ -141,14 +141,12 @@ def attach(run: Run = None) -> None:
 
 
 def _attempts(state: "ExperimentState | None") -> list[dict[str, Any]]:
+    from harness.attempt import AttemptEnd
+
     rows = []
     for attempt in state.attempts if state is not None else ():
-        ended = attempt.ended or {}
-        end = (
-            "running"
-            if attempt.is_running
-            else f"{ended.get('reason', 'not started')}, status {ended.get('status')}"
-        )
+        ended = attempt.ended or AttemptEnd("not started")
+        end = "running" if attempt.is_running else f"{ended.reason}, status {ended.status}"
         rows.append({"number": attempt.number, "session": attempt.session, "why": attempt.why, "end": end})
     return rows
 

@@ -3,13 +3,14 @@
 import asyncio
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.agent import loop
 from harness.agent.actions import LOOKING, Action, AnyAction, Check, Launch, Note, Prepare
 from harness.agent.executor import Executor
 from harness.agent.policies import make_policy
 from harness.cli.console import console, fail
+from harness.journal.events import ActionResult, Noted, Prepared
 from harness.pending_changes import PREPARING
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ class _EffectError(Exception):
 class PlanningExecutor(Executor):
     """Looks and prepares in a folder that is thrown away; stops where the world would change."""
 
-    async def act(self, action: AnyAction) -> dict[str, Any]:
+    async def act(self, action: AnyAction) -> ActionResult | None:
         if isinstance(action, Prepare):
-            return {}
+            return Prepared()
         harmless = isinstance(action, (*LOOKING, Check, Note)) or action.kind in PREPARING
         if not harmless or action.kind == "patch_code":
             raise _EffectError(action)
@@ -70,14 +71,13 @@ def _print(experiment: "Experiment", blueprint: "Blueprint", action: Action) -> 
     out.print(f"read only: nothing was launched or written. Who decides: {who}", markup=False)
     for change in state.draft.changes:
         out.print(f"would change  {change.in_words}", markup=False)
-    for entry in experiment.journal.entries:
-        if entry.kind == "outcome" and entry.data["action"] == "note":
-            out.print(f"note          {entry.data['text']}", markup=False)
-    for text in (state.checked or {}).get("warnings", ()):
+    for noted in experiment.journal.of(Noted):
+        out.print(f"note          {noted.text}", markup=False)
+    for text in state.checked.warnings if state.checked else ():
         out.print(f"warning       {text}", markup=False)
     if not isinstance(action, Launch):
-        problems = (state.checked or {}).get("problems") or ["it would end without a launch"]
-        fail("; ".join(problems))
+        problems = state.checked.problems if state.checked else ()
+        fail("; ".join(problems) or "it would end without a launch")
     command = blueprint.launch_command or f"{blueprint.venv_exe} -m trainer_core.cli --conf CONFIG"
     out.print(f"would launch  {command}", markup=False)
     out.print(f"in            {blueprint.codebase_dir}", markup=False)

@@ -37,6 +37,7 @@ def resume(
     twice."""
     from harness.experiment import Experiment
     from harness.journal import JournalDamagedError, JournalOwnedError
+    from harness.journal.events import OptionsGiven
     from harness.result_folders import is_sweep
 
     given = options.Given(
@@ -65,7 +66,7 @@ def resume(
     except (JournalOwnedError, JournalDamagedError) as error:
         fail(str(error))
     if experiment.state.finished_at is None and given != options.Given():
-        experiment.record("options", **given.over(experiment.state.options).as_json())
+        experiment.record(OptionsGiven(given.over(experiment.state.options)))
     carry_on(experiment)
 
 

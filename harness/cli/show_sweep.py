@@ -96,7 +96,7 @@ def _time(now: SweepStanding, is_led: bool) -> str:
 def _end(folder: Path, state: SweepState) -> Iterator[tuple[str, str]]:
     if state.verdict is not None:
         yield "outcome", f"{state.verdict.outcome.value}: {one_line(state.verdict.reason)}"
-    for line in (state.reported or {}).get("headline", ()):
+    for line in state.reported.headline if state.reported else ():
         yield "", one_line(line)
     if (folder / REPORT).exists():
         yield "report", str(folder / REPORT)
@@ -105,7 +105,7 @@ def _end(folder: Path, state: SweepState) -> Iterator[tuple[str, str]]:
 def _next(folder: Path, state: SweepState) -> str:
     """What one would type now."""
     if state.verdict is not None:
-        has_report = (folder / REPORT).exists() and "error" not in (state.reported or {})
+        has_report = (folder / REPORT).exists() and not (state.reported and state.reported.error)
         return f"harness verify {folder}" if has_report else f"harness report {folder}"
     if not journal.is_owned(folder / JOURNAL):
         return f"harness resume {folder}"

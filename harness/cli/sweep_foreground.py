@@ -19,6 +19,8 @@ from harness.cli.console import console, fail, said
 from harness.cli.detaching import detach
 from harness.cli.prompting import ask_for, read_line
 from harness.cli.sweep_display import display_for
+from harness.journal.events import Detached, LetGo, StopAsked
+from harness.sweep.events import SweepReported
 from harness.sweep.hosts import HostError
 from harness.sweep.hosts.local import LocalHost
 from harness.sweep.plan import SweepError
@@ -39,7 +41,7 @@ def carry_on_sweep(folder: Path, stopped_by: str | None = None) -> NoReturn:
     with said():
         sweep = Sweep.open(folder)
     if stopped_by is not None and sweep.state.finished_at is None:
-        sweep.record("stop_asked", by=stopped_by)
+        sweep.record(StopAsked(stopped_by))
     run_here(sweep)
 
 
@@ -88,7 +90,7 @@ class SweepForeground:
         try:
             verdict = await self._task
         except asyncio.CancelledError:
-            self.sweep.record("let_go", hands_over=self.hands_over)
+            self.sweep.record(LetGo(hands_over=self.hands_over))
             if not self.hands_over:
                 words = f"let go; what runs goes on. `harness resume {self.sweep.dir}` goes on with the rest"
                 console().print(words, markup=False)
@@ -135,20 +137,20 @@ class SweepForeground:
         """Close the tmux sessions that schedulers of this sweep had to themselves."""
         from monitors.tmux import Session, TmuxError
 
-        for entry in self.sweep.journal.of_kind("detached"):
+        for detached in self.sweep.journal.of(Detached):
             with contextlib.suppress(TmuxError):
-                session = Session.find(entry.data["session"])
+                session = Session.find(detached.session)
                 if session is not None:
                     session.kill()
 
     def _say_how_it_ended(self, verdict: "Verdict") -> None:
-        out, reported = console(), self.sweep.state.reported or {}
+        out, reported = console(), self.sweep.state.reported or SweepReported()
         style = "bold green" if verdict.outcome.exit_code == 0 else "bold yellow"
         out.print(f"\n{verdict.outcome.value}: {verdict.reason}", style=style, markup=False)
-        for line in reported.get("headline", ()):
+        for line in reported.headline:
             out.print(f"  {line}", markup=False)
-        if "error" in reported:
-            words = f"the report could not be built ({reported['error']}): `harness report {self.sweep.dir}`"
+        if reported.error:
+            words = f"the report could not be built ({reported.error}): `harness report {self.sweep.dir}`"
             out.print(words, markup=False)
         else:
             out.print(f"report: {self.sweep.dir / 'sweep_report.html'}", markup=False)

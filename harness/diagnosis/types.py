@@ -1,21 +1,17 @@
 """The words that the rooms of diagnosis share: what a log says (`Log` of `Fault`s), what comes out
 (`Diagnosis`)."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
+from harness.attempt import UNKNOWN, Diagnosis, Evidence, OtherFinding, Role
 from monitors.logs import Line
 from monitors.metrics import Row
 
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
+__all__ = ["UNKNOWN", "Diagnosis", "Evidence", "OtherFinding", "Role"]
 Level = Literal["", "info", "warning", "error", "fatal"]
-Role = Literal["root", "cascade", "symptom"]
-UNKNOWN = "unknown"
 
 
 # --- what a log says ------------------------------------------------------------------------------------
@@ -104,64 +100,3 @@ class Log:
     last: tuple[Line, ...] = ()
     line_count: int = 0
     size: int = 0
-
-
-# --- what comes out -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """A line of a file in the attempt's folder; `line` counts from 1."""
-
-    file: str
-    line: int
-    text: str
-
-
-@dataclass(frozen=True)
-class OtherFinding:
-    """Something else that was found: what followed from the cause, or another one that is less likely."""
-
-    family: str
-    signature: str | None
-    cause: str
-    line: int
-    role: Role = "root"
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """Why a training ended.
-
-    `signature` is None when the failure is not a known one. `confidence`: the share of diagnoses like this
-    one that were right (0 to 1). `captures`: what the log measured, such as `{"tried_gib": "1.02"}`.
-    `remedies`: names from the signature, in order. `wait_s`: before a restart that changes nothing.
-    """
-
-    family: str
-    signature: str | None
-    cause: str
-    transient: bool
-    evidence: tuple[Evidence, ...]
-    last_lines: tuple[Evidence, ...] = ()
-    wait_s: float = 0.0
-    confidence: float = 0.0
-    captures: Mapping[str, str] = field(default_factory=dict)
-    remedies: tuple[str, ...] = ()
-    also: tuple[OtherFinding, ...] = ()
-
-    def as_json(self) -> dict[str, Any]:
-        """Everything as JSON values."""
-        return _codec().dump_python(self, mode="json")
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "Diagnosis":
-        """The diagnosis that `as_json` wrote. Raises ValueError for anything else."""
-        return _codec().validate_python(value)
-
-
-@cache
-def _codec() -> "TypeAdapter[Diagnosis]":
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(Diagnosis)

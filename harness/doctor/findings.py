@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness.attempt import Diagnosis
+from harness.journal.events import Checked
+
 if TYPE_CHECKING:
     from harness.doctor.launch import PlannedLaunch
 
@@ -74,24 +77,24 @@ class Check:
     of_machine: bool = False
 
 
-def outcome(findings: Iterable[Finding]) -> dict[str, Any]:
-    """What the journal keeps of a check before a launch: `can_run`, `problems`, `warnings` (sentences), and
-    `causes`: for each problem what a diagnosis would say of the failure (family, cause, captures, remedies).
-    """
+def outcome(findings: Iterable[Finding]) -> Checked:
+    """What the journal keeps of a check before a launch."""
     found = list(findings)
     problems = [finding for finding in found if finding.severity == "problem"]
-    causes = [
-        {
-            "family": each.predicts,
-            "cause": each.text,
-            "captures": dict(each.captures),
-            "remedies": list(each.remedies),
-        }
+    causes = tuple(
+        Diagnosis(
+            each.predicts,
+            None,
+            each.text,
+            confidence=1.0,
+            captures=dict(each.captures),
+            remedies=each.remedies,
+        )
         for each in problems
-    ]
-    return {
-        "can_run": not problems,
-        "problems": [finding.sentence for finding in problems],
-        "warnings": [finding.sentence for finding in found if finding.severity == "warning"],
-        "causes": causes,
-    }
+    )
+    return Checked(
+        can_run=not problems,
+        problems=tuple(finding.sentence for finding in problems),
+        warnings=tuple(finding.sentence for finding in found if finding.severity == "warning"),
+        causes=causes,
+    )

@@ -17,7 +17,7 @@ WAITED = "wait_and_retry"
 
 def failure(attempt: AttemptState) -> str:
     """What makes two failures the same one."""
-    return failure_of(attempt.diagnosis or {})
+    return failure_of(attempt.diagnosis)
 
 
 def alike(attempts: Sequence[AttemptState]) -> list[AttemptState]:
@@ -47,4 +47,4 @@ def tried(attempts: Sequence[AttemptState]) -> tuple[str, ...]:
 
 def last_step(attempt: AttemptState) -> int:
     """The last step that the attempt came to."""
-    return ((attempt.ended or {}).get("last_step")) or 0
+    return (attempt.ended.last_step if attempt.ended else None) or 0

@@ -6,6 +6,7 @@ person explained it (`harness lessons teach`).
 
 from typing import Literal
 
+from harness.attempt import UNKNOWN
 from harness.lessons import knowledge, proposals
 from harness.lessons.knowledge import RESTART, Lesson, Result
 from harness.pending_changes import PendingChanges
@@ -20,7 +21,8 @@ def learn(state: ExperimentState, now: float) -> list[Lesson]:
     knowledge.keep(lesson for lesson in lessons if lesson.key not in known)
     for lesson in lessons:
         if lesson.signature is None and lesson.result == "cured" and lesson.changes:
-            diagnosis = state.attempts[lesson.attempt - 1].diagnosis or {}
+            diagnosis = state.attempts[lesson.attempt - 1].diagnosis
+            assert diagnosis is not None
             proposals.propose(diagnosis, lesson.changes, f"attempt {lesson.attempt} of {state.name}")
     return lessons
 
@@ -35,7 +37,8 @@ def lessons_of(state: ExperimentState, now: float) -> list[Lesson]:
 
 
 def _lesson(state: ExperimentState, attempt: AttemptState, now: float) -> Lesson:
-    diagnosis = attempt.diagnosis or {}
+    assert attempt.diagnosis is not None
+    diagnosis = attempt.diagnosis
     following = next((each for each in state.attempts if each.number == attempt.number + 1), None)
     draft = following.draft if following is not None else PendingChanges()
     remedies = _remedies(draft) if following is not None else ()
@@ -44,8 +47,8 @@ def _lesson(state: ExperimentState, attempt: AttemptState, now: float) -> Lesson
         experiment_id=state.experiment_id,
         name=state.name,
         attempt=attempt.number,
-        family=str(diagnosis.get("family", "unknown")),
-        signature=diagnosis.get("signature"),
+        family=diagnosis.family or UNKNOWN,
+        signature=diagnosis.signature,
         failure=failure_of(diagnosis),
         remedies=remedies,
         changes=tuple(redact(change.in_words) for change in draft.changes),
@@ -67,10 +70,10 @@ def _by(draft: PendingChanges) -> Literal["playbook", "model"]:
 def _result(attempt: AttemptState, following: AttemptState | None) -> Result:
     if following is None or following.ended is None:
         return "not_repaired"
-    if following.ended.get("complete"):
+    if following.ended.complete:
         return "cured"
     return "moved_on" if _steps(following) > _steps(attempt) else "no_effect"
 
 
 def _steps(attempt: AttemptState) -> int:
-    return (attempt.ended or {}).get("last_step") or 0
+    return (attempt.ended.last_step if attempt.ended else None) or 0

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from harness import templating
+from harness.journal.order import Event
 from harness.providers.chat import (
     AssistantTurn,
     ProviderError,
@@ -155,8 +156,8 @@ class Account:
     def __init__(self) -> None:
         self.spending = Spending()
 
-    def record(self, kind: str, **data: Any) -> None:
-        self.spending = after(self.spending, kind, data)
+    def record(self, event: Event) -> None:
+        self.spending = after(self.spending, event)
 
 
 @dataclass(frozen=True)

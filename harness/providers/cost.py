@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from harness.journal.events import LlmFailed, LlmReserved, LlmRetried, LlmSettled
+from harness.journal.order import Event
 from harness.providers.chat import Request, Usage
 
 WARNING_SHARE = 0.8
@@ -118,17 +120,17 @@ class Spending:
         return self.cost_usd + self.reserved_usd
 
 
-def after(spending: Spending, kind: str, data: Mapping[str, Any]) -> Spending:
-    """The spending after one journal entry; entries of other kinds change nothing.
+def after(spending: Spending, event: Event) -> Spending:
+    """The spending after one event; those of other kinds change nothing.
 
     Costs that are None (no price is known) count as 0.
     """
-    if kind == "llm_reserved":
-        return Spending(data["call"], spending.total_usd, data["reserved_usd"] or 0.0)
-    if kind == "llm_retried":
-        return Spending(spending.calls, spending.cost_usd, data["reserved_usd"] or 0.0)
-    if kind in ("llm_settled", "llm_failed"):
-        return Spending(spending.calls, spending.cost_usd + (data["cost_usd"] or 0.0), 0.0)
+    if isinstance(event, LlmReserved):
+        return Spending(event.call, spending.total_usd, event.reserved_usd or 0.0)
+    if isinstance(event, LlmRetried):
+        return Spending(spending.calls, spending.cost_usd, event.reserved_usd or 0.0)
+    if isinstance(event, LlmSettled | LlmFailed):
+        return Spending(spending.calls, spending.cost_usd + (event.cost_usd or 0.0), 0.0)
     return spending
 
 

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from harness.journal.events import LlmFailed, LlmReserved, LlmRetried, LlmSettled
+from harness.journal.order import Event
 from harness.providers.chat import Provider, ProviderError, Reply, Request, UnavailableError, Usage
 from harness.providers.cost import Limits, Price, Spending, after, cost, warning, why_not, worst_case
 from harness.providers.transcript import Transcript, redacted_reply, redacted_request, request_hash
@@ -86,12 +88,12 @@ class Model:
         provider: Provider,
         price: Price | None,
         limits: Limits,
-        record: Callable[..., Any],
+        record: Callable[[Event], object],
         transcript: Transcript,
         clock: Clock | None = None,
         jitter: random.Random | None = None,
     ) -> None:
-        """`record(kind, **data)` writes one journal entry and returns once it is on the disk; `price` None:
+        """`record` writes one event to a journal and returns once it is on the disk; `price` None:
         not known. The transcript's secrets are masked in everything that leaves or is kept."""
         self.name = f"{provider.name}:{provider.model}"
         self.limits = limits
@@ -123,9 +125,9 @@ class Model:
         reserve = worst_case(request, self.price) if self.price else None
         call = _Call(spending.calls + 1, request_hash(request), reserve)
         self._check(spending, self.limits, reserve)
-        reserved = {"call": call.number, "reserved_usd": reserve}
-        self._record("llm_reserved", **reserved, model=self.name, request=call.digest)
-        begun = after(spending, "llm_reserved", reserved)
+        reserved = LlmReserved(call.number, reserve, self.name, call.digest)
+        self._record(reserved)
+        begun = after(spending, reserved)
         try:
             self._transcript.request(call.number, self.name, request, self._clock.time())
             reply = await self._until_answered(request, begun, call, patience_s, interrupted)
@@ -206,13 +208,13 @@ class Model:
         if is_new or call.cost != call.recorded_cost:
             call.recorded_cost = call.cost
             at_most = None if call.cost is None or call.reserve is None else call.cost + call.reserve
-            data = {"call": call.number, "error": text, "tries": call.tries}
-            self._record("llm_retried", **data, cost_usd=call.cost, reserved_usd=at_most)
+            self._record(LlmRetried(call.number, text, call.tries, call.cost, at_most))
 
     def _settled(self, call: _Call, reply: Reply) -> Reply:
         reply = redacted_reply(reply, self._transcript.secrets)
-        answer = {"text": reply.text, "calls": [asdict(each) for each in reply.calls]}
-        self._record("llm_settled", **call.end(), usage=asdict(reply.usage), stop=reply.stop.value, **answer)
+        calls = tuple(asdict(each) for each in reply.calls)
+        told: dict[str, Any] = {"usage": asdict(reply.usage), "stop": reply.stop.value, "text": reply.text}
+        self._record(LlmSettled(**call.end(), **told, calls=calls))
         self._transcript.reply(call.number, call.digest, reply, call.cost, self._clock.time())
         return reply
 
@@ -221,11 +223,11 @@ class Model:
             call.is_estimated = True
             call.add(call.reserve)
         text = redact(str(error) or type(error).__name__, self._transcript.secrets)
-        self._record("llm_failed", **call.end(), error=text)
+        self._record(LlmFailed(**call.end(), error=text))
         self._transcript.failure(call.number, call.digest, text, call.cost, self._clock.time())
 
     def _warn_of_limits(self, before: Spending, begun: Spending, call: _Call) -> None:
-        now = after(begun, "llm_settled", {"cost_usd": call.cost})
+        now = after(begun, LlmFailed(call.number, call.cost, ""))
         if sentence := warning(before, now, self.limits):
             _log.warning("%s", sentence)
 

@@ -6,8 +6,8 @@ the journal, and the launch makes its config of them. Every action here can be r
 built-in repair after which the check would refuse the launch is not made: the next one is tried.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,12 @@ from harness.blueprint.scaffold import ScaffoldError
 from harness.config import edit as config_edit
 from harness.config.edit import ConfigEditError, Scalar
 from harness.experiment import Experiment
+from harness.journal.events import ChangePrepared, Checked
 from harness.pending_changes import Change, PendingChanges, diff, with_outcome
 from harness.redaction import redact
 from harness.state import ExperimentState
+
+_NOTHING_CHANGES = "nothing would change: these values stand there already, or the keys do not exist"
 
 
 def config_before(experiment: Experiment, state: ExperimentState | None = None) -> str:
@@ -53,7 +56,7 @@ def config_after(experiment: Experiment, draft: PendingChanges | None = None) ->
     return draft.apply(config_before(experiment))
 
 
-def check(experiment: Experiment, draft: PendingChanges) -> dict[str, Any]:
+def check(experiment: Experiment, draft: PendingChanges) -> Checked:
     """What the check before a launch says of the next one, were this its draft."""
     from harness import doctor
 
@@ -67,24 +70,26 @@ def check(experiment: Experiment, draft: PendingChanges) -> dict[str, Any]:
 def prepare(
     action: Action,
     experiment: Experiment,
-    check: Callable[[Experiment, PendingChanges], Mapping[str, Any]] = check,
-) -> dict[str, Any]:
-    """Carry out one preparing action. Returns `changes` (see `Change`) and a text, or `error`."""
+    check: Callable[[Experiment, PendingChanges], Checked] = check,
+) -> ChangePrepared:
+    """Carry out one preparing action."""
     done = _carried_out(action, experiment)
-    if "error" in done or not isinstance(action, EditConfig | SetEnvironment) or not action.remedy:
+    if done.error or not isinstance(action, EditConfig | SetEnvironment) or not action.remedy:
         return done
-    draft = with_outcome(experiment.state.draft, action.kind, arguments(action), done)
+    draft = with_outcome(experiment.state.draft, action.kind, arguments(action), done.changes)
     refused = _for_good(check(experiment, draft))
-    return {"error": f"the check refuses what it leads to: {'; '.join(refused)}"} if refused else done
+    if not refused:
+        return done
+    return ChangePrepared(action.kind, error=f"the check refuses what it leads to: {'; '.join(refused)}")
 
 
-def _for_good(checked: Mapping[str, Any]) -> list[str]:
+def _for_good(checked: Checked) -> list[str]:
     """The problems of a check that no built-in repair could mend."""
-    pairs = zip(checked["problems"], checked.get("causes", ()), strict=False)
-    return [problem for problem, cause in pairs if not cause["remedies"]]
+    pairs = zip(checked.problems, checked.causes, strict=False)
+    return [problem for problem, cause in pairs if not cause.remedies]
 
 
-def _carried_out(action: Action, experiment: Experiment) -> dict[str, Any]:
+def _carried_out(action: Action, experiment: Experiment) -> ChangePrepared:
     try:
         if isinstance(action, RenderConfig):
             return _render(action, experiment)
@@ -98,24 +103,24 @@ def _carried_out(action: Action, experiment: Experiment) -> dict[str, Any]:
             return _free(action, experiment)
         if isinstance(action, RaiseLimit):
             change = Change("limit", "limit of open files", None, "the highest allowed", action.why)
-            return _done(change, action.remedy, "the next launch may open as many files as is allowed")
+            return _done(action, change, action.remedy, "the next launch may open all files that are allowed")
         assert isinstance(action, PatchCode)
         return _patch(action, experiment)
     except (ConfigEditError, ScaffoldError) as error:
-        return {"error": redact(str(error))}
+        return ChangePrepared(action.kind, error=redact(str(error)))
 
 
-def _render(action: RenderConfig, experiment: Experiment) -> dict[str, Any]:
+def _render(action: RenderConfig, experiment: Experiment) -> ChangePrepared:
     text = launching.base_config(experiment.plan, None, action.settings) or ""
     changes = [Change("config", key, None, value, action.why) for key, value in action.settings.items()]
-    return {"changes": [asdict(change) for change in changes], "text": redact(text)}
+    return ChangePrepared(action.kind, tuple(changes), redact(text))
 
 
-def _edit(action: EditConfig, experiment: Experiment) -> dict[str, Any]:
+def _edit(action: EditConfig, experiment: Experiment) -> ChangePrepared:
     before = experiment.state.draft.apply(config_before(experiment))
     after = config_edit.edit(before, action.changes, action.remove)
     if after == before:
-        return {"error": "nothing would change: these values stand there already, or the keys do not exist"}
+        return ChangePrepared(action.kind, error=_NOTHING_CHANGES)
     old = config_edit.load(before)
     changes = [
         Change("config", key, _scalar(config_edit.get(old, key)), value, action.why, action.remedy)
@@ -126,33 +131,32 @@ def _edit(action: EditConfig, experiment: Experiment) -> dict[str, Any]:
         Change("removed", key, _scalar(config_edit.get(old, key)), None, action.why, action.remedy)
         for key in action.remove
     ]
-    return {
-        "changes": [asdict(change) for change in changes],
-        "text": redact(diff(before, after, "config.yaml")),
-    }
+    return ChangePrepared(action.kind, tuple(changes), redact(diff(before, after, "config.yaml")))
 
 
-def _set_variable(action: SetEnvironment, experiment: Experiment) -> dict[str, Any]:
+def _set_variable(action: SetEnvironment, experiment: Experiment) -> ChangePrepared:
     old = experiment.state.environment.get(action.name)
     if old == action.value:
-        return {"error": f"{action.name} is set to that already"}
+        return ChangePrepared(action.kind, error=f"{action.name} is set to that already")
     change = Change("environment", action.name, old, action.value, action.why)
-    return _done(change, action.remedy, f"{action.name}={action.value} will be set for the next launch")
+    return _done(
+        action, change, action.remedy, f"{action.name}={action.value} will be set for the next launch"
+    )
 
 
-def _install(action: InstallPackage, experiment: Experiment) -> dict[str, Any]:
+def _install(action: InstallPackage, experiment: Experiment) -> ChangePrepared:
     from harness.repair import installing
 
     python = Path(experiment.plan["venv_exe"])
     try:
         version = installing.install(python, action.package)
     except installing.InstallError as error:
-        return {"error": redact(str(error))}
+        return ChangePrepared(action.kind, error=redact(str(error)))
     change = Change("package", f"package {action.package}", None, version, action.why)
-    return _done(change, action.remedy, f"{action.package} {version} is installed for {python}")
+    return _done(action, change, action.remedy, f"{action.package} {version} is installed for {python}")
 
 
-def _free(action: FreeOwned, experiment: Experiment) -> dict[str, Any]:
+def _free(action: FreeOwned, experiment: Experiment) -> ChangePrepared:
     from harness.repair import leftovers
 
     if action.what == "processes":
@@ -163,14 +167,14 @@ def _free(action: FreeOwned, experiment: Experiment) -> dict[str, Any]:
     else:
         freed = f"{leftovers.remove_superseded(experiment) / 2**20:.1f} MiB freed"
         what = "checkpoints of earlier attempts"
-    return _done(Change("freed", what, None, freed, action.why), action.remedy, f"{what}: {freed}")
+    return _done(action, Change("freed", what, None, freed, action.why), action.remedy, f"{what}: {freed}")
 
 
-def _done(change: Change, remedy: str, text: str) -> dict[str, Any]:
-    return {"changes": [asdict(replace(change, remedy=remedy))], "text": text}
+def _done(action: Action, change: Change, remedy: str, text: str) -> ChangePrepared:
+    return ChangePrepared(action.kind, (replace(change, remedy=remedy),), text)
 
 
-def _patch(action: PatchCode, experiment: Experiment) -> dict[str, Any]:
+def _patch(action: PatchCode, experiment: Experiment) -> ChangePrepared:
     from harness.repair import patched_code
     from harness.repair.text_patch import PatchError
 
@@ -179,9 +183,9 @@ def _patch(action: PatchCode, experiment: Experiment) -> dict[str, Any]:
             experiment.plan, experiment.state.experiment_id, action.path, action.old, action.new
         )
     except PatchError as error:
-        return {"error": redact(str(error))}
+        return ChangePrepared(action.kind, error=redact(str(error)))
     change = Change("code", action.path, action.old, action.new, action.why)
-    return {"changes": [asdict(change)], "text": redact(shown)}
+    return ChangePrepared(action.kind, (change,), redact(shown))
 
 
 def _scalar(value: Any) -> Scalar:

@@ -24,6 +24,7 @@ from harness.agent.actions import (
     SetEnvironment,
     arguments,
 )
+from harness.attempt import Diagnosis, Remedy
 from harness.config import keys
 from harness.doctor import model_files
 from harness.experiment import Experiment
@@ -41,22 +42,20 @@ _FREES: Mapping[str, Any] = {"free_leftovers": "processes", "free_own_checkpoint
 
 
 def repairs(
-    experiment: Experiment, diagnosis: Mapping[str, Any], preferred: Sequence[str] = ()
-) -> list[dict[str, Any]]:
+    experiment: Experiment, diagnosis: Diagnosis, preferred: Sequence[str] = ()
+) -> tuple[Remedy, ...]:
     """What can be done about it, in the order in which it is to be tried.
 
     `preferred`: remedies in the order in which they helped before; the others follow. A cause that passes is
     waited out first, also where its signature does not say so.
     """
-    names = [*preferred, *diagnosis.get("remedies", ())]
-    if diagnosis.get("transient") and not {"wait_and_retry", "resume_from_checkpoint"} & set(names):
+    names = [*preferred, *diagnosis.remedies]
+    if diagnosis.transient and not {"wait_and_retry", "resume_from_checkpoint"} & set(names):
         names.insert(0, "wait_and_retry")
-    return [remedy.as_json() for remedy in remedies_for(names, situation(experiment, diagnosis))][
-        :MOST_REPAIRS
-    ]
+    return tuple(remedies_for(names, situation(experiment, diagnosis))[:MOST_REPAIRS])
 
 
-def situation(experiment: Experiment, diagnosis: Mapping[str, Any]) -> Situation:
+def situation(experiment: Experiment, diagnosis: Diagnosis) -> Situation:
     """What a repair of the newest attempt starts from."""
     state = experiment.state
     newest = len(state.attempts)
@@ -74,10 +73,10 @@ def situation(experiment: Experiment, diagnosis: Mapping[str, Any]) -> Situation
     )
 
 
-def before_launch(cause: Mapping[str, Any], state: ExperimentState, config: str) -> list[dict[str, Any]]:
+def before_launch(cause: Diagnosis, state: ExperimentState, config: str) -> list[Remedy]:
     """What can be done about a problem that the check before a launch found, in order. `config`: what the
     launch would start from, with the draft's changes. Whether the rules allow it, the guard says."""
-    seen = cause["captures"]
+    seen = cause.captures
     environment = dict(state.environment)
     if "variable" in seen:
         environment[seen["variable"]] = seen["port"]
@@ -87,12 +86,12 @@ def before_launch(cause: Mapping[str, Any], state: ExperimentState, config: str)
     if "free_port" in seen:
         there = replace(there, free_port=lambda: int(seen["free_port"]))
     now = Situation(cause, config, environment, command, surroundings=there)
-    return [remedy.as_json() for remedy in remedies_for(cause["remedies"], now)]
+    return remedies_for(cause.remedies, now)
 
 
-def _with(attempts: Sequence[AttemptState], diagnosis: Mapping[str, Any]) -> list[AttemptState]:
+def _with(attempts: Sequence[AttemptState], diagnosis: Diagnosis) -> list[AttemptState]:
     """The attempts, as if the newest had been diagnosed already."""
-    return [*attempts[:-1], replace(attempts[-1], diagnosis=dict(diagnosis))]
+    return [*attempts[:-1], replace(attempts[-1], diagnosis=diagnosis)]
 
 
 def surroundings(experiment: Experiment, config: str, environment: Mapping[str, str]) -> Surroundings:
@@ -121,22 +120,22 @@ def surroundings(experiment: Experiment, config: str, environment: Mapping[str, 
     )
 
 
-def actions_of(repair: Mapping[str, Any], diagnosis: Mapping[str, Any]) -> list[AnyAction]:
+def actions_of(repair: Remedy, diagnosis: Diagnosis) -> list[AnyAction]:
     """What carries the repair out before the next launch; nothing for one that only waits."""
-    name = repair["name"]
-    because = diagnosis.get("signature") or diagnosis.get("cause", "")
-    told = {"why": f"{because}, {name}: {repair['why']}"[:LONGEST_WHY], "remedy": name}
+    name = repair.name
+    because = diagnosis.signature or diagnosis.cause
+    told: dict[str, Any] = {"why": f"{because}, {name}: {repair.why}"[:LONGEST_WHY], "remedy": name}
     found: list[AnyAction] = []
-    edits = list(repair["edits"].items())
-    for start in range(0, max(len(edits), bool(repair["remove"])), MOST_EDITS):
-        remove = tuple(repair["remove"]) if start == 0 else ()
+    edits = list(repair.edits.items())
+    for start in range(0, max(len(edits), bool(repair.remove)), MOST_EDITS):
+        remove = repair.remove if start == 0 else ()
         found.append(EditConfig(changes=dict(edits[start : start + MOST_EDITS]), remove=remove, **told))
-    found += [SetEnvironment(name=key, value=value, **told) for key, value in repair["environment"].items()]
-    if repair["package"]:
-        found.append(InstallPackage(package=repair["package"], **told))
+    found += [SetEnvironment(name=key, value=value, **told) for key, value in repair.environment.items()]
+    if repair.package:
+        found.append(InstallPackage(package=repair.package, **told))
     if name in _FREES:
         found.append(FreeOwned(what=_FREES[name], **told))
-    if repair["kind"] == "limit":
+    if repair.kind == "limit":
         found.append(RaiseLimit(limit="open_files", **told))
     return found
 

@@ -13,14 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import index, journal
+from harness import index
 from harness.atomic_write import write_atomically, write_json
 from harness.experiment import Clock
-from harness.journal import JournalOwnedError
+from harness.journal import JournalOwnedError, Owner
 from harness.options import RunOptions
 from harness.result_folders import is_sweep
 from harness.sweep import confounds, points, snapshot
 from harness.sweep.design import make_plan
+from harness.sweep.events import SweepCreated
 from harness.sweep.folder import SweepFolder
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.reach import check_keys
@@ -85,8 +86,8 @@ def make(
             index.add_sweep(sweep_id, plan.name, sweep.dir, clock())
         except OSError as error:
             _log.warning("%s will not be listed by `harness ls`: %s", sweep.dir, error)
-        sweep.record("sweep_created", sweep_id=sweep_id, plan=plan.as_json())
-        sweep.record("owner", **journal.owner_data())
+        sweep.record(SweepCreated(sweep_id, plan))
+        sweep.record(Owner.this_process())
     except BaseException:
         sweep.close()
         if not is_sweep(sweep.dir):

@@ -4,16 +4,18 @@ In: a sweep whose runs are all over. Out: a `Verdict`, in the journal and in fin
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+from harness.journal.events import Finish
 from harness.state import Outcome, Verdict
+from harness.sweep.events import SweepReported
 from harness.sweep.state import RunState, SweepState
 from harness.sweep.sweep import Sweep
 from harness.wording import listed
 
-Reporter = Callable[[Sweep], Awaitable[Mapping[str, Any]]]
-"""Builds the report; returns `headline`, and `error` where it could not be built."""
+Reporter = Callable[[Sweep], Awaitable[SweepReported]]
+"""Builds the report; returns what the journal keeps of it."""
 
 SUCCESSES = ("succeeded", "succeeded_with_changed_code", "stopped_early")
 """Outcomes of a run that did what it was to do."""
@@ -23,10 +25,10 @@ MOST_NAMED = 6
 async def finish(sweep: Sweep, reporter: Reporter | None) -> Verdict:
     """Report, record the end, write finish.flag; returns how the sweep ended."""
     if sweep.state.reported is None and reporter is not None:
-        sweep.record("reported", **await reporter(sweep))
+        sweep.record(await reporter(sweep))
     if sweep.state.verdict is None:
         judged = verdict(sweep.state)
-        sweep.record("finish", outcome=judged.outcome.value, reason=judged.reason)
+        sweep.record(Finish(judged.outcome, judged.reason))
     seal(sweep)
     assert sweep.state.verdict is not None
     return sweep.state.verdict
@@ -83,7 +85,7 @@ def flag_of(state: SweepState) -> dict[str, Any]:
         "name": state.name,
         "created_at": state.created_at,
         "finished_at": state.finished_at,
-        "headline": list((state.reported or {}).get("headline", ())),
+        "headline": list(state.reported.headline) if state.reported else [],
         "runs": {name: run.outcome or run.status for name, run in state.runs.items()},
     }
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness import journal
+from harness.journal.events import LetGo, OptionsGiven, Owner
 from harness.options import RunOptions
 from harness.self_command import HARNESS_WITHOUT_PYTHONPATH
 from harness.sweep.folder import SweepFolder
@@ -32,7 +33,7 @@ def entries(folder: SweepFolder, run: str) -> int:
         read = journal.read(folder.result_dir(run) / "journal.jsonl")
     except (OSError, journal.JournalDamagedError):
         return 0
-    return sum(entry.kind not in ("owner", "options", "let_go") for entry in read)
+    return sum(not isinstance(entry.event, Owner | OptionsGiven | LetGo) for entry in read)
 
 
 def job(

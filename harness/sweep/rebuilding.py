@@ -26,6 +26,7 @@ from harness.results.verifying.same import as_read, count, differences, named, t
 from harness.results.verifying.schema import UnreadableError
 from harness.results.verifying.types import Checked, found
 from harness.sweep import confounds
+from harness.sweep.events import SweepReported
 from harness.sweep.folder import SweepFolder
 from harness.sweep.plan import SweepError
 from harness.sweep.reporting import build, study
@@ -148,9 +149,9 @@ def _result(result: Mapping[str, Any], fresh: Mapping[str, Any], state: SweepSta
         {name: value for name, value in each.items() if name not in left_out} for each in (result, fresh)
     )
     yield from named(RESULT, differences(recorded, again, ""))
-    reported = state.reported or {}
-    if not reported.get("error"):
-        told = differences(result.get("headline"), as_read(reported.get("headline", [])), "headline")
+    reported = state.reported or SweepReported()
+    if not reported.error:
+        told = differences(result.get("headline"), as_read(list(reported.headline)), "headline")
         yield from named(
             RESULT, ((place, why.replace("the runs give", "the journal has")) for place, why in told)
         )

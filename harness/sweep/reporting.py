@@ -16,6 +16,7 @@ from harness.options import RunOptions
 from harness.results.comparing.types import PlannedRun, Study
 from harness.sweep import confounds, snapshot
 from harness.sweep.ending import ending
+from harness.sweep.events import Drifted, Narrated, SweepReported
 from harness.sweep.folder import SweepFolder
 from harness.sweep.state import SweepState
 from harness.sweep.sweep import Sweep, load_state
@@ -27,26 +28,26 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-async def report(sweep: Sweep) -> Mapping[str, Any]:
+async def report(sweep: Sweep) -> SweepReported:
     """Compare, let a model write where one is configured, and build the report; what the journal keeps of it.
 
     A report can be built again, so what fails is recorded; only a full disk is raised: once there is room,
     resuming builds it."""
     try:
         if sweep.state.drifted is None:  # what happens to the code and the packages later is no confound
-            sweep.record("drifted", changed=await asyncio.to_thread(_changed, sweep.folder))
+            sweep.record(Drifted(tuple(await asyncio.to_thread(_changed, sweep.folder))))
         compared = await asyncio.to_thread(comparison, sweep.folder, sweep.state)
         if not sweep.state.narrative:
             sections = await _narrative(sweep, compared)
             if sections:
-                sweep.record("narrated", sections=sections)
+                sweep.record(Narrated(sections))
         built = await asyncio.to_thread(build, sweep.folder, sweep.state, compared)
     except Exception as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
         _log.warning("the report could not be built", exc_info=True)
-        return {"error": f"{type(error).__name__}: {error}", "headline": []}
-    return {"headline": list(built.headline)}
+        return SweepReported(error=f"{type(error).__name__}: {error}")
+    return SweepReported(tuple(built.headline))
 
 
 def comparison(

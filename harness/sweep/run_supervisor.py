@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness import journal
+from harness.journal.events import AttemptEvent
 from harness.options import RunOptions
 from harness.sweep import jobs
+from harness.sweep.events import RunEnded, RunMeasured, RunStarted
 from harness.sweep.hosts import Host, Lease
 from harness.sweep.outcomes import RunEnd, last_words, run_end, value_at_end
 from harness.sweep.state import RunState
@@ -44,7 +46,7 @@ class RunSupervisor:
             ended = self._end_of(state, status)
             await asyncio.to_thread(self._host.release, self._lease_id(state))
             if ended is not None:
-                self._sweep.record("ended", run=run, outcome=ended.outcome, reason=ended.reason)
+                self._sweep.record(RunEnded(run, ended.outcome, ended.reason))
                 return
             if await self._is_carried_elsewhere(run):
                 continue
@@ -60,7 +62,7 @@ class RunSupervisor:
         result_dir, metric = self._sweep.folder.result_dir(run), self._sweep.plan.metric
         value = await asyncio.to_thread(value_at_end, result_dir, metric)
         if value is not None:
-            self._sweep.record("measured", run=run, value=value)
+            self._sweep.record(RunMeasured(run, value))
 
     async def _job_to_its_end(self, state: RunState, lease: Lease | None) -> int | None:
         """Start the job unless it was started or the run is over, and wait for its end; its exit status."""
@@ -146,14 +148,9 @@ class RunSupervisor:
         is asked for when it is started."""
         run, number, fruitless = state.run.name, state.job + 1, self._jobs_without_progress(state)
         await asyncio.sleep(self._pause_s * max(0, fruitless - 1))
-        self._sweep.record(
-            "started",
-            run=run,
-            job=number,
-            lease_id=jobs.lease_id(self._sweep.state.sweep_id, run, number),
-            jobs_without_progress=fruitless,
-            entries=jobs.entries(self._sweep.folder, run),
-        )
+        lease_id = jobs.lease_id(self._sweep.state.sweep_id, run, number)
+        entries = jobs.entries(self._sweep.folder, run)
+        self._sweep.record(RunStarted(run, number, lease_id, fruitless, entries))
 
     def _lease_id(self, state: RunState) -> str:
         return jobs.lease_id(self._sweep.state.sweep_id, state.run.name, state.job)
@@ -164,4 +161,4 @@ def _has_first_step(path: Path) -> bool:
         entries = journal.read(path)
     except (OSError, journal.JournalDamagedError):
         return False
-    return any(entry.kind == "event" and entry.data.get("event") == "first_step" for entry in entries)
+    return any(event.event == "first_step" for event in journal.events_of(entries, AttemptEvent))

@@ -10,10 +10,12 @@ from asyncio import FIRST_COMPLETED
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from harness.journal.events import StopAsked
 from harness.machine.disk import MIN_FREE_BYTES, in_words
 from harness.state import COUNTING, Verdict
 from harness.sweep import jobs
 from harness.sweep.ending import SUCCESSES, Reporter, finish
+from harness.sweep.events import CanaryPassed, Closing, Held, RunLeftOut, RunStarted
 from harness.sweep.folder import CANARY
 from harness.sweep.hosts import Host, Lease, NeverFitsError
 from harness.sweep.run_supervisor import RunSupervisor
@@ -64,7 +66,7 @@ class Scheduler:
     def ask_to_stop(self, by: str) -> None:
         """A person wants the sweep to end: what runs is stopped in good order, nothing else is started."""
         if self.sweep.state.stop_asked is None and self.sweep.state.verdict is None:
-            self.sweep.record("stop_asked", by=by)
+            self.sweep.record(StopAsked(by))
         self._woken.set()
 
     def _take_over(self) -> None:
@@ -84,7 +86,7 @@ class Scheduler:
         why = state.stop_asked and f"stopped by {state.stop_asked}"
         if why or state.closing:
             for run in state.of("queued"):
-                self.sweep.record("not_run", run=run.run.name, reason=why or state.closing)
+                self.sweep.record(RunLeftOut(run.run.name, why or state.closing))
         return bool(self._followed or self._next() is not None)
 
     def _close_if_need_be(self) -> None:
@@ -93,10 +95,10 @@ class Scheduler:
             return
         takes = usual_s(self.sweep.state.runs.values())
         if left <= 0:
-            self.sweep.record("closing", reason="the budget of the sweep is used up", budget=True)
+            self.sweep.record(Closing("the budget of the sweep is used up", budget=True))
         elif takes is not None and takes > left:
             words = f"a run takes about {takes:.0f} s, and {left:.0f} s of the budget are left"
-            self.sweep.record("closing", reason=words, budget=True)
+            self.sweep.record(Closing(words, budget=True))
 
     def _left_s(self) -> float | None:
         """Seconds left of the budget; None without one."""
@@ -124,7 +126,7 @@ class Scheduler:
             if lease is None:
                 return
             name, number = run.run.name, run.job + 1
-            self.sweep.record("started", run=name, job=number, lease_id=lease.id)
+            self.sweep.record(RunStarted(name, number, lease.id))
             self._follow(name, lease)
 
     def _has_slot(self) -> bool:
@@ -137,7 +139,7 @@ class Scheduler:
         if free < MIN_FREE_BYTES:
             why = f"only {in_words(free)} are free on the disk of {self.sweep.dir}"
         if bool(why) != bool(self.sweep.state.held):
-            self.sweep.record("held", reason=why)
+            self.sweep.record(Held(why))
 
     async def _reserve(self, run: RunState) -> Lease | None:
         name, number = run.run.name, run.job + 1
@@ -153,7 +155,7 @@ class Scheduler:
         except NeverFitsError as error:
             if any(started.job for started in self.sweep.state.all_runs):
                 raise  # it did fit: a person brings the machine back, or resumes on another one
-            self.sweep.record("closing", reason=str(error))
+            self.sweep.record(Closing(str(error)))
             return None
         self._needs_room = lease is None
         return lease
@@ -181,7 +183,7 @@ class Scheduler:
         try:
             await asyncio.wait({following, stepping}, return_when=FIRST_COMPLETED)
             if not following.done():
-                self.sweep.record("checked", by=f"the first step of {run}")
+                self.sweep.record(CanaryPassed(f"the first step of {run}"))
                 self._woken.set()
             await following
         finally:
@@ -193,10 +195,10 @@ class Scheduler:
         """Open the way for the rest, or close the sweep: what failed here would fail everywhere."""
         ended = self.sweep.state.find(run)
         if ended.outcome in SUCCESSES:
-            self.sweep.record("checked", by=f"{run}: {ended.outcome}")
+            self.sweep.record(CanaryPassed(f"{run}: {ended.outcome}"))
         elif not self.sweep.state.closing:
             what = "the canary" if run == CANARY else f"the first run, {run},"
-            self.sweep.record("closing", reason=f"{what} {ended.outcome}: {ended.reason}")
+            self.sweep.record(Closing(f"{what} {ended.outcome}: {ended.reason}"))
 
     async def _wait(self) -> None:
         """Until a run ended, there is room, a person wants something, or the budget is used up."""

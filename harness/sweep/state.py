@@ -2,34 +2,19 @@
 
 In: entries. Out: `SweepState`, the one thing that the scheduler, the display and the command line look at.
 Nothing here touches the disk.
-
-| entry | data | meaning |
-|---|---|---|
-| `sweep_created` | sweep_id, plan | the plan is fixed; the budget runs from now |
-| `owner` | pid, host | a process took the sweep over |
-| `checked` | | the canary has passed: the rest may start |
-| `started` | run, job, lease_id, jobs_without_progress, entries | the intent to start this job |
-| `ended` | run, outcome, reason | the run is over; nothing of it is started any more |
-| `measured` | run, value | the metric at its end |
-| `not_run` | run, reason | the run will never be started |
-| `stop_asked` | by | a person wants the sweep to end |
-| `held` | reason | nothing is started for now; "" when that is over |
-| `closing` | reason, budget | no run is started any more; those that run go on to their own deadlines |
-| `drifted` | changed | what the runs shared and what was another when the last one had ended |
-| `narrated` | sections | what a language model wrote for the report |
-| `reported` | headline, error | the report is there |
-| `finish` | outcome, reason | the end |
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from harness.journal import Entry
-from harness.state import COUNTING, Outcome, Verdict
+from harness.journal import Entry, Fold
+from harness.journal.events import Finish, StopAsked
+from harness.outcome import COUNTING, Verdict
+from harness.sweep import events
 from harness.sweep.folder import CANARY
 from harness.sweep.plan import SweepPlan, SweepRun
 
@@ -77,7 +62,7 @@ class SweepState:
     stop_asked: str | None = None
     drifted: tuple[str, ...] | None = None
     narrative: Mapping[str, Any] = field(default_factory=dict)
-    reported: Mapping[str, Any] | None = None
+    reported: events.SweepReported | None = None
     verdict: Verdict | None = None
     finished_at: float | None = None
 
@@ -126,26 +111,12 @@ def usual_s(runs: Iterable[RunState]) -> float | None:
     return statistics.median(took) if took else None
 
 
-def fold(entries: Iterable[Entry]) -> SweepState:
-    """The state after all entries."""
-    state = SweepState()
-    for entry in entries:
-        state = apply(state, entry)
-    return state
-
-
-def apply(state: SweepState, entry: Entry) -> SweepState:
-    """The state after one more entry; entries of unknown kinds change nothing."""
-    handle = _ENTRIES.get(entry.kind)
-    return handle(state, entry) if handle else state
-
-
-def _created(state: SweepState, entry: Entry) -> SweepState:
-    plan = SweepPlan.from_json(entry.data["plan"])
+def _created(state: SweepState, event: events.SweepCreated, entry: Entry) -> SweepState:
+    plan = event.plan
     canary = SweepRun(CANARY, plan.runs[0].point, plan.runs[0].seed) if plan.canary else None
     return replace(
         state,
-        sweep_id=entry.data["sweep_id"],
+        sweep_id=event.sweep_id,
         name=plan.name,
         created_at=entry.time,
         plan=plan,
@@ -160,53 +131,48 @@ def _changed(state: SweepState, run: str, **changes: Any) -> SweepState:
     return replace(state, runs={**state.runs, run: replace(state.runs[run], **changes)})
 
 
-def _started(state: SweepState, entry: Entry) -> SweepState:
-    before = state.find(entry.data["run"])
+def _started(state: SweepState, event: events.RunStarted, entry: Entry) -> SweepState:
     return _changed(
         state,
-        entry.data["run"],
+        event.run,
         status="running",
-        job=entry.data["job"],
-        lease_id=entry.data["lease_id"],
-        started_at=before.started_at or entry.time,
-        jobs_without_progress=entry.data.get("jobs_without_progress", 0),
-        entries=entry.data.get("entries", 0),
+        job=event.job,
+        lease_id=event.lease_id,
+        started_at=state.find(event.run).started_at or entry.time,
+        jobs_without_progress=event.jobs_without_progress,
+        entries=event.entries,
     )
 
 
-def _ended(state: SweepState, entry: Entry) -> SweepState:
-    data = entry.data
-    return _changed(
-        state,
-        data["run"],
-        status="ended",
-        ended_at=entry.time,
-        outcome=data["outcome"],
-        reason=data["reason"],
-    )
+def _ended(state: SweepState, event: events.RunEnded, entry: Entry) -> SweepState:
+    ended = {"status": "ended", "ended_at": entry.time, "outcome": event.outcome, "reason": event.reason}
+    return _changed(state, event.run, **ended)
 
 
-def _finish(state: SweepState, entry: Entry) -> SweepState:
-    verdict = Verdict(Outcome(entry.data["outcome"]), entry.data["reason"])
-    return replace(state, verdict=verdict, finished_at=entry.time)
+def _finish(state: SweepState, event: Finish, entry: Entry) -> SweepState:
+    return replace(state, verdict=Verdict(event.outcome, event.reason), finished_at=entry.time)
 
 
-_ENTRIES: dict[str, Callable[[SweepState, Entry], SweepState]] = {
-    "sweep_created": _created,
-    "checked": lambda state, entry: replace(state, checked=True),
-    "started": _started,
-    "ended": _ended,
-    "measured": lambda state, entry: _changed(state, entry.data["run"], value=entry.data["value"]),
-    "not_run": lambda state, entry: _changed(
-        state, entry.data["run"], status="not_run", reason=entry.data["reason"]
-    ),
-    "held": lambda state, entry: replace(state, held=entry.data["reason"]),
-    "closing": lambda state, entry: replace(
-        state, closing=entry.data["reason"], is_out_of_budget=entry.data.get("budget", False)
-    ),
-    "stop_asked": lambda state, entry: replace(state, stop_asked=entry.data["by"]),
-    "drifted": lambda state, entry: replace(state, drifted=tuple(entry.data["changed"])),
-    "narrated": lambda state, entry: replace(state, narrative=entry.data["sections"]),
-    "reported": lambda state, entry: replace(state, reported=entry.data),
-    "finish": _finish,
-}
+FOLD: Fold[SweepState] = Fold(
+    SweepState(),
+    {
+        events.SweepCreated: _created,
+        events.CanaryPassed: lambda state, event, _: replace(state, checked=True),
+        events.RunStarted: _started,
+        events.RunEnded: _ended,
+        events.RunMeasured: lambda state, event, _: _changed(state, event.run, value=event.value),
+        events.RunLeftOut: lambda state, event, _: _changed(
+            state, event.run, status="not_run", reason=event.reason
+        ),
+        events.Held: lambda state, event, _: replace(state, held=event.reason),
+        events.Closing: lambda state, event, _: replace(
+            state, closing=event.reason, is_out_of_budget=event.budget
+        ),
+        StopAsked: lambda state, event, _: replace(state, stop_asked=event.by),
+        events.Drifted: lambda state, event, _: replace(state, drifted=event.changed),
+        events.Narrated: lambda state, event, _: replace(state, narrative=event.sections),
+        events.SweepReported: lambda state, event, _: replace(state, reported=event),
+        Finish: _finish,
+    },
+)
+fold, apply = FOLD.fold, FOLD.apply

@@ -27,6 +27,7 @@ from harness.results.verifying.same import as_read, differences
 from harness.results.verifying.schema import ListedFile, UnreadableError
 from harness.results.verifying.types import Checked, NotFinishedError, found
 from harness.sweep.ending import flag_of
+from harness.sweep.events import SWEEP
 from harness.sweep.folder import SweepFolder
 from harness.sweep.rebuilding import RESULT, check_report, without_secrets
 from harness.sweep.state import RunState, SweepState, fold
@@ -51,7 +52,7 @@ def _verified(folder: Path) -> Checked:
             f"`harness resume {folder}` goes on with it"
         ) from None
     checked = Checked()
-    state = story(folder / JOURNAL, fold, wrong)
+    state = story(folder / JOURNAL, fold, wrong, SWEEP)
     if state is not None:
         wrong += compared(flag, flag_of(state)) if flag is not None else ()
         wrong += _plan(folder, state)

@@ -85,5 +85,5 @@ class SweepBench:
         path = self.dir / "sweep.jsonl"
         if not journal.is_owned(path):
             return False
-        os.kill(int(journal.last_owner(journal.read(path))["pid"]), signal.SIGKILL)
+        os.kill(journal.last_owner(path).pid, signal.SIGKILL)
         return True

@@ -7,12 +7,15 @@ import pytest
 from harness import index
 from harness.index import IndexedRun, UnknownRunError
 from harness.journal import Journal
+from harness.journal.legacy import event_of
+from harness.sweep.events import SWEEP, SweepCreated
+from tests.harness.sweep.sweep_states import plan
 
 
 def make(folder: Path, experiment_id: str) -> IndexedRun:
     folder.mkdir()
     with Journal(folder / "journal.jsonl", lambda: 1.0) as journal:
-        journal.append("created")
+        journal.append(event_of("created", {}))
     run = IndexedRun(experiment_id, folder.name, str(folder), 1.0)
     index.add(run)
     return run
@@ -68,8 +71,8 @@ def test_a_run_killed_before_its_first_entry_is_not_one_to_resume(tmp_path: Path
 
 def make_sweep(folder: Path, sweep_id: str) -> Path:
     folder.mkdir()
-    with Journal(folder / "sweep.jsonl", lambda: 1.0) as journal:
-        journal.append("sweep_created")
+    with Journal(folder / "sweep.jsonl", lambda: 1.0, SWEEP) as journal:
+        journal.append(SweepCreated("5eed", plan({"lr": (1, 2)})))
     index.add_sweep(sweep_id, folder.name, folder, 1.0)
     return folder
 

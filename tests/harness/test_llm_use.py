@@ -3,6 +3,7 @@
 from typing import Any
 
 from harness.journal import Entry
+from harness.journal.legacy import event_of
 from harness.state import ExperimentState, apply
 
 CALL = {"id": "c1", "name": "read_pane", "arguments": "{}"}
@@ -11,7 +12,7 @@ CALL = {"id": "c1", "name": "read_pane", "arguments": "{}"}
 def folded(*entries: tuple[str, dict[str, Any]]) -> ExperimentState:
     state = ExperimentState()
     for number, (kind, data) in enumerate(entries, start=1):
-        state = apply(state, Entry(number, float(number), kind, data))
+        state = apply(state, Entry(number, float(number), event_of(kind, data)))
     return state
 
 
@@ -32,7 +33,7 @@ OUTCOME = ("outcome", {"action": "read_pane", "text": "the same"})
 def test_a_settled_call_costs_what_it_cost() -> None:
     use = folded(OPEN, reserved(1), settled(1), reserved(2), settled(2)).llm
     assert (use.calls, round(use.cost_usd, 6), use.tokens) == (2, 0.2, {"output_tokens": 3 + 3})
-    assert use.answer is not None and use.answer.data["call"] == 2
+    assert use.answer is not None and use.answer.call == 2
 
 
 def test_a_call_cut_off_by_a_kill_stays_counted_at_its_most() -> None:

@@ -21,7 +21,7 @@ EDITS = st.lists(
 
 
 def edited(draft: PendingChanges, changes: dict[str, Any], remove: list[str]) -> PendingChanges:
-    return with_outcome(draft, "edit_config", {"changes": changes, "remove": remove}, {"changes": []})
+    return with_outcome(draft, "edit_config", {"changes": changes, "remove": remove})
 
 
 @settings(deadline=None)
@@ -62,29 +62,21 @@ def test_two_repairs_are_the_same_whatever_is_said_about_them() -> None:
         PendingChanges(),
         "set_environment",
         {"name": "OMP_NUM_THREADS", "value": "1"},
-        {
-            "changes": [
-                {"kind": "environment", "what": "OMP_NUM_THREADS", "old": None, "new": "1", "why": "a"}
-            ]
-        },
+        [Change("environment", "OMP_NUM_THREADS", None, "1", "a")],
     )
-    second = with_outcome(
-        PendingChanges(), "set_environment", {"name": "OMP_NUM_THREADS", "value": "1"}, {"changes": []}
-    )
+    second = with_outcome(PendingChanges(), "set_environment", {"name": "OMP_NUM_THREADS", "value": "1"})
     assert first.fingerprint() == second.fingerprint() != PendingChanges().fingerprint()
     assert first.changes[0].in_words == "OMP_NUM_THREADS: unset → '1' (a)"
 
 
 def test_a_patch_made_twice_counts_once() -> None:
     args = {"path": "a.py", "old": "x", "new": "y", "why": "z"}
-    draft = with_outcome(PendingChanges(), "patch_code", args, {"changes": []})
-    assert with_outcome(draft, "patch_code", args, {"changes": []}).patches == draft.patches
+    draft = with_outcome(PendingChanges(), "patch_code", args)
+    assert with_outcome(draft, "patch_code", args).patches == draft.patches
 
 
 def test_a_rendered_config_replaces_earlier_edits() -> None:
-    draft = with_outcome(
-        edited(PendingChanges(), {"a": 2}, []), "render_config", {"settings": {"lr": 1e-5}}, {}
-    )
+    draft = with_outcome(edited(PendingChanges(), {"a": 2}, []), "render_config", {"settings": {"lr": 1e-5}})
     assert draft.settings == {"lr": 1e-5} and draft.config == {}
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from harness.journal import Entry
+from harness.journal.events import Denied
 from harness.state import failure_of, fold
 
 RAISED = "The training raised "
@@ -44,14 +45,12 @@ EDIT = {"changes": {"a.b": 1}, "remove": (), "why": "one reason", "remedy": "hal
 
 
 def test_a_no_to_a_change_bars_this_change_whatever_its_reason() -> None:
-    state = fold([Entry(1, 1.0, "denied", {"action": "edit_config", "args": EDIT, "by": "ada"})])
+    state = fold([Entry(1, 1.0, Denied("edit_config", EDIT, "ada"))])
     assert state.is_denied("edit_config", {**EDIT, "remove": [], "why": "another", "remedy": ""})
     assert not state.is_denied("edit_config", {**EDIT, "changes": {"a.b": 2}})
     assert not state.is_denied("set_environment", EDIT)
 
 
-@pytest.mark.parametrize("args", [{"attempt": 1}, None])
-def test_a_no_to_a_launch_bars_every_launch(args: dict[str, int] | None) -> None:
-    data = {"action": "launch", "by": "ada"} if args is None else {"action": "launch", "args": args}
-    state = fold([Entry(1, 1.0, "denied", data)])
+def test_a_no_to_a_launch_bars_every_launch() -> None:
+    state = fold([Entry(1, 1.0, Denied("launch", {"attempt": 1}, "ada"))])
     assert state.is_denied("launch", {"attempt": 2}) and "launch" in state.denied

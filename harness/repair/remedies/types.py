@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from harness.attempt import Remedy, Undo
+from harness.attempt import RemedyKind as Kind
 from harness.repair.remedies.settings import Settings
 
 if TYPE_CHECKING:
     from harness.config.edit import Scalar
 
-Kind = Literal["config", "environment", "limit", "wait", "resume", "install", "free", "advice"]
+__all__ = ["Kind", "Remedy", "Undo"]
 
 
 @dataclass(frozen=True)
@@ -29,42 +31,6 @@ class Repair:
     @property
     def changes_something(self) -> bool:
         return bool(self.edits or self.remove or self.environment or self.package)
-
-
-@dataclass(frozen=True)
-class Undo:
-    """How a remedy is taken back: keys to set and keys to take out, variables as they were (None: not set),
-    and the same in words."""
-
-    words: str = ""
-    edits: Mapping[str, Scalar] = field(default_factory=dict)
-    remove: tuple[str, ...] = ()
-    environment: Mapping[str, str | None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Remedy:
-    """One thing that can be done about a failure.
-
-    `change`: for people, such as `actor_rollout_ref.rollout.gpu_memory_utilization: 0.6 → 0.5`; without a
-    config, what to change in general. `side_effect`: on what the experiment means ("none: …"). The values
-    (see `Repair`) are empty where the remedy is only described.
-    """
-
-    name: str
-    kind: Kind
-    change: str
-    why: str
-    side_effect: str = ""
-    undo: Undo = field(default_factory=Undo)
-    edits: Mapping[str, Scalar] = field(default_factory=dict)
-    remove: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
-    package: str = ""
-    wait_s: float = 0.0
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def flag_of(state: ExperimentState) -> dict[str, Any]:
         "created_at": state.created_at,
         "finished_at": state.finished_at,
         "attempts": len(state.attempts),
-        "headline": (state.reported or {}).get("headline", []),
+        "headline": list(state.reported.headline) if state.reported else [],
     }
 
 
@@ -86,11 +86,14 @@ State = TypeVar("State", bound=_Ended)
 
 
 def story(
-    path: Path, fold: Callable[[Sequence[journal.Entry]], State], wrong: list[Discrepancy]
+    path: Path,
+    fold: Callable[[Sequence[journal.Entry]], State],
+    wrong: list[Discrepancy],
+    order: journal.Order = journal.RUN,
 ) -> State | None:
     """What a finished journal tells, None where it tells nothing; what is wrong with it is added to
     `wrong`."""
-    entries = _entries(path, wrong)
+    entries = _entries(path, wrong, order)
     if not entries:
         return None
     try:
@@ -116,12 +119,12 @@ def compared(flag: Mapping[str, Any], told: Mapping[str, Any]) -> tuple[Discrepa
     )
 
 
-def _entries(path: Path, wrong: list[Discrepancy]) -> list[journal.Entry]:
+def _entries(path: Path, wrong: list[Discrepancy], order: journal.Order) -> list[journal.Entry]:
     try:
         if path.is_symlink() or not path.is_file():
             wrong += found([(path.name, "the file is gone")])
             return []
-        entries = journal.read(path)
+        entries = journal.read(path, order)
         is_torn = sum(len(entry.to_line()) for entry in entries) != path.stat().st_size
     except (journal.JournalDamagedError, OSError, ValueError, TypeError, RecursionError) as error:
         wrong += found([(path.name, str(error).replace(f"{path}:", "line "))])

@@ -8,8 +8,9 @@ import pytest
 
 from harness import journal
 from harness.agent import approval
-from harness.agent.actions import Stop, arguments
+from harness.agent.actions import Stop
 from harness.experiment import Experiment
+from harness.journal.events import Intent, Noted
 from tests.harness.agent.world import World, new_experiment
 
 STOP = Stop(why="fatal_error", detail="it hangs")
@@ -62,8 +63,8 @@ async def test_a_yes_holds_until_the_deed_is_done(tmp_path: Path) -> None:
     experiment.close()
     experiment = new_experiment(tmp_path, World([]))  # killed before it acted
     assert await asking(experiment) is None
-    intent = experiment.record("intent", action="stop", args=arguments(STOP))
-    experiment.record("outcome", intent=intent.seq, action="note")
+    experiment.record(Intent("note", {}))
+    experiment.record(Noted("done"))
     again = asking(experiment)
     await asyncio.sleep(0)
     assert not again.done()

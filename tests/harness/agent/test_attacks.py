@@ -18,6 +18,7 @@ from harness.agent.executor import Executor
 from harness.agent.playbook import next_launch
 from harness.agent.types import Observation
 from harness.experiment import Experiment
+from harness.journal.events import CallRejected, Consult
 from harness.providers.chat import Reply, StopReason, ToolCall, Usage
 from harness.providers.tools import CallError, action_of
 from harness.providers.transcript import redacted_reply
@@ -70,7 +71,8 @@ class Obedient:
         try:
             return action_of(self.call, actions.OFFERED, filled)
         except CallError as error:
-            self.experiment.record("call_rejected", call=1, why=str(error))
+            self.experiment.record(Consult("failure:1", "it failed"))
+            self.experiment.record(CallRejected(1, str(error)))
             raise OverError from error
 
 
@@ -143,8 +145,8 @@ async def test_obeying_does_no_harm(target: Target, attack: Attack) -> None:
     else:
         assert done == []
         kinds = [entry.kind for entry in entries]
-        assert kinds in (["refused"], ["call_rejected"], ["approval_asked", "denied", "refused"])
-        assert len(entries[-1].data["why"]) > 20
+        assert kinds in (["refused"], ["consult", "call_rejected"], ["approval_asked", "denied", "refused"])
+        assert len(entries[-1].event.why) > 20
     journal = (target.result / "journal.jsonl").read_text()
     assert [secret for secret in SECRETS if secret in journal] == []
 

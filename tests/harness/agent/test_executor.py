@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Expe
 
 
 async def diagnosed(experiment: Experiment) -> dict[str, Any]:
-    return (await Executor(experiment).act(Diagnose()))["diagnosis"]
+    return (await Executor(experiment).act(Diagnose())).diagnosis
 
 
 async def test_a_signature_file_that_cannot_be_used_is_left_out(
@@ -77,6 +78,7 @@ async def test_lessons_that_cannot_be_read_are_left_out(
 
 
 async def test_the_check_looks_at_what_would_be_launched(experiment: Experiment) -> None:
-    experiment.plan["launch_command"] = "no_such_program_at_all"
+    missing = replace(experiment.blueprint, launch_command="no_such_program_at_all")
+    experiment.state = replace(experiment.state, blueprint=missing)
     checked = await Executor(experiment).act(Check())
     assert not checked["can_run"] and "no_such_program_at_all" in " ".join(checked["problems"])

@@ -263,7 +263,8 @@ async def test_a_call_cut_off_by_a_kill_is_no_difference_to_a_replay(tmp_path: P
     lines = (tmp_path / "journal.jsonl").read_bytes().splitlines(keepends=True)
     first = next(number for number, line in enumerate(lines) if b'"llm_reserved"' in line)
     entries = journal.read(tmp_path / "journal.jsonl")
-    lost = [*entries[: first + 1], *entries[first:]]
+    killed = replace(entries[first], event=journal.Owner.this_process())
+    lost = [*entries[: first + 1], killed, *entries[first:]]
     renumbered = [replace(entry, seq=number) for number, entry in enumerate(lost, start=1)]
     (tmp_path / "journal.jsonl").write_bytes(b"".join(entry.to_line() for entry in renumbered))
     decisions = await asyncio.to_thread(lambda: list(replay(tmp_path)))

@@ -58,15 +58,15 @@ def experiment(tmp_path: Path, codebase: Path) -> Experiment:
 
 def text(action: Action, experiment: Experiment) -> str:
     shown = look(action, experiment)
-    assert set(shown) == {"text"}, shown
-    assert len(shown["text"]) <= LONGEST_TEXT
-    return shown["text"]
+    assert not shown.error, shown
+    assert len(shown.text) <= LONGEST_TEXT
+    return shown.text
 
 
 def error(action: Action, experiment: Experiment) -> str:
     shown = look(action, experiment)
-    assert set(shown) == {"error"}, shown
-    return shown["error"]
+    assert not shown.text, shown
+    return shown.error
 
 
 def log(experiment: Experiment, content: str | bytes) -> None:
@@ -102,6 +102,7 @@ def test_config_of_the_next_launch_holds_the_edits(experiment: Experiment) -> No
     experiment.attempt_files(1).config.write_text("ajet:\n  model:\n    path: toy  # small\n")
     args = {"changes": {"ajet.rollout.n_vllm_engine": 1}, "remove": [], "why": "memory"}
     assert "n_vllm_engine" not in text(ReadConfig(), experiment)
+    experiment.record("outcome", action="wait", ended={"reason": "exited"})
     experiment.record("intent", action="edit_config", args=args)
     experiment.record("outcome", action="edit_config", changes=[])
     assert "n_vllm_engine: 1" in text(ReadConfig(), experiment)

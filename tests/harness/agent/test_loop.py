@@ -9,6 +9,7 @@ from harness import journal
 from harness.agent import loop
 from harness.agent.actions import Launch, Stop
 from harness.agent.playbook import Playbook
+from harness.journal.events import Launched
 from harness.state import Outcome, fold
 from tests.harness.agent.world import FakeExecutor, Killed, World, done, failed, new_experiment
 
@@ -71,9 +72,9 @@ async def test_killed_at_any_moment_it_ends_the_same_and_launches_nothing_twice(
         assert len(world.launches) == launches
         entries = journal.read(folder / "journal.jsonl")
         assert entries[-1].kind == "finish"
-        by_seq = {entry.seq: entry for entry in entries}
-        launched = [e for e in entries if e.kind == "outcome" and e.data["action"] == "launch"]
-        numbers = [by_seq[e.data["intent"]].data["args"]["attempt"] for e in launched]
+        events = [entry.event for entry in entries]
+        launched = [number for number, event in enumerate(events) if isinstance(event, Launched)]
+        numbers = [events[number - 1].args["attempt"] for number in launched]
         assert numbers == sorted(set(numbers))
 
 

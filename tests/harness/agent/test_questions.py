@@ -9,11 +9,12 @@ from harness.agent.actions import AnyAction, Check, Collect, Report, Wait
 from harness.agent.questions import moved_on, question
 from harness.agent.types import Observation
 from harness.pending_changes import PendingChanges
-from harness.state import AttemptState, ExperimentState, Verdict
+from harness.state import AttemptState, Verdict
 from monitors.rules import Health
+from tests.harness.runs import end, found, planned, state_with, typed
 
 HOUR = 3600.0
-STARTED = ExperimentState(
+STARTED = state_with(
     experiment_id="7f3a",
     name="trial",
     created_at=0.0,
@@ -23,9 +24,9 @@ STARTED = ExperimentState(
     checked={"can_run": True, "problems": [], "warnings": []},
 )
 RUNNING = AttemptState(1, "ajet_x", "7f3a-01", "first", launched_at=0.0)
-BUG = {"cause": "The training raised KeyError.", "signature": None, "transient": False, "wait_s": 0.0}
-FAILED = replace(RUNNING, ended={"complete": False, "reason": "exited", "status": 1}, diagnosis=BUG)
-DONE = replace(RUNNING, ended={"complete": True, "reason": "exited", "status": 0})
+BUG = found({"cause": "The training raised KeyError."})
+FAILED = replace(RUNNING, ended=end({"complete": False, "reason": "exited", "status": 1}), diagnosis=BUG)
+DONE = replace(RUNNING, ended=end({"complete": True, "reason": "exited", "status": 0}))
 HUNG = Health(fatal=("no output for 3 h",))
 FLAT = Health(plateau="5 validations within 0.01", second_half=True)
 
@@ -34,7 +35,7 @@ def seen(
     *attempts: AttemptState, now: float = HOUR, health: Health | None = None, **state: Any
 ) -> Observation:
     return Observation(
-        replace(STARTED, attempts=attempts, **state), now, health=health or Health(), config="a: 1"
+        replace(STARTED, attempts=attempts, **typed(state)), now, health=health or Health(), config="a: 1"
     )
 
 
@@ -55,7 +56,7 @@ QUIET: dict[str, tuple[Observation, AnyAction]] = {
     "a fifth failure": (seen(*[replace(FAILED, number=n) for n in range(1, 6)]), Collect()),
     "a launch that a person denied": (seen(FAILED, denied=frozenset({"launch"})), Collect()),
     "a run that never launched": (seen(collected={"outcome": "cannot_run", "reason": ""}), Report()),
-    "a report that is written": (seen(DONE, collected={"outcome": "x"}, reported={}), Report()),
+    "a report that is written": (seen(DONE, collected={"outcome": "failed"}, reported={}), Report()),
     "a finished run": (seen(DONE, verdict=Verdict("x", "y")), Report()),  # type: ignore[arg-type]
 }  # fmt: skip
 
@@ -65,10 +66,10 @@ def test_no_call_is_made_for(name: str) -> None:
     assert question(*QUIET[name]) is None
 
 
-NO_CONFIG = {"yaml_path": None, "launch_command": None}
+NO_CONFIG = planned({"yaml_path": None, "launch_command": None})
 CANNOT = {"can_run": False, "problems": ["unknown key"], "warnings": []}
 ASKED: dict[str, tuple[Observation, AnyAction]] = {
-    "config:1": (seen(plan=NO_CONFIG), Check()),
+    "config:1": (seen(blueprint=NO_CONFIG), Check()),
     "check:1": (seen(checked=CANNOT), Collect()),
     "check:2": (seen(FAILED, checked=CANNOT), Collect()),
     "failure:1": (seen(FAILED), Collect()),
@@ -87,7 +88,7 @@ def test_judgement_is_asked_for(expected: str) -> None:
 
 
 def test_a_rendered_config_is_not_asked_about_again() -> None:
-    assert question(seen(plan=NO_CONFIG, draft=PendingChanges(settings={"lr": 1e-5})), Check()) is None
+    assert question(seen(blueprint=NO_CONFIG, draft=PendingChanges(settings={"lr": 1e-5})), Check()) is None
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,15 @@ from harness.agent.playbook import Playbook
 from harness.agent.replay import replay
 from harness.agent.types import Observation
 from harness.experiment import Experiment
+from harness.journal import Owner
+from harness.journal.events import Checked
 from harness.options import RunOptions
 from harness.pending_changes import PREPARING, Change, PendingChanges
 from harness.repair import apply_changes, installing, repair_plan
 from harness.repair.remedies.settings import Settings
 from harness.state import ExperimentState, Outcome
 from tests.harness.agent.world import FakeExecutor, Killed, World, done
+from tests.harness.runs import found as found_by
 
 CONFIG = """\
 ajet:
@@ -69,6 +73,7 @@ class RepairWorld(World):
         self.problems = problems
         self.max_time_s = 10_000.0
         self.launched_at: list[float] = []
+        self.fates: list[dict[str, Any]] = []
 
 
 class RepairExecutor(FakeExecutor):
@@ -82,7 +87,7 @@ class RepairExecutor(FakeExecutor):
         config = apply_changes.config_before(self.experiment) if between else ""
         return Observation(state, self.world.now, config=config, result_dir=self.experiment.dir)
 
-    async def act(self, action: Any) -> dict[str, Any]:
+    async def act(self, action: Any) -> Any:
         if action.kind not in PREPARING:
             return await super().act(action)
         self._moment()
@@ -93,11 +98,12 @@ class RepairExecutor(FakeExecutor):
     def check(self, action: Any) -> dict[str, Any]:
         return self.checked(self.experiment.state.draft)
 
-    def checked(self, draft: PendingChanges) -> dict[str, Any]:
+    def checked(self, draft: PendingChanges) -> Checked:
         """What the check says of a launch with this draft: the world's own problems."""
         causes = self.world.problems(draft)
         told = [each["cause"] for each in causes]
-        return {"can_run": not causes, "problems": told, "warnings": [], "causes": causes}
+        causes = tuple(map(found_by, causes))
+        return Checked(not causes, tuple(told), causes=causes)
 
     def launch(self, action: Any) -> dict[str, Any]:
         files = self.experiment.attempt_files(action.attempt)
@@ -116,12 +122,14 @@ class RepairExecutor(FakeExecutor):
         self.world.now += 10
         values = Settings.read(self.experiment.attempt_files(number).config.read_text()).values
         end = self.world.fate(values, state.environment, number)
+        self.world.fates.append(end)
         return {"reason": "exited", "ended": {"ended_at": self.world.now, "rows": 1, **end}}
 
     def diagnose(self, action: Any) -> dict[str, Any]:
         assert self.experiment.state.attempt is not None
-        found = (self.experiment.state.attempt.ended or {})["diagnosis"]
-        return {"diagnosis": {**found, "repairs": repair_plan.repairs(self.experiment, found)}}
+        known = found_by(self.world.fates[-1]["diagnosis"])
+        repairs = repair_plan.repairs(self.experiment, known)
+        return {"diagnosis": replace(known, repairs=repairs)}
 
 
 def experiment_in(folder: Path, world: World, options: RunOptions | None = None, **plan: Any) -> Experiment:
@@ -149,6 +157,8 @@ def experiment_in(folder: Path, world: World, options: RunOptions | None = None,
             plan={**given, **plan},
         )
         experiment.record("options", **(options or RunOptions()).as_json())
+    elif experiment.state.finished_at is None:
+        experiment.record(Owner.this_process())
     return experiment
 
 

@@ -7,6 +7,8 @@ from typing import Any
 from harness.agent.types import Observation
 from harness.agent.verdict import verdict
 from harness.experiment import Experiment
+from harness.journal import Owner
+from harness.journal.legacy import result_of
 from tests.harness.results.narrative.written import run_evidence
 
 
@@ -51,11 +53,11 @@ class FakeExecutor:
     async def ask_for_approval(self, action: Any) -> str | None:
         return None
 
-    async def act(self, action: Any) -> dict[str, Any]:
+    async def act(self, action: Any) -> Any:
         self._moment()
         outcome = getattr(self, action.kind)(action)
         self._moment()
-        return outcome
+        return None if action.kind == "finish" else result_of(action.kind, outcome)
 
     def prepare(self, action: Any) -> dict[str, Any]:
         return {}
@@ -91,8 +93,7 @@ class FakeExecutor:
         return {"ended": ended, "why": action.why, "detail": action.detail}
 
     def diagnose(self, action: Any) -> dict[str, Any]:
-        ended = self.experiment.state.attempt.ended
-        return {"diagnosis": ended["diagnosis"]}
+        return {"diagnosis": self.world.ends[len(self.experiment.state.attempts) - 1]["diagnosis"]}
 
     def collect(self, action: Any) -> dict[str, Any]:
         judged = verdict(self.experiment.state, self.world.now)
@@ -135,6 +136,7 @@ def failed(signature: str | None, transient: bool, last_step: int = 5) -> dict[s
         "transient": transient,
         "cause": f"because of {signature}.",
         "wait_s": 30.0,
+        "repairs": [{"name": "wait_and_retry", "kind": "wait", "wait_s": 30.0}] if transient else [],
     }
     return {
         "reason": "exited",
@@ -158,4 +160,6 @@ def new_experiment(folder: Path, world: World) -> Experiment:
         )
         if not (folder / "blueprint.md").exists():
             (folder / "blueprint.md").write_text("# A plan\n")
+    elif experiment.state.finished_at is None:
+        experiment.record(Owner.this_process())
     return experiment

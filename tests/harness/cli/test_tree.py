@@ -11,6 +11,10 @@ from typer.testing import CliRunner
 from harness import index
 from harness.cli.app import app
 from harness.journal import Journal
+from harness.journal.events import Finish
+from harness.journal.legacy import event_of
+from harness.outcome import Outcome
+from harness.sweep.events import SWEEP, RunEnded, SweepReported
 from tests.harness.sweep.sweep_states import Event, ended, plan, started, succeeded, write, write_metrics
 
 KL = plan({"ajet.kl_loss_coef": [0.001, 0.01]}, seeds=(0, 1), question="Does the KL term matter?")
@@ -31,7 +35,7 @@ def make_run(folder: Path, name: str = "") -> Path:
             "policy": "playbook",
             "plan": {},
         }
-        journal.append("created", experiment_id="0123456789ab", **created)
+        journal.append(event_of("created", {"experiment_id": "0123456789ab", **created}))
     index.add(index.IndexedRun("0123456789ab", name or folder.name, str(folder), time.time()))
     return folder
 
@@ -110,11 +114,12 @@ def test_show_of_a_sweep(sweep: Path) -> None:
 
 
 def test_what_to_type_next(sweep: Path) -> None:
-    with Journal(sweep / "sweep.jsonl", time.time) as journal:
+    with Journal(sweep / "sweep.jsonl", time.time, SWEEP) as journal:
         out = called("show", str(sweep))[1]
         assert f"harness logs -f {sweep / 'p01-s1'}, harness stop {sweep}" in out
-        journal.append("reported", headline=["kl_loss_coef matters"])
-        journal.append("finish", outcome="failed", reason="1 of 4 runs succeeded")
+        journal.append(RunEnded("p01-s1", "failed", ""))
+        journal.append(SweepReported(("kl_loss_coef matters",)))
+        journal.append(Finish(Outcome.FAILED, "1 of 4 runs succeeded"))
     assert f"next      harness report {sweep}" in called("show", str(sweep))[1]
     (sweep / "sweep_report.html").touch()
     out = called("show", str(sweep))[1]

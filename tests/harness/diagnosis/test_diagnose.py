@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harness.diagnosis import Diagnosis, diagnose
+from harness.journal.codec import decode, encode
 from monitors.files import AttemptFiles
 
 
@@ -17,7 +18,7 @@ def of(folder: Path, log: str, stop_reason: str | None = None, **ended: Any) -> 
     lines = log.splitlines()
     for item in (*found.evidence, *found.last_lines):
         assert item.text in lines[item.line - 1]
-    assert Diagnosis.from_json(json.loads(json.dumps(found.as_json()))) == found
+    assert decode(Diagnosis, json.loads(json.dumps(encode(found)))) == found
     return found
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from harness.guard.progress import alike, failure, in_vain, tried
 from harness.pending_changes import Change, PendingChanges
 from harness.state import AttemptState
+from tests.harness.runs import end
 
 
 def attempt(number: int, signature: str | None, step: int = 0, *remedies: str) -> AttemptState:
@@ -12,7 +13,7 @@ def attempt(number: int, signature: str | None, step: int = 0, *remedies: str) -
     draft = PendingChanges(config={"a": number}, changes=changes) if remedies else PendingChanges()
     diagnosis: dict[str, Any] = {"signature": signature, "cause": f"died at step {step}"}
     return AttemptState(
-        number, "s", "i", "w", 1.0, ended={"last_step": step}, diagnosis=diagnosis, draft=draft
+        number, "s", "i", "w", 1.0, ended=end({"last_step": step}), diagnosis=diagnosis, draft=draft
     )
 
 

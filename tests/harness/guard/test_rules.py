@@ -30,9 +30,10 @@ from harness.diagnosis.ends import KILLED
 from harness.guard import rules as guard
 from harness.options import RunOptions
 from harness.pending_changes import PendingChanges
-from harness.state import AttemptState, ExperimentState, Outcome
+from harness.state import AttemptState, Outcome
 from monitors.rules import Health
 from tests.harness.results.narrative.written import run_evidence
+from tests.harness.runs import end, found, state_with
 
 PLAN: dict[str, Any] = {
     "yaml_path": "/exp/config.yaml",
@@ -42,9 +43,9 @@ PLAN: dict[str, Any] = {
 }
 CONFIG = "ajet:\n  rollout: {max_num_seqs: 8, gpu_memory_utilization: 0.9}\n  trainer_common: {seed: 0}\n"
 RUNNING = AttemptState(1, "ajet_x-01", "x-01", "first", launched_at=10.0)
-DIAGNOSIS = {"signature": "cuda_oom", "transient": False, "cause": "out of memory at step 3"}
-FAILED = replace(RUNNING, ended={"status": 1, "complete": False, "last_step": 3}, diagnosis=DIAGNOSIS)
-TRANSIENT = {"signature": "connection_lost", "transient": True, "cause": "the connection was lost"}
+DIAGNOSIS = found({"signature": "cuda_oom", "transient": False, "cause": "out of memory at step 3"})
+FAILED = replace(RUNNING, ended=end({"status": 1, "complete": False, "last_step": 3}), diagnosis=DIAGNOSIS)
+TRANSIENT = found({"signature": "connection_lost", "transient": True, "cause": "the connection was lost"})
 LESS_MEMORY = PendingChanges(config={"ajet.rollout.gpu_memory_utilization": 0.5})
 
 
@@ -55,7 +56,7 @@ def seen(*attempts: AttemptState, **changes: Any) -> Observation:
     }
     outer = {"config": CONFIG, **outer}
     now = changes.pop("now", 100.0)
-    state = ExperimentState(plan=changes.pop("plan", PLAN), deadline_at=1000.0, attempts=attempts, **changes)
+    state = state_with(plan=changes.pop("plan", PLAN), deadline_at=1000.0, attempts=attempts, **changes)
     return Observation(state, now, **outer)
 
 
@@ -146,7 +147,7 @@ class TestRepairs:
 
     @pytest.mark.parametrize("confidence", [0.4, float("nan")])
     def test_a_built_in_repair_needs_a_diagnosis_that_is_sure(self, confidence: float) -> None:
-        doubtful = replace(FAILED, diagnosis={**DIAGNOSIS, "confidence": confidence})
+        doubtful = replace(FAILED, diagnosis=found({**DIAGNOSIS, "confidence": confidence}))
         edit = EditConfig(changes={"ajet.rollout.gpu_memory_utilization": 0.5}, why="w", remedy="lower")
         variable = SetEnvironment(name="NCCL_P2P_DISABLE", value="1", why="w", remedy="nccl_p2p_off")
         for action in (edit, variable):
@@ -201,13 +202,13 @@ class TestLaunches:
         assert "change something" in str(guard.check(launch(2), seen(FAILED)))
         assert guard.check(launch(2), seen(replace(FAILED, diagnosis=TRANSIENT))) is None
         assert "not been diagnosed" in str(guard.check(launch(2), seen(replace(FAILED, diagnosis=None))))
-        done = replace(FAILED, ended={"complete": True})
+        done = replace(FAILED, ended=end({"complete": True}))
         assert "all that it owed" in str(guard.check(launch(2), seen(done)))
 
     def test_a_passing_cause_needs_progress_when_it_comes_back(self) -> None:
         first = replace(FAILED, diagnosis=TRANSIENT)
         stuck, again = replace(first, number=2), replace(first, number=3)
-        further = replace(again, ended={**FAILED.ended, "last_step": 9})  # type: ignore[dict-item]
+        further = replace(again, ended=end({**FAILED.ended, "last_step": 9}))  # type: ignore[dict-item]
         assert guard.check(launch(3), seen(first, stuck)) is None, "one further try"
         assert "no step has been gained" in str(guard.check(launch(4), seen(first, stuck, again)))
         assert guard.check(launch(4), seen(first, stuck, further)) is None
@@ -216,14 +217,14 @@ class TestLaunches:
         attempts = [replace(FAILED, number=n) for n in range(1, 5)]
         assert guard.check(launch(4), seen(*attempts[:3], draft=LESS_MEMORY)) is None
         assert "come back 3 times" in str(guard.check(launch(5), seen(*attempts, draft=LESS_MEMORY)))
-        ended = {**FAILED.ended, "last_step": 9}  # type: ignore[dict-item]
+        ended = end({**FAILED.ended, "last_step": 9})  # type: ignore[dict-item]
         further = [*attempts[:3], replace(attempts[3], ended=ended)]
         assert guard.check(launch(5), seen(*further, draft=LESS_MEMORY)) is None
-        other = replace(attempts[3], diagnosis={**DIAGNOSIS, "signature": "disk_full"})
+        other = replace(attempts[3], diagnosis=found({**DIAGNOSIS, "signature": "disk_full"}))
         assert guard.check(launch(5), seen(*attempts[:3], other, draft=LESS_MEMORY)) is None
 
     def test_a_kill_that_nothing_explains_may_come_back_once(self) -> None:
-        killed = {"signature": KILLED, "transient": True, "cause": "It was killed by SIGKILL."}
+        killed = found({"signature": KILLED, "transient": True, "cause": "It was killed by SIGKILL."})
         attempts = [replace(FAILED, number=n, diagnosis=killed) for n in (1, 2)]
         assert guard.check(launch(2), seen(attempts[0])) is None
         assert "come back once" in str(guard.check(launch(3), seen(*attempts)))
@@ -236,10 +237,10 @@ class TestLaunches:
         assert guard.check(launch(3), seen(FAILED, second, draft=less)) is None
 
     def test_numbers_do_not_make_an_unknown_failure_another_one(self) -> None:
-        unknown = {"signature": None, "transient": False, "cause": "KeyError at row 17"}
+        unknown = found({"cause": "KeyError at row 17"})
         first = replace(FAILED, diagnosis=unknown)
         second = replace(
-            FAILED, number=2, draft=LESS_MEMORY, diagnosis={**unknown, "cause": "KeyError at row 18.5"}
+            FAILED, number=2, draft=LESS_MEMORY, diagnosis=found({**unknown, "cause": "KeyError at row 18.5"})
         )
         assert "tried in attempt 2" in str(guard.check(launch(3), seen(first, second, draft=LESS_MEMORY)))
 

@@ -12,6 +12,7 @@ from harness.lessons import all_lessons, knowledge, learn, preferred, proposals
 from harness.lessons.learning import lessons_of
 from harness.pending_changes import Change, PendingChanges
 from harness.state import AttemptState, ExperimentState
+from tests.harness.runs import end, found
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +30,8 @@ def attempt(
         f"x-{number:02d}",
         "why",
         launched_at=1.0,
-        ended={"complete": diagnosis is None, "last_step": steps},
-        diagnosis=diagnosis,
+        ended=end({"complete": diagnosis is None, "last_step": steps}),
+        diagnosis=found(diagnosis) if isinstance(diagnosis, dict) else diagnosis,
         draft=draft or PendingChanges(),
     )
 
@@ -40,13 +41,15 @@ def repaired(remedy: str) -> PendingChanges:
     return PendingChanges(config={"a.b": 1}, changes=(change,))
 
 
-OOM = {"signature": "gpu_oom_update", "family": "gpu_oom", "cause": "too much"}
-BUG = {
-    "signature": None,
-    "family": "unknown",
-    "cause": "The training raised FooError: part 17 of '/data/x' broke",
-    "captures": {"type": "lib.FooError", "said": "lib.FooError: part 17 of '/data/x' broke at 0x7f3c"},
-}
+OOM = found({"signature": "gpu_oom_update", "family": "gpu_oom", "cause": "too much"})
+BUG = found(
+    {
+        "signature": None,
+        "family": "unknown",
+        "cause": "The training raised FooError: part 17 of '/data/x' broke",
+        "captures": {"type": "lib.FooError", "said": "lib.FooError: part 17 of '/data/x' broke at 0x7f3c"},
+    }
+)
 
 
 def state(*attempts: AttemptState, id: str = "e1") -> ExperimentState:
@@ -70,7 +73,7 @@ class TestWhatIsLearnt:
         assert (second.result, second.remedies) == ("not_repaired", ())
 
     def test_secrets_stay_out(self) -> None:
-        told = {**BUG, "cause": "The training raised AuthError: api_key=abcd1234efgh5678 is not valid"}
+        told = found({**BUG, "cause": "The training raised AuthError: api_key=abcd1234efgh5678 is not valid"})
         change = Change("environment", "OPENAI_API_KEY", None, "sk-abcdefghijklmnop1234567890", "it was old")
         draft = PendingChanges(environment={"OPENAI_API_KEY": "x"}, changes=(change,))
         learn(state(attempt(1, told, 5), attempt(2, OOM, 9, draft)), 9.0)

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from harness.journal import Event
+from harness.journal.codec import encode
 from harness.providers.chat import (
     RejectedError,
     Reply,
@@ -74,7 +76,7 @@ class Bench:
         price: Price | None = PRICE,
         set_after: int | None = None,
     ) -> None:
-        self.entries: list[tuple[str, dict[str, Any]]] = []
+        self.events: list[Event] = []
         self.provider = FakeProvider(*answers)
         self.clock = FakeClock(set_after)
         self.transcript = Transcript(folder / "transcript.jsonl", ["battery-staple"])
@@ -88,22 +90,21 @@ class Bench:
             random.Random(1),
         )
 
-    def record(self, kind: str, **data: Any) -> None:
-        json.dumps(data)
-        self.entries.append((kind, data))
+    def record(self, event: Event) -> None:
+        self.events.append(event)
 
     @property
     def kinds(self) -> list[str]:
-        return [kind for kind, _ in self.entries]
+        return [event.kind for event in self.events]
 
     @property
     def last(self) -> dict[str, Any]:
-        return self.entries[-1][1]
+        return encode(self.events[-1])
 
     def spending(self) -> Spending:
         spending = Spending()
-        for kind, data in self.entries:
-            spending = after(spending, kind, data)
+        for event in self.events:
+            spending = after(spending, event)
         return spending
 
     async def ask(self, patience_s: float = 0.0, interrupted: asyncio.Event | None = None) -> Reply:
@@ -123,7 +124,7 @@ async def test_a_call_is_reserved_before_it_leaves_and_settled_after(bench: Call
     made = bench(look)
     assert await made.ask() == REPLY
     assert made.kinds == ["llm_reserved", "llm_settled"]
-    reserved = made.entries[0][1]
+    reserved = encode(made.events[0])
     assert reserved["call"] == 1
     assert reserved["request"] == request_hash(REQUEST)
     assert reserved["reserved_usd"] == worst_case(REQUEST, PRICE)
@@ -210,7 +211,7 @@ async def test_what_will_not_pass_is_raised_at_once(bench: Callable[..., Bench])
     with pytest.raises(RejectedError):
         await made.ask(patience_s=3600)
     assert made.kinds == ["llm_reserved", "llm_failed"]
-    assert "battery-staple" not in json.dumps(made.entries)
+    assert "battery-staple" not in str(made.events)
     assert made.clock.waits == []
 
 
@@ -248,7 +249,7 @@ async def test_interrupted_before(bench: Callable[..., Bench]) -> None:
     interrupted.set()
     with pytest.raises(InterruptedAskError):
         await made.ask(interrupted=interrupted)
-    assert made.entries == []
+    assert made.events == []
 
 
 async def test_cancelled_from_outside_is_settled_too(bench: Callable[..., Bench]) -> None:
@@ -281,10 +282,10 @@ async def test_secrets_neither_leave_nor_are_kept(bench: Callable[..., Bench]) -
     made = bench(Reply("battery-staple!", (leaked,), StopReason.TOOL_CALL, Usage(1)))
     request = Request("s", (), (UserTurn("log: battery-staple, sk-abcdefghijklmnop"),))
     reply = await made.model.ask(request, Spending(), patience_s=0)
-    everything = f"{made.provider.asked} {made.entries} {reply} {made.transcript.path.read_text()}"
+    everything = f"{made.provider.asked} {made.events} {reply} {made.transcript.path.read_text()}"
     assert "battery-staple" not in everything
     assert "sk-abc" not in everything
-    assert made.entries[0][1]["request"] == request_hash(made.provider.asked[0])
+    assert encode(made.events[0])["request"] == request_hash(made.provider.asked[0])
 
 
 async def test_the_warning_on_the_way_comes_once(
@@ -303,7 +304,7 @@ async def test_a_kill_between_tries_forgets_no_spending(bench: Callable[..., Ben
     made = bench(*[BUSY] * 5, *[cut] * 40, REPLY)
     await made.ask(patience_s=1e6)
     assert made.kinds.count("llm_retried") == 1 + 40
-    made.entries.pop()  # the harness was killed before the end was written
+    made.events.pop()  # the harness was killed before the end was written
     assert made.spending().total_usd == pytest.approx(40 * 200 * 5 / 1e6 + worst_case(REQUEST, PRICE))
 
 

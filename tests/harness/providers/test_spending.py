@@ -6,23 +6,24 @@ import itertools
 
 import pytest
 
+from harness.journal.events import Intent, LlmFailed, LlmReserved, LlmRetried, LlmSettled
 from harness.providers.cost import Limits, Spending, after, warning, why_not
 
 
 def test_the_fold_of_a_journal() -> None:
-    spending = after(Spending(), "llm_reserved", {"call": 1, "reserved_usd": 0.5})
+    spending = after(Spending(), LlmReserved(1, 0.5, "m", ""))
     assert spending == Spending(1, 0.0, 0.5)
-    spending = after(spending, "llm_retried", {"call": 1, "cost_usd": 0.1, "reserved_usd": 0.6})
+    spending = after(spending, LlmRetried(1, "", 1, 0.1, 0.6))
     assert spending.total_usd == pytest.approx(0.6)
-    spending = after(spending, "llm_settled", {"call": 1, "cost_usd": 0.2})
+    spending = after(spending, LlmSettled(1, 0.2, {}, "end"))
     assert spending == Spending(1, 0.2, 0.0)
-    assert after(spending, "intent", {"action": "wait"}) == spending
+    assert after(spending, Intent("wait")) == spending
 
 
 def test_a_killed_call_counts_with_all_it_can_have_cost() -> None:
-    spending = after(Spending(), "llm_reserved", {"call": 1, "reserved_usd": 0.5})
-    spending = after(spending, "llm_reserved", {"call": 2, "reserved_usd": 0.25})
-    spending = after(spending, "llm_failed", {"call": 2, "cost_usd": 0.0})
+    spending = after(Spending(), LlmReserved(1, 0.5, "m", ""))
+    spending = after(spending, LlmReserved(2, 0.25, "m", ""))
+    spending = after(spending, LlmFailed(2, 0.0, ""))
     assert spending == Spending(2, 0.5, 0.0)
 
 

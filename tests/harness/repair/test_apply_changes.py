@@ -23,9 +23,11 @@ from harness.agent.actions import (
 )
 from harness.agent.executor import Executor
 from harness.experiment import Experiment
-from harness.pending_changes import PendingChanges
+from harness.journal.events import Checked
+from harness.pending_changes import Change, PendingChanges
 from harness.repair import apply_changes
 from monitors.launch import LaunchSpec
+from tests.harness.runs import found
 
 CONFIG = "ajet:\n  rollout:\n    n_vllm_engine: 4  # per node\n  trainer_common:\n    seed: 3\n"
 TRAIN = "batch = 1\nprint(batch / 0)\n"
@@ -97,12 +99,7 @@ def test_edit_is_shown_as_a_diff_and_waits_for_the_launch(experiment: Experiment
     edit = EditConfig(changes={"ajet.rollout.n_vllm_engine": 1}, why="memory")
     outcome = prepared(edit, experiment)
     assert "-    n_vllm_engine: 4  # per node\n+    n_vllm_engine: 1  # per node\n" in outcome["text"]
-    assert outcome["changes"] == [
-        {
-            **{"kind": "config", "what": "ajet.rollout.n_vllm_engine", "old": 4, "new": 1},
-            **{"why": "memory", "remedy": ""},
-        }
-    ]
+    assert outcome.changes == (Change("config", "ajet.rollout.n_vllm_engine", 4, 1, "memory"),)
     assert apply_changes.config_after(experiment) == CONFIG.replace(": 4", ": 1")
     assert apply_changes.config_before(experiment) == CONFIG
     assert (codebase / "config.yaml").read_text() == CONFIG
@@ -112,7 +109,7 @@ def test_edit_is_shown_as_a_diff_and_waits_for_the_launch(experiment: Experiment
 def test_later_edit_builds_on_the_earlier_one(experiment: Experiment) -> None:
     prepared(EditConfig(changes={"ajet.rollout.n_vllm_engine": 1}, why="a"), experiment)
     outcome = prepared(EditConfig(changes={"ajet.rollout.n_vllm_engine": 2}, why="b"), experiment)
-    assert outcome["changes"][0]["old"] == 1
+    assert outcome.changes[0].old == 1
     prepared(EditConfig(remove=("ajet.rollout.n_vllm_engine",), why="c"), experiment)
     assert "n_vllm_engine" not in (apply_changes.config_after(experiment) or "")
 
@@ -122,7 +119,7 @@ def test_config_is_rendered_from_settings(tmp_path: Path) -> None:
     experiment = created(tmp_path / "result", {**plan, "launch_command": None})
     outcome = prepared(RenderConfig(settings={"seed": 7, "total_training_steps": 5}, why="plan"), experiment)
     assert "seed: 7" in outcome["text"]
-    assert [change["what"] for change in outcome["changes"]] == ["seed", "total_training_steps"]
+    assert [change.what for change in outcome.changes] == ["seed", "total_training_steps"]
     assert "seed: 7" in apply_changes.config_before(experiment)
     assert "error" in prepared(RenderConfig(settings={"no_such_setting": 1}, why="x"), experiment)
     assert "seed: 7" in apply_changes.config_before(experiment)
@@ -130,7 +127,7 @@ def test_config_is_rendered_from_settings(tmp_path: Path) -> None:
 
 def test_variable_is_set_once(experiment: Experiment) -> None:
     action = SetEnvironment(name="OMP_NUM_THREADS", value="1", why="threads")
-    assert prepared(action, experiment)["changes"][0]["old"] is None
+    assert prepared(action, experiment).changes[0].old is None
     assert experiment.state.environment == {"OMP_NUM_THREADS": "1"}
     assert "already" in prepared(action, experiment)["error"]
 
@@ -142,15 +139,15 @@ class TestWhatTheCheckRefuses:
 
     @staticmethod
     def checked(*remedies: str) -> dict[str, Any]:
-        cause = {"family": "config_error", "cause": "bad", "captures": {}, "remedies": remedies}
-        return {"can_run": False, "problems": ["bad — mend it"], "warnings": [], "causes": [cause]}
+        cause = found({"family": "config_error", "cause": "bad", "remedies": remedies})
+        return Checked(False, ("bad — mend it",), causes=(cause,))
 
     def test_it_is_shown_what_the_repair_leads_to(self, experiment: Experiment) -> None:
         seen: list[Any] = []
 
         def check(experiment: Experiment, draft: PendingChanges) -> dict[str, Any]:
             seen.append(apply_changes.config_after(experiment, draft))
-            return {"can_run": True, "problems": [], "warnings": [], "causes": []}
+            return Checked(True)
 
         assert "error" not in apply_changes.prepare(self.EDIT, experiment, check)
         assert seen == [CONFIG.replace(": 4", ": 1")]
@@ -181,7 +178,7 @@ class TestWhatTheCheckRefuses:
         )
         assert "LAB_NEEDS_THIS" in str(apply_changes.check(experiment, draft)["warnings"])
         given = replace(draft, environment={"LAB_NEEDS_THIS": "1"})
-        assert apply_changes.check(experiment, given)["warnings"] == []
+        assert apply_changes.check(experiment, given)["warnings"] == ()
         moved = replace(given, config={"train_file": "/nowhere/rows.jsonl"})
         assert "/nowhere/rows.jsonl" in str(apply_changes.check(experiment, moved)["warnings"])
 
@@ -238,12 +235,12 @@ async def test_a_raised_limit_holds_for_this_launch_and_those_after_it(
 ) -> None:
     assert not (await launched(experiment, 1, monkeypatch)).most_open_files
     outcome = prepared(RaiseLimit(limit="open_files", why="too many", remedy="raise_open_files"), experiment)
-    assert outcome["changes"][0]["remedy"] == "raise_open_files" and not experiment.state.draft.is_empty
+    assert outcome.changes[0].remedy == "raise_open_files" and not experiment.state.draft.is_empty
     assert (await launched(experiment, 2, monkeypatch)).most_open_files
     assert (await launched(experiment, 3, monkeypatch)).most_open_files
 
 
 def test_what_was_freed_is_told(experiment: Experiment) -> None:
     outcome = prepared(FreeOwned(what="checkpoints", why="disk"), experiment)
-    assert outcome["changes"][0]["new"] == "0.0 MiB freed"
+    assert outcome.changes[0].new == "0.0 MiB freed"
     assert experiment.state.draft.measures == ("free_owned checkpoints",)

@@ -1,6 +1,7 @@
 """What is asked of the machine and the rules, and what becomes of a repair."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ from harness.agent.actions import (
     arguments,
 )
 from harness.agent.executor import Executor
+from harness.attempt import Remedy
 from harness.experiment import Experiment
+from harness.journal.legacy import filled
 from harness.lessons import Lesson, knowledge
 from harness.options import RunOptions
 from harness.pending_changes import Change, PendingChanges
 from harness.repair import repair_plan
-from harness.state import ExperimentState
+from tests.harness.runs import end, found, state_with
 
 CONFIG = "ajet:\n  backbone: verl\n  rollout: {gpu_memory_utilization: 0.8, max_num_seqs: 64}\n"
 OOM: dict[str, Any] = {
@@ -52,7 +55,7 @@ def experiment(tmp_path: Path) -> Experiment:
 
 
 def names(experiment: Experiment, diagnosis: dict[str, Any], *preferred: str) -> list[str]:
-    return [repair["name"] for repair in repair_plan.repairs(experiment, diagnosis, preferred)]
+    return [repair["name"] for repair in repair_plan.repairs(experiment, found(diagnosis), preferred)]
 
 
 def test_in_the_order_of_the_signature_and_what_helped_before_first(experiment: Experiment) -> None:
@@ -74,7 +77,9 @@ def test_each_repair_becomes_the_actions_that_carry_it_out() -> None:
     told = {"change": "c", "why": "w", "edits": {}, "remove": [], "environment": {}, "package": ""}
 
     def actions(name: str, kind: str, **values: Any) -> list[Any]:
-        return repair_plan.actions_of({"name": name, "kind": kind, **told, **values}, OOM)
+        return repair_plan.actions_of(
+            filled(Remedy, {"name": name, "kind": kind, **told, **values}), found(OOM)
+        )
 
     edit = actions("halve", "config", edits={"a": 1}, remove=["b"], environment={"X": "1"})
     assert [type(each) for each in edit] == [EditConfig, SetEnvironment]
@@ -95,8 +100,8 @@ def test_each_repair_becomes_the_actions_that_carry_it_out() -> None:
 def before(remedy: str, config: str = "", command: str = "", **captures: str) -> list[dict[str, Any]]:
     """The repairs of a problem that the check found."""
     cause = {"family": "port_in_use", "cause": "it is so", "captures": captures, "remedies": [remedy]}
-    state = ExperimentState(plan={"launch_command": command})
-    return repair_plan.before_launch(cause, state, config)
+    state = state_with(plan={"launch_command": command})
+    return repair_plan.before_launch(found(cause), state, config)
 
 
 class TestBeforeALaunch:
@@ -120,7 +125,9 @@ class TestBeforeALaunch:
 
     def test_nobody_is_asked_what_the_check_has_not_seen(self) -> None:
         (told,) = before("raise_open_files")
-        assert told["change"] and not repair_plan.actions_of({**told, "kind": "config"}, {"cause": "c"})
+        assert told["change"] and not repair_plan.actions_of(
+            replace(told, kind="config"), found({"cause": "c"})
+        )
 
 
 def test_a_step_is_done_whatever_value_it_took() -> None:
@@ -150,10 +157,12 @@ async def test_a_diagnosis_brings_its_repairs_with_it_first_what_helped_before(
         "of 79.15 GiB of which 100.00 MiB is free. Of the allocated memory 70.00 GiB is allocated by PyTorch"
         ", and 10.00 MiB is reserved by PyTorch but unallocated.\n"
     )
-    experiment.record("outcome", action="wait", ended={"reason": "exited", "status": 1, "complete": False})
+    experiment.record(
+        "outcome", action="wait", ended=end({"reason": "exited", "status": 1, "complete": False})
+    )
     executor = Executor(experiment)
-    found = (await executor.act(Diagnose()))["diagnosis"]
-    assert found["repairs"][0]["name"] != "gradient_checkpointing"
+    known = (await executor.act(Diagnose()))["diagnosis"]
+    assert known["repairs"][0]["name"] != "gradient_checkpointing"
     facts = {"at": 1.0, "name": "x", "family": "gpu_oom", "changes": (), "by": "playbook", "result": "cured"}
     knowledge.keep(
         [
@@ -161,8 +170,8 @@ async def test_a_diagnosis_brings_its_repairs_with_it_first_what_helped_before(
                 **facts,
                 experiment_id="earlier",
                 attempt=1,
-                signature=found["signature"],
-                failure=found["signature"],
+                signature=known["signature"],
+                failure=known["signature"],
                 remedies=("gradient_checkpointing",),
             )
         ]
@@ -177,13 +186,13 @@ async def test_a_diagnosis_brings_its_repairs_with_it_first_what_helped_before(
 def test_more_edits_than_one_action_takes_are_made_in_several() -> None:
     edits = {f"data.set{number}.num_workers": 4 for number in range(45)}
     told = {"name": "fewer", "kind": "config", "why": "w", "environment": {}, "package": ""}
-    actions = repair_plan.actions_of({**told, "edits": edits, "remove": ["old"]}, OOM)
+    actions = repair_plan.actions_of(filled(Remedy, {**told, "edits": edits, "remove": ["old"]}), found(OOM))
     assert [len(action.changes) for action in actions] == [20, 20, 5]
     assert [action.remove for action in actions] == [("old",), (), ()]
     assert {key: value for action in actions for key, value in action.changes.items()} == edits
     draft = PendingChanges(changes=(Change("config", "data.set0.num_workers", 8, 4, "w", "fewer"),))
     assert [repair_plan.is_done(action, draft) for action in actions] == [True, False, False]
-    (only,) = repair_plan.actions_of({**told, "edits": {}, "remove": ["old"]}, OOM)
+    (only,) = repair_plan.actions_of(filled(Remedy, {**told, "edits": {}, "remove": ["old"]}), found(OOM))
     assert (only.changes, only.remove) == ({}, ("old",))
 
 

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 
 from harness.journal import Entry
+from harness.journal.events import LlmRetried
+from harness.journal.legacy import event_of, missing_before
 from harness.results.types import RunSummary
+from harness.state import fold
 from harness.summary import run_summary
 from tests.harness.results.narrative.written import section
 from tests.harness.results.synthetic import START, attempt, draw_successes, training_rows
@@ -20,18 +23,21 @@ from tests.harness.results.synthetic import START, attempt, draw_successes, trai
 class Story:
     """A journal made by hand; times go on by a minute from entry to entry."""
 
+    identity: str = "7f3a12c4d5e6"
     entries: list[Entry] = field(default_factory=list)
 
     def add(self, kind: str, **data: Any) -> Story:
-        number = len(self.entries) + 1
-        self.entries.append(Entry(number, START + 60.0 * (number - 1), kind, data))
+        event = event_of(kind, data)
+        for each in (*missing_before(event, fold(self.entries)), event):
+            number = len(self.entries) + 1
+            self.entries.append(Entry(number, START + 60.0 * (number - 1), each))
         return self
 
     def created(self, policy: str = "llm", **plan: Any) -> Story:
         words = {"purpose": "Does it learn?", "path": "/b/blueprint.md", "max_time_s": 86400.0}
         return self.add(
             *("created",),
-            **{"experiment_id": "7f3a12c4d5e6", "name": "sort_digits", "policy": policy},
+            **{"experiment_id": self.identity, "name": "sort_digits", "policy": policy},
             **{"deadline_at": START + 86400.0, "plan": {**words, **plan}},
         )
 
@@ -90,7 +96,8 @@ class Story:
         """One call to the model, answered."""
         tokens = usage or {"input_tokens": 1200, "cache_read_tokens": 9000, "output_tokens": 300}
         reserved = None if cost is None else 0.05
-        self.add("llm_reserved", call=call, reserved_usd=reserved, model="acme:wise-1", request="x")
+        if not isinstance(self.entries[-1].event, LlmRetried):
+            self.add("llm_reserved", call=call, reserved_usd=reserved, model="acme:wise-1", request="x")
         return self.add(
             "llm_settled", call=call, cost_usd=cost, usage=tokens, stop="tool_call", text="", calls=[]
         )
@@ -143,7 +150,7 @@ def repaired_run(result_dir: Path) -> RunSummary:
     story.attempt(2, "The port 8000 is in use.", why="with two engines it should fit")
     story.add("consult", topic="failure:2", why="no built-in repair for attempt 2")
     story.add("llm_reserved", call=3, reserved_usd=0.05, model="acme:wise-1", request="x")
-    story.add("llm_retried", call=3, error="acme is overloaded", tries=1, cost_usd=0.0, reserved_usd=0.05)
+    story.add("llm_retried", call=3, error="acme is overloaded", cost_usd=0.0, reserved_usd=0.05)
     story.asked(3).edit("8000 is taken", ajet__rollout__port=(8000, 8101))
     story.patch("the port was fixed in the code", "serve.py", "port = 8000\n", "port = config.port\n")
     story.add("consulted", topic="failure:2", why="it has been acted on")

@@ -12,10 +12,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from harness.sweep.events import SweepReported
 from harness.sweep.hosts import Job, JobEnd, JobState, Lease, Needs
 from harness.sweep.scheduler import Scheduler
 from harness.sweep.sweep import Sweep
@@ -88,8 +87,8 @@ class ProcessHost:
         raise NotImplementedError("nobody stops these jobs")
 
 
-async def _report(sweep: Sweep) -> Mapping[str, Any]:
-    return {"headline": [f"{len(sweep.state.of('ended'))} runs"]}
+async def _report(sweep: Sweep) -> SweepReported:
+    return SweepReported((f"{len(sweep.state.of('ended'))} runs",))
 
 
 def lead(folder: Path, slots: int) -> None:

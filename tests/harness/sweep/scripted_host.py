@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness.journal import Journal
+from harness.journal.events import StopAsked
 from harness.sweep.hosts import Job, JobEnd, JobState, Lease, Needs, NeverFitsError
+from tests.harness.runs import created
 
 Play = Callable[[Job], JobEnd]
 
@@ -41,7 +43,7 @@ def gets_on(status: int) -> Play:
     def play(job: Job) -> JobEnd:
         job.result_dir.mkdir(exist_ok=True)
         with Journal(job.result_dir / "journal.jsonl", lambda: 1.0) as journal:
-            journal.append("event", event="step", attempt=1)
+            journal.append(StopAsked("somebody") if journal.entries else created())
         return JobEnd(status, "killed")
 
     return play

@@ -10,7 +10,9 @@ from typing import Any
 from harness import index
 from harness.config.edit import Scalar
 from harness.journal import Entry, Journal
+from harness.journal.legacy import event_of
 from harness.results.comparing.types import Key, Point
+from harness.sweep.events import SWEEP, SweepCreated
 from harness.sweep.plan import SweepPlan, SweepRun
 from harness.sweep.state import SweepState, fold
 
@@ -62,7 +64,7 @@ def state(plan: SweepPlan, *events: Event) -> SweepState:
     """The state after these events."""
     created: Event = (0.0, "sweep_created", {"sweep_id": "5eed5eed5eed", "plan": plan.as_json()})
     return fold(
-        Entry(number, BEGIN + at, kind, data)
+        Entry(number, BEGIN + at, event_of(kind, data, SWEEP))
         for number, (at, kind, data) in enumerate((created, *events), start=1)
     )
 
@@ -72,10 +74,10 @@ def write(folder: Path, plan: SweepPlan, *events: Event, sweep_id: str = "5eed5e
     folder.mkdir(parents=True)
     times = iter([BEGIN, *(BEGIN + at for at, _, _ in events)])
     index.add_sweep(sweep_id, plan.name, folder, BEGIN)
-    with Journal(folder / "sweep.jsonl", lambda: next(times)) as journal:
-        journal.append("sweep_created", sweep_id=sweep_id, plan=plan.as_json())
+    with Journal(folder / "sweep.jsonl", lambda: next(times), SWEEP) as journal:
+        journal.append(SweepCreated(sweep_id, plan))
         for _, kind, data in events:
-            journal.append(kind, **data)
+            journal.append(event_of(kind, data, SWEEP))
     return folder
 
 

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from harness.journal.events import AttemptEvent, Intent, Launched
+from harness.journal.legacy import event_of
 from harness.state import Verdict
+from harness.sweep.events import SweepReported
 from harness.sweep.hosts import NeverFitsError
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.scheduler import Scheduler
@@ -67,7 +70,10 @@ async def test_without_a_canary_the_first_run_goes_ahead_until_its_first_step(tm
     from harness.journal import Journal
 
     with Journal(result_dir / "journal.jsonl", lambda: 1.0) as journal:
-        journal.append("event", event="first_step", attempt=1, at=1.0)
+        journal.append(event_of("created", {}))
+        args = {"attempt": 1, "session": "s", "attempt_id": "a", "why": "first"}
+        for event in (Intent("launch", args), Launched(1.0), AttemptEvent(1, "first_step", 1.0)):
+            journal.append(event)
     await until(lambda: len(host.started) == 4)
     assert host.running() >= {"p01-s0"}
     host.let_end("p01-s0")
@@ -208,15 +214,14 @@ async def test_a_stop_ends_what_runs_and_starts_nothing_more(tmp_path: Path) -> 
 
 
 async def test_a_report_that_cannot_be_built_does_not_keep_a_sweep_from_its_end(tmp_path: Path) -> None:
-    async def reporter(_: Sweep) -> dict[str, Any]:
-        return {"error": "ValueError: odd", "headline": []}
+    async def reporter(_: Sweep) -> SweepReported:
+        return SweepReported(error="ValueError: odd")
 
     sweep = begun(tmp_path)
     verdict = await led(sweep, ScriptedHost(), reporter=reporter)
-    assert verdict.outcome.value == "succeeded" and sweep.state.reported == {
-        "error": "ValueError: odd",
-        "headline": [],
-    }
+    assert verdict.outcome.value == "succeeded" and sweep.state.reported == SweepReported(
+        error="ValueError: odd"
+    )
 
 
 class _DiedError(BaseException):

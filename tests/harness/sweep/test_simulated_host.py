@@ -5,6 +5,7 @@ import random
 from pathlib import Path
 
 from harness import journal
+from harness.sweep.events import SWEEP
 from harness.sweep.scheduler import Scheduler
 from harness.sweep.sweep import load_state
 from tests.harness.sweep.plans import begun, plan
@@ -25,6 +26,8 @@ async def test_a_hundred_runs_on_ten_slots(tmp_path: Path) -> None:
     assert host.twice == [] and host.most <= SLOTS
     assert {run.outcome for run in load_state(tmp_path).all_runs} == {"succeeded"}
     starts = [
-        entry.data["run"] for entry in journal.read(tmp_path / "sweep.jsonl") if entry.kind == "started"
+        entry.data["run"]
+        for entry in journal.read(tmp_path / "sweep.jsonl", SWEEP)
+        if entry.kind == "started"
     ]
     assert starts == ["canary", *(run.name for run in made.runs)]

@@ -3,11 +3,13 @@
 import json
 from pathlib import Path
 
+from harness.journal import Entry
 from harness.results.comparing.types import Expectation
 from harness.sweep.ending import verdict
+from harness.sweep.events import RunLeftOut
 from harness.sweep.hosts import Needs
 from harness.sweep.plan import SweepPlan
-from harness.sweep.state import fold
+from harness.sweep.state import apply, fold
 from harness.sweep.sweep import load_state
 from tests.harness.sweep.plans import begun, plan
 
@@ -35,7 +37,6 @@ def test_the_state_follows_the_entries(tmp_path: Path) -> None:
     assert (first.status, first.job, first.lease_id) == ("running", 2, "z")
     sweep.record("ended", run="p01-s0", outcome="failed", reason="NaN")
     sweep.record("measured", run="p01-s0", value=0.5)
-    sweep.record("an entry of a later version", run="p01-s0")
     sweep.close()
     state = load_state(tmp_path)
     assert state == fold(sweep.journal.entries)
@@ -48,9 +49,11 @@ def test_time_that_ran_out_is_no_failure_but_a_failure_is(tmp_path: Path) -> Non
     sweep.record("started", run="p01-s0", job=1, lease_id="x")
     sweep.record("ended", run="p01-s0", outcome="succeeded", reason="")
     sweep.record("closing", reason="the budget of the sweep is used up", budget=True)
-    sweep.record("not_run", run="p01-s1", reason="the budget of the sweep is used up")
-    assert verdict(sweep.state).outcome.value == "timed_out"
-    assert "1 of 2 runs succeeded, 1 not run" in verdict(sweep.state).reason
+    before = sweep.state
+    left_out = RunLeftOut("p01-s1", "the budget of the sweep is used up")
+    out_of_time = verdict(apply(before, Entry(6, 1.0, left_out)))
+    assert out_of_time.outcome.value == "timed_out"
+    assert "1 of 2 runs succeeded, 1 not run" in out_of_time.reason
     sweep.record("started", run="p01-s1", job=1, lease_id="x")
     sweep.record("ended", run="p01-s1", outcome="failed", reason="NaN")
     assert verdict(sweep.state).outcome.value == "failed"

@@ -16,8 +16,9 @@ from harness.options import RunOptions
 from harness.repair.remedies import Remedy, Situation, known_names, remedies_for
 from harness.repair.remedies.settings import Settings
 from harness.repair.repair_plan import actions_of
-from harness.state import AttemptState, ExperimentState
+from harness.state import AttemptState
 from tests.harness.repair.remedies.samples import AJET, CONFIGS, VERL, situation
+from tests.harness.runs import end, found, state_with
 
 FIXED = (
     r"(max_)?(prompt|response|completion)_length|seed|lr|learning_rate|model_name_or_path|path|dataset_name|n"
@@ -43,9 +44,9 @@ NAMES = sorted(known_names())
 def failed(config: str) -> Observation:
     """What the guard sees after a failure of a run with this config."""
     ended = {"reason": "exited", "status": 1, "complete": False, "last_step": 3}
-    attempt = AttemptState(1, "ajet_x-01", "x-01", "first", launched_at=1.0, ended=ended)
+    attempt = AttemptState(1, "ajet_x-01", "x-01", "first", launched_at=1.0, ended=end(ended))
     plan = {"yaml_path": "/c.yaml", "launch_command": None, "codebase_dir": "/", "venv_exe": "/v/bin/python"}
-    state = ExperimentState(plan=plan, attempts=(attempt,), deadline_at=9.0, options=RunOptions())
+    state = state_with(plan=plan, attempts=(attempt,), deadline_at=9.0, options=RunOptions())
     return Observation(state, 2.0, config=config)
 
 
@@ -77,7 +78,7 @@ def test_no_remedy_changes_what_is_studied_and_each_can_be_undone(name: str) -> 
 
 
 def assert_is_harmless(remedy: Remedy, diagnosis: Mapping[str, Any], config: str) -> None:
-    for action in actions_of(remedy.as_json(), diagnosis):
+    for action in actions_of(remedy, found(diagnosis)):
         if action.kind != "install_package":
             assert guard.check(action, failed(config)) is None, (remedy, action)
     after = config_edit.edit(config, remedy.edits, remedy.remove)

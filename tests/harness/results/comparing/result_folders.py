@@ -26,9 +26,7 @@ ajet:
 
 def begun(folder: Path, **plan: Any) -> Story:
     """The beginning of an experiment of its own."""
-    story = Story().created(**plan)
-    story.entries[0].data["experiment_id"] = sha256(str(folder).encode()).hexdigest()[:12]
-    return story
+    return Story(sha256(str(folder).encode()).hexdigest()[:12]).created(**plan)
 
 
 def finish(folder: Path, outcome: str = "succeeded", reason: str = "attempt 1 ran to its end") -> None:

@@ -1,0 +1,146 @@
+"""What is known of one attempt after its end: how it ended, why, and what can be done about it.
+
+These are values, made by the rooms that find them out (`monitors` and `agent` the end, `diagnosis` the cause,
+`repair` the remedies) and kept in the journal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from harness.dict_view import DictView
+from harness.redaction import redact
+
+Scalar = str | int | float | bool | None
+Role = Literal["root", "cascade", "symptom"]
+RemedyKind = Literal["config", "environment", "limit", "wait", "resume", "install", "free", "advice"]
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class AttemptEnd(DictView):
+    """The supervisor's exit record, and what the attempt achieved. Times are seconds since the epoch.
+
+    `reason`: exited | signalled | deadline | stopped | prepare_failed | could_not_start, or "lost" where no
+    exit record was left; `detail` then says how. `status`: as a shell gives it, None if the command never
+    ran. `rows`, `last_step`: of its metrics. `shortfall`: what it still owes although it exited cleanly, None
+    for nothing, and the family of failures that this belongs to. `complete`: it did all that it owed.
+    """
+
+    reason: str = ""
+    status: int | None = None
+    signal: int | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    prepare_status: int | None = None
+    cleanup_status: int | None = None
+    log_lost_bytes: int = 0
+    error: str | None = None
+    detail: str = ""
+    rows: int = 0
+    last_step: int | None = None
+    shortfall: str | None = None
+    shortfall_family: str = "silent_bad_metrics"
+    complete: bool = False
+
+
+@dataclass(frozen=True)
+class Evidence(DictView):
+    """A line of a file in the attempt's folder; `line` counts from 1."""
+
+    file: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class OtherFinding(DictView):
+    """Something else that was found: what followed from the cause, or another one that is less likely."""
+
+    family: str
+    signature: str | None
+    cause: str
+    line: int
+    role: Role = "root"
+
+
+@dataclass(frozen=True)
+class Undo(DictView):
+    """How a remedy is taken back: keys to set and keys to take out, variables as they were (None: not set),
+    and the same in words."""
+
+    words: str = ""
+    edits: Mapping[str, Scalar] = field(default_factory=dict)
+    remove: tuple[str, ...] = ()
+    environment: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Remedy(DictView):
+    """One thing that can be done about a failure.
+
+    `change`: for people, such as `actor_rollout_ref.rollout.gpu_memory_utilization: 0.6 → 0.5`; without a
+    config, what to change in general. `side_effect`: on what the experiment means ("none: …"). `edits`:
+    dotted keys with their new values, set after the keys of `remove` were taken out. The values are empty
+    where the remedy is only described.
+    """
+
+    name: str
+    kind: RemedyKind
+    change: str
+    why: str
+    side_effect: str = ""
+    undo: Undo = field(default_factory=Undo)
+    edits: Mapping[str, Scalar] = field(default_factory=dict)
+    remove: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    package: str = ""
+    wait_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Diagnosis(DictView):
+    """Why a training ended, or (found before a launch) would end.
+
+    `signature` is None when the failure is not a known one. `confidence`: the share of diagnoses like this
+    one that were right (0 to 1). `captures`: what the log measured, such as `{"tried_gib": "1.02"}`.
+    `remedies`: names from the signature, in order. `wait_s`: before a restart that changes nothing.
+    `repairs`: what the remedies come to in this run, in the order in which they are to be tried.
+    """
+
+    family: str
+    signature: str | None
+    cause: str
+    transient: bool = False
+    evidence: tuple[Evidence, ...] = ()
+    last_lines: tuple[Evidence, ...] = ()
+    wait_s: float = 0.0
+    confidence: float = 0.0
+    captures: Mapping[str, str] = field(default_factory=dict)
+    remedies: tuple[str, ...] = ()
+    also: tuple[OtherFinding, ...] = ()
+    repairs: tuple[Remedy, ...] = ()
+
+
+_VARYING = re.compile(
+    r"0x[0-9a-fA-F]+|'(?P<single>[^']*)'|\"(?P<double>[^\"]*)\"|(?:/[\w.@-]+)+|\d+(?:\.\d+)?"
+)
+_NAME = re.compile(r"(?!0x[0-9a-fA-F]+$|(?=.*\d)[0-9a-fA-F]{6,}$)[A-Za-z0-9_]{1,40}")
+"""A short word in quotes says what failed, as in `KeyError: 'reward'`; anything longer is an example."""
+
+
+def failure_of(diagnosis: Mapping[str, Any] | None) -> str:
+    """What makes two failures the same one: the signature, else the cause with what varies, and secrets, left
+    out; "" for none."""
+    if not diagnosis:
+        return ""
+    cause = str(diagnosis.get("cause", ""))
+    return str(diagnosis.get("signature") or _VARYING.sub(_general, redact(cause))[:200])
+
+
+def _general(match: re.Match[str]) -> str:
+    quoted = match["single"] or match["double"] or ""
+    return re.sub(r"\d+", "…", match.group()) if _NAME.fullmatch(quoted) else "…"

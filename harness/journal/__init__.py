@@ -1,0 +1,41 @@
+"""What happened in a run or a sweep, for good: typed events in an append-only file.
+
+`events` has one class per kind of entry of a run (`harness.sweep.events` those of a sweep) and the table of
+which may follow which; `order` reads such tables; `codec` turns events into JSON and back; `journal` is the
+file; `recorded` is a folder with its journal and the state that is folded from it.
+"""
+
+from harness.journal.events import RUN, Owner
+from harness.journal.journal import (
+    Entry,
+    Journal,
+    JournalDamagedError,
+    JournalOwnedError,
+    events_of,
+    has_begun,
+    is_owned,
+    last_owner,
+    read,
+)
+from harness.journal.order import Event, ImpossibleEventError, Order
+from harness.journal.recorded import Clock, Fold, Recorded
+
+__all__ = [
+    "RUN",
+    "Clock",
+    "Entry",
+    "Event",
+    "Fold",
+    "ImpossibleEventError",
+    "Journal",
+    "JournalDamagedError",
+    "JournalOwnedError",
+    "Order",
+    "Owner",
+    "Recorded",
+    "events_of",
+    "has_begun",
+    "is_owned",
+    "last_owner",
+    "read",
+]

@@ -1,0 +1,276 @@
+"""The append-only event log of one run or sweep; what happened is the fold of its entries.
+
+In: events, one JSON object per line, each with a sequence number and a CRC-32 of its own content, fsynced
+before the caller goes on. Out: the entries, in order. A torn last line (power loss in the middle of a
+write) never took effect and is cut off, and reported as such, when the journal is next opened; damage
+anywhere else, an entry that its class does not describe, and one that cannot follow those before it (`order`)
+are errors that name the line. One process owns a journal at a time: an advisory lock on the file itself,
+which the kernel releases when the owner dies.
+"""
+
+import fcntl
+import json
+import os
+import socket
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from harness.journal.codec import MisfitError, decode, encode
+from harness.journal.events import RUN, VERSION, JournalRepaired, Owner
+from harness.journal.order import Event, ImpossibleEventError, Marks, Order
+
+E = TypeVar("E", bound=Event)
+LOCK_PATIENCE_S = 1.0
+LOCK_RETRY_S = 0.02
+
+
+class JournalDamagedError(Exception):
+    """An entry other than the last one cannot be read: the file was edited or the disk is failing."""
+
+
+class JournalOwnedError(Exception):
+    """Another live process owns the journal; `owner` is the last one that entered itself."""
+
+    def __init__(self, path: Path, owner: Owner | None) -> None:
+        self.owner = owner
+        pid, host = (owner.pid, owner.host) if owner else ("?", "?")
+        super().__init__(
+            f"{path.parent} is being run by process {pid} on {host}; "
+            f"`harness stop {path.parent}` ends it, `harness show {path.parent}` looks at it"
+        )
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing that happened: `seq` counts from 1, `time` is seconds since the epoch."""
+
+    seq: int
+    time: float
+    event: Event
+
+    @property
+    def kind(self) -> str:
+        """Temporary: as it was before entries had types."""
+        from harness.journal.legacy import old_kind
+
+        return old_kind(self.event)
+
+    @property
+    def data(self) -> Any:
+        """Temporary: as it was before entries had types."""
+        from harness.journal.legacy import old_data
+
+        return old_data(self.event)
+
+    def to_line(self) -> bytes:
+        body = {"seq": self.seq, "time": self.time, "kind": self.event.kind, "data": encode(self.event)}
+        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), default=str)
+        return f'{text[:-1]},"crc":"{_checksum(text)}"}}\n'.encode("utf-8", "surrogatepass")
+
+
+def _checksum(text: str) -> str:
+    return f"{zlib.crc32(text.encode('utf-8', 'surrogatepass')):08x}"
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    """What stands on this line, or None when it is torn or damaged."""
+    head, separator, tail = line.rstrip(b"\n").rpartition(b',"crc":"')
+    if not separator or not line.endswith(b"\n"):
+        return None
+    try:
+        text = head.decode("utf-8", "surrogatepass") + "}"
+        if tail.decode() != f'{_checksum(text)}"}}':
+            return None
+        body: dict[str, Any] = json.loads(text)
+        return body if body.keys() == {"seq", "time", "kind", "data"} else None
+    except (UnicodeDecodeError, json.JSONDecodeError, AttributeError):
+        return None
+
+
+def read(path: Path, order: Order = RUN) -> list[Entry]:
+    """All entries of a journal; [] when there is none yet.
+
+    Raises JournalDamagedError when an entry that is not the last one is unreadable, or any is impossible.
+    """
+    return _read(path, order).entries
+
+
+@dataclass
+class _Content:
+    """Entries, the marks after them, length in bytes of the sound part, and the torn tail (b"" for none)."""
+
+    entries: list[Entry]
+    marks: Marks = frozenset()
+    sound: int = 0
+    torn: bytes = b""
+
+
+def _read(path: Path, order: Order) -> _Content:
+    found = _Content([])
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+    except FileNotFoundError:
+        return found
+    for number, line in enumerate(lines, start=1):
+        body = _parse(line)
+        if body is None and number == len(lines):
+            found.torn = line
+            return found
+        if body is None or body["seq"] != number:
+            raise JournalDamagedError(
+                f"{path}:{number}: this entry does not carry its own checksum or number; the {number - 1} "
+                "entries before it are sound. Fix: copy the folder, then cut the journal off above this line"
+            )
+        try:
+            _check_version(body)
+            event = order.decode(body["kind"], body["data"])
+            found.marks = order.after(found.marks, event)
+        except (MisfitError, ImpossibleEventError) as error:
+            raise JournalDamagedError(f"{path}:{number}: {error}") from None
+        found.entries.append(Entry(number, body["time"], event))
+        found.sound += len(line)
+    return found
+
+
+def _check_version(body: dict[str, Any]) -> None:
+    version = body["data"].get("version", 1)
+    if body["seq"] == 1 and version != VERSION:
+        raise MisfitError(
+            f"this journal has format {version}, and this harness reads format {VERSION}; "
+            "read it with the harness that wrote it"
+        )
+
+
+class Journal:
+    """The journal opened for writing; use as a context manager, or call `close`."""
+
+    def __init__(self, path: Path, clock: Callable[[], float], order: Order = RUN) -> None:
+        """Take ownership of the journal at `path`, creating it if needed.
+
+        Raises JournalOwnedError when a live process holds it, JournalDamagedError when it cannot be trusted.
+        """
+        self.path = path
+        self._clock = clock
+        self._order = order
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            self._lock()
+            content = _read(path, order)
+            self.entries, self._marks = content.entries, content.marks
+            if content.torn:
+                os.ftruncate(self._fd, content.sound)
+                if self.entries:  # a journal without a first entry has not begun
+                    self.append(JournalRepaired(content.torn.decode(errors="replace")))
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def _lock(self) -> None:
+        """Take the lock. Who holds it is known a moment later, when the holder has written its `owner` entry;
+        a mere look (`is_owned`) holds it for a moment only. Both are waited for."""
+        give_up = time.monotonic() + LOCK_PATIENCE_S
+        while True:
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                owner = last_owner(self.path)
+            if _runs_here(owner) or time.monotonic() > give_up:
+                raise JournalOwnedError(self.path, owner)
+            time.sleep(LOCK_RETRY_S)
+
+    def append(self, event: Event) -> Entry:
+        """Write one event and return its entry, just as a reader gets it, once it is on the disk.
+
+        Raises MisfitError or ImpossibleEventError, and writes nothing, when it could not be read again.
+        """
+        line = Entry(len(self.entries) + 1, round(self._clock(), 3), event).to_line()
+        body = _parse(line)
+        assert body is not None
+        entry = Entry(body["seq"], body["time"], self._order.decode(event.kind, body["data"]))
+        marks = self._order.after(self._marks, entry.event)
+        start = os.fstat(self._fd).st_size
+        try:
+            written = os.write(self._fd, line)
+            if written != len(line):
+                raise OSError(28, "No space left on device", str(self.path))
+            os.fsync(self._fd)
+        except OSError:
+            os.ftruncate(self._fd, start)
+            raise
+        self.entries.append(entry)
+        self._marks = marks
+        return entry
+
+    def of(self, kind: type[E]) -> Iterator[E]:
+        """The events of this class, in order."""
+        return events_of(self.entries, kind)
+
+    def of_kind(self, kind: str) -> Iterator[Entry]:
+        """Temporary: as it was before entries had types."""
+        return (entry for entry in self.entries if entry.kind == kind)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def has_begun(path: Path) -> bool:
+    """True if there is a first entry; without one there is nothing to go on with."""
+    try:
+        with path.open("rb") as file:
+            return file.readline().endswith(b"\n")
+    except FileNotFoundError:
+        return False
+
+
+def is_owned(path: Path) -> bool:
+    """True if a live process holds the journal at `path`."""
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+
+
+def events_of(entries: Iterable[Entry], kind: type[E]) -> Iterator[E]:
+    """The events of one class among these entries."""
+    return (entry.event for entry in entries if isinstance(entry.event, kind))
+
+
+def last_owner(path: Path) -> Owner | None:
+    """Whoever opened the journal last; None when nobody is known."""
+    bodies = map(_parse, reversed(path.read_bytes().splitlines(keepends=True)))
+    owners = (body["data"] for body in bodies if body is not None and body["kind"] == Owner.kind)
+    return next((decode(Owner, data) for data in owners), None)
+
+
+def _runs_here(owner: Owner | None) -> bool:
+    """True if a process of this machine has the pid of this owner."""
+    if owner is None or owner.host != socket.gethostname():
+        return False
+    try:
+        os.kill(owner.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

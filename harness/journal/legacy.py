@@ -1,0 +1,135 @@
+"""Temporary: events made of a kind and a dictionary, until everybody makes them of their classes."""
+
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from harness.journal import events
+from harness.journal.codec import decode, encode
+from harness.journal.events import RUN, ActionResult
+from harness.journal.order import Event, Order
+
+RESULTS = {
+    cls.__dict__["action"]: cls
+    for cls in RUN.rows
+    if issubclass(cls, ActionResult) and isinstance(cls.__dict__.get("action"), str)
+}
+PREPARING = (
+    "render_config",
+    "edit_config",
+    "set_environment",
+    "patch_code",
+    "install_package",
+    "free_owned",
+    "raise_limit",
+)
+
+
+def result_of(action: str, data: Mapping[str, Any]) -> ActionResult:
+    """The result of an action from a dictionary."""
+    if action in RESULTS:
+        return filled(RESULTS[action], data)
+    kind = events.ChangePrepared if action in PREPARING else events.Looked
+    return filled(kind, {"action": action, **data})
+
+
+def event_of(kind: str, data: Mapping[str, Any], order: Order | None = None) -> Event:
+    """The event of a kind that is not an outcome any more, or is."""
+    if kind == "outcome":
+        return result_of(data["action"], data)
+    if kind == "options":
+        return events.OptionsGiven(filled(events.RunOptions, data))
+    if kind == "created":
+        data = {**data, "blueprint": data.get("plan", {})}
+    from harness.sweep.events import SWEEP
+
+    classes = {cls.kind: cls for cls in (*SWEEP.rows, *RUN.rows)}
+    if order is not None:
+        classes = {cls.kind: cls for cls in order.rows}
+    if kind == "sweep_created":
+        from harness.sweep.events import SweepCreated
+
+        return decode(SweepCreated, {"sweep_id": data["sweep_id"], "plan": encode(data["plan"])})
+    return filled(classes[kind], data)
+
+
+def filled(cls: Any, data: Mapping[str, Any]) -> Any:
+    """The dataclass with what is missing left empty and what it does not know left out."""
+    return decode(cls, _fill(cls, encode(data)))
+
+
+def _fill(kind: Any, value: Any) -> Any:
+    origin, args = get_origin(kind), get_args(kind)
+    if is_dataclass(kind) and isinstance(value, Mapping):
+        hints = get_type_hints(kind)
+        made = {}
+        for field in fields(kind):
+            if field.name in value:
+                made[field.name] = _fill(hints[field.name], value[field.name])
+            elif field.default is MISSING and field.default_factory is MISSING:
+                made[field.name] = _nothing(hints[field.name])
+        return made
+    if origin in (Union, types.UnionType):
+        inner = [arg for arg in args if arg is not type(None)]
+        return value if value is None or len(inner) > 1 else _fill(inner[0], value)
+    if origin is tuple and isinstance(value, list):
+        return [_fill(args[0], each) for each in value]
+    if value is None and kind in (str, int, float, bool):
+        return kind()
+    return value
+
+
+def _nothing(kind: Any) -> Any:
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return args[0]
+    if origin in (Union, types.UnionType):
+        return None
+    if origin is tuple:
+        return []
+    if origin is not None or is_dataclass(kind):
+        return {} if not is_dataclass(kind) else _fill(kind, {})
+    if kind is Any or issubclass(kind, Mapping):
+        return {}
+    return "" if issubclass(kind, Path) else kind()
+
+
+def missing_before(event: Event, state: Any) -> list[Event]:
+    """What a journal made by hand leaves out."""
+    if isinstance(event, ActionResult):
+        action = getattr(event, "action")  # noqa: B009
+        pending = getattr(state, "pending", None)
+        return [] if pending is not None and pending.action == action else [events.Intent(action)]
+    if isinstance(event, events.Denied) and not state.asks:
+        return [events.ApprovalAsked(event.action, event.args)]
+    if isinstance(event, events.Finish) and hasattr(state, "pending"):
+        found: list[Event] = []
+        if state.pending is not None and state.pending.action == "finish":
+            return []
+        if state.collected is None:
+            found = [events.Intent("collect"), events.Collected(event.outcome, event.reason)]
+        return [*found, events.Intent("finish")]
+    return []
+
+
+class OldData(dict[str, Any]):
+    """An event as the dictionary it was; a field that is "" or None does not count as there."""
+
+    def __contains__(self, name: object) -> bool:
+        return self.get(str(name)) not in ("", None)
+
+
+def old_kind(event: Event) -> str:
+    return "outcome" if isinstance(event, ActionResult) else event.kind
+
+
+def old_data(event: Event) -> OldData:
+    data = OldData(encode(event))
+    if isinstance(event, ActionResult):
+        data |= {
+            "action": getattr(event, "action"),  # noqa: B009
+            "intent": 0,
+        }
+    return data

@@ -1,0 +1,91 @@
+"""A folder whose journal tells everything: a run, or a sweep. Its state is the fold of the journal.
+
+Everything that is decided or happens goes through `record`, which is durable before it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from harness.atomic_write import write_json
+from harness.journal.events import Owner
+from harness.journal.journal import Entry, Journal, read
+from harness.journal.order import Event, Order
+from monitors.clock import steady_time
+
+Clock = Callable[[], float]
+State = TypeVar("State")
+Self = TypeVar("Self", bound="Recorded[Any]")
+
+
+class Fold(Generic[State]):
+    """From events to a state: a table from event class to what it changes; other events change nothing.
+
+    A handler gets the state, the event, and its entry (for number and time). `first`: the state before all.
+    """
+
+    def __init__(self, first: State, handlers: Mapping[type[Event], Callable[..., State]]) -> None:
+        self.first = first
+        self._handlers = handlers
+
+    def apply(self, state: State, entry: Entry) -> State:
+        """The state after one more entry."""
+        handle = self._handlers.get(type(entry.event))
+        return handle(state, entry.event, entry) if handle else state
+
+    def fold(self, entries: Iterable[Entry]) -> State:
+        """The state after all entries."""
+        state = self.first
+        for entry in entries:
+            state = self.apply(state, entry)
+        return state
+
+
+class Recorded(Generic[State]):
+    """One folder, owned by this process until `close`. Subclasses name the journal's file, the table of its
+    events, and the fold to their state."""
+
+    FILE: str
+    ORDER: Order
+    FOLD: Fold[State]
+
+    def __init__(self, folder: Path, clock: Clock = steady_time) -> None:
+        """Own the folder's journal. Raises JournalOwnedError, JournalDamagedError."""
+        self.dir = folder
+        self.clock = clock
+        self.journal = Journal(folder / self.FILE, clock, self.ORDER)
+        self.state: State = self.FOLD.fold(self.journal.entries)
+
+    @classmethod
+    def open(cls: type[Self], folder: Path, clock: Clock = steady_time) -> Self:
+        """Take over an existing folder, and enter this process as its owner, unless it is finished."""
+        opened = cls(folder, clock)
+        if opened.state.finished_at is None:
+            opened.record(Owner.this_process())
+        return opened
+
+    @classmethod
+    def load_state(cls, folder: Path) -> State:
+        """The state of the folder, read without owning it."""
+        return cls.FOLD.fold(read(folder / cls.FILE, cls.ORDER))
+
+    def record(self, event: Event | str, **data: Any) -> Entry:
+        """Append to the journal, durably, and fold the entry into `state`."""
+        if isinstance(event, str):
+            from harness.journal.legacy import event_of, missing_before
+
+            event = event_of(event, data, self.ORDER)
+            for before in missing_before(event, self.state):
+                self.record(before)
+        entry = self.journal.append(event)
+        self.state = self.FOLD.apply(self.state, entry)
+        return entry
+
+    def write_finish_flag(self, content: Mapping[str, Any]) -> None:
+        """The last file of the folder, in one atomic step."""
+        write_json(self.dir / "finish.flag", content)
+
+    def close(self) -> None:
+        self.journal.close()

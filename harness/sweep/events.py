@@ -1,0 +1,134 @@
+"""Everything that can stand in a sweep's journal: one class per kind of entry, and `SWEEP`, the table of
+which may follow which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.dict_view import DictView
+from harness.journal.events import (
+    VERSION,
+    Detached,
+    Finish,
+    JournalRepaired,
+    LetGo,
+    Owner,
+    StopAsked,
+)
+from harness.journal.order import Event, Order, Step
+from harness.sweep.plan import SweepPlan
+
+
+@dataclass(frozen=True)
+class SweepCreated(Event, kind="sweep_created"):
+    """The plan is fixed; the budget runs from now."""
+
+    sweep_id: str
+    plan: SweepPlan
+    version: int = VERSION
+
+
+@dataclass(frozen=True)
+class CanaryPassed(Event, kind="checked"):
+    """The first run, or a short one before it, has shown that the rest may start. `by`: what showed it."""
+
+    by: str
+
+
+@dataclass(frozen=True)
+class RunStarted(Event, kind="started"):
+    """A job for this run is about to be started. `job`: its number, from 1; `jobs_without_progress`: how many
+    in a row brought the run no further; `entries`: of its journal until now."""
+
+    run: str
+    job: int
+    lease_id: str
+    jobs_without_progress: int = 0
+    entries: int = 0
+
+
+@dataclass(frozen=True)
+class RunEnded(Event, kind="ended"):
+    """The run is over; nothing of it is started any more. `outcome`: as in its finish.flag, or "lost"."""
+
+    run: str
+    outcome: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class RunMeasured(Event, kind="measured"):
+    """The metric at the end of the run."""
+
+    run: str
+    value: float | None
+
+
+@dataclass(frozen=True)
+class RunLeftOut(Event, kind="not_run"):
+    """The run will never be started."""
+
+    run: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Held(Event, kind="held"):
+    """Nothing is started for now; `reason` is "" when that is over."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Closing(Event, kind="closing"):
+    """No run is started any more; those that run go on. `budget`: because the budget is used up."""
+
+    reason: str
+    budget: bool = False
+
+
+@dataclass(frozen=True)
+class Drifted(Event, kind="drifted"):
+    """What the runs shared and what had changed when the last one ended."""
+
+    changed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Narrated(Event, kind="narrated"):
+    """What a language model wrote for the report."""
+
+    sections: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SweepReported(Event, DictView, kind="reported"):
+    """The report is there. `error`: why it could not be built, "" where it could."""
+
+    headline: tuple[str, ...] = ()
+    error: str = ""
+
+
+_ASIDE = Step()
+SWEEP = Order(
+    SweepCreated,
+    {
+        SweepCreated: Step(sets="begun"),
+        **dict.fromkeys((Owner, JournalRepaired, StopAsked, LetGo, Detached, Held, Closing), _ASIDE),
+        CanaryPassed: Step(sets="checked"),
+        RunStarted: lambda event: Step(bars=f"over:{event.run}", sets=f"running:{event.run}"),
+        RunEnded: lambda event: Step(
+            f"running:{event.run}", clears=f"running:{event.run}", sets=f"over:{event.run}"
+        ),
+        RunLeftOut: lambda event: Step(
+            bars=f"running:{event.run} over:{event.run}", sets=f"over:{event.run}"
+        ),
+        RunMeasured: lambda event: Step(f"over:{event.run}"),
+        Drifted: _ASIDE,
+        Narrated: _ASIDE,
+        SweepReported: Step(bars="running"),
+        Finish: Step(bars="running", sets="finished"),
+    },
+)
