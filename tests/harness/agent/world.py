@@ -50,6 +50,9 @@ class FakeExecutor:
         evidence = run_evidence()
         return Observation(self.experiment.state, self.world.now, self.first_step_overdue, evidence=evidence)
 
+    def refuse(self, action: Any) -> str | None:
+        return None
+
     async def ask_for_approval(self, action: Any) -> str | None:
         return None
 
