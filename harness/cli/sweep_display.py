@@ -1,67 +1,64 @@
 """The live display of a sweep: one picture for 5 or for 600 points, never higher than the terminal.
 
-In: a `Sweep` that a leader carries. Out: a `Progress` (see `progress`): on a terminal a header and one row
-per point, redrawn in place; elsewhere lines (`sweep_news`). It only looks at the sweep's state and at the
-ends of the running runs' metrics.
+In: a `Sweep` that a scheduler runs. Out: a `Progress` (see `progress`): on a terminal a header and one row
+per point, redrawn in place; elsewhere a line when a run starts or ends, and now and then how it all stands.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from harness.cli.console import duration
 from harness.cli.progress import Lines, LiveTable, Progress, is_terminal
-from harness.cli.sweep_news import News
-from harness.cli.sweep_words import (
+from harness.sweep.status import (
     GLYPHS,
-    NOT_RUN,
-    best_so_far,
-    cell,
-    counted,
-    mean_so_far,
+    WORDS,
+    PointStanding,
+    Standing,
+    SweepStanding,
+    number_text_of,
     one_line,
-    step,
+    ranked,
+    standing,
 )
-from harness.sweep.status import PointStanding, Standing, SweepStanding, ranked, standing
 from harness.sweep.steps import Steps
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
+    from rich.table import Table
     from rich.text import Text
 
+    from harness.sweep.state import RunState, SweepState
     from harness.sweep.sweep import Sweep
 
 STYLES: Mapping[Standing, str] = {
     "queued": "dim", "running": "cyan", "done": "green", "failed": "bold red", "cancelled": "yellow",
 }  # fmt: skip
-CONFIGS_AT_ONCE = 2  # the leader works in the same thread
-CELL = 10
+CONFIGS_AT_ONCE = 2  # the scheduler works in the same thread
+LINE_EVERY_S = 60.0
+CELL = 12
 LEAST_LABEL = 16
-LEAST_MEAN = len("0.872 (2 of 3 seeds)")
+MEAN = len("0.872 (2 of 3 seeds)")
 GAP = "  "
-MEAN = "mean so far"
 
 
 def display_for(sweep: Sweep) -> Progress:
     """The display of a sweep that suits standard output."""
     steps = Steps(sweep.folder, CONFIGS_AT_ONCE)
+
+    def now() -> SweepStanding:
+        at = sweep.clock()
+        return standing(sweep.state, at, lambda run: steps.of(run, at))
+
     if not is_terminal():
-        return Lines(News(lambda: sweep.state, lambda: snapshot(sweep, steps), time.monotonic))
-
-    def draw(console: Console) -> RenderableType:
-        return render(snapshot(sweep, steps), console.width, console.height)
-
-    return LiveTable(draw)
+        return Lines(News(lambda: sweep.state, now, time.monotonic))
+    return LiveTable(lambda console: render(now(), console.width, console.height))
 
 
-def snapshot(sweep: Sweep, steps: Steps) -> SweepStanding:
-    """The sweep as it stands now."""
-    now = sweep.clock()
-    return standing(sweep.state, now, lambda run: steps.of(run, now))
+# --- a picture ----------------------------------------------------------------------------------------------
 
 
 def render(now: SweepStanding, width: int, height: int) -> RenderableType:
@@ -69,47 +66,58 @@ def render(now: SweepStanding, width: int, height: int) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    head = [*_header(now), Text()]
-    shown, rest = _chosen(now, height - 1 - len(head) - 2)  # the titles above, the legend below
-    below = [Text(_summary(rest), style="dim")] if rest else []
-    lines = [*head, *_rows(now, shown, width), *below, _legend()][: max(1, height - 1)]
-    for line in lines:
-        line.no_wrap = True
-        line.truncate(width, overflow="ellipsis")
-    return Group(*lines)
+    head = _header(now)
+    room = height - 1 - len(head) - 3  # an empty line and the titles above, the legend below
+    if room < 1:
+        return Group(*(_cut(line, width) for line in head[: max(1, height - 1)]))
+    shown, rest = _chosen(now, room)
+    legend = GAP.join(f"{glyph} {WORDS[where]}" for where, glyph in GLYPHS.items())
+    below = [*([Text(_summary(rest), style="dim")] if rest else []), Text(legend, style="dim")]
+    lines = [_cut(line, width) for line in (*head, Text())]
+    return Group(*lines, _table(now, shown, width), *(_cut(line, width) for line in below))
 
 
-# --- above and below the rows -------------------------------------------------------------------------------
+def _cut(line: Text, width: int) -> Text:
+    line.no_wrap = True
+    line.truncate(width, overflow="ellipsis")
+    return line
 
 
 def _header(now: SweepStanding) -> list[Text]:
     from rich.text import Text
 
-    name = Text.assemble((one_line(now.name), "bold"), GAP, now.phase)
-    runs = Text(", ").join(Text(words, style=STYLES[where]) for where, words in counted(now))
+    runs = Text(", ").join(Text(words, style=STYLES[where]) for where, words in now.counted)
     if now.canary is not None:
-        runs.append(f"{GAP}canary ").append(cell(now.canary), style=STYLES[now.canary.standing])
+        runs.append(f"{GAP}canary ").append(now.canary.cell, style=STYLES[now.canary.standing])
     times = [f"{duration(now.elapsed_s)} so far"]
     if now.left_s is not None:
         times.append(f"about {duration(now.left_s)} left, {now.parallel} at once")
     if now.budget_s is not None:
         left = f", {duration(now.budget_left_s)} left" if now.budget_left_s is not None else ""
         times.append(f"budget {duration(now.budget_s)}{left}")
-    best = [Text.assemble("best so far  ", (best_so_far(now), "bold"))] if now.best is not None else []
+    best = [Text.assemble("best so far  ", (now.best_so_far, "bold"))] if now.best is not None else []
+    name = Text.assemble((one_line(now.name), "bold"), GAP, now.phase)
     return [name, runs, Text(GAP.join(times)), *best]
 
 
-def _legend() -> Text:
-    from rich.text import Text
+def _chosen(now: SweepStanding, room: int) -> tuple[list[PointStanding], list[PointStanding]]:
+    """The points that get a row, and the rest: in the plan's order where all fit, else those first that one
+    wants to see."""
+    if len(now.points) <= room:
+        return list(now.points), []
+    places = {point.name: place for place, point in enumerate(ranked(now.points, now.goal))}
 
-    words = {**{where: where for where in GLYPHS}, "cancelled": NOT_RUN}
-    return Text(GAP.join(f"{glyph} {words[where]}" for where, glyph in GLYPHS.items()), style="dim")
+    def urgency(point: PointStanding) -> tuple[int, int]:
+        first = 0 if point.has("running") else 1 if point.has("failed") else 2
+        return first, places.get(point.name, len(now.points))
+
+    points = sorted(now.points, key=urgency)
+    return points[: room - 1], points[room - 1 :]
 
 
 def _summary(rest: list[PointStanding]) -> str:
     """`… 41 more points: 38 queued, 3 done`."""
-    kinds = Counter(_kind(point) for point in rest)
-    words = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    words = ", ".join(f"{count} {kind}" for kind, count in Counter(map(_kind, rest)).most_common())
     return f"… {len(rest)} more points: {words}"
 
 
@@ -120,56 +128,31 @@ def _kind(point: PointStanding) -> str:
         return "running" if "running" in seen else "failed"
     if "queued" in seen:
         return "queued" if len(seen) == 1 else "partly done"
-    return "done" if "done" in seen else NOT_RUN
+    return WORDS["done" if "done" in seen else "cancelled"]
 
 
-# --- the rows -----------------------------------------------------------------------------------------------
+def _table(now: SweepStanding, points: list[PointStanding], width: int) -> Table:
+    """A row per point: a column per run where there is room beside the labels, else a sign per run."""
+    from rich.table import Table
+    from rich.text import Text
 
-
-def _chosen(now: SweepStanding, room: int) -> tuple[list[PointStanding], list[PointStanding]]:
-    """The points that get a row, and the rest: in the plan's order where all fit, else those first that one
-    wants to see."""
-    if len(now.points) <= room:
-        return list(now.points), []
-    places = {point.name: place for place, point in enumerate(ranked(now.points, now.goal))}
-    last = len(now.points)
-    points = sorted(now.points, key=lambda point: (_urgency(point), places.get(point.name, last)))
-    kept = max(1, room - 1)
-    return points[:kept], points[kept:]
-
-
-def _urgency(point: PointStanding) -> int:
-    return 0 if point.has("running") else 1 if point.has("failed") else 2
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """The widths of the columns, and how many runs a point has at most. `seeds`: titles of a column per
-    run; () where there is only room for a sign per run."""
-
-    label: int
-    runs: int
-    seeds: tuple[str, ...] = ()
-
-
-def _rows(now: SweepStanding, points: list[PointStanding], width: int) -> list[Text]:
-    """The titles and a row per point."""
-    columns = _columns(now, width)
-    return [_titles(columns), *(_row(point, columns, now.best) for point in points)]
-
-
-def _columns(now: SweepStanding, width: int) -> _Columns:
-    """A column per run where the labels fit beside them; else a sign per run, which leaves them more room."""
-    from rich.cells import cell_len
-
-    wanted = max(len("point"), *(cell_len(one_line(point.label)) for point in now.points))
-    mean = max(LEAST_MEAN, *(len(mean_so_far(point)) for point in now.points))
-    runs = max(len(point.runs) for point in now.points)
-    room = width - mean - len(GAP) * (runs + 1) - CELL * runs
-    signs_room = width - mean - len(GAP) * 3 - max(runs, len("runs")) - CELL
-    if room >= wanted or (room >= LEAST_LABEL and room >= signs_room):
-        return _Columns(min(wanted, room), runs, tuple(_seed_title(now, place) for place in range(runs)))
-    return _Columns(max(len("point"), min(wanted, signs_room)), runs)
+    count = max(len(point.runs) for point in now.points)
+    is_wide = LEAST_LABEL + count * (CELL + len(GAP)) + MEAN <= width
+    titles = [_seed_title(now, place) for place in range(count)] if is_wide else ["runs", "step"]
+    table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, len(GAP), 0, 0))
+    for title in ("point", *titles, "mean so far"):
+        table.add_column(title, no_wrap=True, overflow="ellipsis")
+    for point in points:
+        cells = [Text(run.cell, style=STYLES[run.standing]) for run in point.runs]
+        if not is_wide:
+            running = [run for run in point.runs if run.standing == "running"]
+            furthest = max(running, key=lambda run: run.progress.step or -1, default=None)
+            signs = Text.assemble(*((GLYPHS[run.standing], STYLES[run.standing]) for run in point.runs))
+            cells = [signs, Text(furthest.step if furthest else "")]
+        blank = [Text()] * (len(titles) - len(cells))
+        mean = Text(point.mean_so_far, style="bold" if point is now.best else "")
+        table.add_row(Text(one_line(point.label)), *cells, *blank, mean)
+    return table
 
 
 def _seed_title(now: SweepStanding, place: int) -> str:
@@ -179,41 +162,63 @@ def _seed_title(now: SweepStanding, place: int) -> str:
     return f"seed {seed}" if seed is not None else f"run {place + 1}"
 
 
-def _titles(columns: _Columns) -> Text:
-    from rich.text import Text
-
-    runs = [_fit(title, CELL) for title in columns.seeds]
-    if not runs:
-        runs = [_fit("runs", max(columns.runs, len("runs"))), _fit("step", CELL)]
-    return Text(GAP.join([_fit("point", columns.label), *runs, MEAN]), style="dim")
+# --- lines --------------------------------------------------------------------------------------------------
 
 
-def _row(point: PointStanding, columns: _Columns, best: PointStanding | None) -> Text:
-    from rich.text import Text
+class News:
+    """The lines that have become due; remembers what was printed."""
 
-    row = Text(_fit(one_line(point.label), columns.label) + GAP)
-    if columns.seeds:
-        for run in point.runs:
-            row.append(_fit(cell(run), CELL), style=STYLES[run.standing]).append(GAP)
-        row.append((" " * CELL + GAP) * (columns.runs - len(point.runs)))
-    else:
-        for run in point.runs:
-            row.append(GLYPHS[run.standing], style=STYLES[run.standing])
-        blank = max(columns.runs, len("runs")) - len(point.runs)
-        row.append(" " * blank + GAP + _fit(_furthest(point), CELL) + GAP)
-    return row.append(mean_so_far(point), style="bold" if point is best else "")
+    def __init__(
+        self,
+        state: Callable[[], SweepState],
+        now: Callable[[], SweepStanding],
+        clock: Callable[[], float],
+    ) -> None:
+        self._state, self._now, self._clock = state, now, clock
+        self._printed: dict[str, tuple[str, int]] = {}
+        self._closing = self._stood = ""
+        self._stood_at: float | None = None
+
+    def __call__(self) -> Iterable[str]:
+        lines = list(self._events(self._state()))
+        is_due = self._stood_at is None or self._clock() - self._stood_at > LINE_EVERY_S
+        if not lines and not is_due:
+            return []
+        now = self._now()
+        if is_due:
+            self._stood_at = self._clock()
+            lines += self._how_it_stands(now)
+        return [f"[{duration(now.elapsed_s):>7}] {one_line(line)}" for line in lines]
+
+    def _how_it_stands(self, now: SweepStanding) -> Iterator[str]:
+        left = f"; about {duration(now.left_s)} left" if now.left_s is not None else ""
+        best = f"; best so far: {now.best_so_far}" if now.best is not None else ""
+        how = f"{now.phase}: {now.tally}{best}"
+        moved = f"{how} {[run.progress.step or 0 for run in now.runs if run.standing == 'running']}"
+        if moved != self._stood:
+            self._stood = moved
+            yield f"{how}{left}"
+
+    def _events(self, state: SweepState) -> Iterator[str]:
+        for run in state.all_runs:
+            if (run.status, run.job) != self._printed.get(run.run.name, ("queued", 0)):
+                self._printed[run.run.name] = (run.status, run.job)
+                yield f"{run.run.name}: {_became(run, state)}"
+        if state.closing != self._closing:
+            self._closing = state.closing
+            yield f"no run is started any more: {state.closing}"
 
 
-def _furthest(point: PointStanding) -> str:
-    """Where the running run of this point is that has come furthest."""
-    running = [run for run in point.runs if run.standing == "running"]
-    return step(max(running, key=lambda run: run.progress.step or -1)) if running else ""
-
-
-def _fit(text: str, width: int) -> str:
-    """The text in exactly so many columns; what is cut off is marked."""
-    from rich.cells import cell_len, set_cell_size
-
-    if cell_len(text) > width:
-        return set_cell_size(text, max(0, width - 1)) + "…"
-    return set_cell_size(text, width)
+def _became(run: RunState, state: SweepState) -> str:
+    """What has become of a run."""
+    if run.status == "running":
+        return "started" if run.job == 1 else f"goes on with job {run.job}"
+    if run.status == "not_run":
+        return f"will not run: {run.reason}"
+    took = ""
+    if run.started_at is not None and run.ended_at is not None:
+        took = f" after {duration(run.ended_at - run.started_at)}"
+    metric = (state.plan.metric if state.plan is not None else "") or "value"
+    value = f", {metric} {number_text_of(run.value)}" if run.value is not None else ""
+    why = f": {run.reason}" if run.outcome != "succeeded" else ""
+    return f"{run.outcome.replace('_', ' ')}{took}{value}{why}"

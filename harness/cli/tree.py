@@ -13,12 +13,11 @@ from typing import Any
 
 from harness import index, journal
 from harness.cli.console import duration
-from harness.cli.sweep_words import NOT_RUN, number, one_line, tally
 from harness.result_folders import JOURNAL, is_sweep
 from harness.state import ExperimentState
 from harness.sweep.folder import SweepFolder
 from harness.sweep.state import SweepState
-from harness.sweep.status import RunStanding, SweepStanding, standing
+from harness.sweep.status import WORDS, RunStanding, SweepStanding, number_text_of, one_line, standing
 from harness.sweep.steps import Steps, last_step
 from harness.sweep.sweep import load_state
 
@@ -105,7 +104,7 @@ def sweep_row(folder: Path, with_runs: bool) -> Row:
         "created_at": state.created_at,
         "elapsed_s": now.elapsed_s,
         "result_dir": str(folder),
-        "tally": tally(now),
+        "tally": now.tally,
     }
     if with_runs:
         members = [*([now.canary] if now.canary is not None else []), *now.runs]
@@ -128,7 +127,7 @@ def _member(folder: Path, member: RunStanding) -> Row:
         "name": run.run.name,
         "point": run.run.point,
         "seed": run.run.seed,
-        "state": run.outcome or (NOT_RUN if run.status == "not_run" else run.status),
+        "state": run.outcome or (WORDS["cancelled"] if run.status == "not_run" else run.status),
         "jobs": run.job,
         "step": member.progress.step if member.standing == "running" else last_step(result_dir),
         "total_steps": member.progress.total,
@@ -176,7 +175,7 @@ def cells_below(row: Row) -> Iterator[tuple[str, ...]]:
             member["state"].replace("_", " "),
             str(member["jobs"] or ""),
             _step(member) if began is not None else "",
-            number(member["value"]) if member["value"] is not None else "",
+            number_text_of(member["value"]) if member["value"] is not None else "",
             time.strftime("%Y-%m-%d %H:%M", time.localtime(began)) if began is not None else "",
             duration(member["elapsed_s"]) if began is not None else "",
             "",

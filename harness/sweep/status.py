@@ -1,4 +1,5 @@
-"""How a sweep stands while it runs: runs by state, each point's mean so far, the best of them, the time left.
+"""How a sweep stands while it runs: runs by state, each point's mean so far, the best of them, the time left,
+and the words for all of it.
 
 In: a `SweepState`, the time, and where the running runs are. Out: `SweepStanding`, which the live display,
 `harness show` and `harness ls --tree` draw. Nothing here is a finding: those need the comparison at the end.
@@ -10,19 +11,34 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
-from harness.config import as_text
+from harness.config import same_value
 from harness.results.comparing.types import Goal
+from harness.results.text import clean
 from harness.state import COUNTING
 from harness.sweep.plan import SweepPlan
 from harness.sweep.state import RunState, SweepState
 from harness.sweep.steps import Progress
-from harness.wording import short_labels
+from harness.wording import number_text, point_label, short_labels
 
 LEAST_SHARE = 0.05  # of its steps that a run must have made before its own speed tells when it will end
 
 Standing = Literal["queued", "running", "done", "failed", "cancelled"]
+GLYPHS: Mapping[Standing, str] = {"queued": "·", "running": "▸", "done": "✓", "failed": "✗", "cancelled": "–"}
+WORDS: Mapping[Standing, str] = {**{where: where for where in GLYPHS}, "cancelled": "not run"}
+
+
+@lru_cache(maxsize=4096)
+def one_line(text: str) -> str:
+    """Text from outside on one line, without secrets and control characters."""
+    return " ".join(clean(text).split())
+
+
+def number_text_of(value: float) -> str:
+    """A metric's value: three decimals where it may be a rate, else four digits."""
+    return number_text(value, "rate" if 0.001 <= abs(value) <= 1 or value == 0 else "number")
 
 
 @dataclass(frozen=True)
@@ -35,6 +51,28 @@ class RunStanding:
     progress: Progress
     value: float | None
     took_s: float | None
+
+    @property
+    def name(self) -> str:
+        return self.run.run.name
+
+    @property
+    def step(self) -> str:
+        """`120/240`; `starting` before the first."""
+        step, total = self.progress.step, self.progress.total
+        return "starting" if step is None else f"{step}/{total}" if total else f"step {step}"
+
+    @property
+    def outcome(self) -> str:
+        """How the run ended, in words."""
+        return one_line(self.run.outcome).replace("_", " ")
+
+    @property
+    def cell(self) -> str:
+        """The run in a few characters: a sign for its state, and how far it is or what it came to."""
+        number = number_text_of(self.value) if self.value is not None else "no value"
+        more = {"running": self.step, "done": number, "failed": self.outcome}.get(self.standing, "")
+        return f"{GLYPHS[self.standing]} {more}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -54,6 +92,15 @@ class PointStanding:
 
     def has(self, standing: Standing) -> bool:
         return any(run.standing == standing for run in self.runs)
+
+    @property
+    def mean_so_far(self) -> str:
+        """`0.872 (2 of 3 seeds)`; a mean of one run says so, whatever is planned."""
+        if self.mean is None:
+            return "–"
+        planned = len(self.runs)
+        seeds = f"{self.n} of {planned} seeds" if self.n < planned else f"{planned} seeds"
+        return f"{number_text_of(self.mean)} ({'one seed' if self.is_single_seed else seeds})"
 
 
 @dataclass(frozen=True)
@@ -85,6 +132,26 @@ class SweepStanding:
     def counts(self) -> Mapping[Standing, int]:
         """How many runs are where, the canary not among them."""
         return Counter(run.standing for run in self.runs)
+
+    @property
+    def counted(self) -> list[tuple[Standing, str]]:
+        """`12 of 180 runs done`, `4 running`, `2 failed`, `162 queued`; what is none is left out."""
+        others: tuple[Standing, ...] = ("running", "failed", "queued", "cancelled")
+        words = [(where, f"{self.counts[where]} {WORDS[where]}") for where in others if self.counts[where]]
+        return [("done", f"{self.counts['done']} of {len(self.runs)} runs done"), *words]
+
+    @property
+    def tally(self) -> str:
+        """`counted` as one text."""
+        return ", ".join(words for _, words in self.counted)
+
+    @property
+    def best_so_far(self) -> str:
+        """The best point with its mean; "" before any run has ended with a value."""
+        if self.best is None:
+            return ""
+        metric = one_line(self.metric) or "pass rate or reward"
+        return f"{self.best.mean_so_far}  {one_line(self.best.label)}  {metric}"
 
 
 def standing(state: SweepState, now: float, steps_of: Callable[[str], Progress]) -> SweepStanding:
@@ -119,14 +186,14 @@ def ranked(points: Iterable[PointStanding], goal: Goal) -> list[PointStanding]:
 
 def labels(plan: SweepPlan) -> dict[str, str]:
     """For each point's name what differs from the baseline, in few words."""
-    names = short_labels(key.name for key in plan.keys)
-    baseline = {key.name: key.baseline for key in plan.keys}
-    found = {}
-    for point in plan.points:
-        differs = {key: level for key, level in point.levels.items() if level != baseline.get(key)}
-        words = " ".join(f"{names.get(key, key)}={as_text(level)}" for key, level in differs.items())
-        found[point.name] = words or "baseline"
-    return found
+    short = short_labels(key.name for key in plan.keys)
+    own = {key.name: key.baseline for key in plan.keys}
+    return {
+        point.name: point_label(
+            {key: level for key, level in point.levels.items() if not same_value(level, own[key])}, short
+        )
+        for point in plan.points
+    }
 
 
 def _run(run: RunState, now: float, steps_of: Callable[[str], Progress]) -> RunStanding:

@@ -11,8 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from harness.cli import progress
-from harness.cli.sweep_display import display_for, render
-from harness.cli.sweep_news import LINE_EVERY_S, News
+from harness.cli.sweep_display import LINE_EVERY_S, News, display_for, render
 from harness.sweep.plan import SweepPlan
 from harness.sweep.status import SweepStanding, standing
 from harness.sweep.steps import Progress
@@ -45,7 +44,7 @@ def drawn(now: SweepStanding, width: int = 80, height: int = 24) -> list[str]:
     file = io.StringIO()
     console = Console(file=file, width=width, height=height, color_system=None)
     console.print(render(now, width, height))
-    return file.getvalue().splitlines()
+    return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
 def row(lines: Iterable[str], label: str) -> str:
