@@ -1,4 +1,4 @@
-"""Ablation sweeps: many runs from one blueprint, side by side on one machine, compared with honest statistics.
+"""Ablation sweeps: many runs from one blueprint, side by side on one machine, compared with statistics.
 
 Reading order. What is asked: `values`, `spec` (the one schema), `spec_text` (its texts). The plan: `plan`,
 `defaults`, `design`, `forecast`; `proposal` (a model plans one), `examples`. The folder: `folder`, `points`
