@@ -101,6 +101,9 @@ class SimulatedHands:
             state, now, health=health, config=config, result_dir=self.experiment.dir, evidence=run_evidence()
         )
 
+    def refuse(self, action: Any) -> str | None:
+        return None
+
     async def ask_for_approval(self, action: actions.AnyAction) -> str | None:
         return None
 
