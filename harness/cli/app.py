@@ -6,21 +6,7 @@ import sys
 
 import typer
 
-from harness.cli import (
-    check,
-    compare,
-    control,
-    diagnose,
-    doctor,
-    look,
-    new,
-    replay,
-    report,
-    resume,
-    run,
-    sweep,
-    verify,
-)
+from harness.cli import check, compare, control, diagnose, look, new, report, run, sweep, verify
 from harness.cli.lessons import lessons
 
 app = typer.Typer(
@@ -34,11 +20,11 @@ app = typer.Typer(
 for command in (
     new.new,
     check.check,
-    doctor.doctor,
+    check.doctor,
     run.run,
     sweep.sweep,
     compare.compare,
-    resume.resume,
+    run.resume,
     look.ls,
     look.show,
     look.logs,
@@ -48,7 +34,7 @@ for command in (
     control.approve,
     report.report,
     verify.verify,
-    replay.replay,
+    look.replay,
 ):
     app.command()(command)
 app.add_typer(lessons)

@@ -1,5 +1,4 @@
-"""`harness check`: what was understood of a blueprint, which defaults are used, and everything that is
-wrong with it."""
+"""`harness check` and `harness doctor`: how a blueprint is read, and what can be foreseen of a launch."""
 
 import json
 from pathlib import Path
@@ -7,10 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.console import console, duration
+from harness.cli.console import console, duration, fail
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
+    from harness.doctor import Finding
+
+_STYLES = {"problem": "red", "warning": "yellow", "ok": "green"}
 
 
 def check(
@@ -31,7 +33,7 @@ def check(
 
 
 def print_problems(plan: "Blueprint") -> None:
-    """One line per problem on standard error: `file:line: severity: message — mend`."""
+    """One line per problem on standard error: `file:line: severity: message — fix`."""
     for problem in plan.problems:
         where = f"{plan.path}:{problem.line}"
         typer.echo(f"{where}: {problem.severity}: {problem.message} — {problem.fix}", err=True)
@@ -68,3 +70,72 @@ def _print_understood(plan: "Blueprint") -> None:
         if value:
             table.add_row(name, Text(str(value)))
     console().print(table, soft_wrap=False)
+
+
+def doctor(
+    blueprint: Annotated[
+        Path | None, typer.Argument(help="The written plan (Markdown); without it, the machine alone.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON object.")] = False,
+    show_all: Annotated[bool, typer.Option("--all", help="Show what is fine, too.")] = False,
+) -> None:
+    """Examine an experiment and this machine. Exit status: 0 no problem, 2 the launch would fail."""
+    from harness.doctor import examine, outcome
+
+    if blueprint is None:
+        found = examine(None, Path.cwd())
+    else:
+        found = _of_blueprint(blueprint)
+    can_run = outcome(found)["can_run"]
+    if as_json:
+        report = {"can_run": can_run, "findings": [finding.as_json() for finding in found]}
+        typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
+    else:
+        _print_findings(found, show_all)
+    raise typer.Exit(0 if can_run else 2)
+
+
+def _of_blueprint(path: Path) -> "list[Finding]":
+    """The findings of a blueprint, as the harness understands it."""
+    from dataclasses import replace
+
+    from harness.blueprint import read
+    from harness.doctor import examine
+    from harness.doctor.findings import problem
+    from harness.doctor.findings import warning as noted
+    from harness.experiment import plan_of
+
+    plan = read(path)
+    makers = {"error": problem, "warning": noted}
+    said = [
+        replace(makers[item.severity](f"{path}:{item.line}: {item.message}", item.fix), check="blueprint")
+        for item in plan.problems
+    ]
+    if not plan.lines:
+        if not said:
+            fail(f"{path} has no sections of a blueprint")
+        return said
+    return [*said, *examine(plan_of(plan), plan.result_dir)]
+
+
+def _print_findings(found: "list[Finding]", show_all: bool) -> None:
+    """A table, worst first; one line when there is nothing to say."""
+    from rich.table import Table
+    from rich.text import Text
+
+    order = list(_STYLES)
+    shown = sorted(
+        (finding for finding in found if show_all or finding.severity != "ok"),
+        key=lambda finding: order.index(finding.severity),
+    )
+    if shown:
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        for name in ("", "check", "found, and what to do", "else fails as"):
+            table.add_column(name, overflow="fold")
+        for finding in shown:
+            mark = Text(finding.severity, style=_STYLES[finding.severity])
+            text = f"{finding.text}\n→ {finding.fix}" if finding.fix else finding.text
+            table.add_row(mark, Text(finding.check), Text(text), Text(finding.predicts))
+        console().print(table, soft_wrap=False)
+    count = {severity: sum(item.severity == severity for item in found) for severity in order}
+    typer.echo(f"{count['problem']} problem(s), {count['warning']} warning(s), {count['ok']} fine")

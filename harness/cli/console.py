@@ -1,17 +1,23 @@
-"""What every command shares: where a run is found, how an error is said, how numbers and times are shown to
-people."""
+"""What every command shares: where a run is found, how an error is said, the console that people read, and
+questions at this terminal."""
 
+import asyncio
 import os
 import sys
-from collections.abc import Iterator
+import termios
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
+from harness.wording import short_duration as duration
+
 if TYPE_CHECKING:
     from rich.console import Console
+
+__all__ = ["ask_for", "console", "duration", "fail", "find_any", "find_run", "read_line", "said", "take_back"]
 
 
 def console(width: int | None = None) -> "Console":
@@ -20,7 +26,7 @@ def console(width: int | None = None) -> "Console":
     from rich.console import Console
 
     class LastingConsole(Console):
-        """Goes quiet when nobody reads any more; Rich's own would end the process, and with it the run."""
+        """Goes quiet when its reader is gone; Rich's own would end the process, and with it the run."""
 
         def on_broken_pipe(self) -> None:
             self.quiet = True
@@ -37,7 +43,7 @@ def fail(message: str, status: int = 2) -> NoReturn:
 
 @contextmanager
 def said() -> Iterator[None]:
-    """What a person must mend ends in one clear message: a folder that is damaged, in use, or not to be
+    """What a person must put right ends in one clear message: a folder that is damaged, in use, or not to be
     read."""
     from harness.journal import JournalDamagedError, JournalOwnedError
     from harness.sweep.plan import SweepError
@@ -69,13 +75,23 @@ def find_any(word: str | None) -> Path:
         fail(str(error))
 
 
-def duration(seconds: float | None) -> str:
-    """`3725` → `1h 02m`, `65` → `1m 05s`, `7` → `7s`; `–` when unknown."""
-    if seconds is None:
-        return "–"
-    whole = max(0, round(seconds))
-    hours, rest = divmod(whole, 3600)
-    minutes, left = divmod(rest, 60)
-    if hours:
-        return f"{hours}h {minutes:02d}m"
-    return f"{minutes}m {left:02d}s" if minutes else f"{left}s"
+# --- a question at this terminal that does not hold up the event loop: the answer arrives as a call ------
+
+
+def ask_for(prompt: str, on_answer: Callable[..., None], *arguments: Any) -> None:
+    """Show a prompt, and call `on_answer` when a line can be read; what was typed before it was shown is no
+    answer to it."""
+    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+    print(prompt, end="", flush=True)
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), on_answer, *arguments)
+
+
+def read_line() -> str:
+    """The line that was typed; "" when the terminal is gone."""
+    take_back()
+    return sys.stdin.readline()
+
+
+def take_back() -> None:
+    """The question is settled otherwise."""
+    asyncio.get_running_loop().remove_reader(sys.stdin.fileno())

@@ -1,6 +1,7 @@
 """`harness diagnose`: the cause of a failure from any training's log, with evidence and what would help."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 from harness.cli.console import console, fail
 
 if TYPE_CHECKING:
-    from harness.diagnosis import Diagnosis, Evidence
+    from harness.diagnosis import Diagnosis
     from harness.repair.remedies import Remedy
 
 _OF_THE_END = ("reason", "status", "signal", "prepare_status")
@@ -60,48 +61,41 @@ def diagnose(
 
 
 def as_json(found: "Diagnosis", remedies: "list[Remedy]") -> dict[str, Any]:
-    """What `--json` prints; secrets masked."""
+    """What `--json` prints; secrets masked. The `file` of a line is named where it is not the log."""
     from harness.redaction import redact
 
+    evidence = []
+    for each in found.evidence:
+        other = {"file": each.file} if each.file in OTHER_FILES else {}
+        evidence.append({"line": each.line, "text": redact(each.text), **other})
     return {
         "family": found.family,
         "signature": found.signature,
         "cause": redact(found.cause),
-        "evidence": [_cited(each) for each in found.evidence],
+        "evidence": evidence,
         "transient": found.transient,
         "confidence": found.confidence,
         "remedies": [{"kind": each.kind, "change": each.change, "why": each.why} for each in remedies],
-        "also": [
-            {
-                "family": each.family,
-                "signature": each.signature,
-                "cause": redact(each.cause),
-                "line": each.line,
-                "role": each.role,
-            }
-            for each in found.also
-        ],
+        "also": [{**asdict(each), "cause": redact(each.cause)} for each in found.also],
     }
-
-
-def _cited(line: "Evidence") -> dict[str, Any]:
-    """One line of evidence; `file` is named where it is not the log."""
-    from harness.redaction import redact
-
-    other = {"file": line.file} if line.file in OTHER_FILES else {}
-    return {"line": line.line, "text": redact(line.text), **other}
 
 
 def _diagnosis(log: Path | None, config: Path | None, status: int | None) -> "tuple[Diagnosis, str | None]":
     """What the target tells, and the config to compute remedies for (None: there is none)."""
-    from harness.diagnosis import diagnose_log
+    from harness.diagnosis import diagnose, diagnose_log
+    from monitors.files import AttemptFiles
 
-    if log is None or (log.is_dir() and not (log / "pane.log").exists()) or not log.exists():
-        found, own = _of_run(log)
+    own = None
+    if log is None or not log.exists() or (log.is_dir() and not (log / "pane.log").exists()):
+        files, *end = _newest_attempt(log)
+        found, own = diagnose(files, *end), files.config
     elif log.is_dir():
-        found, own = _of_attempt(log)
+        files = AttemptFiles(log)
+        record = files.exit()
+        ended = {} if record is None else {name: getattr(record, name) for name in _OF_THE_END}
+        found, own = diagnose(files, ended), files.config
     else:
-        found, own = diagnose_log(log, status), None
+        found = diagnose_log(log, status)
     if config is None and own is not None and own.is_file():
         config = own
     return found, _config_text(config) if config is not None else None
@@ -118,32 +112,21 @@ def _config_text(file: Path) -> str:
     return text
 
 
-def _of_run(log: Path | None) -> "tuple[Diagnosis, Path | None]":
-    """The newest attempt of a run, with what the run knows of its end."""
+def _newest_attempt(run: Path | None) -> tuple[Any, ...]:
+    """The newest attempt of a run: its files, how it ended, and why it was stopped."""
     from harness import index
-    from harness.diagnosis import diagnose as of_attempt
     from monitors.files import AttemptFiles
 
     try:
-        folder = index.find_run(None if log is None else str(log))
+        folder = index.find_run(None if run is None else str(run))
     except index.UnknownRunError as error:
-        fail(f"{log}: there is no such log; {error}" if log is not None else str(error))
+        fail(f"{run}: there is no such log; {error}" if run is not None else str(error))
     attempt = index.load_state(folder).attempt
     if attempt is None or attempt.ended is None:
         what = "is still running" if attempt is not None else "has launched nothing"
         fail(f"{folder} {what}; to look at a log as it is, name the file")
     files = AttemptFiles(folder / "attempts" / f"{attempt.number:02d}")
-    return of_attempt(files, attempt.ended, attempt.stop_reason, attempt.stop_detail), files.config
-
-
-def _of_attempt(folder: Path) -> "tuple[Diagnosis, Path | None]":
-    from harness.diagnosis import diagnose as of_attempt
-    from monitors.files import AttemptFiles
-
-    files = AttemptFiles(folder)
-    record = files.exit()
-    ended = {} if record is None else {name: getattr(record, name) for name in _OF_THE_END}
-    return of_attempt(files, ended), files.config
+    return files, attempt.ended, attempt.stop_reason, attempt.stop_detail
 
 
 def _remedies(found: "Diagnosis", config: str | None) -> "list[Remedy]":
@@ -161,33 +144,29 @@ def _print(found: "Diagnosis", remedies: "list[Remedy]") -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    told = as_json(found, remedies)
-    out = console()
-    sure = "" if found.family == "unknown" else f", {found.confidence:.0%} sure"
-    known = f" ({found.signature})" if found.signature else ""
-    out.print(Text(f"{found.family}{known}{sure}", style="bold"))
-    out.print(Text(told["cause"]), soft_wrap=True)
+    def section(title: str) -> None:
+        out.print(Text(f"\n{title}", style="bold"))
+
+    shown, out = as_json(found, remedies), console()
+    is_known = found.family != "unknown"
+    signature = f" ({found.signature})" if found.signature else ""
+    sure = f", {found.confidence:.0%} sure" if is_known else ""
+    out.print(Text(f"{found.family}{signature}{sure}", style="bold"))
+    out.print(Text(shown["cause"]), soft_wrap=True)
     if found.transient:
         out.print(Text("Starting again without a change may help."))
-    if told["evidence"]:
-        _section(out, "Evidence" if found.family != "unknown" else "The lines most likely to help")
-    for line in told["evidence"]:
+    if shown["evidence"]:
+        section("Evidence" if is_known else "The lines most likely to help")
+    for line in shown["evidence"]:
         where = f"{line['file']}:{line['line']}" if "file" in line else str(line["line"])
         out.print(Text.assemble((f"{where:>7}  ", "dim"), line["text"]), soft_wrap=True)
     if remedies:
-        _section(out, "What would help, in this order")
+        section("What would help, in this order")
     for number, each in enumerate(remedies, start=1):
         out.print(Text(f"{number}. {each.change}"))
         if each.why:
             out.print(Padding(Text(each.why, style="dim"), (0, 0, 0, 3)))
-    if told["also"]:
-        _section(out, "Also in the log")
-    for other in told["also"]:
+    if shown["also"]:
+        section("Also in the log")
+    for other in shown["also"]:
         out.print(Text(f"line {other['line']}: {other['cause']} [{other['family']}]"), soft_wrap=True)
-
-
-def _section(out: Any, title: str) -> None:
-    from rich.text import Text
-
-    out.print()
-    out.print(Text(title, style="bold"))

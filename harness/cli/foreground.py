@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from harness.agent import approval, loop
 from harness.agent.executor import Executor
 from harness.agent.policies import make_policy, playbook
-from harness.cli.console import console
+from harness.cli.console import ask_for, console, read_line, take_back
 from harness.cli.progress import Progress, progress_for
-from harness.cli.prompting import ask_for, read_line, take_back
 from harness.journal.events import CopyKept, LetGo, Reported
 
 if TYPE_CHECKING:
@@ -144,22 +143,16 @@ class Foreground:
         self.progress.go_on()
 
     def _say_how_it_ended(self, verdict: "Verdict") -> None:
-        out = console()
+        out, folder = console(), self.experiment.dir
         reported = self.experiment.state.reported or Reported()
         first, *others = reported.headline or [f"{verdict.outcome.value}: {verdict.reason}"]
-        out.print(
-            f"\n{first}",
-            style="bold green" if verdict.outcome.exit_code == 0 else "bold yellow",
-            markup=False,
-        )
+        style = "bold green" if verdict.outcome.exit_code == 0 else "bold yellow"
+        out.print(f"\n{first}", style=style, markup=False)
         for line in others:
             out.print(f"  {line}", markup=False)
+        report = f"report: {folder / 'report.html'}"
         if reported.error:
-            out.print(
-                f"the report could not be built ({reported.error}): `harness report {self.experiment.dir}`",
-                markup=False,
-            )
-        else:
-            out.print(f"report: {self.experiment.dir / 'report.html'}", markup=False)
+            report = f"the report could not be built ({reported.error}): `harness report {folder}`"
+        out.print(report, markup=False)
         for kept in self.experiment.journal.of(CopyKept):
             out.print(f"files of the patched code were left in {kept.folder}", markup=False)

@@ -2,7 +2,8 @@
 
 import json
 from collections import Counter
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -43,11 +44,11 @@ def show_all(
     except OSError as error:
         fail(f"{knowledge.path()}: {error.strerror or error}")
     if json_output:
-        told = {
+        shown = {
             "lessons": [asdict(lesson) for lesson in known],
             "proposals": [str(file) for file in proposals.proposed()],
         }
-        typer.echo(json.dumps(told, indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(shown, indent=2, ensure_ascii=False))
         return
     if known:
         _print_table(known)
@@ -61,7 +62,10 @@ def show_all(
 @lessons.command()
 def show(name: Name) -> None:
     """Print a proposed signature."""
-    typer.echo(_proposal(name).read_text(encoding="utf-8"), nl=False)
+    from harness.lessons import proposals
+
+    with _refused():
+        typer.echo(proposals.find(name).read_text(encoding="utf-8"), nl=False)
 
 
 @lessons.command()
@@ -69,11 +73,8 @@ def accept(name: Name, family: Family = None, cause: Cause = None) -> None:
     """Make a proposed signature one of your own; it is used from now on."""
     from harness.lessons import proposals
 
-    try:
-        file = proposals.accept(name, family, cause)
-    except proposals.ProposalError as error:
-        fail(str(error))
-    typer.echo(f"accepted: {file}")
+    with _refused():
+        typer.echo(f"accepted: {proposals.accept(name, family, cause)}")
 
 
 @lessons.command()
@@ -81,10 +82,8 @@ def reject(name: Name) -> None:
     """Throw a proposed signature away."""
     from harness.lessons import proposals
 
-    try:
+    with _refused():
         proposals.reject(name)
-    except proposals.ProposalError as error:
-        fail(str(error))
     typer.echo(f"rejected: {name}")
 
 
@@ -109,12 +108,13 @@ def teach(
     typer.echo(f"proposed: {file.stem}; accept it with `harness lessons accept {file.stem} --family …`")
 
 
-def _proposal(name: str) -> Path:
-    from harness.lessons import proposals
+@contextmanager
+def _refused() -> Iterator[None]:
+    from harness.lessons.proposals import ProposalError
 
     try:
-        return proposals.find(name)
-    except proposals.ProposalError as error:
+        yield
+    except ProposalError as error:
         fail(str(error))
 
 
@@ -132,6 +132,6 @@ def _print_table(known: "list[Lesson]") -> None:
             if lesson.failure == failure:
                 what = ", ".join(lesson.remedies or lesson.changes) or "nothing"
                 tried[what, lesson.result.replace("_", " ")] += 1
-        told = "\n".join(f"{what}: {result} ({count} ×)" for (what, result), count in tried.most_common())
-        table.add_row(Text(failure), str(seen), Text(told))
+        shown = "\n".join(f"{what}: {result} ({count} ×)" for (what, result), count in tried.most_common())
+        table.add_row(Text(failure), str(seen), Text(shown))
     console().print(table)

@@ -1,4 +1,4 @@
-"""`harness ls`, `show`, `logs`, `attach`: looking at runs without touching them."""
+"""`harness ls`, `show`, `logs`, `attach`, `replay`: looking at runs without touching them."""
 
 import json
 import os
@@ -75,27 +75,30 @@ def _show_run(folder: Path, json_output: bool) -> None:
         return
     out = console()
     out.print(f"[bold]{row['name']}[/bold]  {row['state']}", markup=True)
-    out.print(f"folder    {folder}", markup=False)
+    lines = [("folder", str(folder))]
     if state is None:
-        out.print(row["error"], markup=False)
-        return
-    out.print(f"purpose   {state.blueprint.purpose}", markup=False)
-    out.print(
-        f"time      {duration(row['elapsed_s'])} of {duration(state.blueprint.max_time_s)}", markup=False
-    )
-    if state.llm.calls:
-        out.print(f"model     {state.llm.model}  {model_use(state.llm)}", markup=False)
-    question = approval.open_question(journal.read(folder / "journal.jsonl"))
-    if question is not None and state.verdict is None:
-        out.print(f"waits for {question.text}: harness approve {folder}", style="bold", markup=False)
-    for attempt in _attempts(state):
-        out.print(f"attempt   {attempt['number']:02d}  {attempt['session']}  {attempt['end']}", markup=False)
-    if state.verdict is not None:
-        out.print(f"outcome   {state.verdict.outcome.value}: {state.verdict.reason}", markup=False)
-    for line in state.reported.headline if state.reported else ():
-        out.print(f"          {line}", markup=False)
+        lines.append(("error", row["error"]))
+    else:
+        limit = duration(state.blueprint.max_time_s)
+        lines += [
+            ("purpose", state.blueprint.purpose),
+            ("time", f"{duration(row['elapsed_s'])} of {limit}"),
+        ]
+        lines += [("model", f"{state.llm.model}  {model_use(state.llm)}")] if state.llm.calls else []
+        question = approval.open_question(journal.read(folder / "journal.jsonl"))
+        if question is not None and state.verdict is None:
+            lines.append(("waits for", f"{question.text}: harness approve {folder}"))
+        lines += [
+            ("attempt", f"{attempt['number']:02d}  {attempt['session']}  {attempt['end']}")
+            for attempt in _attempts(state)
+        ]
+        if state.verdict is not None:
+            lines.append(("outcome", f"{state.verdict.outcome.value}: {state.verdict.reason}"))
+        lines += [("", line) for line in state.reported.headline] if state.reported else []
     if (folder / "report.html").exists():
-        out.print(f"report    {folder / 'report.html'}", markup=False)
+        lines.append(("report", str(folder / "report.html")))
+    for name, text in lines:
+        out.print(f"{name:<9} {text}", markup=False)
 
 
 def logs(
@@ -138,6 +141,40 @@ def attach(run: Run = None) -> None:
         fail(f"{folder} has no tmux session now; `harness logs {folder}` prints what it said")
     argv = session.attach_argv()
     os.execvp(argv[0], argv)
+
+
+def replay(
+    run: Run = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print JSON, one decision per line.")] = False,
+) -> None:
+    """Make every decision of a run once more, from its journal, with the model's recorded replies.
+
+    Nothing is launched, asked or written. Exit status: 0 when all decisions and prompts are the same, 1 when
+    not.
+    """
+    from dataclasses import asdict
+
+    from harness.agent.replay import replay as decisions
+    from harness.journal import JournalDamagedError
+
+    folder, different, count = find_run(run), 0, 0
+    out = console()
+    try:
+        for decision in decisions(folder):
+            count += 1
+            different += bool(decision.differs)
+            if json_output:
+                typer.echo(json.dumps(asdict(decision), ensure_ascii=False))
+                continue
+            by = f"model, {decision.calls} calls" if decision.calls else "code"
+            asked = f"{decision.action} (refused)" if decision.refused else decision.action
+            verdict = "; ".join(decision.differs) or "the same"
+            out.print(f"{decision.number:>5}  {by:<16} {asked:<28} {verdict}", markup=False)
+    except JournalDamagedError as error:
+        fail(str(error))
+    if not json_output:
+        out.print(f"{count} decisions, {different} of them not the same this time", markup=False)
+    raise typer.Exit(1 if different else 0)
 
 
 def _attempts(state: "ExperimentState | None") -> list[dict[str, Any]]:

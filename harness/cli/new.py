@@ -14,40 +14,41 @@ if TYPE_CHECKING:
     from harness.author.draft import Brief
 
 SWEEP = "sweep"
+Request = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME|WORDS",
+        help="A name for the experiment and its folder, or in quotes what you want to find out: a "
+        "language model fills the templates then, or a terminal is asked.",
+    ),
+]
+OfSweep = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[BLUEPRINT]", help="With `new sweep`: what the sweep.yaml is for; default: ./blueprint.md."
+    ),
+]
+Answers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="An answer, such as purpose=…, max_time='2 hours', lr=1e-5 or ajet.rollout.num_repeat=8. "
+        "Without any, a terminal is asked.",
+    ),
+]
+Template = Annotated[
+    str | None,
+    typer.Option("--template", help="grpo (the bundled trainer; default) or command (one of your own)."),
+]
 
 
 def new(
-    request: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME|WORDS",
-            help="A name for the experiment and its folder, or in quotes what you want to find out: a "
-            "language model fills the templates then, or a terminal is asked.",
-        ),
-    ],
-    blueprint: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[BLUEPRINT]",
-            help="With `new sweep`: what the sweep.yaml is for; default: ./blueprint.md.",
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="An answer, such as purpose=…, max_time='2 hours', lr=1e-5 or ajet.rollout.num_repeat=8. "
-            "Without any, a terminal is asked.",
-        ),
-    ] = None,
+    request: Request,
+    blueprint: OfSweep = None,
+    settings: Answers = None,
     folder: Annotated[Path, typer.Option("--dir", help="Where the experiment's folder is made.")] = Path(),
-    template: Annotated[
-        str | None,
-        typer.Option(
-            "--template", help="grpo (the bundled trainer; default) or command (a command of your own)."
-        ),
-    ] = None,
+    template: Template = None,
     model: options.ModelName = None,
     max_cost: options.MaxCost = None,
     max_llm_calls: options.MaxCalls = None,
@@ -98,6 +99,9 @@ def _write_sweep(blueprint: Path) -> None:
 
 def _from_words(brief: "Brief", model: str | None, max_cost: float | None, max_llm_calls: int | None) -> None:
     """Let the configured model write the experiment; without one, ask."""
+    from rich.prompt import Prompt
+
+    from harness.author import request_text as words
     from harness.blueprint.scaffold import sort_answers
     from harness.cli import asking, new_by_model
 
@@ -119,18 +123,7 @@ def _from_words(brief: "Brief", model: str | None, max_cost: float | None, max_l
             "`harness new NAME --set purpose=…`"
         )
     else:
-        typer.echo(
-            "No language model is configured (--model), so you are asked; Enter takes the answer in brackets."
-        )
-    _ask_about(brief)
-
-
-def _ask_about(brief: "Brief") -> None:
-    """Write the experiment from a person's answers; the words give the name and the defaults."""
-    from rich.prompt import Prompt
-
-    from harness.author import request_text as words
-
+        typer.echo("No language model is configured (--model), so you are asked; Enter takes the default.")
     template = brief.template or "grpo"
     name = Prompt.ask("Name of the experiment", default=words.slug(brief.words), console=console())
     answers = _ask_all(name, template, words.guesses(brief.words, brief.cwd), brief.given)
@@ -157,9 +150,8 @@ def _write(name: str, folder: Path, answers: dict[str, str], template: str) -> N
 
     blueprint = write_experiment(name, folder, answers, template)
     shown = folder / name / blueprint.name
-    typer.echo(
-        f"written: {', '.join(sorted(str(folder / name / f.name) for f in blueprint.parent.iterdir()))}"
-    )
+    files = sorted(str(folder / name / file.name) for file in blueprint.parent.iterdir())
+    typer.echo(f"written: {', '.join(files)}")
     typer.echo(f"next:    harness check {shown}\n         harness run {shown}")
 
 

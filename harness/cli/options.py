@@ -1,8 +1,11 @@
 """The options that `harness run` and `harness resume` share, and what they come to."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -67,15 +70,15 @@ KeepSession = Annotated[bool, typer.Option("--keep-session", help="Leave the tmu
 class Given:
     """What the command line says; None or False: nothing."""
 
-    policy: str | None = None
-    model: str | None = None
-    max_cost: float | None = None
-    max_llm_calls: int | None = None
-    approve: str | None = None
-    pass_key: list[str] | None = None
-    keep_session: bool = False
-    allow_install: bool = False
-    allow_code_changes: bool = False
+    policy: PolicyName = None
+    model: ModelName = None
+    max_cost: MaxCost = None
+    max_llm_calls: MaxCalls = None
+    approve: Approve = None
+    pass_key: PassKey = None
+    keep_session: KeepSession = False
+    allow_install: AllowInstall = False
+    allow_code_changes: AllowCodeChanges = False
 
     def over(self, before: "RunOptions") -> "RunOptions":
         """The options of a run that had `before`, made definite; a clear end for what is wrong."""
@@ -115,21 +118,36 @@ class Given:
             fail("--policy playbook asks no model: leave out --model, or choose --policy llm")
 
 
-def seconds(option: str, text: str | None) -> float | None:
-    """The time that an option gives (`90 min`, `1h30m`), None without one; a clear end for what is no
-    time."""
-    from harness.blueprint import durations
+def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the fields of `Given` as options, which it gets together as `given`."""
+    hints = get_type_hints(Given, include_extras=True)
+    shared = [
+        Parameter(option.name, Parameter.KEYWORD_ONLY, default=option.default, annotation=hints[option.name])
+        for option in fields(Given)
+    ]
+    own = [each for each in signature(command).parameters.values() if each.name != "given"]
 
-    found = durations.single(text) if text is not None else None
-    if text is not None and found is None:
-        fail(f"{option} {text!r}: write one length of time, such as '90 min', 12h or '1 hour 30 minutes'")
-    return found
+    @wraps(command)
+    def with_options(**arguments: Any) -> None:
+        given = Given(**{option.name: arguments.pop(option.name) for option in fields(Given)})
+        command(**arguments, given=given)
+
+    vars(with_options)["__signature__"] = Signature([*own, *shared])
+    with_options.__annotations__ = {each.name: each.annotation for each in (*own, *shared)}
+    return with_options
 
 
 def within(max_time: str | None, plan: "Blueprint") -> "Blueprint":
-    """The plan with at most the time that `--max-time` leaves it."""
-    limit = seconds("--max-time", max_time)
-    return plan if limit is None else replace(plan, max_time_s=min(limit, plan.max_time_s))
+    """The plan with at most the time that `--max-time` leaves it; a clear end for what is no time."""
+    from harness.blueprint import durations
+
+    if max_time is None:
+        return plan
+    limit = durations.single(max_time)
+    if limit is None:
+        form = "write one length of time, such as '90 min', 12h or '1 hour 30 minutes'"
+        fail(f"--max-time {max_time!r}: {form}")
+    return replace(plan, max_time_s=min(limit, plan.max_time_s))
 
 
 def _actions(words: str) -> tuple[str, ...]:

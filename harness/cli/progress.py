@@ -10,7 +10,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from harness.cli.console import console, duration
@@ -25,67 +24,37 @@ if TYPE_CHECKING:
 
 REDRAW_S = 0.5
 LINE_EVERY_S = 15.0
+UNKNOWN = "–"
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """What a display shows at one moment; times in seconds, rates between 0 and 1, None where nothing is
-    known."""
-
-    name: str
-    phase: str
-    attempt: int | None
-    session: str
-    step: int | None
-    total_steps: int | None
-    reward: float | None
-    pass_rates: tuple[float, ...]
-    elapsed_s: float
-    remaining_s: float | None
-    time_limit_s: float
-    last_line: str
-    model: str
-
-    @property
-    def steps(self) -> str:
-        if self.step is None:
-            return "–"
-        return f"{self.step} of {self.total_steps}" if self.total_steps else str(self.step)
-
-    @property
-    def validation(self) -> str:
-        """First and latest pass rate."""
-        if not self.pass_rates:
-            return "–"
-        first, latest = self.pass_rates[0], self.pass_rates[-1]
-        return f"{first:.3f}" if len(self.pass_rates) == 1 else f"{first:.3f} → {latest:.3f}"
-
-
-def snapshot(executor: "Executor") -> Snapshot:
-    """The run as it stands now."""
-    experiment = executor.experiment
+def figures(executor: "Executor") -> dict[str, str]:
+    """The run as it stands now, in words; what is not known is a dash."""
+    experiment, monitor = executor.experiment, executor.current_monitor
     state, now = experiment.state, experiment.clock()
-    attempt, monitor = state.attempt, executor.current_monitor
-    seen = monitor.seen() if monitor is not None else None
-    remaining = None
-    if seen is not None and attempt is not None and attempt.is_running:
-        remaining = monitor.remaining_s(now) if monitor is not None else None
-    limit = state.deadline_at - now
-    return Snapshot(
-        name=state.name,
-        phase=state.phase,
-        attempt=attempt.number if attempt else None,
-        session=attempt.session if attempt else "",
-        step=seen.step if seen else None,
-        total_steps=seen.total_steps if seen else None,
-        reward=seen.reward if seen else None,
-        pass_rates=seen.pass_rates if seen else (),
-        elapsed_s=now - state.created_at,
-        remaining_s=min(remaining, limit) if remaining is not None else None,
-        time_limit_s=limit,
-        last_line=seen.last_line if seen else "",
-        model=model_use(state.llm),
-    )
+    attempt, seen = state.attempt, monitor.seen() if monitor is not None else None
+    shown = dict.fromkeys(("attempt", "session", "step", "reward", "pass rate", "remaining"), UNKNOWN)
+    limit_s = state.deadline_at - now
+    if attempt is not None:
+        shown |= {"attempt": str(attempt.number), "session": attempt.session}
+        remaining_s = monitor.remaining_s(now) if monitor is not None and attempt.is_running else None
+        if remaining_s is not None:
+            shown["remaining"] = f"about {duration(min(remaining_s, limit_s))}"
+    if seen is not None and seen.step is not None:
+        shown["step"] = f"{seen.step} of {seen.total_steps}" if seen.total_steps else str(seen.step)
+    if seen is not None and seen.reward is not None:
+        shown["reward"] = f"{seen.reward:.3f}"
+    if seen is not None and seen.pass_rates:
+        first, latest = (f"{rate:.3f}" for rate in (seen.pass_rates[0], seen.pass_rates[-1]))
+        shown["pass rate"] = first if len(seen.pass_rates) == 1 else f"{first} → {latest}"
+    return shown | {
+        "experiment": state.name,
+        "phase": state.phase,
+        "validations": str(len(seen.pass_rates) if seen else 0),
+        "elapsed": duration(now - state.created_at),
+        "limit": duration(limit_s),
+        "model": model_use(state.llm),
+        "last line": seen.last_line if seen else "",
+    }
 
 
 def model_use(use: "LlmUse") -> str:
@@ -106,14 +75,16 @@ class Progress(Protocol):
 
 
 def is_terminal() -> bool:
-    """Whether a picture can be redrawn in place; a detached harness writes lines, as its terminal is a
+    """True if a picture can be redrawn in place; a detached harness writes lines, as its terminal is a
     log."""
     return sys.stdout.isatty() and ATTEMPT_VARIABLE not in os.environ
 
 
 def progress_for(executor: "Executor") -> Progress:
     """The display of a run that suits standard output."""
-    return LiveTable(lambda _: _table(snapshot(executor))) if is_terminal() else Lines(_News(executor))
+    if is_terminal():
+        return LiveTable(lambda _: _table(figures(executor)))
+    return Lines(_News(executor))
 
 
 class LiveTable:
@@ -149,31 +120,18 @@ class LiveTable:
             self._live.stop()
 
 
-def _table(now: Snapshot) -> "Table":
+def _table(now: dict[str, str]) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim", no_wrap=True, min_width=10)
     table.add_column(no_wrap=True, overflow="ellipsis")
-    attempt = "–" if now.attempt is None else f"{now.attempt}  {now.session}"
-    remaining = f"about {duration(now.remaining_s)}" if now.remaining_s is not None else "–"
-    rows = {
-        "experiment": now.name,
-        "phase": now.phase,
-        "attempt": attempt,
-        "step": now.steps,
-        "reward": "–" if now.reward is None else f"{now.reward:.3f}",
-        "pass rate": now.validation,
-        "elapsed": duration(now.elapsed_s),
-        "remaining": f"{remaining}  (limit in {duration(now.time_limit_s)})",
-        "model": now.model,
-        "last line": now.last_line,
-    }
-    for name, value in rows.items():
-        if name == "model" and not value:
-            continue
-        table.add_row(name, Text(value))
+    names = ("experiment", "phase", "attempt", "step", "reward", "pass rate", "elapsed", "remaining")
+    notes = {"attempt": now["session"], "remaining": f"(limit in {now['limit']})"}
+    for name in (*names, *(["model"] if now["model"] else []), "last line"):
+        note = f"  {notes[name]}" if name in notes and notes[name] != UNKNOWN else ""
+        table.add_row(name, Text(f"{now[name]}{note}"))
     return table
 
 
@@ -186,7 +144,7 @@ class Lines:
 
     async def run(self) -> None:
         while True:
-            self._look()
+            self.close()
             await asyncio.sleep(REDRAW_S)
 
     def pause(self) -> None: ...
@@ -194,9 +152,6 @@ class Lines:
     def go_on(self) -> None: ...
 
     def close(self) -> None:
-        self._look()
-
-    def _look(self) -> None:
         for line in self._news():
             print(line, flush=True)
 
@@ -206,21 +161,19 @@ class _News:
 
     def __init__(self, executor: "Executor") -> None:
         self._executor = executor
-        self._shown: tuple[object, ...] = ()
+        self._shown: tuple[str, ...] = ()
         self._shown_at = 0.0
 
     def __call__(self) -> Iterable[str]:
-        now = snapshot(self._executor)
-        key = (now.phase, now.attempt, len(now.pass_rates), now.model)
-        due = time.monotonic() - self._shown_at > LINE_EVERY_S and now.step is not None
+        now = figures(self._executor)
+        key = tuple(now[name] for name in ("phase", "attempt", "validations", "model"))
+        due = time.monotonic() - self._shown_at > LINE_EVERY_S and now["step"] != UNKNOWN
         if key == self._shown and not due:
             return
         self._shown, self._shown_at = key, time.monotonic()
-        reward = "–" if now.reward is None else f"{now.reward:.3f}"
-        attempt = "–" if now.attempt is None else str(now.attempt)
-        remaining = f"  about {duration(now.remaining_s)} left" if now.remaining_s is not None else ""
+        remaining = f"  {now['remaining']} left" if now["remaining"] != UNKNOWN else ""
+        model = f"  model {now['model']}" if now["model"] else ""
         yield (
-            f"[{duration(now.elapsed_s):>7}] {now.phase:<10}  attempt {attempt}  step {now.steps}  "
-            f"reward {reward}  pass rate {now.validation}{remaining}"
-            f"{f'  model {now.model}' if now.model else ''}"
+            f"[{now['elapsed']:>7}] {now['phase']:<10}  attempt {now['attempt']}  step {now['step']}  "
+            f"reward {now['reward']}  pass rate {now['pass rate']}{remaining}{model}"
         )

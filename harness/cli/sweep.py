@@ -210,7 +210,7 @@ def _show(asked: _Asked, as_json: bool) -> None:
 
 def _start(asked: _Asked, is_detached: bool, yes: bool) -> None:
     """Make the sweep and run it; what a model proposed only after a person agreed."""
-    from harness.cli.detaching import detach
+    from harness.cli.run import let_go
     from harness.cli.sweep_foreground import run_here
     from harness.sweep.create import make
 
@@ -225,6 +225,6 @@ def _start(asked: _Asked, is_detached: bool, yes: bool) -> None:
         fail(f"the sweep cannot be written: {error}")
     typer.echo(f"results: {sweep.dir}")
     if is_detached:
-        detach(sweep, sweep.state.sweep_id)
+        let_go(sweep, sweep.state.sweep_id)
     else:
         run_here(sweep)

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from harness.cli.console import console, fail, said
-from harness.cli.detaching import detach
-from harness.cli.prompting import ask_for, read_line
+from harness.cli.console import ask_for, console, fail, read_line, said
+from harness.cli.run import let_go
 from harness.cli.sweep_display import display_for
 from harness.journal.events import Detached, LetGo, StopAsked
 from harness.sweep.events import SweepReported
@@ -56,7 +55,7 @@ def run_here(sweep: Sweep) -> NoReturn:
         )
         status = asyncio.run(foreground.run())
         if foreground.hands_over:
-            detach(sweep, sweep.state.sweep_id)
+            let_go(sweep, sweep.state.sweep_id)
     except (OSError, HostError, SweepError) as error:
         fail(f"{error}. Mend that: {way_on}", 1)
     except typer.Exit:
