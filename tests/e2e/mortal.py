@@ -163,7 +163,8 @@ class _Road:
         quick = replace(
             known := diagnose.load(),
             signatures=tuple(
-                replace(each, wait_s=min(each.wait_s, PAUSE_BEFORE_A_RESTART_S)) for each in known.signatures
+                each.model_copy(update={"wait_s": min(each.wait_s, PAUSE_BEFORE_A_RESTART_S)})
+                for each in known.signatures
             ),
         )
         diagnose.load = lambda: quick
