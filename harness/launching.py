@@ -6,7 +6,6 @@ file they name is replaced by the attempt's copy of it, and that standard input 
 """
 
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -17,7 +16,7 @@ from typing import Any
 
 from harness.atomic_write import write_atomically
 from harness.blueprint.scaffold import render_config
-from harness.command import paths_replaced
+from harness.command import paths_replaced, read_or_empty
 from harness.config import training as training_config
 from harness.config.edit import Scalar
 from harness.config.training import TrainingConfig
@@ -28,7 +27,6 @@ from monitors.launch import LaunchSpec, environment_of_caller
 
 GRACE_S = 20.0
 LONGEST_END_S = GRACE_S + 400.0  # TERM, grace, KILL, and a cleanup command that uses all its time
-_WANTS_A_TERMINAL = re.compile(r"\s(?:-(?:it|ti)|--(?:tty|pty|interactive))\b")
 
 
 @dataclass(frozen=True)
@@ -171,7 +169,7 @@ def unattended(text: str) -> str:
     """The commands with nothing to read: a question that nobody is there to answer (a login, a yes) ends at
     once instead of waiting for ever. `COMMAND </dev/tty` reads from the terminal all the same, and those that
     ask for one by a flag (`docker run -it`) keep it."""
-    return text if _WANTS_A_TERMINAL.search(text) else f"exec </dev/null\n{text}"
+    return text if read_or_empty(text).asks_for_a_terminal else f"exec </dev/null\n{text}"
 
 
 def launch_spec(plan: Mapping[str, Any], files: AttemptFiles, request: LaunchRequest) -> LaunchSpec:

@@ -7,9 +7,9 @@
     command.settings                               # every `Setting` with its place; also `values`
     command.plain                                  # as configs spell them: {"lr": "1e-4", …}
     command.sets("batch"); command.setting_of(key) # the setting that holds against a key of a config
-    command.with_paths(moved)                      # paths replaced, also behind `=` and inside quotations
+    paths_replaced(text, moved)                    # also behind `=` and inside quotations; never raises
     read_or_empty(text)                            # never raises: what cannot be read has no settings
-    command.programs(folder, environment)          # Python programs: script or module, arguments
+    calls(text, folder, environment)               # programs with folder and variables; `python_programs`
 
 Names are those of a sweep's keys: `arg:--lr` a flag, `arg:optim.lr` an override `optim.lr=x` (also with
 Hydra's `+`, `++`, `~`), `env:NAME` a variable. `check_reaches` refuses a variable that the training would

@@ -7,19 +7,19 @@ be told which command is the training.
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
 from harness.command import programs, settings, shell
-from harness.command.calls import PythonProgram, calls, python_programs
 from harness.command.settings import Setting, is_same, plain
 from harness.command.shell import CommandError, ShellText, Simple
 
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)")
 _PATH_WORD = re.compile(r"""'[^'\n]*'|"(?:\\.|[^"\\\n])*"|(?:\\.|[^\s'"=:;&|<>(),\\])+""")
 _HF_TRAINERS = ("trl", "axolotl", "llamafactory-cli")
+_TERMINAL = ("-it", "-ti", "--tty", "--pty", "--interactive")
 _HF_MODULES = ("trl", "axolotl", "llamafactory", "transformers")
 _HF_SCRIPT = re.compile(r"(?:.*/)?(?:trl/scripts/\w+|run_(?:clm|mlm|plm|glue|qa|swag|ner|\w+ation))\.py")
 
@@ -67,6 +67,12 @@ class Command:
         return found[-1] if found else None
 
     @property
+    def asks_for_a_terminal(self) -> bool:
+        """True if a program is started with a flag for a terminal, such as `docker run -it`."""
+        words = (word for each in self.shell_text.commands for word in each.words)
+        return any(part in _TERMINAL for word in words for part in word.value.split())
+
+    @property
     def is_of_hf_trainer(self) -> bool:
         """True if the program evidently is one built on the Hugging Face Trainer, so that it reads
         `gradient_accumulation_steps`. Any script may be behind `accelerate launch` or `deepspeed`."""
@@ -77,10 +83,6 @@ class Command:
             or _HF_SCRIPT.fullmatch(word) is not None
             for word, after in zip(words, [*words[1:], ""], strict=False)
         )
-
-    def programs(self, folder: Path, environment: Mapping[str, str]) -> tuple[PythonProgram, ...]:
-        """The Python programs that the command starts in this folder."""
-        return tuple(python_programs(calls(self.text, folder, environment)))
 
     def value(self, name: str) -> str | None:
         """The value that the command gives `arg:NAME` or `env:NAME`; None where it gives none, or a variable
@@ -117,10 +119,6 @@ class Command:
         elif self.text[end : end + 1] in (" ", "\t"):
             end += 1
         return read(self.text[:start] + self.text[end:])
-
-    def with_paths(self, moved: Callable[[str], str | None]) -> "Command":
-        """The command with the paths for which `moved` knows another place."""
-        return read(paths_replaced(self.text, moved))
 
     def script_given(self, name: str) -> str | None:
         """The shell script that `with_setting` would give a flag which the command does not have; None where
@@ -324,11 +322,8 @@ def _refuse_unclear(place: Setting, shown: str) -> None:
 def _refuse_other_spelling(command: Simple, flag: str) -> None:
     """Refuse a flag that the command writes with `_` for `-`, or the other way round: a second one would
     either be unknown or fight with it."""
-    for name in _flags(command) if flag.startswith("--") else ():
-        if name != flag and name.replace("_", "-") == flag.replace("_", "-"):
+    for word in command.words[1:] if flag.startswith("--") else ():
+        name = word.value.partition("=")[0]
+        same = name.startswith("--") and name.replace("_", "-") == flag.replace("_", "-")
+        if same and name != flag:
             raise CommandError(f"the launch command has no {flag}; did you mean arg:{name}?")
-
-
-def _flags(command: Simple) -> Iterator[str]:
-    words: Sequence[shell.Word] = command.words[1:]
-    yield from (word.value.partition("=")[0] for word in words if word.value.startswith("--"))
