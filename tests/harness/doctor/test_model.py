@@ -1,88 +1,69 @@
 """Models whose files are damaged, missing, or cannot be had."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from harness.doctor import model as checks
-from harness.doctor.launch import PlannedLaunch
 from tests.harness.doctor.planning import bad, examined, launch, model, safetensors
 
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return model(tmp_path / "model")
-
-
-def planned(folder: Path, **variables: str) -> PlannedLaunch:
-    return launch(folder.parent, None, f"ajet: {{model: {{path: {folder}}}}}\n", variables=variables)
+CORRUPT = [("problem", "corrupt_weights")]
+GONE = [("problem", "path_not_found")]
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+INDEX = json.dumps({"weight_map": {"a": "model.safetensors", "b": "model-00002.safetensors"}})
 
 
-ALL = (checks.config_is_whole, checks.weights_are_whole)
+def cut(keep: int) -> Callable[[Path], object]:
+    return lambda folder: (folder / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes()[:keep])
 
 
-def test_a_whole_model(folder: Path) -> None:
-    assert [bad(examined(check, planned(folder))) for check in ALL] == [[], []]
+def written(name: str, content: str | bytes, without: str = "") -> Callable[[Path], object]:
+    def change(folder: Path) -> None:
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        if without:
+            (folder / without).unlink()
+
+    return change
 
 
-@pytest.mark.parametrize("keep", [4, 40, -8])
-def test_weights_that_were_cut_off(folder: Path, keep: int) -> None:
-    file = folder / "model.safetensors"
-    file.write_bytes(file.read_bytes()[:keep])
-    found = examined(checks.weights_are_whole, planned(folder))
-    assert bad(found) == [("problem", "corrupt_weights")] and "model.safetensors" in found[0].text
+def removed(*names: str) -> Callable[[Path], object]:
+    return lambda folder: [(folder / name).unlink() for name in names]
 
 
-def test_weights_with_something_behind(folder: Path) -> None:
-    (folder / "model.safetensors").write_bytes(safetensors(b"12345678") + b"x")
-    assert bad(examined(checks.weights_are_whole, planned(folder))) == [("problem", "corrupt_weights")]
+WEIGHTS, TOKENIZER = "model.safetensors", "tokenizer.json"
+SETTINGS = "tokenizer_config.json"
 
 
-def test_a_pointer_of_git_lfs(folder: Path) -> None:
-    (folder / "model.safetensors").write_text(
-        "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
-    )
-    found = examined(checks.weights_are_whole, planned(folder))
-    assert bad(found) == [("problem", "corrupt_weights")] and "Git LFS" in found[0].text
-
-
-def test_a_page_instead_of_a_checkpoint(folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
-    (folder / "pytorch_model.bin").write_text("<html>not found</html>")
-    assert bad(examined(checks.weights_are_whole, planned(folder))) == [("problem", "corrupt_weights")]
-
-
-def test_a_shard_that_is_missing(folder: Path) -> None:
-    index = {"weight_map": {"a": "model.safetensors", "b": "model-00002.safetensors"}}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    found = examined(checks.weights_are_whole, planned(folder))
-    assert bad(found) == [("problem", "corrupt_weights")] and "model-00002" in found[0].text
-
-
-def test_no_weights(folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
-    assert bad(examined(checks.weights_are_whole, planned(folder))) == [("problem", "path_not_found")]
-
-
-def test_a_folder_without_config_or_tokenizer(folder: Path) -> None:
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        (folder / name).unlink()
-    assert bad(examined(checks.config_is_whole, planned(folder))) == [("warning", "tokenizer_template")]
-    (folder / "config.json").unlink()
-    assert bad(examined(checks.config_is_whole, planned(folder))) == [("problem", "path_not_found")]
-
-
-def test_a_damaged_tokenizer(folder: Path) -> None:
-    (folder / "tokenizer.json").write_text("{")
-    assert bad(examined(checks.config_is_whole, planned(folder))) == [("problem", "tokenizer_template")]
-
-
-def test_a_chat_template(folder: Path) -> None:
-    (folder / "tokenizer_config.json").write_text("{}")
-    assert bad(examined(checks.config_is_whole, planned(folder))) == [("warning", "tokenizer_template")]
-    (folder / "chat_template.jinja").write_text("{{ messages }}")
-    assert bad(examined(checks.config_is_whole, planned(folder))) == []
+@pytest.mark.parametrize(
+    ("change", "expected", "words"),
+    [
+        (removed(), [], ""),
+        (cut(4), CORRUPT, WEIGHTS),
+        (cut(40), CORRUPT, WEIGHTS),
+        (cut(-8), CORRUPT, WEIGHTS),
+        (written(WEIGHTS, safetensors(b"12345678") + b"x"), CORRUPT, WEIGHTS),
+        (written(WEIGHTS, POINTER), CORRUPT, "Git LFS"),
+        (written("pytorch_model.bin", "<html>not found</html>", without=WEIGHTS), CORRUPT, "no checkpoint"),
+        (written(f"{WEIGHTS}.index.json", INDEX), CORRUPT, "model-00002"),
+        (removed(WEIGHTS), GONE, "no weights"),
+        (removed(TOKENIZER, SETTINGS), [("warning", "tokenizer_template")], "no tokenizer"),
+        (removed("config.json"), GONE, "config.json"),
+        (written(TOKENIZER, "{"), [("problem", "tokenizer_template")], "cannot be read"),
+        (written(SETTINGS, "{}"), [("warning", "tokenizer_template")], "no chat template"),
+        (written("chat_template.jinja", "x", without=SETTINGS), [], ""),
+    ],
+)
+def test_files_of_a_model(
+    tmp_path: Path, change: Callable[[Path], object], expected: list[tuple[str, str]], words: str
+) -> None:
+    folder = model(tmp_path / "model")
+    change(folder)
+    given = launch(tmp_path, None, f"ajet: {{model: {{path: {folder}}}}}\n")
+    found = [each for check in (checks.config_is_whole, checks.weights_are_whole) for each in check(given)]
+    assert bad(found) == expected
+    assert any(words in each.text for each in found)
 
 
 def hub(folder: Path, name: str, **variables: str) -> list[tuple[str, str]]:

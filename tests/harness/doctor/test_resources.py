@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,34 +15,31 @@ from harness.doctor.findings import Finding
 from tests.harness.doctor.planning import bad, examined, launch, model, safetensors
 
 
+@contextmanager
+def mounted(folder: Path, options: str) -> Iterator[Path]:
+    """A file system of its own."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("needs the right to mount a tmpfs")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 8 MiB with few inodes."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mounted, capture_output=True, check=False).returncode != 0:
-        pytest.skip("needs the right to mount a tmpfs")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    with mounted(tmp_path / "disk", "size=8m") as folder:
+        yield folder
 
 
 def test_the_disk_of_the_results(small_disk: Path, tmp_path: Path) -> None:
     assert bad(examined(resources.disk_of_results, launch(small_disk))) == [("problem", "disk_full")]
     assert bad(examined(resources.disk_of_results, launch(tmp_path))) == []
-
-
-def test_files_left_on_the_disk_of_the_results(tmp_path: Path) -> None:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = ["mount", "-t", "tmpfs", "-o", "size=1g,nr_inodes=20", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mounted, capture_output=True, check=False).returncode != 0:
-        pytest.skip("needs the right to mount a tmpfs")
-    try:
+    with mounted(tmp_path / "crowded", "size=1g,nr_inodes=20") as folder:
         found = examined(resources.disk_of_results, launch(folder))
-        assert bad(found) == [("problem", "disk_full")] and "more files" in found[0].text
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
+    assert bad(found) == [("problem", "disk_full")] and "more files" in found[0].text
 
 
 def test_scratch_files(small_disk: Path, tmp_path: Path) -> None:
@@ -85,16 +83,9 @@ def test_shared_memory(small_disk: Path, tmp_path: Path) -> None:
 
 
 def test_small_shared_memory_is_enough_for_one_process(tmp_path: Path) -> None:
-    folder = tmp_path / "shm"
-    folder.mkdir()
-    mounted = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mounted, capture_output=True, check=False).returncode != 0:
-        pytest.skip("needs the right to mount a tmpfs")
-    try:
+    with mounted(tmp_path / "shm", "size=64m") as folder:
         assert bad(resources.shared_memory(launch(tmp_path, "python t.py"), folder)) == []
         assert bad(resources.shared_memory(launch(tmp_path, "python t.py --num_workers 2"), folder)) != []
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
 
 
 PROGRAM = """
