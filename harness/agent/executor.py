@@ -271,12 +271,12 @@ class Executor:
 
     def seal(self) -> None:
         """Write finish.flag, the last file of a finished experiment, unless it is there."""
-        from harness.results.verifying.ending import flag_of
-        from harness.results.verifying.fingerprints import vouched_for
+        from harness.results.manifest import vouched_for
+        from harness.results.verify import run_flag
 
         if (self.experiment.dir / "finish.flag").exists():
             return
-        flag = flag_of(self.experiment.state)
+        flag = run_flag(self.experiment.state)
         self.experiment.write_finish_flag({**flag, "manifest": vouched_for(self.experiment.dir)})
 
     def close(self) -> None:

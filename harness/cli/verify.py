@@ -9,7 +9,7 @@ import typer
 from harness.cli.console import fail, find_any
 
 if TYPE_CHECKING:
-    from harness.results.verifying.types import Checked
+    from harness.results.verify import Checked
 
 
 def verify(
@@ -28,7 +28,7 @@ def verify(
     Exit status: 0 nothing differs; 1 something does, each on its own line; 2 the folder is not finished.
     """
     from harness.agent.excerpts import plain
-    from harness.results.verifying.types import NotFinishedError
+    from harness.results.verify import NotFinishedError
 
     folder = _folder(run)
     try:
@@ -47,8 +47,8 @@ def verify(
 
 def _verified(folder: Path) -> "Checked":
     from harness.result_folders import is_sweep
-    from harness.results.verifying.run import verify_run
-    from harness.sweep.verifying import verify_sweep
+    from harness.results.verify import verify_run
+    from harness.sweep.verify import verify_sweep
 
     is_one = is_sweep(folder) or (folder / "sweep.json").is_file()
     return verify_sweep(folder) if is_one else verify_run(folder)

@@ -81,21 +81,27 @@ class Chart:
         return dict(_plain(asdict(self)))
 
 
-def save(chart: Chart, folder: Path) -> Figure:
+def save(chart: Chart, folder: Path, is_drawn: bool = True) -> Figure:
     """Write a chart's data and drawings into `folder`; the figure with the names of these files."""
+    files = tuple(f"figures/{chart.name}{suffix}" for suffix in SUFFIXES)
+    data = json.dumps(chart.as_json(), ensure_ascii=False, allow_nan=False) + "\n"
+    write_atomically(folder / f"{chart.name}.json", data)
+    if not is_drawn:
+        return Figure(chart.name, chart.title, chart.caption, "", files)
     from harness.results import drawing, drawing_style
 
     picture = drawing.draw(chart)
-    data = json.dumps(chart.as_json(), ensure_ascii=False, allow_nan=False) + "\n"
-    contents: tuple[str | bytes, ...] = (drawing_style.standalone(picture.svg), picture.png, data)
-    for suffix, content in zip(SUFFIXES, contents, strict=True):
-        write_atomically(folder / f"{chart.name}{suffix}", content)
-    files = tuple(f"figures/{chart.name}{suffix}" for suffix in SUFFIXES)
+    write_atomically(folder / f"{chart.name}.svg", drawing_style.standalone(picture.svg))
+    write_atomically(folder / f"{chart.name}.png", picture.png)
     return Figure(chart.name, chart.title, chart.caption, picture.svg, files)
 
 
-def save_all(charts: Iterable[Chart], folder: Path) -> list[Figure]:
-    """Write the charts into `<folder>/figures/`, and take away the figures of an earlier report."""
+def save_all(charts: Iterable[Chart], folder: Path, into: Path | None = None) -> list[Figure]:
+    """Write the charts into `<folder>/figures/`, and take away the figures of an earlier report. `into`:
+    another folder, for their data alone."""
+    if into is not None:
+        (into / "figures").mkdir()
+        return [save(chart, into / "figures", is_drawn=False) for chart in charts]
     target = folder / "figures"
     target.mkdir(exist_ok=True)
     figures = [save(chart, target) for chart in charts]

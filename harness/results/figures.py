@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -41,10 +42,12 @@ _KNOWN = (
 )
 
 
-def draw_figures(record: Record, facts: Mapping[str, Fact]) -> tuple[list[Figure], list[str]]:
-    """Draw everything there is to draw; the figures, and what is missing."""
+def draw_figures(
+    record: Record, facts: Mapping[str, Fact], into: Path | None = None
+) -> tuple[list[Figure], list[str]]:
+    """Draw everything there is to draw; the figures, and what is missing. `into`: as `save_all`."""
     charts, missing = charts_of(record, facts)
-    return save_all(charts, record.result_dir), missing
+    return save_all(charts, record.result_dir, into), missing
 
 
 def charts_of(record: Record, facts: Mapping[str, Fact]) -> tuple[list[Chart], list[str]]:

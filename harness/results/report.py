@@ -6,6 +6,7 @@ can be built again at any moment and comes out the same; each file is replaced i
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -21,42 +22,46 @@ from harness.results.deviations import new_value
 from harness.results.drawing_style import colour_variables
 from harness.results.facts import build_facts
 from harness.results.figures import draw_figures
+from harness.results.manifest import fingerprints, manifest, with_checksum
 from harness.results.narrative.run import RunEvidence
 from harness.results.narrative.sections import Narrative, tell
 from harness.results.raw import json_file
+from harness.results.recompute import check_facts
 from harness.results.types import Discrepancy, Fact, Figure, Record, Report, RunSummary
 from harness.results.validation_facts import reported_differences
-from harness.results.verify import DOCUMENTS, check_facts, fact_to_json, with_checksum
-from harness.results.verifying.fingerprints import fingerprints, manifest
 from harness.results.view import build_page, with_interval
 from harness.templating import render
 from harness.wording import number_text
 
 _SCHEMA = 1
+DOCUMENTS = ("validation.md", "trial_and_error.md", "result.md", "report.html")
 
 
-def build_report(result_dir: Path, summary: RunSummary) -> Report:
+def build_report(result_dir: Path, summary: RunSummary, into: Path | None = None) -> Report:
     """Write validation.md, trial_and_error.md, result.md, result.json, report.html and figures/.
 
     A number that cannot be found again where it should stand is withheld and named among the discrepancies.
     Raises OSError when the folder cannot be written; whatever the raw files hold, they make no error.
+    `into`: another folder to write to, without drawings and without masking the secrets of this environment:
+    what `harness verify` compares with.
     """
     result_dir = result_dir.resolve()
-    known_secrets = secret_values(os.environ)
+    target = into or result_dir
+    known_secrets = secret_values(os.environ) if into is None else ()
     record = collect(result_dir)
     facts, discrepancies = _checked_facts(record)
-    figures, undrawn = draw_figures(record, facts)
+    figures, undrawn = draw_figures(record, facts, into)
     provenance = json_file(result_dir / "provenance.json", "provenance.json", [])
     missing = (*_missing(record, facts, provenance is not None), *undrawn)
     page = build_page(record, facts, summary, missing, discrepancies)
     page = text.clean_tree(page, known_secrets)
     provenance = text.clean_tree(provenance, known_secrets)
     said = tell(page["summary"].narrative, RunEvidence(record, facts, page["summary"]), known_secrets)
-    _write_documents(result_dir, page, figures, provenance, said)
+    _write_documents(target, page, figures, provenance, said)
     result = _result_json(page, record, facts, figures, provenance, said)
     built = (*DOCUMENTS, *(file for figure in figures for file in figure.files))
-    result["documents"] = fingerprints(result_dir, [result_dir / name for name in built])
-    write_atomically(result_dir / "result.json", with_checksum(text.clean_tree(result, known_secrets)))
+    result["documents"] = fingerprints(target, [target / name for name in built])
+    write_atomically(target / "result.json", with_checksum(text.clean_tree(result, known_secrets)))
     return Report(
         result_dir=result_dir,
         html=result_dir / "report.html",
@@ -173,3 +178,29 @@ def _result_json(
     if said is not None:
         data["narrative"] = {"written_by": page["author"], **said.as_json()}
     return data
+
+
+def fact_to_json(fact: Fact) -> dict[str, Any]:
+    """A fact as result.json keeps it; NaN and ∞, which JSON does not know, are null with a `text`."""
+    interval = fact.interval
+    data: dict[str, Any] = {
+        "id": fact.id,
+        "label": fact.label,
+        "value": fact.value if math.isfinite(fact.value) and not fact.withheld else None,
+        "text": fact.text,
+        "unit": fact.unit,
+        "recipe": fact.recipe,
+        "sources": [
+            {key: value for key, value in vars(source).items() if value is not None}
+            for source in fact.sources
+        ],
+    }
+    if interval is not None and not fact.withheld:
+        data["interval_95"] = {
+            "low": interval.low,
+            "high": interval.high,
+            "method": interval.method,
+            "n": interval.n,
+        }
+    optional = {"measure": fact.measure, "note": fact.note, "withheld": fact.withheld}
+    return data | {key: value for key, value in optional.items() if value}

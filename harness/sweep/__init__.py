@@ -5,5 +5,5 @@ Reading order. What is asked: `values`, `spec` (the one schema), `spec_text` (it
 (a run is the blueprint with overrides), `reach` (keys that nothing reads), `snapshot` (what all runs share),
 `confounds` (what else differs), `create` (all of it). The queue: `hosts` (where runs run), `state` (the fold
 of the journal), `sweep`, `jobs`, `run_supervisor` (one run), `scheduler` (all of them), `status` and `steps`
-(what a display shows). The end: `outcomes`, `reporting`, `narrating`, `ending`, `verifying`, `rebuilding`.
+(what a display shows). The end: `outcomes`, `reporting`, `narrating`, `ending`, `verify`.
 """

@@ -62,7 +62,7 @@ def ending(state: SweepState) -> tuple[str, str]:
 
 def seal(sweep: Sweep) -> None:
     """Write finish.flag, the last file of a finished sweep, unless it is there."""
-    from harness.results.verifying.fingerprints import fingerprints
+    from harness.results.manifest import fingerprints
 
     folder, state = sweep.folder, sweep.state
     if folder.finish_flag.exists():
@@ -71,23 +71,15 @@ def seal(sweep: Sweep) -> None:
     shared = [*sorted(folder.snapshot.glob("*.json")), *sorted(folder.dir.glob("plan/*/*"))]
     ends = [folder.result_dir(run.run.name) / "finish.flag" for run in state.all_runs]
     manifest = fingerprints(folder.dir, [*own, *shared, *ends])
-    sweep.write_finish_flag({**flag_of(state), "manifest": manifest})
+    sweep.write_finish_flag({**sweep_flag(state), "manifest": manifest})
 
 
-def flag_of(state: SweepState) -> dict[str, Any]:
+def sweep_flag(state: SweepState) -> dict[str, Any]:
     """What finish.flag says of a sweep that has ended, its manifest left out."""
-    assert state.verdict is not None
-    return {
-        "outcome": state.verdict.outcome.value,
-        "reason": state.verdict.reason,
-        "exit_code": state.verdict.outcome.exit_code,
-        "sweep_id": state.sweep_id,
-        "name": state.name,
-        "created_at": state.created_at,
-        "finished_at": state.finished_at,
-        "headline": list(state.reported.headline) if state.reported else [],
-        "runs": {name: run.outcome or run.status for name, run in state.runs.items()},
-    }
+    from harness.results.manifest import flag_of
+
+    runs = {name: run.outcome or run.status for name, run in state.runs.items()}
+    return flag_of(state, sweep_id=state.sweep_id, runs=runs)
 
 
 def _tally(runs: tuple[RunState, ...]) -> str:

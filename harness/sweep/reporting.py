@@ -100,8 +100,11 @@ def study(folder: Path, state: SweepState) -> Study:
     )
 
 
-def build(folder: SweepFolder, state: SweepState, compared: "Comparison | None" = None) -> "SweepReport":
-    """Write the sweep's documents. Raises OSError when the folder cannot be written."""
+def build(
+    folder: SweepFolder, state: SweepState, compared: "Comparison | None" = None, into: Path | None = None
+) -> "SweepReport":
+    """Write the sweep's documents. `into`: as `results.report.build_report`. Raises OSError when the folder
+    cannot be written."""
     from harness.results.sweeps.report import build_sweep_report
     from harness.results.sweeps.tables import SweepAbout
 
@@ -127,7 +130,7 @@ def build(folder: SweepFolder, state: SweepState, compared: "Comparison | None" 
         settings=plan.settings,
     )
     compared = compared or comparison(folder, state)
-    return build_sweep_report(folder.dir, compared, about, plan.as_json(), state.narrative)
+    return build_sweep_report(folder.dir, compared, about, plan.as_json(), state.narrative, into)
 
 
 def _commit(folder: SweepFolder) -> str:

@@ -25,8 +25,8 @@ from harness.results.narrative.findings import (
     Place,
     ValueFinding,
 )
+from harness.results.recompute import check_facts
 from harness.results.types import AttemptSummary, Fact, Record, RunSummary
-from harness.results.verify import check_facts
 from harness.wording import number_text
 
 _HIGHER_IS_BETTER = ("task_pass_rate@", "unbiased_pass@", "mean_reward")

@@ -33,10 +33,10 @@ Matrix = np.ndarray  # float64 [runs, steps]
 Ends = np.ndarray | None
 
 
-def draw_figures(comparison: Comparison, folder: Path) -> list[Figure]:
-    """Draw what there is to draw into `<folder>/figures/`; figures of an earlier report are taken away."""
+def draw_figures(comparison: Comparison, folder: Path, into: Path | None = None) -> list[Figure]:
+    """Draw what there is to draw, as `save_all`."""
     charts = (*_curves(comparison), *_levels(comparison), *_quality(comparison))
-    return save_all(charts, folder)
+    return save_all(charts, folder, into)
 
 
 def _chart(

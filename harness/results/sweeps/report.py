@@ -18,13 +18,12 @@ from harness.results import text
 from harness.results.comparing.as_json import points_csv, to_json
 from harness.results.comparing.types import Comparison
 from harness.results.drawing_style import colour_variables
+from harness.results.manifest import fingerprints, with_checksum
 from harness.results.narrative.sections import tell
 from harness.results.narrative.sweep import SweepEvidence
 from harness.results.sweeps.figures import draw_figures
 from harness.results.sweeps.tables import SweepAbout, build_page
 from harness.results.types import Figure
-from harness.results.verify import with_checksum
-from harness.results.verifying.fingerprints import fingerprints
 from harness.templating import render
 
 DOCUMENTS = ("sweep_report.md", "sweep_report.html", "points.csv")
@@ -49,32 +48,35 @@ def build_sweep_report(
     about: SweepAbout,
     plan: Mapping[str, Any] | None = None,
     narrative: Mapping[str, Any] | None = None,
+    into: Path | None = None,
 ) -> SweepReport:
     """Write the report into `folder`, which is made if it is not there.
 
     `plan`: the sweep's plan as its journal has it, kept whole in sweep.json. `narrative`: what a model wrote,
-    section by section. Raises OSError when the folder cannot be written.
+    section by section. `into`: as `results.report.build_report`. Raises OSError when the folder cannot be
+    written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     folder = folder.resolve()
-    secrets = secret_values(os.environ)
+    target = into or folder
+    secrets = secret_values(os.environ) if into is None else ()
     comparison, about = text.clean_tree(comparison, secrets), text.clean_tree(about, secrets)
     told = tell(narrative or {}, SweepEvidence(comparison), secrets)
     view = build_page(comparison, about, folder)
-    figures = draw_figures(comparison, folder)
+    figures = draw_figures(comparison, folder, into)
     values = {"view": view, "figures": figures, "narrative": told}
     formats: dict[str, Callable[..., str]] = {"md": text.markdown, "code": text.code}
     light, dark = colour_variables(is_dark=False), colour_variables(is_dark=True)
     page = render("reports/sweep_report.html.j2", **values, light_colours=light, dark_colours=dark)
-    write_atomically(folder / "sweep_report.html", page)
-    write_atomically(folder / "sweep_report.md", render("reports/sweep_report.md.j2", **values, **formats))
-    write_atomically(folder / "points.csv", points_csv(comparison))
+    write_atomically(target / "sweep_report.html", page)
+    write_atomically(target / "sweep_report.md", render("reports/sweep_report.md.j2", **values, **formats))
+    write_atomically(target / "points.csv", points_csv(comparison))
     data = _json(view, to_json(comparison, folder), figures, text.clean_tree(plan, secrets))
     if told is not None:
         data["narrative"] = {"written_by": about.model, **told.as_json()}
     names = (*DOCUMENTS, *(file for figure in figures for file in figure.files))
-    data["documents"] = fingerprints(folder, [folder / name for name in names])
-    write_atomically(folder / "sweep.json", with_checksum(data))
+    data["documents"] = fingerprints(target, [target / name for name in names])
+    write_atomically(target / "sweep.json", with_checksum(data))
     return SweepReport(folder, view["headline"])
 
 

@@ -45,10 +45,11 @@ def test_each_discrepancy_has_its_line(run: Path) -> None:
     (run / "attempts" / "01" / "no\x1b[31mte.txt").write_text("x")
     status, shown = typed(str(run))
     assert status == 1
-    changed, added, summary = shown.splitlines()
-    assert changed == "result.md: the file has changed since the report was built"
+    changed, added, line, summary = shown.splitlines()
+    assert changed == "result.md: the file has changed since it was recorded"
     assert "\x1b" not in added and "nothing accounts for this file" in added
-    assert summary.endswith("checked: 2 differ")
+    assert line.startswith("result.md, line ") and "it says 'the best run ever'" in line
+    assert summary.endswith("checked: 3 differ")
 
 
 def test_json_has_it_all(run: Path) -> None:

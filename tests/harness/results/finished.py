@@ -11,9 +11,9 @@ import numpy as np
 from harness import blueprint
 from harness.atomic_write import write_json
 from harness.experiment import plan_of
+from harness.results.manifest import vouched_for
 from harness.results.report import build_report
-from harness.results.verifying.ending import flag_of
-from harness.results.verifying.fingerprints import vouched_for
+from harness.results.verify import run_flag
 from harness.state import fold
 from tests.harness.results.journals import Story
 from tests.harness.results.synthetic import START, attempt, draw_successes, training_rows
@@ -59,7 +59,7 @@ def finished_run(
     headline = build_report(result_dir, story.write(result_dir)).headline
     story.act("report", headline=list(headline), discrepancies=[])
     story.add("finish", outcome="succeeded", reason="attempt 1 ran to its end").write(result_dir)
-    flag = {**flag_of(fold(story.entries)), "manifest": vouched_for(result_dir)}
+    flag = {**run_flag(fold(story.entries)), "manifest": vouched_for(result_dir)}
     write_json(result_dir / "finish.flag", flag)
     assert fold(story.entries).created_at == START
     return result_dir

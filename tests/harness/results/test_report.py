@@ -15,9 +15,9 @@ from markdown_it import MarkdownIt
 
 from harness.pending_changes import Change
 from harness.results.model_use import ModelUse
+from harness.results.recompute import check_facts
 from harness.results.report import build_report
 from harness.results.types import AttemptSummary, EventNote, Report
-from harness.results.verifying.reported import check_reported
 from tests.harness.results.page import Page
 from tests.harness.results.synthetic import (
     START,
@@ -129,7 +129,7 @@ def test_failed_run_says_what_failed_and_what_was_tried(tmp_path: Path) -> None:
     assert "attempts/02/trainer" not in story
     html = report.html.read_text()
     assert 'class="verdict bad"' in html and "ajet.rollout.timeout" in html
-    assert check_reported(tmp_path).discrepancies == ()
+    assert check_facts(tmp_path, report.facts.values()) == {}
 
 
 def test_invented_evidence_is_marked(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_nothing_at_all_is_still_a_report(tmp_path: Path) -> None:
     assert report.missing[0].startswith("no attempt was launched")
     assert "No attempt was launched: tmux is missing" in (tmp_path / "trial_and_error.md").read_text()
     Page(report.html.read_text())
-    assert check_reported(tmp_path).discrepancies == ()
+    assert check_facts(tmp_path, report.facts.values()) == {}
 
 
 def test_attempt_that_left_nothing(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_numbers_that_are_none_are_said_and_kept_out_of_the_json(tmp_path: Path)
     assert report.facts["metric/loss/lowest"].value == 0.5
     stored = json.loads(report.json.read_text(), parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
     assert {fact["text"] for fact in stored["facts"] if fact["value"] is None} == {"NaN", "∞"}
-    assert check_reported(tmp_path).discrepancies == ()
+    assert check_facts(tmp_path, report.facts.values()) == {}
 
 
 def test_long_run_is_drawn_small_and_kept_whole(tmp_path: Path) -> None:

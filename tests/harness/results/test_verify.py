@@ -1,177 +1,223 @@
-"""A number that no longer stands where the report says is found, whatever was changed."""
+"""A finished run is held to its raw files: whatever is changed, taken away or added is found, and named."""
 
 import json
+import os
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from harness.results.report import build_report
-from harness.results.verify import fact_from_json, fact_to_json
-from harness.results.verifying.fingerprints import manifest, vouched_for
-from harness.results.verifying.reported import check_reported
-from tests.harness.results.synthetic import attempt, foreign_run, successful_run, summary
+from harness.results.content import is_same_text, line_difference, tree_differences
+from harness.results.manifest import sha256, with_checksum
+from harness.results.verify import NotFinishedError, verify_run
+from tests.harness.results.finished import finished_run
+from tests.harness.results.narrative.written import section
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    result_dir = tmp_path_factory.mktemp("built")
-    build_report(result_dir, successful_run(result_dir, tasks=40))
-    assert check_reported(result_dir).discrepancies == ()
+    change = {"kind": "change", "metric": "val/task_pass_rate@1"}
+    words = {"findings": section(change, words="It ends at [[key/pass_rate_end]].")}
+    result_dir = finished_run(tmp_path_factory.mktemp("built") / "sort", narrative=words)
+    assert verify_run(result_dir).discrepancies == ()
     return result_dir
 
 
 @pytest.fixture
 def run(built: Path, tmp_path: Path) -> Path:
-    """A finished result folder to tamper with."""
-    return Path(shutil.copytree(built, tmp_path / "run"))
+    """A finished folder that was copied to another place."""
+    return Path(shutil.copytree(built, tmp_path / "elsewhere"))
 
 
-def edit(path: Path, change: Callable[[str], str]) -> None:
-    before = path.read_text()
-    after = change(before)
-    assert after != before
-    path.write_text(after)
+def found(result_dir: Path) -> dict[str, str]:
+    return {item.where: item.what for item in verify_run(result_dir).discrepancies}
 
 
-def change_line(number: int, change: Callable[[dict], None]) -> Callable[[str], str]:
-    def changed(text: str) -> str:
-        lines = text.splitlines()
-        data = json.loads(lines[number - 1])
-        change(data)
-        lines[number - 1] = json.dumps(data)
-        return "\n".join(lines) + "\n"
-
-    return changed
+def files_of(result_dir: Path) -> list[Path]:
+    return sorted(path for path in result_dir.rglob("*") if path.is_file() and path.stat().st_size)
 
 
-def test_a_changed_metric_row_is_found_by_its_number(run: Path) -> None:
-    edit(
-        run / "attempts/01/metrics.jsonl",
-        change_line(120, lambda row: row["values"].update({"critic/rewards/mean": 0.99})),
-    )
-    found = {discrepancy.where: discrepancy.what for discrepancy in check_reported(run).discrepancies}
-    assert "metric/critic/rewards/mean/last" in found
-    assert "key/reward_recent" in found
-    assert "changed since" in found["attempts/01/metrics.jsonl"]
+def forge(result_dir: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change result.json as somebody would who knows of its checksum."""
+    result = json.loads((result_dir / "result.json").read_text())
+    del result["checksum"]
+    change(result)
+    (result_dir / "result.json").write_text(with_checksum(result))
 
 
-def test_a_changed_trainer_file_contradicts_the_row_taken_from_it(run: Path) -> None:
-    edit(
-        run / "attempts/01/trainer/metrics.jsonl",
-        change_line(120, lambda row: row.update({"actor/kl_loss": 0.0})),
-    )
-    found = {discrepancy.where: discrepancy.what for discrepancy in check_reported(run).discrepancies}
-    assert "attempts/01/trainer/metrics.jsonl:120, where it was taken from, does not" in found["key/kl_last"]
+def test_a_folder_that_was_copied_still_holds(run: Path) -> None:
+    checked = verify_run(run)
+    assert checked.discrepancies == ()
+    assert checked.files == len([path for path in run.rglob("*") if path.is_file()])
+    assert checked.figures == len(list((run / "figures").glob("*.json")))
+    assert checked.numbers > 100
+    assert checked.summary.startswith("1 run, ") and checked.summary.endswith("checked: nothing differs")
 
 
-def test_one_flipped_episode_is_found(run: Path) -> None:
-    edit(
-        run / "attempts/01/trainer/validation.jsonl",
-        change_line(160, lambda row: row["successes"].__setitem__(0, not row["successes"][0])),
-    )
-    assert {"key/pass_rate_end", "key/pass_rate_change"} <= {
-        item.where for item in check_reported(run).discrepancies
+@pytest.mark.parametrize("count", [60, pytest.param(3000, marks=pytest.mark.soak)])
+def test_any_changed_character_is_found(run: Path, count: int) -> None:
+    rng = random.Random(count)
+    files = files_of(run)
+    assert {path.suffix for path in files} == {
+        *(".json", ".jsonl", ".html", ".png", ".svg", ".md", ".flag", ".yaml", ".log")
+    }
+    for number in range(count):
+        path = files[number % len(files)] if number < len(files) else rng.choice(files)
+        before = path.read_bytes()
+        position = rng.randrange(len(before))
+        digits = [index for index, byte in enumerate(before) if chr(byte).isdigit()]
+        if digits and rng.random() < 0.5:  # a digit for a digit is what a forger would change
+            position = rng.choice(digits)
+            new = rng.choice([byte for byte in b"0123456789" if byte != before[position]])
+        else:
+            new = (before[position] + rng.randrange(1, 256)) % 256
+        path.write_bytes(before[:position] + bytes([new]) + before[position + 1 :])
+        assert verify_run(run).discrepancies, f"byte {position} of {path.relative_to(run)} is now {new}"
+        path.write_bytes(before)
+    assert verify_run(run).discrepancies == ()
+
+
+ODD = (
+    *(b"null", b"[]", b'"x"', b"-1", b"1e999", b"9" * 400, b"{}", b"\xff", b"../..", b"NaN", b"true", b""),
+    b"[" * 3000,
+)
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(500, marks=pytest.mark.soak)])
+def test_no_folder_however_damaged_makes_an_error(run: Path, count: int) -> None:
+    rng = random.Random(count)
+    names = ["result.json", "finish.flag", "journal.jsonl", "attempts/01/metrics.jsonl"]
+    for _ in range(count):
+        path = rng.choice([*(run / name for name in names), rng.choice(files_of(run))])
+        before = path.read_bytes()
+        start = rng.randrange(len(before))
+        end = min(len(before), start + rng.choice([1, 5, 50, 5000]))
+        path.write_bytes(before[:start] + rng.choice(ODD) + before[end:])
+        if path.read_bytes() != before:
+            assert verify_run(run).discrepancies
+        path.write_bytes(before)
+
+
+@pytest.mark.parametrize("value", [None, {}, -1, 10**400, 1e999, [{"path": "/etc/passwd"}]])
+@pytest.mark.parametrize("key", ["facts", "manifest", "documents", "figures", "schema"])
+def test_a_part_of_the_wrong_kind_is_named(run: Path, key: str, value: Any) -> None:
+    result = json.loads((run / "result.json").read_text())
+    (run / "result.json").write_text(json.dumps({**result, key: value}))
+    assert "result.json" in found(run)
+
+
+def test_a_forged_report_does_not_follow_from_the_raw_files(run: Path) -> None:
+    """Numbers, words and figure data changed by somebody who makes every checksum and fingerprint anew."""
+    files = dict.fromkeys(("result.md", "report.html"), ("No detectable difference", "A clear rise"))
+    data = run / "figures/reward.json"
+    forged = json.loads(data.read_text())
+    forged["panels"][0]["lines"][0]["y"][3] = 0.99
+    data.write_text(json.dumps(forged, ensure_ascii=False) + "\n")
+    for name, (old, new) in files.items():
+        assert old in (run / name).read_text()
+        (run / name).write_text((run / name).read_text().replace(old, new))
+
+    def change(result: dict[str, Any]) -> None:
+        next(fact for fact in result["facts"] if fact["id"] == "key/pass_rate_end")["value"] = 0.99
+        written = result["narrative"]["sections"][0]
+        written["interpretation"] = written["interpretation"].replace("0.", "1.")
+        result["narrative"]["added"] = []
+        for item in result["documents"]:
+            item.update(sha256=sha256(run / item["path"]), bytes=(run / item["path"]).stat().st_size)
+
+    forge(run, change)
+    named = found(run)
+    assert named["result.json, facts[key/pass_rate_end].value"].startswith("it says 0.99, the raw files give")
+    assert "figures/reward.json, panels[0].lines[0].y[3]" in named
+    assert {where.split(", line")[0].split("[")[0] for where in named} == {
+        *("result.json, facts", "result.json, narrative.sections", "result.json, narrative.added"),
+        *("result.md", "report.html", "figures/reward.json, panels"),
     }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "result.md",
-        "report.html",
-        "validation.md",
-        "trial_and_error.md",
-        "blueprint.md",
-        "attempts/01/config.yaml",
-    ],
-)
-def test_any_edited_document_or_raw_file_is_found(run: Path, name: str) -> None:
-    edit(run / name, lambda text: text + " ")
-    assert [item.where for item in check_reported(run).discrepancies] == [name]
-
-
-def test_a_forged_result_json_is_found(run: Path) -> None:
-    def forge(text: str) -> str:
-        result = json.loads(text)
-        fact = next(fact for fact in result["facts"] if fact["id"] == "key/pass_rate_end")
-        fact["value"] += 0.01
-        next(f for f in result["facts"] if f["id"] == "key/pass_rate_start")["interval_95"]["low"] -= 0.01
-        return json.dumps(result)
-
-    edit(run / "result.json", forge)
-    found = {item.where for item in check_reported(run).discrepancies}
-    assert {"key/pass_rate_end", "key/pass_rate_start", "result.json"} <= found
-
-
-def test_missing_files_are_found(run: Path) -> None:
+def test_what_is_missing_and_what_is_there_too_many_is_named(run: Path) -> None:
+    (run / "figures" / "reward.png").unlink()
     (run / "attempts/01/exit.json").unlink()
-    found = {item.where: item.what for item in check_reported(run).discrepancies}
-    assert found["attempts/01/exit.json"] == "the file is gone"
-    assert "not there any more" in found["attempt/1/status"]
+    (run / "attempts/02").mkdir()
+    (run / "attempts/02/metrics.jsonl").write_text('{"step": 13, "values": {"critic/rewards/mean": 1.0}}\n')
+    named = found(run)
+    assert named["figures/reward.png"] == named["attempts/01/exit.json"] == "the file is gone"
+    assert "nothing accounts for this file" in named["attempts/02/metrics.jsonl"]
 
 
-def test_numbers_taken_from_the_console_are_looked_up_there(tmp_path: Path) -> None:
-    build_report(tmp_path, foreign_run(tmp_path))
-    assert check_reported(tmp_path).discrepancies == ()
-    edit(tmp_path / "attempts/01/pane.log", lambda text: text.replace("loss:2.0", "loss:2.5"))
-    assert "metric/loss/first" in {item.where for item in check_reported(tmp_path).discrepancies}
+def test_a_figure_that_is_taken_out_of_the_result_is_missed(run: Path) -> None:
+    def change(result: dict[str, Any]) -> None:
+        result["documents"] = [item for item in result["documents"] if "reward" not in item["path"]]
+
+    forge(run, change)
+    assert found(run)["figures/reward.svg"].startswith(("nothing accounts", "result.json has no fingerprint"))
 
 
-def test_a_number_that_contradicts_its_origin_is_withheld_before_release(tmp_path: Path) -> None:
-    made = attempt(tmp_path).exit().metrics([(1, {"loss": 0.125}), (2, {"loss": 0.0625})])
-    made.folder.joinpath("trainer/metrics.jsonl").write_text(
-        '{"step": 1, "loss": 0.125}\n{"step": 2, "loss": 9}\n'
-    )
-    report = build_report(tmp_path, summary())
-    assert report.facts["metric/loss/last"].withheld
-    assert "0.0625" not in report.html.read_text().partition("Numbers that do not agree")[0]
-    assert ">withheld<" in report.html.read_text()
-    assert any("loss, last" in item.where for item in report.discrepancies)
-    stored = {fact["id"]: fact for fact in json.loads(report.json.read_text())["facts"]}
-    assert stored["metric/loss/last"]["value"] is None
+def test_checkpoints_may_go(run: Path) -> None:
+    folder = run / "attempts/01/trainer/checkpoints/step_000012"
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"weights")
+    assert found(run) == {}
 
 
-def test_a_trainer_that_contradicts_its_own_task_results_is_named(tmp_path: Path) -> None:
-    made = attempt(tmp_path).exit().metrics([(0, {"val/task_pass_rate@1": 0.9}), (1, {"loss": 1.0})])
-    made.validations({0: {"a": [True, False], "b": [False, False]}})
-    (found,) = build_report(tmp_path, summary()).discrepancies
-    assert "reported 0.9" in found.what and "give 0.25" in found.what
+def test_flag_and_journal_must_tell_the_same_end(run: Path) -> None:
+    flag = json.loads((run / "finish.flag").read_text())
+    told = {**flag, "outcome": "stopped_early", "attempts": True}
+    (run / "finish.flag").write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+    named = found(run)
+    assert set(named) == {"finish.flag, outcome", "finish.flag, attempts"}
+    assert named["finish.flag, outcome"] == "it says 'stopped_early', the journal gives 'succeeded'"
 
 
-def test_manifest_holds_raw_files_without_checkpoints_and_links(tmp_path: Path) -> None:
-    made = attempt(tmp_path).exit()
-    checkpoint = made.folder / "trainer/checkpoints/step_000040"
-    checkpoint.mkdir(parents=True)
-    (checkpoint / "model.safetensors").write_bytes(b"weights")
-    (made.folder / "link").symlink_to("/etc/passwd")
-    made.pane("hello")
-    entries = {entry["path"]: entry for entry in manifest(tmp_path)}
-    assert set(entries) == {"attempts/01/exit.json", "attempts/01/pane.log"}
-    assert entries["attempts/01/pane.log"]["bytes"] == 5
-    assert entries["attempts/01/pane.log"]["sha256"].startswith("2cf24dba5fb0a30e")
+def test_a_damaged_entry_of_the_journal_is_named_by_its_line(run: Path) -> None:
+    path = run / "journal.jsonl"
+    path.write_text(path.read_text().replace('"launch"', '"lunch!"', 1))
+    what = [item.what for item in verify_run(run).discrepancies if item.where == "journal.jsonl"]
+    assert any(line.startswith("line 4: ") for line in what)
 
 
-def test_the_end_vouches_for_all_that_was_said_too(tmp_path: Path) -> None:
-    attempt(tmp_path).exit()
-    for name in ("journal.jsonl", "transcript.jsonl", "approvals/0007.json", "result.md"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("{}\n")
-    paths = [entry["path"] for entry in vouched_for(tmp_path)]
-    said = ["journal.jsonl", "transcript.jsonl", "approvals/0007.json"]
-    assert paths == ["attempts/01/exit.json", *said]
+@pytest.mark.parametrize("target", ["/dev/zero", "../../outside.jsonl", "trainer/metrics.jsonl"])
+def test_links_are_not_followed(run: Path, target: str) -> None:
+    (run.parent / "outside.jsonl").write_text('{"step": 1, "values": {"x": 1}}\n')
+    (run / "attempts/01/metrics.jsonl").unlink()
+    (run / "attempts/01/metrics.jsonl").symlink_to(target)
+    assert "a link" in found(run)["attempts/01/metrics.jsonl"]
 
 
-def test_a_source_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
-    result_dir = tmp_path / "run"
-    made = attempt(result_dir).exit()
-    (tmp_path / "secret.jsonl").write_text('{"loss": 7.0}\n')
-    row = {"step": 1, "values": {"loss": 7.0}, "source": {"file": "../../../secret.jsonl", "line": 1}}
-    made.folder.joinpath("metrics.jsonl").write_text(json.dumps(row) + "\n")
-    assert build_report(result_dir, summary()).facts["metric/loss/first"].withheld
+def test_a_folder_that_is_a_link_is_not_entered(run: Path, built: Path) -> None:
+    shutil.rmtree(run / "attempts/01")
+    (run / "attempts/01").symlink_to(built / "attempts/01")
+    assert "a link" in found(run)["attempts/01/exit.json"]
 
 
-def test_facts_survive_json(run: Path) -> None:
-    for data in json.loads((run / "result.json").read_text())["facts"]:
-        assert fact_to_json(fact_from_json(data)) == data
+@pytest.mark.parametrize("name", ["finish.flag", "result.json", "journal.jsonl", "attempts/01/exit.json"])
+def test_special_files_are_not_opened(run: Path, name: str) -> None:
+    (run / name).unlink()
+    os.mkfifo(run / name)
+    assert name in found(run)
+
+
+@pytest.mark.parametrize("path", ["../other/result.md", "/etc/passwd", "", "a\0b"])
+def test_a_manifest_names_only_what_is_in_the_folder(run: Path, path: str) -> None:
+    flag = json.loads((run / "finish.flag").read_text())
+    flag["manifest"][0]["path"] = path
+    (run / "finish.flag").write_text(json.dumps(flag, indent=2, ensure_ascii=False) + "\n")
+    assert "finish.flag, manifest" in found(run)
+
+
+def test_a_run_without_an_end_is_not_verified(run: Path) -> None:
+    (run / "finish.flag").unlink()
+    with pytest.raises(NotFinishedError, match="harness resume"):
+        verify_run(run)
+
+
+def test_contents_are_compared_to_the_last_digits_and_with_masks() -> None:
+    assert list(tree_differences({"a": [1.0, "x"]}, {"a": [1.0 + 1e-13, "x"]})) == []
+    assert list(tree_differences({"a": 1, "b": 2}, {"a": True})) == [("a", 1, True), ("b", 2, None)]
+    assert line_difference("a,1.0\n<svg>1</svg>", "a,1.0000000000001\n<svg>2</svg>") is None
+    assert line_difference("a\nb 1", "a\nb 2") == (2, "b 1", "b 2")
+    assert is_same_text("the key [redacted].", "the key abcdefgh1.")
+    assert not is_same_text("the key [redacted].", "the key is not so.")

@@ -3,16 +3,16 @@
 import json
 import os
 import random
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.results.verify import with_checksum
-from harness.results.verifying.fingerprints import fingerprints
-from harness.results.verifying.types import NotFinishedError
-from harness.sweep.verifying import verify_sweep
+from harness.results.manifest import fingerprints, with_checksum
+from harness.results.verify import NotFinishedError
+from harness.sweep.verify import verify_sweep
 from tests.harness.sweep.finished import TOKEN, shared_sweep
 
 
@@ -82,8 +82,11 @@ def test_forged_numbers_do_not_follow_from_the_runs(sweep: Path) -> None:
         "sweep.json, comparison.points[1].value.mean",
         "sweep.json, comparison.keys[0].contrasts[0].finding",
         "sweep.json, comparison.confounds",
+        "sweep.json, comparison.confounds[0]",
     }
-    assert named["sweep.json, comparison.points[1].value.mean"].startswith("it says 0.99, the runs give 0.")
+    assert named["sweep.json, comparison.points[1].value.mean"].startswith(
+        "it says 0.99, the raw files give 0."
+    )
 
 
 def test_forged_words_do_not_follow_from_the_runs(sweep: Path) -> None:
@@ -91,7 +94,6 @@ def test_forged_words_do_not_follow_from_the_runs(sweep: Path) -> None:
     verdict = json.loads((sweep / "sweep.json").read_text())["verdict"]
     rewrite(sweep / "sweep_report.html", (verdict, "a matters hugely"))
     rewrite(sweep / "sweep_report.md", (verdict, "a matters hugely"))
-    rewrite(sweep / "figures" / "curves.svg", ("</svg>", "<text>all is well</text></svg>"))
     forge(
         sweep,
         (["verdict"], "a matters hugely"),
@@ -106,9 +108,8 @@ def test_forged_words_do_not_follow_from_the_runs(sweep: Path) -> None:
     for place in ("verdict", "found", "headline", "warnings", "about.canary", "plan.question"):
         assert any(where.startswith(f"sweep.json, {place}") for where in named), place
     assert "sweep.json, narrative.sections" in named
-    assert "figures/curves.svg, drawing 1" in named
     assert {where.partition(",")[0] for where in named} == {
-        *("sweep.json", "sweep_report.html", "sweep_report.md", "figures/curves.svg")
+        *("sweep.json", "sweep_report.html", "sweep_report.md")
     }
 
 
@@ -137,14 +138,14 @@ def test_tables_and_plan_follow_from_runs_and_journal(sweep: Path) -> None:
     for name in ("points.csv", "figures/curves.json"):
         path = sweep / name
         rows = path.read_text().splitlines()
-        path.write_text("\n".join([*rows[:-1], rows[-1].replace("0.", "0.9", 1)]) + "\n")
+        path.write_text("\n".join([*rows[:-1], re.sub(r"0\.\d", "0.99", rows[-1], count=1)]) + "\n")
     plan = json.loads((sweep / "plan.json").read_text())
     plan["expectations"] = [{"key": "a", "level": 2, "effect": "higher", "why": "I always knew"}]
     (sweep / "plan.json").write_text(json.dumps(plan))
     named = found(sweep)
     assert any(where.startswith("points.csv, line 5") for where in named)
-    assert any(where.startswith("figures/curves.json, line") for where in named)
-    assert "plan.json, expectations" in named
+    assert any(where.startswith("figures/curves.json, panels") for where in named)
+    assert any(where.startswith("plan.json, expectations") for where in named)
 
 
 def test_files_that_are_gone_are_named(sweep: Path) -> None:

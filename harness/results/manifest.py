@@ -1,0 +1,102 @@
+"""What vouches for a finished folder: fingerprints of files, the checksum of a result file, finish.flag.
+
+In: a folder, or what is written about it. Out: path, sha256 and size of each file, as a manifest lists them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from harness.outcome import Verdict
+
+SKIPPED_FOLDERS = ("checkpoints", "__pycache__")
+
+
+def manifest(result_dir: Path) -> list[dict[str, Any]]:
+    """Every raw file of a run: blueprint, provenance, attempts without checkpoints."""
+    files = [result_dir / "blueprint.md", result_dir / "provenance.json"]
+    for folder, folders, names in os.walk(result_dir / "attempts"):
+        folders[:] = sorted(name for name in folders if name not in SKIPPED_FOLDERS)
+        files += [Path(folder) / name for name in sorted(names)]
+    return fingerprints(result_dir, files)
+
+
+def vouched_for(result_dir: Path) -> list[dict[str, Any]]:
+    """What finish.flag of a run vouches for: raw files, journal, a model's transcript, a person's answers."""
+    written = [result_dir / "journal.jsonl", result_dir / "transcript.jsonl"]
+    answers = sorted((result_dir / "approvals").glob("*.json"))
+    return [*manifest(result_dir), *fingerprints(result_dir, [*written, *answers])]
+
+
+def fingerprints(folder: Path, files: Iterable[Path]) -> list[dict[str, Any]]:
+    """Path relative to the folder, sha256 and size of each regular file among `files`."""
+    return [
+        {"path": relative_name(path, folder), "sha256": sha256(path), "bytes": path.stat().st_size}
+        for path in files
+        if path.is_file() and not path.is_symlink()
+    ]
+
+
+def relative_name(path: Path, folder: Path) -> str:
+    """How a file is called in a manifest; a name that is not UTF-8 has its odd bytes written out."""
+    return os.fsencode(path.relative_to(folder)).decode("utf-8", "backslashreplace")
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file in hexadecimal digits."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def with_checksum(result: Mapping[str, Any]) -> str:
+    """The text of result.json or sweep.json: all of it, and at its end the sha256 of the rest, so that no
+    character of it is changed without being noticed. Raises ValueError for what JSON does not know."""
+    checksum = hashlib.sha256(json_text(result).encode()).hexdigest()
+    return json_text({**result, "checksum": checksum}) + "\n"
+
+
+def json_text(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+class Ended(Protocol):
+    """The state of a run or a sweep that has ended, as its journal folds to it."""
+
+    @property
+    def verdict(self) -> Verdict | None: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def created_at(self) -> float: ...
+
+    @property
+    def finished_at(self) -> float | None: ...
+
+    @property
+    def reported(self) -> Any: ...
+
+
+def flag_of(state: Ended, **own: Any) -> dict[str, Any]:
+    """What finish.flag says of a run or a sweep that has ended, its manifest left out. `own`: what only a
+    run, or only a sweep, has to say."""
+    assert state.verdict is not None
+    return {
+        "outcome": state.verdict.outcome.value,
+        "reason": state.verdict.reason,
+        "exit_code": state.verdict.outcome.exit_code,
+        "name": state.name,
+        "created_at": state.created_at,
+        "finished_at": state.finished_at,
+        "headline": list(state.reported.headline) if state.reported is not None else [],
+        **own,
+    }

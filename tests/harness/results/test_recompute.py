@@ -1,0 +1,145 @@
+"""A number that no longer stands where the report says is found, whatever was changed; manifests."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.results.collect import collect
+from harness.results.facts import build_facts
+from harness.results.manifest import manifest, vouched_for
+from harness.results.recompute import check_facts
+from harness.results.report import build_report
+from harness.results.types import Fact, Source
+from tests.harness.results.synthetic import attempt, foreign_run, successful_run, summary
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Fact]]:
+    folder = tmp_path_factory.mktemp("built")
+    successful_run(folder, tasks=40)
+    facts = build_facts(collect(folder))
+    assert check_facts(folder, facts.values()) == {}
+    return folder, facts
+
+
+def change_line(path: Path, number: int, change: Callable[[dict[str, Any]], Any]) -> None:
+    lines = path.read_text().splitlines()
+    data = json.loads(lines[number - 1])
+    change(data)
+    lines[number - 1] = json.dumps(data)
+    path.write_text("\n".join(lines) + "\n")
+
+
+CHANGES: dict[str, tuple[str, int, Callable[[dict[str, Any]], Any], tuple[str, str]]] = {
+    "a metric row": (
+        *("attempts/01/metrics.jsonl", 120),
+        lambda row: row["values"].update({"critic/rewards/mean": 0.99}),
+        ("key/reward_recent", "where it was taken from, does not"),
+    ),
+    "the trainer's own row": (
+        *("attempts/01/trainer/metrics.jsonl", 120),
+        lambda row: row.update({"actor/kl_loss": 0.0}),
+        ("key/kl_last", "attempts/01/trainer/metrics.jsonl:120, where it was taken from, does not"),
+    ),
+    "one episode": (
+        *("attempts/01/trainer/validation.jsonl", 160),
+        lambda row: row["successes"].__setitem__(0, not row["successes"][0]),
+        ("key/pass_rate_change", "the report says"),
+    ),
+    "the end": (
+        *("attempts/01/exit.json", 1),
+        lambda row: row.pop("status"),
+        ("attempt/1/status", "holds no number called 'status'"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_raw_file_is_found_by_its_number(
+    built: tuple[Path, dict[str, Fact]], tmp_path: Path, name: str
+) -> None:
+    folder = Path(shutil.copytree(built[0], tmp_path / "run"))
+    file, line, change, (fact, why) = CHANGES[name]
+    if file.endswith("exit.json"):
+        data = json.loads((folder / file).read_text())
+        change(data)
+        (folder / file).write_text(json.dumps(data))
+    else:
+        change_line(folder / file, line, change)
+    assert why in check_facts(folder, built[1].values())[fact]
+
+
+FORGED: dict[str, dict[str, Any]] = {
+    "a source outside": {"sources": (Source("../secret.json", key="x"),)},
+    "a line that is not there": {"sources": (Source("attempts/01/metrics.jsonl", 999, key="loss"),)},
+    "a recipe that needs two sources": {"recipe": "paired_difference"},
+    "a measure that is none": {"recipe": "task_mean", "measure": "first@many"},
+    "another value": {"value": 0.123},
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_fact_is_found(built: tuple[Path, dict[str, Fact]], name: str) -> None:
+    fact = replace(built[1]["metric/actor/kl_loss/last"], **FORGED[name])
+    assert list(check_facts(built[0], [fact])) == [fact.id]
+
+
+def test_numbers_taken_from_the_console_are_looked_up_there(tmp_path: Path) -> None:
+    foreign_run(tmp_path)
+    facts = build_facts(collect(tmp_path))
+    pane = tmp_path / "attempts/01/pane.log"
+    pane.write_text(pane.read_text().replace("loss:2.0", "loss:2.5"))
+    assert "metric/loss/first" in check_facts(tmp_path, facts.values())
+
+
+def test_a_number_that_contradicts_its_origin_is_withheld_before_release(tmp_path: Path) -> None:
+    made = attempt(tmp_path).exit().metrics([(1, {"loss": 0.125}), (2, {"loss": 0.0625})])
+    rows = '{"step": 1, "loss": 0.125}\n{"step": 2, "loss": 9}\n'
+    made.folder.joinpath("trainer/metrics.jsonl").write_text(rows)
+    report = build_report(tmp_path, summary())
+    assert report.facts["metric/loss/last"].withheld
+    assert "0.0625" not in report.html.read_text().partition("Numbers that do not agree")[0]
+    assert ">withheld<" in report.html.read_text()
+    assert any("loss, last" in item.where for item in report.discrepancies)
+    stored = {fact["id"]: fact for fact in json.loads(report.json.read_text())["facts"]}
+    assert stored["metric/loss/last"]["value"] is None
+
+
+def test_a_trainer_that_contradicts_its_own_task_results_is_named(tmp_path: Path) -> None:
+    made = attempt(tmp_path).exit().metrics([(0, {"val/task_pass_rate@1": 0.9}), (1, {"loss": 1.0})])
+    made.validations({0: {"a": [True, False], "b": [False, False]}})
+    (found,) = build_report(tmp_path, summary()).discrepancies
+    assert "reported 0.9" in found.what and "give 0.25" in found.what
+
+
+def test_a_source_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
+    result_dir = tmp_path / "run"
+    made = attempt(result_dir).exit()
+    (tmp_path / "secret.jsonl").write_text('{"loss": 7.0}\n')
+    row = {"step": 1, "values": {"loss": 7.0}, "source": {"file": "../../../secret.jsonl", "line": 1}}
+    made.folder.joinpath("metrics.jsonl").write_text(json.dumps(row) + "\n")
+    assert build_report(result_dir, summary()).facts["metric/loss/first"].withheld
+
+
+def test_manifest_holds_raw_files_without_checkpoints_and_links(tmp_path: Path) -> None:
+    made = attempt(tmp_path).exit()
+    checkpoint = made.folder / "trainer/checkpoints/step_000040"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "model.safetensors").write_bytes(b"weights")
+    (made.folder / "link").symlink_to("/etc/passwd")
+    (made.folder / os.fsdecode(b"\xff.log")).write_bytes(b"hello")
+    entries = {entry["path"]: entry for entry in manifest(tmp_path)}
+    assert set(entries) == {"attempts/01/exit.json", "attempts/01/\\xff.log"}
+    assert entries["attempts/01/\\xff.log"]["bytes"] == 5
+    assert entries["attempts/01/\\xff.log"]["sha256"].startswith("2cf24dba5fb0a30e")
+    for name in ("journal.jsonl", "transcript.jsonl", "approvals/0007.json", "result.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}\n")
+    written = ["journal.jsonl", "transcript.jsonl", "approvals/0007.json"]
+    assert [entry["path"] for entry in vouched_for(tmp_path)] == [*entries, *written]
