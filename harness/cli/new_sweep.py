@@ -1,7 +1,6 @@
 """`harness new sweep`: a `sweep.yaml` beside a blueprint, explained line by line, ready to be changed."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +16,23 @@ def write_sweep_file(blueprint: Path, folder: Path) -> Path:
     that cannot be written.
     """
     from harness.blueprint import read
-    from harness.sweep.examples import Example, example
+    from harness.config import as_text
+    from harness.sweep.examples import example
     from harness.sweep.spec_text import as_yaml
     from harness.templating import render
 
     plan = read(blueprint)
     if not plan.can_run:
         errors = [item for item in plan.problems if item.severity == "error"]
-        said = "\n".join(f"{plan.path}:{item.line}: {item.message} — {item.fix}" for item in errors)
-        raise SweepError(f"{said}\nwhat cannot run cannot be varied")
-    found: Example = example(plan)
+        words = "\n".join(f"{plan.path}:{item.line}: {item.message} — {item.fix}" for item in errors)
+        raise SweepError(f"{words}\nwhat cannot run cannot be varied")
+    found = example(plan)
     about = render("sweeps/about.txt.j2", name=plan.name, file=FILE_NAME, is_guess=found.is_guess).strip()
-    hints: dict[str, Sequence[str]] = {
+    key, levels = next(iter(found.vary.items()))
+    hints = {
         "vary": [f"  {line}" for line in found.more],
-        "seeds": []
-        if found.knows_seed
-        else ["3 or more, once seed_key says where the command takes its seed"],
-        "expect": [_expectation(*next(iter(found.vary.items())))],
+        "seeds": [] if found.knows_seed else ["3 or more, once seed_key says what sets the seed"],
+        "expect": [f"  - {{key: {key}, level: {as_text(levels[-1])}, effect: higher, why: a reason}}"],
     }
     values: dict[str, Any] = {
         "blueprint": os.path.relpath(plan.path, folder.absolute()),
@@ -50,19 +49,10 @@ def write_sweep_file(blueprint: Path, folder: Path) -> Path:
         "canary": None,
         "expect": [],
     }
-    return _create(folder / FILE_NAME, as_yaml(values, about, hints))
-
-
-def _expectation(key: str, levels: Sequence[object]) -> str:
-    from harness.templating import yaml_scalar
-
-    return f"  - {{key: {key}, level: {yaml_scalar(levels[-1])}, effect: higher, why: a reason}}"
-
-
-def _create(path: Path, text: str) -> Path:
+    path = folder / FILE_NAME
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+            file.write(as_yaml(values, about, hints))
     except FileExistsError as error:
         raise SweepError(
             f"{path} is already there and is not overwritten: change it, or rename it"

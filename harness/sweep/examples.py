@@ -6,16 +6,19 @@ learning rate; of any other training the command's flags are looked at, then its
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.config.edit import Scalar
+from harness import launching
+from harness.command import read_or_empty
+from harness.config import Scalar
 from harness.config.training import TRAINER_COMMON
+from harness.experiment import plan_of
 from harness.sweep.plan import SweepError
-from harness.sweep.values import key_problem, means_same
+from harness.sweep.points import config_text, current, leaves
+from harness.sweep.values import bare, key_problem, means_same
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
@@ -39,18 +42,15 @@ class Example:
     knows_seed: bool = True
     metric: str = ""
     is_guess: bool = False
-    more: tuple[str, ...] = ()
+    more: tuple[str, ...] = ("arg:--batch-size: [16, 32, 64]", "env:NAME: [a, b]")
 
 
 def example(blueprint: Blueprint) -> Example:
     """Something to start from, which can be planned as it is. Raises SweepError for a config that cannot be
     read."""
-    from harness.sweep.points import config_text, leaves
-
     config = leaves(config_text(blueprint) or "")
-    if any(key.startswith("ajet.") for key in config):
-        return _of_ajet(config)
-    return _of_command(blueprint, config)
+    is_ajet = any(key.startswith("ajet.") for key in config)
+    return _of_ajet(config) if is_ajet else _of_command(blueprint, config)
 
 
 def _of_ajet(config: Mapping[str, object]) -> Example:
@@ -67,73 +67,55 @@ def _of_ajet(config: Mapping[str, object]) -> Example:
 
 def _of_command(blueprint: Blueprint, config: Mapping[str, object]) -> Example:
     """The first learning rate, else the first number, among what the command and its config say."""
-    from harness.experiment import plan_of
-    from harness.launching import uses_config
-    from harness.sweep.points import current
-
-    def can_vary(key: str, value: object) -> bool:
-        try:
-            return not key_problem(key) and means_same(current(blueprint, key), value)
-        except SweepError:
-            return False
-
-    reads = blueprint.yaml_path is not None and uses_config(plan_of(blueprint))
-    said = [*_arguments(blueprint), *(config.items() if reads else ())]
-    found = [(key, value) for key, value in said if _is_number(value) and can_vary(key, value)]
-    seed = next((key for key, _ in found if _SEED.fullmatch(_last(key))), "")
-    numbers = [(key, value) for key, value in found if not _SEED.fullmatch(_last(key))]
-    rates = [item for item in numbers if _RATE.fullmatch(_last(item[0]))]
-    others = [item for item in numbers if not _NO_SETTING.search(_last(item[0]))]
-    chosen = next(iter([*rates, *others]), None)
-    more = ("arg:--batch-size: [16, 32, 64]", "env:NAME: [a, b]")
-    if chosen is None:
-        return Example({"arg:--lr": ["1e-4", "3e-4", "1e-3"]}, seed, bool(seed), is_guess=True, more=more)
-    return Example({chosen[0]: _around(chosen[1], 3.0)}, seed, bool(seed), more=more)
+    given: dict[str, object] = {
+        each.name: each.value
+        for each in read_or_empty(blueprint.launch_command or "").settings
+        if each.kind != "variable"
+    }
+    if blueprint.yaml_path is not None and launching.uses_config(plan_of(blueprint)):
+        given |= config
+    found = {key: value for key, value in given.items() if _can_vary(blueprint, key, value)}
+    seed = next((key for key in found if _SEED.fullmatch(_last(key))), "")
+    numbers = [key for key in found if not _SEED.fullmatch(_last(key))]
+    rates = [key for key in numbers if _RATE.fullmatch(_last(key))]
+    others = [key for key in numbers if not _NO_SETTING.search(_last(key))]
+    if not (chosen := [*rates, *others][:1]):
+        return Example({"arg:--lr": ["1e-4", "3e-4", "1e-3"]}, seed, bool(seed), is_guess=True)
+    return Example({chosen[0]: _around(found[chosen[0]], 3.0)}, seed, bool(seed))
 
 
-def _arguments(blueprint: Blueprint) -> Iterator[tuple[str, object]]:
-    """`arg:` keys of the programs that the command starts, with the texts of their values."""
-    from harness.command import calls, python_programs
-
-    command = blueprint.launch_command or ""
-    for program in python_programs(calls(command, blueprint.codebase_dir, os.environ)):
-        following = (*program.arguments[1:], "")
-        for word, after in zip(program.arguments, following, strict=True):
-            name, equals, value = word.partition("=")
-            if equals or word.startswith("-"):
-                yield f"arg:{name}", value if equals else after
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, str):
-        return _NUMBER.fullmatch(value) is not None
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _can_vary(blueprint: Blueprint, key: str, value: object) -> bool:
+    """True if the key holds a plain number that a sweep could set."""
+    is_number = (
+        _NUMBER.fullmatch(value) is not None
+        if isinstance(value, str)
+        else isinstance(value, int | float) and not isinstance(value, bool)
+    )
+    try:
+        return is_number and not key_problem(key) and means_same(current(blueprint, key), value)
+    except SweepError:
+        return False
 
 
 def _last(key: str) -> str:
-    return key.rpartition(":")[2].lstrip("-+").rpartition(".")[2].replace("-", "_")
+    return bare(key).lstrip("-+").rpartition(".")[2].replace("-", "_")
 
 
 def _around(value: object, factor: float) -> list[Scalar]:
     """Values below and above, of the same type: texts stay texts, whole numbers whole."""
-    number = float(value) if isinstance(value, str | int | float) else 0.0
-    is_whole = isinstance(value, int) or (isinstance(value, str) and value.isdigit())
-    write: Callable[[float], Scalar] = float
-    if isinstance(value, str):
-        write = _number_text
-    elif is_whole:
-        write = int
-    if number == 0:
-        return [write(0), write(1)] if is_whole else [write(0.0), write(0.001), write(0.01)]
+    own = value if isinstance(value, str | int | float) else 0.0
+    number, is_whole = float(own), isinstance(own, int) or (isinstance(own, str) and own.isdigit())
     if is_whole:
-        below = [write(number // 2)] if number > 1 else []
-        return [*below, _own(value), write(number * 2)]
-    return [write(float(f"{number / factor:.1g}")), _own(value), write(float(f"{number * factor:.1g}"))]
-
-
-def _number_text(number: float) -> str:
-    return f"{number:g}"
-
-
-def _own(value: object) -> Scalar:
-    return value if isinstance(value, str | int | float) else None
+        around: list[float] = [0, 1] if number == 0 else [*([number // 2] if number > 1 else []), number * 2]
+    else:
+        around = (
+            [0.001, 0.01]
+            if number == 0
+            else [float(f"{each:.1g}") for each in (number / factor, number * factor)]
+        )
+    made: list[Scalar] = [
+        f"{each:g}" if isinstance(own, str) else int(each) if is_whole else each
+        for each in around
+        if each != number
+    ]
+    return sorted([own, *made], key=lambda each: float(each or 0))

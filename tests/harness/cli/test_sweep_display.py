@@ -133,7 +133,7 @@ def test_many_seeds_are_a_sign_each() -> None:
 
 
 def test_a_single_seed_is_marked_even_when_more_were_planned() -> None:
-    lines = drawn(stands(plan({"k": [1, 2]}, seeds=(None,)), *succeeded(0, 5, "p01-sNone", 0.5)))
+    lines = drawn(stands(plan({"k": [1, 2]}, seeds=(None,)), *succeeded(0, 5, "p01", 0.5)))
     assert "(one seed)" in row(lines, "baseline") and "run 1" in row(lines, "point")
 
 

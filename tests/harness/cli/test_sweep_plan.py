@@ -8,28 +8,18 @@ import pytest
 from rich.console import Console
 
 from harness.cli.sweep_plan import as_json, print_plan
-from harness.results.comparing.types import Expectation, Key, Point
+from harness.results.comparing.types import Expectation
 from harness.sweep.forecast import forecast
-from harness.sweep.plan import SweepPlan, SweepRun
+from harness.sweep.plan import SweepPlan
+from tests.harness.sweep.plans import grid
 
 
 def a_plan(design: str = "grid", levels: int = 3, seeds: int = 3, **changes: Any) -> SweepPlan:
-    keys = (
-        Key("ajet.trainer_common.kl_loss_coef", tuple(0.001 * number for number in range(levels)), 0.0),
-        Key("arg:--lr", ("1e-4", "3e-4"), "1e-4"),
-    )
-    points = tuple(
-        Point(f"p{number:02d}-x", {keys[0].name: kl, keys[1].name: lr}, number == 1)
-        for number, (kl, lr) in enumerate(
-            ((kl, lr) for kl in keys[0].levels for lr in keys[1].levels), start=1
-        )
-    )
-    values: dict[str, Any] = {
-        "name": "trial", "question": "Does it matter?", "blueprint": "b.md", "design": design, "keys": keys,
-        "points": points, "seed_key": "ajet.trainer_common.seed", "parallel": 2,
-        "runs": tuple(SweepRun(f"{p.name}-s{seed}", p.name, seed) for seed in range(seeds) for p in points),
-    }  # fmt: skip
-    return SweepPlan(**{**values, **changes})
+    kl = [0.001 * number for number in range(levels)]
+    own = {"design": design, "question": "Does it matter?", "parallel": 2}
+    own |= {"seed_key": "ajet.trainer_common.seed", **changes}
+    vary = {"ajet.trainer_common.kl_loss_coef": kl, "arg:--lr": ["1e-4", "3e-4"]}
+    return grid(vary, range(seeds), **own)
 
 
 def printed(plan: SweepPlan, estimate: float | None = None, most: float = 3600.0) -> str:

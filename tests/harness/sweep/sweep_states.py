@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,10 @@ from harness import index
 from harness.config.edit import Scalar
 from harness.journal import Entry, Journal
 from harness.journal.legacy import event_of
-from harness.results.comparing.types import Key, Point
 from harness.sweep.events import SWEEP, SweepCreated
-from harness.sweep.plan import SweepPlan, SweepRun
+from harness.sweep.plan import SweepPlan
 from harness.sweep.state import SweepState, fold
+from tests.harness.sweep.plans import grid
 
 BEGIN = 1_000_000.0
 Event = tuple[float, str, dict[str, Any]]
@@ -22,25 +21,11 @@ Event = tuple[float, str, dict[str, Any]]
 
 
 def plan(
-    keys: dict[str, Sequence[Scalar]],
-    seeds: Sequence[int | None] = (0, 1, 2),
-    name: str = "ablation",
-    **given: Any,
+    keys: dict[str, Sequence[Scalar]], seeds: Sequence[int | None] = (0, 1, 2), **given: Any
 ) -> SweepPlan:
-    """A grid over these keys, whose first levels are the baseline; runs are named `p01-s0` …"""
-    points = tuple(
-        Point(f"p{number:02d}", dict(zip(keys, levels, strict=True)), number == 1)
-        for number, levels in enumerate(itertools.product(*keys.values()), start=1)
-    )
-    runs = tuple(SweepRun(f"{point.name}-s{seed}", point.name, seed) for seed in seeds for point in points)
-    varied = tuple(Key(key, tuple(levels), levels[0]) for key, levels in keys.items())
-    return SweepPlan(
-        **{
-            "name": name, "question": "", "blueprint": "b.md", "design": "grid", "keys": varied,
-            "points": points, "runs": runs, "seed_key": "ajet.trainer_common.seed",
-            "metric": "task_pass_rate@1", "parallel": 4, **given,
-        }
-    )  # fmt: skip
+    """A grid over these keys, four runs at once."""
+    own = {"name": "ablation", "metric": "task_pass_rate@1", "parallel": 4}
+    return grid(keys, seeds, **{**own, **given})
 
 
 def started(at: float, run: str, job: int = 1) -> Event:

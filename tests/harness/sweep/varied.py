@@ -1,13 +1,12 @@
 """A codebase with a blueprint, and plans over it, for tests of what runs are made of."""
 
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 from harness.blueprint import Blueprint, read
 from harness.config.edit import Scalar
-from harness.results.comparing.types import Key, Point
-from harness.sweep.plan import SweepPlan, SweepRun
+from harness.sweep.plan import SweepPlan
+from tests.harness.sweep.plans import grid
 
 COMMAND = "python train.py --config conf/run.yaml --lr 1e-4 | tee out.txt"
 CONFIG = """\
@@ -42,18 +41,6 @@ def experiment(home: Path, command: str = COMMAND, config: str | None = CONFIG, 
 
 
 def plan(vary: dict[str, list[Scalar]], seeds: int = 2, seed_key: str = "seed", **changes: Any) -> SweepPlan:
-    """A grid over these keys, the first level of each being the baseline."""
-    keys = tuple(Key(name, tuple(levels), levels[0]) for name, levels in vary.items())
-    combined = [dict(zip(vary, levels, strict=True)) for levels in product(*vary.values())]
-    points = tuple(Point(f"p{at:02d}", levels, at == 1) for at, levels in enumerate(combined, start=1))
-    numbers: tuple[int | None, ...] = tuple(range(seeds)) if seed_key else (None,)
-    runs = tuple(
-        SweepRun(f"{point.name}-s{seed}" if seed is not None else point.name, point.name, seed)
-        for seed in numbers
-        for point in points
-    )
-    values: dict[str, Any] = {
-        "name": "trial-sweep", "question": "", "blueprint": "blueprint.md", "design": "grid",
-        "keys": keys, "points": points, "runs": runs, "seed_key": seed_key,
-    }  # fmt: skip
-    return SweepPlan(**{**values, **changes})
+    """A grid over these keys; without a seed where no key takes it."""
+    numbers = range(seeds) if seed_key else (None,)
+    return grid(vary, numbers, **{"name": "trial-sweep", "seed_key": seed_key, **changes})
