@@ -44,20 +44,19 @@ def check(draft: Draft, brief: Brief, keys: TrainerKeys) -> Findings:
         plan = check_surroundings(read(folder / "blueprint.md", brief.cwd))
         plan = check_trainer(plan) if _is_named(draft, brief) else _checked_from_elsewhere(plan)
         config = texts.config or ""
-        unknown = [key for key in plan.protected_keys if config and not keys.knows(key)]
-        problems = [
+        found: dict[str, list[str]] = {"error": [], "need": [], "warning": []}
+        found["error"] += [
             f"the protected key {key} is not a key of the trainer — write it in full, as list_keys shows it"
-            for key in unknown
+            for key in plan.protected_keys
+            if config and not keys.knows(key)
         ]
-        needs: list[str] = []
-        warnings: list[str] = []
         for problem in plan.problems:
             if _BACKBONE.search(problem.message):
-                needs.append(_need(problem, config))
+                found["need"].append(_need(problem, config))
             else:
-                where = problems if problem.severity == "error" else warnings
-                where.append(f"{problem.message} — {problem.fix}".replace(f"{folder}/", ""))
-    return Findings(tuple(problems), tuple(needs), tuple(warnings))
+                text = f"{problem.message} — {problem.fix}".replace(f"{folder}/", "")
+                found[problem.severity].append(text)
+    return Findings(*(tuple(each) for each in found.values()))
 
 
 def _is_named(draft: Draft, brief: Brief) -> bool:
@@ -65,9 +64,8 @@ def _is_named(draft: Draft, brief: Brief) -> bool:
     blueprint = draft.blueprint
     assert blueprint is not None
     sections = sort_answers(brief.given, blueprint.template)[0]
-    if sections.get("codebase_dir") or sections.get("venv_exe"):
-        return True
-    return blueprint.codebase_dir not in ("", ".", "./", str(brief.cwd))  # others are refused unless named
+    has_own = blueprint.codebase_dir not in ("", ".", "./", str(brief.cwd))  # refused unless it is named
+    return has_own or bool(sections.get("codebase_dir") or sections.get("venv_exe"))
 
 
 def _checked_from_elsewhere(plan: Blueprint) -> Blueprint:
