@@ -4,12 +4,17 @@ The docstrings and field descriptions are what the model is shown (`harness.prov
 schemas of them). How a call is carried out stands in `draft_session.py`.
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from harness.agent.actions import Scalar
 from harness.providers.tools import Action
+
+
+def _text(description: str, most: int, least: int = 0) -> Any:
+    return Field(description=description, max_length=most, min_length=least)
+
 
 Sentence = Annotated[str, Field(min_length=1, max_length=400)]
 
@@ -21,10 +26,7 @@ class Look(Action):
 
     doing: ClassVar[str] = "looking at files"
     kind: Literal["look"] = "look"
-    path: Annotated[
-        str,
-        Field(min_length=1, max_length=300, description="Relative to the current directory; `.` lists it."),
-    ] = "."
+    path: Annotated[str, _text("Relative to the current directory; `.` lists it.", 300, 1)] = "."
     lines: Annotated[int, Field(ge=1, le=200, description="How many lines of a file.")] = 60
 
 
@@ -65,22 +67,17 @@ class RenderBlueprint(Action):
             "which metric will tell. Three or four plain sentences, one per line.",
         ),
     ]
-    max_time: Annotated[
-        str, Field(max_length=60, description="Such as `6 hours`; leave out where nothing is said.")
-    ] = ""
-    first_step: Annotated[
-        str, Field(max_length=60, description="Time until the first training step must be seen.")
-    ] = ""
+    max_time: Annotated[str, _text("Such as `6 hours`; leave out where nothing is said.", 60)] = ""
+    first_step: Annotated[str, _text("Time until the first training step must be seen.", 60)] = ""
     launch_command: Annotated[
-        str,
-        Field(max_length=2000, description="Only for the template command: the shell command that trains."),
+        str, _text("Only for the template command: the shell command that trains.", 2000)
     ] = ""
     codebase_dir: Annotated[
         str,
-        Field(
-            max_length=300,
-            description="Working directory of the training. Leave out for the current directory; any other "
-            "must be named in the request.",
+        _text(
+            "Working directory of the training. Leave out for the current directory; any other must be named "
+            "in the request.",
+            300,
         ),
     ] = ""
     python: Annotated[
@@ -93,26 +90,23 @@ class RenderBlueprint(Action):
     ] = "codebase"
     metrics: Annotated[
         tuple[Annotated[str, Field(pattern=r"^[^\n`]{1,400}$")], ...],
-        Field(
-            max_length=10,
-            description="Only for the template command: regular expressions with named groups for its metric "
+        _text(
+            "Only for the template command: regular expressions with named groups for its metric "
             r"lines, such as `it (?P<step>\d+) loss (?P<loss>\S+)`. Lines like `step:1 - loss:0.5` and dicts "
             "are understood without.",
+            10,
         ),
     ] = ()
     protected_keys: Annotated[
         tuple[Annotated[str, Field(pattern=r"^[A-Za-z_][\w.*-]{0,119}$")], ...],
-        Field(
-            max_length=20,
-            description="Dotted config keys that the question is about: no repair may change them.",
-        ),
+        _text("Dotted config keys that the question is about: no repair may change them.", 20),
     ] = ()
     notes: Annotated[
         str,
-        Field(
-            max_length=3000,
-            description="What a person should know besides: for a comparison, which key a sweep would vary "
-            "over which values. Markdown.",
+        _text(
+            "What a person should know besides: for a comparison, which key a sweep would vary over which "
+            "values. Markdown.",
+            3000,
         ),
     ] = ""
     said: Annotated[
