@@ -182,7 +182,9 @@ class SimulatedHands:
         left |= {"started_at": STARTS_AT + begin, "ended_at": STARTS_AT + end}
         write_json(attempts[-1].exit_file, left)
         rows, step = watch.rows.count, watch.rows.step
-        owed = None if failed else shortfall(self.experiment.plan, attempts, rows, step)
+        owed = (
+            None if failed else shortfall(self.experiment.blueprint.metrics is not None, attempts, rows, step)
+        )
         complete = not failed and owed is None
         return {**left, "rows": rows, "last_step": step, "shortfall": owed, "complete": complete}
 

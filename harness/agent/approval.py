@@ -51,7 +51,7 @@ def is_needed(action: Action, state: ExperimentState) -> bool:
     code that neither the run's options nor the author allowed beforehand."""
     if action.kind in state.options.approve:
         return True
-    is_allowed = state.options.allow_code_changes or UNATTENDED in (state.plan.get("code_changes") or ())
+    is_allowed = state.options.allow_code_changes or UNATTENDED in state.blueprint.code_changes
     return action.kind == "patch_code" and not is_allowed
 
 
@@ -84,7 +84,7 @@ async def ask(
         question = OpenQuestion(entry.seq, action.kind, arguments(action))
     while not _file(experiment.dir, question).exists():
         if not still_wanted():
-            return "what it was for is over; nobody had answered"
+            return "what it was for is over, and there was no answer"
         try:
             await asyncio.wait_for(woken.wait(), LOOK_EVERY_S)
             woken.clear()
@@ -99,7 +99,7 @@ async def ask(
 
 
 def _is_granted(entries: list[Entry], action: Action) -> bool:
-    """Whether the newest answer was a yes to this very action, which has not been carried out since."""
+    """True if the newest answer was a yes to this very action, which has not been carried out since."""
     args: object = None
     granted = False
     for entry in entries:

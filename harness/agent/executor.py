@@ -18,9 +18,9 @@ from harness.agent.monitoring import AttemptMonitor
 from harness.agent.types import Observation
 from harness.agent.verdict import shortfall, verdict
 from harness.atomic_write import write_json
-from harness.attempt import AttemptEnd, Diagnosis
+from harness.attempt import AttemptEnd
 from harness.diagnosis import diagnose
-from harness.diagnosis.signatures import SignatureError, load_usable
+from harness.diagnosis.signatures import load_usable
 from harness.experiment import Experiment
 from harness.journal.codec import encode
 from harness.journal.events import (
@@ -82,10 +82,10 @@ class Executor:
         """What a narrative may cite, read once; a run does not fail for words about it."""
         state = self.experiment.state
         if self._evidence is None and state.collected is not None and state.options.policy == "llm":
-            from harness.results.narrative.run import evidence_of_run
+            from harness.agent.view import citable
 
             try:
-                self._evidence = evidence_of_run(self.experiment.dir, self.experiment.journal.entries)
+                self._evidence = citable(self.experiment.dir, self.experiment.journal.entries)
             except Exception:  # noqa: BLE001, whatever the raw files hold
                 _log.warning("nothing can be cited: the results cannot be read", exc_info=True)
         return self._evidence
@@ -222,7 +222,7 @@ class Executor:
         found = await asyncio.to_thread(diagnose, files, attempt.ended, *why, book)
         if files.dir.exists():
             write_json(files.dir / "diagnosis.json", encode(found))
-        preferred = await asyncio.to_thread(_preferred, found)
+        preferred = await asyncio.to_thread(lessons.preferred, found)
         repairs = await asyncio.to_thread(repair_plan.repairs, self.experiment, found, preferred)
         return Diagnosed(replace(found, repairs=repairs))
 
@@ -259,15 +259,8 @@ class Executor:
             kept = await asyncio.to_thread(patched_code.remove, state.experiment_id)
             if kept is not None:
                 self.experiment.record(CopyKept(str(kept)))
-        await asyncio.to_thread(self._learn)
+        await asyncio.to_thread(lessons.learn, self.experiment.state, self.experiment.clock())
         self.experiment.record(Finish(action.outcome, action.reason))
-
-    def _learn(self) -> None:
-        """Keep what this run teaches; a run does not fail for that."""
-        try:
-            lessons.learn(self.experiment.state, self.experiment.clock())
-        except (OSError, SignatureError) as error:
-            _log.warning("what this run teaches could not be kept: %s", error)
 
     def seal(self) -> None:
         """Write finish.flag, the last file of a finished experiment, unless it is there."""
@@ -298,7 +291,7 @@ class Executor:
         ended = replace(ended, rows=rows, last_step=last_step)
         if ended.status != 0:
             return ended
-        owed = shortfall(self.experiment.plan, attempts, rows, last_step)
+        owed = shortfall(self.experiment.blueprint.metrics is not None, attempts, rows, last_step)
         if owed is not None:
             return replace(ended, shortfall=owed.text, shortfall_family=owed.family)
         return replace(ended, complete=ended.reason == "exited")
@@ -327,12 +320,3 @@ class Executor:
             session = Session.find(name)
             if session is not None:
                 session.kill()
-
-
-def _preferred(diagnosis: Diagnosis) -> tuple[str, ...]:
-    """What has helped before; a run does not fail for lessons that cannot be read."""
-    try:
-        return lessons.preferred(diagnosis)
-    except OSError as error:
-        _log.warning("the lessons of earlier runs are left out: %s", error)
-        return ()

@@ -113,7 +113,7 @@ class LlmPolicy:
         self._experiment.record(Consulted(consultation.topic, told, gave_up, drops))
 
     def _too_soon(self, observation: Observation) -> bool:
-        """Whether the model was asked in vain about a running training not long ago."""
+        """True if the model was asked in vain about a running training not long ago."""
         running = self._state.attempt is not None and self._state.attempt.is_running
         return running and observation.now - self._in_vain_at < ASK_AGAIN_S
 

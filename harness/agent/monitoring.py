@@ -1,12 +1,12 @@
 """The eyes of the loop on one running attempt: its waits, its metrics, its resources.
 
 One object per attempt and process. Nothing in it is needed to resume: a new one reads the attempt's raw
-files from their start, and events that the journal knows already are not told again.
+files from their start, and events that the journal knows already are not recorded again.
 """
 
 import asyncio
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from harness.attempt import AttemptEnd
 from harness.blueprint.types import MetricSpec
@@ -28,17 +28,6 @@ RESOURCES_EVERY_S = 30.0
 STARTING_LOOK_S = 2.0
 SWALLOWED_AFTER_S = 15.0
 MOST_TYPED_AGAIN = 3
-EXIT_FIELDS = (
-    "reason",
-    "status",
-    "signal",
-    "started_at",
-    "ended_at",
-    "prepare_status",
-    "cleanup_status",
-    "log_lost_bytes",
-    "error",
-)
 
 
 @dataclass(frozen=True)
@@ -111,8 +100,8 @@ class AttemptMonitor:
         exit_record = self._files.exit()
         self._watch.poll(final=True)
         if exit_record is not None:
-            known = {name: getattr(exit_record, name) for name in EXIT_FIELDS}
-            return AttemptEnd(**known)
+            known = {field.name for field in fields(AttemptEnd)}
+            return AttemptEnd(**{name: value for name, value in vars(exit_record).items() if name in known})
         kill_leftovers(self._attempt_id)
         heartbeat = self._files.heartbeat()
         ended_at = heartbeat.time if heartbeat else self._experiment.clock()
@@ -123,7 +112,7 @@ class AttemptMonitor:
         return self._watch.rows.count, self._watch.rows.step
 
     def first_step_overdue(self, attempt: AttemptState, now: float) -> bool:
-        """Whether the first step is late although it could have been seen: the metrics of the attempt are
+        """True if the first step is late although it could have been seen: the metrics of the attempt are
         known. What happened while nobody watched is read first; a prepare command does not count."""
         due = self._first_step_due()
         if attempt.first_step_at is not None or due is None or now < due or self._files.state() != "running":
@@ -136,7 +125,7 @@ class AttemptMonitor:
         return metrics_known and not self._watch.rows.first_step_seen
 
     def health(self, attempt: AttemptState, now: float) -> Health:
-        """Whether anything would justify ending the running attempt before its time; nothing does while a
+        """What would justify ending the running attempt before its time; nothing does while a
         part of its log is still unread, since what was read may be long over."""
         if not self._watch.at_end:
             return Health()
@@ -212,7 +201,7 @@ class AttemptMonitor:
         return now + left_s + LONGEST_END_S
 
     def _is_hopeless(self, wake: Wake) -> bool:
-        """Whether the attempt never came to life, or should be over by its deadline although nothing says
+        """True if the attempt never came to life, or should be over by its deadline although nothing says
         so."""
         gave_up = wake.reason is WakeReason.SESSION_GONE or self._typed_again > MOST_TYPED_AGAIN
         never_started = gave_up and self._files.state() == "not_started" and withdraw(self._files)

@@ -5,30 +5,41 @@ same observation (and the same replies of the model), decides and asks the same.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from harness import journal
+from harness.agent import view
 from harness.agent.actions import arguments
 from harness.agent.llm import LlmPolicy
 from harness.agent.playbook import Playbook
 from harness.agent.types import Observation
+from harness.blueprint.types import Blueprint
 from harness.journal import Entry, Event
-from harness.journal.events import OF_THE_MODEL
+from harness.journal.events import (
+    OF_THE_MODEL,
+    Consulted,
+    Intent,
+    LlmFailed,
+    LlmReserved,
+    LlmRetried,
+    LlmSettled,
+    Refused,
+)
 from harness.providers.chat import RejectedError, Request
 from harness.providers.cost import Spending
 from harness.providers.model import InterruptedAskError, LimitReachedError
 from harness.providers.transcript import redacted_request, request_hash, requests, texts_of
 from harness.redaction import MASK
 from harness.repair import apply_changes
-from harness.results.narrative.evidence import Evidence
 from harness.state import ExperimentState, apply, fold
 from monitors.files import AttemptFiles
 from monitors.rules import Health
 
-OF_THE_POLICY = tuple(kind.kind for kind in OF_THE_MODEL)
+_Event = TypeVar("_Event", bound=Event)
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,7 @@ def replay(result_dir: Path) -> Iterator[Decision]:
     past = _Past(result_dir)
     begun = 0
     for position, entry in enumerate(entries):
-        if entry.kind not in ("intent", "refused") or "observed" not in entry.data:
+        if not isinstance(entry.event, Intent | Refused) or not entry.event.observed:
             continue
         past.go_back_to(entries[:begun], entries[begun:position])
         yield asyncio.run(_decide_again(past, entry))
@@ -60,40 +71,39 @@ def replay(result_dir: Path) -> Iterator[Decision]:
 
 async def _decide_again(past: "_Past", recorded: Entry) -> Decision:
     """What today's code decides where `recorded` was decided."""
-    calls = sum(entry.kind == "llm_reserved" for entry in past.ahead)
+    event = recorded.event
+    assert isinstance(event, Intent | Refused)
+    calls = sum(isinstance(entry.event, LlmReserved) for entry in past.ahead)
     past.let_pass()
-    wanted = (recorded.data["action"], recorded.data["args"])
     is_llm = past.state.options.policy == "llm" and not past.state.without_model
     policy = LlmPolicy(past, _RecordedModel(past), asyncio.Event()) if is_llm else Playbook()  # type: ignore[arg-type]
-    action = await policy.decide(_observation(past, recorded.data["observed"]))
-    if (action.kind, arguments(action)) != wanted:
+    action = await policy.decide(_observation(past, event.observed))
+    if (action.kind, arguments(action)) != (event.action, event.args):
         past.differences.append(f"decided {action.kind} {arguments(action)}")
     return Decision(
-        recorded.seq, recorded.time, *wanted, recorded.kind == "refused", calls, tuple(past.differences)
+        recorded.seq,
+        recorded.time,
+        event.action,
+        dict(event.args),
+        isinstance(event, Refused),
+        calls,
+        tuple(past.differences),
     )
 
 
-def _observation(past: "_Past", seen: dict[str, Any]) -> Observation:
-    health = seen.get("health", {})
+def _observation(past: "_Past", seen: Mapping[str, Any]) -> Observation:
+    health, state = seen.get("health", {}), past.state
+    may_cite = state.collected is not None and state.options.policy == "llm"
     return Observation(
-        past.state,
+        state,
         seen["now"],
         seen.get("overdue", False),
         seen.get("unrecorded", False),
         Health(**{**health, "fatal": tuple(health.get("fatal", ()))}),
-        apply_changes.config_before(past, past.state),  # type: ignore[arg-type]
+        apply_changes.config_before(past, state),  # type: ignore[arg-type]
         past.dir,
-        _evidence(past),
+        view.citable(past.dir, past.entries) if may_cite else None,
     )
-
-
-def _evidence(past: "_Past") -> Evidence | None:
-    """What the narrative could cite then."""
-    if past.state.collected is None or past.state.options.policy != "llm":
-        return None
-    from harness.results.narrative.run import evidence_of_run
-
-    return evidence_of_run(past.dir, past.entries)
 
 
 class _Past:
@@ -111,6 +121,10 @@ class _Past:
         return self
 
     @property
+    def blueprint(self) -> Blueprint:
+        return self.state.blueprint
+
+    @property
     def plan(self) -> dict[str, Any]:
         return self.state.plan
 
@@ -124,8 +138,16 @@ class _Past:
 
     def let_pass(self) -> None:
         """Let happen what the policy had no part in, up to the next thing that it recorded."""
-        while self.ahead and self.ahead[0].kind not in OF_THE_POLICY:
+        while self.ahead and not isinstance(self.ahead[0].event, OF_THE_MODEL):
             self._add(self.ahead.pop(0))
+
+    def next(self, kind: type[_Event]) -> _Event | None:
+        """What was recorded next, if it is of this kind: it happens now."""
+        self.let_pass()
+        if not self.ahead or not isinstance(event := self.ahead[0].event, kind):
+            return None
+        self._add(self.ahead.pop(0))
+        return event
 
     def record(self, event: Event) -> Entry:
         """What the policy records: the entry recorded then, if it was one of this kind."""
@@ -150,24 +172,21 @@ class _RecordedModel:
 
     async def ask(self, request: Request, spending: Spending, **options: Any) -> None:
         past = self._past
-        past.let_pass()
-        if not past.ahead or past.ahead[0].kind != "llm_reserved":
+        reserved = past.next(LlmReserved)
+        if reserved is None:
             raise LimitReachedError("no call was made here")
-        reserved = past.record(past.ahead[0].event)
-        if not self._is_what_was_sent(request, reserved.data["request"]):
+        if not self._is_what_was_sent(request, reserved.request):
             past.differences.append("the prompt is not the one that was sent")
-        while past.ahead and past.ahead[0].kind == "llm_retried":
-            past.record(past.ahead[0].event)
-        past.let_pass()
-        if not past.ahead or past.ahead[0].kind not in ("llm_settled", "llm_failed"):
-            return  # a kill cut this call off; the next harness asked again, or decided without
-        ended = past.record(past.ahead[0].event)
-        if ended.kind == "llm_settled":
+        while past.next(LlmRetried):
+            pass
+        if past.next(LlmSettled):
             return
+        failed = past.next(LlmFailed)
+        if failed is None:
+            return  # a kill cut this call off; the next harness asked again, or decided without
         past.let_pass()
-        if past.ahead and past.ahead[0].kind == "consulted":
-            raise RejectedError(str(ended.data.get("error", "")))
-        raise InterruptedAskError(str(ended.data.get("error", "")))
+        is_given_up = past.ahead and isinstance(past.ahead[0].event, Consulted)
+        raise (RejectedError if is_given_up else InterruptedAskError)(failed.error)
 
     def _is_what_was_sent(self, request: Request, digest: str) -> bool:
         """Whether this prompt is the recorded one, where secrets of that day's environment were masked."""
@@ -175,26 +194,11 @@ class _RecordedModel:
         if request_hash(request) == digest:
             return True
         self._sent = self._sent or requests(self._past.dir / "transcript.jsonl")
-        sent = self._sent.get(digest)
-        return sent is not None and _matches(sent, request)
-
-
-def _matches(masked: Sequence[str], request: Request) -> bool:
-    """Whether texts with masks in them can be those of this request."""
-    texts = texts_of(request)
-    return len(masked) == len(texts) and all(map(_can_be, masked, texts))
+        masked, texts = self._sent.get(digest), texts_of(request)
+        return masked is not None and len(masked) == len(texts) and all(map(_can_be, masked, texts))
 
 
 def _can_be(masked: str, text: str) -> bool:
-    first, *others = masked.split(MASK)
-    if not others:
-        return masked == text
-    position = len(first)
-    if not text.startswith(first) or not text.endswith(others[-1]):
-        return False
-    for piece in others[:-1]:
-        position = text.find(piece, position)
-        if position < 0:
-            return False
-        position += len(piece)
-    return len(text) - len(others[-1]) >= position
+    """True if the text with masks in it can be made of this one."""
+    pattern = ".*?".join(map(re.escape, masked.split(MASK)))
+    return re.fullmatch(pattern, text, re.DOTALL) is not None

@@ -3,9 +3,8 @@
 In: the exit record, the raw rows, the plan, the state. Out: a `Shortfall`, or a `Verdict`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from harness.config.training import TrainingConfig
 from harness.results.raw import json_lines
@@ -24,18 +23,19 @@ class Shortfall:
 
 
 def shortfall(
-    plan: Mapping[str, Any], attempts: Sequence[AttemptFiles], rows: int, last_step: int | None
+    names_metrics: bool, attempts: Sequence[AttemptFiles], rows: int, last_step: int | None
 ) -> Shortfall | None:
     """What the last of `attempts`, which exited with status 0, still owes, or None when it owes nothing.
 
-    The bundled trainer, and any command whose blueprint names its metrics, owes at least one metric row; an
-    `ajet:` config owes every validation it asked for, where an attempt that went on from a checkpoint may
-    leave those before its first step to the attempts before it. Everybody owes numbers that are worth
-    something: a run that ends with NaN, or whose reward was 0 from the first step to the last, has failed.
+    The bundled trainer, and any command whose blueprint names its metrics (`names_metrics`), owes at least
+    one metric row; an `ajet:` config owes every validation it asked for, where an attempt that went on from a
+    checkpoint may leave those before its first step to the attempts before it. Everybody owes numbers that
+    are worth something: a run that ends with NaN, or whose reward was 0 from the first step to the last, has
+    failed.
     """
     config = TrainingConfig.read(attempts[-1].config)
     if rows == 0:
-        owes_rows = config.is_ajet or plan["metrics"] is not None
+        owes_rows = config.is_ajet or names_metrics
         return Shortfall("it exited with status 0 without a single metric row") if owes_rows else None
     missing = config.expected_validations(last_step or 0) - _validated_steps(attempts)
     if missing:

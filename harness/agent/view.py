@@ -6,6 +6,7 @@ leaves (`providers.model`).
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from harness import templating
@@ -19,6 +20,7 @@ from harness.journal.events import (
     AttemptEvent,
     CallRejected,
     Checked,
+    Collected,
     Consult,
     Diagnosed,
     LlmSettled,
@@ -58,6 +60,15 @@ def request(
     opening = _opening(experiment, entries[start - 1], fold(entries[: start - 1]), evidence)
     memory = exchanges(entries[start:], experiment.state.deadline_at)
     return request_of(templating.render("prompts/system.md.j2"), OFFERED, opening, memory, budget)
+
+
+def citable(result_dir: Path, entries: Sequence[Entry]) -> Evidence:
+    """What a narrative may cite: the facts as they stood when the results were collected, however much was
+    recorded since."""
+    from harness.results.narrative.run import evidence_of_run
+
+    end = next((entry.seq for entry in entries if isinstance(entry.event, Collected)), len(entries))
+    return evidence_of_run(result_dir, list(entries[:end]))
 
 
 # --- the opening ----------------------------------------------------------------------------------------

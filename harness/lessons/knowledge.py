@@ -2,16 +2,17 @@
 writes."""
 
 import json
+import logging
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from harness.state import failure_of
+from harness.attempt import Diagnosis, failure_of
 from monitors.launch import state_home
 
 Result = Literal["cured", "moved_on", "no_effect", "not_repaired"]
@@ -48,6 +49,7 @@ class Lesson:
 
 
 _LESSON = TypeAdapter(Lesson)
+_log = logging.getLogger(__name__)
 
 
 def path() -> Path:
@@ -82,11 +84,14 @@ def keep(lessons: Iterable[Lesson]) -> None:
         file.write(("\n" * is_cut_off + text).encode(errors="replace"))
 
 
-def preferred(diagnosis: Mapping[str, Any]) -> tuple[str, ...]:
-    """The remedies that have helped against this failure before, the best first. Raises OSError."""
-    worth: Counter[str] = Counter()
-    failure = failure_of(diagnosis)
-    for lesson in all_lessons():
-        if lesson.failure == failure:
-            worth.update(dict.fromkeys(lesson.remedies, WORTH[lesson.result]))
+def preferred(diagnosis: Diagnosis) -> tuple[str, ...]:
+    """The remedies that have helped against this failure before, the best first; no run fails for lessons
+    that cannot be read."""
+    failure, worth = failure_of(diagnosis), Counter[str]()
+    try:
+        for lesson in all_lessons():
+            if lesson.failure == failure:
+                worth.update(dict.fromkeys(lesson.remedies, WORTH[lesson.result]))
+    except OSError as error:
+        _log.warning("the lessons of earlier runs are left out: %s", error)
     return tuple(name for name, points in worth.most_common() if points > 0)

@@ -4,18 +4,27 @@ An unknown failure counts as solved where the attempt that followed its repair c
 person explained it (`harness lessons teach`).
 """
 
-from typing import Literal
+import logging
 
 from harness.attempt import UNKNOWN
+from harness.diagnosis.signatures import SignatureError
 from harness.lessons import knowledge, proposals
 from harness.lessons.knowledge import RESTART, Lesson, Result
-from harness.pending_changes import PendingChanges
 from harness.redaction import redact
 from harness.state import AttemptState, ExperimentState, failure_of
 
+_log = logging.getLogger(__name__)
 
-def learn(state: ExperimentState, now: float) -> list[Lesson]:
-    """Keep what this experiment teaches; nothing is kept twice. Raises OSError."""
+
+def learn(state: ExperimentState, now: float) -> None:
+    """Keep what this experiment teaches; nothing is kept twice, and no run fails for it."""
+    try:
+        _learn(state, now)
+    except (OSError, SignatureError) as error:
+        _log.warning("what this run teaches could not be kept: %s", error)
+
+
+def _learn(state: ExperimentState, now: float) -> None:
     lessons = lessons_of(state, now)
     known = {lesson.key for lesson in knowledge.all_lessons()}
     knowledge.keep(lesson for lesson in lessons if lesson.key not in known)
@@ -24,7 +33,6 @@ def learn(state: ExperimentState, now: float) -> list[Lesson]:
             diagnosis = state.attempts[lesson.attempt - 1].diagnosis
             assert diagnosis is not None
             proposals.propose(diagnosis, lesson.changes, f"attempt {lesson.attempt} of {state.name}")
-    return lessons
 
 
 def lessons_of(state: ExperimentState, now: float) -> list[Lesson]:
@@ -40,8 +48,10 @@ def _lesson(state: ExperimentState, attempt: AttemptState, now: float) -> Lesson
     assert attempt.diagnosis is not None
     diagnosis = attempt.diagnosis
     following = next((each for each in state.attempts if each.number == attempt.number + 1), None)
-    draft = following.draft if following is not None else PendingChanges()
-    remedies = _remedies(draft) if following is not None else ()
+    changes = following.draft.changes if following is not None else ()
+    remedies = tuple(dict.fromkeys(change.remedy for change in changes if change.remedy))
+    if following is not None and not changes:
+        remedies = (RESTART,)
     return Lesson(
         at=now,
         experiment_id=state.experiment_id,
@@ -51,20 +61,10 @@ def _lesson(state: ExperimentState, attempt: AttemptState, now: float) -> Lesson
         signature=diagnosis.signature,
         failure=failure_of(diagnosis),
         remedies=remedies,
-        changes=tuple(redact(change.in_words) for change in draft.changes),
-        by=_by(draft),
+        changes=tuple(redact(change.in_words) for change in changes),
+        by="playbook" if all(change.remedy for change in changes) else "model",
         result=_result(attempt, following),
     )
-
-
-def _remedies(draft: PendingChanges) -> tuple[str, ...]:
-    if not draft.changes:
-        return (RESTART,)
-    return tuple(dict.fromkeys(change.remedy for change in draft.changes if change.remedy))
-
-
-def _by(draft: PendingChanges) -> Literal["playbook", "model"]:
-    return "playbook" if all(change.remedy for change in draft.changes) else "model"
 
 
 def _result(attempt: AttemptState, following: AttemptState | None) -> Result:
@@ -72,8 +72,5 @@ def _result(attempt: AttemptState, following: AttemptState | None) -> Result:
         return "not_repaired"
     if following.ended.complete:
         return "cured"
-    return "moved_on" if _steps(following) > _steps(attempt) else "no_effect"
-
-
-def _steps(attempt: AttemptState) -> int:
-    return (attempt.ended.last_step if attempt.ended else None) or 0
+    before = attempt.ended.last_step if attempt.ended else None
+    return "moved_on" if (following.ended.last_step or 0) > (before or 0) else "no_effect"

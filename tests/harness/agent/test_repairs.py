@@ -478,7 +478,7 @@ class TestBeforeTheFirstLaunch:
                 await loop.run(RepairExecutor(experiment, world, moment), Playbook())
             except Killed:
                 experiment.close()
-                experiment = Experiment(folder, world.clock)
+                experiment = Experiment.open(folder, world.clock)
                 await loop.run(RepairExecutor(experiment, world), Playbook())
             assert changes(experiment.state) == [[(PORT, 31234)]] and len(world.launches) == 1
             experiment.close()

@@ -40,13 +40,12 @@ def test_shortfall(
     last_step: int | None,
     owes: str | None,
 ) -> None:
-    found = shortfall({"metrics": None}, [attempt(tmp_path, config, validated)], rows, last_step)
+    found = shortfall(False, [attempt(tmp_path, config, validated)], rows, last_step)
     assert (found is None) if owes is None else (found is not None and owes in found.text)
 
 
 def test_a_foreign_command_whose_blueprint_names_metrics_owes_a_row(tmp_path: Path) -> None:
-    plan = {"metrics": {"patterns": [], "first_step": None}}
-    owed = shortfall(plan, [attempt(tmp_path, None, [])], 0, None)
+    owed = shortfall(True, [attempt(tmp_path, None, [])], 0, None)
     assert owed is not None and "metric row" in owed.text
 
 
@@ -54,7 +53,7 @@ def test_validations_may_stand_in_the_metric_rows_instead(tmp_path: Path) -> Non
     files = attempt(tmp_path, AJET, [])
     values = [{"step": step, "values": {"val/task_pass_rate@1": 0.5}} for step in (0, 10)]
     files.metrics.write_text("".join(json.dumps(row) + "\n" for row in values) + '{"step": 1')
-    assert shortfall({"metrics": None}, [files], 10, 10) is None
+    assert shortfall(False, [files], 10, 10) is None
 
 
 @pytest.mark.parametrize(("first_step", "owes"), [(11, None), (6, "step 10"), (0, "step 0, 10")])
@@ -67,11 +66,8 @@ def test_what_came_before_a_resumed_attempt_counts_up_to_its_first_step(
     latest = attempt(tmp_path / "02", AJET, [20])
     rows = [{"step": step, "values": {"actor/kl_loss": 0.1}} for step in range(first_step, 21)]
     latest.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = shortfall({"metrics": None}, [earlier, latest], len(rows), 20)
+    found = shortfall(False, [earlier, latest], len(rows), 20)
     assert (found is None) if owes is None else (found is not None and owes in found.text)
-
-
-NOTHING_NAMED = {"metrics": None}
 
 
 def trained(folder: Path, rows: list[dict[str, float]], first_step: int = 1) -> AttemptFiles:
@@ -104,7 +100,7 @@ def trained(folder: Path, rows: list[dict[str, float]], first_step: int = 1) -> 
 def test_numbers_must_be_worth_something(
     tmp_path: Path, rows: list[dict[str, float]], owes: str | None
 ) -> None:
-    found = shortfall(NOTHING_NAMED, [trained(tmp_path, rows)], len(rows), len(rows))
+    found = shortfall(False, [trained(tmp_path, rows)], len(rows), len(rows))
     assert (found is None) if owes is None else (found is not None and owes in found.text)
 
 
@@ -114,10 +110,10 @@ def test_rewards_of_an_attempt_before_count_up_to_the_first_step_of_the_next(tmp
     rewarded = [{"reward": 0.2 + step % 4 / 10} for step in range(30)]
     earlier = trained(tmp_path / "01", rewarded)
     later = trained(tmp_path / "02", [{"reward": 0.0}] * 12, first_step=26)
-    assert shortfall(NOTHING_NAMED, [earlier, later], 12, 37) is None
+    assert shortfall(False, [earlier, later], 12, 37) is None
     (tmp_path / "03").mkdir()
     from_start = trained(tmp_path / "03", [{"reward": 0.0}] * 12)
-    owed = shortfall(NOTHING_NAMED, [earlier, from_start], 12, 12)
+    owed = shortfall(False, [earlier, from_start], 12, 12)
     assert owed is not None and "exactly 0" in owed.text
 
 
@@ -126,7 +122,7 @@ def test_rewards_of_an_attempt_before_count_up_to_the_first_step_of_the_next(tmp
     [([{"loss": float("nan")}] * 3, "numerics_nan"), ([{"reward": 0.0}] * 12, "silent_bad_metrics")],
 )
 def test_what_is_worthless_has_its_family(tmp_path: Path, rows: list[dict[str, float]], family: str) -> None:
-    owed = shortfall(NOTHING_NAMED, [trained(tmp_path, rows)], len(rows), len(rows))
+    owed = shortfall(False, [trained(tmp_path, rows)], len(rows), len(rows))
     assert owed is not None and owed.family == family
 
 
@@ -135,7 +131,7 @@ def test_a_second_run_in_one_attempt_is_judged_by_itself(tmp_path: Path) -> None
     rows = [{"step": step, "values": {"reward": 0.0}} for step in range(1, 13)]
     with files.metrics.open("a") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
-    owed = shortfall(NOTHING_NAMED, [files], 42, 12)
+    owed = shortfall(False, [files], 42, 12)
     assert owed is not None and "exactly 0 in all 12 rows" in owed.text
 
 
@@ -144,4 +140,4 @@ def test_a_run_without_reward_that_the_command_began_anew_by_itself_does_not_cou
     rows = [{"step": step, "values": {"reward": 0.2 + step % 4 / 10}} for step in range(1, 31)]
     with files.metrics.open("a") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
-    assert shortfall(NOTHING_NAMED, [files], 45, 30) is None
+    assert shortfall(False, [files], 45, 30) is None
