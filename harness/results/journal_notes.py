@@ -6,153 +6,130 @@ In: the entries. Out: `EventNote`s in their order, each with the line of journal
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, get_args
 
-from harness.journal import Entry
+from harness.journal import Entry, Event
+from harness.journal.events import (
+    ActionFailed,
+    Approved,
+    AttemptEvent,
+    Consult,
+    Consulted,
+    Denied,
+    Intent,
+    LlmFailed,
+    LlmRetried,
+    LlmSettled,
+    ModelUnavailable,
+    Noted,
+    Owner,
+    Refused,
+    StopAsked,
+)
 from harness.results.types import EventNote
 from harness.wording import duration, time_text
 from monitors.rules import AlarmKind
 
-_TOLD = {
+_SHOWN = {
     *get_args(AlarmKind),
-    "first_step",
-    "hang",
-    "log_lost",
-    "plateau",
-    "disk_low",
-    "session_gone",
-    "first_step_timeout",
-    "error_line",
+    *("first_step", "hang", "log_lost", "plateau", "disk_low", "session_gone"),
+    *("first_step_timeout", "error_line"),
 }
-_NOT_TOLD = {"why", "detail", "attempt", "session", "attempt_id", "text", "old", "new", "outcome", "reason"}
-_FAILED = ("llm_retried", "llm_failed")
-_END_AN_OUTAGE = ("llm_settled", "consult", "consulted")
+_LEFT_OUT = {"why", "detail", "attempt", "session", "attempt_id", "text", "old", "new", "outcome", "reason"}
+_END_AN_OUTAGE = (LlmSettled, Consult, Consulted)
 
 
 def events(entries: Iterable[Entry]) -> tuple[EventNote, ...]:
     """The time line: what befell training and harness, and when a model or a person was asked."""
     entries = list(entries)
     notes = []
-    failing = False
+    is_failing = False
     for line, entry in enumerate(entries, start=1):
-        if entry.kind in _FAILED:
-            if not failing:
+        if isinstance(entry.event, LlmRetried | LlmFailed):
+            if not is_failing:
                 notes.append(_outage(entries[line - 1 :], line))
-            failing = True
-        elif entry.kind in _END_AN_OUTAGE:
-            failing = False
-        note = _NOTES[entry.kind](entry, line) if entry.kind in _NOTES else None
-        if note is not None:
-            notes.append(note)
+            is_failing = True
+        elif isinstance(entry.event, _END_AN_OUTAGE):
+            is_failing = False
+        kind, text = _words(entry.event, line)
+        if kind:
+            attempt = entry.event.attempt if isinstance(entry.event, AttemptEvent) else None
+            notes.append(EventNote(entry.time, kind, text, attempt, line))
     return tuple(notes)
+
+
+def _words(event: Event, line: int) -> tuple[str, str]:
+    """Kind and text of an event on the time line; "" for one that is not on it."""
+    match event:
+        case AttemptEvent() if event.event in _SHOWN:
+            return event.event, event.text
+        case Owner() if line > 3:
+            return "resumed", f"the harness was started again (process {event.pid})"
+        case Consult():
+            return "language model asked", f"{event.why} ({event.topic})"
+        case Consulted():
+            return "language model done", f"{event.why} ({event.topic})"
+        case Approved():
+            return "approved by a person", f"{event.action} ({event.by})"
+        case Denied():
+            return "refused by a person", f"{event.action} ({event.by})"
+        case StopAsked():
+            return "stop asked", f"by {event.by}"
+        case ModelUnavailable():
+            return "model not available", f"the playbook decides: {event.why}"
+        case ActionFailed():
+            return "harness error", event.error
+    return "", ""
+
+
+def _outage(following: Sequence[Entry], line: int) -> EventNote:
+    """One note for failed calls up to the next answer, or until the question was given up."""
+    first = following[0]
+    end, lasted = first.time, ""
+    for entry in following:
+        if isinstance(entry.event, (LlmRetried, LlmFailed, *_END_AN_OUTAGE)):
+            end = entry.time
+        if isinstance(entry.event, _END_AN_OUTAGE):
+            break
+    if end - first.time >= 1.0:
+        lasted = f"until {time_text(end)}, for {duration(end - first.time)}: "
+    error = first.event.error if isinstance(first.event, LlmRetried | LlmFailed) else ""
+    return EventNote(first.time, "no answer from the language model", f"{lasted}{error}", None, line)
+
+
+# --- remarks ------------------------------------------------------------------------------------------------
 
 
 def remarks(entries: Iterable[Entry]) -> tuple[EventNote, ...]:
     """Notes and refused wishes, each with the newest attempt of its time (None before the first launch).
 
-    The same one several times in a row is told once.
+    The same one several times in a row stands once.
     """
-    return tuple(_once(list(same)) for _, same in groupby(_remarks(entries), key=_what))
-
-
-def _in_words(action: str, args: Mapping[str, Any]) -> str:
-    """`edit_config lr=0.1`: what was wished, without the reasons and the identity of a launch."""
-    told = {
-        name: value
-        for name, value in args.items()
-        if name not in _NOT_TOLD and value not in ("", [], {}, None)
-    }
-    words = ", ".join(f"{name} {json.dumps(value, ensure_ascii=False)}" for name, value in told.items())
-    return f"{action} ({words})" if words else action
-
-
-def _what(note: EventNote) -> tuple[str, str, int | None]:
-    return note.kind, note.text, note.attempt
-
-
-def _once(same: list[EventNote]) -> EventNote:
-    first = same[0]
-    return first if len(same) == 1 else replace(first, text=f"{first.text} ({len(same)} times)")
+    notes = []
+    for _, same in groupby(_remarks(entries), key=lambda note: (note.kind, note.text, note.attempt)):
+        first, *others = same
+        text = f"{first.text} ({len(others) + 1} times)" if others else first.text
+        notes.append(replace(first, text=text))
+    return tuple(notes)
 
 
 def _remarks(entries: Iterable[Entry]) -> Iterator[EventNote]:
     attempt: int | None = None
     for line, entry in enumerate(entries, start=1):
-        data = entry.data
-        if entry.kind == "intent" and data["action"] == "launch":
-            attempt = data["args"]["attempt"]
-        elif entry.kind == "outcome" and data["action"] == "note":
-            yield EventNote(entry.time, "note", data.get("text", ""), attempt, line)
-        elif entry.kind == "refused":
-            wish = _in_words(data["action"], data.get("args", {}))
-            yield EventNote(entry.time, "refused", f"{wish}: {data['why']}", attempt, line)
+        match entry.event:
+            case Intent(action="launch", args=args):
+                attempt = args["attempt"]
+            case Noted(text=text):
+                yield EventNote(entry.time, "note", text, attempt, line)
+            case Refused(action=action, args=args, why=why):
+                yield EventNote(entry.time, "refused", f"{_wish(action, args)}: {why}", attempt, line)
 
 
-# --- the time line ------------------------------------------------------------------------------------------
-
-
-def _event(entry: Entry, line: int) -> EventNote | None:
-    data = entry.data
-    if data["event"] not in _TOLD:
-        return None
-    return EventNote(entry.time, data["event"], data.get("text", ""), data.get("attempt"), line)
-
-
-def _owner(entry: Entry, line: int) -> EventNote | None:
-    if line <= 3:
-        return None
-    text = f"the harness was started again (process {entry.data['pid']})"
-    return EventNote(entry.time, "resumed", text, None, line)
-
-
-def _asked(entry: Entry, line: int) -> EventNote:
-    text = f"{entry.data['why']} ({entry.data['topic']})"
-    return EventNote(entry.time, "language model asked", text, None, line)
-
-
-def _answered(entry: Entry, line: int) -> EventNote:
-    text = f"{entry.data['why']} ({entry.data['topic']})"
-    return EventNote(entry.time, "language model done", text, None, line)
-
-
-def _by_person(answer: str, entry: Entry, line: int) -> EventNote:
-    text = f"{entry.data['action']} ({entry.data['by']})"
-    return EventNote(entry.time, f"{answer} by a person", text, None, line)
-
-
-_NOTES: dict[str, Callable[[Entry, int], EventNote | None]] = {
-    "event": _event,
-    "owner": _owner,
-    "consult": _asked,
-    "consulted": _answered,
-    "approved": lambda entry, line: _by_person("approved", entry, line),
-    "denied": lambda entry, line: _by_person("refused", entry, line),
-    "stop_asked": lambda entry, line: EventNote(
-        entry.time, "stop asked", f"by {entry.data['by']}", None, line
-    ),
-    "model_unavailable": lambda entry, line: EventNote(
-        entry.time, "model not available", f"the playbook decides: {entry.data['why']}", None, line
-    ),
-    "action_failed": lambda entry, line: EventNote(
-        entry.time, "harness error", entry.data["error"], None, line
-    ),
-}
-
-
-def _outage(following: list[Entry], line: int) -> EventNote:
-    """One note for failed calls up to the next answer, or until the question was given up."""
-    first = following[0]
-    end = first.time
-    for entry in following:
-        if entry.kind in (*_FAILED, *_END_AN_OUTAGE):
-            end = entry.time
-        if entry.kind in _END_AN_OUTAGE:
-            break
-    error = str(first.data.get("error", ""))
-    lasted = ""
-    if end - first.time >= 1.0:
-        lasted = f"until {time_text(end)}, for {duration(end - first.time)}: "
-    return EventNote(first.time, "no answer from the language model", f"{lasted}{error}", None, line)
+def _wish(action: str, args: Mapping[str, Any]) -> str:
+    """`edit_config (changes {"lr": 0.1})`: without the reasons and the identity of a launch."""
+    shown = {name: value for name, value in args.items() if name not in _LEFT_OUT and value}
+    words = ", ".join(f"{name} {json.dumps(value, ensure_ascii=False)}" for name, value in shown.items())
+    return f"{action} ({words})" if words else action

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from harness.journal import Entry
+from harness.journal.events import LlmFailed, LlmReserved, LlmSettled
 from harness.llm_use import LlmUse
-from harness.wording import number_text
+from harness.wording import count_text, number_text
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,10 @@ class ModelUse:
         if self.unpriced_calls >= self.calls:
             return "price unknown"
         cost = f"{self.cost_usd:.4f} USD" if 0 < self.cost_usd < 10 else f"{self.cost_usd:.2f} USD"
+        cut_off, unpriced = (count_text(n, "call") for n in (self.cut_off_calls, self.unpriced_calls))
         if self.cut_off_calls:
-            cost = f"at most {cost} ({_calls(self.cut_off_calls)} cut off before the price was known)"
-        return f"{cost}, and {_calls(self.unpriced_calls)} of unknown price" if self.unpriced_calls else cost
+            cost = f"at most {cost} ({cut_off} cut off before the price was known)"
+        return f"{cost}, and {unpriced} of unknown price" if self.unpriced_calls else cost
 
     @property
     def tokens(self) -> str:
@@ -48,15 +50,13 @@ def model_use(entries: Iterable[Entry], use: LlmUse) -> ModelUse | None:
     begun: set[int] = set()
     unpriced: set[int] = set()
     ended: set[int] = set()
-    for entry in entries:
-        if entry.kind == "llm_reserved":
-            begun.add(entry.data["call"])
-            if entry.data["reserved_usd"] is None:
-                unpriced.add(entry.data["call"])
-        elif entry.kind in ("llm_settled", "llm_failed") and not entry.data.get("is_estimated"):
-            ended.add(entry.data["call"])
-            if entry.data["cost_usd"] is None:
-                unpriced.add(entry.data["call"])
+    for event in (entry.event for entry in entries):
+        if isinstance(event, LlmReserved):
+            begun.add(event.call)
+            unpriced |= {event.call} if event.reserved_usd is None else set()
+        elif isinstance(event, LlmSettled | LlmFailed) and not event.is_estimated:
+            ended.add(event.call)
+            unpriced |= {event.call} if event.cost_usd is None else set()
     tokens = use.tokens
     return ModelUse(
         model=use.model,
@@ -68,7 +68,3 @@ def model_use(entries: Iterable[Entry], use: LlmUse) -> ModelUse | None:
         unpriced_calls=len(unpriced),
         cut_off_calls=len(begun - ended - unpriced),
     )
-
-
-def _calls(count: int) -> str:
-    return f"{count} call" if count == 1 else f"{count} calls"

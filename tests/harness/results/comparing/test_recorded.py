@@ -11,6 +11,7 @@ from harness.results.compare import compare_folders as compared
 from harness.results.comparing.recorded import gathered
 from harness.results.comparing.types import Comparison, Goal, Key, NotComparableError, Point, Study
 from harness.sweep import reporting
+from harness.sweep.events import SWEEP, RunLeftOut, SweepCreated
 from harness.sweep.folder import SweepFolder
 from harness.sweep.plan import SweepPlan, SweepRun
 from harness.sweep.sweep import load_state
@@ -185,10 +186,9 @@ def sweep(folder: Path) -> Path:
         metric="val/mean_reward",
     )
     folder.mkdir()
-    journal = Journal(SweepFolder(folder).journal, lambda: 1_760_000_000.0)
-    journal.append("sweep_created", sweep_id="5", plan=plan.as_json())
-    journal.append("not_run", run="p02-s2", reason="the budget was used up")
-    journal.close()
+    with Journal(SweepFolder(folder).journal, lambda: 1_760_000_000.0, SWEEP) as journal:
+        journal.append(SweepCreated("5", plan))
+        journal.append(RunLeftOut("p02-s2", "the budget was used up"))
     for run in runs[:3]:
         trained(folder / run.name, seed=run.seed or 0, kl=0.01 if run.point == "p01" else 0.1)
     return folder
