@@ -12,13 +12,15 @@ from rich.console import Console
 
 from harness.cli import progress
 from harness.cli.sweep_display import LINE_EVERY_S, News, display_for, render
+from harness.sweep.events import Closing, RunEnded, RunLeftOut
 from harness.sweep.plan import SweepPlan
 from harness.sweep.status import SweepStanding, standing
 from harness.sweep.steps import Progress
 from harness.sweep.sweep import Sweep
 from tests.harness.sweep.sweep_states import (
     BEGIN,
-    Event,
+    CHECKED,
+    Timed,
     ended,
     plan,
     started,
@@ -34,9 +36,8 @@ SIXTY = plan(
 )
 
 
-def stands(made: SweepPlan, *events: Event, at: float = 1000.0) -> SweepStanding:
-    checked: Event = (0.0, "checked", {})
-    return standing(state(made, checked, *events), BEGIN + at, lambda run: Progress(120, 240))
+def stands(made: SweepPlan, *events: Timed, at: float = 1000.0) -> SweepStanding:
+    return standing(state(made, CHECKED, *events), BEGIN + at, lambda run: Progress(120, 240))
 
 
 def drawn(now: SweepStanding, width: int = 80, height: int = 24) -> list[str]:
@@ -60,7 +61,7 @@ def test_five_points_at_80_columns() -> None:
             *succeeded(0, 600, "p02-s0", 0.9),
             *(started(0, "p03-s0"), ended(9, "p03-s0", "failed", "out of memory")),
             started(600, "p04-s0"),
-            (700, "not_run", {"run": "p05-s2", "reason": "stopped"}),
+            (700, RunLeftOut("p05-s2", "stopped")),
         )
     )
     assert lines[0] == "ablation  running"
@@ -138,7 +139,7 @@ def test_a_single_seed_is_marked_even_when_more_were_planned() -> None:
 
 
 def test_lines_tell_of_every_run_once_and_now_and_then_how_it_stands() -> None:
-    events: list[Event] = [(0.0, "checked", {}), started(1, "p01-s0")]
+    events: list[Timed] = [CHECKED, started(1, "p01-s0")]
     seconds = [0.0]
     news = News(
         lambda: state(FIVE, *events),
@@ -152,7 +153,7 @@ def test_lines_tell_of_every_run_once_and_now_and_then_how_it_stands() -> None:
     ]
     assert list(news()) == []
     events += [ended(61, "p01-s0", "failed", "CUDA out of\n\x1b[2Jmemory"), started(62, "p02-s0", job=2)]
-    events += [(70.0, "closing", {"reason": "the budget of the sweep is used up"})]
+    events += [(70.0, Closing("the budget of the sweep is used up"))]
     assert [line.split("] ", 1)[1] for line in news()] == [
         "p01-s0: failed after 1m 00s: CUDA out of memory",
         "p02-s0: goes on with job 2",
@@ -166,7 +167,7 @@ def test_lines_tell_of_every_run_once_and_now_and_then_how_it_stands() -> None:
 
 @pytest.fixture
 def sweep(tmp_path: Path) -> Iterable[Sweep]:
-    folder = write(tmp_path / "ablation", FIVE, (1.0, "checked", {}), started(2, "p01-s0"))
+    folder = write(tmp_path / "ablation", FIVE, CHECKED, started(2, "p01-s0"))
     write_metrics(folder / "p01-s0", 17)
     opened = Sweep(folder, lambda: BEGIN + 10)
     yield opened
@@ -180,7 +181,7 @@ async def shown_for_a_moment(sweep: Sweep) -> None:
     drawing.cancel()
     with suppress(asyncio.CancelledError):
         await drawing
-    sweep.record("ended", run="p01-s0", outcome="succeeded", reason="")
+    sweep.record(RunEnded(run="p01-s0", outcome="succeeded", reason=""))
     display.close()
 
 

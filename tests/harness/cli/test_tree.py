@@ -9,17 +9,26 @@ import pytest
 from typer.testing import CliRunner
 
 from harness import index
+from harness.blueprint import read
 from harness.cli.app import app
 from harness.journal import Journal
-from harness.journal.events import Finish
-from harness.journal.legacy import event_of
+from harness.journal.events import Created, Finish
 from harness.outcome import Outcome
 from harness.sweep.events import SWEEP, RunEnded, SweepReported
-from tests.harness.sweep.sweep_states import Event, ended, plan, started, succeeded, write, write_metrics
+from tests.harness.sweep.sweep_states import (
+    CHECKED,
+    Timed,
+    ended,
+    plan,
+    started,
+    succeeded,
+    write,
+    write_metrics,
+)
 
 KL = plan({"ajet.kl_loss_coef": [0.001, 0.01]}, seeds=(0, 1), question="Does the KL term matter?")
-EVENTS: list[Event] = [
-    (0.0, "checked", {}),
+EVENTS: list[Timed] = [
+    CHECKED,
     *succeeded(0, 100, "p01-s0", 0.5),
     *(started(0, "p02-s0"), ended(60, "p02-s0", "failed", "CUDA out of memory")),
     started(100, "p01-s1"),
@@ -29,13 +38,8 @@ EVENTS: list[Event] = [
 def make_run(folder: Path, name: str = "") -> Path:
     folder.mkdir(parents=True)
     with Journal(folder / "journal.jsonl", time.time) as journal:
-        created = {
-            "name": name or folder.name,
-            "deadline_at": time.time() + 60,
-            "policy": "playbook",
-            "plan": {},
-        }
-        journal.append(event_of("created", {"experiment_id": "0123456789ab", **created}))
+        blueprint = read(folder / "blueprint.md")
+        journal.append(Created("0123456789ab", name or folder.name, time.time() + 60, "playbook", blueprint))
     index.add(index.IndexedRun("0123456789ab", name or folder.name, str(folder), time.time()))
     return folder
 

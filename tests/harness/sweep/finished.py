@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from harness.atomic_write import write_json
+from harness.journal.events import Finish
 from harness.results.compare import compare
 from harness.sweep.ending import seal, verdict
+from harness.sweep.events import CanaryPassed, Drifted, RunEnded, RunStarted, SweepReported
 from harness.sweep.folder import SweepFolder
 from harness.sweep.plan import SweepPlan
 from harness.sweep.reporting import build, study
@@ -37,17 +39,17 @@ def finished_sweep(folder: Path) -> Path:
     write_json(folder / "plan.json", made.as_json())
     _freeze(folder / "snapshot")
     sweep = begun(folder, made)
-    sweep.record("checked", by="the first step of p01-s0")
+    sweep.record(CanaryPassed(by="the first step of p01-s0"))
     for number, run in enumerate(made.runs):
         (folder / "plan" / run.name).mkdir(parents=True)
         (folder / "plan" / run.name / "blueprint.md").write_text(f"## [exp_purpose]\n{run.name}\n")
         finished_run(
             folder / run.name, seed=number, lift=0.2 * (run.point == "p02"), metrics=("critic/rewards/mean",)
         )
-        sweep.record("started", run=run.name, job=1, lease_id=run.name)
-        sweep.record("ended", run=run.name, outcome="succeeded", reason="attempt 1 ran to its end")
+        sweep.record(RunStarted(run=run.name, job=1, lease_id=run.name))
+        sweep.record(RunEnded(run=run.name, outcome="succeeded", reason="attempt 1 ran to its end"))
     drifted = ("packages of /venv/bin/python are not what they were at the start: torch 2.4.0 → 2.5.1",)
-    sweep.record("drifted", changed=drifted)
+    sweep.record(Drifted(changed=tuple(drifted)))
     sweep.record(
         "narrated",
         sections={
@@ -55,9 +57,9 @@ def finished_sweep(folder: Path) -> Path:
         },
     )
     built = build(SweepFolder(folder), sweep.state, compare(study(folder.resolve(), sweep.state), drifted))
-    sweep.record("reported", headline=list(built.headline))
+    sweep.record(SweepReported(headline=tuple(built.headline)))
     judged = verdict(sweep.state)
-    sweep.record("finish", outcome=judged.outcome.value, reason=judged.reason)
+    sweep.record(Finish(judged.outcome, judged.reason))
     seal(sweep)
     sweep.close()
     return folder

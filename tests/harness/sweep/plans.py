@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.config import Scalar
 from harness.results.comparing.types import Key, Point
+from harness.sweep.events import SweepCreated
 from harness.sweep.plan import SweepPlan, SweepRun
 from harness.sweep.sweep import Sweep
 
@@ -39,5 +40,5 @@ def plan(points: int = 3, seeds: int = 2, **changes: Any) -> SweepPlan:
 def begun(folder: Path, made: SweepPlan | None = None, **clock: Any) -> Sweep:
     """A sweep whose journal has begun in `folder`."""
     sweep = Sweep(folder, **clock)
-    sweep.record("sweep_created", sweep_id="abcdef123456", plan=(made or plan()).as_json())
+    sweep.record(SweepCreated("abcdef123456", made or plan()))
     return sweep

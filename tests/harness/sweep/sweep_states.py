@@ -8,16 +8,16 @@ from typing import Any
 
 from harness import index
 from harness.config.edit import Scalar
-from harness.journal import Entry, Journal
-from harness.journal.legacy import event_of
-from harness.sweep.events import SWEEP, SweepCreated
+from harness.journal import Entry, Event, Journal
+from harness.sweep.events import SWEEP, CanaryPassed, RunEnded, RunMeasured, RunStarted, SweepCreated
 from harness.sweep.plan import SweepPlan
 from harness.sweep.state import SweepState, fold
 from tests.harness.sweep.plans import grid
 
 BEGIN = 1_000_000.0
-Event = tuple[float, str, dict[str, Any]]
-"""Seconds after the beginning, kind, data."""
+Timed = tuple[float, Event]
+"""Seconds after the beginning, and what happened."""
+CHECKED: Timed = (0.0, CanaryPassed("the first step"))
 
 
 def plan(
@@ -28,41 +28,40 @@ def plan(
     return grid(keys, seeds, **{**own, **given})
 
 
-def started(at: float, run: str, job: int = 1) -> Event:
-    return at, "started", {"run": run, "job": job, "lease_id": f"{run}-{job}"}
+def started(at: float, run: str, job: int = 1) -> Timed:
+    return at, RunStarted(run, job, f"{run}-{job}")
 
 
-def ended(at: float, run: str, outcome: str = "succeeded", reason: str = "") -> Event:
-    return at, "ended", {"run": run, "outcome": outcome, "reason": reason}
+def ended(at: float, run: str, outcome: str = "succeeded", reason: str = "") -> Timed:
+    return at, RunEnded(run, outcome, reason)
 
 
-def measured(at: float, run: str, value: float) -> Event:
-    return at, "measured", {"run": run, "value": value}
+def measured(at: float, run: str, value: float) -> Timed:
+    return at, RunMeasured(run, value)
 
 
-def succeeded(begin: float, end: float, run: str, value: float) -> tuple[Event, ...]:
+def succeeded(begin: float, end: float, run: str, value: float) -> tuple[Timed, ...]:
     """A run's whole life."""
     return started(begin, run), ended(end, run), measured(end, run, value)
 
 
-def state(plan: SweepPlan, *events: Event) -> SweepState:
+def state(plan: SweepPlan, *events: Timed) -> SweepState:
     """The state after these events."""
-    created: Event = (0.0, "sweep_created", {"sweep_id": "5eed5eed5eed", "plan": plan.as_json()})
+    created: Timed = (0.0, SweepCreated("5eed5eed5eed", plan))
     return fold(
-        Entry(number, BEGIN + at, event_of(kind, data, SWEEP))
-        for number, (at, kind, data) in enumerate((created, *events), start=1)
+        Entry(number, BEGIN + at, event) for number, (at, event) in enumerate((created, *events), start=1)
     )
 
 
-def write(folder: Path, plan: SweepPlan, *events: Event, sweep_id: str = "5eed5eed5eed") -> Path:
+def write(folder: Path, plan: SweepPlan, *events: Timed, sweep_id: str = "5eed5eed5eed") -> Path:
     """The sweep's folder with its journal, listed in the index."""
     folder.mkdir(parents=True)
-    times = iter([BEGIN, *(BEGIN + at for at, _, _ in events)])
+    times = iter([BEGIN, *(BEGIN + at for at, _ in events)])
     index.add_sweep(sweep_id, plan.name, folder, BEGIN)
     with Journal(folder / "sweep.jsonl", lambda: next(times), SWEEP) as journal:
         journal.append(SweepCreated(sweep_id, plan))
-        for _, kind, data in events:
-            journal.append(event_of(kind, data, SWEEP))
+        for _, event in events:
+            journal.append(event)
     return folder
 
 

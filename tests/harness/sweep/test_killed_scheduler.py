@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness import journal
-from harness.sweep.events import SWEEP
+from harness.sweep.events import SWEEP, RunEnded
 from harness.sweep.sweep import load_state
 from tests.harness.sweep.plans import begun, plan
 from tests.harness.sweep.process_host import DIES_ONCE
@@ -55,7 +55,9 @@ def test_no_run_twice_none_lost_all_reported(tmp_path: Path, kills: int, points:
     }
     assert len(set(starts[DIES_ONCE])) == 2, "each job has a lease of its own"
     told = Counter(
-        entry.data["run"] for entry in journal.read(tmp_path / "sweep.jsonl", SWEEP) if entry.kind == "ended"
+        entry.event.run
+        for entry in journal.read(tmp_path / "sweep.jsonl", SWEEP)
+        if isinstance(entry.event, RunEnded)
     )
     assert told == dict.fromkeys(names, 1), "every end is recorded, and once"
     flag = json.loads((tmp_path / "finish.flag").read_text())

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from harness.journal.events import AttemptEvent, Intent, Launched
-from harness.journal.legacy import event_of
+from harness.blueprint import read
+from harness.journal import Entry, Event, Journal
+from harness.journal.events import AttemptEvent, Created, Intent, Launched
 from harness.state import Verdict
-from harness.sweep.events import SweepReported
+from harness.sweep.events import Held, RunStarted, SweepReported
 from harness.sweep.hosts import NeverFitsError
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.scheduler import Scheduler
@@ -40,7 +41,7 @@ async def test_all_runs_once_in_order_and_never_more_than_fit(tmp_path: Path) ->
     sweep, host = begun(tmp_path, plan(4, 3, parallel=3)), ScriptedHost(room_for=2)
     verdict = await led(sweep, host)
     assert (verdict.outcome.value, verdict.reason) == ("succeeded", "12 of 12 runs succeeded")
-    order = [entry.data["run"] for entry in sweep.journal.of_kind("started")]
+    order = [entry.event.run for entry in sweep.journal.entries if isinstance(entry.event, RunStarted)]
     assert order == ["canary", *(f"p{p:02d}-s{s}" for s in range(3) for p in range(1, 5))]
     assert sorted(host.started) == sorted(f"{run}/01" for run in order)
     assert host.most == 2 and not host.leases
@@ -67,10 +68,8 @@ async def test_without_a_canary_the_first_run_goes_ahead_until_its_first_step(tm
     assert host.started == ["p01-s0/01"]
     result_dir = sweep.folder.result_dir("p01-s0")
     result_dir.mkdir()
-    from harness.journal import Journal
-
     with Journal(result_dir / "journal.jsonl", lambda: 1.0) as journal:
-        journal.append(event_of("created", {}))
+        journal.append(Created("id", "run", 9.0, "playbook", read(tmp_path / "b.md")))
         args = {"attempt": 1, "session": "s", "attempt_id": "a", "why": "first"}
         for event in (Intent("launch", args), Launched(1.0), AttemptEvent(1, "first_step", 1.0)):
             journal.append(event)
@@ -144,7 +143,10 @@ async def test_nothing_is_started_on_a_full_disk_until_there_is_room(
     assert not host.started and "only 1 MiB are free" in sweep.state.held
     free[0] = 1 << 40
     assert (await leading).outcome.value == "succeeded"
-    assert [entry.data["reason"] != "" for entry in sweep.journal.of_kind("held")] == [True, False]
+    assert [entry.event.reason != "" for entry in sweep.journal.entries if isinstance(entry.event, Held)] == [
+        True,
+        False,
+    ]
 
 
 async def test_what_the_jobs_need_is_asked_for_when_one_is_started(tmp_path: Path) -> None:
@@ -249,12 +251,12 @@ async def _story(folder: Path, made: SweepPlan, death: tuple[int, bool] | None) 
         nth, is_written = death
         append = sweep.journal.append
 
-        def mortal(kind: str, **data: Any) -> Any:
+        def mortal(event: Event) -> Entry:
             if len(sweep.journal.entries) == nth:
                 if is_written:
-                    append(kind, **data)
+                    append(event)
                 raise _DiedError
-            return append(kind, **data)
+            return append(event)
 
         sweep.journal.append = mortal  # type: ignore[method-assign]
         with pytest.raises(_DiedError):

@@ -4,16 +4,28 @@ import dataclasses
 
 import pytest
 
+from harness.journal.events import Finish
+from harness.outcome import Outcome
+from harness.sweep.events import RunLeftOut
 from harness.sweep.plan import SweepPlan
 from harness.sweep.status import SweepStanding, labels, standing
 from harness.sweep.steps import Progress
-from tests.harness.sweep.sweep_states import BEGIN, Event, ended, measured, plan, started, state, succeeded
+from tests.harness.sweep.sweep_states import (
+    BEGIN,
+    CHECKED,
+    Timed,
+    ended,
+    measured,
+    plan,
+    started,
+    state,
+    succeeded,
+)
 
 KL = {"ajet.kl_loss_coef": [0.001, 0.01]}
-CHECKED: Event = (0.0, "checked", {})
 
 
-def stands(made: SweepPlan, *events: Event, at: float, **progress: Progress) -> SweepStanding:
+def stands(made: SweepPlan, *events: Timed, at: float, **progress: Progress) -> SweepStanding:
     """The standing so many seconds after the beginning; `progress` by run, with _ for -."""
     where = {name.replace("_", "-"): value for name, value in progress.items()}
     return standing(state(made, CHECKED, *events), BEGIN + at, lambda run: where.get(run, Progress()))
@@ -84,10 +96,8 @@ def test_the_time_left_is_never_beyond_the_budget() -> None:
 
 
 def test_nothing_is_left_once_it_is_finished() -> None:
-    finished: Event = (300.0, "finish", {"outcome": "cancelled", "reason": "stopped"})
-    skipped: list[Event] = [
-        (250.0, "not_run", {"run": run.name, "reason": "stopped"}) for run in plan(KL).runs[1:]
-    ]
+    finished: Timed = (300.0, Finish(Outcome.CANCELLED, "stopped"))
+    skipped: list[Timed] = [(250.0, RunLeftOut(run.name, "stopped")) for run in plan(KL).runs[1:]]
     now = stands(plan(KL, budget_s=1000.0), *succeeded(0, 100, "p01-s0", 0.5), *skipped, finished, at=9999)
     assert (now.elapsed_s, now.left_s, now.budget_left_s) == (300, None, None)
     assert dict(now.counts) == {"done": 1, "cancelled": 5}
