@@ -1,4 +1,4 @@
-"""Searches a log by a regular expression that nobody has vetted.
+"""Searches a log by a regular expression that comes from a model.
 
 Python's `re` can backtrack for longer than the universe has existed, in a thread that nothing can stop.
 So the search runs in a process of its own with an alarm clock: when its time is up, it says how far it came,

@@ -1,7 +1,6 @@
 """The metrics of an attempt as a small table: how each one began, ended, and went in between.
 
 In: `attempts/NN/metrics.jsonl`, whose names and values anybody may have printed. Out: a title and rows.
-Memory is bounded by the number of metrics, not by the length of the training.
 """
 
 import math
@@ -16,7 +15,6 @@ from harness.results.raw import json_lines, number_in
 MOST_METRICS = 40
 MOST_POINTS = 8
 _MOST_NAMES = 2_000
-_MOST_KEPT = 64
 _LONGEST_NAME = 80
 _HEADER = (
     "| metric | rows | first | last | min (step) | max (step) | course |",
@@ -25,55 +23,12 @@ _HEADER = (
 _TELLING = [
     re.compile(words, re.IGNORECASE)
     for words in (
-        "reward|score",
-        "kl",
-        "loss",
-        "^val|eval|pass_rate|pass@|accuracy",
-        "grad_norm|entropy",
-        "length",
+        *("reward|score", "kl", "loss"),
+        *("^val|eval|pass_rate|pass@|accuracy", "grad_norm|entropy", "length"),
     )
 ]
-
-
-@dataclass
-class Course:
-    """One metric over an attempt. `low`, `high`: (value, step), over numbers; `points`: every `stride`-th
-    row's value."""
-
-    rows: int = 0
-    nans: int = 0
-    first: float = math.nan
-    last: float = math.nan
-    low: tuple[float, int | None] | None = None
-    high: tuple[float, int | None] | None = None
-    stride: int = 1
-    points: list[float] = field(default_factory=list)
-
-    def add(self, value: float, step: int | None) -> None:
-        """Take in the next row's value."""
-        if self.rows == 0:
-            self.first = value
-        if self.rows % self.stride == 0:
-            self.points.append(value)
-            if len(self.points) > _MOST_KEPT:
-                self.points = self.points[::2]
-                self.stride *= 2
-        self.last = value
-        self.rows += 1
-        if math.isnan(value):
-            self.nans += 1
-            return
-        if self.low is None or value < self.low[0]:
-            self.low = (value, step)
-        if self.high is None or value > self.high[0]:
-            self.high = (value, step)
-
-    def course(self) -> list[float]:
-        """At most MOST_POINTS values at even distances, the first and the last among them."""
-        if self.rows <= MOST_POINTS:
-            return self.points
-        inner = MOST_POINTS - 1
-        return [*(self.points[i * len(self.points) // inner] for i in range(inner)), self.last]
+Point = tuple[float, int | None]
+"""A value and its step."""
 
 
 @dataclass
@@ -81,8 +36,8 @@ class Metrics:
     """What a metrics file holds. `unnamed`: values left out because there are too many names."""
 
     rows: int = 0
-    steps: tuple[int, int] | None = None
-    courses: dict[str, Course] = field(default_factory=dict)
+    steps: list[int] = field(default_factory=list)
+    courses: dict[str, list[Point]] = field(default_factory=dict)
     unnamed: int = 0
 
 
@@ -90,23 +45,21 @@ def read(path: Path) -> Metrics:
     """The metrics of one attempt; empty when there is no file. Damaged lines are passed over."""
     metrics = Metrics()
     for row in json_lines(path, path.name, []):
-        values = row.data.get("values")
+        values, step = row.data.get("values"), row.data.get("step")
         if not isinstance(values, dict):
             continue
         metrics.rows += 1
-        step = row.data.get("step")
         step = step if isinstance(step, int) else None
         if step is not None:
-            low, high = metrics.steps or (step, step)
-            metrics.steps = (min(low, step), max(high, step))
+            metrics.steps.append(step)
         for name in values:
             value = number_in(values, name)
             if value is None:
                 continue
-            if name not in metrics.courses and len(metrics.courses) >= _MOST_NAMES:
+            if name in metrics.courses or len(metrics.courses) < _MOST_NAMES:
+                metrics.courses.setdefault(name, []).append((value, step))
+            else:
                 metrics.unnamed += 1
-                continue
-            metrics.courses.setdefault(name, Course()).add(value, step)
     return metrics
 
 
@@ -124,8 +77,9 @@ def choose(metrics: Metrics, parts: Sequence[str]) -> list[str]:
 
 
 def title(metrics: Metrics) -> str:
-    steps = f", steps {metrics.steps[0]} to {metrics.steps[1]}" if metrics.steps else ", without steps"
-    return f"{metrics.rows} rows{steps}; course: values at even distances, first to last"
+    steps = metrics.steps
+    span = f", steps {min(steps)} to {max(steps)}" if steps else ", without steps"
+    return f"{metrics.rows} rows{span}; course: values at even distances, first to last"
 
 
 def rows(metrics: Metrics, names: Sequence[str]) -> list[str]:
@@ -144,19 +98,25 @@ def shown_name(name: str) -> str:
     return cut("_".join(re.split(r"[\s|`]+", plain(name[: 4 * _LONGEST_NAME]).strip("|` \t"))), _LONGEST_NAME)
 
 
-def _row(name: str, course: Course) -> str:
-    count = f"{course.rows} ({course.nans} NaN)" if course.nans else str(course.rows)
-    points = " ".join(f"{value:.3g}" for value in course.course()).replace("nan", "NaN")
-    ends = [_number(course.first), _number(course.last), _extreme(course.low), _extreme(course.high)]
-    return f"| {' | '.join([shown_name(name), count, *ends, points])} |"
+def _row(name: str, points: list[Point]) -> str:
+    numbers = [point for point in points if not math.isnan(point[0])]
+    nans, inner = len(points) - len(numbers), MOST_POINTS - 1
+    count = f"{len(points)} ({nans} NaN)" if nans else str(len(points))
+    low, high = (pick(numbers, key=lambda point: point[0], default=None) for pick in (min, max))
+    shown = points
+    if len(points) > MOST_POINTS:
+        shown = [*(points[index * len(points) // inner] for index in range(inner)), points[-1]]
+    course = " ".join(f"{value:.3g}" for value, _ in shown).replace("nan", "NaN")
+    ends = [_number(points[0][0]), _number(points[-1][0]), _extreme(low), _extreme(high)]
+    return f"| {' | '.join([shown_name(name), count, *ends, course])} |"
 
 
 def _number(value: float) -> str:
     return "NaN" if math.isnan(value) else f"{value:.6g}"
 
 
-def _extreme(extreme: tuple[float, int | None] | None) -> str:
-    if extreme is None:
+def _extreme(point: Point | None) -> str:
+    if point is None:
         return "NaN"
-    value, step = extreme
+    value, step = point
     return _number(value) if step is None else f"{_number(value)} ({step})"

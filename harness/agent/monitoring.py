@@ -113,7 +113,7 @@ class AttemptMonitor:
 
     def first_step_overdue(self, attempt: AttemptState, now: float) -> bool:
         """True if the first step is late although it could have been seen: the metrics of the attempt are
-        known. What happened while nobody watched is read first; a prepare command does not count."""
+        known. What happened while it was not watched is read first; a prepare command does not count."""
         due = self._first_step_due()
         if attempt.first_step_at is not None or due is None or now < due or self._files.state() != "running":
             return False
@@ -151,7 +151,7 @@ class AttemptMonitor:
         )
 
     def remaining_s(self, now: float) -> float | None:
-        """Seconds to the last step at the pace since the first look, or None when that cannot be told."""
+        """Seconds to the last step at the pace since the first look, or None while it is not known."""
         step, total = self._watch.rows.step, self._config.total_steps
         if step is None or total is None or step < 1:
             return None

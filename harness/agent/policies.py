@@ -75,7 +75,7 @@ def make_policy(
 
 
 def limits_of(options: RunOptions, config: "LlmConfig") -> "Limits":
-    """What the model may cost: as was said, else the defaults; money is bounded where the price is known."""
+    """What the model may cost: as was given, else the defaults; money is bounded where the price is known."""
     from harness.providers.cost import DEFAULT_LIMIT_CALLS, DEFAULT_LIMIT_USD, Limits
 
     cost, calls = options.max_cost_usd, options.max_calls

@@ -189,7 +189,7 @@ class _RecordedModel:
         raise (RejectedError if is_given_up else InterruptedAskError)(failed.error)
 
     def _is_what_was_sent(self, request: Request, digest: str) -> bool:
-        """Whether this prompt is the recorded one, where secrets of that day's environment were masked."""
+        """True if this prompt is the recorded one, where secrets of that day's environment were masked."""
         request = redacted_request(request)
         if request_hash(request) == digest:
             return True

@@ -82,7 +82,7 @@ def _checked_from_elsewhere(plan: Blueprint) -> Blueprint:
 
 
 def _unasked(python: Path) -> Problem:
-    """What can be said of a Python that was not run."""
+    """The finding about a Python that was not run."""
     if any(python.parent.parent.glob(f"lib/python*/site-packages/{_PACKAGE}")):
         what = f"{python} was not run: the check was made with the trainer installed beside the harness"
         return Problem(1, what, "`harness check` asks this Python itself", "warning")

@@ -77,7 +77,7 @@ class DraftSession:
         return self.draft.handover is not None
 
     def carry_out(self, call: Action) -> Answer:
-        """Do what was asked for; what is refused or fails is told as an error."""
+        """Do what was asked for; what is refused or fails is answered as an error."""
         does: dict[type[Action], Callable[[Any], str]] = {
             Look: lambda call: look(call.path, call.lines, self.brief.cwd),
             ListKeys: lambda call: self.keys.search(call.words),

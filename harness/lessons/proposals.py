@@ -73,7 +73,7 @@ def propose(diagnosis: Mapping[str, Any], changes: Sequence[str], source: str) -
 
 
 def generalised(said: str) -> str:
-    """A pattern for what was said: its words, with what varies from run to run left open."""
+    """A pattern for a message: its words, with what varies from run to run left open."""
     parts = re.split("(" + "|".join(_VARYING) + ")", said.split("\n")[0][:_LONGEST_PATTERN])
     return "".join(
         next(general for varying, general in _VARYING.items() if re.fullmatch(varying, part))

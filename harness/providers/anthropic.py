@@ -1,7 +1,7 @@
 """Anthropic's Messages protocol through its official SDK: Claude, and servers that speak the same.
 
 In: a `Request`. Out: a `Reply`, put together from the event stream. Cache marks go from the longest-lived
-to the shortest: one hour after tools and after system, five minutes after the pinned turns and the last turn.
+to the shortest: one hour after tools and after system, five minutes after the first turn and the last.
 """
 
 import json
@@ -169,7 +169,7 @@ def wire_request(model: str, request: Request) -> dict[str, Any]:
 
 def _messages(request: Request) -> list[dict[str, Any]]:
     """Turns as messages whose sides alternate, with the two short-lived cache marks."""
-    marked = {request.pinned - 1, len(request.turns) - 1}
+    marked = {0, len(request.turns) - 1}
     messages = []
     for side, group in by_side(request.turns):
         content: list[dict[str, Any]] = []

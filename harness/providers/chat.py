@@ -62,15 +62,13 @@ class Request:
     """One question to a model.
 
     Ordered by how rarely it changes: `tools` and `system` are the same bytes in every request of a run, the
-    first `pinned` turns are the same within one consultation, the rest grows. A provider sets its cache marks
-    accordingly: a long-lived one after tools and system, further ones after the pinned turns and the last
-    turn.
+    first turn is the same within one consultation, the rest grows. A provider sets its cache marks
+    accordingly: long-lived ones after tools and system, further ones after the first turn and the last.
     """
 
     system: str
     tools: tuple[Tool, ...]
     turns: tuple[Turn, ...]
-    pinned: int = 1
     max_output_tokens: int = 4096
 
     @property
@@ -111,7 +109,7 @@ class StopReason(str, Enum):
     """Why the model stopped."""
 
     TOOL_CALL = "tool_call"
-    END = "end"  # it has said what it wanted, without calling a tool
+    END = "end"  # it is done, without calling a tool
     TRUNCATED = "truncated"  # it ran into `max_output_tokens`
     REFUSED = "refused"  # it, or a filter, declined
 

@@ -88,7 +88,7 @@ def configured(model_option: str | None, cwd: Path, environ: Mapping[str, str]) 
     if not model_option:
         _refuse_unasked_host(word, found)
     key, variable = _key(word, found, environ, is_named_by_person=bool(model_option))
-    _refuse_unsendable(key, f"`key` in {found.path}" if variable is None else variable)
+    _refuse_unsendable(key, variable or "")
     own = {name: price.model_dump() for name, price in found.settings.prices.items()}
     price = price_of(word.provider, word.model, word.base_url, own)
     return LlmConfig(
@@ -179,11 +179,9 @@ def _key(
 ) -> tuple[str | None, str | None]:
     """The key and the variable it came from."""
     llm = found.settings.llm
-    if (llm.key or llm.key_env) and _is_meant_for(word, found):
-        if llm.key:
-            return llm.key, None
+    if llm.key_env and _is_meant_for(word, found):
         _refuse_chosen_variable(word, found, is_named_by_person)
-        value = environ.get(llm.key_env or "", "").strip()
+        value = environ.get(llm.key_env, "").strip()
         if not value:
             raise ConfigurationError(
                 f"{found.path}: [llm] key_env names {llm.key_env}, which is not set; `export {llm.key_env}=…`"

@@ -41,7 +41,7 @@ PATIENCE_S = 60.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What the model is told of its call."""
+    """What the model is shown of its call."""
 
     text: str
     is_error: bool = False
@@ -183,7 +183,7 @@ class Errand(Protocol):
     def opening(self) -> str: ...
 
     def carry_out(self, call: Action) -> Answer:
-        """Do what was asked for; what is refused or fails is told as an error."""
+        """Do what was asked for; what is refused or fails is answered as an error."""
         ...
 
     @property

@@ -38,8 +38,6 @@ class LlmSettings(_Section):
     """As for `--model`: provider:NAME, with @http://host:port/... for a server of one's own."""
     key_env: str | None = Field(default=None, min_length=1)
     """The environment variable that holds the key for that model."""
-    key: str | None = Field(default=None, min_length=1)
-    """The key itself; `key_env` is the safer way."""
     max_cost: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """The most that one experiment may spend, in USD."""
     max_calls: int | None = Field(default=None, ge=0)
@@ -87,7 +85,7 @@ def find(cwd: Path, environ: Mapping[str, str]) -> Found:
 def _together(project: Found, own: Found) -> Found:
     """The project's model and key, or the user's own where it names none; the lowest limits; own prices."""
     llm, mine = project.settings.llm, own.settings.llm
-    base = project if llm.model or llm.key or llm.key_env else own
+    base = project if llm.model or llm.key_env else own
     limits: dict[str, float | None] = {}
     warnings = [*own.warnings, *project.warnings]
     for name, asked, allowed, usual in (
@@ -118,7 +116,9 @@ def _read(path: Path) -> Found:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
     except ValidationError as error:
         problems = "; ".join(_problem(dict(problem)) for problem in error.errors())
-        raise ConfigurationError(f"{path}: {problems}") from None  # its own text would quote a literal key
+        raise ConfigurationError(
+            f"{path}: {problems}"
+        ) from None  # its own text may quote a key
     except ValueError as error:  # TOML syntax, or bytes that are not UTF-8
         raise ConfigurationError(f"{path} is not valid TOML: {error}") from error
     for name in settings.prices:
@@ -127,14 +127,7 @@ def _read(path: Path) -> Found:
                 f'{path}: `prices."{name}"` names no provider; write provider:NAME without an address, such '
                 f'as [prices."openai:{name.partition("@")[0].rpartition(":")[2] or "NAME"}"]'
             )
-    if settings.llm.key and settings.llm.key_env:
-        raise ConfigurationError(f"{path}: [llm] has both `key` and `key_env`; remove one of them")
-    is_readable = settings.llm.key and path.stat().st_mode & 0o077
-    warning = (
-        f"{path} holds a key and others may read it: `chmod 600 {path}`, or name an environment variable "
-        "with `key_env` instead"
-    )
-    return Found(path, settings, (warning,) if is_readable else ())
+    return Found(path, settings)
 
 
 def _problem(problem: dict[str, Any]) -> str:

@@ -119,10 +119,12 @@ def test_a_file_that_came_with_the_code_does_not_choose_who_is_asked(home: Path)
     assert choose(home, None, **KEY).base_url == "https://stranger.example/v1"
 
 
-def test_a_key_in_the_file_does_not_go_to_another_provider(home: Path) -> None:
-    toml = '[llm]\nmodel = "openai:m"\nkey = "in-the-file"\n'
-    assert choose(home, "anthropic:m", toml, **KEY).key == "sk-ant-mine"
-    assert choose(home, "openai:other", **KEY).key == "in-the-file"
+def test_a_key_named_for_one_provider_does_not_go_to_another(home: Path) -> None:
+    toml = '[llm]\nmodel = "openai:m"\nkey_env = "GATE_KEY"\n'
+    assert choose(home, "anthropic:m", own=toml, GATE_KEY="gate-key-1", **KEY).key == "sk-ant-mine"
+    config = choose(home, "openai:other", GATE_KEY="gate-key-1", **KEY)
+    assert (config.key, config.secrets) == ("gate-key-1", ("gate-key-1",))
+    assert "gate-key-1" not in repr(config)
 
 
 def test_a_key_set_together_with_another_address_is_not_sent_to_the_public_one(home: Path) -> None:
@@ -149,8 +151,8 @@ def test_named_variable_that_is_not_set(home: Path) -> None:
         ('[prices."m"]\ninput = 1\noutput = 1', "names no provider; write provider:NAME"),
         ('[prices."openai:m@http://h"]\ninput = 1\noutput = 1', '[prices."openai:m"]'),
         ('[prices."openai:m"]\ninput = nan\noutput = 1', "finite number"),
-        ('[llm]\nkey = "a"\nkey_env = "B"', "remove one of them"),
-        ('[llm]\nkey = ["hunter2hunter2"]', "`llm.key`: input should be a valid string"),
+        ('[llm]\nkey_env = ["hunter2hunter2"]', "`llm.key_env`: input should be a valid string"),
+        ('[llm]\nkey = "hunter2hunter2"', "`llm.key` is unknown, did you mean `key_env`?"),
     ],
 )
 def test_a_file_that_is_wrong_says_where_and_how_to_mend(home: Path, toml: str, mend: str) -> None:
@@ -167,18 +169,6 @@ def test_whole_numbers_are_prices_and_costs_too(home: Path) -> None:
     assert config.max_cost_usd == 5
     assert config.price is not None
     assert config.price.output == 2
-
-
-def test_a_key_that_others_may_read_is_warned_of(home: Path) -> None:
-    path = home / "work" / "harness.toml"
-    path.write_text('[llm]\nmodel = "anthropic:claude-opus-4-5"\nkey = "in-the-file"\n')
-    path.chmod(0o644)
-    config = choose(home)
-    assert any("chmod 600" in said for said in config.warnings)
-    assert config.secrets == ("in-the-file",)
-    assert "in-the-file" not in repr(config)
-    path.chmod(0o600)
-    assert choose(home).warnings == ()
 
 
 async def test_providers_are_made(home: Path) -> None:

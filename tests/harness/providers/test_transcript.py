@@ -77,7 +77,7 @@ def test_a_private_key_leaves_the_arguments_readable() -> None:
 
 
 def test_the_hash_is_of_what_the_model_sees() -> None:
-    same = Request("Be brief.", (TOOL,), (UserTurn("Go on?"),), pinned=0, max_output_tokens=9)
+    same = Request("Be brief.", (TOOL,), (UserTurn("Go on?"),), max_output_tokens=9)
     assert request_hash(same) == request_hash(REQUEST)
     others = [
         Request("Be brief!", (TOOL,), REQUEST.turns),
