@@ -116,9 +116,7 @@ def _read(path: Path) -> Found:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
     except ValidationError as error:
         problems = "; ".join(_problem(dict(problem)) for problem in error.errors())
-        raise ConfigurationError(
-            f"{path}: {problems}"
-        ) from None  # its own text may quote a key
+        raise ConfigurationError(f"{path}: {problems}") from None  # its own text may quote a key
     except ValueError as error:  # TOML syntax, or bytes that are not UTF-8
         raise ConfigurationError(f"{path} is not valid TOML: {error}") from error
     for name in settings.prices:
