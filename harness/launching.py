@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.atomic_write import write_atomically
 from harness.blueprint.scaffold import render_config
-from harness.command import paths_replaced, read_or_empty
+from harness.command import paths_replaced, read_or_empty, with_values
 from harness.config import training as training_config
 from harness.config.edit import Scalar
 from harness.config.training import TrainingConfig
@@ -34,10 +34,11 @@ class LaunchRequest:
     """What was decided about one launch.
 
     `previous`: the attempt before it, None for the first. `draft`: what is changed for it. `environment`:
-    variables set by repairs, of this launch and of those before. `hidden`: variables of the caller that the
-    training is not given. `codebase`: the working directory, which is a private copy where code is patched;
-    then `code_diff` is what this draft patched, and `relocate` points the command into the copy. `limits`:
-    those that repairs have raised.
+    variables set by repairs, of this launch and of those before. `hidden`: variables of the caller that
+    the training is not given. `arguments`: keys that the command sets, with other values. `codebase`: the
+    working directory, which is a private copy where code is patched; then `code_diff` is what this draft
+    changed in command and code, and `relocate` points the command into the copy. `limits`: those that
+    repairs have raised.
     """
 
     session: str
@@ -48,6 +49,7 @@ class LaunchRequest:
     previous: AttemptFiles | None = None
     draft: PendingChanges = field(default_factory=PendingChanges)
     environment: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, Scalar] = field(default_factory=dict)
     code_diff: str = ""
     relocate: Callable[[str], str] = str
     limits: frozenset[str] = frozenset()
@@ -89,11 +91,15 @@ def _keep_diff(files: AttemptFiles, request: LaunchRequest, changes: str) -> Non
         write_atomically(kept, there + changes, mode=0o600)
 
 
-def command(plan: Mapping[str, Any], config: Path | None) -> str:
-    """The command line of the training, with the config replaced by the attempt's own copy."""
+def command(
+    plan: Mapping[str, Any], config: Path | None, arguments: Mapping[str, Scalar] | None = None
+) -> str:
+    """The command line of the training, with the config replaced by the attempt's own copy, and with other
+    values of `arguments`."""
     given = plan["launch_command"]
     if given is None:
         return shlex.join([plan["venv_exe"], "-m", "trainer_core.cli", "--conf", str(config)])
+    given = with_values(given, arguments or {})
     if config is None or plan["yaml_path"] is None:
         return given
     original = Path(plan["yaml_path"]).resolve()
@@ -180,7 +186,7 @@ def launch_spec(plan: Mapping[str, Any], files: AttemptFiles, request: LaunchReq
         attempt_dir=files.dir,
         attempt_id=request.attempt_id,
         session_name=request.session,
-        command=unattended(request.relocate(command(plan, config))),
+        command=unattended(request.relocate(command(plan, config, request.arguments))),
         cwd=request.codebase,
         env=environment(plan, files, request.hidden, request.environment),
         prepare=_at_home(plan, request, plan["prepare_command"]),

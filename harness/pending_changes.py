@@ -23,7 +23,7 @@ class Change:
     """One thing that differs from the attempt before. `what`: a dotted key, a variable, a file, or what was
     done beside. `remedy`: the built-in repair that it belongs to, "" for any other."""
 
-    kind: str  # "config" | "removed" | "environment" | "code" | "package" | "freed" | "limit"
+    kind: str  # "config" | "removed" | "argument" | "environment" | "code" | "package" | "freed" | "limit"
     what: str
     old: Scalar
     new: Scalar
@@ -65,7 +65,7 @@ class PendingChanges:
 
     @property
     def is_empty(self) -> bool:
-        prepared = (self.config, self.removed, self.environment, self.patches, self.measures)
+        prepared = (self.config, self.arguments, self.removed, self.environment, self.patches, self.measures)
         return self.settings is None and not any(prepared)
 
     @property
@@ -76,12 +76,17 @@ class PendingChanges:
     def fingerprint(self) -> dict[str, Any]:
         """What tells two repairs apart: the values, without the words."""
         return {
-            "config": dict(sorted(self.config.items())),
+            "config": dict(sorted({**self.config, **self.arguments}.items())),
             "removed": sorted(self.removed),
             "environment": dict(sorted(self.environment.items())),
             "patches": [dict(patch) for patch in self.patches],
             "measures": sorted(self.measures),
         }
+
+    @property
+    def arguments(self) -> dict[str, Scalar]:
+        """Keys of the config that the launch command sets, with the values that they are given there."""
+        return {change.what: change.new for change in self.changes if change.kind == "argument"}
 
     def apply(self, text: str) -> str:
         """The config `text` with the changes made in it, comments and order kept. Raises ConfigEditError."""
@@ -98,7 +103,8 @@ def with_outcome(
     if action == "edit_config":
         removed = tuple(dict.fromkeys((*draft.removed, *args["remove"])))
         kept = {key: value for key, value in draft.config.items() if not _is_below(key, args["remove"])}
-        return replace(draft, config={**kept, **args["changes"]}, removed=removed)
+        edited = {key: value for key, value in args["changes"].items() if key not in draft.arguments}
+        return replace(draft, config={**kept, **edited}, removed=removed)
     if action == "set_environment":
         return replace(draft, environment={**draft.environment, args["name"]: args["value"]})
     if action == "patch_code":

@@ -14,6 +14,8 @@ from typing import Any
 from harness import llm_use
 from harness.attempt import AttemptEnd, Diagnosis, failure_of
 from harness.blueprint.types import Blueprint
+from harness.command import with_values
+from harness.config import Scalar
 from harness.journal import Entry, Event, Fold, events
 from harness.journal.codec import encode
 from harness.llm_use import LlmUse
@@ -109,6 +111,17 @@ class ExperimentState:
         """Files of the code that a model has changed for an attempt that was launched."""
         launched = (attempt for attempt in self.attempts if attempt.launched_at is not None)
         return tuple(dict.fromkeys(patch["path"] for attempt in launched for patch in attempt.draft.patches))
+
+    @property
+    def arguments(self) -> dict[str, Scalar]:
+        """Keys that the launch command sets and that repairs have changed there, for the next launch."""
+        drafts = [*(attempt.draft for attempt in self.attempts), self.draft]
+        return {key: value for draft in drafts for key, value in draft.arguments.items()}
+
+    @property
+    def command(self) -> str:
+        """The launch command as the blueprint gives it, with what repairs have changed in it; "" for none."""
+        return with_values(str(self.plan.get("launch_command") or ""), self.arguments)
 
     @property
     def limits(self) -> frozenset[str]:

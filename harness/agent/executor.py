@@ -164,7 +164,7 @@ class Executor:
                 launch(spec, Session.find(action.session) or Session.create(action.session, spec.cwd))
             except TmuxError:  # its server died on the way; typing twice never launches twice
                 launch(spec, Session.find(action.session) or Session.create(action.session, spec.cwd))
-        command = launching.command(self.experiment.plan, files.config)
+        command = launching.command(self.experiment.plan, files.config, self.experiment.state.arguments)
         command = launch_request.relocated(self.experiment, command)
         return Launched(self.experiment.clock(), command, checkpoint)
 

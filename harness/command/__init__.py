@@ -17,10 +17,12 @@ not see.
 
 Rooms, in reading order: `shell` (words and where they stand), `programs` (what one command does), `settings`
 (flags, overrides and variables by name), `launch_command` (`Command`: all of it and its edits), `calls` (the
-programs with folder and variables as the shell would have them), `visibility` (`check_reaches`).
+programs with folder and variables as the shell would have them), `config_values` (keys of a config that the
+command sets), `visibility` (`check_reaches`).
 """
 
 from harness.command.calls import Call, PythonProgram, calls, python_programs
+from harness.command.config_values import overlaid, typed, values_of, with_values
 from harness.command.launch_command import Command, paths_replaced, read, read_or_empty
 from harness.command.settings import Setting, is_off, is_output, is_same, plain
 from harness.command.shell import CommandError
@@ -37,9 +39,13 @@ __all__ = [
     "is_off",
     "is_output",
     "is_same",
+    "overlaid",
     "paths_replaced",
     "plain",
     "python_programs",
     "read",
     "read_or_empty",
+    "typed",
+    "values_of",
+    "with_values",
 ]

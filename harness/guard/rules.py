@@ -9,6 +9,7 @@ it can ask only for the actions there are, and each of them is judged here.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from harness.agent.actions import (
@@ -30,11 +31,12 @@ from harness.agent.actions import (
     arguments,
 )
 from harness.agent.types import Observation
+from harness.command import read_or_empty
 from harness.config.edit import ConfigEditError
 from harness.diagnosis.ends import KILLED
 from harness.guard import file_access, science
 from harness.guard.progress import MAX_SAME_CAUSE, MAX_SAME_TRANSIENT, alike, failure, in_vain
-from harness.pending_changes import PREPARING
+from harness.pending_changes import PREPARING, PendingChanges
 from harness.repair.remedies.choice import is_sure
 from harness.repair.remedies.packages import known_packages
 from harness.results.narrative import sections
@@ -99,10 +101,11 @@ def repairs_keep_the_science(action: AnyAction, observation: Observation) -> str
 def launches_keep_the_science(action: AnyAction, observation: Observation) -> str | None:
     """Rule 2 once more for all edits together, just before they take effect."""
     draft = observation.state.draft
-    if not isinstance(action, Launch) or not observation.config or not (draft.config or draft.removed):
+    changes = {**draft.config, **draft.arguments}
+    if not isinstance(action, Launch) or not (changes or draft.removed):
         return None
-    protected, command = _protected(observation), _command(observation)
-    return science.refuse_edit(observation.config, draft.config, draft.removed, protected, command)
+    before = replace(observation.state, draft=PendingChanges()).command
+    return science.refuse_edit(observation.config, changes, draft.removed, _protected(observation), before)
 
 
 def doubtful_diagnoses_change_nothing(action: AnyAction, observation: Observation) -> str | None:
@@ -123,7 +126,7 @@ def _protected(observation: Observation) -> tuple[str, ...]:
 
 
 def _command(observation: Observation) -> str:
-    return str(observation.state.plan.get("launch_command") or "")
+    return observation.state.command
 
 
 def configs_are_rendered_only_where_none_is_given(action: AnyAction, observation: Observation) -> str | None:
@@ -150,7 +153,13 @@ def repairs_come_between_attempts(action: AnyAction, observation: Observation) -
     if observation.state.collected is not None:
         return "the results have been collected; nothing is launched any more"
     if isinstance(action, EditConfig) and not observation.config:
-        return "this experiment's command reads no config that the harness knows of"
+        command = read_or_empty(_command(observation))
+        unset = [key for key in (*action.changes, *action.remove) if command.setting_of(key) is None]
+        if unset:
+            return (
+                "this experiment's command reads no config that the harness knows of, and does not set "
+                f"{unset[0]}"
+            )
     return None
 
 

@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 
-from harness.command import read_or_empty
+from harness.command import CommandError, is_same, read_or_empty, with_values
 from harness.config import edit as config_edit
 from harness.config import keys, readings
 from harness.config.edit import ConfigEditError
@@ -53,11 +53,14 @@ def refuse_edit(
     command: str = "",
 ) -> str | None:
     """Why these edits of the config text `before` are refused, or None. `command`: what is launched; what it
-    gives itself holds against the config."""
+    sets itself is edited there."""
+    given = read_or_empty(command)
+    inside = {key: value for key, value in changes.items() if given.setting_of(key) is not None}
+    outside = {key: value for key, value in changes.items() if key not in inside}
     for key in (*changes, *remove):
         if not _KEY.fullmatch(key):
             return f"{key[:80]!r} is no dotted key: write it as it stands in the config, such as `a.b_c`"
-        if (name := read_or_empty(command).sets(key)) is not None:
+        if key not in inside and (name := given.sets(key)) is not None:
             return f"`{key}` is set by the launch command (`{name}`), which holds here: {_BY_A_PERSON}"
     for key, value in changes.items():
         if isinstance(value, str) and not value.isprintable():
@@ -65,9 +68,11 @@ def refuse_edit(
     try:
         old = readings.readings(before)
         is_ajet = any(path[:1] == ("ajet",) for path in old[0])
-        after = config_edit.edit(before, changes, remove)
-        new = readings.readings(after)
-    except UnreadableConfigError as error:
+        new = readings.readings(config_edit.edit(before, outside, remove))
+        if inside:
+            new = _with_command(new, with_values(command, inside))
+            old = _with_command(old, command)
+    except (UnreadableConfigError, CommandError) as error:
         return f"this edit cannot be made: {error}"
     except ConfigEditError as error:
         paths = (tuple(key.split(".")) for key in (*changes, *remove))
@@ -82,7 +87,8 @@ def refuse_edit(
         why = _refuse_change(path, was, now, is_ajet, protected)
         if why is not None:
             return why
-        if (name := read_or_empty(command).sets(".".join(path))) is not None:
+        name = given.sets(".".join(path))
+        if name is not None and not any(is_same(key, ".".join(path)) for key in inside):
             return f"`{'.'.join(path)}` is set by the launch command (`{name}`) too: {_BY_A_PERSON}"
     if _parts_packed_sequences(changed, new[0], command):
         return (
@@ -94,7 +100,22 @@ def refuse_edit(
         why = _refuse_referring(path, target, is_ajet, protected)
         if why is not None:
             return why
-    return None if is_ajet else batches.refuse(old[0], new[0], following, command)
+    return None if is_ajet else batches.refuse(old[0], new[0], following, "" if inside else command)
+
+
+def _with_command(trees: Sequence[dict[Path, Value]], command: str) -> tuple[dict[Path, Value], ...]:
+    """What a trainer gets: the config's readings with what the command sets, which holds against it."""
+    together = []
+    for tree, version in zip(trees, readings.VERSIONS, strict=True):
+        found = dict(tree)
+        for name, text in read_or_empty(command).plain.items():
+            path = next((path for path in tree if is_same(".".join(path), name)), tuple(name.split(".")))
+            try:
+                found[path] = readings.values(f"value: {text}", version)[("value",)]
+            except (UnreadableConfigError, KeyError):
+                found[path] = Value("str", text)
+        together.append(found)
+    return tuple(together)
 
 
 def _parts_packed_sequences(

@@ -1,7 +1,8 @@
-"""What the next launch will use, and the actions that change it.
+"""From a diagnosis to pending changes: what the next launch will use, and the actions that change it.
 
-`choosing` finds the built-in repairs of a failure; `preparing` carries repairs out (config, environment,
-code; packages by `installing`, what is ours and in the way by `owned`); `worktree` and `private_copy` keep
-the copy of the code in which a defect may be corrected, `author_paths` sees to it that nothing leads out of
-it, `ordering` puts it all together for a launch.
+`remedies/` are the built-in repairs, as values. `repair_plan` finds those that apply to a failure or to
+what the check before a launch found; `apply_changes` carries repairs out (config, launch command,
+environment, code; packages by `installing`, what is ours and in the way by `leftovers`). `code_copy`
+freezes code (by `git`), for a correction (`patched_code`, `text_patch`, `original_paths`) and for the runs
+of a sweep; `launch_request` puts it all together for a launch.
 """

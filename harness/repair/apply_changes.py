@@ -24,6 +24,7 @@ from harness.agent.actions import (
     arguments,
 )
 from harness.blueprint.scaffold import ScaffoldError
+from harness.command import CommandError, is_same, overlaid, read_or_empty, with_values
 from harness.config import edit as config_edit
 from harness.config.edit import ConfigEditError, Scalar
 from harness.experiment import Experiment
@@ -63,7 +64,9 @@ def check(experiment: Experiment, draft: PendingChanges) -> Checked:
     state = experiment.state
     variables = {**state.environment, **draft.environment}
     config = config_after(experiment, draft)
-    findings = doctor.examine(experiment.plan, experiment.dir, config, variables, state.options.hidden)
+    command = replace(state, draft=draft).command
+    plan = {**experiment.plan, "launch_command": command} if command else experiment.plan
+    findings = doctor.examine(plan, experiment.dir, config, variables, state.options.hidden)
     return doctor.outcome(findings)
 
 
@@ -106,7 +109,7 @@ def _carried_out(action: Action, experiment: Experiment) -> ChangePrepared:
             return _done(action, change, action.remedy, "the next launch may open all files that are allowed")
         assert isinstance(action, PatchCode)
         return _patch(action, experiment)
-    except (ConfigEditError, ScaffoldError) as error:
+    except (CommandError, ConfigEditError, ScaffoldError) as error:
         return ChangePrepared(action.kind, error=redact(str(error)))
 
 
@@ -117,21 +120,30 @@ def _render(action: RenderConfig, experiment: Experiment) -> ChangePrepared:
 
 
 def _edit(action: EditConfig, experiment: Experiment) -> ChangePrepared:
-    before = experiment.state.draft.apply(config_before(experiment))
-    after = config_edit.edit(before, action.changes, action.remove)
-    if after == before:
+    """Edit the config, and the launch command where it sets the key itself."""
+    state, command = experiment.state, experiment.state.command
+    inside = {key: new for key, new in action.changes.items() if read_or_empty(command).setting_of(key)}
+    outside = {key: new for key, new in action.changes.items() if key not in inside}
+    before = state.draft.apply(config_before(experiment))
+    after = config_edit.edit(before, outside, action.remove)
+    edited = with_values(command, inside)
+    if after == before and edited == command:
         return ChangePrepared(action.kind, error=_NOTHING_CHANGES)
-    old = config_edit.load(before)
+    old, given = config_edit.load(before), overlaid({}, command)
+    told = {"why": action.why, "remedy": action.remedy}
     changes = [
-        Change("config", key, _scalar(config_edit.get(old, key)), value, action.why, action.remedy)
-        for key, value in action.changes.items()
+        Change("config", key, _scalar(config_edit.get(old, key)), value, **told)
+        for key, value in outside.items()
         if config_edit.get(old, key) != value
     ]
     changes += [
-        Change("removed", key, _scalar(config_edit.get(old, key)), None, action.why, action.remedy)
-        for key in action.remove
+        Change("removed", key, _scalar(config_edit.get(old, key)), None, **told) for key in action.remove
     ]
-    return ChangePrepared(action.kind, tuple(changes), redact(diff(before, after, "config.yaml")))
+    for key, value in inside.items():
+        was = next((known for name, known in given.items() if is_same(key, name)), None)
+        changes.append(Change("argument", key, was, value, **told))
+    shown = diff(before, after, "config.yaml") + diff(command, edited, "command")
+    return ChangePrepared(action.kind, tuple(changes), redact(shown))
 
 
 def _set_variable(action: SetEnvironment, experiment: Experiment) -> ChangePrepared:

@@ -7,6 +7,7 @@ from pathlib import Path
 from harness import launching
 from harness.agent.actions import Launch
 from harness.experiment import Experiment
+from harness.pending_changes import PendingChanges, diff
 from harness.repair import patched_code
 from monitors.files import AttemptFiles
 
@@ -28,6 +29,8 @@ def order(experiment: Experiment, action: Launch, previous: AttemptFiles | None)
         previous=previous,
         draft=draft,
         environment=state.environment,
+        arguments=state.arguments,
+        code_diff=_command_diff(experiment),
         limits=state.limits,
     )
     made = patches(experiment)
@@ -37,9 +40,17 @@ def order(experiment: Experiment, action: Launch, previous: AttemptFiles | None)
         plain,
         codebase=patched_code.folder(plan, state.experiment_id, made),
         environment={**patched_code.variables(plan, state.experiment_id, os.environ), **state.environment},
-        code_diff=patched_code.diffs(state.experiment_id, draft.patches),
+        code_diff=plain.code_diff + patched_code.diffs(state.experiment_id, draft.patches),
         relocate=lambda command: relocated(experiment, command),
     )
+
+
+def _command_diff(experiment: Experiment) -> str:
+    """What this attempt changed in the launch command."""
+    state = experiment.state
+    before = replace(state, attempts=state.attempts[:-1], draft=PendingChanges())
+    changed = bool(state.attempt and state.attempt.draft.arguments)
+    return diff(before.command, state.command, "command") if changed else ""
 
 
 def patches(experiment: Experiment) -> list[dict[str, str]]:

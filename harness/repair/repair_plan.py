@@ -67,7 +67,7 @@ def situation(experiment: Experiment, diagnosis: Diagnosis) -> Situation:
         diagnosis,
         config,
         environment,
-        str(state.plan.get("launch_command") or ""),
+        state.command,
         progress.tried(_with(state.attempts, diagnosis)),
         surroundings(experiment, config, environment),
     )
@@ -80,7 +80,7 @@ def before_launch(cause: Diagnosis, state: ExperimentState, config: str) -> list
     environment = dict(state.environment)
     if "variable" in seen:
         environment[seen["variable"]] = seen["port"]
-    command = str(state.plan.get("launch_command") or "")
+    command = state.command
     rules = repair_rules.rules_alone(config, tuple(state.plan.get("protected_keys", ())), command)
     there = replace(rules, refuses_install=lambda package: None)
     if "free_port" in seen:
@@ -116,7 +116,7 @@ def surroundings(experiment: Experiment, config: str, environment: Mapping[str, 
         superseded_bytes=lambda: leftovers.superseded_bytes(experiment),
         refuses_install=refuses_install,
         known_key=keys.nearest_own_key,
-        refuses=repair_rules.of_repairs(config, protected, str(plan.get("launch_command") or "")),
+        refuses=repair_rules.of_repairs(config, protected, state.command),
     )
 
 

@@ -45,7 +45,9 @@ class Deviation:
     @property
     def kind(self) -> str:
         """What kind of thing was changed, where it is not a key of the config."""
-        return {"environment": "environment variable", "code": "code"}.get(self.change.kind, "")
+        return {"environment": "environment variable", "argument": "launch command", "code": "code"}.get(
+            self.change.kind, ""
+        )
 
     @property
     def doubt(self) -> str:

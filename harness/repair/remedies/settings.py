@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal
 
+from harness.command import overlaid
 from harness.config import edit as config_edit
 from harness.config import keys
 from harness.config.values import NOTHING, Scalar, flatten
@@ -66,16 +67,17 @@ class Settings:
 
     @classmethod
     @lru_cache(maxsize=16)
-    def read(cls, text: str) -> Settings:
-        """A text that is no mapping, or contains itself, has no values. The same few texts are read again and
-        again."""
+    def read(cls, text: str, command: str = "") -> Settings:
+        """`command`: what is launched; what it sets holds against the config. A text that is no mapping,
+        or contains itself, has no values. The same few texts are read again and again."""
         try:
             data = config_edit.read(text)
             found = flatten(data)
         except (config_edit.ConfigEditError, RecursionError):
-            return cls({})
+            data, found = {}, {}
         reached = {key: value for key, value in found.items() if config_edit.get(data, key, NOTHING) is value}
         values = {key: value for key, value in reached.items() if _is_plain(key, value)}
+        values = {key: value for key, value in overlaid(values, command).items() if _is_plain(key, value)}
         tops = {key.partition(".")[0] for key in values}
         if "ajet" in tops:
             return cls(values, "ajet")

@@ -81,7 +81,7 @@ class Situation:
     @cached_property
     def settings(self) -> Settings:
         """The values of the config."""
-        return Settings.read(self.config or "")
+        return Settings.read(self.config or "", self.command)
 
     @property
     def ask(self) -> Surroundings:

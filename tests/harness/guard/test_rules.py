@@ -134,12 +134,11 @@ class TestRepairs:
             guard.check(edit(per_device_train_batch_size=8), seen(FAILED, config=hf, draft=cut)) is not None
         )
 
-    def test_what_the_launch_command_gives_is_not_changed_beside_it(self) -> None:
+    def test_variables_and_sections_that_the_launch_command_gives_stay(self) -> None:
         command = "MASTER_PORT=29500 python t.py c.yaml --trainer.num-workers 8 model.kwargs={}"
         now = seen(FAILED, config="a: 1\n", plan={**PLAN, "yaml_path": None, "launch_command": command})
         told = {"why": "w"}
-        for key in ("trainer.num_workers", "num_workers", "model.kwargs.enforce_eager"):
-            assert "launch command" in str(guard.check(EditConfig(changes={key: 2}, **told), now)), key
+        assert "launch command" in str(guard.check(EditConfig(changes={"model.kwargs.x": 2}, **told), now))
         variable = SetEnvironment(name="MASTER_PORT", value="31000", **told)
         assert "launch command" in str(guard.check(variable, now))
         assert guard.check(EditConfig(changes={"enforce_eager": True}, **told), now) is None

@@ -333,3 +333,56 @@ def test_a_misspelt_key_about_how_the_training_runs_may_be_respelt() -> None:
     config, moved = "train: {num_wokers: 3}\n", {"train.num_workers": 3}
     assert refuse_edit(config, moved, ("train.num_wokers",), ()) is None
     assert "protected" in str(refuse_edit(config, moved, ("train.num_wokers",), ("num_wokers",)))
+
+
+VERL_COMMAND = (
+    "python -m verl.trainer.main_ppo data.train_batch_size=256 actor_rollout_ref.actor.optim.lr=1e-6 "
+    "actor_rollout_ref.rollout.n=5 actor_rollout_ref.rollout.gpu_memory_utilization=0.6 "
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8 +trainer.default_local_dir=/out "
+    "trainer.logger=wandb"
+)
+
+
+class TestWhatTheCommandSets:
+    """What the launch command sets is changed there, by the same table and the same rules."""
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("actor_rollout_ref.rollout.gpu_memory_utilization", 0.5),
+            ("gpu_memory_utilization", 0.5),
+            ("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", 4),
+            ("trainer.logger", "console"),
+        ],
+    )
+    def test_how_the_training_runs_may_be_changed(self, key: str, value: Scalar) -> None:
+        assert refuse_edit("", {key: value}, (), (), VERL_COMMAND) is None
+        assert "protected" in str(refuse_edit("", {key: value}, (), (key,), VERL_COMMAND))
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("data.train_batch_size", 128),
+            ("actor_rollout_ref.actor.optim.lr", 1e-5),
+            ("lr", 1e-5),
+            ("actor_rollout_ref.rollout.n", 4),
+            ("trainer.default_local_dir", "/elsewhere"),
+            ("trainer.logger", "swanlab"),
+            ("gpu_memory_utilization", "$(rm -rf /)"),
+            ("gpu_memory_utilization", "0.5 data.seed=1"),
+            ("actor_rollout_ref.rollout", 1),
+        ],
+    )
+    def test_what_is_studied_stays(self, key: str, value: Scalar) -> None:
+        assert refuse_edit("", {key: value}, (), (), VERL_COMMAND) is not None
+
+    def test_nothing_is_taken_out_of_the_command_or_follows_an_edit_there(self) -> None:
+        assert refuse_edit("", {}, ("trainer.logger",), (), VERL_COMMAND) is not None
+        following = "python t.py enforce_eager=false optim.lr='${enforce_eager}'"
+        assert "takes its value" in str(refuse_edit("", {"enforce_eager": True}, (), (), following))
+
+    def test_a_product_that_stands_partly_in_the_command_stays(self) -> None:
+        text, command = "per_device_train_batch_size: 8\n", "trl sft --gradient_accumulation_steps 2"
+        kept = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4}
+        assert refuse_edit(text, kept, (), (), command) is None
+        assert "1/2 of" in str(refuse_edit(text, {**kept, "gradient_accumulation_steps": 2}, (), (), command))

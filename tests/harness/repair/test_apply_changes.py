@@ -125,6 +125,30 @@ def test_config_is_rendered_from_settings(tmp_path: Path) -> None:
     assert "seed: 7" in apply_changes.config_before(experiment)
 
 
+async def test_what_the_launch_command_sets_is_changed_in_the_command_for_all_later_launches(
+    tmp_path: Path, codebase: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = "python -m verl.main rollout.n=5 rollout.gpu_memory_utilization=0.6 actor.use_dynamic_bsz=True"
+    plan = {"name": "sort", "path": str(tmp_path), "codebase_dir": str(codebase), "yaml_path": None}
+    more = {"venv_exe": sys.executable, "prepare_command": None, "cleanup_command": None}
+    experiment = created(tmp_path / "result", {**plan, **more, "launch_command": command})
+    await launched(experiment, 1, monkeypatch)
+    edit = EditConfig(changes={"rollout.gpu_memory_utilization": 0.5}, why="memory", remedy="lower")
+    outcome = prepared(edit, experiment)
+    assert outcome.changes == (
+        Change("argument", "rollout.gpu_memory_utilization", 0.6, 0.5, "memory", "lower"),
+    )
+    assert "+python -m verl.main rollout.n=5 rollout.gpu_memory_utilization=0.5 " in outcome["text"]
+    assert experiment.state.draft.config == {} and not experiment.state.draft.is_empty
+    assert "nothing would change" in prepared(edit, experiment)["error"]
+    changed = command.replace("0.6", "0.5")
+    assert changed in (await launched(experiment, 2, monkeypatch)).command
+    assert "=0.5 " in (experiment.attempt_files(1).dir / "change.diff").read_text()
+    prepared(EditConfig(changes={"actor.use_dynamic_bsz": False}, why="more"), experiment)
+    third = await launched(experiment, 3, monkeypatch)
+    assert changed.replace("=True", "=False") in third.command
+
+
 def test_variable_is_set_once(experiment: Experiment) -> None:
     action = SetEnvironment(name="OMP_NUM_THREADS", value="1", why="threads")
     assert prepared(action, experiment).changes[0].old is None

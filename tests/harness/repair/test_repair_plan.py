@@ -117,7 +117,8 @@ class TestBeforeALaunch:
         assert (edit["edits"], edit["environment"]) == ({"server.port": 31234}, {})
         (variable,) = before("free_port", "seed: 1\n", variable="MASTER_PORT", **ports)
         assert (variable["edits"], variable["environment"]) == ({}, {"MASTER_PORT": "31234"})
-        assert before("free_port", command="torchrun --master_port 18000 t.py", **ports) == []
+        (there,) = before("free_port", command="torchrun --master_port 18000 t.py", **ports)
+        assert there["edits"] == {"master_port": 31234}
 
     def test_attention_without_the_kernel(self) -> None:
         (edit,) = before("without_flash_attention", "attn_implementation: flash_attention_2\n")
@@ -211,7 +212,9 @@ def test_what_the_command_gives_is_no_repair_of_the_config(tmp_path: Path) -> No
     made.record("outcome", action="launch", launched_at=1.0)
     wanted = ["enforce_eager", "lower_concurrent_sequences", "fault_handler", "nccl_p2p_off"]
     found = names(made, {**OOM, "remedies": wanted})
-    assert found == ["lower_concurrent_sequences", "nccl_p2p_off"]
+    assert found == ["enforce_eager", "lower_concurrent_sequences", "nccl_p2p_off"], (
+        "flags are changed in place"
+    )
 
 
 def test_a_model_is_looked_for_where_the_training_would_look(

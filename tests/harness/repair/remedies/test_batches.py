@@ -47,10 +47,13 @@ class TestMicroBatch:
         added = {SIZE: 4, STEPS: 2} if is_read else {}
         assert edits("halve_micro_batch", f"{SIZE}: 8\n", command=command) == added
 
-    def test_not_where_the_command_gives_a_factor(self) -> None:
+    def test_what_the_command_gives_holds_and_is_changed_there(self) -> None:
         both = f"{SIZE}: 8\n{STEPS}: 2\n"
-        for told in ("--gradient-accumulation-steps 4", "train.batch_size=4", f"--{SIZE}=16"):
-            assert edits("halve_micro_batch", both, command=f"trl sft --config c.yaml {told}") == {}, told
+        given = {"--gradient-accumulation-steps 4": (4, 8), f"--{SIZE}=16": (8, 4)}
+        for told, (size, steps) in given.items():
+            found = edits("halve_micro_batch", both, command=f"trl sft --config c.yaml {told}")
+            assert found == {SIZE: size, STEPS: steps}, told
+        assert edits("halve_micro_batch", both, command="trl sft --config c.yaml train.batch_size=4") == {}
 
     def test_a_total_that_is_not_told_is_none(self) -> None:
         text = f"micro_batch_size: 8\n{STEPS}: 4\nglobal_batch_size: %s\n"
