@@ -6,6 +6,7 @@ question to the GPUs) is done when first asked for, once.
 """
 
 import json
+import re
 import shlex
 import sys
 import threading
@@ -162,9 +163,8 @@ def planned(
         seen = look()
         if isinstance(seen, NoAnswer) or not seen.parser or seen.missing or seen.broken:
             return ()
-        sure = [
-            each for each in programs if each.call.certain and all(map(each.call.is_known, each.arguments))
-        ]
+        # brackets and braces of a value are nearly always meant as they stand: `files=[a,b]`, `'{"a": 1}'`
+        sure = [p for p in programs if p.call.certain and not re.search(r"[$`*?]", " ".join(p.arguments))]
         return tuple(
             (each, asking.dry_start(python, each, seen.parser, asked.search, each.call.variables))
             for each in sure[-1:]
