@@ -6,11 +6,11 @@ all symbolic links followed.
 """
 
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from harness.agent.actions import AnyAction, InstallPackage, PatchCode, ReadFile
+from harness.blueprint.types import Blueprint
 from harness.guard.file_access import (
     LARGEST_BYTES,
     LARGEST_SOURCE_BYTES,
@@ -27,25 +27,26 @@ class PlaceRefusedError(ValueError):
     """This file may not be read; the message says why."""
 
 
-def refuse(action: AnyAction, result_dir: Path, plan: Mapping[str, Any]) -> str | None:
+def refuse(action: AnyAction, result_dir: Path, plan: Blueprint) -> str | None:
     """Why the action cannot be carried out on this disk, or None."""
     if isinstance(action, InstallPackage):
-        return installing.refuse(action.package, Path(plan["venv_exe"]))
+        return installing.refuse(action.package, plan.venv_exe)
     try:
         if isinstance(action, ReadFile):
-            resolve_reading(action.path, result_dir, plan)
+            resolve_reading(action.path, result_dir, plan.codebase_dir)
         if isinstance(action, PatchCode):
-            _check_patched(action.path, plan)
+            _check_patched(action.path, plan.codebase_dir)
     except PlaceRefusedError as refusal:
         return str(refusal)
     return None
 
 
-def resolve_reading(path: str, result_dir: Path, plan: Mapping[str, Any]) -> Path:
+def resolve_reading(path: str, result_dir: Path, codebase_dir: Path | None) -> Path:
     """The file that `path` means, all links followed. Relative paths start at the result folder, then at the
     codebase. Raises PlaceRefusedError for a file that may not be read."""
     _raise(refuse_wording(path))
-    roots = _roots(result_dir, plan)
+    codebase = _narrow(codebase_dir) if codebase_dir else None
+    roots = [result_dir.resolve(), *([codebase] if codebase is not None else [])]
     for root in roots:
         if not _lexists(root / path):
             continue
@@ -59,7 +60,7 @@ def resolve_reading(path: str, result_dir: Path, plan: Mapping[str, Any]) -> Pat
         _raise(refuse_names(path, found.relative_to(home).parts))
         _refuse_kind(path, found, is_result=home == result_dir.resolve())
         return found
-    if len(roots) == 1 and _codebase(plan) is None:
+    if codebase is None:
         raise PlaceRefusedError(
             f"there is no file {path} in the result folder; of the codebase nothing is read, because it is "
             "the home folder or a folder above it"
@@ -67,9 +68,9 @@ def resolve_reading(path: str, result_dir: Path, plan: Mapping[str, Any]) -> Pat
     raise PlaceRefusedError(f"there is no file {path} in the result folder or the codebase")
 
 
-def _check_patched(path: str, plan: Mapping[str, Any]) -> None:
+def _check_patched(path: str, codebase_dir: Path) -> None:
     """Raises PlaceRefusedError for a file that is none of the codebase's own."""
-    codebase = _codebase(plan)
+    codebase = _narrow(codebase_dir)
     if codebase is None:
         raise PlaceRefusedError(
             "the codebase is the home folder or a folder above it; nothing is changed there"
@@ -90,16 +91,9 @@ def _raise(why: str | None) -> None:
         raise PlaceRefusedError(why)
 
 
-def _roots(result_dir: Path, plan: Mapping[str, Any]) -> list[Path]:
-    codebase = _codebase(plan)
-    return [result_dir.resolve(), *([codebase] if codebase is not None else [])]
-
-
-def _codebase(plan: Mapping[str, Any]) -> Path | None:
+def _narrow(codebase_dir: Path) -> Path | None:
     """The codebase, None where it is so wide that it would give away everything."""
-    if not plan.get("codebase_dir"):
-        return None
-    codebase = Path(plan["codebase_dir"]).resolve()
+    codebase = codebase_dir.resolve()
     return None if Path.home().resolve().is_relative_to(codebase) else codebase
 
 

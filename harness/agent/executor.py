@@ -109,7 +109,7 @@ class Executor:
 
     def refuse(self, action: actions.AnyAction) -> str | None:
         """Why the disk, as it is now, does not allow the action; None when it does."""
-        return disk_access.refuse(action, self.experiment.dir, self.experiment.plan)
+        return disk_access.refuse(action, self.experiment.dir, self.experiment.blueprint)
 
     async def ask_for_approval(self, action: actions.AnyAction) -> str | None:
         """Ask a person where they wanted to be asked; returns why not, None when it may be done."""

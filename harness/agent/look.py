@@ -81,7 +81,7 @@ def _whole(text: str, name: str) -> str:
 
 
 def _file(action: ReadFile, experiment: Experiment) -> str:
-    path = disk_access.resolve_reading(action.path, experiment.dir, experiment.plan)
+    path = disk_access.resolve_reading(action.path, experiment.dir, experiment.blueprint.codebase_dir)
     name, first = _relative(path, experiment), action.first_line
     lines, total = of_file(path, first, action.lines)
     if not lines:

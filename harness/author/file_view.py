@@ -28,7 +28,7 @@ def look(path: str, lines: int, cwd: Path) -> str:
     try:
         if path.isprintable() and (root / path).is_dir():
             return _listing(path, root)
-        found = disk_access.resolve_reading(path, root, {})
+        found = disk_access.resolve_reading(path, root, None)
         shown, total = excerpts.of_file(found, 1, lines)
     except disk_access.PlaceRefusedError as refusal:
         if not (path.isprintable() and (root / path).exists()):

@@ -1,6 +1,7 @@
 """Only files of the experiment are read, and only code that the blueprint names is changed."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +13,26 @@ from harness.agent import disk_access
 from harness.agent.actions import PatchCode, ReadFile
 from harness.agent.disk_access import PlaceRefusedError, resolve_reading
 from harness.blueprint.names import UNATTENDED
+from harness.blueprint.types import Blueprint
 from harness.guard import file_access
 from harness.guard.file_access import looks_private, matches
+from harness.state import ExperimentState
+
+
+def planned(plan: dict[str, Any]) -> Blueprint:
+    return replace(ExperimentState().blueprint, codebase_dir=Path(plan["codebase_dir"]))
 
 
 def refuse_reading(path: str, result: Path, plan: dict[str, Any]) -> str | None:
     """What the guard and then the disk say."""
     action = ReadFile.model_construct(path=path)
-    return file_access.refuse_reading(path) or disk_access.refuse(action, result, plan)
+    return file_access.refuse_reading(path) or disk_access.refuse(action, result, planned(plan))
 
 
 def refused_patch(path: str, plan: dict[str, Any]) -> str | None:
     action = PatchCode.model_construct(path=path)
     named = file_access.refuse_patching(path, plan.get("code_changes") or ())
-    return named or disk_access.refuse(action, Path("/nowhere"), plan)
+    return named or disk_access.refuse(action, Path("/nowhere"), planned(plan))
 
 
 class Home:
@@ -89,7 +96,7 @@ def home(tmp_path: Path) -> Home:
 )
 def test_files_of_the_experiment_are_read(home: Home, path: str) -> None:
     assert home.refusal(path) is None
-    assert resolve_reading(path, home.result, home.plan).is_file()
+    assert resolve_reading(path, home.result, home.codebase).is_file()
 
 
 def test_an_absolute_path_from_a_traceback_is_read_if_it_lies_in_the_codebase(home: Home) -> None:
@@ -116,7 +123,7 @@ def test_an_absolute_path_from_a_traceback_is_read_if_it_lies_in_the_codebase(ho
 def test_everything_else_is_refused(home: Home, path: str) -> None:
     assert home.refusal(path) is not None
     with pytest.raises(PlaceRefusedError):
-        resolve_reading(path, home.result, home.plan)
+        resolve_reading(path, home.result, home.codebase)
 
 
 @pytest.mark.parametrize("name", ["attempts/01/launch.sh", "launch.sh"])
@@ -210,7 +217,7 @@ def test_nothing_outside_is_ever_accepted(home: Home, parts: list[str], absolute
                 (folder / name).symlink_to(target)
     path = "/".join(parts)
     try:
-        found = resolve_reading(f"{home.codebase}/{path}" if absolute else path, home.result, home.plan)
+        found = resolve_reading(f"{home.codebase}/{path}" if absolute else path, home.result, home.codebase)
     except PlaceRefusedError:
         return
     assert found == found.resolve()
