@@ -9,6 +9,7 @@ import math
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from harness.command import CommandError, is_same, read_or_empty, with_values
 from harness.config import edit as config_edit
@@ -53,7 +54,20 @@ def refuse_edit(
     command: str = "",
 ) -> str | None:
     """Why these edits of the config text `before` are refused, or None. `command`: what is launched; what it
-    sets itself is edited there."""
+    sets itself is edited there. The same question has the same answer, so it is judged once."""
+    told = tuple((key, type(value).__name__, value) for key, value in changes.items())
+    return _judged(before, told, tuple(remove), tuple(protected), command)
+
+
+@lru_cache(maxsize=512)
+def _judged(
+    before: str,
+    told: tuple[tuple[str, str, Scalar], ...],
+    remove: tuple[str, ...],
+    protected: tuple[str, ...],
+    command: str,
+) -> str | None:
+    changes = {key: value for key, _, value in told}
     given = read_or_empty(command)
     inside = {key: value for key, value in changes.items() if given.setting_of(key) is not None}
     outside = {key: value for key, value in changes.items() if key not in inside}
