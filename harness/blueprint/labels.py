@@ -50,10 +50,7 @@ _ROLES = (
         r"|comment|attention|important|todo|do not|don't|never|alternative(?:ly)?|old|previous(?:ly)?)s?\b"
         r"|^(?:提示|警告|注意|备注|示例|例如|例子|原因)",
     ),
-    (
-        Role.DESCRIPTION,
-        r"^(?:desc(?:ription)?|explanation|details?|meaning)s?\b|^(?:说明|描述|简介|解释)",
-    ),
+    (Role.DESCRIPTION, r"^(?:desc(?:ription)?|explanation|details?|meaning)s?\b|^(?:说明|描述|简介|解释)"),
     (Role.DEFAULT, r"^default(?: value)?s?\b|^默认"),
     (Role.CONTENT, r"^(?:content|item)s?\b|^内容"),
     (

@@ -80,10 +80,7 @@ def _show_run(folder: Path, json_output: bool) -> None:
         lines.append(("error", row["error"]))
     else:
         limit = duration(state.blueprint.max_time_s)
-        lines += [
-            ("purpose", state.blueprint.purpose),
-            ("time", f"{duration(row['elapsed_s'])} of {limit}"),
-        ]
+        lines += [("purpose", state.blueprint.purpose), ("time", f"{duration(row['elapsed_s'])} of {limit}")]
         lines += [("model", f"{state.llm.model}  {model_use(state.llm)}")] if state.llm.calls else []
         question = approval.open_question(journal.read(folder / "journal.jsonl"))
         if question is not None and state.verdict is None:

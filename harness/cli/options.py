@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from harness.options import RunOptions
 
 PolicyName = Annotated[
-    str | None,
-    typer.Option("--policy", help="playbook or llm; default: llm when a model is configured."),
+    str | None, typer.Option("--policy", help="playbook or llm; default: llm when a model is configured.")
 ]
 ModelName = Annotated[
     str | None,

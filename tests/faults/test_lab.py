@@ -120,10 +120,9 @@ def test_what_the_check_finds_is_mended_before_the_first_launch(
 @pytest.mark.parametrize("experiment", some(HOPELESS))
 def test_what_only_a_person_can_mend_fails_untouched(experiment: Experiment, tmp_path: Path) -> None:
     story = carried_out(experiment, tmp_path)
-    assert (story.flag["outcome"], story.status) == (
-        experiment.outcome,
-        experiment.outcome.exit_code,
-    ), story.output
+    assert (story.flag["outcome"], story.status) == (experiment.outcome, experiment.outcome.exit_code), (
+        story.output
+    )
     assert story.changed == frozenset()
 
 

@@ -56,9 +56,9 @@ def run(case: Case, folder: Path, warm: Callable[[], WarmInterpreter]) -> Produc
         (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
     for name, source in {"training.py": "training.py", **case.beside}.items():
         shutil.copy(PROGRAMS / source, folder / name)
-    program = "train" + Path(case.program).suffix
-    if case.program:
-        shutil.copy(PROGRAMS / case.program, folder / program)
+    program = "train" + Path(case.script).suffix
+    if case.script:
+        shutil.copy(PROGRAMS / case.script, folder / program)
     log = folder / "pane.log"
     log.touch()
     variables = {**environment(folder), **case.environment}

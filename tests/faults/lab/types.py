@@ -47,7 +47,8 @@ class Kill:
 class Case:
     """One failure and what must be said of it.
 
-    `program`: file in `programs/`, put into the working folder as train.py (train.sh). `arguments` go to it.
+    `program`: file in `programs/` (default: the case's name with .py), put into the working folder as
+    train.py (train.sh). `arguments` go to it.
     `command`: instead of running that program. `beside`: other programs that it starts, name in the folder to
     name in `programs/`. `files`: files that it finds, name to content. `warm`: it runs in an interpreter that
     has torch and the like imported. `status`: how it must end, as a shell tells it; when it ends otherwise,
@@ -74,6 +75,11 @@ class Case:
     transient: bool = False
     fix: str = ""
     wants: str = ""
+
+    @property
+    def script(self) -> str:
+        """The file in `programs/`, "" where there is a command instead."""
+        return self.program or ("" if self.command else f"{self.name}.py")
 
     @property
     def families(self) -> frozenset[str]:

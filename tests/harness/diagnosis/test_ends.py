@@ -23,10 +23,7 @@ from harness.diagnosis import ends
         ({"reason": "could_not_start"}, "path_not_found"),
         ({"reason": "exited", "status": -9}, "worker_died_opaque"),
         ({"reason": "exited", "status": -11}, "native_crash"),
-        (
-            {"status": 0, "shortfall": "the loss is gone", "shortfall_family": "numerics_nan"},
-            "numerics_nan",
-        ),
+        ({"status": 0, "shortfall": "the loss is gone", "shortfall_family": "numerics_nan"}, "numerics_nan"),
         ({"reason": "exited", "status": 0, "shortfall": "without a single metric row"}, "silent_bad_metrics"),
         ({}, "unknown"),
     ],
@@ -46,12 +43,7 @@ def test_only_an_end_from_outside_is_transient() -> None:
     ("reason", "detail", "family", "final"),
     [
         ("fatal_error", "loss is nan at step 5", "numerics_nan", True),
-        (
-            "fatal_error",
-            "nothing printed for 700 s after the error in line 3: nan",
-            "hang_no_output",
-            False,
-        ),
+        ("fatal_error", "nothing printed for 700 s after the error in line 3: nan", "hang_no_output", False),
         ("fatal_error", "no output for 1900 s", "hang_no_output", True),
         ("first_step_timeout", "", "hang_no_output", False),
     ],

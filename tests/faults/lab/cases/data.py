@@ -42,14 +42,7 @@ DATA = (
         files={"train.jsonl": CUT_OFF},
         fix="mend the file",
     ),
-    Case(
-        "data_empty",
-        "dataset_error",
-        "num_samples=0",
-        program="data_empty.py",
-        warm=True,
-        fix="another filter",
-    ),
+    Case("data_empty", "dataset_error", "num_samples=0", warm=True, fix="another filter"),
     Case(
         "split_unknown",
         "dataset_error",
@@ -76,19 +69,11 @@ DATA = (
         files={"train.jsonl": '{"question": "größer?"}\n'.encode("latin-1")},
         fix="encode it as UTF-8",
     ),
-    Case(
-        "loader_raises",
-        "dataset_error",
-        "KeyError: 'answer'",
-        program="loader_raises.py",
-        warm=True,
-        fix="mend the data",
-    ),
+    Case("loader_raises", "dataset_error", "KeyError: 'answer'", warm=True, fix="mend the data"),
     Case(
         "file_missing",
         "path_not_found",
         "No such file or directory: 'data/gsm8k/train.jsonl'",
-        program="file_missing.py",
         fix="the right path",
     ),
 )

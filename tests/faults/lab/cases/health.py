@@ -3,42 +3,20 @@
 from tests.faults.lab.types import Case
 
 HEALTH = (
-    Case(
-        "nan_raised",
-        "numerics_nan",
-        "FloatingPointError: loss is nan",
-        program="nan_raised.py",
-        fix="find what diverges",
-    ),
-    Case(
-        "nan_anomaly",
-        "numerics_nan",
-        "returned nan values",
-        program="nan_anomaly.py",
-        warm=True,
-        fix="find what diverges",
-    ),
+    Case("nan_raised", "numerics_nan", "FloatingPointError: loss is nan", fix="find what diverges"),
+    Case("nan_anomaly", "numerics_nan", "returned nan values", warm=True, fix="find what diverges"),
     Case(
         "nan_sampling",
         "numerics_nan",
         "probability tensor contains either `inf`, `nan`",
-        program="nan_sampling.py",
         warm=True,
         fix="find what diverges",
     ),
-    Case(
-        "nan_silent",
-        "numerics_nan",
-        "actor/pg_loss:nan",
-        program="nan_silent.py",
-        status=0,
-        fix="find what diverges",
-    ),
+    Case("nan_silent", "numerics_nan", "actor/pg_loss:nan", status=0, fix="find what diverges"),
     Case(
         "reward_zero",
         "silent_bad_metrics",
         "critic/rewards/mean:0.0000",
-        program="reward_zero.py",
         status=0,
         fix="a grader that fits the prompt",
     ),

@@ -4,14 +4,7 @@ from tests.faults.lab.types import Case
 
 NETWORK = (
     Case("port_http", "port_in_use", "Address already in use", program="port_http.py", fix="another port"),
-    Case(
-        "port_store",
-        "port_in_use",
-        "EADDRINUSE",
-        program="port_store.py",
-        warm=True,
-        fix="another MASTER_PORT",
-    ),
+    Case("port_store", "port_in_use", "EADDRINUSE", warm=True, fix="another MASTER_PORT"),
     Case(
         "judge_refuses",
         "service_unavailable",
@@ -96,12 +89,5 @@ NETWORK = (
         fix="filter long prompts",
     ),
     Case("gated_hub", "auth", "GatedRepoError", program="gated_hub.py", fix="ask for access and log in"),
-    Case(
-        "hub_offline",
-        "hub_offline",
-        "OSError",
-        program="hub_offline.py",
-        warm=True,
-        fix="fetch the model first",
-    ),
+    Case("hub_offline", "hub_offline", "OSError", warm=True, fix="fetch the model first"),
 )

@@ -14,13 +14,7 @@ from tests.faults.lab.whole.circumstances import (
 from tests.faults.lab.whole.types import Experiment
 
 HOPELESS = (
-    Experiment(
-        "column_missing",
-        "column.py",
-        SCIENCE + "prompt_key: prompt\n",
-        "dataset_error",
-        world=data,
-    ),
+    Experiment("column_missing", "column.py", SCIENCE + "prompt_key: prompt\n", "dataset_error", world=data),
     Experiment("reward_bug", "reward_bug.py", SCIENCE, "reward_fn_error"),
     Experiment(
         "micro_batch_protected",
@@ -56,11 +50,7 @@ HOPELESS = (
         "misspelt_science", "strict.py", "seed: 7\nlearning_rat: 1.0e-5\nmax_steps: 6\n", "config_error"
     ),
     Experiment(
-        "judge_without_key",
-        "judged.py",
-        SCIENCE + "judge:\n  url: {url}\n",
-        "auth",
-        world=out_of_rights,
+        "judge_without_key", "judged.py", SCIENCE + "judge:\n  url: {url}\n", "auth", world=out_of_rights
     ),
     Experiment(
         "hangs_before_its_first_step",
