@@ -13,25 +13,14 @@ from harness.diagnosis.types import Level
 
 MOST_PREFIXES = 8
 
-_LEVELS: dict[str, Level] = {
-    "trace": "info",
-    "debug": "info",
-    "info": "info",
-    "information": "info",
-    "notice": "info",
-    "success": "info",
-    "warn": "warning",
-    "warning": "warning",
-    "err": "error",
-    "error": "error",
-    "severe": "error",
-    "fatal": "fatal",
-    "critical": "fatal",
-    "crit": "fatal",
-    "panic": "fatal",
-    "emerg": "fatal",
+_WORDS: dict[Level, str] = {
+    "info": "trace debug info information notice success",
+    "warning": "warn warning",
+    "error": "err error severe",
+    "fatal": "fatal critical crit panic emerg",
 }
-_GLOG: dict[str, Level] = {"I": "info", "W": "warning", "E": "error", "F": "fatal", "C": "fatal"}
+_LEVELS = {word: level for level, words in _WORDS.items() for word in words.split()}
+_LETTERS: dict[str, Level] = {"I": "info", "W": "warning", "E": "error", "F": "fatal", "C": "fatal"}
 _LEVEL = "(?P<level>" + "|".join(sorted(_LEVELS, key=len, reverse=True)) + ")"
 _SHOUTED = "(?P<level>" + "|".join(sorted(map(str.upper, _LEVELS), key=len, reverse=True)) + ")"
 _CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
@@ -71,6 +60,7 @@ _VLLM = re.compile(rf"{_LEVEL} {_STAMP}(?: \[?(?P<place>[^\[\]\s]+)\])?[ :]?", r
 _HF = re.compile(rf"\[{_LEVEL}\|(?P<place>[^\[\]]+)\] {_STAMP} >> ", re.IGNORECASE)
 _UVICORN = re.compile(r"(?P<level>(?=.{9} \S)(?:INFO|ERROR|DEBUG|WARNING|CRITICAL)):(?P<place>) {1,6}(?=\S)")
 _PYTHON = re.compile(r"(?P<level>(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)):(?P<place>[\w.]+):")
+_HEADS = (_GLOG_HEAD, _TORCH_CPP, _RAY_CPP, _LOGURU, _VLLM, _HF, _UVICORN, _PYTHON)
 _STAMP_HEAD = re.compile(rf"\[?(?P<stamp>{_STAMP})\]?(?:\s*[-:|,]\s*|\s*)")
 _BRACKET = re.compile(r"\[(?P<name>[\w.:/<>|, -]{1,120})\](?:\s*[-:|]+\s*|\s?)")
 _LEVEL_HEAD = re.compile(rf"\[?{_LEVEL}\b\]?(?P<after>\s*(?:[:|]|-{{1,2}}(?=\s))\s?|\s+|$)", re.IGNORECASE)
@@ -116,8 +106,9 @@ class _Reading:
         return Said(self.rest, ", ".join(self.sources), self.level, self.is_record, " ".join(self.head))
 
     def _take_source(self) -> bool:
+        first = self.rest.lstrip()[:1]
         for pattern, signs, name in _SOURCES:
-            if signs and self.rest.lstrip()[:1] not in signs:
+            if signs and first not in signs:
                 continue
             if found := pattern.match(self.rest):
                 self.rest = self.rest[found.end() :]
@@ -128,54 +119,45 @@ class _Reading:
 
     def _take_head(self) -> bool:
         """Take what a logger puts before a message: time, level, name of the logger, place in the code."""
-        if self.is_record:
-            return False
         rest = self.rest
-        if not rest or rest[0].isspace():
+        if self.is_record or not rest or rest[0].isspace():
             return False
-        for pattern in (_GLOG_HEAD, _TORCH_CPP, _RAY_CPP):
-            if found := pattern.match(rest):
-                return self._record(_GLOG[found["letter"]], found["place"], rest[found.end() :])
-        for pattern in (_LOGURU, _VLLM, _HF, _UVICORN, _PYTHON):
+        for pattern in _HEADS:
             if found := pattern.match(rest):
                 return self._record(_level(found), found["place"] or "", rest[found.end() :])
         if found := _STAMP_HEAD.match(rest):
-            self.is_record = True
-            self.rest = rest[found.end() :].removeprefix("- ")
-            self._take_details()
-            return True
-        if (found := _LEVEL_HEAD.match(rest)) and _is_a_head(found):
+            return self._details(rest[found.end() :].removeprefix("- "))
+        if found := _level_head(rest):
             shouted = found["level"].isupper() or rest[0] == "["
             return self._record(_level(found), "", rest[found.end() :] if shouted else rest)
         if rest[0] == "[" and (found := _BRACKET.match(rest)):
-            after = rest[found.end() :]
-            level = _LEVEL_HEAD.match(found["name"])
-            if level is not None:
-                return self._record(_level(level), found["name"][level.end() :], after)
-            if stamped := _STAMP_HEAD.match(found["name"]):
-                self.is_record = True
-                self.rest = f"{found['name'][stamped.end() :]} {after}".lstrip()
-                self._take_details()
-                return True
-            if after[:1] == "[" or ((next_level := _LEVEL_HEAD.match(after)) and _is_a_head(next_level)):
-                self.is_record = True
-                self._take_details()
-                return True
+            name, after = found["name"], rest[found.end() :]
+            if level := _LEVEL_HEAD.match(name):
+                return self._record(_level(level), name[level.end() :], after)
+            if stamped := _STAMP_HEAD.match(name):
+                return self._details(f"{name[stamped.end() :]} {after}".lstrip())
+            if after[:1] == "[" or _level_head(after):
+                return self._details(rest)
         if found := _NAME_THEN_LEVEL.match(rest):
-            return self._record(_level(found), found["place"], _after_level(rest[found.end() :]))
+            after = rest[found.end() :]
+            level = _LEVEL_HEAD.match(after)
+            after = after[level.end() :].removeprefix("- ") if level else after
+            return self._record(_level(found), found["place"], after)
         return False
 
-    def _take_details(self) -> None:
+    def _details(self, rest: str) -> bool:
         """Take level, logger and place after a time, in any order."""
+        self.is_record, self.rest = True, rest
         for _ in range(5):
             if not (self._take_level() or self._take_bracket() or self._take_place()):
                 break
         if self.level:
             self.head.insert(0, self.level)
+        return True
 
     def _take_level(self) -> bool:
-        found = None if self.level else _LEVEL_HEAD.match(self.rest)
-        if found is None or not _is_a_head(found):
+        found = None if self.level else _level_head(self.rest)
+        if found is None:
             return False
         self.level, self.rest = _level(found), self.rest[found.end() :]
         return True
@@ -210,27 +192,21 @@ class _Reading:
 
 
 def _level(found: re.Match[str]) -> Level:
-    return _LEVELS[found["level"].lower()]
+    letter = found.groupdict().get("letter")
+    return _LETTERS[letter] if letter else _LEVELS[found["level"].lower()]
 
 
-def _is_a_head(found: re.Match[str]) -> bool:
-    """Whether a level's name at the start of a line is a head rather than a word: "ERROR text" and
-    "error: text" are, "Error in atexit" and "Critical batch size" are not."""
-    return found["level"].isupper() or bool(found["after"].strip()) or found[0].startswith("[")
-
-
-def _after_level(rest: str) -> str:
-    found = _LEVEL_HEAD.match(rest)
-    return rest if found is None else rest[found.end() :].removeprefix("- ")
-
-
-def _named_rank(found: re.Match[str]) -> str:
-    return f"rank {found['rank']}"
+def _level_head(text: str) -> re.Match[str] | None:
+    """A level's name at the start of a line, if it is a head rather than a word: "ERROR text" and "error:
+    text" are, "Error in atexit" and "Critical batch size" are not."""
+    found = _LEVEL_HEAD.match(text)
+    is_head = found and (found["level"].isupper() or found["after"].strip() or found[0].startswith("["))
+    return found if is_head else None
 
 
 _SOURCES: tuple[tuple[re.Pattern[str], str, Callable[[re.Match[str]], str]], ...] = (
     (_RAY, "(", lambda found: found["service"] or f"{found['name']} {found['id'].strip(', ')}"),
-    (_RANK, "[", _named_rank),
+    (_RANK, "[", lambda found: f"rank {found['rank']}"),
     (_POD, "[", lambda found: found["name"]),
     (_KERNEL, "[", lambda found: "kernel"),
     (_HOST, "", lambda found: f"{found['host']} pid={found['pid']}"),

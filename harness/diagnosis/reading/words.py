@@ -15,70 +15,24 @@ import re2
 MOST_MEMORY = 64 << 20  # for the automaton of all words
 
 # How errors of any kind call themselves; escaped for RE2, case does not matter.
-GENERAL = (
-    r"error",
-    r"exception",
-    r"traceback",
-    r'\bfile (?:"|\xe2\x80\x9c)',
-    r"most recent call",
-    r"fatal",
-    r"critical",
-    r"panic",
-    r"abort",
-    r"killed",
-    r"kill process",
-    r"oom-kill",
-    r"\boom\b",
-    r"fail(?:ed|ure|ing|s)\b",
-    r"cannot",
-    r"can't",
-    r"could not",
-    r"couldn't",
-    r"unable to",
-    r"denied",
-    r"refused",
-    r"no such",
-    r"not found",
-    r"terminat",
-    r"core dumped",
-    r"segfault",
-    r"segmentation",
-    r"bus error",
-    r"illegal instruction",
-    r"floating point exc",
-    r"breakpoint trap",
-    r"limit exceeded",
-    r"systemexit",
-    r"signal \d",
-    r"\bsig(?:kill|term|segv|abrt|bus|int|ill|fpe|hup)",
-    r"exit(?:ed| ?code| ?status)\b",
-    r"died",
-    r"crash",
-    r"assert",
-    r"nccl warn",
-    r"\bxid\b",
-    r"interrupt",
-    r"timed out",
-    r"time limit",
-    r"cancelled",
-    r"preempt",
-    r"out of memory",
-    r"unhandled",
-    r"uncaught",
-    r"undefined symbol",
-    r"\[E ?\d{4}",
-)
+_GENERAL = rb"""error, exception, traceback, \bfile (?:"|\xe2\x80\x9c), most recent call, fatal, critical,
+panic, abort, killed, kill process, oom-kill, \boom\b, fail(?:ed|ure|ing|s)\b, cannot, can't, could not,
+couldn't, unable to, denied, refused, no such, not found, terminat, core dumped, segfault, segmentation, bus error,
+illegal instruction, floating point exc, breakpoint trap, limit exceeded, systemexit, signal \d,
+\bsig(?:kill|term|segv|abrt|bus|int|ill|fpe|hup), exit(?:ed| ?code| ?status)\b, died, crash, assert,
+nccl warn, \bxid\b, interrupt, timed out, time limit, cancelled, preempt, out of memory, unhandled, uncaught,
+undefined symbol, \[E ?\d{4}"""
+GENERAL = tuple(word.strip() for word in _GENERAL.split(b","))
 NOT_FINITE = r"""[:=(] ?['"]?-?(?:nan|inf|infinity)\b"""
 _REST_OF_LINE = r"[^\n]*"
 
 
 @dataclass(frozen=True)
 class Words:
-    """`lines` finds a line from its first word to its end, `named` a word of a signature, `any` any word."""
+    """`lines` finds a line from its first word to its end, `named` a word of a signature."""
 
     lines: re2._Regexp
     named: re2._Regexp | None
-    any: re2._Regexp
 
     def hits(self, block: bytes) -> Iterator[tuple[int, int]]:
         """Where lines with a word are: the first word's beginning and the line's end, one pair per line."""
@@ -98,12 +52,10 @@ def compile_words(words: Iterable[str]) -> Words:
 @cache
 def _compiled(words: tuple[str, ...]) -> Words:
     named = [re2.escape(word.encode()) for word in words if word]
-    general = [word.encode() for word in GENERAL]
-    everything = b"|".join([*general, *named])
+    everything = b"|".join([*GENERAL, *named])
     return Words(
         lines=_expression(b"(?:" + everything + b"|" + NOT_FINITE.encode() + b")" + _REST_OF_LINE.encode()),
         named=_expression(b"|".join(named)) if named else None,
-        any=_expression(everything),
     )
 
 
