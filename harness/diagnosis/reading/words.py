@@ -17,8 +17,8 @@ MOST_MEMORY = 64 << 20  # for the automaton of all words
 # How errors of any kind call themselves; escaped for RE2, case does not matter.
 _GENERAL = rb"""error, exception, traceback, \bfile (?:"|\xe2\x80\x9c), most recent call, fatal, critical,
 panic, abort, killed, kill process, oom-kill, \boom\b, fail(?:ed|ure|ing|s)\b, cannot, can't, could not,
-couldn't, unable to, denied, refused, no such, not found, terminat, core dumped, segfault, segmentation, bus error,
-illegal instruction, floating point exc, breakpoint trap, limit exceeded, systemexit, signal \d,
+couldn't, unable to, denied, refused, no such, not found, terminat, core dumped, segfault, segmentation,
+bus error, illegal instruction, floating point exc, breakpoint trap, limit exceeded, systemexit, signal \d,
 \bsig(?:kill|term|segv|abrt|bus|int|ill|fpe|hup), exit(?:ed| ?code| ?status)\b, died, crash, assert,
 nccl warn, \bxid\b, interrupt, timed out, time limit, cancelled, preempt, out of memory, unhandled, uncaught,
 undefined symbol, \[E ?\d{4}"""
