@@ -112,7 +112,7 @@ def command(
 
 
 def uses_config(plan: Mapping[str, Any]) -> bool:
-    """Whether the launch command names the plan's config file, so that the attempt's copy is what it
+    """True if the launch command names the plan's config file, so that the attempt's copy is what it
     reads."""
     if plan["launch_command"] is None or plan["yaml_path"] is None:
         return True
@@ -172,7 +172,7 @@ def _at_home(plan: Mapping[str, Any], request: LaunchRequest, text: str | None) 
 
 
 def unattended(text: str) -> str:
-    """The commands with nothing to read: a question that nobody is there to answer (a login, a yes) ends at
+    """The commands with nothing to read: a question that asks a person (a login, a yes) ends at
     once instead of waiting for ever. `COMMAND </dev/tty` reads from the terminal all the same, and those that
     ask for one by a flag (`docker run -it`) keep it."""
     return text if read_or_empty(text).asks_for_a_terminal else f"exec </dev/null\n{text}"

@@ -1,4 +1,4 @@
-"""Whether a variable that is set in front of a launch command reaches the training.
+"""Reach of variables: one that is set in front of a launch command may not come to the training.
 
 In: the command, the variable, the codebase. Out: nothing, or a CommandError that names the script which sets
 the variable itself, or the program which is given an environment of its own, and says what to write there.

@@ -62,7 +62,7 @@ class PlannedLaunch:
     config: Mapping[str, Any]
     """Parsed; {} when there is none or it is broken."""
     is_drafted: bool
-    """Whether the text differs from the file at `config_path`."""
+    """True if the text differs from the file at `config_path`."""
     calls: tuple[Call, ...]
     programs: tuple[PythonProgram, ...]
     settings: Settings
@@ -81,17 +81,17 @@ class PlannedLaunch:
 
     @property
     def is_bundled(self) -> bool:
-        """Whether the bundled trainer is what runs."""
+        """True if the bundled trainer is what runs."""
         return self.plan["launch_command"] is None
 
     @property
     def prepares(self) -> bool:
-        """Whether a command of the blueprint's own runs before, and may mend what is missing now."""
+        """True if a command of the blueprint's own runs before, and may bring what is missing now."""
         return self.plan.get("prepare_command") is not None
 
     @property
     def uses_cluster(self) -> bool:
-        """Whether Ray, vLLM or the like does the work: many processes, many files, GPUs."""
+        """True if Ray, vLLM or the like does the work: many processes, many files, GPUs."""
         if self.settings.get("ajet.backbone") in ("verl", "trinity"):
             return True
         named = {program.module.partition(".")[0] for program in self.programs if program.module}
