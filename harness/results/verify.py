@@ -207,6 +207,9 @@ class _Check:
                 return
             if result:
                 self._compare(name, _without_itself(result), _without_itself(fresh), "the raw files give")
+            for fact in fresh.get("facts", ()):
+                if fact.get("withheld"):
+                    self._add(f"{name}, facts[{fact['id']}]", f"withheld: {fact['withheld']}")
             built = [item["path"] for item in fresh["documents"]]
             for document in built:
                 self._compare_document(document, place)
