@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from harness.journal import Entry
 from harness.results import deviations, task_statistics
@@ -126,21 +127,23 @@ class RunEvidence:
                 f"{one.id} and {other.id} do not measure the same, so they cannot be compared: "
                 "cite each as a value"
             )
-        places = [_metric_and_step(self.facts[item.id]) for item in (one, other)]
-        if places[0] is not None and places[1] is not None and places[0][1] != places[1][1]:
-            first, last = sorted((places[0][1], places[1][1]))
-            steps = self.metrics[places[0][0]]
-            return self._between(places[0][0], steps[first], steps[last])
+        places = [at for item in (one, other) if (at := _metric_and_step(self.facts[item.id])) is not None]
+        if len({step for _, step in places}) == 2:
+            metric, steps = places[0][0], self.metrics[places[0][0]]
+            return self._between(metric, *(steps[step] for _, step in sorted(places)))
         return Sentence("compare", {"a": one, "b": other, "direction": _direction(one.value, other.value)})
 
     def _between(self, metric: str, earlier: Fact, later: Fact) -> Sentence:
         """Two measurements of one metric, the earlier first."""
-        ends = [_metric_and_step(fact) for fact in (earlier, later)]
-        steps = [end[1] for end in ends if end is not None]
-        values = {"metric": metric, "earlier": _citable(earlier), "later": _citable(later), "steps": steps}
-        tasks = [
-            next((item.tasks for item in self.record.evaluations if item.step == step), ()) for step in steps
-        ]
+        steps = [at[1] for fact in (earlier, later) if (at := _metric_and_step(fact)) is not None]
+        values: dict[str, Any] = {
+            "metric": metric,
+            "earlier": _citable(earlier),
+            "later": _citable(later),
+            "steps": steps,
+        }
+        by_step = {item.step: item.tasks for item in self.record.evaluations}
+        tasks = [by_step.get(step, ()) for step in steps]
         if earlier.recipe == "task_mean" and all(tasks) and steps[0] != steps[1]:
             pairs = task_statistics.paired(tasks[0], tasks[1], earlier.measure)
             bounds = (-1.0, 1.0) if earlier.unit == "rate" else None
@@ -148,9 +151,8 @@ class RunEvidence:
             if interval is not None:
                 found = "rose" if interval.low > 0 else "fell" if interval.high < 0 else "undetected"
                 difference = f"{number_text(float(pairs.mean()), 'difference')} {interval.text}"
-                return Sentence(
-                    "change", {**values, "found": found, "difference": difference, "n": len(pairs)}
-                )
+                values |= {"found": found, "difference": difference, "n": len(pairs)}
+                return Sentence("change", values)
         return Sentence("change", {**values, "found": _direction(later.value, earlier.value)})
 
     def _attempt(self, kind: str, attempt: AttemptSummary) -> Sentence:

@@ -22,7 +22,7 @@ from harness.results.narrative.findings import (
 )
 from harness.results.sweeps.tables import best_points
 from harness.results.sweeps.wording import FOUND, Digits, key_labels, level_text, point_labels
-from harness.wording import number_text
+from harness.wording import duration
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class SweepEvidence:
         if isinstance(finding, CompareFinding):
             return self._compared(finding)
         if isinstance(finding, ContrastFinding):
-            names = {name: label for label in self.contrasts for name in (label,)}
+            names = {label: label for label in self.contrasts}
             names |= {key: label for key, label in key_labels(self.comparison).items() if label in names}
             label = lookup(finding.key, names, "varied key")
             level = level_text(finding.level)
@@ -117,26 +117,21 @@ class SweepEvidence:
                 yield from self._of_contrast(key, level, contrast)
 
     def _of_contrast(self, key: str, level: str, contrast: Contrast) -> Iterator[Citable]:
-        about = f"{key} {level} against {level_text(contrast.baseline)}"
-        words = self._worded(key, contrast)
-        numbers = {
-            "difference": (
-                f"difference of {self.comparison.metric}",
-                contrast.difference,
-                words["difference"],
-            ),
-            "detectable": ("detectable difference", contrast.detectable, words["detectable"]),
-            "seeds_needed": ("seeds needed per point", contrast.seeds_needed, str(contrast.seeds_needed)),
-        }
-        for name, (label, value, shown) in numbers.items():
+        about, words = f"{key} {level} against {level_text(contrast.baseline)}", self._worded(key, contrast)
+        of_metric, needed = f"difference of {self.comparison.metric}", contrast.seeds_needed
+        for name, label, value, shown in (
+            ("difference", of_metric, contrast.difference, words["difference"]),
+            ("detectable", "detectable difference", contrast.detectable, words["detectable"]),
+            ("seeds_needed", "seeds needed per point", needed, str(needed)),
+        ):
             if value is not None:
-                yield Citable(
-                    f"contrast/{key}/{level}/{name}", f"{label}, {about}", shown, float(value), name
-                )
+                place = f"contrast/{key}/{level}/{name}"
+                yield Citable(place, f"{label}, {about}", shown, float(value), name)
 
     def _worded(self, key: str, contrast: Contrast) -> dict[str, Any]:
         digits = self._digits
         interval = digits.interval(contrast.low, contrast.high)
+        labels, others = key_labels(self.comparison), self.comparison.depends_on(contrast.key)
         is_better = (contrast.finding == "higher") == (self.comparison.study.goal == "max")
         return {
             "key": key,
@@ -150,6 +145,7 @@ class SweepEvidence:
             "detectable": "" if contrast.detectable is None else f"±{digits.value(contrast.detectable)}",
             "why_not": contrast.why_not.rstrip("."),
             "runs": contrast.n,
+            "depends_on": ", ".join(labels.get(name, name) for name in others),
         }
 
     def _best(self, metric: str) -> Sentence:
@@ -158,20 +154,12 @@ class SweepEvidence:
             raise CitationError("no point has a value, so none is the best")
         equal = best_points(self.comparison) or [self.comparison.best]
         among = sum(point.value is not None for point in self.comparison.points)
-        fact = self.citable[f"point/{self.comparison.best}/mean"]
-        points = ", ".join(self.citable[f"point/{name}"].shown for name in equal)
-        word = "highest" if self.comparison.study.goal == "max" else "lowest"
-        return Sentence(
-            "best_point",
-            {
-                "fact": fact,
-                "points": points,
-                "among": among,
-                "word": word,
-                "metric": metric,
-                "equal": len(equal),
-            },
-        )
+        values = {
+            "fact": self.citable[f"point/{self.comparison.best}/mean"],
+            "points": ", ".join(self.citable[f"point/{name}"].shown for name in equal),
+            "word": "highest" if self.comparison.study.goal == "max" else "lowest",
+        }
+        return Sentence("best_point", {**values, "metric": metric, "among": among, "equal": len(equal)})
 
     def _compared(self, finding: CompareFinding) -> Sentence:
         means = {item.point.name: item for item in self.comparison.points if item.value is not None}
@@ -191,23 +179,12 @@ class SweepEvidence:
     def _run(self, name: str) -> Sentence:
         known: dict[str, RunResult | None] = dict.fromkeys(self._missing)
         known |= {run.run.name: run for run in self.comparison.runs}
-        run = lookup(name.removeprefix("run/"), known, "run")
         name = name.removeprefix("run/")
+        run = lookup(name, known, "run")
+        outcome = (run.outcome if run is not None else "not_run").replace("_", " ")
+        values: dict[str, Any] = {"name": name, "outcome": outcome}
         if run is None or run.value is None:
-            outcome = run.outcome if run is not None else "not_run"
-            return Sentence(
-                "missing_run",
-                {"name": name, "outcome": outcome.replace("_", " "), "why": self._missing[name].rstrip(".")},
-            )
-        hours = number_text(run.hours * 3600, "seconds") if run.hours is not None else ""
-        return Sentence(
-            "run",
-            {
-                "fact": self.citable[f"run/{name}/value"],
-                "name": name,
-                "seed": run.run.seed,
-                "point": self.citable[f"point/{run.run.point}"].shown,
-                "time": hours,
-                "outcome": run.outcome.replace("_", " "),
-            },
-        )
+            return Sentence("missing_run", {**values, "why": self._missing[name].rstrip(".")})
+        values |= {"seed": run.run.seed, "fact": self.citable[f"run/{name}/value"]}
+        values |= {"time": "" if run.hours is None else duration(run.hours * 3600)}
+        return Sentence("run", {**values, "point": self.citable[f"point/{run.run.point}"].shown})
