@@ -16,7 +16,7 @@ class Candidate:
     line: int
     role: Role
     unsure: str = ""
-    """Why the value cannot be told from the text around it; empty when it can."""
+    """Why the value cannot be read from the text around it; empty when it can."""
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ def _has_finished(folder: Path) -> bool:
 
 
 def _live_owner(folder: Path) -> "Owner | None":
-    """Who holds the journal now, once it has said so; None when nobody does."""
+    """Who holds the journal now, once that is written; None when no process does."""
     from harness import journal
 
     path = _journal(folder)

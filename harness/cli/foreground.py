@@ -1,7 +1,7 @@
 """One run in this terminal: the loop, its live display, and what signals and Ctrl-C mean.
 
 SIGUSR1 (`harness stop`) ends the training. SIGTERM and SIGHUP let go of it: it trains on, `harness resume`
-goes on. Ctrl-C asks which of the two is meant; where nobody can be asked, it lets go.
+goes on. Ctrl-C asks which of the two is meant; without a terminal, it lets go.
 """
 
 import asyncio
@@ -96,13 +96,13 @@ class Foreground:
 
     async def _pass_on_questions(self) -> None:
         """Put what waits for approval to the person here; others answer with `harness approve`."""
-        told = 0
+        shown = 0
         while True:
             question = approval.open_question(self.experiment.journal.entries)
             if self._put_to_person is not None and question != self._put_to_person:
                 self._take_back()
-            if question is not None and question.number != told and not self._asking:
-                told = question.number
+            if question is not None and question.number != shown and not self._asking:
+                shown = question.number
                 self._put(question)
             await asyncio.sleep(LOOK_FOR_QUESTIONS_S)
 
@@ -123,7 +123,7 @@ class Foreground:
             self._take_back()
         elif line:
             ask_for("Please answer y or n: ", self._on_approval, question)
-        else:  # nobody is there any more; `harness approve` answers
+        else:  # the terminal is gone; `harness approve` answers
             self._take_back()
 
     def _take_back(self) -> None:

@@ -79,7 +79,7 @@ def resume(
         typer.Argument(help="A result folder, the name or the id of a run or a sweep; default: newest."),
     ] = None,
     resume_all: Annotated[
-        bool, typer.Option("--all", help="Every unfinished run and sweep that nobody watches.")
+        bool, typer.Option("--all", help="Every unfinished run and sweep without a harness.")
     ] = False,
     *,
     given: options.Given,
@@ -168,7 +168,7 @@ def let_go(owned: "Experiment | Sweep", identity: str) -> None:
 
 
 def _resume_all() -> None:
-    """Put a harness in a session of its own for every unfinished run and sweep that nobody watches, and say
+    """Put a harness in a session of its own for every unfinished run and sweep that has none, and say
     what became of it meanwhile. The runs of an unfinished sweep are the sweep's to go on with."""
     from harness import index
     from harness.result_folders import sweep_of

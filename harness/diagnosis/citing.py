@@ -15,7 +15,7 @@ _LIBRARIES = ("site-packages", "dist-packages", "/usr/lib/python", "lib/python3"
 
 
 def of_candidate(log: Log, best: Candidate, candidates: Sequence[Candidate]) -> tuple[Evidence, ...]:
-    """The lines that name the cause, where it came from, and the same told by others nearby."""
+    """The lines that name the cause, where it came from, and the same reported by others nearby."""
     if best.file:
         return tuple(
             Evidence(best.file, seen.line.number, seen.line.text[:LONGEST])

@@ -1,6 +1,6 @@
 """Holds signatures against faults. In: a `Log` and a catalogue. Out: `Match`es, any number per fault.
 
-Of a line only the first LONGEST_LINE characters are looked at: no failure is told further on, and patterns
+Of a line only the first LONGEST_LINE characters are looked at: no failure is named further on, and patterns
 take time that grows faster than a line does.
 """
 

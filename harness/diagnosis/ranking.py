@@ -60,7 +60,7 @@ INCIDENT_LINES = 400
 OFTEN = 5
 STEPS_BETWEEN = 3
 LASTING = ("numerics_nan", "silent_bad_metrics", "hang_no_output", "resources_unschedulable")
-"""Families that are told again and again because they last, not because they are got over."""
+"""Families that are reported again and again because they last, not because they are got over."""
 OF_UNKNOWN = 0.4
 _BY_STRENGTH = ((5.0, 0.95), (4.0, 0.92), (3.0, 0.88), (2.25, 0.78), (1.5, 0.65), (0.75, 0.45), (0.0, 0.3))
 _BY_LEAD = ((2.0, 1.0), (1.0, 0.95), (0.5, 0.88), (0.0, 0.75))

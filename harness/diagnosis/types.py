@@ -36,7 +36,7 @@ class Fault:
     `lines`: the line that names it first (an exception's own line, never its frames), then those that belong
     to its message, as the log has them; `said` are the same without prefixes such as Ray's or a rank's.
     `type`: the exception with its module, "" for a plain line. `frames`: outermost first. `source`: who
-    printed it ("rank 3", "WorkerDict pid=1210"), "" where that is not told. `chain`: faults with the same
+    printed it ("rank 3", "WorkerDict pid=1210"), "" where that is not known. `chain`: faults with the same
     number (never 0) are one chain of exceptions, `depth` 0 is its root; 0 stands for no chain. `wrapped_in`:
     exceptions that only carried it, such as RayTaskError. `handled`: the text says that it was caught or
     ignored ("Exception ignored in", retried). `uncaught`: it ended a process (its frames begin at <module>

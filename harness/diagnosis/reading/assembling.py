@@ -1,7 +1,7 @@
 """From single lines to faults: each line goes to the traceback or the message that it belongs to.
 
 In: `RawLine`s and `Gap`s in the order of reading. Out: `Draft`s, handed to the collection; metric rows,
-handed to the rows. Lines of different sources are told apart, so that ranks may talk at once.
+handed to the rows. Lines of different sources are kept apart, so that ranks may talk at once.
 """
 
 from __future__ import annotations
@@ -165,5 +165,5 @@ class _Message:
 
 
 def _is_detail(text: str) -> bool:
-    """Whether a line can only belong to what stands above it: it is indented, or a frame of native code."""
+    """True if a line can only belong to what stands above it: it is indented, or a frame of native code."""
     return text[:1].isspace() or severity.STACK_LINE.match(text) is not None

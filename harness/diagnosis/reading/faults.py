@@ -79,7 +79,7 @@ class Draft:
         )
 
     def _was_got_over(self) -> bool:
-        """Whether the same process says right below that it went on; a log record of its own may be about
+        """True if the same process says right below that it went on; a log record of its own may be about
         anything."""
         next_lines = (said(line.text) for line in self.after[:LINES_THAT_MAY_SAY_HANDLED])
         own = [each.text for each in next_lines if each.source == self.source and not each.is_record]
@@ -121,7 +121,7 @@ class Collection:
             kind.latest = draft
 
     def faults(self, tallies: Mapping[bytes, Tally]) -> tuple[Fault, ...]:
-        """What is kept, in the order of the lines; `tallies` count lines that nobody read closely."""
+        """What is kept, in the order of the lines; `tallies` count lines that were not read closely."""
         drafts: list[tuple[Draft, _Kind]] = []
         for kind in self._kinds.values():
             kept = [*kind.first, *([kind.latest] if kind.latest else [])]

@@ -106,7 +106,7 @@ def is_handled(text: str) -> bool:
 
 
 def is_over(text: str) -> bool:
-    """True if a line says that what was told right above it has passed."""
+    """True if a line says that what stands right above it has passed."""
     return _OVER.search(text) is not None and _GAVE_UP.search(text) is None
 
 

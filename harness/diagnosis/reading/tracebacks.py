@@ -77,7 +77,7 @@ class Tracebacks:
 
     def finish(self, cut_after: int | None = None) -> None:
         """Take what there is as complete: the next line is somebody else's, or there is none. `cut_after`:
-        the line after which lines were left out; a traceback that goes on there is not told as unfinished."""
+        the line after which lines were left out; a traceback that goes on there is not unfinished."""
         if cut_after is not None and self._now.is_cut(cut_after):
             self._now.frames = []
         self._close()
@@ -294,7 +294,7 @@ class Tracebacks:
         return True
 
     def _first_frame(self, raw: RawLine, said: Said, frame: re.Match[str]) -> bool:
-        """A frame where no header told of a traceback."""
+        """A frame without the header of a traceback."""
         self._open(said)
         self._now.add_frame(raw, frame)
         return True

@@ -40,7 +40,7 @@ class Words:
             yield found.span()
 
     def is_named(self, raw: bytes) -> bool:
-        """Whether a line holds a word of a signature."""
+        """True if a line holds a word of a signature."""
         return self.named is not None and self.named.search(raw) is not None
 
 
