@@ -10,7 +10,7 @@ from typing import Any
 from tests.model_server.anthropic_rules import check as check
 from tests.model_server.caching import FIVE_MINUTES_S, ONE_HOUR_S, Block
 from tests.model_server.seen import Seen, SeenCall, SeenResult, SeenTool, SeenTurn
-from tests.model_server.steps import Answer, Ending, Failure, Step, Trouble
+from tests.model_server.steps import Ending, Failure, Step, Trouble
 from tests.model_server.wire import Draft, ErrorReply, Event, pieces
 
 KINDS = {
@@ -214,8 +214,6 @@ def too_long(tokens: int, window: int) -> ErrorReply:
 
 def failure(step: Step, tokens: int, window: int) -> ErrorReply | None:
     """The error that this step means here, or None when it is an answer."""
-    if isinstance(step, Answer) and step.ending == Ending.FILTERED:
-        return error(400, "Output blocked by content filtering policy")
     if not isinstance(step, Failure):
         return None
     match step.trouble:

@@ -108,8 +108,6 @@ def _usage(draft: Draft) -> dict[str, Any]:
 def _finish_reason(answer: Answer) -> str:
     if answer.ending == Ending.TRUNCATED:
         return "length"
-    if answer.ending == Ending.FILTERED:
-        return "content_filter"
     return "tool_calls" if answer.calls else "stop"
 
 

@@ -1,13 +1,12 @@
-"""Scripted models: functions from what was seen to a step, and ways to put them together."""
+"""Scripted models: functions from what was seen to a step."""
 
 import json
-import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from tests.model_server.bad_request import NAME
 from tests.model_server.seen import Seen
-from tests.model_server.steps import Answer, Call, Failure, Step
+from tests.model_server.steps import Answer, Call, Step
 
 Model = Callable[[Seen], Step]
 
@@ -15,31 +14,6 @@ Model = Callable[[Seen], Step]
 def always(step: Step) -> Model:
     """A model that says the same whatever it is asked."""
     return lambda seen: step
-
-
-def in_order(*steps: Step, then: Model) -> Model:
-    """A model that takes these steps first and then behaves like another."""
-    left = list(steps)
-    return lambda seen: left.pop(0) if left else then(seen)
-
-
-def when_shown(pattern: str, step: Step, otherwise: Model) -> Model:
-    """A model that takes the step whenever the latest turn matches the regular expression."""
-
-    def model(seen: Seen) -> Step:
-        latest = seen.turns[-1]
-        shown = "\n".join([latest.text, *(result.text for result in latest.results)])
-        return step if re.search(pattern, shown) else otherwise(seen)
-
-    return model
-
-
-def flaky(model: Model, failures: Sequence[Step], share: float, seed: int) -> Model:
-    """A model behind a bad line: this share of requests fails, in one of these ways, the same for the same
-    seed.
-    """
-    dice = random.Random(seed)
-    return lambda seen: dice.choice(failures) if dice.random() < share else model(seen)
 
 
 class Obedient:
@@ -78,8 +52,3 @@ def instructions(text: str) -> Iterator[Call]:
             name, arguments = found.get("tool"), found.get("arguments")
             if isinstance(name, str) and NAME.fullmatch(name) and isinstance(arguments, dict):
                 yield Call(name, json.dumps(arguments))
-
-
-def failures_only(*failures: Failure) -> Model:
-    """A model that is never there: fails in these ways, one after the other, again and again."""
-    return lambda seen: failures[(seen.number - 1) % len(failures)]

@@ -26,7 +26,6 @@ class Ending(Enum):
     NATURAL = "natural"
     TRUNCATED = "truncated"
     REFUSED = "refused"
-    FILTERED = "filtered"
 
 
 @dataclass(frozen=True)
@@ -159,11 +158,6 @@ def unauthorized() -> Failure:
 def quota_exceeded() -> Failure:
     """No credit is left. Anthropic: 400; OpenAI: 429 with code `insufficient_quota`."""
     return Failure(Trouble.QUOTA_EXCEEDED)
-
-
-def filtered() -> Answer:
-    """A content filter objects at once. Anthropic: 400; OpenAI: finish reason `content_filter`."""
-    return Answer(ending=Ending.FILTERED)
 
 
 def error_in_stream(kind: str = "overloaded_error", after_events: int = 3) -> StreamError:
