@@ -27,6 +27,8 @@ from harness.atomic_write import write_json
 from harness.blueprint import read
 from harness.diagnosis import diagnose
 from harness.experiment import Experiment, begin
+from harness.journal.codec import encode
+from harness.journal.events import ActionResult, AttemptEvent, Consult, Finish, LlmSettled
 from harness.options import RunOptions
 from harness.providers.anthropic import AnthropicProvider
 from harness.providers.cost import Limits, Price
@@ -39,6 +41,7 @@ from monitors.rules import Health, in_second_half
 from monitors.wait import BACKOFF
 from monitors.watch import Watch
 from tests.harness.results.narrative.written import run_evidence
+from tests.harness.runs import result_of
 from tests.model_server.server import Exchange, ModelServer
 from tests.model_server.steps import Script
 
@@ -107,13 +110,13 @@ class SimulatedHands:
     async def ask_for_approval(self, action: actions.AnyAction) -> str | None:
         return None
 
-    async def act(self, action: actions.AnyAction) -> dict[str, Any]:
+    async def act(self, action: actions.AnyAction) -> ActionResult | None:
         if isinstance(action, actions.LOOKING):
             return look(action, self.experiment)
         if isinstance(action, apply_changes.PREPARING):
             return apply_changes.prepare(action, self.experiment)
-        outcome: dict[str, Any] = getattr(self, f"_{action.kind}")(action)
-        return outcome
+        outcome = getattr(self, f"_{action.kind}")(action)
+        return None if outcome is None else result_of(action.kind, outcome)
 
     def seal(self) -> None:
         if self._watch is not None:
@@ -170,8 +173,8 @@ class SimulatedHands:
         self._lines = len(lines)
         events = watch.poll(final=is_over)
         for event in events:
-            told = {"event": event.kind, "at": event.time, "text": event.text}
-            self.experiment.record("event", attempt=number, **told, step=event.step, line=event.line_number)
+            told = (event.kind, event.time, event.text, event.step, event.line_number)
+            self.experiment.record(AttemptEvent(number, *told))
         return len(events)
 
     def _ended(self, number: int, watch: Watch) -> dict[str, Any]:
@@ -186,14 +189,20 @@ class SimulatedHands:
             None if failed else shortfall(self.experiment.blueprint.metrics is not None, attempts, rows, step)
         )
         complete = not failed and owed is None
-        return {**left, "rows": rows, "last_step": step, "shortfall": owed, "complete": complete}
+        return {
+            **left,
+            "rows": rows,
+            "last_step": step,
+            "shortfall": owed.text if owed else None,
+            "complete": complete,
+        }
 
     def _diagnose(self, action: actions.Diagnose) -> dict[str, Any]:
         attempt = self.experiment.state.attempt
         assert attempt is not None and attempt.ended is not None
         files = self.experiment.attempt_files(attempt.number)
-        found = diagnose(files, attempt.ended, attempt.stop_reason, attempt.stop_detail).as_json()
-        write_json(files.diagnosis, found)
+        found = diagnose(files, attempt.ended, attempt.stop_reason, attempt.stop_detail)
+        write_json(files.diagnosis, encode(found))
         return {"diagnosis": found}
 
     def _note(self, action: actions.Note) -> dict[str, Any]:
@@ -209,9 +218,8 @@ class SimulatedHands:
     def _report(self, action: actions.Report) -> dict[str, Any]:
         return {"headline": []}
 
-    def _finish(self, action: actions.Finish) -> dict[str, Any]:
-        self.experiment.record("finish", outcome=action.outcome.value, reason=action.reason)
-        return {}
+    def _finish(self, action: actions.Finish) -> None:
+        self.experiment.record(Finish(action.outcome, action.reason))
 
 
 async def simulate(
@@ -248,9 +256,9 @@ def _wakes(experiment: Experiment, log: list[Exchange]) -> Iterator[Wake]:
     calls = iter(log)
     wake: Wake | None = None
     for entry in experiment.journal.entries:
-        if entry.kind == "consult":
-            wake = Wake(entry.data["topic"])
+        if isinstance(entry.event, Consult):
+            wake = Wake(entry.event.topic)
             yield wake
-        elif entry.kind == "llm_settled":
+        elif isinstance(entry.event, LlmSettled):
             assert wake is not None
             wake.calls.append(next(calls))

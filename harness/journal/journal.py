@@ -55,17 +55,8 @@ class Entry:
 
     @property
     def kind(self) -> str:
-        """Temporary: as it was before entries had types."""
-        from harness.journal.legacy import old_kind
-
-        return old_kind(self.event)
-
-    @property
-    def data(self) -> Any:
-        """Temporary: as it was before entries had types."""
-        from harness.journal.legacy import old_data
-
-        return old_data(self.event)
+        """The kind of its event, as the journal names it."""
+        return self.event.kind
 
     def to_line(self) -> bytes:
         body = {"seq": self.seq, "time": self.time, "kind": self.event.kind, "data": encode(self.event)}
@@ -210,10 +201,6 @@ class Journal:
     def of(self, kind: type[E]) -> Iterator[E]:
         """The events of this class, in order."""
         return events_of(self.entries, kind)
-
-    def of_kind(self, kind: str) -> Iterator[Entry]:
-        """Temporary: as it was before entries had types."""
-        return (entry for entry in self.entries if entry.kind == kind)
 
     def close(self) -> None:
         os.close(self._fd)

@@ -71,14 +71,8 @@ class Recorded(Generic[State]):
         """The state of the folder, read without owning it."""
         return cls.FOLD.fold(read(folder / cls.FILE, cls.ORDER))
 
-    def record(self, event: Event | str, **data: Any) -> Entry:
+    def record(self, event: Event) -> Entry:
         """Append to the journal, durably, and fold the entry into `state`."""
-        if isinstance(event, str):
-            from harness.journal.legacy import event_of, missing_before
-
-            event = event_of(event, data, self.ORDER)
-            for before in missing_before(event, self.state):
-                self.record(before)
         entry = self.journal.append(event)
         self.state = self.FOLD.apply(self.state, entry)
         return entry

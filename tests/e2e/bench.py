@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import journal
+from harness.journal.events import Launched
 from harness.state import ExperimentState, fold
 
 PATIENCE_S = 120.0
@@ -118,7 +119,7 @@ class Bench:
     def launches(self) -> int:
         """How many launches the journal shows as done."""
         entries = journal.read(self.result_dir / "journal.jsonl")
-        return sum(e.kind == "outcome" and e.data["action"] == "launch" for e in entries)
+        return len(list(journal.events_of(entries, Launched)))
 
 
 def until(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> Any:

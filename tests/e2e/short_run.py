@@ -13,10 +13,12 @@ import re
 import signal
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from harness import journal
+from harness.journal.events import ActionResult, AttemptEvent, Created, Paused, Stopped, Waited
 from monitors.files import AttemptFiles
 from monitors.processes import members_of_attempt
 from tests.e2e import mortal
@@ -172,11 +174,11 @@ class ShortRun:
 
     def processes(self) -> set[int]:
         """Live processes that belong to this run's attempts."""
-        created = next((entry.data for entry in self.entries() if entry.kind == "created"), None)
+        created = next(journal.events_of(self.entries(), Created), None)
         if created is None:
             return set()
         numbers = range(1, 6)
-        return set().union(*(members_of_attempt(f"{created['experiment_id']}-{n:02d}") for n in numbers))
+        return set().union(*(members_of_attempt(f"{created.experiment_id}-{n:02d}") for n in numbers))
 
     # --- what must be the same ------------------------------------------------------------------------
 
@@ -185,7 +187,8 @@ class ShortRun:
         flag = json.loads((self.result_dir / "finish.flag").read_text())
         entries = self.entries()
         assert entries[-1].kind == "finish"
-        outcomes = [entry.data for entry in entries if entry.kind == "outcome"]
+        results = list(journal.events_of(entries, ActionResult))
+        ends = [result.ended for result in results if isinstance(result, Waited | Stopped)]
         files = {str(path.relative_to(self.result_dir)) for path in self.result_dir.rglob("*")}
         story = {
             "flag": {key: flag[key] for key in ("outcome", "reason", "exit_code", "attempts", "headline")},
@@ -202,17 +205,11 @@ class ShortRun:
             ],
             "starts": self.starts(),
             "actions": Counter(
-                outcome["action"] for outcome in outcomes if outcome["action"] not in ("wait", "pause")
+                result.action for result in results if not isinstance(result, Waited | Paused)
             ),
-            "ends": Counter(
-                (outcome["reason"], outcome["ended"]["status"], outcome["ended"]["rows"])
-                for outcome in outcomes
-                if outcome.get("ended")
-            ),
+            "ends": Counter((end.reason, end.status, end.rows) for end in ends if end is not None),
             "events": Counter(
-                tuple(str(entry.data.get(key)) for key in ("attempt", "event", "text", "step", "line"))
-                for entry in entries
-                if entry.kind == "event"
+                str(replace(seen, at=0.0)) for seen in journal.events_of(entries, AttemptEvent)
             ),
         }
         return self._without_times(story)
@@ -247,10 +244,10 @@ class ShortRun:
             return type(value)(self._without_times(item) for item in value)
         if not isinstance(value, str):
             return value
-        created = next(entry.data for entry in self.entries() if entry.kind == "created")
+        created = next(journal.events_of(self.entries(), Created))
         text = (
             value.replace(str(self.disk), "<folder>")
             .replace(str(self.folder), "<folder>")
-            .replace(created["experiment_id"], "<id>")
+            .replace(created.experiment_id, "<id>")
         )
-        return _TIMES.sub("<time>", text.replace(f"-{created['experiment_id'][:4]}-", "-<id>-"))
+        return _TIMES.sub("<time>", text.replace(f"-{created.experiment_id[:4]}-", "-<id>-"))

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from harness import journal
+from harness.journal.events import Consult
 from tests.e2e.bench import Bench, until
 from tests.model_server.seen import Seen
 from tests.model_server.server import ModelServer
@@ -146,9 +147,8 @@ def test_killed_while_the_model_thinks_it_goes_on_with_the_same_question(bench: 
     assert bench.flag["outcome"] == "succeeded"
     assert len(bench.state.attempts) == 2 and bench.launches() == 2
     topics = [
-        entry.data["topic"]
-        for entry in journal.read(bench.result_dir / "journal.jsonl")
-        if entry.kind == "consult"
+        consult.topic
+        for consult in journal.events_of(journal.read(bench.result_dir / "journal.jsonl"), Consult)
     ]
     assert topics == ["failure:1", "results:1"]
     assert "0 of them not the same" in bench.harness("replay", str(bench.result_dir))

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness import journal
+from harness.journal import events_of
+from harness.journal.events import Created
 from tests.e2e.bench import until
 from tests.e2e.mortal import Death
 from tests.e2e.short_run import PATIENCE_S, SUCCEEDS, ShortRun
@@ -72,7 +74,7 @@ def test_after_a_reboot(machine: Machine) -> None:
         run.kill_attempt()
     runs[0].tmux("kill-server")
     again, late = runs
-    until(lambda: time.time() > created(late)["deadline_at"], "the deadline of a run")
+    until(lambda: time.time() > created(late).deadline_at, "the deadline of a run")
     said = machine.resume_all()
     assert "died with the machine" in line_about(again, said)
     assert "started again from the beginning" in line_about(again, said)
@@ -133,5 +135,5 @@ def dies_before_the_flag(run: ShortRun) -> None:
     assert not (run.result_dir / "finish.flag").exists()
 
 
-def created(run: ShortRun) -> dict:
-    return next(entry.data for entry in run.entries() if entry.kind == "created")
+def created(run: ShortRun) -> Created:
+    return next(events_of(run.entries(), Created))

@@ -198,7 +198,7 @@ def set_clocks(undisturbed: Undisturbed, folder: Path, jumps: list[ClockJump]) -
             life = run.run(jump=jumps[number])
             status = life.end(PATIENCE_S)
             assert status == 0, f"exit status {status}:\n{life.output}"
-            assert all(e.data.get("waited_s", 0) >= 0 for e in run.entries()), "a negative wait"
+            assert all(getattr(entry.event, "waited_s", 0) >= 0 for entry in run.entries()), "a negative wait"
             undisturbed.assert_same(run.story())
             run.assert_tidy()
         finally:

@@ -94,7 +94,7 @@ def carried_out(experiment: Experiment, folder: Path) -> Story:
         pytest.skip("needs root for a mount")
     story = carry_out(experiment, Bench(folder))
     assert story.diagnoses, story.output
-    assert story.diagnoses[0]["family"] in experiment.families, story.diagnoses[0]
+    assert story.diagnoses[0].family in experiment.families, story.diagnoses[0]
     return story
 
 

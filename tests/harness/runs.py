@@ -1,13 +1,24 @@
-"""Runs made by hand, with only what matters: blueprints, ends, diagnoses, states."""
+"""Runs made by hand, with only what matters: events, blueprints, ends, diagnoses, states.
 
+Events may be given as a kind and a dictionary: what is missing is left empty, and `record` adds the intents
+that a journal needs before them.
+"""
+
+import types
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from harness.attempt import AttemptEnd, Diagnosis
 from harness.blueprint import Blueprint
-from harness.journal.events import Checked, Collected, Created, Reported
-from harness.journal.legacy import filled
+from harness.journal import Entry, Recorded, events
+from harness.journal.codec import decode, encode
+from harness.journal.events import RUN, ActionResult, Checked, Collected, Created, Reported
+from harness.journal.order import Event, Order
+from harness.pending_changes import PREPARING
 from harness.state import ExperimentState
+from harness.sweep.events import SWEEP, SweepCreated
 
 Given = Mapping[str, Any]
 TYPES = {"checked": Checked, "collected": Collected, "reported": Reported}
@@ -44,3 +55,101 @@ def typed(given: Given) -> dict[str, Any]:
         name: filled(TYPES[name], value) if name in TYPES and isinstance(value, dict) else value
         for name, value in given.items()
     }
+
+
+def record(into: Recorded[Any], kind: str, **data: Any) -> Entry:
+    """Record an event, and the intents before it that are missing."""
+    event = event_of(kind, data, into.ORDER)
+    for before in missing_before(event, into.state):
+        into.record(before)
+    return into.record(event)
+
+
+RESULTS = {
+    cls.__dict__["action"]: cls
+    for cls in RUN.rows
+    if issubclass(cls, ActionResult) and isinstance(cls.__dict__.get("action"), str)
+}
+
+
+def result_of(action: str, data: Mapping[str, Any]) -> ActionResult:
+    """The result of an action from a dictionary."""
+    if action in RESULTS:
+        return filled(RESULTS[action], data)
+    kind = events.ChangePrepared if action in PREPARING else events.Looked
+    return filled(kind, {"action": action, **data})
+
+
+def event_of(kind: str, data: Mapping[str, Any], order: Order | None = None) -> Event:
+    """The event of a kind that is not an outcome any more, or is."""
+    if kind == "outcome":
+        return result_of(data["action"], data)
+    if kind == "options":
+        return events.OptionsGiven(filled(events.RunOptions, data))
+    if kind == "created":
+        data = {**data, "blueprint": data.get("plan", {})}
+    classes = {cls.kind: cls for cls in (*SWEEP.rows, *RUN.rows)}
+    if order is not None:
+        classes = {cls.kind: cls for cls in order.rows}
+    if kind == "sweep_created":
+        return decode(SweepCreated, {"sweep_id": data["sweep_id"], "plan": encode(data["plan"])})
+    return filled(classes[kind], data)
+
+
+def filled(cls: Any, data: Mapping[str, Any]) -> Any:
+    """The dataclass with what is missing left empty and what it does not know left out."""
+    return decode(cls, _fill(cls, encode(data)))
+
+
+def _fill(kind: Any, value: Any) -> Any:
+    origin, args = get_origin(kind), get_args(kind)
+    if is_dataclass(kind) and isinstance(value, Mapping):
+        hints = get_type_hints(kind)
+        made = {}
+        for field in fields(kind):
+            if field.name in value:
+                made[field.name] = _fill(hints[field.name], value[field.name])
+            elif field.default is MISSING and field.default_factory is MISSING:
+                made[field.name] = _nothing(hints[field.name])
+        return made
+    if origin in (Union, types.UnionType):
+        inner = [arg for arg in args if arg is not type(None)]
+        return value if value is None or len(inner) > 1 else _fill(inner[0], value)
+    if origin is tuple and isinstance(value, list):
+        return [_fill(args[0], each) for each in value]
+    if value is None and kind in (str, int, float, bool):
+        return kind()
+    return value
+
+
+def _nothing(kind: Any) -> Any:
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return args[0]
+    if origin in (Union, types.UnionType):
+        return None
+    if origin is tuple:
+        return []
+    if origin is not None or is_dataclass(kind):
+        return {} if not is_dataclass(kind) else _fill(kind, {})
+    if kind is Any or issubclass(kind, Mapping):
+        return {}
+    return "" if issubclass(kind, Path) else kind()
+
+
+def missing_before(event: Event, state: Any) -> list[Event]:
+    """What a journal made by hand leaves out."""
+    if isinstance(event, ActionResult):
+        action = getattr(event, "action")  # noqa: B009
+        pending = getattr(state, "pending", None)
+        return [] if pending is not None and pending.action == action else [events.Intent(action)]
+    if isinstance(event, events.Denied) and not state.asks:
+        return [events.ApprovalAsked(event.action, event.args)]
+    if isinstance(event, events.Finish) and hasattr(state, "pending"):
+        found: list[Event] = []
+        if state.pending is not None and state.pending.action == "finish":
+            return []
+        if state.collected is None:
+            found = [events.Intent("collect"), events.Collected(event.outcome, event.reason)]
+        return [*found, events.Intent("finish")]
+    return []

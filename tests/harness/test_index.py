@@ -7,8 +7,8 @@ import pytest
 from harness import index
 from harness.index import IndexedRun, UnknownRunError
 from harness.journal import Journal
-from harness.journal.legacy import event_of
 from harness.sweep.events import SWEEP, SweepCreated
+from tests.harness.runs import event_of
 from tests.harness.sweep.sweep_states import plan
 
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from harness.journal import Entry
-from harness.journal.legacy import event_of
 from harness.state import ExperimentState, apply
+from tests.harness.runs import event_of
 
 CALL = {"id": "c1", "name": "read_pane", "arguments": "{}"}
 

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
+from harness import journal
 from harness.agent import actions, approval, loop
 from harness.agent.approval import Answer
 from harness.agent.executor import Executor
 from harness.agent.playbook import next_launch
 from harness.agent.types import Observation
 from harness.experiment import Experiment
-from harness.journal.events import CallRejected, Consult
+from harness.journal.events import ActionResult, CallRejected, Consult
 from harness.providers.chat import Reply, StopReason, ToolCall, Usage
 from harness.providers.tools import CallError, action_of
 from harness.providers.transcript import redacted_reply
@@ -125,7 +126,7 @@ async def obey(target: Target, case: Attack | Control) -> tuple[list[str], list[
     new = {path for path in after if path not in files and path.startswith(str(target.result))}
     assert {path: mark for path, mark in after.items() if path not in new} == files
     entries = experiment.journal.entries[before:]
-    outcome = next((entry.data for entry in entries if entry.kind == "outcome"), None)
+    outcome = next(journal.events_of(entries, ActionResult), None)
     return executor.done, entries, outcome
 
 
@@ -154,7 +155,7 @@ async def test_obeying_does_no_harm(target: Target, attack: Attack) -> None:
 @pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.name)
 async def test_what_is_harmless_is_allowed(target: Target, control: Control) -> None:
     done, entries, outcome = await obey(target, control)
-    assert done == [control.call[0]], [entry.data.get("why") for entry in entries]
+    assert done == [control.call[0]], entries
     assert outcome is None or "error" not in outcome
 
 

@@ -19,6 +19,7 @@ from tests.harness.agent.attacks import ATTACKS, Attack
 from tests.harness.agent.attacks.target import KEY_IN_ENVIRONMENT, NOW, SECRETS, Target
 from tests.harness.agent.test_attacks import OverError, WatchedExecutor
 from tests.harness.agent.test_llm_protocols import PRICE
+from tests.harness.runs import record
 from tests.model_server.scripts import Obedient
 from tests.model_server.server import ModelServer
 from tests.model_server.steps import call
@@ -56,10 +57,10 @@ async def obey_everything(attack: Attack, target: Target) -> tuple[Obedient, Wat
     cause = plant(attack, target)
     diagnosis = {"signature": None, "transient": False, "cause": cause, "wait_s": 0.0, "evidence": []}
     if attack.stage == "failed":
-        intent = experiment.record("intent", action="diagnose", args={})
-        experiment.record("outcome", intent=intent.seq, action="diagnose", diagnosis=diagnosis)
+        intent = record(experiment, "intent", action="diagnose", args={})
+        record(experiment, "outcome", intent=intent.seq, action="diagnose", diagnosis=diagnosis)
     else:
-        experiment.record("outcome", intent=0, action="note", text=cause)
+        record(experiment, "outcome", intent=0, action="note", text=cause)
     model = Obedient(lambda seen: call("finish", reason="nothing else was asked of me"))
     executor = WatchedExecutor(experiment)
     with ModelServer(model) as server:

@@ -14,6 +14,7 @@ from harness.agent.executor import Executor
 from harness.diagnosis.signatures import user_folder
 from harness.experiment import Experiment
 from harness.lessons import knowledge
+from tests.harness.runs import record
 
 LOG = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.02 GiB. GPU 0 has 79.3 GiB.\n"
 OWN = "- {id: ours, family: auth, name: a, cause: the log says it, when: [{message: 'our own words'}]}\n"
@@ -31,11 +32,11 @@ def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Expe
         **{"name": "x", "path": str(tmp_path / "plan.md"), "codebase_dir": str(tmp_path)},
         **{"launch_command": "true", "yaml_path": None, "venv_exe": sys.executable},
     }
-    made.record("created", experiment_id="7f3a", name="x", deadline_at=9e9, policy="playbook", plan=plan)
+    record(made, "created", experiment_id="7f3a", name="x", deadline_at=9e9, policy="playbook", plan=plan)
     first = {"attempt": 1, "session": "s", "attempt_id": "7f3a-01", "why": "first"}
-    made.record("intent", action="launch", args=first)
-    made.record("outcome", action="launch", launched_at=1.0)
-    made.record("intent", action="wait", args={})
+    record(made, "intent", action="launch", args=first)
+    record(made, "outcome", action="launch", launched_at=1.0)
+    record(made, "intent", action="wait", args={})
     ended = {
         "reason": "exited",
         "status": 1,
@@ -44,7 +45,7 @@ def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Expe
         "rows": 0,
         "last_step": None,
     }
-    made.record("outcome", action="wait", ended=ended)
+    record(made, "outcome", action="wait", ended=ended)
     files = made.attempt_files(1)
     files.dir.mkdir(parents=True)
     files.pane_log.write_text(LOG)

@@ -14,10 +14,12 @@ from harness import journal
 from harness.agent import loop
 from harness.agent.llm import MAX_TROUBLES, LlmPolicy
 from harness.experiment import Experiment
+from harness.journal.events import Intent
 from harness.providers.chat import AssistantTurn, Request, ToolResultTurn
 from harness.providers.model import OutOfPatienceError
 from harness.state import Outcome
 from tests.harness.agent.world import FakeExecutor, Killed, World, done, failed, new_experiment
+from tests.harness.runs import record
 
 BUG = failed(None, transient=False)
 Answer = tuple[str, dict[str, Any]] | Exception | str
@@ -36,14 +38,15 @@ class FakeModel:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        self.experiment.record("llm_reserved", call=number, model="fake", reserved_usd=0.5, request="0")
+        record(self.experiment, "llm_reserved", call=number, model="fake", reserved_usd=0.5, request="0")
         calls = (
             []
             if isinstance(answer, str)
             else [{"id": f"c{number}", "name": answer[0], "arguments": json.dumps(answer[1])}]
         )
         said = answer if isinstance(answer, str) else ""
-        self.experiment.record(
+        record(
+            self.experiment,
             "llm_settled",
             call=number,
             cost_usd=0.1,
@@ -75,7 +78,7 @@ def repaired() -> list[Answer]:
 
 def kinds(folder: Path) -> list[str]:
     entries = journal.read(folder / "journal.jsonl")
-    return [entry.data["action"] for entry in entries if entry.kind == "intent"]
+    return [intent.action for intent in journal.events_of(entries, Intent)]
 
 
 async def test_a_clean_run_asks_only_about_its_results(tmp_path: Path) -> None:
@@ -235,7 +238,7 @@ def unwritten(folder: Path, ends: list[dict[str, Any]]) -> tuple[Experiment, Wor
     experiment = Experiment(folder, world.clock)
     plan = {"name": "dpo", "max_time_s": 1e4, "yaml_path": None, "launch_command": None}
     data = {"experiment_id": "7f3a", "name": "dpo", "deadline_at": 1e4, "policy": "llm", "plan": plan}
-    experiment.record("created", **data)
+    record(experiment, "created", **data)
     (folder / "blueprint.md").write_text("# DPO of a 70B model\n")
     return experiment, world
 

@@ -22,6 +22,7 @@ from harness.providers.transcript import Transcript
 from harness.state import ExperimentState, Outcome
 from tests.harness.agent.world import FakeExecutor, World, done, failed, new_experiment
 from tests.harness.results.narrative.written import run_evidence
+from tests.harness.runs import record
 from tests.model_server.seen import Seen
 from tests.model_server.server import ModelServer
 from tests.model_server.steps import (
@@ -100,7 +101,7 @@ async def drive(
             else OpenAIProvider("gpt-scripted", "test-key", server.openai_url)
         )
         experiment = new_experiment(folder, world)
-        experiment.record("options", policy="llm", model=f"{protocol}:scripted")
+        record(experiment, "options", policy="llm", model=f"{protocol}:scripted")
         model = Model(
             provider,
             PRICE,

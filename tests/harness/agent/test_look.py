@@ -20,6 +20,7 @@ from harness.agent.actions import (
 from harness.agent.excerpts import LONGEST_TEXT
 from harness.agent.look import look
 from harness.experiment import Experiment
+from tests.harness.runs import record
 
 KEY = "sk-abcdefghijklmnop1234567890"
 
@@ -46,12 +47,12 @@ def experiment(tmp_path: Path, codebase: Path) -> Experiment:
         "launch_command": None,
         "venv_exe": "python",
     }
-    made.record(
-        "created", experiment_id="7f3a", name="sort digits", deadline_at=9999.0, policy="llm", plan=plan
+    record(
+        made, "created", experiment_id="7f3a", name="sort digits", deadline_at=9999.0, policy="llm", plan=plan
     )
     args = {"attempt": 1, "session": "ajet_x-01", "attempt_id": "7f3a-01", "why": "first"}
-    made.record("intent", action="launch", args=args)
-    made.record("outcome", action="launch", launched_at=1000.0, command="train")
+    record(made, "intent", action="launch", args=args)
+    record(made, "outcome", action="launch", launched_at=1000.0, command="train")
     made.attempt_files(1).dir.mkdir(parents=True)
     return made
 
@@ -102,9 +103,9 @@ def test_config_of_the_next_launch_holds_the_edits(experiment: Experiment) -> No
     experiment.attempt_files(1).config.write_text("ajet:\n  model:\n    path: toy  # small\n")
     args = {"changes": {"ajet.rollout.n_vllm_engine": 1}, "remove": [], "why": "memory"}
     assert "n_vllm_engine" not in text(ReadConfig(), experiment)
-    experiment.record("outcome", action="wait", ended={"reason": "exited"})
-    experiment.record("intent", action="edit_config", args=args)
-    experiment.record("outcome", action="edit_config", changes=[])
+    record(experiment, "outcome", action="wait", ended={"reason": "exited"})
+    record(experiment, "intent", action="edit_config", args=args)
+    record(experiment, "outcome", action="edit_config", changes=[])
     assert "n_vllm_engine: 1" in text(ReadConfig(), experiment)
     assert "path: toy  # small" in text(ReadConfig(), experiment)
     assert "n_vllm_engine" not in text(ReadConfig(attempt=1), experiment)

@@ -12,6 +12,7 @@ from harness.agent.playbook import Playbook
 from harness.journal.events import Launched
 from harness.state import Outcome, fold
 from tests.harness.agent.world import FakeExecutor, Killed, World, done, failed, new_experiment
+from tests.harness.runs import record
 
 NETWORK = failed("connection_lost", transient=True)
 BUG = failed(None, transient=False)
@@ -100,7 +101,7 @@ async def test_a_person_stops_it(tmp_path: Path) -> None:
 
     def launch(action: Launch) -> dict:
         world.launches.add(action.attempt_id)
-        experiment.record("stop_asked", by="`harness stop`")
+        record(experiment, "stop_asked", by="`harness stop`")
         return {"launched_at": world.now, "command": "train"}
 
     executor.launch = launch

@@ -15,6 +15,7 @@ from harness.experiment import Experiment
 from harness.state import AttemptState
 from monitors.files import AttemptFiles
 from monitors.processes import boot_id, read_process
+from tests.harness.runs import record
 
 START = 1_000_000.0
 HOUR = 3600.0
@@ -25,7 +26,8 @@ CONFIG = "ajet:\n  trainer_common:\n    total_training_steps: 10\n"
 def experiment(tmp_path: Path) -> Iterator[Experiment]:
     made = Experiment(tmp_path, lambda: START)
     plan = {"metrics": None, "first_step_s": 1200.0, "max_time_s": 10 * HOUR}
-    made.record(
+    record(
+        made,
         "created",
         experiment_id="7f3a00000000",
         name="x",

@@ -17,7 +17,7 @@ from harness.agent.replay import replay
 from harness.agent.types import Observation
 from harness.experiment import Experiment
 from harness.journal import Owner
-from harness.journal.events import Checked
+from harness.journal.events import Checked, Intent
 from harness.options import RunOptions
 from harness.pending_changes import PREPARING, Change, PendingChanges
 from harness.repair import apply_changes, installing, repair_plan
@@ -25,6 +25,7 @@ from harness.repair.remedies.settings import Settings
 from harness.state import ExperimentState, Outcome
 from tests.harness.agent.world import FakeExecutor, Killed, World, done
 from tests.harness.runs import found as found_by
+from tests.harness.runs import record
 
 CONFIG = """\
 ajet:
@@ -148,7 +149,8 @@ def experiment_in(folder: Path, world: World, options: RunOptions | None = None,
             "max_time_s": world.max_time_s,
             "protected_keys": [],
         }
-        experiment.record(
+        record(
+            experiment,
             "created",
             experiment_id="7f3a00000000",
             name="sort digits",
@@ -156,7 +158,7 @@ def experiment_in(folder: Path, world: World, options: RunOptions | None = None,
             policy="playbook",
             plan={**given, **plan},
         )
-        experiment.record("options", **(options or RunOptions()).as_json())
+        record(experiment, "options", **(options or RunOptions()).as_json())
     elif experiment.state.finished_at is None:
         experiment.record(Owner.this_process())
     return experiment
@@ -332,7 +334,7 @@ async def test_what_a_person_does_not_approve_is_left_out_and_the_next_remedy_is
         asked.append(list(action.changes))
         if action.changes == {OPTIMIZER: True}:
             return None
-        experiment.record("denied", action=action.kind, args=arguments(action), by="ada")
+        record(experiment, "denied", action=action.kind, args=arguments(action), by="ada")
         return "a person (ada) did not approve this"
 
     executor.ask_for_approval = ask  # type: ignore[method-assign]
@@ -349,7 +351,7 @@ async def test_nothing_is_waited_for_beyond_the_time_limit(tmp_path: Path) -> No
     experiment = experiment_in(tmp_path, world)
     await loop.run(RepairExecutor(experiment, world), Playbook())
     experiment.close()
-    acted = [entry.data["action"] for entry in experiment.journal.of_kind("intent")]
+    acted = [intent.action for intent in experiment.journal.of(Intent)]
     assert "pause" not in acted and len(world.launches) == 1
     assert acted[-3:] == ["collect", "report", "finish"]
 

@@ -8,8 +8,8 @@ from harness.agent.types import Observation
 from harness.agent.verdict import verdict
 from harness.experiment import Experiment
 from harness.journal import Owner
-from harness.journal.legacy import result_of
 from tests.harness.results.narrative.written import run_evidence
+from tests.harness.runs import record, result_of
 
 
 class Killed(BaseException):
@@ -122,7 +122,7 @@ class FakeExecutor:
         return {"written": action.as_json(), "left_out": []}
 
     def finish(self, action: Any) -> dict[str, Any]:
-        self.experiment.record("finish", outcome=action.outcome.value, reason=action.reason)
+        record(self.experiment, "finish", outcome=action.outcome.value, reason=action.reason)
         return {}
 
     def seal(self) -> None:
@@ -153,7 +153,8 @@ def failed(signature: str | None, transient: bool, last_step: int = 5) -> dict[s
 def new_experiment(folder: Path, world: World) -> Experiment:
     experiment = Experiment(folder, world.clock)
     if not experiment.state.experiment_id:
-        experiment.record(
+        record(
+            experiment,
             "created",
             experiment_id="7f3a00000000",
             name="sort digits",

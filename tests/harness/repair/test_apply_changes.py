@@ -27,7 +27,7 @@ from harness.journal.events import Checked
 from harness.pending_changes import Change, PendingChanges
 from harness.repair import apply_changes
 from monitors.launch import LaunchSpec
-from tests.harness.runs import found
+from tests.harness.runs import found, record
 
 CONFIG = "ajet:\n  rollout:\n    n_vllm_engine: 4  # per node\n  trainer_common:\n    seed: 3\n"
 TRAIN = "batch = 1\nprint(batch / 0)\n"
@@ -66,17 +66,23 @@ def experiment(tmp_path: Path, codebase: Path) -> Experiment:
 def created(folder: Path, plan: dict[str, Any]) -> Experiment:
     folder.mkdir()
     made = Experiment(folder, lambda: 1000.0)
-    made.record(
-        "created", experiment_id="7f3a00000000", name="sort", deadline_at=9999.0, policy="llm", plan=plan
+    record(
+        made,
+        "created",
+        experiment_id="7f3a00000000",
+        name="sort",
+        deadline_at=9999.0,
+        policy="llm",
+        plan=plan,
     )
     return made
 
 
 def prepared(action: Action, experiment: Experiment) -> dict[str, Any]:
     """Carry out an action as the loop does: intent, act, outcome."""
-    experiment.record("intent", action=action.kind, args=arguments(action))
+    record(experiment, "intent", action=action.kind, args=arguments(action))
     outcome = apply_changes.prepare(action, experiment)
-    experiment.record("outcome", action=action.kind, **outcome)
+    record(experiment, "outcome", action=action.kind, **outcome)
     return outcome
 
 
@@ -86,10 +92,10 @@ async def launched(experiment: Experiment, number: int, monkeypatch: pytest.Monk
     monkeypatch.setattr("monitors.launch.launch", lambda spec, session: specs.append(spec))
     monkeypatch.setattr("monitors.tmux.Session.find", lambda name: name)
     action = Launch(attempt=number, session=f"ajet_x-{number:02d}", attempt_id=f"7f3a-{number:02d}", why="go")
-    experiment.record("intent", action="launch", args=arguments(action))
+    record(experiment, "intent", action="launch", args=arguments(action))
     outcome = await Executor(experiment).act(action)
-    experiment.record("outcome", action="launch", **outcome)
-    experiment.record("outcome", action="wait", reason="ended", ended={"reason": "exited", "status": 1})
+    record(experiment, "outcome", action="launch", **outcome)
+    record(experiment, "outcome", action="wait", reason="ended", ended={"reason": "exited", "status": 1})
     assert launching.unattended(outcome["command"]) == specs[0].command
     return specs[0]
 
@@ -177,9 +183,9 @@ class TestWhatTheCheckRefuses:
         assert seen == [CONFIG.replace(": 4", ": 1")]
 
     def test_a_refused_one_is_not_made_and_not_tried_again(self, experiment: Experiment) -> None:
-        experiment.record("intent", action="edit_config", args=arguments(self.EDIT))
+        record(experiment, "intent", action="edit_config", args=arguments(self.EDIT))
         outcome = apply_changes.prepare(self.EDIT, experiment, lambda *_: self.checked())
-        experiment.record("outcome", action="edit_config", **outcome)
+        record(experiment, "outcome", action="edit_config", **outcome)
         assert "bad — mend it" in outcome["error"]
         assert experiment.state.draft.is_empty and experiment.state.unusable == {"fewer_engines"}
 

@@ -14,6 +14,7 @@ from harness import index
 from harness.experiment import Experiment
 from harness.repair import leftovers
 from monitors.processes import ATTEMPT_VARIABLE
+from tests.harness.runs import record
 
 SLEEP = [sys.executable, "-I", "-S", "-c", "print(flush=True); import time; time.sleep(600)"]
 
@@ -30,20 +31,20 @@ def made(
     folder.mkdir()
     found = Experiment(folder, lambda: 1000.0)
     given: dict[str, Any] = {"experiment_id": experiment_id, "name": folder.name, "deadline_at": 9e9}
-    found.record("created", **given, policy="playbook", plan={})
+    record(found, "created", **given, policy="playbook", plan={})
     for number in range(1, attempts + 1):
         args = {"attempt": number, "session": "s", "attempt_id": f"{experiment_id}-{number:02d}", "why": "w"}
-        found.record("intent", action="launch", args=args)
+        record(found, "intent", action="launch", args=args)
         given_to = dict(enumerate(carried, start=1)).get(number)
-        found.record("outcome", action="launch", launched_at=1.0, checkpoint=given_to)
-        found.record("outcome", action="wait", ended={"reason": "exited", "complete": False})
+        record(found, "outcome", action="launch", launched_at=1.0, checkpoint=given_to)
+        record(found, "outcome", action="wait", ended={"reason": "exited", "complete": False})
         files = found.attempt_files(number)
         files.started.mkdir(parents=True)
         files.exit_file.write_text(
             json.dumps({"attempt_id": args["attempt_id"], "reason": "exited", "status": 1})
         )
     if end:
-        found.record("finish", **end)
+        record(found, "finish", **end)
     return found
 
 

@@ -19,12 +19,11 @@ from harness.agent.actions import (
 from harness.agent.executor import Executor
 from harness.attempt import Remedy
 from harness.experiment import Experiment
-from harness.journal.legacy import filled
 from harness.lessons import Lesson, knowledge
 from harness.options import RunOptions
 from harness.pending_changes import Change, PendingChanges
 from harness.repair import repair_plan
-from tests.harness.runs import end, found, state_with
+from tests.harness.runs import end, filled, found, record, state_with
 
 CONFIG = "ajet:\n  backbone: verl\n  rollout: {gpu_memory_utilization: 0.8, max_num_seqs: 64}\n"
 OOM: dict[str, Any] = {
@@ -46,11 +45,11 @@ def experiment(tmp_path: Path) -> Experiment:
         **{"yaml_path": str(tmp_path / "config.yaml"), "venv_exe": sys.executable, "protected_keys": []},
     }
     made = Experiment(tmp_path, lambda: 1000.0)
-    made.record("created", experiment_id="7f3a", name="x", deadline_at=9e9, policy="playbook", plan=plan)
-    made.record("options", **RunOptions().as_json())
+    record(made, "created", experiment_id="7f3a", name="x", deadline_at=9e9, policy="playbook", plan=plan)
+    record(made, "options", **RunOptions().as_json())
     args = {"attempt": 1, "session": "s", "attempt_id": "7f3a-01", "why": "first"}
-    made.record("intent", action="launch", args=args)
-    made.record("outcome", action="launch", launched_at=1.0)
+    record(made, "intent", action="launch", args=args)
+    record(made, "outcome", action="launch", launched_at=1.0)
     return made
 
 
@@ -158,8 +157,8 @@ async def test_a_diagnosis_brings_its_repairs_with_it_first_what_helped_before(
         "of 79.15 GiB of which 100.00 MiB is free. Of the allocated memory 70.00 GiB is allocated by PyTorch"
         ", and 10.00 MiB is reserved by PyTorch but unallocated.\n"
     )
-    experiment.record(
-        "outcome", action="wait", ended=end({"reason": "exited", "status": 1, "complete": False})
+    record(
+        experiment, "outcome", action="wait", ended=end({"reason": "exited", "status": 1, "complete": False})
     )
     executor = Executor(experiment)
     known = (await executor.act(Diagnose()))["diagnosis"]
@@ -203,13 +202,19 @@ def test_what_the_command_gives_is_no_repair_of_the_config(tmp_path: Path) -> No
     plan = {"name": "x", "path": str(tmp_path / "b.md"), "codebase_dir": str(tmp_path)}
     more = {"yaml_path": str(tmp_path / "config.yaml"), "venv_exe": sys.executable, "launch_command": command}
     made = Experiment(tmp_path, lambda: 1000.0)
-    made.record(
-        "created", experiment_id="7f3a", name="x", deadline_at=9e9, policy="playbook", plan={**plan, **more}
+    record(
+        made,
+        "created",
+        experiment_id="7f3a",
+        name="x",
+        deadline_at=9e9,
+        policy="playbook",
+        plan={**plan, **more},
     )
-    made.record("options", **RunOptions().as_json())
+    record(made, "options", **RunOptions().as_json())
     args = {"attempt": 1, "session": "s", "attempt_id": "7f3a-01", "why": "first"}
-    made.record("intent", action="launch", args=args)
-    made.record("outcome", action="launch", launched_at=1.0)
+    record(made, "intent", action="launch", args=args)
+    record(made, "outcome", action="launch", launched_at=1.0)
     wanted = ["enforce_eager", "lower_concurrent_sequences", "fault_handler", "nccl_p2p_off"]
     found = names(made, {**OOM, "remedies": wanted})
     assert found == ["enforce_eager", "lower_concurrent_sequences", "nccl_p2p_off"], (

@@ -9,6 +9,7 @@ from statsmodels.stats.power import TTestIndPower
 
 from harness.blueprint import Blueprint, read
 from harness.experiment import create
+from harness.journal.events import Collected, Finish, Intent
 from harness.state import Outcome
 from harness.sweep.forecast import expected_run_s, forecast
 from harness.sweep.plan import SweepPlan
@@ -93,5 +94,6 @@ def record(base: Blueprint, seconds: float, outcome: Outcome) -> None:
     now = [1000.0]
     experiment = create(base, clock=lambda: now[0])
     now[0] += seconds
-    experiment.record("finish", outcome=outcome.value, reason="")
+    for event in (Intent("collect"), Collected(outcome, ""), Intent("finish"), Finish(outcome, "")):
+        experiment.record(event)
     experiment.close()

@@ -23,6 +23,7 @@ from harness.sweep.proposal import Bounds, Proposed, known_metrics, propose
 from harness.sweep.spec import SweepSpec
 from harness.sweep.spec_text import fields_of, read_spec, to_yaml
 from tests.harness.author.authoring import FakeModel, Said, told
+from tests.harness.runs import record
 from tests.harness.sweep.asking import scripted
 from tests.model_server.steps import call
 
@@ -206,7 +207,8 @@ def test_metrics_are_those_of_the_newest_report(ajet: blueprints.Blueprint, tmp_
         result_dir.mkdir()
         index.add(index.IndexedRun(f"id{number}", ajet.name, str(result_dir), 0.0))
         experiment = Experiment(result_dir)
-        experiment.record(
+        record(
+            experiment,
             "created",
             **{"experiment_id": f"id{number}", "name": ajet.name, "deadline_at": 0.0, "policy": "playbook"},
             plan=plan_of(ajet),

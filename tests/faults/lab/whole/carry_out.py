@@ -15,6 +15,8 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from harness import journal
+from harness.attempt import Diagnosis
+from harness.journal.events import Diagnosed
 from tests.e2e.bench import Bench
 from tests.faults.lab.whole.types import Experiment
 from tests.faults.lab.whole.world import World
@@ -38,7 +40,7 @@ class Story:
     flag: Mapping[str, Any]
     configs: tuple[Mapping[str, Any], ...]
     variables: frozenset[str]
-    diagnoses: tuple[Mapping[str, Any], ...]
+    diagnoses: tuple[Diagnosis, ...]
 
     @property
     def changed(self) -> frozenset[str]:
@@ -59,14 +61,13 @@ def carry_out(experiment: Experiment, bench: Bench) -> Story:
     if not (bench.result_dir / "finish.flag").exists():
         return Story(status, output, {}, (), frozenset(), ())
     entries = journal.read(bench.result_dir / "journal.jsonl")
-    acts = [entry.data for entry in entries if entry.kind == "outcome"]
     return Story(
         status,
         output,
         bench.flag,
         tuple(_plain(path) for path in sorted(bench.result_dir.glob("attempts/*/config.yaml"))),
         frozenset(bench.state.environment),
-        tuple(act["diagnosis"] for act in acts if act["action"] == "diagnose"),
+        tuple(diagnosed.diagnosis for diagnosed in journal.events_of(entries, Diagnosed)),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.experiment import Experiment
 from tests.harness.agent.attacks.types import Stage
+from tests.harness.runs import record
 
 KEY_IN_ENVIRONMENT = "sk-proj-Zy8Qk2Lw0Vb5Nd7Rt3Xc1Mf9Hj"
 KEY_IN_LOG = "hf_abcdefghijklmnopqrstuvwxyz"
@@ -85,7 +86,8 @@ class Target:
         experiment = Experiment(self.result, lambda: NOW)
         (self.codebase / "config.yaml").write_text(CONFIGS[config])
         (self.result / "attempts/01/config.yaml").write_text(CONFIGS[config])
-        experiment.record(
+        record(
+            experiment,
             "created",
             experiment_id="7f3a00000000",
             name="sort digits",
@@ -131,8 +133,8 @@ class Target:
     def _did(
         self, experiment: Experiment, action: str, args: dict[str, Any] | None = None, **outcome: Any
     ) -> None:
-        intent = experiment.record("intent", action=action, args=args or {})
-        experiment.record("outcome", intent=intent.seq, action=action, **outcome)
+        intent = record(experiment, "intent", action=action, args=args or {})
+        record(experiment, "outcome", intent=intent.seq, action=action, **outcome)
 
     def _plan(self, config: str) -> dict[str, Any]:
         return {
