@@ -113,7 +113,7 @@ def _references(path: Path, text: str) -> list[Path]:
 
 
 def _may_mean(name: Path, target: Path) -> bool:
-    """Whether a reference means the target, something in it, or a section that holds it. A file may be put
+    """True if a reference means the target, something in it, or a section that holds it. A file may be put
     below another one before references are followed, so beginnings may be left out."""
     wanted = tuple(part.strip("[]") for key in target for part in key.split("."))
     longer, shorter = (name, wanted) if len(name) > len(wanted) else (wanted, name)
@@ -126,7 +126,7 @@ def _may_mean(name: Path, target: Path) -> bool:
 def _is_only_section(
     path: Path, one: Value | None, other: Value | None, old: dict[Path, Value], new: dict[Path, Value]
 ) -> bool:
-    """Whether an empty section at `path` stands for values below it in the other text."""
+    """True if an empty section at `path` stands for values below it in the other text."""
     if one is None and other is not None:
         return other.is_empty_section and _has_below(old, path)
     return one is not None and other is None and one.is_empty_section and _has_below(new, path)

@@ -34,7 +34,7 @@ class TrainingConfig:
 
     @property
     def is_ajet(self) -> bool:
-        """Whether the bundled trainer (or a system that shares its config tree) runs this."""
+        """True if the bundled trainer (or a system that shares its config tree) runs this."""
         return isinstance(self.data.get("ajet"), Mapping)
 
     @property
@@ -43,7 +43,7 @@ class TrainingConfig:
 
     @property
     def goes_on_from_checkpoints(self) -> bool:
-        """Whether a trainer that finds a checkpoint in its output folder goes on from it."""
+        """True if a trainer that finds a checkpoint in its output folder goes on from it."""
         return self.is_ajet and self._trainer_common("resume", "auto") != "never"
 
     @property

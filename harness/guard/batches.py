@@ -23,7 +23,7 @@ _BATCH = ("per_device_batch", "plain_batch", "accumulation")
 
 
 def is_factor(path: Path) -> bool:
-    """Whether the key may be one factor of the effective batch."""
+    """True if the key may be one factor of the effective batch."""
     return _power(path) != 0
 
 
@@ -85,7 +85,7 @@ def _cuts_a_batch(path: Path) -> bool:
 
 
 def _states_total(tree: Mapping[Path, Value]) -> bool:
-    """Whether a key of its own fixes the total batch: `global_…`, or verl's `data.train_batch_size`, which
+    """True if a key of its own fixes the total batch: `global_…`, or verl's `data.train_batch_size`, which
     has a default."""
     if any(_VERL & set(keys.named_segments(path)) for path in tree):
         return True
@@ -121,7 +121,7 @@ def _is_added_accumulation(path: Path, before: Mapping[Path, Value], after: Mapp
 
 
 def _is_ambiguous(differing: Collection[Path], before: Mapping[Path, Value]) -> bool:
-    """Whether it is open which of several keys counts, or whether a plain `batch_size` is one per device."""
+    """True if it is open which of several keys counts, or whether a plain `batch_size` is one per device."""
     factors = [path for path in before if is_factor(path)]
     names = [keys.last_name(path) for path in factors]
     batches = [

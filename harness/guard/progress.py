@@ -1,4 +1,4 @@
-"""Whether a failure has come back, and whether what was tried against it helped.
+"""True if a failure has come back, and whether what was tried against it helped.
 
 In: the attempts of an experiment, oldest first. Out: which of them failed alike, how often that came to
 nothing, and what was tried in between.

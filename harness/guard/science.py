@@ -135,7 +135,7 @@ def _with_command(trees: Sequence[dict[Path, Value]], command: str) -> tuple[dic
 def _parts_packed_sequences(
     changed: Mapping[Path, tuple[Value | None, Value | None]], tree: Mapping[Path, Value], command: str
 ) -> bool:
-    """Whether flash attention goes where it is what keeps packed sequences apart."""
+    """True if flash attention goes where it is what keeps packed sequences apart."""
     values = {".".join(keys.named_segments(path)): value.text for path, value in tree.items()}
     is_changed = any(parameter(name).is_at(path) for name in _ATTENTION for path in changed)
     return is_changed and packs(values, command)
@@ -164,7 +164,7 @@ def _refuse_change(
 
 
 def _is_batch(path: Path, is_ajet: bool) -> bool:
-    """Whether the key is judged by the product of all factors of the effective batch."""
+    """True if the key is judged by the product of all factors of the effective batch."""
     found = keys.meaning(path, is_ajet)
     return not is_ajet and batches.is_factor(path) and found.about == keys.EFFECTIVE_BATCH
 
@@ -181,7 +181,7 @@ def _refuse_referring(path: Path, target: Path, is_ajet: bool, protected: Sequen
 
 
 def _is_respelt(path: Path, changed: Mapping[Path, tuple[Value | None, Value | None]], is_ajet: bool) -> bool:
-    """Whether a key that is taken out was a misspelt one: its very value goes to a key beside it, spelt
+    """True if a key that is taken out was a misspelt one: its very value goes to a key beside it, spelt
     nearly the same, that was not there and only concerns how the training runs."""
     was, now = changed[path]
     if was is None or now is not None or keys.meaning(path, is_ajet).role != "unknown":
@@ -198,7 +198,7 @@ def _is_respelt(path: Path, changed: Mapping[Path, tuple[Value | None, Value | N
 def _is_fitting_engine_length(
     path: Path, was: Value | None, now: Value | None, tree: Mapping[Path, Value]
 ) -> bool:
-    """Whether an inference engine is given less room, which still holds the longest prompt and response, or
+    """True if an inference engine is given less room, which still holds the longest prompt and response, or
     just as much more as these two need."""
     if not parameter("engine_length").is_at(path):
         return False
@@ -284,7 +284,7 @@ def _refuse_value(shown: str, now: Value | None) -> str | None:
 
 
 def _is_finite(text: str) -> bool:
-    """Whether a text is no infinity and no NaN, as YAML or Python write them."""
+    """True if a text is no infinity and no NaN, as YAML or Python write them."""
     try:
         return math.isfinite(float(re.sub(r"^([+-]?)\.(?=[A-Za-z])", r"\1", text)))
     except ValueError:

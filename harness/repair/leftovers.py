@@ -91,7 +91,7 @@ def _newest(folder: Path) -> Path | None:
 
 
 def _is_whole(checkpoint: Path) -> bool:
-    """Whether there are weights, and none of them is empty or cut off."""
+    """True if there are weights, and none of them is empty or cut off."""
     weights = [each for each in checkpoint.rglob("*") if each.is_file() and _WEIGHTS.fullmatch(each.suffix)]
     return bool(weights) and not any(map(_fault, weights))
 

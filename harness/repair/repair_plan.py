@@ -141,7 +141,7 @@ def actions_of(repair: Remedy, diagnosis: Diagnosis) -> list[AnyAction]:
 
 
 def is_done(action: AnyAction, draft: PendingChanges) -> bool:
-    """Whether the draft holds this step of a repair already, also with other values."""
+    """True if the draft holds this step of a repair already, also with other values."""
     if action.kind in MEASURES:
         return measure(action.kind, arguments(action)) in draft.measures
     assert isinstance(action, EditConfig | SetEnvironment)

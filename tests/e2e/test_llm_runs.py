@@ -92,7 +92,7 @@ def test_a_defect_of_the_code_is_corrected_in_a_private_copy(bench: Bench) -> No
         ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"],
     ):
         subprocess.run(["git", *command], cwd=bench.codebase, check=True)
-    more = "\n## [exp_code_changes]\n`train.py`\n"
+    more = "\n## [exp_code_changes]\n- `train.py`\n- without asking\n"
     bench.plan("python train.py", purpose="Does the loss fall?", more=more)
 
     def model(seen: Seen) -> Step:
@@ -107,7 +107,7 @@ def test_a_defect_of_the_code_is_corrected_in_a_private_copy(bench: Bench) -> No
 
     with ModelServer(model) as server:
         bench.harness("run", str(bench.blueprint), "--model", f"anthropic:scripted@{server.anthropic_url}")
-    assert bench.flag["outcome"] == "succeeded"
+    assert bench.flag["outcome"] == "succeeded_with_changed_code"
     assert (bench.codebase / "train.py").read_text() == broken
     assert "+    pause = 0.01 / step" in (bench.attempt(1) / "change.diff").read_text()
     assert "it divided by zero" in (bench.result_dir / "result.md").read_text()

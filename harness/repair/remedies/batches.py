@@ -35,7 +35,7 @@ def _halve_pieces(now: Situation) -> Repair | None:
 
 
 def _is_dynamic(now: Situation, setting: Setting) -> bool:
-    """Whether the pieces are cut by tokens, so that their number of rows is not read."""
+    """True if the pieces are cut by tokens, so that their number of rows is not read."""
     above, _, name = setting.key.rpartition(".")
     prefix = "log_prob_" if name.startswith("log_prob_") else ""
     return now.settings.get(f"{above}.{prefix}use_dynamic_bsz") is True
@@ -128,5 +128,5 @@ def fit_engine_length(now: Situation) -> Repair | None:
 
 
 def speaks_of_engine_length(now: Situation) -> bool:
-    """Whether it is the engine's length that is said to be wrong, not that of a prompt or of the data."""
+    """True if it is the engine's length that is said to be wrong, not that of a prompt or of the data."""
     return bool(now.captured("max_model_len") or re.search(parameter("engine_length").names, now.said))

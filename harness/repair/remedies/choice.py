@@ -104,7 +104,7 @@ def remedies_for(names: Iterable[str], situation: Situation) -> list[Remedy]:
 
 
 def is_sure(diagnosis: Mapping[str, Any]) -> bool:
-    """Whether a diagnosis is sure enough for something to be changed; one that does not tell, is."""
+    """True if a diagnosis is sure enough for something to be changed; one that does not tell, is."""
     return float(diagnosis.get("confidence", 1.0)) >= SURE_ENOUGH
 
 

@@ -93,7 +93,7 @@ def lower_swap_space(now: Situation) -> Repair | None:
 
 
 def is_fragmented(now: Situation) -> bool:
-    """Whether it was measured that what is reserved and not used would have held what was asked for. That
+    """True if it was measured that what is reserved and not used would have held what was asked for. That
     every message of PyTorch recommends expandable segments says nothing."""
     reserved, tried = gib(now.captured("reserved")), gib(now.captured("tried"))
     return reserved is not None and tried is not None and reserved >= max(tried, MUCH_RESERVED_GIB)
@@ -119,7 +119,7 @@ def drop_expandable_segments(now: Situation) -> Repair | None:
 
 
 def _is_of_cuda(settings: str) -> bool:
-    """Whether CUDA's own allocator is in use, which has no segments and refuses the setting."""
+    """True if CUDA's own allocator is in use, which has no segments and refuses the setting."""
     return "backend:cudaMallocAsync" in settings.replace(" ", "")
 
 

@@ -1,4 +1,4 @@
-"""Whether a training puts several sequences into one row.
+"""True if a training puts several sequences into one row.
 
 Flash attention keeps them apart; with any other implementation they attend to each other, so the
 attention may not be changed then.

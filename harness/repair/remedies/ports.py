@@ -45,7 +45,7 @@ def _evident(now: Situation) -> int | None:
 
 
 def _is_here(now: Situation, port: Setting) -> bool:
-    """Whether no host or address that stands beside the port is another machine's."""
+    """True if no host or address that stands beside the port is another machine's."""
     of_port = plain(port.name).removesuffix("port").rstrip("_")
     for each in (each for each in now.settings.all if re.fullmatch(_HOST, each.name)):
         of_host = re.sub(f"{_HOST_WORD}$", "", plain(each.name)).rstrip("_")
@@ -56,7 +56,7 @@ def _is_here(now: Situation, port: Setting) -> bool:
 
 
 def _is_in_an_address(now: Situation, port: str) -> bool:
-    """Whether another value of the config leads to this port."""
+    """True if another value of the config leads to this port."""
     texts = [value for value in now.settings.values.values() if isinstance(value, str)]
     return any(re.search(rf":{port}(?!\d)", text) for text in texts)
 
