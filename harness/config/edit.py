@@ -221,7 +221,7 @@ def _remove(data: CommentedMap, key: str) -> bool:
 
 
 def _refuse_twin(data: CommentedMap, key: str) -> None:
-    """Raises ConfigEditError where a key with dots inside stands for (part of) this one: nobody can tell
+    """Raises ConfigEditError where a key with dots inside stands for (part of) this one: it cannot be told
     which of the two a trainer would read."""
     parts = key.split(".")
     node: Any = data

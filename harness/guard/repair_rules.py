@@ -1,7 +1,7 @@
 """The rules for a built-in repair as a whole: what stands in the way of its edits or its variables.
 
 In: the config that it starts from and the launch command. Out: a refusal, or None; and, for who knows a
-config alone, the `Surroundings` in which nobody can be asked for anything but these rules.
+config alone, the `Surroundings` in which only these rules can be asked.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,20 +30,20 @@ def of_repairs(config: str, protected: Sequence[str], command: str) -> Callable[
 
 
 def rules_alone(config: str, protected: Sequence[str] = (), command: str = "") -> Surroundings:
-    """The rules; nobody is asked for more."""
+    """The rules; whatever else is asked for raises NobodyToAskError."""
 
-    def nobody(*_: Any) -> NoReturn:
+    def unknown(*_: Any) -> NoReturn:
         raise NobodyToAskError
 
     return Surroundings(
-        free_port=nobody,
-        is_taken=nobody,
-        cpu_count=nobody,
-        open_files=nobody,
-        is_cached=nobody,
-        leftovers=nobody,
-        superseded_bytes=nobody,
-        refuses_install=nobody,
-        known_key=nobody,
+        free_port=unknown,
+        is_taken=unknown,
+        cpu_count=unknown,
+        open_files=unknown,
+        is_cached=unknown,
+        leftovers=unknown,
+        superseded_bytes=unknown,
+        refuses_install=unknown,
+        known_key=unknown,
         refuses=of_repairs(config, protected, command),
     )

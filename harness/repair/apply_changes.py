@@ -87,7 +87,7 @@ def prepare(
 
 
 def _for_good(checked: Checked) -> list[str]:
-    """The problems of a check that no built-in repair could mend."""
+    """The problems of a check that no built-in repair could solve."""
     pairs = zip(checked.problems, checked.causes, strict=False)
     return [problem for problem, cause in pairs if not cause.remedies]
 

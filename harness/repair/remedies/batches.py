@@ -59,7 +59,7 @@ def _trade_for_accumulation(now: Situation) -> Repair | None:
     elif batch.name == "per_device_train_batch_size" and read_or_empty(now.command).is_of_hf_trainer:
         before, key = 1, f"{batch.key.removesuffix(batch.name)}gradient_accumulation_steps"
     else:
-        return None  # nobody knows whether this trainer accumulates
+        return None  # this trainer may not accumulate
     if before is None:
         return None
     return Repair(edits={batch.key: size, key: before * (batch.whole // size)})

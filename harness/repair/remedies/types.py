@@ -37,7 +37,7 @@ class Repair:
 class Surroundings:
     """What can be asked about the machine and the rules, each when a remedy needs it.
 
-    `free_port`: a port that nobody listens on; `is_taken`: whether somebody does on this one. `open_files`:
+    `free_port`: a port that is free; `is_taken`: True if something listens on this one. `open_files`:
     soft and hard limit. `is_cached`: whether this revision of a model of the hub is complete on this machine.
     `leftovers`: how many processes our attempts left behind. `superseded_bytes`: size of our own checkpoints
     that later ones have replaced. `refuses_install`: why this package may not be installed, None when it may.
