@@ -24,7 +24,7 @@ async def run(executor: "Executor", policy: Policy) -> Verdict:
 
     Can be killed at any instant and called again: an intent without an outcome is simply acted on once
     more, and every action finds out by itself whether its effect is already there. Raises PolicyStuckError;
-    whatever an action raises is recorded and passed on, so that a person can mend it and resume.
+    whatever an action raises is recorded and passed on, so that a person can solve it and resume.
     """
     experiment = executor.experiment
     while experiment.state.verdict is None:

@@ -1,7 +1,7 @@
 """The built-in policy: no language model, no key, the same decisions every time.
 
 It finishes every experiment that needs no invention. After a failure it takes the first repair of the
-diagnosis (`repairing.choosing`) that the rules let through, prepares it, has it checked, and launches again;
+diagnosis (`repair.repair_plan`) that the rules let through, prepares it, has it checked, and launches again;
 a cause that is known to go away by itself is waited out. Each repair comes on top of those before it. What
 the check before a launch finds is repaired in the same way, if all of it can be, and checked again.
 """
@@ -152,7 +152,7 @@ class Playbook:
             return launch  # decided before a kill, after a check of what it uses
         if state.checked is None:
             return Check()
-        return launch if state.checked.can_run else (_mending(observation) or Collect())
+        return launch if state.checked.can_run else (_against_problems(observation) or Collect())
 
 
 def next_launch(state: ExperimentState, why: str) -> Launch:
@@ -179,7 +179,7 @@ def _left(repair: Remedy, diagnosis: Diagnosis, draft: PendingChanges) -> Iterat
             yield action
 
 
-def _mending(observation: Observation) -> AnyAction | None:
+def _against_problems(observation: Observation) -> AnyAction | None:
     """The first step against what the check found; None unless something is left to do about all of it."""
     state = observation.state
     assert state.checked is not None
