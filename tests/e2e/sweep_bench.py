@@ -12,7 +12,8 @@ from collections import Counter
 from typing import Any
 
 from harness import journal
-from harness.sweep.state import SweepState, fold
+from harness.sweep.state import SweepState
+from harness.sweep.sweep import load_state
 from tests.e2e.bench import Bench
 
 NAME = "trial-sweep"
@@ -70,7 +71,7 @@ class SweepBench:
 
     @property
     def state(self) -> SweepState:
-        return fold(journal.read(self.dir / "sweep.jsonl"))
+        return load_state(self.dir)
 
     @property
     def comparison(self) -> dict[str, Any]:
