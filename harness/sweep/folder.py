@@ -14,12 +14,22 @@ exp_results/<sweep>/
 ```
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.result_folders import JOURNAL
 
 CANARY = "canary"
+
+
+def newest_attempt(result_dir: Path) -> Path | None:
+    """The folder of a run's newest attempt; None before its first."""
+    try:
+        numbers = [int(entry.name) for entry in os.scandir(result_dir / "attempts") if entry.name.isdecimal()]
+    except OSError:
+        return None
+    return result_dir / "attempts" / f"{max(numbers):02d}" if numbers else None
 
 
 @dataclass(frozen=True)

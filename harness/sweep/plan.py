@@ -7,11 +7,11 @@ process of the harness that carries a run; a run whose harness dies gets another
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from harness.config.edit import Scalar
+from harness.journal.codec import decode, encode
 from harness.results.comparing.types import Expectation, Goal, Key, Point
 from harness.sweep.folder import CANARY
 from harness.sweep.hosts import Needs
@@ -87,17 +87,10 @@ class SweepPlan:
         return {**self.settings, **self.point(run.point).levels, **seed, **canary}
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        found: dict[str, Any] = encode(self)
+        return found
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SweepPlan:
         """The inverse of `as_json`, after a trip through JSON."""
-        plan: SweepPlan = _reader().validate_python(data)
-        return plan
-
-
-@lru_cache(maxsize=1)
-def _reader() -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(SweepPlan)
+        return decode(cls, data)

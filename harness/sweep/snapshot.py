@@ -19,11 +19,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from harness.atomic_write import write_json
 from harness.command import paths_replaced, read_or_empty
 from harness.config import edit as config_edit
+from harness.journal.codec import decode, encode
 from harness.repair.code_copy import CACHES, CodeCopy, CopyError, freeze, installed_from
 from harness.results import provenance
 from harness.sweep.folder import SweepFolder
@@ -68,9 +67,6 @@ class Snapshot:
         return self.copy.codebase
 
 
-_RECORD: TypeAdapter[Snapshot] = TypeAdapter(Snapshot)
-
-
 def take(blueprint: Blueprint, folder: SweepFolder) -> Snapshot:
     """Freeze what the blueprint's runs share; one that is complete is kept as it is. Raises SweepError."""
     if _record(folder).exists():
@@ -102,7 +98,7 @@ def take(blueprint: Blueprint, folder: SweepFolder) -> Snapshot:
     )
     write_json(folder.snapshot / "environment.json", _environment_now(copy, installed), mode=0o600)
     kept = {name: facts[name] for name in ("hardware", "problems")}
-    write_json(_record(folder), {**_RECORD.dump_python(taken, mode="json"), **kept})
+    write_json(_record(folder), {**encode(taken), "surroundings": kept})
     return taken
 
 
@@ -112,8 +108,8 @@ def load(folder: SweepFolder) -> Snapshot:
     try:
         data = json.loads(_record(folder).read_text(encoding="utf-8"))
         data["copy"]["root"] = str(folder.snapshot / "code")
-        return _RECORD.validate_python(data)
-    except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
+        return decode(Snapshot, {name: value for name, value in data.items() if name != "surroundings"})
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise SweepError(
             f"{_record(folder)} cannot be read, so it is not known what the runs share: {error}"
         ) from error

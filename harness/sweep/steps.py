@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.config.edit import ConfigEditError
 from harness.config.training import TrainingConfig
 from harness.results.raw import number_in, parse_object
-from harness.sweep.folder import SweepFolder
+from harness.sweep.folder import SweepFolder, newest_attempt
 
 LOOK_EVERY_S = 2.0
 TAIL_BYTES = 64 << 10
@@ -30,15 +30,10 @@ class Progress:
 
 def last_step(result_dir: Path) -> int | None:
     """The newest step in the metrics of the newest attempt; None before its first."""
-    try:
-        attempts = [
-            int(entry.name) for entry in os.scandir(result_dir / "attempts") if entry.name.isdecimal()
-        ]
-    except OSError:
+    newest = newest_attempt(result_dir)
+    if newest is None:
         return None
-    if not attempts:
-        return None
-    for line in reversed(_end_of(result_dir / "attempts" / f"{max(attempts):02d}" / "metrics.jsonl")):
+    for line in reversed(_end_of(newest / "metrics.jsonl")):
         row = parse_object(line)
         step = number_in(row, "step") if row is not None else None
         if step is not None and step == step and abs(step) != float("inf"):

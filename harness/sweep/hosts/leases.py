@@ -17,11 +17,11 @@ import os
 import re
 import socket
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
+from harness.journal.codec import decode, encode
 from harness.machine import memory
 from harness.machine.disk import in_words
 from harness.machine.gpus import Device
@@ -68,21 +68,6 @@ class Record:
     reserver: Process | None
     uuids: tuple[str, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
-        folders = {"job_folder": str(self.job_folder), "result_dir": str(self.result_dir)}
-        return {**asdict(self), **folders}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Record:
-        lease = data["lease"]
-        return cls(
-            Lease(**{**lease, "gpus": tuple(lease["gpus"])}),
-            Path(data["job_folder"]),
-            Path(data["result_dir"]),
-            Process(**data["reserver"]) if data["reserver"] is not None else None,
-            tuple(data["uuids"]),
-        )
-
 
 @dataclass
 class LeaseBook:
@@ -93,7 +78,7 @@ class LeaseBook:
     records: dict[str, Record] = field(default_factory=dict)
 
     def put(self, record: Record) -> None:
-        write_atomically(self.folder / f"{record.lease.id}.json", record.as_json())
+        write_atomically(self.folder / f"{record.lease.id}.json", encode(record))
         self.records[record.lease.id] = record
 
     def remove(self, lease_id: str) -> None:
@@ -161,8 +146,8 @@ class Ledger:
             path = self.folder / name
             try:
                 with path.open(encoding="utf-8") as file:
-                    yield name.removesuffix(".json"), Record.from_json(json.load(file))
-            except (ValueError, KeyError, TypeError) as error:
+                    yield name.removesuffix(".json"), decode(Record, json.load(file))
+            except ValueError as error:
                 _log.warning("%s cannot be read (%s) and is removed; it held nothing", path, error)
                 path.unlink(missing_ok=True)
 

@@ -5,11 +5,11 @@ In: the two folders of a lease. Out: an `Occupant`, None when nobody is there an
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.sweep.folder import newest_attempt
 from monitors.files import START_PATIENCE_S, AttemptFiles, SupervisorInfo, is_alive
 from monitors.processes import boot_id, members_of_attempt, read_process
 
@@ -64,7 +64,7 @@ class Occupants:
 
     def of(self, job_folder: Path, result_dir: Path) -> Occupant | None:
         """Who uses the lease with these folders."""
-        newest = _newest_attempt(result_dir)
+        newest = newest_attempt(result_dir)
         return self._in(job_folder, "its job") or (
             self._in(newest, f"attempt {newest.name}") if newest is not None else None
         )
@@ -94,16 +94,8 @@ class Occupants:
         return None
 
 
-def _newest_attempt(result_dir: Path) -> Path | None:
-    try:
-        numbers = [int(entry.name) for entry in os.scandir(result_dir / "attempts") if entry.name.isdecimal()]
-    except OSError:
-        return None
-    return result_dir / "attempts" / f"{max(numbers):02d}" if numbers else None
-
-
 def _is_young(script: Path) -> bool:
-    """Whether a launch script was written a moment ago: the line that runs it may just be being typed."""
+    """True if a launch script was written a moment ago: the line that runs it may just be being typed."""
     try:
         return abs(time.time() - script.stat().st_mtime) < START_PATIENCE_S
     except OSError:
