@@ -31,7 +31,7 @@ def _halve_pieces(now: Situation) -> Repair | None:
     for setting in now.settings.of("micro_batch"):
         if (size := setting.whole) is not None and size > 1 and not _is_dynamic(now, setting):
             edits[setting.key] = _smaller(size)
-    return Repair(edits=edits) if edits else None
+    return Repair.of(edits)
 
 
 def _is_dynamic(now: Situation, setting: Setting) -> bool:
@@ -81,7 +81,7 @@ def lower_tokens(now: Situation) -> Repair | None:
             tokens = max(setting.whole // 2, prompt + response)
             if tokens < setting.whole:
                 edits[setting.key] = tokens
-    return Repair(edits=edits) if edits else None
+    return Repair.of(edits)
 
 
 def smaller_tensor_parallel(now: Situation) -> Repair | None:
@@ -94,7 +94,7 @@ def smaller_tensor_parallel(now: Situation) -> Repair | None:
     for setting in now.settings.of("engine_tensor_parallel"):
         if setting.whole is not None and setting.whole > 1 and _is_inference(setting):
             edits[setting.key] = _fitting(min(setting.whole - 1, most or setting.whole), wholes)
-    return Repair(edits=edits) if edits else None
+    return Repair.of(edits)
 
 
 def _is_inference(setting: Setting) -> bool:
@@ -124,7 +124,7 @@ def fit_engine_length(now: Situation) -> Repair | None:
         fits = most is None or prompt + response <= most
         if (is_short and fits) or (is_spare and now.diagnosis.get("family") != "length_limit"):
             edits[setting.key] = prompt + response
-    return Repair(edits=edits) if edits else None
+    return Repair.of(edits)
 
 
 def speaks_of_engine_length(now: Situation) -> bool:

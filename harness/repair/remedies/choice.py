@@ -17,9 +17,9 @@ from harness.repair.remedies import (
     packages,
     ports,
     processes,
+    simple,
     waiting,
 )
-from harness.repair.remedies.network import variable
 from harness.repair.remedies.tables import table
 from harness.repair.remedies.types import Kind, NobodyToAskError, Remedy, Repair, Situation, Undo
 
@@ -38,20 +38,11 @@ _COMPUTE: Mapping[str, Callable[[Situation], Repair | None]] = {
     "raise_gpu_memory_utilization": gpu_memory.raise_share,
     "halve_micro_batch": batches.halve_micro_batch,
     "lower_tokens_per_gpu": batches.lower_tokens,
-    "offload_optimizer": gpu_memory.offload_optimizer,
-    "offload_parameters": gpu_memory.offload_parameters,
-    "gradient_checkpointing": gpu_memory.gradient_checkpointing,
-    "lower_concurrent_sequences": gpu_memory.fewer_sequences,
-    "enforce_eager": gpu_memory.enforce_eager,
     "expandable_segments": gpu_memory.expandable_segments,
     "drop_expandable_segments": gpu_memory.drop_expandable_segments,
     "fewer_loader_workers": processes.fewer_loader_workers,
-    "fewer_env_workers": processes.fewer_env_workers,
     "fewer_threads": processes.fewer_threads,
     "lower_swap_space": gpu_memory.lower_swap_space,
-    "nccl_shm_off": variable("NCCL_SHM_DISABLE", "1"),
-    "nccl_p2p_off": variable("NCCL_P2P_DISABLE", "1"),
-    "nccl_ib_off": variable("NCCL_IB_DISABLE", "1"),
     "longer_collective_timeout": network.longer_timeout,
     "smaller_tensor_parallel": batches.smaller_tensor_parallel,
     "fit_max_model_len": batches.fit_engine_length,
@@ -65,10 +56,8 @@ _COMPUTE: Mapping[str, Callable[[Situation], Repair | None]] = {
     "raise_open_files": processes.raise_open_files,
     "torch_compile_off": gpu_memory.torch_compile_off,
     "without_flash_attention": gpu_memory.without_flash_attention,
-    "tokenizers_parallelism_off": variable("TOKENIZERS_PARALLELISM", "false"),
     "resume_from_checkpoint": waiting.resume_from_checkpoint,
     "install_package": packages.install_package,
-    "fault_handler": variable("PYTHONFAULTHANDLER", "1"),
     "wait_and_retry": waiting.wait_and_retry,
 }
 
@@ -83,7 +72,7 @@ _OF_A_RUN = ("fewer_env_workers", "free_own_checkpoints", "free_leftovers")
 
 def known_names() -> frozenset[str]:
     """Every name that a signature may list, besides `advise: …`."""
-    return frozenset(_COMPUTE)
+    return frozenset(table("remedies"))
 
 
 def remedies_for(names: Iterable[str], situation: Situation) -> list[Remedy]:
@@ -136,7 +125,8 @@ def _computed(name: str, situation: Situation) -> Remedy | None:
     if described is None or described.kind == "advice":
         return described
     try:
-        repair = _COMPUTE[name](situation)
+        does = table("remedies")[name].get("does")
+        repair = simple.computed(does, situation) if does else _COMPUTE[name](situation)
         if repair is None or _is_refused(repair, situation):
             return None
     except NobodyToAskError:

@@ -20,7 +20,7 @@ def keep_fewer_checkpoints(now: Situation) -> Repair | None:
             setting.whole is not None and (setting.whole > KEPT or setting.whole < 1)
         ):
             edits[setting.key] = KEPT
-    return Repair(edits=edits) if edits else None
+    return Repair.of(edits)
 
 
 def free_own_checkpoints(now: Situation) -> Repair | None:

@@ -2,10 +2,9 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from harness.repair.remedies.packing import packs
-from harness.repair.remedies.settings import Setting
 from harness.repair.remedies.sizes import gib
 from harness.repair.remedies.types import Repair, Situation
 
@@ -49,47 +48,16 @@ def _raise(share: float, now: Situation) -> float | None:
 
 
 def _with_shares(now: Situation, change: Callable[[float], float | None]) -> Repair | None:
-    edits = {}
-    for setting in now.settings.of("engine_memory_share"):
-        if setting.number is not None and 0 < setting.number <= 1:
-            share = change(setting.number)
-            if share is not None:
-                edits[setting.key] = share
-    return Repair(edits=edits) if edits else None
-
-
-def offload_optimizer(now: Situation) -> Repair | None:
-    """The optimizer's state in main memory between updates."""
-    return switched_on(now.settings.of("optimizer_offload"))
-
-
-def offload_parameters(now: Situation) -> Repair | None:
-    """The parameters in main memory between updates."""
-    return switched_on(now.settings.of("parameter_offload"))
-
-
-def gradient_checkpointing(now: Situation) -> Repair | None:
-    """Activations computed again in the backward pass instead of kept."""
-    return switched_on(now.settings.of("gradient_checkpointing"))
-
-
-def enforce_eager(now: Situation) -> Repair | None:
-    """An engine without CUDA graphs, which take memory of their own."""
-    return switched_on(now.settings.of("engine_eager"))
-
-
-def fewer_sequences(now: Situation) -> Repair | None:
-    """Half as many sequences decoded together: they wait for each other, nothing else changes."""
-    return halved(now.settings.of("engine_sequences"), least=4)
+    shares = [each for each in now.settings.of("engine_memory_share") if each.number and each.number <= 1]
+    found = {each.key: change(each.number) for each in shares if each.number and each.number > 0}
+    edits = {key: share for key, share in found.items() if share is not None}
+    return Repair.of(edits)
 
 
 def lower_swap_space(now: Situation) -> Repair | None:
     """Half the main memory that the engine keeps for sequences that wait."""
-    edits = {}
-    for setting in now.settings.of("engine_swap_space"):
-        if setting.number:
-            edits[setting.key] = int(setting.number) // 2
-    return Repair(edits=edits) if edits else None
+    found = now.settings.of("engine_swap_space")
+    return Repair.of({each.key: int(each.number) // 2 for each in found if each.number})
 
 
 def is_fragmented(now: Situation) -> bool:
@@ -158,20 +126,4 @@ def without_flash_attention(now: Situation) -> Repair | None:
     edits: dict[str, str | bool] = {each.key: "sdpa" for each in found}
     switches = now.settings.of("flash_attention")
     edits |= {each.key: False for each in switches if each.value is True}
-    return Repair(edits=edits) if edits else None
-
-
-def switched_on(settings: Sequence[Setting]) -> Repair | None:
-    """Those that are off, set to true."""
-    edits = {each.key: True for each in settings if each.value is False}
-    return Repair(edits=edits) if edits else None
-
-
-def halved(settings: Sequence[Setting], least: int) -> Repair | None:
-    """Whole numbers above `least`, halved."""
-    edits = {
-        each.key: max(least, each.whole // 2)
-        for each in settings
-        if each.whole is not None and each.whole > least
-    }
-    return Repair(edits=edits) if edits else None
+    return Repair.of(edits)

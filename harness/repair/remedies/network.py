@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from harness.command import read_or_empty
@@ -19,22 +18,13 @@ _REVISION = re.compile(r"(.*_)?revision")
 _TRACKERS = {"wandb": "WANDB_MODE", "swanlab": "SWANLAB_MODE"}
 
 
-def variable(name: str, value: str) -> Callable[[Situation], Repair | None]:
-    """A remedy that sets one variable."""
-
-    def set_it(now: Situation) -> Repair | None:
-        return None if now.environment.get(name) == value else Repair(environment={name: value})
-
-    return set_it
-
-
 def longer_timeout(now: Situation) -> Repair | None:
     """Twice the time for a collective, up to two hours."""
     edits: dict[str, Scalar] = {}
     for setting in now.settings.of("collective_timeout"):
         if setting.whole is not None and 0 < setting.whole < LONGEST_TIMEOUT_S:
             edits[setting.key] = min(LONGEST_TIMEOUT_S, setting.whole * 2)
-    return Repair(edits=edits) if edits else None
+    return Repair.of(edits)
 
 
 def hub_offline(now: Situation) -> Repair | None:
@@ -73,4 +63,4 @@ def tracker_offline(now: Situation) -> Repair | None:
             and each.value not in ("none", "console")
         ):
             edits[each.key] = "none" if each.key.endswith(("report_to", "log_with")) else "console"
-    return Repair(edits=edits) if edits else None
+    return Repair.of(edits)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from harness.repair.remedies.gpu_memory import halved
 from harness.repair.remedies.types import Repair, Situation
 
 if TYPE_CHECKING:
@@ -27,12 +26,7 @@ def fewer_loader_workers(now: Situation) -> Repair | None:
         least = 1 if needs_one or setting.key.endswith("num_proc") else 0
         if setting.whole is not None and setting.whole > least:
             edits[setting.key] = max(least, setting.whole // 2)
-    return Repair(edits=edits) if edits else None
-
-
-def fewer_env_workers(now: Situation) -> Repair | None:
-    """Half as many episodes at the same time: they wait for each other."""
-    return halved(now.settings.of("episode_workers"), least=1)
+    return Repair.of(edits)
 
 
 def fewer_threads(now: Situation) -> Repair | None:

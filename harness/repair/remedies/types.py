@@ -28,6 +28,11 @@ class Repair:
     package: str = ""
     wait_s: float = 0.0
 
+    @classmethod
+    def of(cls, edits: Mapping[str, Scalar]) -> Repair | None:
+        """These edits; None where there are none."""
+        return cls(edits=edits) if edits else None
+
     @property
     def changes_something(self) -> bool:
         return bool(self.edits or self.remove or self.environment or self.package)
