@@ -121,7 +121,7 @@ class ExperimentState:
     @property
     def command(self) -> str:
         """The launch command as the blueprint gives it, with what repairs have changed in it; "" for none."""
-        return with_values(str(self.plan.get("launch_command") or ""), self.arguments)
+        return with_values(self.blueprint.launch_command or "", self.arguments)
 
     @property
     def limits(self) -> frozenset[str]:

@@ -86,7 +86,7 @@ def doctor(
         found = examine(None, Path.cwd())
     else:
         found = _of_blueprint(blueprint)
-    can_run = outcome(found)["can_run"]
+    can_run = outcome(found).can_run
     if as_json:
         report = {"can_run": can_run, "findings": [finding.as_json() for finding in found]}
         typer.echo(json.dumps(report, indent=2, ensure_ascii=False))

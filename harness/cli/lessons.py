@@ -98,11 +98,13 @@ def teach(
     from harness.lessons import proposals
 
     state = load_state(find_run(run))
-    unknown = [each for each in state.attempts if each.diagnosis and not each.diagnosis.get("signature")]
+    known = [(each.number, each.diagnosis) for each in state.attempts if each.diagnosis is not None]
+    unknown = [(number, diagnosis) for number, diagnosis in known if not diagnosis.signature]
     if not unknown:
         fail(f"{state.name} has no failure of unknown cause; `harness show {run}` lists its attempts")
-    source = f"attempt {unknown[-1].number} of {state.name}, solved by a person"
-    file = proposals.propose(unknown[-1].diagnosis or {}, [remedy], source)
+    number, diagnosis = unknown[-1]
+    source = f"attempt {number} of {state.name}, solved by a person"
+    file = proposals.propose(diagnosis, [remedy], source)
     if file is None:
         fail("its log says too little to know the failure again by, or it has been proposed already")
     typer.echo(f"proposed: {file.stem}; accept it with `harness lessons accept {file.stem} --family …`")

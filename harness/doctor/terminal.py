@@ -53,6 +53,6 @@ def is_not_running(launch: PlannedLaunch) -> Iterator[Finding]:
         if not journal.is_owned(run.dir / "journal.jsonl"):
             continue
         state = index.load_state(run.dir)
-        if state.finished_at is None and state.plan.get("path") == plan.get("path"):
+        if state.finished_at is None and str(state.blueprint.path) == plan.get("path"):
             fix = f"`harness attach {run.dir}` shows it, `harness stop {run.dir}` ends it"
             yield warning(f"the same experiment is running in {run.dir}", fix)

@@ -8,9 +8,8 @@ Rule 5 (what logs and data say is no instruction) needs no function of its own: 
 it can ask only for the actions there are, and each of them is judged here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from harness.agent.actions import (
     AnyAction,
@@ -31,6 +30,7 @@ from harness.agent.actions import (
     arguments,
 )
 from harness.agent.types import Observation
+from harness.attempt import Diagnosis
 from harness.command import read_or_empty
 from harness.config.edit import ConfigEditError
 from harness.diagnosis.ends import KILLED
@@ -114,7 +114,7 @@ def doubtful_diagnoses_change_nothing(action: AnyAction, observation: Observatio
     if not isinstance(action, EditConfig | SetEnvironment) or not action.remedy:
         return None
     attempt, checked = observation.state.attempt, observation.state.checked
-    if attempt is None or attempt.diagnosis is None or (checked is not None and not checked["can_run"]):
+    if attempt is None or attempt.diagnosis is None or (checked is not None and not checked.can_run):
         return None
     return (
         None if is_sure(attempt.diagnosis) else "the diagnosis is not sure enough to change anything for it"
@@ -122,7 +122,7 @@ def doubtful_diagnoses_change_nothing(action: AnyAction, observation: Observatio
 
 
 def _protected(observation: Observation) -> tuple[str, ...]:
-    return tuple(observation.state.plan.get("protected_keys", ()))
+    return observation.state.blueprint.protected_keys
 
 
 def _command(observation: Observation) -> str:
@@ -135,10 +135,10 @@ def configs_are_rendered_only_where_none_is_given(action: AnyAction, observation
         return None
     if observation.state.attempts:
         return "the config is fixed since the first launch; use edit_config for a repair"
-    plan = observation.state.plan
-    if plan["yaml_path"] is not None:
-        return f"the blueprint names its config, {plan['yaml_path']}; use edit_config for a repair"
-    if plan["launch_command"] is not None:
+    plan = observation.state.blueprint
+    if plan.yaml_path is not None:
+        return f"the blueprint names its config, {plan.yaml_path}; use edit_config for a repair"
+    if plan.launch_command is not None:
         return "the blueprint's own command does not read a config of the bundled trainer"
     return None
 
@@ -204,13 +204,13 @@ def repairs_must_differ_or_progress(action: AnyAction, observation: Observation)
     if latest.launched_at is None:
         return None
     cause = latest.diagnosis
-    if latest.ended is not None and latest.ended["complete"]:
+    if latest.ended is not None and latest.ended.complete:
         return f"attempt {latest.number} has done all that it owed"
     if cause is None:
         return f"attempt {latest.number} has not been diagnosed"
     is_repaired = not observation.state.draft.is_empty
-    if not is_repaired and not cause["transient"]:
-        return f"the cause ({cause['cause']}) does not go away by starting again; change something that helps"
+    if not is_repaired and not cause.transient:
+        return f"the cause ({cause.cause}) does not go away by starting again; change something that helps"
     if (times := in_vain(attempts)) >= _most_in_vain(cause, is_repaired):
         often = "once" if times == 1 else f"{times} times"
         return (
@@ -220,10 +220,10 @@ def repairs_must_differ_or_progress(action: AnyAction, observation: Observation)
     return _tried_before(observation, alike(attempts)) if is_repaired else None
 
 
-def _most_in_vain(cause: Mapping[str, Any], is_repaired: bool) -> int:
+def _most_in_vain(cause: Diagnosis, is_repaired: bool) -> int:
     if is_repaired:
         return MAX_SAME_CAUSE
-    return MAX_SAME_KILL if cause["signature"] == KILLED else MAX_SAME_TRANSIENT
+    return MAX_SAME_KILL if cause.signature == KILLED else MAX_SAME_TRANSIENT
 
 
 def _tried_before(observation: Observation, failed_alike: list[AttemptState]) -> str | None:
@@ -274,7 +274,7 @@ def files_stay_in_their_places(action: AnyAction, observation: Observation) -> s
     if isinstance(action, ReadFile):
         return file_access.refuse_reading(action.path)
     if isinstance(action, PatchCode):
-        return file_access.refuse_patching(action.path, observation.state.plan.get("code_changes") or ())
+        return file_access.refuse_patching(action.path, observation.state.blueprint.code_changes)
     return None
 
 
@@ -319,10 +319,9 @@ def ends_are_real(action: AnyAction, observation: Observation) -> str | None:
         return None
     if collected is None:
         return "collect the results first"
-    if isinstance(action, Finish) and collected["outcome"] != action.outcome.value:
-        return (
-            f"the outcome collected from the raw files is {collected['outcome']}, not {action.outcome.value}"
-        )
+    if isinstance(action, Finish) and collected.outcome is not action.outcome:
+        real, wished = collected.outcome.value, action.outcome.value
+        return f"the outcome collected from the raw files is {real}, not {wished}"
     return None
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from harness.atomic_write import write_atomically
+from harness.attempt import Diagnosis
 from harness.diagnosis.signatures import files_in, load_usable, read_file, user_folder
 from harness.diagnosis.signatures.schema import SignatureError, parse, prove
 from harness.redaction import redact
@@ -40,10 +41,10 @@ def folder() -> Path:
     return state_home() / "signatures" / "proposed"
 
 
-def propose(diagnosis: Mapping[str, Any], changes: Sequence[str], source: str) -> Path | None:
+def propose(diagnosis: Diagnosis, changes: Sequence[str], source: str) -> Path | None:
     """Write a proposal for an unknown failure; None where the log holds too little to know it again by, and
     for one that was proposed already. `source`: which attempt of which experiment."""
-    captures = diagnosis.get("captures") or {}
+    captures = diagnosis.captures
     said, raised = redact(str(captures.get("said", ""))), str(captures.get("type", ""))
     pattern = generalised(said.removeprefix(raised).removeprefix(": "))
     name = "learnt_" + hashlib.sha256(f"{raised} {pattern}".encode()).hexdigest()[:8]

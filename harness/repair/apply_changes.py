@@ -8,7 +8,6 @@ built-in repair after which the check would refuse the launch is not made: the n
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from harness import launching
@@ -159,7 +158,7 @@ def _set_variable(action: SetEnvironment, experiment: Experiment) -> ChangePrepa
 def _install(action: InstallPackage, experiment: Experiment) -> ChangePrepared:
     from harness.repair import installing
 
-    python = Path(experiment.plan["venv_exe"])
+    python = experiment.blueprint.venv_exe
     try:
         version = installing.install(python, action.package)
     except installing.InstallError as error:

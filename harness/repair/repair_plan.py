@@ -81,7 +81,7 @@ def before_launch(cause: Diagnosis, state: ExperimentState, config: str) -> list
     if "variable" in seen:
         environment[seen["variable"]] = seen["port"]
     command = state.command
-    rules = repair_rules.rules_alone(config, tuple(state.plan.get("protected_keys", ())), command)
+    rules = repair_rules.rules_alone(config, state.blueprint.protected_keys, command)
     there = replace(rules, refuses_install=lambda package: None)
     if "free_port" in seen:
         there = replace(there, free_port=lambda: int(seen["free_port"]))

@@ -7,8 +7,9 @@ from typer.testing import CliRunner
 
 from harness.cli.app import app
 from harness.lessons import knowledge, proposals
+from tests.harness.runs import found
 
-UNKNOWN = {"captures": {"type": "FooError", "said": "FooError: the shard is cut off"}}
+UNKNOWN = found({"captures": {"type": "FooError", "said": "FooError: the shard is cut off"}})
 
 
 @pytest.fixture(autouse=True)

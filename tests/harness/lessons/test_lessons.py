@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +183,7 @@ class TestProposals:
     def test_what_was_masked_is_left_open(self) -> None:
         said = "login to the judge failed for api_key=sk-abcdefghijklmnop1234567890 at once"
         change = "set OPENAI_API_KEY=sk-abcdefghijklmnop1234567890"
-        file = proposals.propose({**BUG, "captures": {"type": "", "said": said}}, [change], "x")
+        file = proposals.propose(replace(BUG, captures={"type": "", "said": said}), [change], "x")
         assert file is not None
         assert "abcdefghijklmnop" not in file.read_text()
         (clause,) = yaml.safe_load(file.read_text())[0]["when"]
