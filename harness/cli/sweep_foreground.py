@@ -57,7 +57,7 @@ def run_here(sweep: Sweep) -> NoReturn:
         if foreground.hands_over:
             let_go(sweep, sweep.state.sweep_id)
     except (OSError, HostError, SweepError) as error:
-        fail(f"{error}. Mend that: {way_on}", 1)
+        fail(f"{error}. Fix: correct that; {way_on}", 1)
     except typer.Exit:
         raise
     except Exception:

@@ -1,7 +1,7 @@
 """The rows of `harness ls`: runs of their own and sweeps, and with `--tree` the runs below their sweeps.
 
 In: the index, and the journals that it leads to. Out: one mapping per row, as `--json` prints it. A sweep's
-runs are told from the sweep's own journal and the ends of their metrics, so that hundreds of them are quick.
+runs are known from the sweep's own journal and the ends of their metrics, so that hundreds of them are quick.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def sweep_row(folder: Path, with_runs: bool) -> Row:
 
 
 def stands(folder: Path, state: SweepState) -> SweepStanding:
-    """The sweep in this folder as it stands now, seen from outside its leader."""
+    """The sweep in this folder as it stands now, seen from outside its scheduler."""
     now, steps = time.time(), Steps(SweepFolder(folder))
     return standing(state, now, lambda run: steps.of(run, now))
 

@@ -101,7 +101,7 @@ def canary(spec: SweepSpec, is_ajet: bool, now: Now) -> Mapping[str, Scalar]:
         "save_freq": -1,
     }
     is_local = any(value in (UNSET, "local") for value in everywhere(spec, now, "ajet.backbone"))
-    if validates and not is_local:  # which validates on every task, and refuses to be told otherwise
+    if validates and not is_local:  # which validates on every task, and refuses another setting
         own = [value for value in of("val_max_num_task_each_validation") if type(value) is int]
         found["val_max_num_task_each_validation"] = min([_CANARY_TASKS, *own])
     return {f"{TRAINER_COMMON}.{name}": value for name, value in found.items()}

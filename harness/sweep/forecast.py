@@ -51,7 +51,7 @@ class Forecast:
 
 def forecast(plan: SweepPlan, estimate_s: float | None, most_s: float) -> Forecast:
     """`estimate_s`: what one run takes, None if unknown; `most_s`: what it may take at most. The canary,
-    whose time nobody knows, is not counted."""
+    whose time is not known, is not counted."""
     runs, seeds = len(plan.runs), len(plan.runs) // len(plan.points)
     rounds = math.ceil(runs / plan.parallel)
     one = most_s if estimate_s is None else estimate_s

@@ -42,9 +42,11 @@ def last_words(job_folder: Path) -> str:
 def value_at_end(result_dir: Path, metric: str) -> float | None:
     """The metric at the run's end, as its own report has it; None where it is not known."""
     result = json_file(result_dir / "result.json", "result.json", [])
-    told = (result or {}).get("facts", ())
-    facts = {fact.get("id"): fact.get("value") for fact in told}
-    recent = tuple(fact["id"] for fact in told if fact.get("recipe") == "mean" and fact.get("note") == metric)
+    known = (result or {}).get("facts", ())
+    facts = {fact.get("id"): fact.get("value") for fact in known}
+    recent = tuple(
+        fact["id"] for fact in known if fact.get("recipe") == "mean" and fact.get("note") == metric
+    )
     name = metric.removeprefix("val/")
     if not metric or name == "task_pass_rate@1":
         wanted: tuple[str, ...] = CHOSEN if not metric else CHOSEN[:1]

@@ -2,7 +2,7 @@
 
 In: requests of any number of processes. Out: `Record`s. Every change happens under a lock on one file; in it
 stands how often a part became free, so that whoever waits for room watches that file. A lease is held until
-it is given back, or until nobody is there any more who uses it: the process that reserved it, its job, the
+it is given back, or until nothing is left that uses it: the process that reserved it, its job, the
 run's newest training, or anything these left behind. Nothing has to survive a reboot, since nothing that
 holds a lease does; so nothing is flushed to the disk.
 """
@@ -104,7 +104,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[LeaseBook]:
-        """The book, for as long as nobody else may write in it. Keep it short: others wait.
+        """The book, for as long as no other process may write in it. Keep it short: others wait.
 
         Raises HostError when the folder cannot be written.
         """
@@ -174,7 +174,7 @@ def take_back(book: LeaseBook, is_occupied: Callable[[Record], bool]) -> list[Re
     dead = [r for r in book.records.values() if r.reserver not in living and not is_occupied(r)]
     for record in dead:
         book.remove(record.lease.id)
-        _log.info("lease %s was taken back: nobody uses it any more", record.lease.id)
+        _log.info("lease %s was taken back: it is not used any more", record.lease.id)
     return dead
 
 
@@ -229,7 +229,7 @@ def fit(
     devices: Sequence[Device],
     ports: list[int],
 ) -> tuple[Lease, tuple[str, ...]] | None:
-    """A part of the machine that nobody has, and the UUIDs of its GPUs; None where there is no room."""
+    """A part of the machine that is free, and the UUIDs of its GPUs; None where there is no room."""
     others = list(book.records.values())
     cpus = machine.cores if needs.cpus is None else needs.cpus
     memory = needs.memory_bytes or 0
@@ -252,7 +252,7 @@ def fit(
 def _ports(
     names: Collection[str], lease_id: str, held: Collection[int], usable: list[int]
 ) -> dict[str, int] | None:
-    """A port for each name: free now, and in nobody's lease; None where there are not enough. The search
+    """A port for each name: free now, and in no lease; None where there are not enough. The search
     begins at a place of the lease's own, so that leases of different ledgers rarely meet."""
     start = zlib.crc32(lease_id.encode()) % len(usable)
     free = (port for port in (*usable[start:], *usable[:start]) if port not in held and is_free(port))
@@ -261,6 +261,6 @@ def _ports(
 
 
 def unleased(book: LeaseBook, devices: Sequence[Device]) -> list[Device]:
-    """The GPUs that are in nobody's lease."""
+    """The GPUs that are in no lease."""
     leased = {uuid for record in book.records.values() for uuid in record.uuids}
     return [device for device in devices if device.uuid not in leased]

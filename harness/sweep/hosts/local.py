@@ -105,7 +105,7 @@ class LocalHost:
     async def room(self) -> None:
         """As `Host.room`, seen from the last `reserve` that found none. Also returns after a while without a
         word (30 s; where a process outside of all leases was on a GPU, 1 s, 2 s, 4 s …): that such a process
-        ends, or a port is given up, is announced by nobody, and only another `reserve` can tell."""
+        ends, or a port is given up, is not announced, and only another `reserve` can tell."""
         before = self._freed_when_full
         until = self._clock.time() + (self._gpu_check_s or SAFETY_CHECK_S)
         woken = asyncio.Event()
@@ -127,7 +127,7 @@ class LocalHost:
             self._gpu_check_s = min(2 * self._gpu_check_s, SAFETY_CHECK_S)
 
     def _look_around(self) -> tuple[int, set[int]]:
-        """Take back what nobody uses any more; how often a part became free, and the processes of others
+        """Take back what is not used any more; how often a part became free, and the processes of others
         whose end may free one."""
         with self._ledger.open() as book:
             self._take_back(book)

@@ -1,6 +1,6 @@
 """Who still uses a lease whose reserver is gone: its job, the run's newest training, or what either left.
 
-In: the two folders of a lease. Out: an `Occupant`, None when nobody is there any more.
+In: the two folders of a lease. Out: an `Occupant`, None when there is none any more.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from monitors.processes import boot_id, members_of_attempt, read_process
 
 @dataclass(frozen=True)
 class Process:
-    """One process, told from a later one of the same pid by when it started, and in which boot."""
+    """One process, distinguished from a later one of the same pid by when it started, and in which boot."""
 
     pid: int
     start_ticks: int | None

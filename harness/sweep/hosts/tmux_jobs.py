@@ -55,7 +55,7 @@ def start(job: Job) -> None:
                 f"run {job.run} cannot be started from {job.folder}: {error.strerror or error};"
                 " make room there and make it writable, then resume the sweep"
             ) from error
-    raise HostError(f"run {job.run} cannot be started: {problem}; mend that, then resume the sweep")
+    raise HostError(f"run {job.run} cannot be started: {problem}. Fix: correct that, then resume the sweep")
 
 
 def _spec(job: Job) -> LaunchSpec:
@@ -129,7 +129,7 @@ def ask_to_stop(files: AttemptFiles) -> None:
 
 
 def _listens_to(pid: int, signum: int) -> bool:
-    """Whether the process does something of its own with this signal (True where nobody tells)."""
+    """True if the process does something of its own with this signal, or where that is not known."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
     except OSError:
