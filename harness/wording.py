@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 
-Scalar = str | int | float | bool | None
+from harness.config.values import Scalar, as_text
 
 DASH = "—"
 
@@ -85,13 +85,6 @@ def time_text(seconds: float | None) -> str:
         return DASH
 
 
-def value_text(value: Scalar) -> str:
-    """A setting's value as YAML writes it, without quotes."""
-    if value is None:
-        return "null"
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def shortened(text: str, longest: int) -> str:
     """The text, cut to `longest` characters with `…` at its end."""
     return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
@@ -122,5 +115,5 @@ def short_labels(keys: Iterable[str]) -> dict[str, str]:
 
 def point_label(changed: Mapping[str, Scalar], labels: Mapping[str, str]) -> str:
     """A point by the levels in which it is not the baseline: `lr=0.1 beta=2`; `baseline` for none."""
-    words = " ".join(f"{labels.get(key, key)}={value_text(level)}" for key, level in changed.items())
+    words = " ".join(f"{labels.get(key, key)}={as_text(level)}" for key, level in changed.items())
     return words or "baseline"

@@ -240,7 +240,7 @@ class Executor:
 
     async def _report(self, action: actions.Report) -> Reported:
         from harness.results.report import build_report
-        from harness.summary import run_summary
+        from harness.results.summary import run_summary
 
         try:
             report = await asyncio.to_thread(

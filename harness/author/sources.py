@@ -12,7 +12,7 @@ from harness.author.request_text import states
 from harness.blueprint.scaffold import DEFAULTS, Composed, sort_answers
 from harness.config.edit import get, load
 from harness.config.keys import short_names
-from harness.wording import value_text
+from harness.config.values import as_text
 
 Source = Literal["said by you", "assumed", "default"]
 
@@ -77,7 +77,7 @@ def config_rows(texts: Composed, draft: Draft, brief: Brief) -> list[Row]:
             continue
         is_set = key in given or key in made
         source = _source(made.get(key), key in given, key in said, brief) if is_set else "default"
-        rows.append(Row(key, value_text(value), source))
+        rows.append(Row(key, as_text(value), source))
     return rows
 
 

@@ -18,7 +18,7 @@ def report(
     from harness import journal
     from harness.result_folders import is_sweep
     from harness.results.report import build_report
-    from harness.summary import run_summary
+    from harness.results.summary import run_summary
 
     folder = find_any(run)
     if is_sweep(folder):

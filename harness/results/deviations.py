@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.config.edit import ConfigEditError, leaves
-from harness.config.values import changed
+from harness.config.values import as_text, changed
 from harness.pending_changes import Change, PendingChanges, diff
 from harness.results.types import AttemptRecord, AttemptSummary
-from harness.wording import shortened, value_text
+from harness.wording import shortened
 
 NOT_SET = "(not set)"
 _ATTEMPT_PATH = re.compile(r"attempts/\d{2,}")  # differs by nature, and is not counted
@@ -36,7 +36,7 @@ class Deviation:
 
     @property
     def before(self) -> str:
-        return NOT_SET if self.change.old is None else shortened(value_text(self.change.old), _LONGEST)
+        return NOT_SET if self.change.old is None else shortened(as_text(self.change.old), _LONGEST)
 
     @property
     def after(self) -> str:
@@ -123,7 +123,7 @@ def sentence(changes: tuple[Change, ...]) -> str:
 
 
 def _told(change: Change) -> str:
-    old, new = value_text(change.old), value_text(change.new)
+    old, new = as_text(change.old), as_text(change.new)
     if change.kind == "code":
         return f"{change.what} corrected"
     if change.kind == "removed":
@@ -139,7 +139,7 @@ def _told(change: Change) -> str:
 
 def new_value(change: Change) -> str:
     """What a change leads to, as a table shows it."""
-    return "(taken out)" if change.kind == "removed" else shortened(value_text(change.new), _LONGEST)
+    return "(taken out)" if change.kind == "removed" else shortened(as_text(change.new), _LONGEST)
 
 
 def deviations(

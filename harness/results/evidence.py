@@ -6,11 +6,11 @@ In: an attempt's diagnosis. Out: `CitedLine`s that say whether the file really h
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from harness.attempt import Evidence
 from harness.results.types import attempt_folder
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -18,9 +18,9 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 @dataclass(frozen=True)
 class CitedLine:
-    """A line of an attempt's file as the diagnosis cites it."""
+    """A line of an attempt's file as the diagnosis cites it; `file` is relative to the result folder."""
 
-    file: str  # relative to the result folder
+    file: str
     line: int
     text: str
     is_found: bool
@@ -31,26 +31,22 @@ class CitedLine:
         return f"{self.file}:{self.line}"
 
 
-def cited_lines(result_dir: Path, number: int, citations: Any) -> tuple[CitedLine, ...]:
-    """Look up `[{"file", "line", "text"}]`; files are relative to the attempt's folder."""
-    wanted = [
-        item for item in citations or () if isinstance(item, Mapping) and isinstance(item.get("line"), int)
-    ]
-    there: dict[str, dict[int, str]] = {}
-    for file in {str(item.get("file", "")) for item in wanted}:
-        lines = {int(item["line"]) for item in wanted if str(item.get("file", "")) == file}
-        there[file] = _read_lines(result_dir, f"{attempt_folder(number)}/{file}", lines)
-    cited = []
-    for item in wanted:
-        file, line, text = str(item.get("file", "")), int(item["line"]), str(item.get("text", ""))
-        found = _is_in(text, there[file].get(line))
-        cited.append(CitedLine(f"{attempt_folder(number)}/{file}", line, text, found))
-    return tuple(cited)
+def cited_lines(result_dir: Path, number: int, citations: Sequence[Evidence]) -> tuple[CitedLine, ...]:
+    """Look the lines up; their files are relative to the attempt's folder."""
+    folder = attempt_folder(number)
+    there = {
+        name: _read_lines(result_dir, f"{folder}/{name}", {one.line for one in citations if one.file == name})
+        for name in {one.file for one in citations}
+    }
+    return tuple(
+        CitedLine(f"{folder}/{one.file}", one.line, one.text, _is_in(one.text, there[one.file].get(one.line)))
+        for one in citations
+    )
 
 
 def _read_lines(result_dir: Path, file: str, lines: set[int]) -> dict[int, str]:
     path = result_dir / file
-    if not lines or not path.is_file() or not path.resolve().is_relative_to(result_dir.resolve()):
+    if not path.is_file() or not path.resolve().is_relative_to(result_dir.resolve()):
         return {}
     found = {}
     with path.open("rb") as stream:
@@ -63,7 +59,7 @@ def _read_lines(result_dir: Path, file: str, lines: set[int]) -> dict[int, str]:
 
 
 def _is_in(text: str, line: str | None) -> bool:
-    """Whether the line holds the text, or its beginning where a reader has cut a long line."""
+    """True if the line holds the text, or its beginning where a reader has cut a long line."""
     if line is None:
         return False
     cited = "".join(_ANSI.sub("", text).split())[:200]

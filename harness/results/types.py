@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness.attempt import Diagnosis
 from harness.pending_changes import Change
 from harness.results.model_use import ModelUse
 from harness.wording import number_text
@@ -42,9 +43,7 @@ class AttemptSummary:
     reason: str = ""  # exit.json's reason, or "lost"
     status: int | None = None  # exit status as a shell gives it
     why_started: str = ""  # "first attempt", or which repair this attempt tries
-    diagnosis: Mapping[str, Any] | None = (
-        None  # {"cause", "evidence": [{"file", "line", "text"}], "last_lines": [...]}
-    )
+    diagnosis: Diagnosis | None = None
     repair: str | None = None  # what was done after this attempt failed
     changes: tuple[Change, ...] = ()  # how this attempt was made to deviate from the blueprint
     settings: tuple[Change, ...] = ()  # what was chosen for a config that the blueprint does not name

@@ -276,7 +276,7 @@ def run_flag(state: ExperimentState) -> dict[str, Any]:
 
 def _rebuild_run(result_dir: Path, state: ExperimentState, into: Path) -> None:
     from harness.results.report import build_report
-    from harness.summary import run_summary
+    from harness.results.summary import run_summary
 
     build_report(result_dir, run_summary(journal.read(result_dir / RUN.journal)), into)
 

@@ -256,8 +256,8 @@ def _attempts(
     exits = {attempt.number: attempt.exit or {} for attempt in record.attempts}
     for number in sorted({*known, *exits}):
         attempt = known.get(number, AttemptSummary(number))
-        diagnosis = attempt.diagnosis or {}
-        last = cited_lines(record.result_dir, number, diagnosis.get("last_lines"))
+        found = attempt.diagnosis
+        last = cited_lines(record.result_dir, number, found.last_lines if found else ())
         shown = [line.text for line in last if line.is_found]
         yield {
             "number": number,
@@ -266,9 +266,9 @@ def _attempts(
             "started": time_text(attempt.started_at),
             "reason": attempt.reason or str(exits.get(number, {}).get("reason") or "unknown"),
             "facts": {name: facts.get(f"attempt/{number}/{name}") for name in _OF_ATTEMPT},
-            "family": str(diagnosis.get("family") or ""),
-            "cause": str(diagnosis.get("cause") or ""),
-            "evidence": cited_lines(record.result_dir, number, diagnosis.get("evidence")),
+            "family": found.family if found else "",
+            "cause": found.cause if found else "",
+            "evidence": cited_lines(record.result_dir, number, found.evidence if found else ()),
             "last_lines": "\n".join(shown),
             "last_lines_place": f"{last[0].file}:{last[0].line}–{last[-1].line}" if shown else "",
             "repair": attempt.repair or "",

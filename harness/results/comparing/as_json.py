@@ -14,8 +14,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from harness.config.values import as_text
 from harness.results.comparing.types import Comparison
-from harness.wording import value_text
 
 SCHEMA = 2
 _COLUMNS = (
@@ -53,7 +53,7 @@ def points_csv(comparison: Comparison) -> str:
     writer.writerow(["point", "is_baseline", *keys, "seeds_that_count", *_COLUMNS])
     for result in comparison.runs:
         point = points[result.run.point]
-        levels = [value_text(point.point.levels[key]) for key in keys]
+        levels = [as_text(point.point.levels[key]) for key in keys]
         count = point.value.n if point.value is not None else 0
         known = {
             **vars(result),

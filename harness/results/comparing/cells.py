@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harness.config.values import Scalar, same_value
 from harness.results.comparing.types import Key, Point, RunResult, Study
-from harness.wording import Scalar
 
-Place = tuple[tuple[str, Scalar], ...]
+Place = tuple[tuple[bool, Scalar], ...]
 
 
 @dataclass(frozen=True)
@@ -56,23 +56,19 @@ def cells_of(study: Study, results: Sequence[RunResult]) -> Cells:
     return Cells(study, values, runs)
 
 
-def is_same(one: Scalar, other: Scalar) -> bool:
-    """True if two levels are one: true is not 1, and 1 is not 1.0, as in a config."""
-    return type(one) is type(other) and one == other
+def typed(level: Scalar) -> tuple[bool, Scalar]:
+    """Equal for what `same_value` calls the same: true is not 1."""
+    return isinstance(level, bool), level
 
 
 def place(point: Point, keys: Sequence[Key], without: Sequence[str] = ()) -> Place:
     """Where a point stands in the other keys; equal for points that differ in `without` alone."""
-    return tuple(
-        (type(point.levels[key.name]).__name__, point.levels[key.name])
-        for key in keys
-        if key.name not in without
-    )
+    return tuple(typed(point.levels[key.name]) for key in keys if key.name not in without)
 
 
 def with_level(study: Study, key: Key, level: Scalar) -> tuple[str, ...]:
     """All points of a study with this level of a key."""
-    return tuple(point.name for point in study.points if is_same(point.levels[key.name], level))
+    return tuple(point.name for point in study.points if same_value(point.levels[key.name], level))
 
 
 def pairs_of(study: Study, key: Key, level: Scalar) -> list[tuple[str, str]]:

@@ -17,9 +17,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from harness.config.values import same_value
 from harness.results import stats, task_statistics
 from harness.results.comparing import metrics
-from harness.results.comparing.cells import Cells, Sides, is_same, sides, weights
+from harness.results.comparing.cells import Cells, Sides, sides, weights
 from harness.results.comparing.types import (
     Contrast,
     Expected,
@@ -58,7 +59,7 @@ def _planned(cells: Cells) -> Iterator[tuple[Key, Contrast, Sides]]:
         return
     for key in study.keys:
         for level in key.levels:
-            if not is_same(level, key.baseline):
+            if not same_value(level, key.baseline):
                 contrast = Contrast(key.name, level, key.baseline, "not tested")
                 yield key, contrast, sides(cells, key, level)
 

@@ -12,8 +12,9 @@ from itertools import combinations, product
 
 import numpy as np
 
+from harness.config.values import same_value
 from harness.results import stats
-from harness.results.comparing.cells import Cells, is_same, place
+from harness.results.comparing.cells import Cells, place, typed
 from harness.results.comparing.types import Interaction, Key
 
 
@@ -33,13 +34,13 @@ def _p_values(cells: Cells, one: Key, other: Key) -> Iterator[float]:
             at = place(point, (one, other))
             squares.setdefault(place(point, cells.study.keys, (one.name, other.name)), {})[at] = point.name
     for a, b in product(one.levels, other.levels):
-        if is_same(a, one.baseline) or is_same(b, other.baseline):
+        if same_value(a, one.baseline) or same_value(b, other.baseline):
             continue
         corners = [
             (place_of, sign_a * sign_b)
             for level_a, sign_a in ((a, 1.0), (one.baseline, -1.0))
             for level_b, sign_b in ((b, 1.0), (other.baseline, -1.0))
-            for place_of in [((type(level_a).__name__, level_a), (type(level_b).__name__, level_b))]
+            for place_of in [(typed(level_a), typed(level_b))]
         ]
         whole = [square for square in squares.values() if all(at in square for at, _ in corners)]
         weights = {square[at]: sign / len(whole) for square in whole for at, sign in corners}

@@ -1,7 +1,7 @@
 """What runs were carried out with, held against each other: interpreter, packages, hardware; and their code.
 
 In: each run's provenance.json by the run's name. Out: one sentence per difference, with the runs that have
-each value.
+each value; what a run does not record counts as equal.
 """
 
 from __future__ import annotations
@@ -12,13 +12,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.config.edit import Scalar
+from harness.config.values import as_text, flatten
 from harness.results.raw import json_file
-from harness.wording import listed, shortened, value_text
+from harness.wording import listed, shortened
 
 CODE = "code"
 _MOST_NAMED = 6
 _LONGEST = 60  # characters of a value
+_PACKAGES = "interpreter.packages."
+_LABELS = {
+    "interpreter.python": "Python",
+    "hardware.cpu": "CPU",
+    "hardware.gpus": "GPU",
+    "hardware.usable_threads": "number of usable threads",
+}
 
 Records = Mapping[str, Mapping[str, Any]]
 """Run to what its provenance.json holds."""
@@ -26,16 +33,13 @@ Records = Mapping[str, Mapping[str, Any]]
 
 def records_of(folders: Mapping[str, Path]) -> Records:
     """The records of these runs, by name; runs without a readable one are left out."""
-    found = {
-        name: json_file(folder / "provenance.json", "provenance.json", []) for name, folder in folders.items()
-    }
+    found = {name: json_file(folder / "provenance.json", "", []) for name, folder in folders.items()}
     return {name: record for name, record in found.items() if record}
 
 
 def code_of(folder: Path) -> dict[str, str]:
     """The commit of a run's code, with a fingerprint of uncommitted changes; {} where none is known."""
-    record = json_file(folder / "provenance.json", "provenance.json", []) or {}
-    git = _below(record, "git")
+    git = (json_file(folder / "provenance.json", "", []) or {}).get("git") or {}
     if not git.get("commit"):
         return {}
     changes = hashlib.sha256(str(git.get("diff")).encode()).hexdigest()[:8]
@@ -43,58 +47,40 @@ def code_of(folder: Path) -> dict[str, str]:
 
 
 def surroundings(records: Records) -> Iterator[str]:
-    """Python, hardware and packages that differ; what a run does not record counts as equal."""
-    interpreters = _parts(records, "interpreter")
-    yield from _differing("Python", {name: one.get("python") for name, one in interpreters.items()})
-    hardware = _parts(records, "hardware")
-    for key, label in (("cpu", "CPU"), ("gpus", "GPU"), ("usable_threads", "number of usable threads")):
-        yield from _differing(label, {name: one.get(key) for name, one in hardware.items()})
-    packages = {name: one["packages"] for name, one in interpreters.items() if one.get("packages")}
-    known = sorted({package for one in packages.values() for package in one}, key=str.lower)
-    versions = [{name: one.get(package, "absent") for name, one in packages.items()} for package in known]
-    differing = [
-        f"{package} {_by_value(found, ', ')}"
-        for package, found in zip(known, versions, strict=True)
-        if len(set(found.values())) > 1
-    ]
-    if differing:
-        yield f"packages differ: {listed(differing, _MOST_NAMED, '; ')}"
+    """Python, hardware and packages that differ."""
+    flat = {name: flatten(record) for name, record in records.items()}
+    for key, label in _LABELS.items():
+        values = {name: _shown(one[key]) for name, one in flat.items() if one.get(key) is not None}
+        if len(set(values.values())) > 1:
+            yield differs(label, values)
+    with_packages = {name: one for name, one in flat.items() if any(key.startswith(_PACKAGES) for key in one)}
+    known = {key for one in with_packages.values() for key in one if key.startswith(_PACKAGES)}
+    packages = []
+    for key in sorted(known, key=str.lower):
+        values = {name: one.get(key, "absent") for name, one in with_packages.items()}
+        if len(set(values.values())) > 1:
+            packages.append(f"{key.removeprefix(_PACKAGES)} {_by_value(values, ', ')}")
+    if packages:
+        yield f"packages differ: {listed(packages, _MOST_NAMED, '; ')}"
 
 
-def differs(what: str, values: Mapping[str, Scalar]) -> str:
+def differs(what: str, values: Mapping[str, Any]) -> str:
     """`git commit differs: 1a2b (a, b); 3c4d (c)`: each value with the runs that have it."""
     return f"{what} differs: {_by_value(values, '; ')}"
-
-
-def _differing(what: str, values: Mapping[str, Any]) -> Iterator[str]:
-    shown = {name: _shown(value) for name, value in values.items()}
-    if len(set(shown.values())) > 1:
-        yield differs(what, shown)
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, list):
         counts = Counter(map(str, value))
         return ", ".join(f"{n} × {one}" if n > 1 else one for one, n in counts.items()) or "none"
-    return "unknown" if value is None else str(value)
+    return str(value)
 
 
-def _parts(records: Records, key: str) -> dict[str, Mapping[str, Any]]:
-    """One part of the records, of the runs that have it."""
-    return {name: part for name, record in records.items() if (part := _below(record, key))}
-
-
-def _below(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = record.get(key)
-    return found if isinstance(found, Mapping) else {}
-
-
-def _by_value(values: Mapping[str, Scalar], separator: str) -> str:
+def _by_value(values: Mapping[str, Any], separator: str) -> str:
     """Each value with its runs, the most common one first."""
     runs: dict[str, list[str]] = {}
     for run, value in values.items():
-        runs.setdefault(value_text(value), []).append(run)
+        runs.setdefault(as_text(value), []).append(run)
     ordered = sorted(runs.items(), key=lambda item: -len(item[1]))
-    return separator.join(
-        f"{shortened(value, _LONGEST)} ({listed(names, _MOST_NAMED)})" for value, names in ordered
-    )
+    shown = [(shortened(value, _LONGEST), listed(names, _MOST_NAMED)) for value, names in ordered]
+    return separator.join(f"{value} ({names})" for value, names in shown)

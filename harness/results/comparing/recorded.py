@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.command import is_output, read_or_empty
+from harness.config.values import Scalar, same_value
 from harness.result_folders import is_sweep
 from harness.results.comparing import provenances
-from harness.results.comparing.cells import is_same, pairs_of
+from harness.results.comparing.cells import pairs_of
 from harness.results.comparing.runs import NEVER_STARTED, RunFiles, read_files
 from harness.results.comparing.types import Goal, Key, NotComparableError, PlannedRun, Point, Study
 from harness.results.deviations import NOT_SET, flat
-from harness.wording import Scalar, point_label, short_labels
+from harness.wording import point_label, short_labels
 
 COMMAND = "launch command"
 _NAMES = frozenset(("experiment_name", "project_name", "run_name", "exp_name"))
@@ -229,7 +230,7 @@ def _columns(runs: Sequence[Recorded]) -> dict[str, tuple[Scalar, ...]]:
 def _levels(values: Sequence[Scalar]) -> tuple[Scalar, ...]:
     levels: list[Scalar] = []
     for value in values:
-        if not any(is_same(value, level) for level in levels):
+        if not any(same_value(value, level) for level in levels):
             levels.append(value)
     return tuple(levels)
 
@@ -249,7 +250,9 @@ def _whole(value: Scalar) -> int | None:
 
 def _refuse_unpaired(study: Study, files: Sequence[RunFiles]) -> None:
     """Raise NotComparableError unless every level can be compared between points that differ in it alone."""
-    levels = [(key, level) for key in study.keys for level in key.levels if not is_same(level, key.baseline)]
+    levels = [
+        (key, level) for key in study.keys for level in key.levels if not same_value(level, key.baseline)
+    ]
     if all(pairs_of(study, key, level) for key, level in levels):
         return
     where = {point.name: point.levels for point in study.points}

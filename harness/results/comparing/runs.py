@@ -17,9 +17,9 @@ from harness.results.collect import collect
 from harness.results.comparing import metrics
 from harness.results.comparing.types import Curve, PlannedRun, RunResult
 from harness.results.raw import json_file, number_in
+from harness.results.summary import run_summary
 from harness.results.types import Record, RunSummary
 from harness.state import COUNTING
-from harness.summary import run_summary
 
 NEVER_STARTED, UNFINISHED = "never started", "unfinished"
 ENDED_BY_ITSELF = ("succeeded", "succeeded_with_changed_code")

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.wording import Scalar
+from harness.config.values import Scalar
 
 SectionName = Literal["findings", "what_happened", "limitations", "next_steps"]
 SECTIONS: tuple[SectionName, ...] = ("findings", "what_happened", "limitations", "next_steps")

@@ -161,7 +161,7 @@ class RunEvidence:
             for name in ("duration", "last_step", "status")
             if (fact := self.facts.get(f"attempt/{attempt.number}/{name}")) is not None
         }
-        cause = str((attempt.diagnosis or {}).get("cause", "")).strip().rstrip(".")
+        cause = attempt.diagnosis.cause.strip().rstrip(".") if attempt.diagnosis else ""
         values = {"number": attempt.number, "reason": attempt.reason, "cause": cause, "facts": facts}
         changes = deviations.sentence(attempt.changes) if attempt.changes else ""
         return Sentence(kind, {**values, "changes": changes, "repair": (attempt.repair or "").rstrip(".")})
@@ -169,7 +169,7 @@ class RunEvidence:
 
 def evidence_of_run(result_dir: Path, entries: list[Entry]) -> RunEvidence:
     """The evidence of a run whose results were collected, from its raw files and journal."""
-    from harness.summary import run_summary
+    from harness.results.summary import run_summary
 
     record = collect(result_dir)
     facts = build_facts(record)

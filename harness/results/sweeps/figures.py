@@ -14,15 +14,15 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
+from harness.config.values import Scalar, same_value
 from harness.results.charts import Chart, Kind, Line, Mark, Panel, save_all
-from harness.results.comparing.cells import is_same, with_level
+from harness.results.comparing.cells import with_level
 from harness.results.comparing.types import Comparison, Curve, Key, KeyEffect
 from harness.results.drawing import MOST_LABELLED
 from harness.results.sweeps.tables import cost_unit, hours_of
 from harness.results.sweeps.wording import bounds_of, key_labels, level_text, point_labels
 from harness.results.types import Figure
 from harness.templating import render
-from harness.wording import Scalar
 
 MOST_POINTS = 8  # lines in one panel; more points are shown level by level
 MOST_STEPS = 200  # longer curves are drawn as means of this many neighbourhoods
@@ -79,7 +79,7 @@ def _panels_by_key(comparison: Comparison) -> tuple[Panel, ...]:
     for effect, key in _effects(comparison):
         lines = []
         for level, points in groups(effect, key, comparison):
-            is_baseline = is_same(level, key.baseline)
+            is_baseline = same_value(level, key.baseline)
             label = f"{level_text(level)} (baseline)" if is_baseline else level_text(level)
             lines.append(_line(comparison, points, label, is_baseline))
         panels.append(Panel(names[key.name], tuple(line for line in lines if line is not None)))
@@ -167,8 +167,8 @@ def groups(effect: KeyEffect, key: Key, comparison: Comparison) -> list[tuple[Sc
     Pairs and no mapping, where 1, 1.0 and true would be one level."""
     found = []
     for level in key.levels:
-        sides = [one.points[0] for one in effect.contrasts if is_same(one.level, level)]
-        if is_same(level, key.baseline):
+        sides = [one.points[0] for one in effect.contrasts if same_value(one.level, level)]
+        if same_value(level, key.baseline):
             sides = [max((one.points[1] for one in effect.contrasts), key=len, default=())]
         points = next(iter(sides), ()) or with_level(comparison.study, key, level)
         found.append((level, points))
@@ -189,13 +189,13 @@ def _level_marks(effect: KeyEffect, key: Key, comparison: Comparison) -> tuple[M
     values = {one.point.name: one.value.mean for one in comparison.points if one.value is not None}
     base, marks = math.nan, []
     for level, points in sorted(
-        groups(effect, key, comparison), key=lambda one: not is_same(one[0], key.baseline)
+        groups(effect, key, comparison), key=lambda one: not same_value(one[0], key.baseline)
     ):
         known = [values[name] for name in points if name in values]
         y = float(np.mean(known)) if known else math.nan
-        is_baseline = is_same(level, key.baseline)
+        is_baseline = same_value(level, key.baseline)
         base = y if is_baseline else base
-        contrast = next((one for one in effect.contrasts if is_same(one.level, level)), None)
+        contrast = next((one for one in effect.contrasts if same_value(one.level, level)), None)
         low = high = None
         if contrast is not None and contrast.difference is not None and math.isfinite(base):
             y = base + contrast.difference

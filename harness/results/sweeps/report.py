@@ -23,8 +23,10 @@ from harness.results.narrative.sections import tell
 from harness.results.narrative.sweep import SweepEvidence
 from harness.results.sweeps.figures import draw_figures
 from harness.results.sweeps.tables import SweepAbout, build_page
+from harness.results.sweeps.wording import level_text
 from harness.results.types import Figure
 from harness.templating import render
+from harness.wording import duration, time_text
 
 DOCUMENTS = ("sweep_report.md", "sweep_report.html", "points.csv")
 _SCHEMA = 1
@@ -64,12 +66,15 @@ def build_sweep_report(
     told = tell(narrative or {}, SweepEvidence(comparison), secrets)
     view = build_page(comparison, about, folder)
     figures = draw_figures(comparison, folder, into)
-    values = {"view": view, "figures": figures, "narrative": told}
+    values = {"view": view, "comparison": comparison, "figures": figures, "narrative": told}
+    words = {"duration": duration, "time_text": time_text, "level": level_text}
     formats: dict[str, Callable[..., str]] = {"md": text.markdown, "code": text.code}
     light, dark = colour_variables(is_dark=False), colour_variables(is_dark=True)
-    page = render("reports/sweep_report.html.j2", **values, light_colours=light, dark_colours=dark)
+    page = render("reports/sweep_report.html.j2", **values, **words, light_colours=light, dark_colours=dark)
     write_atomically(target / "sweep_report.html", page)
-    write_atomically(target / "sweep_report.md", render("reports/sweep_report.md.j2", **values, **formats))
+    write_atomically(
+        target / "sweep_report.md", render("reports/sweep_report.md.j2", **values, **words, **formats)
+    )
     write_atomically(target / "points.csv", points_csv(comparison))
     data = _json(view, to_json(comparison, folder), figures, text.clean_tree(plan, secrets))
     if told is not None:

@@ -19,7 +19,7 @@ from harness.results.comparing.types import Comparison, Contrast, Expected, KeyE
 from harness.results.sweeps import wording
 from harness.results.sweeps.cautions import cautions, notes
 from harness.results.sweeps.wording import Digits, key_labels, level_text
-from harness.wording import DASH, count_text, duration, listed, number_text, time_text, value_text
+from harness.wording import DASH, count_text, duration, listed, number_text, time_text
 
 Row = Mapping[str, Any]
 """Column to text; of a key also `rows`, of a point `levels` and `marks`."""
@@ -83,7 +83,6 @@ def build_page(comparison: Comparison, about: SweepAbout, folder: Path) -> dict[
         "expected": tuple(_expected(each, comparison) for each in comparison.expected),
         "runs": tuple(_run_row(run, digits, folder) for run in comparison.runs),
         "notes": notes(comparison),
-        "planned": _planned(comparison, about),
     }
 
 
@@ -221,7 +220,7 @@ def _hours(hours: float | None) -> str:
     return duration(None if hours is None else hours * 3600)
 
 
-# --- runs, plan ---------------------------------------------------------------------------------------------
+# --- runs --------------------------------------------------------------------------------------------------
 
 
 def _run_row(run: RunResult, digits: Digits, folder: Path) -> Row:
@@ -240,28 +239,3 @@ def _run_row(run: RunResult, digits: Digits, folder: Path) -> Row:
         "href": quote(os.path.relpath(page, folder)) if page.is_file() else "",
         "remarks": "; ".join(remarks),
     }
-
-
-def _planned(comparison: Comparison, about: SweepAbout) -> tuple[tuple[str, str], ...]:
-    study = comparison.study
-    keys = [
-        f"{key.name}: {', '.join(map(level_text, key.levels))} (baseline {level_text(key.baseline)})"
-        for key in study.keys
-    ]
-    rows = (
-        ("Question", about.question or study.question),
-        ("Varied", "; ".join(keys)),
-        ("Design", about.design or study.design.replace("given", "none: runs as they were")),
-        ("Seeds", ", ".join(map(str, about.seeds))),
-        ("Seed set by", study.seed_key),
-        ("Metric", f"{comparison.metric}{' (chosen afterwards)' if comparison.chosen_afterwards else ''}"),
-        ("Set in all points", "; ".join(f"{key}: {value_text(v)}" for key, v in about.settings.items())),
-        ("Runs at once", str(about.parallel or "")),
-        ("Budget", duration(about.budget_s) if about.budget_s is not None else ""),
-        ("Canary", about.canary),
-        ("Planned by", about.author),
-        ("Code", about.commit),
-        ("Started", time_text(about.started) if about.started is not None else ""),
-        ("Ended", time_text(about.ended) if about.ended is not None else ""),
-    )
-    return tuple((term, text) for term, text in rows if text)

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from harness.config.values import Scalar, as_text, same_value
 from harness.results.comparing import metrics
-from harness.results.comparing.cells import is_same
 from harness.results.comparing.contrasts import WHOLE
 from harness.results.comparing.types import Comparison, Contrast, Estimate, KeyEffect
-from harness.wording import DASH, Scalar, listed, point_label, short_labels, shortened, value_text
+from harness.wording import DASH, listed, point_label, short_labels, shortened
 
 MOST_NAMED = 4  # contrasts or runs named in one sentence; the tables have all
 FOUND = ("higher", "lower")
@@ -95,7 +95,7 @@ def key_labels(comparison: Comparison) -> dict[str, str]:
 
 def level_text(level: Scalar) -> str:
     """A level as the report shows it."""
-    return shortened(value_text(level), _LONGEST_NAME) or '""'
+    return shortened(as_text(level), _LONGEST_NAME) or '""'
 
 
 def point_labels(comparison: Comparison) -> dict[str, str]:
@@ -108,7 +108,7 @@ def point_labels(comparison: Comparison) -> dict[str, str]:
         changed = {
             key: level_text(level)
             for key, level in levels
-            if key not in baselines or not is_same(level, baselines[key])
+            if key not in baselines or not same_value(level, baselines[key])
         }
         labels[result.point.name] = "baseline" if result.point.is_baseline else point_label(changed, names)
     taken = list(labels.values())

@@ -11,9 +11,9 @@ import numpy as np
 
 from harness.journal import Entry
 from harness.journal.events import LlmRetried
+from harness.results.summary import run_summary
 from harness.results.types import RunSummary
 from harness.state import fold
-from harness.summary import run_summary
 from tests.harness.results.narrative.written import section
 from tests.harness.results.synthetic import START, attempt, draw_successes, training_rows
 from tests.harness.runs import event_of, missing_before

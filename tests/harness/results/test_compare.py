@@ -150,12 +150,12 @@ def test_that_nothing_was_found_never_shows_that_nothing_is_there(effect: str, v
 
 def test_true_is_not_one() -> None:
     study, results = grid({("i",): [0.5, 0.52, 0.49], ("b",): [0.71, 0.74, 0.7], ("f",): [0.5, 0.52, 0.5]})
-    levels = (1, True, 1.0)
+    levels = (1, True, 2)
     points = [replace(point, levels={KL: one}) for point, one in zip(study.points, levels, strict=True)]
     found = compare_results(replace(study, keys=(Key(KL, levels, 1),), points=tuple(points)), results)
     assert [(one.level, one.finding) for one in found.keys[0].contrasts] == [
         (True, "higher"),
-        (1.0, "no detectable difference"),
+        (2, "no detectable difference"),
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness import journal
 from harness.results.report import build_report
-from harness.summary import run_summary
+from harness.results.summary import run_summary
 from tests.harness.results.journals import Story, repaired_run
 from tests.harness.results.narrative.written import section
 from tests.harness.results.page import Page

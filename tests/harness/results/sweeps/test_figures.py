@@ -131,7 +131,7 @@ def test_points_of_a_random_design_are_drawn_without_keys(tmp_path: Path) -> Non
 
 def test_levels_that_are_equal_but_not_the_same_keep_their_own_points() -> None:
     made = comparison((Key("a", ("x", "y", "z"), "x"),), 2)
-    levels = (1, 1.0, True)
+    levels = (1, "1", True)
     points = tuple(
         replace(one, levels={"a": level}) for one, level in zip(made.study.points, levels, strict=True)
     )

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from harness.pending_changes import Change
 from harness.results.deviations import net
-from harness.summary import run_summary
+from harness.results.summary import run_summary
 from tests.harness.results.journals import Story
 from tests.harness.results.synthetic import START
 
