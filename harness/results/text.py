@@ -31,6 +31,9 @@ def clean_tree(value: Any, known_secrets: tuple[str, ...]) -> Any:
     """`clean` on every string in dicts, lists, tuples and frozen dataclasses."""
     if isinstance(value, str):
         return clean(value, known_secrets)
+    if is_dataclass(value) and not isinstance(value, type):
+        changed = {item.name: clean_tree(getattr(value, item.name), known_secrets) for item in fields(value)}
+        return replace(value, **changed)
     if isinstance(value, Mapping):
         return {
             clean(key, known_secrets) if isinstance(key, str) else key: clean_tree(item, known_secrets)
@@ -38,9 +41,6 @@ def clean_tree(value: Any, known_secrets: tuple[str, ...]) -> Any:
         }
     if isinstance(value, list | tuple):
         return type(value)(clean_tree(item, known_secrets) for item in value)
-    if is_dataclass(value) and not isinstance(value, type):
-        changed = {item.name: clean_tree(getattr(value, item.name), known_secrets) for item in fields(value)}
-        return replace(value, **changed)
     return value
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.attempt import Diagnosis, Evidence
 from harness.results.types import AttemptSummary, RunSummary
 
 START = 1_760_000_000.0
@@ -164,14 +165,10 @@ def retried_run(result_dir: Path) -> RunSummary:
         )
         made.metrics(training_rows(rng, steps)).pane(text)
     (result_dir / "attempts/01/trainer/validation.jsonl").write_text("")
-    evidence = [{"file": "pane.log", "line": 83, "text": "ConnectionResetError: [Errno 104] peer"}]
-    last = [{"file": "pane.log", "line": line, "text": text.splitlines()[line - 1]} for line in (81, 82)]
-    diagnosis = {
-        "family": "network",
-        "cause": "The connection to the reward server was reset.",
-        "evidence": evidence,
-        "last_lines": last,
-    }
+    evidence = (Evidence("pane.log", 83, "ConnectionResetError: [Errno 104] peer"),)
+    last = tuple(Evidence("pane.log", line, text.splitlines()[line - 1]) for line in (81, 82))
+    cause = "The connection to the reward server was reset."
+    diagnosis = Diagnosis("network", None, cause, evidence=evidence, last_lines=last)
     told = [
         AttemptSummary(1, "ajet_x-01", START, START + 61, "exited", 1, "first", diagnosis, "started again"),
         AttemptSummary(

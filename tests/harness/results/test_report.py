@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from harness.attempt import Diagnosis, Evidence
 from harness.pending_changes import Change
 from harness.results.model_use import ModelUse
 from harness.results.recompute import check_facts
@@ -134,7 +135,8 @@ def test_failed_run_says_what_failed_and_what_was_tried(tmp_path: Path) -> None:
 
 def test_invented_evidence_is_marked(tmp_path: Path) -> None:
     attempt(tmp_path).exit(1).pane("all is well\n")
-    diagnosis = {"cause": "x", "evidence": [{"file": "pane.log", "line": 1, "text": "CUDA out of memory"}]}
+    evidence = (Evidence("pane.log", 1, "CUDA out of memory"),)
+    diagnosis = Diagnosis("", None, "x", evidence=evidence)
     told = AttemptSummary(1, "s", START, START, "exited", 1, "first", diagnosis)
     build_report(tmp_path, summary("failed", attempts=(told,)))
     assert "`CUDA out of memory` (not found there)" in (tmp_path / "trial_and_error.md").read_text()
@@ -206,10 +208,10 @@ def test_secrets_do_not_reach_any_document(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("ANTHROPIC_API_KEY", "correct-horse-battery")
     made = attempt(tmp_path).exit(1).config("judge:\n  api_key: abcdef123456\n")
     made.pane("ValueError: key sk-abcdefghijklmnop1234 and correct-horse-battery\n")
-    evidence = [
-        {"file": "pane.log", "line": 1, "text": "key sk-abcdefghijklmnop1234 and correct-horse-battery"}
-    ]
-    told = AttemptSummary(1, "s", diagnosis={"cause": "TOKEN=abcdef123456", "evidence": evidence})
+    evidence = [Evidence("pane.log", 1, "key sk-abcdefghijklmnop1234 and correct-horse-battery")]
+    told = AttemptSummary(
+        1, "s", diagnosis=Diagnosis("", None, "TOKEN=abcdef123456", evidence=tuple(evidence))
+    )
     build_report(tmp_path, summary("failed", purpose="password: hunter2hunter2", attempts=(told,)))
     for path in tmp_path.iterdir():
         if path.is_file():
@@ -259,8 +261,8 @@ def elements_with(word: str, result_dir: Path) -> list[object]:
     other = attempt(result_dir, 2).exit(1).config(f"a: {json.dumps(word + 'x')}\n")
     other.pane("line\n")
     words = f"x {word} x"
-    evidence = [{"file": "pane.log", "line": 1, "text": words}]
-    diagnosis = {"cause": words, "family": words, "evidence": evidence, "last_lines": evidence}
+    evidence = (Evidence("pane.log", 1, words),)
+    diagnosis = Diagnosis(words, None, words, evidence=evidence, last_lines=evidence)
     changes = tuple(
         Change(kind, words, words, words, words) for kind in ("config", "removed", "environment", "code")
     )
