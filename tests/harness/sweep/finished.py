@@ -11,7 +11,7 @@ from harness.atomic_write import write_json
 from harness.journal.events import Finish
 from harness.results.compare import compare
 from harness.sweep.ending import seal, verdict
-from harness.sweep.events import CanaryPassed, Drifted, RunEnded, RunStarted, SweepReported
+from harness.sweep.events import CanaryPassed, Drifted, Narrated, RunEnded, RunStarted, SweepReported
 from harness.sweep.folder import SweepFolder
 from harness.sweep.plan import SweepPlan
 from harness.sweep.reporting import build, study
@@ -51,10 +51,9 @@ def finished_sweep(folder: Path) -> Path:
     drifted = ("packages of /venv/bin/python are not what they were at the start: torch 2.4.0 → 2.5.1",)
     sweep.record(Drifted(changed=tuple(drifted)))
     sweep.record(
-        "narrated",
-        sections={
-            "findings": section({"kind": "contrast", "key": "a", "level": 2}, words="It is [[run/p02-s1]].")
-        },
+        Narrated(
+            {"findings": section({"kind": "contrast", "key": "a", "level": 2}, words="It is [[run/p02-s1]].")}
+        )
     )
     built = build(SweepFolder(folder), sweep.state, compare(study(folder.resolve(), sweep.state), drifted))
     sweep.record(SweepReported(headline=tuple(built.headline)))
