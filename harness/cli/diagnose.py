@@ -133,10 +133,10 @@ def _remedies(found: "Diagnosis", config: str | None) -> "list[Remedy]":
     from harness.repair.remedies import Situation, remedies_for
 
     if config is None:
-        return remedies_for(found.remedies, Situation(found.as_json()))
+        return remedies_for(found.remedies, Situation(asdict(found)))
     from harness.guard.repair_rules import rules_alone
 
-    now = Situation(found.as_json(), config, surroundings=rules_alone(config))
+    now = Situation(asdict(found), config, surroundings=rules_alone(config))
     return remedies_for(found.remedies, now)
 
 
