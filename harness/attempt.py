@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from harness.dict_view import DictView
 from harness.redaction import redact
@@ -132,13 +132,12 @@ _NAME = re.compile(r"(?!0x[0-9a-fA-F]+$|(?=.*\d)[0-9a-fA-F]{6,}$)[A-Za-z0-9_]{1,
 """A short word in quotes says what failed, as in `KeyError: 'reward'`; anything longer is an example."""
 
 
-def failure_of(diagnosis: Mapping[str, Any] | None) -> str:
+def failure_of(diagnosis: Diagnosis | None) -> str:
     """What makes two failures the same one: the signature, else the cause with what varies, and secrets, left
     out; "" for none."""
-    if not diagnosis:
+    if diagnosis is None:
         return ""
-    cause = str(diagnosis.get("cause", ""))
-    return str(diagnosis.get("signature") or _VARYING.sub(_general, redact(cause))[:200])
+    return diagnosis.signature or _VARYING.sub(_general, redact(diagnosis.cause))[:200]
 
 
 def _general(match: re.Match[str]) -> str:

@@ -82,6 +82,7 @@ def as_json(found: "Diagnosis", remedies: "list[Remedy]") -> dict[str, Any]:
 
 def _diagnosis(log: Path | None, config: Path | None, status: int | None) -> "tuple[Diagnosis, str | None]":
     """What the target tells, and the config to compute remedies for (None: there is none)."""
+    from harness.attempt import AttemptEnd
     from harness.diagnosis import diagnose, diagnose_log
     from monitors.files import AttemptFiles
 
@@ -92,7 +93,7 @@ def _diagnosis(log: Path | None, config: Path | None, status: int | None) -> "tu
     elif log.is_dir():
         files = AttemptFiles(log)
         record = files.exit()
-        ended = {} if record is None else {name: getattr(record, name) for name in _OF_THE_END}
+        ended = None if record is None else AttemptEnd(**{n: getattr(record, n) for n in _OF_THE_END})
         found, own = diagnose(files, ended), files.config
     else:
         found = diagnose_log(log, status)
@@ -133,10 +134,10 @@ def _remedies(found: "Diagnosis", config: str | None) -> "list[Remedy]":
     from harness.repair.remedies import Situation, remedies_for
 
     if config is None:
-        return remedies_for(found.remedies, Situation(asdict(found)))
+        return remedies_for(found.remedies, Situation(found))
     from harness.guard.repair_rules import rules_alone
 
-    now = Situation(asdict(found), config, surroundings=rules_alone(config))
+    now = Situation(found, config, surroundings=rules_alone(config))
     return remedies_for(found.remedies, now)
 
 

@@ -4,11 +4,11 @@ In: a log, or an attempt's folder with its exit record and why we stopped it, if
 log is asked first; what it cannot tell (the process was killed, the machine went down) comes from the end.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from harness.attempt import AttemptEnd
 from harness.diagnosis import citing, ends, matching, ranking
 from harness.diagnosis.ends import End
 from harness.diagnosis.ranking import OF_UNKNOWN, Candidate, confidence
@@ -29,12 +29,12 @@ LIKELY_END = 0.6
 
 def diagnose(
     files: AttemptFiles,
-    ended: Mapping[str, Any],
+    ended: AttemptEnd | None,
     stop_reason: str | None = None,
     stop_detail: str = "",
     catalogue: SignatureCatalogue | None = None,
 ) -> Diagnosis:
-    """The cause of the end described by `ended` (the exit record, or {"reason": "lost", …}). Raises
+    """The cause of the end described by `ended`, None where nothing is known of it. Raises
     SignatureError where no catalogue is given and a user's signature cannot be used."""
     catalogue = catalogue or load()
     log = read(files.pane_log, catalogue.words) if files.pane_log.exists() else Log(files.pane_log)
@@ -54,7 +54,7 @@ def diagnose_log(
     """The cause that a log alone tells; `status`: what the command returned, where it is known. Raises
     OSError for a file that cannot be read, SignatureError for a user's signature that cannot."""
     catalogue = catalogue or load()
-    end = ends.read({} if status is None else {"status": status})
+    end = ends.read(None if status is None else AttemptEnd(status=status))
     return _conclude(read(path, catalogue.words), catalogue, end)
 
 

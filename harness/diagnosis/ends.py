@@ -7,11 +7,10 @@ whether the log is asked at all. The samples of the attempt's resources say why 
 import json
 import re
 import signal
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from harness.attempt import AttemptEnd
 from harness.diagnosis.types import UNKNOWN, Evidence
 
 KILLED = "killed"
@@ -45,28 +44,30 @@ KILLED_WITHOUT_MEMORY = End(
 )
 
 
-def read(ended: Mapping[str, Any], stop_reason: str | None = None, stop_detail: str = "") -> End:
-    """What `ended` (the exit record, or {"reason": "lost", …}) and our own stop tell."""
+def read(ended: AttemptEnd | None, stop_reason: str | None = None, stop_detail: str = "") -> End:
+    """What the end (None: nothing is known of it) and our own stop tell."""
     if stop_reason is not None:
         return _stopped(stop_reason, stop_detail)
-    reason, status = ended.get("reason"), ended.get("status")
+    if ended is None:
+        return End(UNKNOWN, None, "")
+    reason, status = ended.reason, ended.status
     if reason == "lost":
-        how = ended.get("detail", "no exit record")
+        how = ended.detail or "no exit record"
         text = f"The machine or the supervisor went down with the training ({how})."
         return End("worker_died_opaque", "supervisor_lost", text, transient=True, is_final=True)
-    if ended.get("shortfall"):
-        text = f"The training failed although it seemed to end well: {ended['shortfall']}."
-        return End(ended.get("shortfall_family", "silent_bad_metrics"), "incomplete", text)
+    if ended.shortfall:
+        text = f"The training failed although it seemed to end well: {ended.shortfall}."
+        return End(ended.shortfall_family, "incomplete", text)
     if reason == "deadline":
         text = "The time limit of the experiment was reached."
         return End("time_limit", "deadline", text, is_final=True)
     if reason == "prepare_failed":
-        status = ended.get("prepare_status")
+        status = ended.prepare_status
         text = f"The prepare command ended with status {status}; the training was not started."
         return End("config_error", "prepare_failed", text)
     if reason == "could_not_start":
         return End("path_not_found", "could_not_start", "The launch command could not be started.")
-    return _of_signal(ended.get("signal"), status) if ended else End(UNKNOWN, None, "")
+    return _of_signal(ended.signal, status)
 
 
 def _stopped(reason: str, detail: str) -> End:

@@ -21,6 +21,7 @@ from tests.faults.lab.whole.carry_out import Story, carry_out
 from tests.faults.lab.whole.hopeless import FORESEEN, HOPELESS
 from tests.faults.lab.whole.repaired import MENDED_BEFORE, REPAIRED
 from tests.faults.lab.whole.types import Experiment
+from tests.harness.runs import end as as_end
 
 SURE = 0.5
 ALWAYS = ("port_of_the_config_taken", "open_files", "disk_full_of_checkpoints", "reward_bug")
@@ -65,7 +66,7 @@ def assert_evidence_is_in_the_log(found: Diagnosis, log: Path) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_cause_is_named_with_its_line(case: Case, produced: Produced) -> None:
-    in_attempt = diagnose(AttemptFiles(produced.log.parent), produced.ended)
+    in_attempt = diagnose(AttemptFiles(produced.log.parent), as_end(produced.ended))
     assert in_attempt.family in case.families, in_attempt
     assert in_attempt.transient or not case.transient
     if not case.root:

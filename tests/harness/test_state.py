@@ -5,6 +5,7 @@ import pytest
 from harness.journal import Entry
 from harness.journal.events import Denied
 from harness.state import failure_of, fold
+from tests.harness.runs import found
 
 RAISED = "The training raised "
 
@@ -18,7 +19,7 @@ RAISED = "The training raised "
     ],
 )
 def test_a_short_word_in_quotes_tells_failures_apart(one: str, other: str) -> None:
-    assert failure_of({"cause": RAISED + one}) != failure_of({"cause": RAISED + other})
+    assert failure_of(found({"cause": RAISED + one})) != failure_of(found({"cause": RAISED + other}))
 
 
 @pytest.mark.parametrize(
@@ -33,11 +34,11 @@ def test_a_short_word_in_quotes_tells_failures_apart(one: str, other: str) -> No
     ],
 )
 def test_what_varies_from_run_to_run_does_not(one: str, other: str) -> None:
-    assert failure_of({"cause": RAISED + one}) == failure_of({"cause": RAISED + other})
+    assert failure_of(found({"cause": RAISED + one})) == failure_of(found({"cause": RAISED + other}))
 
 
 def test_a_failure_holds_no_secret() -> None:
-    told = failure_of({"cause": RAISED + "AuthError: api_key=abcd1234efgh5678 is not valid"})
+    told = failure_of(found({"cause": RAISED + "AuthError: api_key=abcd1234efgh5678 is not valid"}))
     assert "efgh" not in told and "is not valid" in told
 
 

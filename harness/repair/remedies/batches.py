@@ -122,7 +122,7 @@ def fit_engine_length(now: Situation) -> Repair | None:
         is_short = setting.whole is not None and setting.whole < prompt + response
         is_spare = setting.whole is not None and setting.whole > prompt + response
         fits = most is None or prompt + response <= most
-        if (is_short and fits) or (is_spare and now.diagnosis.get("family") != "length_limit"):
+        if (is_short and fits) or (is_spare and now.diagnosis.family != "length_limit"):
             edits[setting.key] = prompt + response
     return Repair.of(edits)
 

@@ -6,8 +6,9 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from harness.attempt import Diagnosis
 from harness.repair.remedies import (
     batches,
     config_keys,
@@ -92,9 +93,9 @@ def remedies_for(names: Iterable[str], situation: Situation) -> list[Remedy]:
     return sorted(found, key=lambda remedy: remedy.name in situation.tried)
 
 
-def is_sure(diagnosis: Mapping[str, Any]) -> bool:
+def is_sure(diagnosis: Diagnosis) -> bool:
     """True if a diagnosis is sure enough for something to be changed; one that does not tell, is."""
-    return float(diagnosis.get("confidence", 1.0)) >= SURE_ENOUGH
+    return diagnosis.confidence >= SURE_ENOUGH
 
 
 def _once(found: list[Remedy]) -> list[Remedy]:

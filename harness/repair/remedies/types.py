@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from harness.attempt import Remedy, Undo
+from harness.attempt import Diagnosis, Remedy, Undo
 from harness.attempt import RemedyKind as Kind
 from harness.repair.remedies.settings import Settings
 
@@ -70,13 +70,13 @@ class NobodyToAskError(Exception):
 class Situation:
     """A failure, and what a repair of it would start from.
 
-    `diagnosis`: as JSON. `config`: the text that the next launch would start from, "" when it reads none that
+    `config`: the text that the next launch would start from, "" when it reads none that
     is known; None when only a log is known. `environment`: the variables that the next launch would have.
     `command`: what is launched. `tried`: names of remedies after which the same failure came back, once for
     each time. `surroundings` is None where nothing can be asked: then what depends on it is only described.
     """
 
-    diagnosis: Mapping[str, Any]
+    diagnosis: Diagnosis
     config: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
@@ -98,11 +98,9 @@ class Situation:
     @property
     def said(self) -> str:
         """What the diagnosis says in words: signature, cause, evidence."""
-        lines = [str(line.get("text", "")) for line in self.diagnosis.get("evidence", ())]
-        return "\n".join(
-            [str(self.diagnosis.get("signature") or ""), str(self.diagnosis.get("cause", "")), *lines]
-        )
+        found = self.diagnosis
+        return "\n".join([found.signature or "", found.cause, *(line.text for line in found.evidence)])
 
     def captured(self, name: str) -> str:
         """What the log measured, "" where it did not."""
-        return str((self.diagnosis.get("captures") or {}).get(name) or "").strip()
+        return str(self.diagnosis.captures.get(name) or "").strip()

@@ -9,12 +9,13 @@ import pytest
 from harness.diagnosis import Diagnosis, diagnose
 from harness.journal.codec import decode, encode
 from monitors.files import AttemptFiles
+from tests.harness.runs import end as as_end
 
 
 def of(folder: Path, log: str, stop_reason: str | None = None, **ended: Any) -> Diagnosis:
     files = AttemptFiles(folder)
     files.pane_log.write_text(log)
-    found = diagnose(files, {"reason": "exited", "status": 1, **ended}, stop_reason)
+    found = diagnose(files, as_end({"reason": "exited", "status": 1, **ended}), stop_reason)
     lines = log.splitlines()
     for item in (*found.evidence, *found.last_lines):
         assert item.text in lines[item.line - 1]
@@ -87,6 +88,6 @@ def test_last_lines_are_those_that_tell_something(tmp_path: Path) -> None:
 
 
 def test_no_log_at_all(tmp_path: Path) -> None:
-    found = diagnose(AttemptFiles(tmp_path), {"reason": "exited", "status": 2})
+    found = diagnose(AttemptFiles(tmp_path), as_end({"reason": "exited", "status": 2}))
     assert found.last_lines == ()
     assert "status 2" in found.cause

@@ -3,6 +3,7 @@
 import pytest
 
 from harness.diagnosis import ends
+from tests.harness.runs import end as as_end
 
 
 @pytest.mark.parametrize(
@@ -29,14 +30,14 @@ from harness.diagnosis import ends
     ],
 )
 def test_the_family_of_an_end(ended: dict, family: str) -> None:
-    assert ends.read(ended).family == family
+    assert ends.read(as_end(ended)).family == family
 
 
 def test_only_an_end_from_outside_is_transient() -> None:
-    assert ends.read({"reason": "lost"}).transient
-    assert ends.read({"reason": "signalled", "status": 143, "signal": 15}).transient
-    assert ends.read({"reason": "signalled", "status": 137, "signal": 9}).transient
-    assert not ends.read({"reason": "signalled", "status": 139, "signal": 11}).transient
+    assert ends.read(as_end({"reason": "lost"})).transient
+    assert ends.read(as_end({"reason": "signalled", "status": 143, "signal": 15})).transient
+    assert ends.read(as_end({"reason": "signalled", "status": 137, "signal": 9})).transient
+    assert not ends.read(as_end({"reason": "signalled", "status": 139, "signal": 11})).transient
 
 
 @pytest.mark.parametrize(
@@ -49,5 +50,5 @@ def test_only_an_end_from_outside_is_transient() -> None:
     ],
 )
 def test_what_we_stopped_ourselves(reason: str, detail: str, family: str, final: bool) -> None:
-    end = ends.read({"reason": "stopped", "status": 143}, reason, detail)
+    end = ends.read(as_end({"reason": "stopped", "status": 143}), reason, detail)
     assert (end.family, end.is_final) == (family, final)

@@ -10,6 +10,7 @@ from harness.cli.app import app
 from harness.guard.repair_rules import of_repairs, rules_alone
 from harness.repair.remedies import Situation, remedies_for
 from harness.repair.remedies.types import NobodyToAskError, Repair
+from tests.harness.runs import found as diagnosed
 
 CONFIG = "enforce_eager: false\nlearning_rate: 0.1\n"
 
@@ -26,7 +27,7 @@ def test_edits_and_variables_are_held_against_rules_and_command() -> None:
 
 def test_with_a_config_alone_the_rules_hold_and_nobody_is_asked() -> None:
     trl = "per_device_train_batch_size: 8\ngradient_accumulation_steps: 2\ngeneration_batch_size: 64\n"
-    now = Situation({"captures": {"module": "cv2"}}, trl, surroundings=rules_alone(trl))
+    now = Situation(diagnosed({"captures": {"module": "cv2"}}), trl, surroundings=rules_alone(trl))
     found = remedies_for(["halve_micro_batch", "raise_open_files", "install_package", "nccl_p2p_off"], now)
     assert [each.name for each in found] == ["raise_open_files", "install_package", "nccl_p2p_off"]
     assert not found[1].package

@@ -144,7 +144,7 @@ class TestTheFile:
             end = attempt(2, None if complete else OOM, steps, repaired(remedy))
             learn(state(attempt(1, OOM, 5), end, id=f"e{number}"), 9.0)
         assert preferred(OOM) == ("c",)
-        assert preferred({"signature": "another"}) == ()
+        assert preferred(found({"signature": "another"})) == ()
 
 
 class TestProposals:

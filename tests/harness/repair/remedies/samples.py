@@ -5,6 +5,7 @@ from typing import Any
 
 from harness.guard import repair_rules
 from harness.repair.remedies import Remedy, Situation, Surroundings, remedies_for
+from tests.harness.runs import found as diagnosed
 
 QUICKSTART = (Path(__file__).parents[4] / "blueprints" / "quickstart" / "config.yaml").read_text()
 AJET = """\
@@ -116,7 +117,7 @@ def situation(
     """A failure of a run with this config; `diagnosis`: captures and whatever else it says."""
     said = {"confidence": 0.9, "transient": False, "wait_s": 0.0, "cause": "", **diagnosis}
     there = surroundings(config, protected, command, **(facts or {}))
-    return Situation(said, config, environment or {}, command, tried, there)
+    return Situation(diagnosed(said), config, environment or {}, command, tried, there)
 
 
 def remedy(name: str, now: Situation) -> Remedy | None:

@@ -2,14 +2,13 @@
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.agent.types import Observation
+from harness.attempt import Diagnosis
 from harness.config import edit as config_edit
 from harness.guard import rules as guard
 from harness.options import RunOptions
@@ -18,7 +17,8 @@ from harness.repair.remedies.settings import Settings
 from harness.repair.repair_plan import actions_of
 from harness.state import AttemptState
 from tests.harness.repair.remedies.samples import AJET, CONFIGS, VERL, situation
-from tests.harness.runs import end, found, state_with
+from tests.harness.runs import end, state_with
+from tests.harness.runs import found as diagnosed
 
 FIXED = (
     r"(max_)?(prompt|response|completion)_length|seed|lr|learning_rate|model_name_or_path|path|dataset_name|n"
@@ -77,8 +77,8 @@ def test_no_remedy_changes_what_is_studied_and_each_can_be_undone(name: str) -> 
     assert len(seen) > 10
 
 
-def assert_is_harmless(remedy: Remedy, diagnosis: Mapping[str, Any], config: str) -> None:
-    for action in actions_of(remedy, found(diagnosis)):
+def assert_is_harmless(remedy: Remedy, diagnosis: Diagnosis, config: str) -> None:
+    for action in actions_of(remedy, diagnosis):
         if action.kind != "install_package":
             assert guard.check(action, failed(config)) is None, (remedy, action)
     after = config_edit.edit(config, remedy.edits, remedy.remove)
@@ -94,7 +94,9 @@ def assert_is_harmless(remedy: Remedy, diagnosis: Mapping[str, Any], config: str
 
 def test_every_name_is_described_for_a_log_alone() -> None:
     measured = {"tried": "2 GiB", "reserved": "8 GiB"}
-    doubtful = Situation({"confidence": 0.1, "captures": measured, "cause": "max_model_len is too large"})
+    doubtful = Situation(
+        diagnosed({"confidence": 0.1, "captures": measured, "cause": "max_model_len is too large"})
+    )
     found = remedies_for([*NAMES, "advise: Use a larger GPU."], doubtful)
     of_a_run = {"free_own_checkpoints", "free_leftovers", "fewer_env_workers"}
     assert [each.name for each in found] == [*(name for name in NAMES if name not in of_a_run), "advise"]
@@ -104,9 +106,14 @@ def test_every_name_is_described_for_a_log_alone() -> None:
 
 def test_the_engine_s_length_is_not_told_for_a_limit_of_the_data() -> None:
     names = ["fit_max_model_len", "advise: Filter out what is too long."]
-    data = Situation({"cause": "sequence_length=5000 is larger than max_length=2048"})
+    data = Situation(diagnosed({"cause": "sequence_length=5000 is larger than max_length=2048"}))
     engine = Situation(
-        {"cause": "the prompt is longer than the maximum model length", "captures": {"max_model_len": "4096"}}
+        diagnosed(
+            {
+                "cause": "the prompt is longer than the maximum model length",
+                "captures": {"max_model_len": "4096"},
+            }
+        )
     )
     assert [each.name for each in remedies_for(names, data)] == ["advise"]
     assert [each.name for each in remedies_for(names, engine)] == ["fit_max_model_len", "advise"]
@@ -114,7 +121,8 @@ def test_the_engine_s_length_is_not_told_for_a_limit_of_the_data() -> None:
 
 def test_advice_does_not_repeat_a_remedy() -> None:
     names = ["raise_open_files", "advise: Raise `ulimit -n`.", "advise: Close files; see `lsof`."]
-    assert [each.change for each in remedies_for(names, Situation({}))][1:] == ["Close files; see `lsof`."]
+    alone = Situation(diagnosed({}))
+    assert [each.change for each in remedies_for(names, alone)][1:] == ["Close files; see `lsof`."]
     most = situation(AJET, facts={"open_files": lambda: (4096, 4096)})
     assert remedies_for(names, most)[0].change == "Raise `ulimit -n`."
 
@@ -144,7 +152,7 @@ def test_no_number_of_a_log_ends_a_run(number: str) -> None:
         "world_size",
     )
     config = VERL + "x: .inf\nswap_space: .inf\nrollout: {tp_size: 99999999999999999999}\n"
-    now = situation(config, captures=dict.fromkeys(names, number), family="kv_cache_budget", wait_s=number)
+    now = situation(config, captures=dict.fromkeys(names, number), family="kv_cache_budget")
     assert remedies_for([*NAMES, "advise: Look."], now)[-1].name == "advise"
 
 
@@ -158,7 +166,7 @@ def test_a_hint_in_a_log_is_no_measurement() -> None:
         {"tried": "2 GiB", "reserved": "300 MiB"},
         {"tried": "20 MiB", "reserved": "500 MiB"},
     ):
-        assert remedies_for(["expandable_segments"], Situation({"captures": captures})) == []
+        assert remedies_for(["expandable_segments"], Situation(diagnosed({"captures": captures}))) == []
 
 
 def test_the_change_tells_key_and_values() -> None:
@@ -200,7 +208,7 @@ def test_a_run_without_a_config_is_not_told_to_change_one() -> None:
 
 
 def test_with_a_config_alone_what_depends_on_the_machine_is_only_described() -> None:
-    alone = Situation({"captures": {"port": "18000"}}, AJET)
+    alone = Situation(diagnosed({"captures": {"port": "18000"}}), AJET)
     found = remedies_for(["lower_gpu_memory_utilization", "free_port", "free_leftovers"], alone)
     assert [(each.name, bool(each.edits)) for each in found] == [
         ("lower_gpu_memory_utilization", True),
@@ -211,4 +219,4 @@ def test_with_a_config_alone_what_depends_on_the_machine_is_only_described() -> 
 
 def test_a_name_of_another_version_is_passed_over() -> None:
     assert remedies_for(["pray"], situation(AJET)) == []
-    assert remedies_for(["pray"], Situation({})) == []
+    assert remedies_for(["pray"], Situation(diagnosed({}))) == []
