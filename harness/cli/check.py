@@ -80,6 +80,8 @@ def doctor(
     show_all: Annotated[bool, typer.Option("--all", help="Show what is fine, too.")] = False,
 ) -> None:
     """Examine an experiment and this machine. Exit status: 0 no problem, 2 the launch would fail."""
+    from dataclasses import asdict
+
     from harness.doctor import examine, outcome
 
     if blueprint is None:
@@ -88,7 +90,7 @@ def doctor(
         found = _of_blueprint(blueprint)
     can_run = outcome(found).can_run
     if as_json:
-        report = {"can_run": can_run, "findings": [finding.as_json() for finding in found]}
+        report = {"can_run": can_run, "findings": [asdict(finding) for finding in found]}
         typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
     else:
         _print_findings(found, show_all)

@@ -6,41 +6,39 @@ What the command sets holds against the config, so a key that it sets can only b
 from collections.abc import Mapping
 from typing import Any
 
-from harness.command.launch_command import Command, bare, read, read_or_empty
+from harness.command.launch_command import bare, read, read_or_empty
 from harness.command.settings import is_same, plain
 from harness.command.shell import CommandError
 from harness.config import edit as config_edit
 from harness.config.values import Scalar, as_text
 
 
-def typed(text: str) -> Scalar:
-    """A word of a command as a config types it."""
+def typed(text: str) -> Any:
+    """A word of a command as a config types it; the word itself where it is no YAML."""
     try:
-        value = config_edit.read(f"value: {text}\n")["value"]
+        return config_edit.read(f"value: {text}\n")["value"]
     except config_edit.ConfigEditError:
         return text
-    return value if isinstance(value, str | int | float | None) else text
 
 
-def values_of(command: str) -> dict[str, Scalar]:
+def values_of(command: str) -> dict[str, Any]:
     """What flags and overrides set, by the key as a config spells it."""
     found = [each for each in read_or_empty(command).settings if each.kind != "variable" and each.is_literal]
-    return {plain(bare(each.name).lstrip("-")): typed(each.value) for each in found}
+    return {plain(bare(each.name)): typed(each.value) for each in found}
 
 
 def overlaid(values: Mapping[str, Any], command: str) -> dict[str, Any]:
     """Flat values of a config as the training gets them: with those of the command, which hold against it."""
     together = dict(values)
     for name, value in values_of(command).items():
-        key = next((key for key in values if is_same(key, name)), name)
-        together[key] = value
+        together[next((key for key in values if is_same(key, name)), name)] = value
     return together
 
 
 def with_values(command: str, changes: Mapping[str, Scalar]) -> str:
     """The command with these keys set to other values, each where it stands. Raises CommandError, also for a
     key that the command does not set."""
-    edited: Command = read(command) if changes else read_or_empty(command)
+    edited = read(command) if changes else read_or_empty(command)
     for key, value in changes.items():
         place = edited.setting_of(key)
         if place is None:

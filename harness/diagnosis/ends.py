@@ -82,14 +82,17 @@ def _stopped(reason: str, detail: str) -> End:
 
 
 def _of_signal(number: int | None, status: int | None) -> End:
-    """The signal that ended the process; a shell gives it as 128 + its number, Python as its negative."""
-    if number is None and status is not None and (status < 0 or status > _FROM_SHELL):
-        number = -status if status < 0 else status - _FROM_SHELL
+    """The signal that ended the process; a shell gives it as 128 + its number, Python as its negative.
+
+    One that was recorded may have no name (real-time signals); a status above 128 is a signal only where that
+    has a name, as programs end with statuses of their own."""
+    known = set(signal.Signals)
+    if number is None and status is not None:
+        number = -status if status < 0 else status - _FROM_SHELL if status - _FROM_SHELL in known else None
     if number is None:
         return _of_status(status)
-    if number not in set(signal.Signals):
-        is_ours = status is not None and status > _FROM_SHELL
-        return _of_status(status) if is_ours else End(UNKNOWN, None, f"It was killed by signal {number}.")
+    if number not in known:
+        return End(UNKNOWN, None, f"It was killed by signal {number}.")
     name = signal.Signals(number).name
     text = f"The training was killed by {name}."
     if number in (signal.SIGTERM, signal.SIGHUP):

@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from harness.command import PythonProgram
 
 LIMIT_S = 20.0
-_FOLDERS = ("torch", "verl")
 _HYDRA_MODULES = ("verl.trainer.main_ppo", "recipe.dapo.main_dapo")
 _MARK = "harness-doctor:"
 _HERE = Path(__file__).parent
@@ -29,23 +30,20 @@ class Question:
     modules: Mapping[str, str]
     search: tuple[str, ...]
     is_hydra: bool = False
-    folders: tuple[str, ...] = _FOLDERS
 
 
 @dataclass(frozen=True)
 class Look:
-    """What the interpreter answered. `folders`: of some packages that are there. `missing`: module → who
-    wants it. `broken`: (file, line, why) of sources that are no Python to it. `files`: local sources
-    that were read. `changes_path`: these change `sys.path` themselves. `parser`: what reads the arguments, or
-    ""."""
+    """What the interpreter answered. `torch`: the folder of that package, or None. `missing`: module → who
+    wants it. `broken`: (file, line, why) of sources that are no Python to it. `changes_path`: the sources
+    change `sys.path` themselves. `parser`: what reads the arguments, or ""."""
 
     version: tuple[int, int, int]
-    folders: Mapping[str, Path]
-    missing: Mapping[str, str]
-    broken: tuple[tuple[str, int | None, str], ...]
-    files: int
-    changes_path: bool
-    parser: str
+    torch: Path | None = None
+    missing: Mapping[str, str] = field(default_factory=dict)
+    broken: tuple[tuple[str, int | None, str], ...] = ()
+    changes_path: bool = False
+    parser: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,8 +55,9 @@ class NoAnswer:
 
 @dataclass(frozen=True)
 class Start:
-    """How far a program came: `read` its arguments, `refused` them, `raised`, `ended`, or `stopped` before
-    anything could be known. `printed`: what it said; `kinds`: the classes of what it raised."""
+    """How far a program came: `read` its arguments, `refused` them, `raised`, `ended`, `stopped` before
+    anything could be known, or was not started because the system cannot keep it from writing
+    (`not_contained`). `printed`: its output; `kinds`: the classes of what it raised."""
 
     outcome: str = "stopped"
     message: str = ""
@@ -75,13 +74,13 @@ def question(programs: tuple[PythonProgram, ...], more: Mapping[str, str]) -> Qu
     """What is asked of the programs that are certain to be started; `more`: modules that settings ask for."""
     certain = [program for program in programs if program.call.certain]
     scripts = [program.script for program in certain if program.script is not None]
-    named = [program for program in certain if program.module is not None]
-    folders = [*(script.parent for script in scripts), *(p.call.folder for p in named if p.call.folder)]
+    named = {program.module: program.call.folder for program in certain if program.module is not None}
+    folders = [*(script.parent for script in scripts), *filter(None, named.values())]
     return Question(
         tuple(map(str, scripts)),
-        {**{program.module or "": "the launch command" for program in named}, **more},
+        {**dict.fromkeys(named, "the launch command"), **more},
         tuple(dict.fromkeys(map(str, folders))),
-        any(program.module in _HYDRA_MODULES for program in named),
+        any(module in _HYDRA_MODULES for module in named),
     )
 
 
@@ -94,15 +93,7 @@ def look(python: Path, asked: Question, environment: Mapping[str, str], cwd: Pat
     if done.returncode != 0 or answer is None:
         last = (done.stderr.strip().splitlines() or ["it is no Python, or says nothing"])[-1]
         return NoAnswer(f"ends with status {done.returncode}: {last[:300]}")
-    return Look(
-        tuple(answer["version"]),
-        {name: Path(folder) for name, folder in answer["folders"].items() if folder},
-        answer["missing"],
-        tuple((file, line, why) for file, line, why in answer["broken"]),
-        answer["files"],
-        answer["changes_path"],
-        answer["parser"],
-    )
+    return TypeAdapter(Look).validate_python(answer)
 
 
 def dry_start(
@@ -121,12 +112,8 @@ def dry_start(
     answer = None if isinstance(done, NoAnswer) else _marked(done.stdout)
     if answer is None or isinstance(done, NoAnswer):
         return Start()
-    known = {name: answer[name] for name in Start.__dataclass_fields__ if name in answer}
-    for name in ("kinds", "flags"):
-        known[name] = tuple(known.get(name, ()))
-    return Start(
-        **{**known, "printed": done.stdout.rpartition(_MARK)[0].strip(), "errors": done.stderr.strip()}
-    )
+    answer |= {"printed": done.stdout.rpartition(_MARK)[0].strip(), "errors": done.stderr.strip()}
+    return TypeAdapter(Start).validate_python(answer)
 
 
 def _run(

@@ -15,8 +15,7 @@ from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
 
 _LARGEST_CONFIG = 1_000_000
-_INTERPOLATION = re.compile(r"\$\{([A-Za-z_][\w.]*)\}")
-_VARIABLE = re.compile(r"\$\{(?:oc\.env|oc\.decode:\$\{oc\.env):([A-Za-z_]\w*)\}")
+_REFERENCE = re.compile(r"\$\{(oc\.env:|oc\.decode:\$\{oc\.env:)?([A-Za-z_][\w.]*)\}")
 
 
 def trainer_takes_it(launch: PlannedLaunch) -> Iterator[Finding]:
@@ -49,10 +48,10 @@ def _ask(launch: PlannedLaunch) -> Verdict:
         config = Path(folder) / "config.yaml"
         config.write_text(launch.config_text, encoding="utf-8")
         verdict = ask_trainer(launch.python, config, launch.codebase)
-    remarks = tuple(
+    remarks = (
         (text.replace(str(config), config.name), fix, severity) for text, fix, severity in verdict.remarks
     )
-    return replace(verdict, remarks=remarks)
+    return replace(verdict, remarks=tuple(remarks))
 
 
 def is_read(launch: PlannedLaunch) -> Iterator[Finding]:
@@ -68,49 +67,33 @@ def is_read(launch: PlannedLaunch) -> Iterator[Finding]:
 def files_parse(launch: PlannedLaunch) -> Iterator[Finding]:
     """YAML and JSON files that the command names parse, such as a DeepSpeed config."""
     words = {(call.folder, word.rpartition("=")[2]) for call in launch.calls for word in call.words[1:]}
-    files = {
-        folder / word
-        for folder, word in words
-        if folder is not None and word.endswith((".yaml", ".yml", ".json")) and "$" not in word
-    }
-    for path in sorted(files - {launch.config_path}):
-        if path.is_file() and path.stat().st_size <= _LARGEST_CONFIG:
-            why = _fault(path.read_text(encoding="utf-8", errors="replace"), path)
-            if why:
-                text = f"{launch.shown(path)} cannot be parsed: {why}"
-                yield warning(text, "correct it there", "config_error")
-
-
-def _fault(text: str, path: Path) -> str:
-    """Why a text is no JSON or YAML; "" when it is. A list is a config, too."""
-    try:
-        json.loads(text) if path.suffix == ".json" else edit.load(text)
-    except edit.ConfigEditError as error:
-        return str(error) if error.__cause__ else ""
-    except (ValueError, RecursionError) as error:
-        return str(error)
-    return ""
+    named = {folder / word for folder, word in words if folder and word.endswith((".yaml", ".yml", ".json"))}
+    for path in sorted(named - {launch.config_path}):
+        if not path.is_file() or path.stat().st_size > _LARGEST_CONFIG:
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        try:
+            json.loads(text) if path.suffix == ".json" else edit.load(text)
+        except (edit.ConfigEditError, ValueError, RecursionError) as error:
+            if isinstance(error, ValueError) or error.__cause__:  # a list is a config, too
+                why = f"{launch.shown(path)} cannot be parsed: {error}"
+                yield warning(why, "correct it there", "config_error")
 
 
 def nothing_left_open(launch: PlannedLaunch) -> Iterator[Finding]:
     """No `???`, no reference to a key or a variable that is not there, as OmegaConf would find out later."""
-    if not launch.config or launch.is_bundled:
-        return
-    for key, value in flatten(launch.config).items():
-        if not isinstance(value, str) or launch.settings.values.get(key) != value:
+    given = launch.settings.values
+    for key, value in flatten(launch.config).items() if not launch.is_bundled else ():
+        if not isinstance(value, str) or given.get(key) != value:
             continue  # the command gives another
         if value == "???":
-            yield warning(
-                f"{key} is ??? and the command does not give it", f"add {key}=VALUE", "config_error"
-            )
-        for name in _VARIABLE.findall(value):
-            if name not in launch.environment:
+            fix = f"add {key}=VALUE"
+            yield warning(f"{key} is ??? and the command does not give it", fix, "config_error")
+        for variable, name in _REFERENCE.findall(value):
+            if variable and name not in launch.environment:
                 fix = f"export {name}, or write ${{oc.env:{name},DEFAULT}}"
                 yield warning(f"{key} takes the variable {name}, which is not set", fix, "config_error")
-        if "defaults" in launch.config:
-            continue  # what it refers to may come from another file
-        for target in _INTERPOLATION.findall(value):
-            is_there = edit.get(launch.config, target, NOTHING) is not NOTHING
-            if not is_there and target not in launch.settings.values and not target.startswith("hydra."):
-                text = f"{key} refers to ${{{target}}}, which the config has not"
+            is_there = variable or edit.get(launch.config, name, NOTHING) is not NOTHING or name in given
+            if not is_there and "defaults" not in launch.config and not name.startswith("hydra."):
+                text = f"{key} refers to ${{{name}}}, which the config has not"
                 yield warning(text, "correct the name, or add the key", "config_error")

@@ -6,7 +6,6 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
 from harness.doctor.settings import local_path
 
-FIRST_ROWS = 50
+_FIRST_ROWS = 50
 _MOST_JSON_BYTES = 64 * 2**20
 _READABLE = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 _NAMES_DATA = re.compile(
@@ -29,154 +28,134 @@ _QUESTIONS = ("main_query", "question", "prompt", "query", "problem")
 """Names the bundled trainer takes a question from."""
 _VERL_MANAGERS = (None, "naive", "dapo", "prime", "batch")
 """Reward managers that take the right answer from the column `reward_model`."""
+Rows = tuple[tuple[str, ...], list[Mapping[str, Any]]]
+"""Columns of a data file and its first rows."""
 
 
 class DataFileError(Exception):
     """The file cannot be read as rows; the message says where and why."""
 
 
-@dataclass(frozen=True)
-class DataFile:
-    """A data file that the settings name, and by which key."""
-
-    key: str
-    path: Path
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Columns of a data file and its first rows; () for a file without rows."""
-
-    columns: tuple[str, ...]
-    rows: tuple[Mapping[str, Any], ...]
-
-
-def files(launch: PlannedLaunch) -> list[DataFile]:
-    """The readable data files that the settings name and that exist."""
-    found: dict[Path, DataFile] = {}
-    reader = f".{launch.settings.get('ajet.task_reader.type')}."
-    for key, text in launch.settings.texts():
-        if not _NAMES_DATA.fullmatch(key) or (key.startswith("ajet.") and reader not in key):
-            continue
-        path = local_path(text, launch.codebase)
-        if path is not None and path.suffix in _READABLE and path.is_file():
-            found.setdefault(path, DataFile(key, path))
-    return list(found.values())
-
-
 def rows_parse(launch: PlannedLaunch) -> Iterator[Finding]:
     """The first rows of each file parse, there are some, and they have the columns that the settings name."""
-    for file in files(launch):
-        shown = f"{file.key}: {launch.shown(file.path)}"
+    for path, key in _files(launch).items():
+        shown = f"{key}: {launch.shown(path)}"
         try:
-            found = sample(file.path)
+            columns, rows = _first_rows(path)
         except DataFileError as error:
             yield problem(f"{shown}: {error}", "correct the file, or write it again", "dataset_error")
             continue
-        if not found.rows:
+        if not rows:
             yield problem(f"{shown} has no rows", "put data into it, or name another file", "dataset_error")
             continue
-        missing = list(_missing(launch, file, found))
-        yield from missing or [fine(f"{shown}: the first {len(found.rows)} rows have what the settings name")]
+        missing = _without_question if launch.is_bundled else _without_column
+        found = list(missing(launch, launch.shown(path), columns, rows))
+        yield from found or [fine(f"{shown}: the first {len(rows)} rows have what the settings name")]
 
 
-def _missing(launch: PlannedLaunch, file: DataFile, found: Sample) -> Iterator[Finding]:
-    settings, shown = launch.settings, launch.shown(file.path)
-    there = ", ".join(found.columns[:12])
-    if launch.is_bundled:
-        for number, row in enumerate(found.rows, start=1):
-            if not any(str(row.get(name) or "").strip() for name in _QUESTIONS):
-                text = f"{shown}: row {number} has no question; its columns are {there}"
-                yield problem(text, f"name the question {' or '.join(_QUESTIONS[:3])}", "dataset_error")
-                return
-        return
+def _files(launch: PlannedLaunch) -> dict[Path, str]:
+    """The readable data files that exist, and the keys that name them."""
+    found: dict[Path, str] = {}
+    reader = f".{launch.settings.get('ajet.task_reader.type')}."
+    for key, text in launch.settings.texts():
+        if _NAMES_DATA.fullmatch(key) and (not key.startswith("ajet.") or reader in key):
+            path = local_path(text, launch.codebase)
+            if path is not None and path.suffix in _READABLE and path.is_file():
+                found.setdefault(path, key)
+    return found
+
+
+def _without_question(
+    launch: PlannedLaunch, shown: str, columns: tuple[str, ...], rows: list[Mapping[str, Any]]
+) -> Iterator[Finding]:
+    """The first row in which the bundled trainer finds no question."""
+    for number, row in enumerate(rows, start=1):
+        if not any(str(row.get(name) or "").strip() for name in _QUESTIONS):
+            text = f"{shown}: row {number} has no question; its columns are {', '.join(columns[:12])}"
+            yield problem(text, f"name the question {' or '.join(_QUESTIONS[:3])}", "dataset_error")
+            return
+
+
+def _without_column(
+    launch: PlannedLaunch, shown: str, columns: tuple[str, ...], rows: list[Mapping[str, Any]]
+) -> Iterator[Finding]:
+    """Columns that the settings name, or that verl reads by default, and the data has not."""
+    settings = launch.settings
     is_verl = settings.has_tree("actor_rollout_ref")
+    wanted = {key: name for key, name in settings.texts() if _COLUMN.search(key) and "api" not in key}
     if is_verl:
-        wanted = {
-            "data.prompt_key": settings.get("data.prompt_key") or "prompt",
-            "data.reward_fn_key": settings.get("data.reward_fn_key") or "data_source",
-        }
+        defaults = {"data.prompt_key": "prompt", "data.reward_fn_key": "data_source"}
+        wanted = {key: settings.get(key) or name for key, name in defaults.items()}
         if settings.get("reward_model.reward_manager", "reward.reward_manager.name") in _VERL_MANAGERS:
             wanted["the reward"] = "reward_model"
-    else:
-        wanted = {key: name for key, name in settings.texts() if _COLUMN.search(key) and "api" not in key}
     for key, name in wanted.items():
-        if name and name not in found.columns:
-            close = difflib.get_close_matches(name, found.columns, 1)
+        if name and name not in columns:
+            close = difflib.get_close_matches(name, columns, 1)
             fix = f"did you mean {close[0]}?" if close else f"name one of them in {key}"
-            text = f"{shown} has no column {name!r} ({key}); its columns are {there}"
+            text = f"{shown} has no column {name!r} ({key}); its columns are {', '.join(columns[:12])}"
             yield (problem if is_verl and not launch.prepares else warning)(text, fix, "dataset_error")
 
 
-def sample(path: Path, count: int = FIRST_ROWS) -> Sample:
-    """The columns and the first `count` rows of a file. Raises DataFileError."""
+def _first_rows(path: Path) -> Rows:
+    """The columns and the first rows of a file. Raises DataFileError."""
     try:
         if path.suffix == ".parquet":
-            return _of_parquet(path, count)
+            return _of_parquet(path)
         if path.suffix in (".csv", ".tsv"):
-            return _of_csv(path, count)
-        return _of_json(path, count)
+            return _of_csv(path)
+        rows = list(itertools.islice(_of_json(path) if path.suffix == ".json" else _lines(path), _FIRST_ROWS))
     except UnicodeDecodeError as error:
         raise DataFileError(f"not UTF-8 text (byte {error.start})") from None
     except OSError as error:
         raise DataFileError(error.strerror or str(error)) from None
-
-
-def _of_json(path: Path, count: int) -> Sample:
-    whole = _whole_json(path) if path.suffix == ".json" else None
-    rows = whole[:count] if whole is not None else list(itertools.islice(_lines(path), count))
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, dict):
             raise DataFileError(f"row {number} is a {type(row).__name__}, not an object")
-    return Sample(tuple(dict.fromkeys(str(key) for row in rows for key in row)), tuple(rows))
+    return tuple(dict.fromkeys(str(key) for row in rows for key in row)), rows
 
 
-def _whole_json(path: Path) -> list[Any] | None:
-    """The list in a JSON file, or the one list inside its object; None where it is JSON lines or huge."""
-    if path.stat().st_size > _MOST_JSON_BYTES:
-        return None
-    text = path.read_text(encoding="utf-8-sig")
+def _of_json(path: Path) -> Iterator[Any]:
+    """The list in a JSON file, or the one list inside its object; else its lines."""
+    text = path.read_text(encoding="utf-8-sig") if path.stat().st_size <= _MOST_JSON_BYTES else None
     try:
-        found = json.loads(text)
+        found = json.loads(text) if text is not None else None
     except ValueError as error:
-        if text.lstrip().startswith("[") or text.count("\n") < 2:
+        if text and (text.lstrip().startswith("[") or text.count("\n") < 2):
             raise DataFileError(f"not JSON: {error}") from None
-        return None
-    if isinstance(found, list):
-        return found
-    lists = [value for value in found.values() if isinstance(value, list)] if isinstance(found, dict) else []
-    return lists[0] if len(lists) == 1 else [found]
+        found = None
+    if isinstance(found, dict):
+        lists = [value for value in found.values() if isinstance(value, list)]
+        found = lists[0] if len(lists) == 1 else [found]
+    return iter(found) if isinstance(found, list) else _lines(path)
 
 
 def _lines(path: Path) -> Iterator[Any]:
     with path.open(encoding="utf-8-sig") as file:
         for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
             try:
-                yield json.loads(line)
+                if line.strip():
+                    yield json.loads(line)
             except (ValueError, RecursionError) as error:
                 raise DataFileError(f"line {number} is no JSON: {error}") from None
 
 
-def _of_csv(path: Path, count: int) -> Sample:
+def _of_csv(path: Path) -> Rows:
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
         try:
-            rows = tuple(itertools.islice(reader, count))
+            rows: list[Mapping[str, Any]] = list(itertools.islice(reader, _FIRST_ROWS))
         except csv.Error as error:
             raise DataFileError(f"line {reader.line_num}: {error}") from None
-        return Sample(tuple(reader.fieldnames or ()), rows)
+        return tuple(reader.fieldnames or ()), rows
 
 
-def _of_parquet(path: Path, count: int) -> Sample:
+def _of_parquet(path: Path) -> Rows:
     import pyarrow  # type: ignore[import-untyped]
     import pyarrow.parquet  # type: ignore[import-untyped]
 
     try:
         file = pyarrow.parquet.ParquetFile(path)
-        batch = next(file.iter_batches(batch_size=count), None)
+        batch = next(file.iter_batches(batch_size=_FIRST_ROWS), None)
     except pyarrow.ArrowException as error:
         raise DataFileError(str(error).splitlines()[0]) from None
-    rows = tuple(batch.to_pylist()) if batch is not None else ()
-    return Sample(tuple(file.schema_arrow.names), rows)
+    return tuple(file.schema_arrow.names), batch.to_pylist() if batch is not None else []

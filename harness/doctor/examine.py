@@ -6,8 +6,10 @@ too long becomes a warning that says so; none stops another.
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotReadyError
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +28,27 @@ from harness.doctor import (
     trackers,
 )
 from harness.doctor.asking import LIMIT_S
-from harness.doctor.findings import Check, Finding, warning
+from harness.doctor.findings import Finding, warning
 from harness.doctor.launch import PlannedLaunch, planned, this_machine
 from harness.options import RunOptions
 from harness.redaction import redact
 
 _LOOK_S = LIMIT_S + 5.0
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing to examine: a function that yields what it finds, and nothing where it does not apply.
+
+    `limit_s`: how long it may take. `of_machine`: it makes sense without a blueprint.
+    """
+
+    name: str
+    examine: Callable[[PlannedLaunch], Iterable[Finding]]
+    limit_s: float = 10.0
+    of_machine: bool = False
+
+
 CHECKS = (
     Check("surroundings", paths.surroundings),
     Check("interpreter", program.runs, _LOOK_S),
@@ -80,49 +97,42 @@ def examine(
     repairs have set. `hidden`: variables of the caller that the training is not given.
     """
     if plan is None:
-        launch = this_machine(result_dir)
-        return run([check for check in CHECKS if check.of_machine], launch)
-    launch = planned(plan, result_dir, draft, repairs, hidden)
-    return run(CHECKS, launch)
+        return run([check for check in CHECKS if check.of_machine], this_machine(result_dir))
+    return run(CHECKS, planned(plan, result_dir, draft, repairs, hidden))
 
 
 def run(checks: Iterable[Check], launch: PlannedLaunch) -> list[Finding]:
-    """The findings of these checks, run side by side."""
+    """The findings of these checks, run side by side, without what looks like a secret."""
     started = time.monotonic()
-    running = [_Running(check, launch) for check in checks]
-    found: list[Finding] = []
-    for item in running:
-        found += item.result(started + item.check.limit_s - time.monotonic())
-    return found
+    running = [(check, _begun(check, launch)) for check in checks]
+    return [
+        replace(each, check=check.name, text=redact(each.text), fix=redact(each.fix))
+        for check, answer in running
+        for each in _result(check, answer, started + check.limit_s - time.monotonic())
+    ]
 
 
-class _Running:
-    """One check in a thread that is not waited for longer than its limit."""
+def _begun(check: Check, launch: PlannedLaunch) -> Future[list[Finding]]:
+    """The check in a thread of its own, which may be left alone when it hangs."""
+    answer: Future[list[Finding]] = Future()
 
-    def __init__(self, check: Check, launch: PlannedLaunch) -> None:
-        self.check = check
-        self._launch = launch
-        self._found: list[Finding] | None = None
-        self._thread = threading.Thread(target=self._examine, name=f"check {check.name}", daemon=True)
-        self._thread.start()
-
-    def result(self, patience_s: float) -> list[Finding]:
-        """What was found, once; a warning when it is not ready in time."""
-        self._thread.join(max(0.0, patience_s))
-        found = self._found
-        if found is None:
-            text = f"the check of {self.check.name} was not done within {self.check.limit_s:g} s"
-            found = [warning(text, "look at it yourself: a disk or a program there does not answer")]
-        return [self._cleaned(finding) for finding in found]
-
-    def _cleaned(self, finding: Finding) -> Finding:
-        """The finding with its check's name, and without what looks like a secret."""
-        text, detail = redact(finding.text), redact(finding.detail)
-        return replace(finding, text=text, detail=detail, fix=redact(finding.fix), check=self.check.name)
-
-    def _examine(self) -> None:
+    def work() -> None:
         try:
-            self._found = list(self.check.examine(self._launch))
+            answer.set_result(list(check.examine(launch)))
         except Exception as error:  # noqa: BLE001  # a broken check must not stop a launch
-            text = f"the check of {self.check.name} broke: {type(error).__name__}: {error}"
-            self._found = [warning(text, "the launch goes on without it; please report it")]
+            answer.set_exception(error)
+
+    threading.Thread(target=work, name=f"check {check.name}", daemon=True).start()
+    return answer
+
+
+def _result(check: Check, answer: Future[list[Finding]], patience_s: float) -> list[Finding]:
+    try:
+        error = answer.exception(max(0.0, patience_s))
+    except NotReadyError:
+        text = f"the check of {check.name} was not done within {check.limit_s:g} s"
+        return [warning(text, "look at it yourself: a disk or a program there does not answer")]
+    if error is None:
+        return answer.result()
+    text = f"the check of {check.name} broke: {type(error).__name__}: {error}"
+    return [warning(text, "the launch goes on without it; please report it")]

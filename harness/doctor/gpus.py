@@ -14,46 +14,36 @@ def enough(launch: PlannedLaunch) -> Iterator[Finding]:
     asked, gpus = launch.workers, launch.gpus().gpus if launch.workers else ()
     if not gpus:
         if launch.gpus_asked:  # workers of a launcher can do without
-            yield problem(
-                f"{asked} GPU(s) are asked for, and this machine shows none",
-                "run it where there are GPUs (in a container: start it with --gpus all)",
-                "driver_or_arch",
-            )
+            text = f"{asked} GPU(s) are asked for, and this machine shows none"
+            fix = "run it where there are GPUs (in a container: start it with --gpus all)"
+            yield problem(text, fix, "driver_or_arch")
         return
     found, unknown = _usable(launch)
     if unknown and unknown != "-1":
-        yield problem(
-            f"CUDA_VISIBLE_DEVICES names {unknown}, this machine has GPUs 0 to {len(gpus) - 1}",
-            "correct CUDA_VISIBLE_DEVICES",
-            "gpu_placement",
-        )
+        text = f"CUDA_VISIBLE_DEVICES names {unknown}, this machine has GPUs 0 to {len(gpus) - 1}"
+        yield problem(text, "correct CUDA_VISIBLE_DEVICES", "gpu_placement")
     elif len(found) < asked:
-        make = problem if launch.gpus_asked else warning
-        yield make(
-            f"{asked} GPU(s) per machine are asked for, {len(found)} can be used here",
-            f"ask for {len(found)}, or make more visible (CUDA_VISIBLE_DEVICES)",
-            "gpu_placement",
-        )
+        text = f"{asked} GPU(s) per machine are asked for, {len(found)} can be used here"
+        fix = f"ask for {len(found)}, or make more visible (CUDA_VISIBLE_DEVICES)"
+        yield (problem if launch.gpus_asked else warning)(text, fix, "gpu_placement")
     else:
         yield fine(f"{len(found)} GPU(s) are there, {asked} asked for")
 
 
 def are_free(launch: PlannedLaunch) -> Iterator[Finding]:
     """Nobody else holds the memory that the training asks for."""
-    share = launch.settings.number(*spellings("engine_memory_share"), "gpu_memory_utilization")
+    share = launch.settings.get(*spellings("engine_memory_share"), "gpu_memory_utilization")
     for device in _usable(launch)[0][: launch.workers] if launch.workers else ():
         gpu = device.state
         if gpu is None:
             continue
         used = gpu.memory_used_bytes / gpu.memory_total_bytes if gpu.memory_total_bytes else 0.0
-        has = f"{used * gpu.memory_total_bytes / 2**30:.1f} of {gpu.memory_total_bytes / 2**30:.1f} GiB"
+        has = f"{gpu.memory_used_bytes / 2**30:.1f} of {gpu.memory_total_bytes / 2**30:.1f} GiB"
         who = f"; used by {users_of(gpu)}" if gpu.pids else ""
-        if share is not None and share > 1 - used:
-            yield warning(
-                f"GPU {gpu.index} has {has} in use, gpu_memory_utilization asks for {share:.0%} of it{who}",
-                "wait until it is free, use another GPU, or lower gpu_memory_utilization",
-                "gpu_occupied",
-            )
+        if isinstance(share, int | float) and share > 1 - used:
+            text = f"GPU {gpu.index} has {has} in use, gpu_memory_utilization asks for {share:.0%} of it{who}"
+            fix = "wait until it is free, use another GPU, or lower gpu_memory_utilization"
+            yield warning(text, fix, "gpu_occupied")
         elif used > BUSY_SHARE:
             fix = "wait until it is free, or use another GPU"
             yield warning(f"GPU {gpu.index} is in use: {has}{who}", fix, "gpu_occupied")
@@ -65,26 +55,20 @@ def driver_fits(launch: PlannedLaunch) -> Iterator[Finding]:
     """The CUDA that torch was built with runs on this driver."""
     seen = launch.look()
     driver = launch.gpus().driver_cuda if launch.workers else None
-    if driver is None or isinstance(seen, NoAnswer) or "torch" not in seen.folders:
+    if driver is None or isinstance(seen, NoAnswer) or seen.torch is None:
         return
-    file = seen.folders["torch"] / "version.py"
+    file = seen.torch / "version.py"
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    match = re.search(r"^cuda[^=]*=\s*(?:'(\d+)\.(\d+)'|(None))", text, re.MULTILINE)
-    if match is None:
-        return
-    if match[3]:
-        yield problem(
-            f"the torch of {launch.python} is built without CUDA, {launch.workers} GPU(s) are asked for",
-            "install a CUDA build of torch (https://pytorch.org/get-started/locally)",
-            "driver_or_arch",
-        )
-    elif int(match[1]) > driver[0]:
-        yield problem(
-            f"torch is built with CUDA {match[1]}.{match[2]}, the driver runs {driver[0]}.{driver[1]}",
-            f"install a torch for CUDA {driver[0]}, or have the driver updated",
-            "driver_or_arch",
-        )
-    else:
+    match = re.search(r"^cuda[^=]*=\s*(?:'(\d+)\.(\d+)'|None)", text, re.MULTILINE)
+    if match is not None and match[1] is None:
+        text = f"the torch of {launch.python} is built without CUDA, {launch.workers} GPU(s) are asked for"
+        fix = "install a CUDA build of torch (https://pytorch.org/get-started/locally)"
+        yield problem(text, fix, "driver_or_arch")
+    elif match is not None and int(match[1]) > driver[0]:
+        text = f"torch is built with CUDA {match[1]}.{match[2]}, the driver runs {driver[0]}.{driver[1]}"
+        fix = f"install a torch for CUDA {driver[0]}, or have the driver updated"
+        yield problem(text, fix, "driver_or_arch")
+    elif match is not None:
         yield fine(f"torch is built with CUDA {match[1]}.{match[2]}, which the driver runs")
 
 

@@ -45,8 +45,7 @@ def modules_of_settings(
         found.setdefault("ray", "verl")
     for key, value, modules in _FOR_A_SETTING:
         given = settings.get(key)
-        if (value in given if isinstance(given, list) else value == given) and key.startswith(
-            "ajet."
-        ) == bundled:
-            found |= {module: f"{key}: {value}" for module in modules if module not in found}
+        is_asked = value in given if isinstance(given, list) else value == given
+        if is_asked and key.startswith("ajet.") == bundled:
+            found = dict.fromkeys(modules, f"{key}: {value}") | found
     return found

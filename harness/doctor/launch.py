@@ -5,7 +5,6 @@ the variables that repairs have set. Out: `PlannedLaunch`. What takes time (a lo
 question to the GPUs) is done when first asked for, once.
 """
 
-import json
 import re
 import shlex
 import sys
@@ -16,8 +15,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from harness import launching
-from harness.blueprint.types import Blueprint
-from harness.command import Call, PythonProgram, calls, python_programs, read_or_empty
+from harness.command import Call, PythonProgram, calls, python_programs
 from harness.config import edit, keys
 from harness.doctor import asking
 from harness.doctor.asking import Look, NoAnswer, Question, Start
@@ -31,7 +29,8 @@ T = TypeVar("T")
 
 _UNKNOWN_ATTEMPT = AttemptFiles(Path("$HARNESS_ATTEMPT_DIR"))
 """Its folder is known when it is launched; words of the command that name it stay unknown till then."""
-CLUSTER_MODULES = ("verl", "ray", "vllm", "sglang", "deepspeed", "trinity")
+_CLUSTER_MODULES = ("verl", "ray", "vllm", "sglang", "deepspeed", "trinity")
+_WORKER_FLAGS = ("--nproc-per-node", "--num-processes", "--num-gpus")
 
 
 class Once(Generic[T]):
@@ -51,33 +50,32 @@ class Once(Generic[T]):
 
 @dataclass(frozen=True)
 class PlannedLaunch:
-    """What would be launched, where and with what."""
+    """What would be launched, where and with what.
+
+    `config_text`: what the training would read, None when there is no config or it cannot be read; `config`:
+    the same parsed, {} where it is broken. `is_drafted`: the text differs from the file at `config_path`.
+    `given`: the variables of the caller and of repairs; `environment`: with those that the command sets.
+    `python`: the interpreter that the training runs in. `starts`: how far each program with a parser of
+    arguments comes. `gpus`: none where their driver does not answer.
+    """
 
     plan: Mapping[str, Any]
     result_dir: Path
     codebase: Path
     config_path: Path | None
     config_text: str | None
-    """What the training would read; None when there is no config or it cannot be read."""
     config: Mapping[str, Any]
-    """Parsed; {} when there is none or it is broken."""
     is_drafted: bool
-    """True if the text differs from the file at `config_path`."""
     calls: tuple[Call, ...]
     programs: tuple[PythonProgram, ...]
     settings: Settings
     environment: Mapping[str, str]
-    """The variables of the program: the caller's, those of repairs, those that the command sets."""
     given: Mapping[str, str]
-    """The same before the command sets any."""
     python: Path
-    """The interpreter that the training runs in."""
     question: Question = field(repr=False)
     look: Once[Look | NoAnswer] = field(repr=False)
     starts: Once[tuple[tuple[PythonProgram, Start], ...]] = field(repr=False)
-    """How far each program with a parser of arguments comes."""
     gpus: Once[GpuReading] = field(repr=False)
-    """() where there are none, or their driver does not answer."""
 
     @property
     def is_bundled(self) -> bool:
@@ -96,7 +94,7 @@ class PlannedLaunch:
             return True
         named = {program.module.partition(".")[0] for program in self.programs if program.module}
         named |= {call.program for call in self.calls}
-        return bool(named & set(CLUSTER_MODULES)) or self.settings.has_tree("actor_rollout_ref")
+        return bool(named & set(_CLUSTER_MODULES)) or self.settings.has_tree("actor_rollout_ref")
 
     @property
     def gpus_asked(self) -> int:
@@ -109,11 +107,6 @@ class PlannedLaunch:
     def workers(self) -> int:
         """Processes per machine that a launcher starts; each takes a GPU where there are any."""
         return self.gpus_asked or max((_workers(program) for program in self.programs), default=0)
-
-    @property
-    def blueprint(self) -> Blueprint:
-        """The plan as the rooms of the blueprint know it."""
-        return Blueprint.from_json(self.plan)
 
     def shown(self, path: Path) -> str:
         """A path as people read it: from the codebase where it is inside."""
@@ -130,7 +123,7 @@ def _workers(program: PythonProgram) -> int:
     words = list(program.call.words)
     for word, after in zip(words, [*words[1:], ""], strict=True):
         name, _, value = word.partition("=")
-        if name.replace("_", "-") in ("--nproc-per-node", "--num-processes", "--num-gpus"):
+        if name.replace("_", "-") in _WORKER_FLAGS:
             value = value or after
             return int(value) if value.isdigit() else 0
     return 0
@@ -144,20 +137,20 @@ def planned(
     hidden: frozenset[str] = RunOptions().hidden,
 ) -> PlannedLaunch:
     """Put together what would be launched. Starts nothing and never raises for what a person wrote."""
-    environment = launching.environment(plan, _UNKNOWN_ATTEMPT, hidden, repairs)
+    given = launching.environment(plan, _UNKNOWN_ATTEMPT, hidden, repairs)
     codebase = Path(plan["codebase_dir"])
     path = Path(plan["yaml_path"]) if plan["yaml_path"] else None
     text = draft if draft is not None else _read(path)
-    command = plan["launch_command"] or ""
-    found = calls(command, codebase, environment)
+    found = calls(plan["launch_command"] or "", codebase, given)
     programs = tuple(python_programs(found))
-    config = parse(text, path)
+    config = _parsed(text)
     python = _interpreter(Path(plan["venv_exe"]), programs)
-    settings = gather(config, read_or_empty(_expanded(found)).settings)
-    bundled = plan["launch_command"] is None
-    asked = asking.question(programs, modules_of_settings(settings, programs, bundled))
-    variables = programs[-1].call.variables if programs else found[-1].variables if found else environment
-    look = Once(lambda: asking.look(python, asked, variables, codebase))
+    settings = gather(config, _expanded(found))
+    asked = asking.question(
+        programs, modules_of_settings(settings, programs, bundled=plan["launch_command"] is None)
+    )
+    environment = programs[-1].call.variables if programs else found[-1].variables if found else given
+    look = Once(lambda: asking.look(python, asked, environment, codebase))
 
     def starts() -> tuple[tuple[PythonProgram, Start], ...]:
         seen = look()
@@ -170,12 +163,6 @@ def planned(
             for each in sure[-1:]
         )
 
-    def gpus() -> GpuReading:
-        try:
-            return read_gpus()
-        except GpuError:
-            return GpuReading()
-
     return PlannedLaunch(
         plan=plan,
         result_dir=result_dir,
@@ -187,47 +174,42 @@ def planned(
         calls=found,
         programs=programs,
         settings=settings,
-        environment=variables,
-        given=environment,
+        environment=environment,
+        given=given,
         python=python,
         question=asked,
         look=look,
         starts=Once(starts),
-        gpus=Once(gpus),
+        gpus=Once(_gpus),
     )
 
 
 def this_machine(folder: Path) -> PlannedLaunch:
     """A launch of nothing, to examine the machine alone."""
-    plan = {
-        "name": "",
-        "path": str(folder),
-        "codebase_dir": str(folder),
-        "venv_exe": sys.executable,
-        "yaml_path": None,
-        "launch_command": "true",
-    }
+    plan = {"codebase_dir": folder, "venv_exe": sys.executable, "yaml_path": None, "launch_command": "true"}
     return planned(plan, folder)
 
 
-def parse(text: str | None, path: Path | None) -> Mapping[str, Any]:
-    """The mapping in a config text; {} where there is none, or it is broken."""
+def _parsed(text: str | None) -> Mapping[str, Any]:
+    """The mapping in a config text (JSON is YAML, too); {} where there is none, or it is broken."""
     try:
-        if path is not None and path.suffix == ".json":
-            found = json.loads(text or "{}")
-            return found if isinstance(found, dict) else {}
         return edit.load(text or "")
-    except (edit.ConfigEditError, ValueError, RecursionError):
+    except edit.ConfigEditError:
         return {}
 
 
 def _read(path: Path | None) -> str | None:
-    if path is None:
-        return None
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8") if path is not None else None
     except (OSError, UnicodeDecodeError):
         return None
+
+
+def _gpus() -> GpuReading:
+    try:
+        return read_gpus()
+    except GpuError:
+        return GpuReading()
 
 
 def _interpreter(planned_python: Path, programs: tuple[PythonProgram, ...]) -> Path:
@@ -235,17 +217,17 @@ def _interpreter(planned_python: Path, programs: tuple[PythonProgram, ...]) -> P
     if not programs:
         return planned_python
     call = programs[-1].call
-    word = call.program
-    if call.python is not None and "/" not in word:
+    if call.python is not None and "/" not in call.program:
         return call.python
-    if "/" in word and Path(word).name.startswith("python") and call.folder and call.is_known(word):
-        return call.folder / word
-    return planned_python
+    is_path = "/" in call.program and Path(call.program).name.startswith("python")
+    return (
+        call.folder / call.program
+        if is_path and call.folder and call.is_known(call.program)
+        else planned_python
+    )
 
 
 def _expanded(found: tuple[Call, ...]) -> str:
     """The commands as shell text, known variables put in; words that are not known are left out."""
-    texts = (
-        shlex.join([word for word in call.words if call.is_known(word) or "=" in word]) for call in found
-    )
-    return "\n".join(texts)
+    lines = ((word for word in call.words if call.is_known(word) or "=" in word) for call in found)
+    return "\n".join(map(shlex.join, lines))

@@ -9,18 +9,11 @@ from harness.doctor.launch import PlannedLaunch
 
 _TRUE = ("1", "true", "yes", "on")
 _GATED = ("meta-llama/", "google/gemma", "mistralai/mistral-large")
-_JSON = ("config.json", "tokenizer_config.json", "tokenizer.json", "generation_config.json")
-_TOKENIZERS = (
-    "tokenizer.json",
-    "tokenizer.model",
-    "vocab.json",
-    "tokenizer_config.json",
-    "tekken.json",
-    "spiece.model",
-)
-_TEMPLATES = ("chat_template.jinja", "chat_template.json", "additional_chat_templates")
+_TOKENIZERS = "tokenizer.json tokenizer.model vocab.json tokenizer_config.json tekken.json spiece.model"
+_TEMPLATES = "chat_template.jinja chat_template.json additional_chat_templates"
 _OWN_TOKENIZER = ("tokenizer", "tokenizer_name_or_path", "actor_rollout_ref.model.tokenizer_path")
 _OWN_TEMPLATE = ("actor_rollout_ref.model.custom_chat_template", "chat_template", "chat_template_path")
+_TOKENIZER_CONFIG = "tokenizer_config.json"
 
 
 def config_is_whole(launch: PlannedLaunch) -> Iterator[Finding]:
@@ -28,28 +21,26 @@ def config_is_whole(launch: PlannedLaunch) -> Iterator[Finding]:
     folder = _local(launch)
     if folder is None or (folder / "adapter_config.json").exists():
         return
-    configs = {}
-    for name in _JSON:
+    there = {path.name for path in folder.iterdir()}
+    for name in ("config.json", _TOKENIZER_CONFIG, "tokenizer.json", "generation_config.json"):
         try:
-            configs[name] = model_files.read_json(folder / name)
+            config = model_files.read_json(folder / name)
         except (ValueError, OSError) as error:
             family = "tokenizer_template" if name.startswith("token") else "config_error"
             yield problem(f"{folder / name} cannot be read: {error}", "copy the model's files again", family)
             return
-    if not (folder / "config.json").exists():
+        if name == _TOKENIZER_CONFIG and config.get("chat_template"):
+            there.update(_TEMPLATES.split())
+    own_template = launch.settings.get(*_OWN_TEMPLATE) is not None
+    chats = launch.is_bundled or launch.settings.has_tree("actor_rollout_ref")
+    if "config.json" not in there:
         fix = "name the folder that config.json is in (a training's checkpoint has to be merged first)"
         yield problem(f"the model folder {folder} has no config.json", fix, "path_not_found")
-        return
-    if not any((folder / name).exists() for name in _TOKENIZERS):
+    elif not there & set(_TOKENIZERS.split()):
         if launch.settings.get(*_OWN_TOKENIZER) is None:
             text = f"the model folder {folder} has no tokenizer"
             yield warning(text, "copy the tokenizer's files into it", "tokenizer_template")
-        return
-    chats = launch.is_bundled or launch.settings.has_tree("actor_rollout_ref")
-    has_template = configs["tokenizer_config.json"].get("chat_template") or launch.settings.get(
-        *_OWN_TEMPLATE
-    )
-    if chats and not has_template and not any((folder / name).exists() for name in _TEMPLATES):
+    elif chats and not own_template and not there & set(_TEMPLATES.split()):
         fix = "use the instruct version's tokenizer files, or add a chat_template.jinja"
         yield warning(f"the tokenizer of {folder} has no chat template", fix, "tokenizer_template")
     else:
@@ -78,12 +69,12 @@ def can_be_had(launch: PlannedLaunch) -> Iterator[Finding]:
     switches = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
     offline = [name for name in switches if variables.get(name, "").lower() in _TRUE]
     named = model_files.model_name(launch)
+    keys: tuple[str, ...] = ("dataset_name", "data.dataset_name")
+    if launch.is_bundled:
+        reads_hub = settings.get("ajet.task_reader.type") == "huggingface_dat_repo"
+        keys = ("ajet.task_reader.huggingface_dat_repo.dataset_path",) if reads_hub else ()
     wanted = [("models", *named)] if named else []
-    reads_hub = settings.get("ajet.task_reader.type") == "huggingface_dat_repo"
-    keys = ("ajet.task_reader.huggingface_dat_repo.dataset_path",) if reads_hub else ()
-    for key in keys if launch.is_bundled else ("dataset_name", "data.dataset_name"):
-        if text := settings.text(key):
-            wanted.append(("datasets", key, text))
+    wanted += [("datasets", key, settings.text(key)) for key in keys]
     for kind, key, name in wanted:
         if not model_files.is_hub_name(launch, name):
             continue
@@ -101,16 +92,13 @@ def can_be_had(launch: PlannedLaunch) -> Iterator[Finding]:
 
 
 def _has_token(launch: PlannedLaunch) -> bool:
-    if any(launch.environment.get(name) for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")):
-        return True
-    home = launch.environment.get("HF_HOME") or "~/.cache/huggingface"
-    return (Path(home).expanduser() / "token").exists()
+    home = Path(launch.environment.get("HF_HOME") or "~/.cache/huggingface").expanduser()
+    names = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+    return any(launch.environment.get(name) for name in names) or (home / "token").exists()
 
 
 def _local(launch: PlannedLaunch) -> Path | None:
     """The model's folder, where a person named a folder."""
     named = model_files.model_name(launch)
-    if named is None or model_files.is_hub_name(launch, named[1]):
-        return None
-    folder = launch.codebase / Path(named[1]).expanduser()
-    return folder if folder.is_dir() else None
+    is_folder = named is not None and not model_files.is_hub_name(launch, named[1])
+    return model_files.model_folder(launch) if is_folder else None

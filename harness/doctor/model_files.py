@@ -22,14 +22,14 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _REVISION = re.compile(r"[A-Za-z0-9][\w.-]{0,99}(/[A-Za-z0-9][\w.-]{0,99})?")
 _LONGEST_NAME = 200
 _MOST_HEADER_BYTES = 100 * 2**20
-LFS_POINTER = b"version https://git-lfs"
+_LFS_POINTER = b"version https://git-lfs"
 
 
 def model_name(launch: PlannedLaunch) -> tuple[str, str] | None:
     """(key, name) of the model that is trained; None where the settings name none."""
     for key in (*spellings("model"), *_OTHER_KEYS.split()):
-        value = launch.settings.get(key)
-        if isinstance(value, str) and value and "$" not in value and value != "tiny":
+        value = launch.settings.text(key)
+        if value and "$" not in value and value != "tiny":
             return key, value
     return None
 
@@ -41,31 +41,39 @@ def is_hub_name(launch: PlannedLaunch, name: str) -> bool:
 
 def model_folder(launch: PlannedLaunch) -> Path | None:
     """The folder with the model's files on this machine; None where there is none."""
-    named = model_name(launch)
-    if named is None:
+    _, name = model_name(launch) or ("", "")
+    if name and is_hub_name(launch, name):
+        return cached_repository(launch.environment, "models", name)
+    folder = launch.codebase / Path(name).expanduser()
+    return folder if name and folder.is_dir() else None
+
+
+def model_config(launch: PlannedLaunch, name: str) -> Any:
+    """A value of the config of the model on this machine; None where there is none."""
+    folder = model_folder(launch)
+    try:
+        config = read_json(folder / "config.json") if folder else {}
+    except ValueError:
         return None
-    folder = launch.codebase / Path(named[1]).expanduser()
-    if folder.is_dir():
-        return folder
-    return (
-        cached_repository(launch.environment, "models", named[1]) if is_hub_name(launch, named[1]) else None
-    )
+    return config.get(name) or (config.get("text_config") or {}).get(name)
 
 
 def hub_cache(environment: Mapping[str, str]) -> Path:
     """Where the hub's files are cached."""
     if given := environment.get("HF_HUB_CACHE") or environment.get("HUGGINGFACE_HUB_CACHE"):
         return Path(given).expanduser()
-    home = environment.get("HF_HOME")
-    cache = environment.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
-    return (Path(home).expanduser() if home else Path(cache) / "huggingface") / "hub"
+    cache = Path(environment.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
+    return Path(environment.get("HF_HOME") or cache).expanduser() / "hub"
+
+
+def _repository(environment: Mapping[str, str], kind: str, name: str) -> Path:
+    return hub_cache(environment) / f"{kind}--{name.replace('/', '--')}"
 
 
 def cached_repository(environment: Mapping[str, str], kind: str, name: str) -> Path | None:
     """The newest cached snapshot of a repository (`kind`: models or datasets); None when there is none."""
-    snapshots = hub_cache(environment) / f"{kind}--{name.replace('/', '--')}" / "snapshots"
-    found = [folder for folder in snapshots.iterdir() if folder.is_dir()] if snapshots.is_dir() else []
-    return max(found, key=os.path.getmtime) if found else None
+    found = [each for each in (_repository(environment, kind, name) / "snapshots").glob("*") if each.is_dir()]
+    return max(found, key=os.path.getmtime, default=None)
 
 
 def is_cached(environment: Mapping[str, str], model: str, revision: str) -> bool:
@@ -73,19 +81,16 @@ def is_cached(environment: Mapping[str, str], model: str, revision: str) -> bool
     its weights are cached (links that lead to a file)."""
     if len(model) > _LONGEST_NAME or not _HUB_NAME.fullmatch(model) or not _REVISION.fullmatch(revision):
         return False
-    folder = hub_cache(environment) / f"models--{model.replace('/', '--')}"
+    folder = _repository(environment, "models", model)
     reference = folder / "refs" / revision
     commit = reference.read_text(encoding="utf-8").strip() if reference.is_file() else revision
     snapshot = folder / "snapshots" / commit
-    if not (snapshot / "config.json").exists():
+    parts = weight_files(snapshot)
+    try:
+        parts += [snapshot / name for _, names in _indexes(snapshot) for name in names]
+    except (ValueError, LookupError, AttributeError):
         return False
-    for listing in (*snapshot.glob("*.safetensors.index.json"), *snapshot.glob("*.bin.index.json")):
-        try:
-            parts = set(read_json(listing)["weight_map"].values())
-        except (ValueError, LookupError, AttributeError):
-            return False
-        return all((snapshot / part).exists() for part in parts)
-    return any(file.exists() for file in weight_files(snapshot))
+    return bool(parts) and all(path.exists() for path in (snapshot / "config.json", *parts))
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -98,30 +103,34 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def weight_files(folder: Path) -> list[Path]:
     """The model's weight files in its folder."""
-    found = sorted(folder.glob("*.safetensors"))
-    return found or sorted(folder.glob("pytorch_model*.bin"))
+    return sorted(folder.glob("*.safetensors")) or sorted(folder.glob("pytorch_model*.bin"))
 
 
-def weights_bytes(folder: Path) -> int:
-    """Bytes of the model's weights on disk."""
-    return sum(file.stat().st_size for file in weight_files(folder))
+def weights_bytes(launch: PlannedLaunch) -> int:
+    """Bytes of the model's weights on disk; 0 where it is not on this machine."""
+    folder = model_folder(launch)
+    return sum(file.stat().st_size for file in weight_files(folder)) if folder else 0
+
+
+def _indexes(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """(file name, the weight files that it lists) of every index. Raises ValueError and others for a damaged
+    one."""
+    for index in (*folder.glob("*.safetensors.index.json"), *folder.glob("*.bin.index.json")):
+        yield index.name, sorted(set(read_json(index)["weight_map"].values()))
 
 
 def faults(folder: Path) -> Iterator[tuple[str, str]]:
     """(file name, what is wrong) of every weight file that is damaged or missing."""
     for file in weight_files(folder):
-        why = fault_of_weights(file)
-        if why:
+        if why := fault_of_weights(file):
             yield file.name, why
-    for index in (*folder.glob("*.safetensors.index.json"), *folder.glob("*.bin.index.json")):
-        try:
-            listed = set(read_json(index).get("weight_map", {}).values())
-        except ValueError as error:
-            yield index.name, f"is no JSON: {error}"
-            continue
-        for name in sorted(listed):
-            if not (folder / name).exists():
-                yield name, f"is listed in {index.name} and not there"
+    try:
+        for index, names in _indexes(folder):
+            for name in names:
+                if not (folder / name).exists():
+                    yield name, f"is listed in {index} and not there"
+    except (ValueError, LookupError, AttributeError) as error:
+        yield "*.index.json", f"is damaged: {error}"
 
 
 def fault_of_weights(file: Path) -> str:
@@ -129,7 +138,7 @@ def fault_of_weights(file: Path) -> str:
     size = file.stat().st_size
     with file.open("rb") as stream:
         start = stream.read(64)
-        if start.startswith(LFS_POINTER):
+        if start.startswith(_LFS_POINTER):
             return "is a pointer of Git LFS, not the weights"
         if file.suffix != ".safetensors":
             return "" if start[:2] == b"PK" or start[:1] == b"\x80" else "is no checkpoint of PyTorch"
@@ -146,5 +155,5 @@ def fault_of_weights(file: Path) -> str:
             return "has a damaged header"
     expected = 8 + length + max(ends, default=0)
     return (
-        "" if size == expected else f"has {size} bytes, its header says {expected}: it was cut off or damaged"
+        f"has {size} bytes, its header says {expected}: it was cut off or damaged" if size != expected else ""
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from harness.blueprint import names
 from harness.blueprint.surroundings import check_surroundings
+from harness.blueprint.types import Blueprint
 from harness.command import Call
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
@@ -36,7 +37,7 @@ _LOOKS_LOCAL = re.compile(
 
 def surroundings(launch: PlannedLaunch) -> Iterator[Finding]:
     """What the blueprint names is there and can be used, as `harness check` sees it."""
-    blueprint = launch.blueprint
+    blueprint = Blueprint.from_json(launch.plan)
     config = blueprint.yaml_path
     families = {
         names.CODEBASE: "permission" if blueprint.codebase_dir.is_dir() else "path_not_found",
@@ -49,12 +50,8 @@ def surroundings(launch: PlannedLaunch) -> Iterator[Finding]:
         families[names.YAML] = ""  # the author's own is not read any more
     lines = {section: number for number, section in enumerate(families)}
     asked = replace(blueprint, result_dir=launch.result_dir, problems=(), lines=lines)
-    predicted = tuple(families.values())
-    found = [
-        problem(each.message, each.fix, predicted[each.line])
-        for each in check_surroundings(asked).problems
-        if predicted[each.line]
-    ]
+    predicted = [(each, list(families.values())[each.line]) for each in check_surroundings(asked).problems]
+    found = [problem(each.message, each.fix, family) for each, family in predicted if family]
     if disk.is_read_only(launch.result_dir):
         text = f"results cannot go to {launch.result_dir}, which is mounted read-only"
         found.append(problem(text, "name another [exp_result_dir]", "permission"))
@@ -64,17 +61,17 @@ def surroundings(launch: PlannedLaunch) -> Iterator[Finding]:
 def programs(launch: PlannedLaunch) -> Iterator[Finding]:
     """The programs and scripts that the command starts exist and can be executed."""
     make = warning if launch.prepares else problem
-    found = []
-    for call in launch.calls:
-        if call.certain and call.is_known(call.program):
-            found += list(_program(launch, call))
+    found = [
+        finding
+        for call in launch.calls
+        if call.certain and call.is_known(call.program)
+        for finding in _program(launch, call)
+    ]
     for program in launch.programs:
         script = program.script
-        if script is None or not program.call.certain or script.is_file():
-            continue
-        close = _near(script)
-        fix = f"did you mean {close}?" if close else "correct the path; it is seen from the codebase"
-        found.append(make(f"the script {launch.shown(script)} does not exist", fix, "path_not_found"))
+        if script is not None and program.call.certain and not script.is_file():
+            fix = _near(script) or "correct the path; it is seen from the codebase"
+            found.append(make(f"the script {launch.shown(script)} does not exist", fix, "path_not_found"))
     yield from found
     if launch.calls and not found and not launch.is_bundled:
         yield fine("the programs of the command are there")
@@ -91,29 +88,32 @@ def _program(launch: PlannedLaunch, call: Call) -> Iterator[Finding]:
             fix = f"install {word}, or write its path"
             yield make(f"the program {word} is not on PATH", fix, "path_not_found")
         return
-    path = call.folder / word if call.folder is not None else None
-    if path is None or path == launch.python:
+    path = call.folder / word if call.folder is not None else launch.python
+    if path == launch.python:
         return
-    shown = launch.shown(path)
     if not path.exists():
-        yield problem(f"the program {shown} does not exist", "correct its path", "path_not_found")
+        yield problem(
+            f"the program {launch.shown(path)} does not exist", "correct its path", "path_not_found"
+        )
     elif path.is_file() and not os.access(path, os.X_OK):
         fix = f"run `chmod +x {path}`, or start it by `bash`"
-        yield problem(f"{shown} cannot be executed", fix, "permission")
+        yield problem(f"{launch.shown(path)} cannot be executed", fix, "permission")
 
 
 def inputs(launch: PlannedLaunch) -> Iterator[Finding]:
     """Files and folders that the settings say are read exist and can be read."""
-    seen, good = set(), 0
-    for key, text in launch.settings.texts():
-        path = (
-            local_path(text, launch.codebase) if _ARE_READ.search(key) and _LOOKS_LOCAL.match(text) else None
-        )
-        if path is None or text in seen:
+    is_ours = launch.is_bundled or launch.settings.has_tree("actor_rollout_ref")
+    named = {text: key for key, text in reversed(list(launch.settings.texts())) if _ARE_READ.search(key)}
+    good = 0
+    for text, key in reversed(named.items()):
+        path = local_path(text, launch.codebase) if _LOOKS_LOCAL.match(text) else None
+        if path is None:
             continue
-        seen.add(text)
         if not path.exists():
-            yield _not_there(launch, key, text, path)
+            fix = _near(path) or "correct the path, or put the file there"
+            is_sure = not launch.prepares and (text.startswith("/") or is_ours)
+            make = problem if is_sure else warning
+            yield make(f"{key}: {text} does not exist", fix, "path_not_found")
         elif not os.access(path, os.R_OK):
             yield problem(f"{key}: {text} cannot be read", f"run `chmod u+r {path}`", "permission")
         else:
@@ -122,15 +122,8 @@ def inputs(launch: PlannedLaunch) -> Iterator[Finding]:
         yield fine(f"{good} file(s) and folder(s) that the settings name are there")
 
 
-def _not_there(launch: PlannedLaunch, key: str, text: str, path: Path) -> Finding:
-    close = _near(path)
-    fix = f"did you mean {path.with_name(close)}?" if close else "correct the path, or put the file there"
-    is_ours = launch.is_bundled or launch.settings.has_tree("actor_rollout_ref")
-    is_sure = not launch.prepares and (text.startswith("/") or is_ours)
-    return (problem if is_sure else warning)(f"{key}: {text} does not exist", fix, "path_not_found")
-
-
 def _near(path: Path) -> str:
-    """The name beside it that is most like it; "" for none."""
+    """The question for the name beside it that is most like it; "" for none."""
     beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-    return next(iter(difflib.get_close_matches(path.name, beside, 1)), "")
+    close = difflib.get_close_matches(path.name, beside, 1)
+    return f"did you mean {close[0]}?" if close else ""

@@ -19,35 +19,26 @@ _LISTENS = re.compile(
 )
 _ASKED = re.compile(r"(?:^|[._])(?:\w*base_url|api_base|\w*(?:judge|reward|env|server|teacher)_url)$")
 _HERE = ("", "localhost", "127.0.0.1", "0.0.0.0", "::1", "::", "[::]", socket.gethostname())
-_RENDEZVOUS = 29500
-_RAY = 6379
+_TORCHRUN, _RAY = 29500, 6379
+_OTHER_RENDEZVOUS = re.compile(r"--standalone|--rdzv|--master[-_]port|--node[-_]rank")
 
 
 def wanted(launch: PlannedLaunch) -> dict[int, str]:
     """Port → who says that it will be listened on."""
-    found: dict[int, str] = {}
-    for key, value in launch.settings.values.items():
-        if _LISTENS.search(key) and isinstance(value, int) and 0 < value < 65536:
-            found.setdefault(value, key)
-    if port := _port_here(launch.settings.text("rdzv_endpoint")):
-        found.setdefault(port, "--rdzv_endpoint")
-    for variables in (launch.environment, *(call.variables for call in launch.calls)):
-        given = variables.get("MASTER_PORT", "")
-        if given.isdigit() and 0 < int(given) < 65536:
-            found.setdefault(int(given), "MASTER_PORT")
-    if not found and any(_uses_default(program.call.words) for program in launch.programs):
-        found[_RENDEZVOUS] = "torchrun's default"
-    for call in launch.calls:
-        if call.words[:3] == ("ray", "start", "--head") and launch.settings.whole("port") is None:
+    settings = launch.settings
+    named = [(value, key) for key, value in settings.values.items() if _LISTENS.search(key)]
+    named.append((_port_here(settings.text("rdzv_endpoint")), "--rdzv_endpoint"))
+    variables = (launch.environment, *(call.variables for call in launch.calls))
+    given = [each.get("MASTER_PORT", "") for each in variables]
+    named += [(int(port), "MASTER_PORT") for port in given if port.isdigit()]
+    found = {port: who for port, who in reversed(named) if isinstance(port, int) and 0 < port < 65536}
+    for call in (*launch.calls, *(program.call for program in launch.programs)):
+        is_torchrun = call.program.endswith("torchrun") and not _OTHER_RENDEZVOUS.search(" ".join(call.words))
+        if is_torchrun and not found:
+            found[_TORCHRUN] = "torchrun's default"
+        if call.words[:3] == ("ray", "start", "--head") and settings.whole("port") is None:
             found.setdefault(_RAY, "ray start's default")
     return found
-
-
-def _uses_default(words: tuple[str, ...]) -> bool:
-    """True if torchrun takes its default port: one machine, no other rendezvous."""
-    flags = " ".join(words).replace("_", "-")
-    is_other = re.search(r"--standalone|--rdzv|--master-port|--node-rank", flags)
-    return words[0].endswith("torchrun") and not is_other
 
 
 def _port_here(endpoint: str) -> int:
@@ -89,6 +80,5 @@ def servers_answer(launch: PlannedLaunch) -> Iterator[Finding]:
             yield fine(f"{key}: somebody listens on port {port}")
         else:
             fix = "start that server before the training, unless the training starts it"
-            yield warning(
-                f"{key}: no server listens on port {port} of this machine", fix, "service_unavailable"
-            )
+            text = f"{key}: no server listens on port {port} of this machine"
+            yield warning(text, fix, "service_unavailable")

@@ -14,17 +14,17 @@ from harness.doctor.imports import FLASH_ATTENTION
 from harness.doctor.launch import PlannedLaunch
 from harness.repair.remedies.packages import package_of
 
-_OLDEST_FOR_THE_TRAINER = (3, 10)
-_OLDEST_KEPT_UP = (3, 9)
-_RAISED = (
-    ("ModuleNotFoundError", "module_not_found"),
-    ("ImportError", "version_skew"),
-    ("FileNotFoundError", "path_not_found"),
-    ("PermissionError", "permission"),
-    ("MemoryError", "host_oom"),
-)
+_OLDEST_FOR_THE_TRAINER, _OLDEST_KEPT_UP = (3, 10), (3, 9)
+_RAISED = {
+    "ModuleNotFoundError": "module_not_found",
+    "ImportError": "version_skew",
+    "FileNotFoundError": "path_not_found",
+    "PermissionError": "permission",
+    "MemoryError": "host_oom",
+}
 """Class of what a program raises → the family of the failure; else `config_error`."""
-_MODULE = re.compile(r"No module named '([\w.]+)'")
+_MODULE = re.compile(r"No module named '(\w+)")
+_CORRECT = "correct what it names"
 
 
 def runs(launch: PlannedLaunch) -> Iterator[Finding]:
@@ -32,11 +32,12 @@ def runs(launch: PlannedLaunch) -> Iterator[Finding]:
     python = launch.python
     if not launch.is_bundled and not launch.programs and not python.exists():
         return  # the command runs no Python that we can see
-    if not python.is_file() or not os.access(python, os.X_OK):
-        what = "cannot be executed" if python.is_file() else "is no file"
-        if not os.path.lexists(python):
-            what = "does not exist"
-        family = "permission" if python.is_file() else "path_not_found"
+    is_file = python.is_file()
+    if not is_file or not os.access(python, os.X_OK):
+        what = (
+            "cannot be executed" if is_file else "is no file" if os.path.lexists(python) else "does not exist"
+        )
+        family = "permission" if is_file else "path_not_found"
         yield problem(f"the Python {python} {what}", "name the executable under [exp_venv_exe]", family)
         return
     seen = launch.look()
@@ -65,28 +66,22 @@ def modules(launch: PlannedLaunch) -> Iterator[Finding]:
         yield problem(text, "correct it there", "config_error")
     for name, where in seen.missing.items():
         text = f"{where} imports {name}, which {launch.python} does not find"
-        if seen.changes_path or launch.prepares:
-            fix = f"{_installing(launch.python, name)}, unless it is put in place before the import"
-            yield warning(text, fix, "module_not_found")
-        else:
-            found = problem(text, _installing(launch.python, name), "module_not_found")
-            yield _repaired(launch, found, name, where)
-    if not seen.missing and not seen.broken and (seen.files or launch.question.modules):
-        yield fine(f"{seen.files} source file(s) of the program parse, what they import is installed")
+        yield _missing(launch, text, name, where, may_come=seen.changes_path)
+    if not seen.missing and not seen.broken and (launch.question.scripts or launch.question.modules):
+        yield fine("the program's sources parse, and what they import is installed")
 
 
-def _installing(python: Path, module: str) -> str:
-    """A package is named only where it is known: somebody else may have put anything under the module's
-    name."""
+def _missing(launch: PlannedLaunch, text: str, module: str, where: str, may_come: bool = False) -> Finding:
+    """A module that is not there, and its repair: the setting that asks for it, else its package, installed
+    where the training runs. A package is named only where it is known: somebody else may have put anything
+    under the module's name. `may_come`: it may be put in place before the import."""
     package = package_of(module)
+    fix = "install the package that brings it; if it is your own code, put its folder on PYTHONPATH"
     if package is not None:
-        return f"install it there: `{python} -m pip install {package}`"
-    return "install the package that brings it; if it is your own code, put its folder on PYTHONPATH"
-
-
-def _repaired(launch: PlannedLaunch, found: Finding, module: str, where: str) -> Finding:
-    """The finding with its repair: the setting that asks for the module, else its package, installed where
-    the training runs."""
+        fix = f"install it there: `{launch.python} -m pip install {package}`"
+    if may_come or launch.prepares:
+        return warning(text, f"{fix}, unless it is put in place before the import", "module_not_found")
+    found = problem(text, fix, "module_not_found")
     if where.startswith(FLASH_ATTENTION):
         return found.fixed_by("without_flash_attention")
     is_planned = launch.python == Path(launch.plan["venv_exe"])
@@ -102,7 +97,9 @@ def starts(launch: PlannedLaunch) -> Iterator[Finding]:
         name = program.script.name if program.script else program.module or ""
         found = list(_judged(launch, program, name, start))
         yield from found
-        if not found and start.outcome in ("read", "ended"):
+        if start.outcome == "not_contained":
+            yield fine(f"{name} was not started: this system cannot keep it from writing (no Landlock)")
+        elif not found and start.outcome in ("read", "ended"):
             yield fine(f"{name} starts and takes its arguments")
 
 
@@ -112,13 +109,13 @@ def _judged(launch: PlannedLaunch, program: PythonProgram, name: str, start: Sta
     surely = warning if launch.prepares else problem
     if start.outcome == "refused":
         yield surely(f"{name}: {start.message}", _meant(program, start), "config_error")
-    elif start.outcome == "raised" and "RuntimeError" not in start.kinds:  # as where no file may grow
-        yield _of_exception(launch, name, start)
+    elif start.outcome == "raised" and "RuntimeError" not in start.kinds:  # as where it may not write
+        yield _raised(launch, name, start)
     elif start.outcome == "ended" and start.status not in (0, ""):
         lines = start.errors.splitlines() if is_hydra else start.errors.splitlines()[-1:]
         said = str(start.status) if isinstance(start.status, str) else " ".join(lines)[:400]
         text = f"{name} ends at its start: {said or f'status {start.status}'}"
-        yield (surely if is_hydra else warning)(text, "correct what it names", "config_error")
+        yield (surely if is_hydra else warning)(text, _CORRECT, "config_error")
     elif start.outcome == "ended" and is_hydra:
         yield from _left_open(name, start.printed)
 
@@ -133,27 +130,20 @@ def _meant(program: PythonProgram, start: Start) -> str:
     return "correct the launch command; `--help` of the program lists its flags"
 
 
-def _of_exception(launch: PlannedLaunch, name: str, start: Start) -> Finding:
+def _raised(launch: PlannedLaunch, name: str, start: Start) -> Finding:
     """What a program raises before it has read its arguments."""
-    kind = start.kinds[0] if start.kinds else "an exception"
-    text = f"{name} fails at its start{f' ({start.where})' if start.where else ''}: {kind}: {start.message}"
     if start.is_of_variables:
         variable = start.message.strip("'\"")
         fix = f"export {variable} before the start (keys of language models need `--pass-key {variable}`)"
-        secret = variable.endswith(("KEY", "TOKEN"))
-        return warning(
-            f"{name} reads the variable {variable}, which is not set",
-            fix,
-            "auth" if secret else "config_error",
-        )
-    family = next((family for raised, family in _RAISED if raised in start.kinds), "config_error")
-    module = _MODULE.search(start.message)
-    if family == "module_not_found" and module and not launch.prepares:
-        found = problem(text, _installing(launch.python, module[1].partition(".")[0]), family)
-        return _repaired(launch, found, module[1].partition(".")[0], "")
-    return (problem if family == "version_skew" and not launch.prepares else warning)(
-        text, "correct what it names", family
-    )
+        family = "auth" if variable.endswith(("KEY", "TOKEN")) else "config_error"
+        return warning(f"{name} reads the variable {variable}, which is not set", fix, family)
+    place = f" ({start.where})" if start.where else ""
+    text = f"{name} fails at its start{place}: {start.kinds[0]}: {start.message}"
+    family = next((_RAISED[kind] for kind in start.kinds if kind in _RAISED), "config_error")
+    if family == "module_not_found" and (module := _MODULE.search(start.message)):
+        return _missing(launch, text, module[1], "")
+    is_sure = family == "version_skew" and not launch.prepares
+    return (problem if is_sure else warning)(text, _CORRECT, family)
 
 
 def _left_open(name: str, printed: str) -> Iterator[Finding]:
@@ -162,12 +152,12 @@ def _left_open(name: str, printed: str) -> Iterator[Finding]:
         values = flatten(edit.load(printed))
     except edit.ConfigEditError:
         return
+    off = [
+        key.rpartition(".")[0]
+        for key, value in values.items()
+        if re.search(r"\.enabled?$", key) and value is False
+    ]
     for key, value in values.items():
-        parts = key.split(".")
-        above = [".".join(parts[:length]) for length in range(1, len(parts))]
-        is_off = any(
-            values.get(f"{tree}.{word}") is False for tree in above for word in ("enable", "enabled")
-        )
-        if value == "???" and not is_off:
+        if value == "???" and not key.startswith(tuple(f"{tree}." for tree in off)):
             text = f"{key} is ??? in the config of {name} and the command does not give it"
             yield warning(text, f"add {key}=VALUE", "config_error")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch, spellings
-from harness.doctor.model_files import model_folder, weights_bytes
+from harness.doctor.model_files import weights_bytes
 from harness.machine import disk
 from harness.machine.disk import in_words
 from harness.machine.memory import memory_available, processes_left
@@ -16,7 +16,6 @@ from harness.machine.memory import memory_available, processes_left
 _FEW_FREE_FILES = 1000
 _LITTLE_SCRATCH = 100 * 2**20
 _LITTLE_MEMORY = 512 * 2**20
-_TORCH_RESERVES = 16 * 2**30
 _FULL_STATE = 7.0
 """Bytes of a checkpoint with optimizer per byte of bfloat16 weights: the weights, and three copies in
 float32 (parameters, two moments)."""
@@ -24,9 +23,28 @@ _SMALL_SHM, _LITTLE_SHM = 64 * 2**20, 32 * 2**20
 _SHM = Path("/dev/shm")
 _FEW_OPEN_FILES, _FEW_OPEN_FILES_CLUSTER = 256, 4096
 _FEW_PROCESSES, _FEW_PROCESSES_CLUSTER = 64, 1024
-_SMALL_FILE = 100 * 2**30
 _OUTPUT_KEYS = "trainer.default_local_dir output_dir training.output_dir checkpoint_dir save_dir"
+_SAVE_KEYS = "trainer.save_freq ajet.trainer_common.save_freq save_steps"
+_STEPS_KEYS = "trainer.total_training_steps ajet.trainer_common.total_training_steps max_steps"
 _WORKERS = ("num_workers", "dataloader_num_workers")
+_NARROW = (
+    (resource.RLIMIT_FSIZE, "f", 100 * 2**30, "disk_full", "a file may have {} bytes at most"),
+    (
+        resource.RLIMIT_CPU,
+        "t",
+        resource.RLIM_INFINITY,
+        "time_limit",
+        "a process is ended after {} s of CPU time",
+    ),
+    (
+        resource.RLIMIT_AS,
+        "v",
+        16 * 2**30,
+        "host_oom",
+        "the address space is {} bytes, torch alone may reserve more",
+    ),
+)
+"""(limit, its letter for `ulimit`, what is enough, the family of the failure, what it means)."""
 
 
 def disk_of_results(launch: PlannedLaunch) -> Iterator[Finding]:
@@ -57,54 +75,40 @@ def scratch(launch: PlannedLaunch) -> Iterator[Finding]:
 
 def checkpoints(launch: PlannedLaunch) -> Iterator[Finding]:
     """The checkpoints of the whole run fit on their disk, by the size of the model's files."""
-    model, settings = model_folder(launch), launch.settings
-    weights = weights_bytes(model) if model else 0
-    every = settings.whole("trainer.save_freq", "ajet.trainer_common.save_freq", "save_steps")
+    settings = launch.settings
+    weights, every = weights_bytes(launch), settings.whole(*_SAVE_KEYS.split())
     if not weights or not every:
         return
-    keep = settings.whole(*spellings("kept_checkpoints"))
-    total = ("trainer.total_training_steps", "ajet.trainer_common.total_training_steps", "max_steps")
-    steps = settings.whole(*total)
-    counts = [keep] if keep else []
-    count = max(1, min([*counts, *([steps // every] if steps else [])], default=1))
+    keep, steps = settings.whole(*spellings("kept_checkpoints")), settings.whole(*_STEPS_KEYS.split())
+    counts = [keep or 0, (steps or 0) // every]
+    count = min(filter(None, counts), default=1)
     given = settings.text(*_OUTPUT_KEYS.split())
     is_ours = launch.is_bundled or not given or "$" in given
     folder = launch.result_dir if is_ours else launch.codebase / Path(given).expanduser()
     free, one = disk.free_bytes(folder), int(weights * _FULL_STATE)
-    text = f"{count} checkpoint(s) of about {in_words(one)}"
+    text = f"{count} checkpoint(s) of about {in_words(one)} (parameters and optimizer in float32)"
     if one * count > free:
-        yield warning(
-            f"{text} do not fit into {in_words(free)} for {folder}",
-            "keep fewer checkpoints, save them elsewhere, or make room",
-            "disk_full",
-            f"weights {in_words(weights)} × {_FULL_STATE:g} for parameters and optimizer in float32",
-        )
+        fix = "keep fewer checkpoints, save them elsewhere, or make room"
+        yield warning(f"{text} do not fit into {in_words(free)} for {folder}", fix, "disk_full")
     else:
         yield fine(f"{text} fit into {in_words(free)}")
 
 
 def memory(launch: PlannedLaunch) -> Iterator[Finding]:
     """The memory left, inside the container's limit, holds the model."""
-    available, model = memory_available(), model_folder(launch)
-    weights = weights_bytes(model) if model else 0
+    available, weights = memory_available(), weights_bytes(launch)
     on_cpu = bool(weights) and not launch.uses_cluster and not launch.gpus().gpus
     need = int(weights * (_FULL_STATE + 1)) if on_cpu else weights
     if need > available:
         what = "training it on the CPU" if on_cpu else "loading it"
-        yield warning(
-            f"about {in_words(available)} of memory are left; {what} takes about {in_words(need)}",
-            "use a machine or container with more memory, or end other programs of yours",
-            "host_oom",
-        )
+        text = f"about {in_words(available)} of memory are left; {what} takes about {in_words(need)}"
+        fix = "use a machine or container with more memory, or end other programs of yours"
+        yield warning(text, fix, "host_oom")
     elif available < _LITTLE_MEMORY:
         text = f"only {in_words(available)} of memory are left"
         yield warning(text, "end other programs of yours", "host_oom")
     else:
         yield fine(f"{in_words(available)} of memory are available")
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit != resource.RLIM_INFINITY and limit < _TORCH_RESERVES:
-        text = f"the limit on address space is {in_words(limit)} (ulimit -v), which torch alone may reserve"
-        yield warning(text, "run `ulimit -v unlimited` before the start", "host_oom")
 
 
 def shared_memory(launch: PlannedLaunch, shm: Path = _SHM) -> Iterator[Finding]:
@@ -128,26 +132,22 @@ def shared_memory(launch: PlannedLaunch, shm: Path = _SHM) -> Iterator[Finding]:
 
 
 def limits(launch: PlannedLaunch) -> Iterator[Finding]:
-    """Open files, processes, file size, CPU time: what the shell and the container allow."""
+    """What the shell and the container allow: open files, processes, sizes of files and memory, CPU time."""
     found = [*_open_files(launch), *_processes(launch)]
-    size, seconds = (resource.getrlimit(each)[0] for each in (resource.RLIMIT_FSIZE, resource.RLIMIT_CPU))
-    if size != resource.RLIM_INFINITY and size < _SMALL_FILE:
-        text = f"a file may have {in_words(size)} at most (ulimit -f)"
-        found.append(warning(text, "run `ulimit -f unlimited` before the start", "disk_full"))
-    if seconds != resource.RLIM_INFINITY:
-        text = f"a process is ended after {seconds} s of CPU time (ulimit -t)"
-        found.append(warning(text, "run `ulimit -t unlimited` before the start", "time_limit"))
+    for limit, letter, enough, family, meaning in _NARROW:
+        allowed = resource.getrlimit(limit)[0]
+        if allowed != resource.RLIM_INFINITY and (allowed < enough or enough == resource.RLIM_INFINITY):
+            text = f"{meaning.format(allowed)} (ulimit -{letter})"
+            found.append(warning(text, f"run `ulimit -{letter} unlimited` before the start", family))
     yield from found or [fine("limits of open files, processes, file size and CPU time are wide enough")]
 
 
 def _open_files(launch: PlannedLaunch) -> Iterator[Finding]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    given = [
-        call.words[-1]
-        for call in launch.calls
-        if call.program == "ulimit" and any(word[:1] == "-" and "n" in word for word in call.words[1:])
-    ]
-    soft = int(given[-1]) if given and given[-1].isdigit() else soft
+    for call in launch.calls:
+        sets_it = call.program == "ulimit" and any(word[:1] == "-" and "n" in word for word in call.words[1:])
+        if sets_it and call.words[-1].isdigit():
+            soft = int(call.words[-1])
     few = _FEW_OPEN_FILES_CLUSTER if launch.uses_cluster else _FEW_OPEN_FILES
     if soft != resource.RLIM_INFINITY and soft < few:
         most = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
@@ -171,9 +171,7 @@ def _own_threads() -> int:
     """Threads of all processes of this user, which is what the limit counts."""
     import psutil
 
-    user, count = os.getuid(), 0
-    for process in psutil.process_iter(["uids", "num_threads"]):
-        uids = process.info["uids"]
-        if uids is not None and uids.real == user:
-            count += process.info["num_threads"] or 1
-    return count
+    processes = (process.info for process in psutil.process_iter(["uids", "num_threads"]))
+    return sum(
+        each["num_threads"] or 1 for each in processes if each["uids"] and each["uids"].real == os.getuid()
+    )

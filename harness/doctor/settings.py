@@ -1,17 +1,17 @@
 """Everything a training is given, as one flat table: its config, and what the command line adds to it.
 
-In: a parsed config and the settings of a launch command. Out: dotted key → value. Overrides
-(`data.train_files=x`), and flags (`--learning_rate 1e-6`) with dashes as underscores, win over the config.
+In: a parsed config and a launch command. Out: dotted key → value. Overrides (`data.train_files=x`), and flags
+(`--learning-rate 1e-6`) by the names that configs have for them, win over the config.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.command import Setting
-from harness.config import edit, flatten
+from harness.command import values_of
+from harness.config import flatten
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,6 @@ class Settings:
         value = self.get(*keys)
         return value if isinstance(value, str) else ""
 
-    def number(self, *keys: str) -> float | None:
-        """As `get`, None unless it is a number."""
-        value = self.get(*keys)
-        return None if isinstance(value, bool) or not isinstance(value, (int, float)) else value
-
     def whole(self, *keys: str) -> int | None:
         """As `get`, None unless it is a positive integer."""
         value = self.get(*keys)
@@ -42,7 +37,7 @@ class Settings:
     def texts(self) -> Iterator[tuple[str, str]]:
         """Every (key, text), those in lists each."""
         for key, value in self.values.items():
-            for item in value if isinstance(value, (list, tuple)) else [value]:
+            for item in value if isinstance(value, list | tuple) else [value]:
                 if isinstance(item, str):
                     yield key, item
 
@@ -51,23 +46,9 @@ class Settings:
         return any(key.startswith(f"{name}.") for key in self.values)
 
 
-def gather(config: Mapping[str, Any], given: Iterable[Setting]) -> Settings:
+def gather(config: Mapping[str, Any], command: str) -> Settings:
     """The settings of a config and of the command behind it."""
-    values = flatten(config)
-    for each in given:
-        name = each.name.removeprefix("arg:")
-        if each.kind in ("override", "flag", "switch"):
-            key = name.lstrip("-").replace("-", "_") if each.kind != "override" else name
-            values[key] = True if each.kind == "switch" else value_of(each.value)
-    return Settings(values)
-
-
-def value_of(text: str) -> Any:
-    """A command line's word as YAML reads it; the word itself where it is no YAML."""
-    try:
-        return edit.load(f"value: {text}\n")["value"]
-    except edit.ConfigEditError:
-        return text
+    return Settings(flatten(config) | values_of(command))
 
 
 def local_path(text: str, folder: Path) -> Path | None:

@@ -1,14 +1,15 @@
 """Sizes that have to fit each other: batches, groups, parallelism, lengths, and the model's own numbers."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch, spellings
-from harness.doctor.model_files import model_folder, read_json
+from harness.doctor.model_files import model_config
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 _ACTOR = "actor_rollout_ref.actor"
+_BATCH, _MINI = "data.train_batch_size", f"{_ACTOR}.ppo_mini_batch_size"
+_MICRO = f"{_ACTOR}.ppo_micro_batch_size_per_gpu"
 
 
 def batches_divide(launch: PlannedLaunch) -> Iterator[Finding]:
@@ -17,41 +18,35 @@ def batches_divide(launch: PlannedLaunch) -> Iterator[Finding]:
         return  # the trainer's dry run knows its own rules
     found = [*_of_verl(launch), *_of_trl(launch)]
     yield from found
-    if not found and launch.settings.get("data.train_batch_size"):
+    if not found and launch.settings.get(_BATCH):
         yield fine("batch sizes divide")
 
 
 def _of_verl(launch: PlannedLaunch) -> Iterator[Finding]:
     """verl's own assertions: on prompts × repeats per GPU, and on micro-batches per mini-batch."""
     settings = launch.settings
-    batch = settings.whole("data.train_batch_size")
+    batch, mini, micro = (settings.whole(key) for key in (_BATCH, _MINI, _MICRO))
     is_megatron = settings.get(f"{_ACTOR}.strategy") == "megatron"  # its parallel sizes count otherwise
     if not settings.has_tree("actor_rollout_ref") or batch is None or is_megatron:
         return
     dynamic = settings.get(f"{_ACTOR}.use_dynamic_bsz") is True
     repeats = settings.whole(f"{_ROLLOUT}.n") or 1
     world = (settings.whole("trainer.n_gpus_per_node") or 8) * (settings.whole("trainer.nnodes") or 1)
-    parts = world // (settings.whole(f"{_ACTOR}.ulysses_sequence_parallel_size") or 1)
-    if parts and batch * repeats % parts:
-        what = f"data.train_batch_size × {_ROLLOUT}.n"
-        yield _indivisible(what, batch * repeats, "data-parallel GPUs", parts)
-    mini = settings.whole(f"{_ACTOR}.ppo_mini_batch_size")
+    parts = world // (settings.whole(f"{_ACTOR}.ulysses_sequence_parallel_size") or 1) or 1
+    if batch * repeats % parts:
+        yield _indivisible(f"{_BATCH} × {_ROLLOUT}.n", batch * repeats, "data-parallel GPUs", parts)
     if mini is None:
         return
     if mini > batch and not dynamic:
-        text = f"{_ACTOR}.ppo_mini_batch_size {mini} is larger than data.train_batch_size {batch}"
+        text = f"{_MINI} {mini} is larger than {_BATCH} {batch}"
         yield problem(text, "a mini-batch is a part of the batch: lower it", "batch_divisibility")
-    micro = settings.whole(f"{_ACTOR}.ppo_micro_batch_size_per_gpu")
-    per_gpu = mini * repeats // parts if parts else 0
+    per_gpu = mini * repeats // parts
     if not per_gpu:
-        text = (
-            f"{_ACTOR}.ppo_mini_batch_size {mini} × {repeats} repeats leave nothing for each of {parts} GPUs"
-        )
+        text = f"{_MINI} {mini} × {repeats} repeats leave nothing for each of {parts} GPUs"
         fix = "use fewer GPUs, or have the experiment's author raise it"
         yield problem(text, fix, "batch_divisibility")
     elif micro and not dynamic and per_gpu % micro:
-        by = f"{_ACTOR}.ppo_micro_batch_size_per_gpu"
-        yield _indivisible("the mini-batch of a GPU", per_gpu, by, micro)
+        yield _indivisible("the mini-batch of a GPU", per_gpu, _MICRO, micro)
 
 
 def _of_trl(launch: PlannedLaunch) -> Iterator[Finding]:
@@ -72,11 +67,9 @@ def _of_trl(launch: PlannedLaunch) -> Iterator[Finding]:
 
 def _indivisible(what: str, value: int, by: str, divisor: int) -> Finding:
     below = max(divisor, value - value % divisor)
-    return problem(
-        f"{what} = {value} cannot be divided by {by} = {divisor}",
-        f"choose numbers that divide (the nearest multiples of {divisor} are {below} and {below + divisor})",
-        "batch_divisibility",
-    )
+    fix = f"choose numbers that divide (the nearest multiples of {divisor} are {below} and {below + divisor})"
+    text = f"{what} = {value} cannot be divided by {by} = {divisor}"
+    return problem(text, fix, "batch_divisibility")
 
 
 def parallelism_fits(launch: PlannedLaunch) -> Iterator[Finding]:
@@ -85,13 +78,11 @@ def parallelism_fits(launch: PlannedLaunch) -> Iterator[Finding]:
     if parallel is None or (launch.is_bundled and not launch.uses_cluster):
         return
     found = []
-    heads = _in_model(launch, "num_attention_heads")
+    heads = model_config(launch, "num_attention_heads")
     if isinstance(heads, int) and heads % parallel:
-        fitting = [size for size in range(1, parallel) if heads % size == 0]
+        fitting = max(size for size in range(1, parallel) if heads % size == 0)
         text = f"tensor parallelism {parallel} does not divide the model's {heads} attention heads"
-        found.append(
-            problem(text, f"choose a divisor of {heads}, such as {fitting[-1]}", "parallelism_config")
-        )
+        found.append(problem(text, f"choose a divisor of {heads}, such as {fitting}", "parallelism_config"))
     world = launch.gpus_asked * (launch.settings.whole(*spellings("nodes")) or 1)
     if world and world % parallel:
         text = f"tensor parallelism {parallel} does not fit the {world} GPU(s) asked for"
@@ -102,14 +93,13 @@ def parallelism_fits(launch: PlannedLaunch) -> Iterator[Finding]:
 def lengths_fit(launch: PlannedLaunch) -> Iterator[Finding]:
     """Prompt and response fit the engine's limit, and that fits the model's positions."""
     settings = launch.settings
-    lengths = [settings.whole(*spellings(name)[:2]) for name in ("prompt_length", "response_length")]
-    limit = settings.whole(*spellings("engine_length"))
-    longest = sum(length or 0 for length in lengths)
+    lengths = [settings.whole(*spellings(name)[:2]) or 0 for name in ("prompt_length", "response_length")]
+    limit, longest = settings.whole(*spellings("engine_length")), sum(lengths)
     if limit and all(lengths) and longest > limit and not launch.is_bundled:
         text = f"max_prompt_length + max_response_length = {longest} is more than max_model_len = {limit}"
         yield warning(text, f"raise max_model_len to {longest}, or leave it out", "length_limit")
-    positions, asked = _in_model(launch, "max_position_embeddings"), limit or longest
-    if isinstance(positions, int) and asked > positions and not _in_model(launch, "rope_scaling"):
+    positions, asked = model_config(launch, "max_position_embeddings"), limit or longest
+    if isinstance(positions, int) and asked > positions and not model_config(launch, "rope_scaling"):
         text = f"sequences of {asked} tokens are asked for, the model's config allows {positions}"
         fix = "have the experiment's author choose lengths that the model has, or its long-context config"
         yield warning(text, fix, "length_limit")
@@ -117,13 +107,3 @@ def lengths_fit(launch: PlannedLaunch) -> Iterator[Finding]:
     if tokens and tokens < asked and settings.get(f"{_ROLLOUT}.enable_chunked_prefill") is False:
         text = f"max_num_batched_tokens {tokens} is less than the longest sequence, {asked}"
         yield problem(text, f"raise it to {asked}, or switch chunked prefill on", "length_limit")
-
-
-def _in_model(launch: PlannedLaunch, name: str) -> Any:
-    """A value of the config of the model on this machine; None where there is none."""
-    folder = model_folder(launch)
-    try:
-        config = read_json(folder / "config.json") if folder else {}
-    except ValueError:
-        return None
-    return config.get(name) or (config.get("text_config") or {}).get(name)

@@ -22,37 +22,30 @@ def tmux(launch: PlannedLaunch) -> Iterator[Finding]:
         yield problem("tmux is not installed", fix, "path_not_found")
         return
     socket = os.environ.get(SOCKET_VARIABLE)
-    command = [program, *(["-L", socket] if socket else []), "list-sessions"]
+    words = [program, *(["-L", socket] if socket else []), "list-sessions"]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_LIMIT_S, check=False
+            words, capture_output=True, text=True, errors="replace", timeout=_LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired:
-        fix = f"end it if it is yours to end: `{' '.join(command[:-1])} kill-server` closes all its sessions"
+        fix = f"end it if it is yours to end: `{' '.join(words[:-1])} kill-server` closes all its sessions"
         yield problem(f"the tmux server does not answer within {_LIMIT_S:g} s", fix, "hang_no_output")
         return
     said = done.stderr.strip()
-    if done.returncode != 0 and not any(word in said for word in _NO_SERVER_YET):
-        yield warning(
-            f"tmux says: {said or f'status {done.returncode}'}",
-            "correct what it names, such as the folder of its socket",
-            "permission",
-        )
-    else:
+    if done.returncode == 0 or any(each in said for each in _NO_SERVER_YET):
         yield fine("tmux is installed and answers")
+    else:
+        text = f"tmux says: {said or f'status {done.returncode}'}"
+        yield warning(text, "correct what it names, such as the folder of its socket", "permission")
 
 
 def is_not_running(launch: PlannedLaunch) -> Iterator[Finding]:
     """No other run of the same blueprint is under way: the two would share ports, GPUs and outputs."""
-    plan = launch.plan
-    if not plan.get("name"):
-        return
     for run in index.runs():
-        if run.name != plan["name"] or run.dir.resolve() == launch.result_dir.resolve():
-            continue
-        if not journal.is_owned(run.dir / "journal.jsonl"):
+        is_other = run.dir.resolve() != launch.result_dir.resolve() and run.name == launch.plan["name"]
+        if not is_other or not journal.is_owned(run.dir / "journal.jsonl"):
             continue
         state = index.load_state(run.dir)
-        if state.finished_at is None and str(state.blueprint.path) == plan.get("path"):
+        if state.finished_at is None and state.plan.get("path") == launch.plan.get("path"):
             fix = f"`harness attach {run.dir}` shows it, `harness stop {run.dir}` ends it"
             yield warning(f"the same experiment is running in {run.dir}", fix)

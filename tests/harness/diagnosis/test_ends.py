@@ -41,6 +41,19 @@ def test_only_an_end_from_outside_is_transient() -> None:
 
 
 @pytest.mark.parametrize(
+    ("ended", "says"),
+    [
+        ({"reason": "signalled", "status": 168, "signal": 40}, "killed by signal 40"),
+        ({"reason": "exited", "status": -40}, "killed by signal 40"),
+        ({"reason": "exited", "status": 168}, "status 168"),
+        ({"reason": "exited", "status": 255}, "status 255"),
+    ],
+)
+def test_a_signal_without_a_name_is_told_from_a_status(ended: dict, says: str) -> None:
+    assert says in ends.read(ended).cause
+
+
+@pytest.mark.parametrize(
     ("reason", "detail", "family", "final"),
     [
         ("fatal_error", "loss is nan at step 5", "numerics_nan", True),

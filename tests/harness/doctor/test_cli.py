@@ -35,7 +35,7 @@ def test_one_that_would_not(tmp_path: Path) -> None:
     status, output = called(tmp_path, "import json\n", "--json")
     report = json.loads(output)
     assert (status, report["can_run"]) == (0, True)
-    fields = {"check", "severity", "text", "fix", "predicts", "detail", "remedies", "captures"}
+    fields = {"check", "severity", "text", "fix", "predicts", "remedies", "captures"}
     assert fields == set(report["findings"][0])
     assert "surroundings" in called(tmp_path, "", "--all")[1]
     assert "surroundings" not in called(tmp_path, "")[1]

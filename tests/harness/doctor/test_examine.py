@@ -9,8 +9,8 @@ import yaml
 
 from harness.blueprint import read
 from harness.doctor import examine, outcome
-from harness.doctor.examine import CHECKS, run
-from harness.doctor.findings import Check, Finding, fine, problem, warning
+from harness.doctor.examine import CHECKS, Check, run
+from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
 from harness.experiment import plan_of
 from tests.harness.doctor.planning import launch, plan

@@ -65,7 +65,7 @@ def test_a_gpu_in_use_names_who_uses_it(tmp_path: Path, monkeypatch: pytest.Monk
 )
 def test_the_driver_and_torch(tmp_path: Path, text: str, expected: list[tuple[str, str]]) -> None:
     (tmp_path / "version.py").write_text(text)
-    seen = Look((3, 11, 0), {"torch": tmp_path}, {}, (), 0, False, "")
+    seen = Look((3, 11, 0), torch=tmp_path)
     given = asked(tmp_path, 1)
     object.__setattr__(given, "look", Once(lambda: seen))
     assert bad(examined(gpus.driver_fits, given)) == expected

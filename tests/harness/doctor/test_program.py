@@ -1,12 +1,16 @@
 """Interpreters that do not run; programs that lack a module or do not take their arguments."""
 
+import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from harness.doctor import program
+from harness.doctor.asking import Start
 from harness.doctor.findings import Finding
+from harness.doctor.launch import Once
 from tests.harness.doctor.planning import bad, examined, launch
 
 MISSING = [("problem", "module_not_found")]
@@ -204,6 +208,40 @@ def test_a_program_is_ended_before_it_changes_anything(tmp_path: Path, effect: s
     before = sorted(path.name for path in tmp_path.iterdir())
     assert starts(tmp_path, "python train.py --data x") == []
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_what_no_interpreter_announces_cannot_change_a_file_either(tmp_path: Path) -> None:
+    (tmp_path / "keep").write_text("x")
+    calls = (
+        *("open(b'keep', 513)", "open(b'keep', 512)", "truncate(b'keep', 0)", "unlink(b'keep')"),
+        *("mkdir(b'new', 511)", "rename(b'keep', b'new')", "link(b'keep', b'new')", "open(b'new', 65, 420)"),
+        "system(b'echo >keep')",
+    )
+    effects = "\n".join(f"assert libc.{call} != 0" for call in calls)
+    write(tmp_path, f"import ctypes\nlibc = ctypes.CDLL(None)\n{effects}\n{PARSER}p.parse_args()\n")
+    (found,) = starts(tmp_path, "python train.py --data x")
+    assert found.severity == "ok", found.text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["keep", "train.py"]
+    assert (tmp_path / "keep").read_text() == "x"
+
+
+def test_where_the_system_cannot_keep_a_program_from_writing_it_is_not_started(tmp_path: Path) -> None:
+    write(tmp_path, f"{PARSER}p.parse_args()\n")
+    given = launch(tmp_path, "python train.py --wrong 1")
+    source = (Path(program.__file__).parent / "dry_start.py").read_text()
+    without = source.replace(
+        "CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444", "CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 9999"
+    )
+    assert without != source
+    asked = {"script": str(tmp_path / "train.py"), "arguments": [], "parser": "argparse", "search": []}
+    variables = {"HARNESS_DRY_START": json.dumps(asked)}
+    done = subprocess.run(
+        [sys.executable, "-c", without], env=variables, capture_output=True, text=True, check=True
+    )
+    assert '"not_contained"' in done.stdout
+    object.__setattr__(given, "starts", Once(lambda: ((given.programs[0], Start("not_contained")),)))
+    (found,) = examined(program.starts, given)
+    assert found.severity == "ok" and "Landlock" in found.text
 
 
 def test_a_program_that_reads_no_arguments_is_not_started(tmp_path: Path) -> None:

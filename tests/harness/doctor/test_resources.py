@@ -110,7 +110,7 @@ print(json.dumps(bad(examined(getattr(resources, sys.argv[4]), given))))
         ("RLIMIT_NOFILE=1024", "ulimit -n 64; python t.py", "limits", "os_limit"),
         ("RLIMIT_FSIZE=1048576", "python t.py", "limits", "disk_full"),
         ("RLIMIT_CPU=600", "python t.py", "limits", "time_limit"),
-        (f"RLIMIT_AS={4 * 2**30}", "python t.py", "memory", "host_oom"),
+        (f"RLIMIT_AS={4 * 2**30}", "python t.py", "limits", "host_oom"),
     ],
 )
 def test_limits_really_lowered(tmp_path: Path, limit: str, command: str, check: str, expected: str) -> None:
