@@ -378,8 +378,7 @@ class LlmRetried(Event, kind="llm_retried"):
 
 @dataclass(frozen=True)
 class LlmSettled(Event, kind="llm_settled"):
-    """The model answered. `usage`: tokens by kind; `calls`: tool calls, each {id, name, arguments};
-    `failures`: how often each kind of failure came before."""
+    """The model answered. `usage`: tokens by kind; `calls`: tool calls, each {id, name, arguments}."""
 
     call: int
     cost_usd: float | None
@@ -389,7 +388,6 @@ class LlmSettled(Event, kind="llm_settled"):
     calls: tuple[Mapping[str, str], ...] = ()
     is_estimated: bool = False
     tries: int = 1
-    failures: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -401,7 +399,6 @@ class LlmFailed(Event, kind="llm_failed"):
     error: str
     is_estimated: bool = False
     tries: int = 1
-    failures: Mapping[str, int] = field(default_factory=dict)
 
 
 LlmEnded = LlmSettled | LlmFailed

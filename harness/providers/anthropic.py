@@ -6,24 +6,21 @@ to the shortest: one hour after tools and after system, five minutes after the f
 
 import json
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import anthropic
 
-from harness.providers import proxies
 from harness.providers.chat import (
     AssistantTurn,
     Reply,
     Request,
     StopReason,
-    ToolCall,
     ToolResultTurn,
     Turn,
     Usage,
 )
-from harness.providers.stream import Parts, Place, client_options, put_together
+from harness.providers.stream import PartialCall, Parts, Place, client_options, put_together
 from harness.providers.wire import (
     arguments_object,
     by_side,
@@ -62,48 +59,30 @@ class AnthropicProvider:
         """`key` None: the server needs none. `is_token`: the key is an OAuth-style token."""
         self.model = model
         self._now = now
-        url = base_url or OFFICIAL_URL
-        self._place = Place(self.name, model, base_url, key, proxies.proxy_for(url))
+        self._place = Place(self.name, model, base_url, key)
         sent_key = key or "none"  # the SDK wants one; without it, it would look for one in the environment
         # Gateways read either header; naming both keeps those in ANTHROPIC_CUSTOM_HEADERS at home.
         headers = {"Authorization": f"Bearer {sent_key}", "X-Api-Key": sent_key} if base_url else None
         self._client = anthropic.AsyncAnthropic(
             **{"auth_token" if is_token else "api_key": sent_key},  # type: ignore[arg-type]
-            base_url=url,
             default_headers=headers,
-            **client_options(anthropic, proxies.are_used(url)),
+            **client_options(anthropic, base_url or OFFICIAL_URL),
         )
 
     async def complete(self, request: Request) -> Reply:
         """The model's reply. Raises ProviderError, with what is known of the usage."""
         wire = wire_request(self.model, request)
-
-        def opening() -> Awaitable[Any]:
-            return self._client.messages.create(**wire, stream=True)
-
-        return await put_together(anthropic, self._place, opening, _Parts(request), self._now)
+        create = self._client.messages.create
+        return await put_together(
+            anthropic, self._place, lambda: create(**wire, stream=True), _Parts(request, _STOPS), self._now
+        )
 
     async def close(self) -> None:
         await self._client.close()
 
 
-@dataclass
-class _Block:
-    """One content block of a reply while it streams in."""
-
-    kind: str
-    id: str
-    name: str
-    text: str
-    given_input: Any
-
-
 class _Parts(Parts):
     """A reply while it streams in."""
-
-    def __init__(self, request: Request) -> None:
-        super().__init__(request)
-        self._blocks: dict[int, _Block] = {}
 
     def add(self, event: Any) -> None:
         """One event of the stream; events of other kinds (thinking, pings) change nothing."""
@@ -113,13 +92,18 @@ class _Parts(Parts):
             self._add_usage(getattr(event.message, "usage", None))
         elif kind == "content_block_start":
             block = event.content_block
-            id, name, text = (field(block, part) for part in ("id", "name", "text"))
-            self._blocks[event.index] = _Block(block.type, id, name, text, getattr(block, "input", None))
+            if block.type == "tool_use":
+                whole = getattr(block, "input", None)
+                written = json.dumps(whole) if whole else ""
+                self.calls.append(PartialCall(event.index, field(block, "id"), field(block, "name"), written))
+            elif block.type == "text":
+                self.text += field(block, "text")
         elif kind == "content_block_delta":
-            text = field(event.delta, "text") or field(event.delta, "partial_json")
-            self.written += len((text or field(event.delta, "thinking")).encode("utf-8", "replace"))
-            if event.index in self._blocks:
-                self._blocks[event.index].text += text
+            words, arguments = field(event.delta, "text"), field(event.delta, "partial_json")
+            self.count(words or arguments or field(event.delta, "thinking"))
+            self.text += words
+            for call in self.calls[-1:] if arguments else ():
+                call.arguments += arguments
         elif kind == "message_delta":
             self.stop = field(event.delta, "stop_reason") or self.stop
             self._add_usage(getattr(event, "usage", None))
@@ -138,20 +122,6 @@ class _Parts(Parts):
             long,
             count(usage, "output_tokens") or old.output_tokens,
         )
-
-    def reply(self) -> Reply:
-        blocks = [self._blocks[index] for index in sorted(self._blocks)]
-        text = "".join(block.text for block in blocks if block.kind == "text")
-        calls = tuple(
-            ToolCall(
-                block.id or f"call_{len(self.request.turns)}_{number}",
-                block.name,
-                block.text or json.dumps(block.given_input or {}),
-            )
-            for number, block in enumerate(block for block in blocks if block.kind == "tool_use")
-        )
-        stop = _STOPS.get(self.stop or "", StopReason.TOOL_CALL if calls else StopReason.END)
-        return Reply(text, calls, stop, self.counted(), self.model)
 
 
 def wire_request(model: str, request: Request) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from harness.providers import proxies
 from harness.providers.chat import Provider
 from harness.providers.cost import Price, is_loopback, price_of
 from harness.providers.settings import ConfigurationError, Found, find
 from harness.providers.stream import SHORTEST_SECRET
+from harness.redaction import redact
 
 OFFICIAL_URLS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
 
@@ -88,7 +88,6 @@ def configured(model_option: str | None, cwd: Path, environ: Mapping[str, str]) 
     if not model_option:
         _refuse_unasked_host(word, found)
     key, variable = _key(word, found, environ, is_named_by_person=bool(model_option))
-    _refuse_unsendable(key, variable or "")
     own = {name: price.model_dump() for name, price in found.settings.prices.items()}
     price = price_of(word.provider, word.model, word.base_url, own)
     return LlmConfig(
@@ -117,12 +116,12 @@ def make_provider(config: LlmConfig) -> Provider:
 
         return OpenAIProvider(config.model, config.key, config.base_url)
     except (ImportError, ValueError) as error:
-        if not proxies.named() or (isinstance(error, ImportError) and "socks" not in str(error).lower()):
+        if "proxy" not in (text := redact(str(error))).lower():
             raise
         raise ConfigurationError(
-            f"{config.model_word} cannot be asked through the proxies that the environment names "
-            f"({proxies.named()}): {error} For a SOCKS proxy `pip install socksio`; or unset ALL_PROXY and "
-            "HTTPS_PROXY, or add the server to NO_PROXY"
+            f"{config.model_word} cannot be asked through the proxy that the environment names: {text} For a "
+            "SOCKS proxy `pip install socksio`; or unset ALL_PROXY and HTTPS_PROXY, or add the server to "
+            "NO_PROXY"
         ) from error
 
 
@@ -178,26 +177,31 @@ def _key(
     word: ModelWord, found: Found, environ: Mapping[str, str], is_named_by_person: bool
 ) -> tuple[str | None, str | None]:
     """The key and the variable it came from."""
-    llm = found.settings.llm
-    if llm.key_env and _is_meant_for(word, found):
-        _refuse_chosen_variable(word, found, is_named_by_person)
-        value = environ.get(llm.key_env, "").strip()
-        if not value:
+    variable = found.settings.llm.key_env
+    if variable and _is_meant_for(word, found):
+        _refuse_chosen_variable(variable, word, found, is_named_by_person)
+        if not environ.get(variable, "").strip():
             raise ConfigurationError(
-                f"{found.path}: [llm] key_env names {llm.key_env}, which is not set; `export {llm.key_env}=…`"
+                f"{found.path}: [llm] key_env names {variable}, which is not set; `export {variable}=…`"
             )
-        return value, llm.key_env
-    if word.base_url:
+    elif word.base_url:
         return None, None
-    variables = _KEY_VARIABLES[word.provider]
-    variable = next((name for name in variables if environ.get(name, "").strip()), None)
-    if variable is None:
+    else:
+        variables = _KEY_VARIABLES[word.provider]
+        variable = next((name for name in variables if environ.get(name, "").strip()), None)
+        if variable is None:
+            raise ConfigurationError(
+                f"{word.provider}:{word.model} needs a key: `export {variables[0]}=…`, or name the variable "
+                "that holds it as `key_env` in the [llm] section of harness.toml"
+            )
+        _refuse_redirected_key(word, variable, environ)
+    key = environ[variable].strip()
+    if not re.fullmatch(r"[!-~]+", key):  # it would fail in the middle of a header, and be quoted there
         raise ConfigurationError(
-            f"{word.provider}:{word.model} needs a key: `export {variables[0]}=…`, or name the variable that "
-            "holds it as `key_env` in the [llm] section of harness.toml"
+            f"{variable} holds something that is no key: it has blanks, line breaks or characters that are "
+            "not plain ASCII (a quotation mark from a web page?). Copy the key again"
         )
-    _refuse_redirected_key(word, variable, environ)
-    return environ[variable].strip(), variable
+    return key, variable
 
 
 def _is_meant_for(word: ModelWord, found: Found) -> bool:
@@ -223,10 +227,9 @@ def _refuse_redirected_key(word: ModelWord, variable: str, environ: Mapping[str,
         )
 
 
-def _refuse_chosen_variable(word: ModelWord, found: Found, is_named_by_person: bool) -> None:
+def _refuse_chosen_variable(variable: str, word: ModelWord, found: Found, is_named_by_person: bool) -> None:
     """A file in the working directory chooses no variable of the environment that is sent somewhere: it may
     name the provider's own, and any other only for a server on this machine that the person has named."""
-    variable = found.settings.llm.key_env
     is_own_server = is_named_by_person and word.base_url is not None and is_loopback(word.base_url)
     if found.is_project and variable not in _KEY_VARIABLES[word.provider] and not is_own_server:
         raise ConfigurationError(
@@ -242,15 +245,6 @@ def _refuse_unasked_host(word: ModelWord, found: Found) -> None:
         raise ConfigurationError(
             f"{found.path} names the server {word.base_url}; a file in the working directory may not choose "
             f"who is sent prompts and keys. Write --model {word.text}, or move the file to {_OWN_FILE}"
-        )
-
-
-def _refuse_unsendable(key: str | None, source: str) -> None:
-    """A key with blanks or line breaks would fail in the middle of a header, and be quoted there."""
-    if key is not None and not re.fullmatch(r"[!-~]+", key):
-        raise ConfigurationError(
-            f"{source} holds something that is no key: it has blanks, line breaks or characters that are not "
-            "plain ASCII (a quotation mark from a web page?). Copy the key again"
         )
 
 

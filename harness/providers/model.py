@@ -9,9 +9,8 @@ hashed and written is the redacted request; what is handed back is the redacted 
 import asyncio
 import logging
 import random
-import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from harness.journal.events import LlmFailed, LlmReserved, LlmRetried, LlmSettled
@@ -27,9 +26,7 @@ FIRST_WAIT_S = 2.0
 LONGEST_WAIT_S = 300.0
 MOST_TRIES = 200
 WARN_EVERY_S = 3600.0
-MOST_KINDS_RECORDED = 10
 
-_VARYING = re.compile(r"\breq_\w+|\b[0-9a-f]{8,}\b|\d+(?:\.\d+)?")
 _log = logging.getLogger(__name__)
 
 
@@ -51,10 +48,8 @@ class InterruptedAskError(AskError):
 
 @dataclass
 class _Call:
-    """One call while it is being made: its tries, what the failed ones cost, and how they failed.
-
-    `cost` None: not known. `in_flight`: a try is on its way; cut off now, it may be charged in full.
-    """
+    """One call while it is being made: its tries, and what the failed ones cost (None: not known).
+    `in_flight`: a try is on its way; cut off now, it may be charged in full."""
 
     number: int
     digest: str
@@ -64,7 +59,6 @@ class _Call:
     recorded_cost: float | None = 0.0
     in_flight: bool = False
     is_estimated: bool = False
-    kinds: dict[str, int] = field(default_factory=dict)
 
     def add(self, usd: float | None) -> None:
         self.cost = None if self.cost is None or usd is None else self.cost + usd
@@ -76,7 +70,6 @@ class _Call:
             "cost_usd": self.cost,
             "is_estimated": self.is_estimated,
             "tries": self.tries,
-            "failures": self.kinds,
         }
 
 
@@ -198,14 +191,9 @@ class Model:
         return max(min(backoff * self._jitter.uniform(0.5, 1.0), LONGEST_WAIT_S), error.retry_after_s or 0.0)
 
     def _note(self, call: _Call, text: str) -> None:
-        """Journal a failure that may pass: each that cost something, so that a kill forgets no spending, and
-        the free ones once per kind. The end of the call counts them all."""
-        kind = _VARYING.sub("#", text)
-        known = next((known for known in call.kinds if _VARYING.sub("#", known) == kind), None)
-        is_new = known is None and len(call.kinds) < MOST_KINDS_RECORDED
-        name = text if is_new else known or "other failures"
-        call.kinds[name] = call.kinds.get(name, 0) + 1
-        if is_new or call.cost != call.recorded_cost:
+        """Journal the first failure that may pass, and each that cost something, so that a kill forgets no
+        spending. The end of the call counts the tries."""
+        if call.tries == 1 or call.cost != call.recorded_cost:
             call.recorded_cost = call.cost
             at_most = None if call.cost is None or call.reserve is None else call.cost + call.reserve
             self._record(LlmRetried(call.number, text, call.tries, call.cost, at_most))

@@ -8,24 +8,21 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import openai
 
-from harness.providers import proxies
 from harness.providers.chat import (
     AssistantTurn,
     Reply,
     Request,
     StopReason,
-    ToolCall,
     ToolResultTurn,
     Turn,
     Usage,
 )
-from harness.providers.stream import Parts, Place, client_options, put_together
+from harness.providers.stream import PartialCall, Parts, Place, client_options, put_together
 from harness.providers.wire import (
     arguments_object,
     by_side,
@@ -39,8 +36,8 @@ from harness.providers.wire import (
 
 OFFICIAL_URL = "https://api.openai.com/v1"
 
-_WITHOUT_PARALLEL_SWITCH = re.compile(r"o\d")
 _STOPS = {"length": StopReason.TRUNCATED, "content_filter": StopReason.REFUSED}
+_WITHOUT_PARALLEL_SWITCH = re.compile(r"o\d")
 
 
 class OpenAIProvider:
@@ -59,15 +56,13 @@ class OpenAIProvider:
         self.model = model
         self._now = now
         self._is_official = base_url is None
-        url = base_url or OFFICIAL_URL
-        self._place = Place(self.name, model, base_url, key, proxies.proxy_for(url))
+        self._place = Place(self.name, model, base_url, key)
         sent_key = key or "none"  # the SDK wants one; without it, it would take OPENAI_API_KEY
         self._client = openai.AsyncOpenAI(
             api_key=sent_key,
-            base_url=url,
             # Named so that an Authorization in OPENAI_CUSTOM_HEADERS goes to no other server.
             default_headers={"Authorization": f"Bearer {sent_key}"} if base_url else None,
-            **client_options(openai, proxies.are_used(url)),
+            **client_options(openai, base_url or OFFICIAL_URL),
         )
         if base_url is not None:  # what the SDK took from the environment is OpenAI's business alone
             self._client.organization = self._client.project = None
@@ -75,34 +70,17 @@ class OpenAIProvider:
     async def complete(self, request: Request) -> Reply:
         """The model's reply. Raises ProviderError, with what is known of the usage."""
         wire = wire_request(self.model, request, self._is_official)
-
-        def opening() -> Awaitable[Any]:
-            return self._client.chat.completions.create(**wire, stream=True)
-
-        return await put_together(openai, self._place, opening, _Parts(request), self._now)
+        create = self._client.chat.completions.create
+        return await put_together(
+            openai, self._place, lambda: create(**wire, stream=True), _Parts(request, _STOPS), self._now
+        )
 
     async def close(self) -> None:
         await self._client.close()
 
 
-@dataclass
-class _Call:
-    """One tool call while it streams in."""
-
-    index: int | None
-    id: str = ""
-    name: str = ""
-    arguments: str = ""
-
-
 class _Parts(Parts):
     """A reply while it streams in."""
-
-    def __init__(self, request: Request) -> None:
-        super().__init__(request)
-        self._text = ""
-        self._refusal = ""
-        self._calls: list[_Call] = []
 
     def add(self, event: Any) -> None:
         """One chunk."""
@@ -118,9 +96,9 @@ class _Parts(Parts):
         content = getattr(delta, "content", None)
         refusal = field(delta, "refusal")
         thought = getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None) or ""
-        self._text += field(delta, "content")
-        self._refusal += refusal
-        self._count(f"{content or ''}{refusal}{thought}")
+        self.text += field(delta, "content")
+        self.refusal += refusal
+        self.count(f"{content or ''}{refusal}{thought}")
         for fragment in getattr(delta, "tool_calls", None) or []:
             self._add_call(fragment)
 
@@ -133,37 +111,21 @@ class _Parts(Parts):
             arguments = json.dumps(arguments)
         call = self._continued(index, id, name)
         if call is None:
-            call = _Call(index)
-            self._calls.append(call)
+            call = PartialCall(index)
+            self.calls.append(call)
         call.id, call.name = call.id or id, call.name or name
         call.arguments += arguments
-        self._count(name + arguments)
+        self.count(name + arguments)
 
-    def _continued(self, index: int | None, id: str, name: str) -> _Call | None:
+    def _continued(self, index: int | None, id: str, name: str) -> PartialCall | None:
         """The call that a fragment goes on with; None for the first fragment of a new one."""
-        if not self._calls:
+        if not self.calls:
             return None
         if index is None:
-            last = self._calls[-1]
+            last = self.calls[-1]
             return last if (id == last.id if id else not name) else None
-        same = next((call for call in reversed(self._calls) if call.index == index), None)
+        same = next((call for call in reversed(self.calls) if call.index == index), None)
         return None if same is None or (id and same.id and id != same.id) else same
-
-    def _count(self, text: str) -> None:
-        self.written += len(text.encode("utf-8", "replace"))
-
-    def reply(self) -> Reply:
-        calls = tuple(
-            ToolCall(
-                call.id or f"call_{len(self.request.turns)}_{number}",
-                call.name,
-                sendable(call.arguments) or "{}",
-            )
-            for number, call in enumerate(self._calls)
-        )
-        natural = StopReason.TOOL_CALL if calls else StopReason.END
-        stop = _STOPS.get(self.stop or "", StopReason.REFUSED if self._refusal else natural)
-        return Reply(self._text or self._refusal, calls, stop, self.counted(), self.model)
 
 
 def _usage(usage: Any) -> Usage:

@@ -9,10 +9,10 @@ import asyncio
 import email.utils
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timezone
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -22,10 +22,14 @@ from harness.providers.chat import (
     Reply,
     Request,
     RequestTooLongError,
+    StopReason,
+    ToolCall,
     UnavailableError,
     Usage,
     tokens_of,
 )
+from harness.providers.cost import is_loopback
+from harness.providers.wire import sendable
 from harness.redaction import redact
 
 CONNECT_S = 10.0
@@ -57,14 +61,12 @@ _LONGEST_QUOTE = 500
 
 @dataclass(frozen=True)
 class Place:
-    """Where a call goes, for error texts. `secret` is the key itself, masked wherever a server repeats it;
-    `proxy` the address the calls go through, None: straight to the server."""
+    """Where a call goes, for error texts. `secret` is the key itself, masked wherever a server repeats it."""
 
     provider: str
     model: str
     base_url: str | None
     secret: str | None
-    proxy: str | None = None
 
     def text(self, what: str, fix: str = "") -> str:
         """One message for people."""
@@ -74,29 +76,36 @@ class Place:
         return redact(f"{name} {what}" + (f". {fix}" if fix else ""), known)
 
     @property
-    def through(self) -> str:
-        return f" through the proxy {self.proxy}" if self.proxy else ""
-
-    @property
     def key(self) -> str:
         """Where the key is set."""
-        if self.base_url:
-            return "`key_env` in the [llm] section of harness.toml names the variable that holds it"
-        return f"{self.provider.upper()}_API_KEY, or `key_env` in the [llm] section of harness.toml"
+        own = "" if self.base_url else f"{self.provider.upper()}_API_KEY, or the variable that "
+        return f"{own}`key_env` in the [llm] section of harness.toml names"
+
+
+@dataclass
+class PartialCall:
+    """One tool call while it streams in."""
+
+    index: int | None
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
 
 
 class Parts:
-    """A reply while it streams in; each protocol adds `add` and `reply`.
+    """A reply while it streams in; each protocol adds `add`. `stops`: what its words for stopping mean.
 
-    `stop`: why the model stopped, in the protocol's word, None until it says so: nothing but bookkeeping can
-    follow then. `written`: bytes of output seen so far, for servers that do not count.
+    `stop`: why it stopped, in the protocol's word, None until it says so: nothing but bookkeeping can follow
+    then. `written`: bytes of output seen so far, for servers that do not count.
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, stops: Mapping[str, StopReason]) -> None:
         self.request = request
+        self._stops = stops
         self.has_begun = False
         self.stop: str | None = None
-        self.model = ""
+        self.model = self.text = self.refusal = ""
+        self.calls: list[PartialCall] = []
         self.usage = Usage()
         self.written = 0
 
@@ -104,9 +113,19 @@ class Parts:
         """Take in one event of the stream."""
         raise NotImplementedError
 
+    def count(self, text: str) -> None:
+        self.written += len(text.encode("utf-8", "replace"))
+
     def reply(self) -> Reply:
         """The whole reply."""
-        raise NotImplementedError
+        turn = len(self.request.turns)
+        calls = tuple(
+            ToolCall(call.id or f"call_{turn}_{number}", call.name, sendable(call.arguments) or "{}")
+            for number, call in enumerate(self.calls)
+        )
+        natural = StopReason.TOOL_CALL if calls else StopReason.END
+        stop = self._stops.get(self.stop or "", StopReason.REFUSED if self.refusal else natural)
+        return Reply(self.text or self.refusal, calls, stop, self.counted(), self.model)
 
     def known_usage(self) -> Usage | None:
         """What a reply that broke off has used; None when it had not begun."""
@@ -122,14 +141,12 @@ class Parts:
         return usage
 
 
-def client_options(sdk: ModuleType, uses_proxies: bool) -> dict[str, Any]:
+def client_options(sdk: ModuleType, url: str) -> dict[str, Any]:
     """What every client is made with: our time-outs, no retries, and no redirects, which would carry key and
-    prompt to an address that was never named. `uses_proxies`: those of the environment are gone through."""
-    return {
-        "timeout": sdk.Timeout(BETWEEN_CHUNKS_S, connect=CONNECT_S, pool=CONNECT_S),
-        "max_retries": 0,
-        "http_client": sdk.DefaultAsyncHttpxClient(follow_redirects=False, trust_env=uses_proxies),
-    }
+    prompt to an address that was never named. A server on this machine is asked past all proxies."""
+    client = sdk.DefaultAsyncHttpxClient(follow_redirects=False, trust_env=not is_loopback(url))
+    timeout = sdk.Timeout(BETWEEN_CHUNKS_S, connect=CONNECT_S, pool=CONNECT_S)
+    return {"base_url": url, "timeout": timeout, "max_retries": 0, "http_client": client}
 
 
 async def put_together(
@@ -148,8 +165,7 @@ async def put_together(
             content_type = stream.response.headers.get("content-type", "")
             async for event in stream:
                 parts.has_begun = True
-                with _reading(place, parts):
-                    parts.add(event)
+                _understood(place, parts, partial(parts.add, event))
 
     try:
         await asyncio.wait_for(read(), WHOLE_REPLY_S)
@@ -158,19 +174,17 @@ async def put_together(
         if parts.stop is None:
             raise failure from error
     if parts.stop is not None:
-        with _reading(place, parts):
-            return parts.reply()
+        return _understood(place, parts, parts.reply)
     if not parts.has_begun and "event-stream" not in content_type:
         what = f"answered with {content_type or 'nothing'} where a stream of events was expected"
         raise RejectedError(place.text(what, "Does the address lead to a server of this protocol?"))
     raise _cut_off(place, "the stream ended early", parts.known_usage())
 
 
-@contextmanager
-def _reading(place: Place, parts: Parts) -> Iterator[None]:
+def _understood(place: Place, parts: Parts, read: Callable[[], Any]) -> Any:
     """Servers send what their protocol does not foresee; whatever that breaks is a RejectedError."""
     try:
-        yield
+        return read()
     except Exception as error:
         raise _unreadable(place, error, parts.known_usage()) from error
 
@@ -185,33 +199,26 @@ def _failure(sdk: ModuleType, place: Place, error: Exception, parts: Parts, now:
     if is_late or is_transport or isinstance(error, sdk.APIConnectionError):
         if usage is not None:
             return _cut_off(place, str(error) or type(error).__name__, usage)
-        return _timed_out(place, error, parts.request) if is_late else _unreachable(place, error)
-    if isinstance(error, sdk.APIStatusError):
-        headers = error.response.headers
-        return from_status(place, error.status_code, error.body, error.message, headers, now, usage)
-    if isinstance(error, sdk.APIError):  # an error inside the stream
-        return from_status(place, 0, error.body, error.message, {}, now, usage)
+        return _unanswered(place, error, is_late, parts.request)
+    if isinstance(error, sdk.APIError):  # without a response it came inside the stream
+        headers = error.response.headers if isinstance(error, sdk.APIStatusError) else {}
+        status = getattr(error, "status_code", 0)
+        return _from_status(place, status, error.body, error.message, headers, now, usage)
     if isinstance(error, ValueError):
         return _cut_off(place, f"what it sent cannot be read: {error}", usage)
     return _unreadable(place, error, usage)
 
 
-def _unreachable(place: Place, error: Exception) -> UnavailableError:
-    """No network, no server, or a connection that broke before an answer."""
+def _unanswered(place: Place, error: Exception, is_late: bool, request: Request) -> UnavailableError:
+    """No network, no server, or no answer in time: a request that went out then may be charged, at least for
+    being read."""
     cause = error.__cause__ or error
-    fix = "Is the server running and the address right?" if place.base_url else ""
-    if place.proxy:
-        fix = f"Is the proxy that the environment names right? {fix}".strip()
-    reason = str(cause) or type(cause).__name__
-    return UnavailableError(place.text(f"cannot be reached{place.through} ({reason})", fix))
-
-
-def _timed_out(place: Place, error: Exception, request: Request) -> UnavailableError:
-    """No answer came in time. A request that went out before may be charged: at least for being read."""
-    causes = {type(error).__name__, type(error.__cause__).__name__}
-    charged = None if causes & _UNDELIVERED else Usage(input_tokens=tokens_of(request.size))
-    what = f"did not answer in time{place.through}"
-    return UnavailableError(place.text(what), charged, is_estimated=charged is not None)
+    if is_late:
+        is_charged = not {type(error).__name__, type(cause).__name__} & _UNDELIVERED
+        charged = Usage(input_tokens=tokens_of(request.size)) if is_charged else None
+        return UnavailableError(place.text("did not answer in time"), charged, is_estimated=is_charged)
+    fix = "Is the server running, and are its address and the proxies in the environment right?"
+    return UnavailableError(place.text(f"cannot be reached ({str(cause) or type(cause).__name__})", fix))
 
 
 def _unreadable(place: Place, error: Exception, usage: Usage | None) -> RejectedError:
@@ -223,26 +230,23 @@ def _cut_off(place: Place, reason: str, usage: Usage | None) -> UnavailableError
     return UnavailableError(place.text(f"broke off in the middle of its reply ({reason})"), usage)
 
 
-def from_status(
+def _from_status(
     place: Place,
     status: int,
     body: Any,
     message: str,
     headers: Mapping[str, str],
     now: float,
-    usage: Usage | None = None,
+    usage: Usage | None,
 ) -> ProviderError:
-    """The error for a server's answer; `status` 200 or 0 for an error inside a stream.
-
-    `now`: epoch seconds, for a Retry-After that is a date.
-    """
+    """The error for a server's answer; `status` 200 or 0 for an error inside a stream."""
     if 300 <= status < 400:
         what = f"answered {status}: it leads to {headers.get('location', 'another address')}"
         return RejectedError(place.text(what, "Name that address instead"))
-    words = _words(body, message)
+    words, code = _words(body, message)
     flat = f"{words} {body if isinstance(body, str) else json.dumps(body, default=str)}".lower()
-    if status < 400:
-        status = _status_inside(body)
+    if status < 400:  # the error itself may name one
+        status = int(code) if re.fullmatch(r"[45]\d\d", code) else 529 if "overloaded" in code.lower() else 0
     what = f"answered {status}: {words}" if status else f"broke off with an error: {words}"
     is_client_error = 400 <= status < 500 or status == 0
     if status == 413 or (_TOO_LONG.search(flat) and (is_client_error or status == 500)):
@@ -250,41 +254,27 @@ def from_status(
     if _NO_CREDIT.search(flat) and is_client_error:
         return RejectedError(place.text(what, _FIXES[402]), usage)
     if status in _PASSING_STATUSES or status >= 500 or (status == 0 and not _REJECTED.search(flat)):
-        return UnavailableError(place.text(what), usage, retry_after_s=retry_after(headers, now))
+        return UnavailableError(place.text(what), usage, retry_after_s=_retry_after(headers, now))
     return RejectedError(place.text(what, _FIXES.get(status, "").format(key=place.key)), usage)
 
 
-def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds to wait by the Retry-After headers (milliseconds, seconds or a date); None without one."""
-    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        value = headers.get(name, "").strip()
-        if re.fullmatch(r"\d+(\.\d+)?", value):
-            return float(value) / unit
+def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds to wait by the Retry-After header (seconds or a date); None without one."""
+    value = headers.get("retry-after", "").strip()
+    if re.fullmatch(r"\d+(\.\d+)?", value):
+        return float(value)
     try:
-        date = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
+        date = email.utils.parsedate_to_datetime(value)
     except (TypeError, ValueError, IndexError):
         return None
     return max(0.0, (date if date.tzinfo else date.replace(tzinfo=timezone.utc)).timestamp() - now)
 
 
-def _error_in(body: Any) -> Any:
-    return body.get("error", body) if isinstance(body, dict) else None
-
-
-def _status_inside(body: Any) -> int:
-    """The status that an error inside a stream speaks of; 0 when it names none."""
-    error = _error_in(body)
-    code, kind = (str(error.get(key) or "") if isinstance(error, dict) else "" for key in ("code", "type"))
-    if re.fullmatch(r"[45]\d\d", code):
-        return int(code)
-    return 529 if "overloaded" in kind.lower() else 0
-
-
-def _words(body: Any, message: str) -> str:
-    """The server's own sentence, shortened."""
-    error = _error_in(body)
+def _words(body: Any, message: str) -> tuple[str, str]:
+    """The server's own sentence, shortened, and its code or kind of error ("" without one)."""
+    error = body.get("error", body) if isinstance(body, dict) else None
     own = error.get("message") if isinstance(error, dict) else error
-    kind = (error.get("code") or error.get("type")) if isinstance(error, dict) else None
+    code = str(error.get("code") or error.get("type") or "") if isinstance(error, dict) else ""
     words = own if isinstance(own, str) and own.strip() else message
     words = " ".join(words.split())[:_LONGEST_QUOTE]
-    return f"{words} ({kind})" if kind and str(kind) not in words else words
+    return (f"{words} ({code})" if code and code not in words else words), code

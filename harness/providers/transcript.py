@@ -9,7 +9,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -144,27 +144,19 @@ def _redacted_turn(turn: Turn, known: tuple[str, ...]) -> Turn:
 
 
 def _redacted_call(call: ToolCall, known: tuple[str, ...]) -> ToolCall:
-    """JSON stays JSON: where a mask would swallow its quotes (a private key has no end), each string is
-    masked by itself."""
+    """JSON stays JSON: each of its strings is masked by itself, as a mask may swallow quotes."""
     masked = redact_keys(call.arguments, known)
-    value = _parsed(call.arguments)
-    if masked != call.arguments and value is not None and _parsed(masked) is None:
-        each = _mapped(value, lambda text: redact_keys(text, known))
-        masked = json.dumps(each, ensure_ascii=False)
+    if masked != call.arguments:
+        try:
+            masked = json.dumps(_masked(json.loads(call.arguments), known), ensure_ascii=False)
+        except ValueError:
+            pass  # it was no JSON before
     return replace(call, arguments=masked)
 
 
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
-
-
-def _mapped(value: Any, change: Callable[[str], str]) -> Any:
-    """The value with each of its strings changed."""
+def _masked(value: Any, known: tuple[str, ...]) -> Any:
     if isinstance(value, dict):
-        return {change(key): _mapped(inner, change) for key, inner in value.items()}
+        return {redact_keys(key, known): _masked(inner, known) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_mapped(inner, change) for inner in value]
-    return change(value) if isinstance(value, str) else value
+        return [_masked(inner, known) for inner in value]
+    return redact_keys(value, known) if isinstance(value, str) else value

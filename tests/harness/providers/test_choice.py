@@ -231,5 +231,6 @@ async def test_a_server_on_this_machine_is_asked_without_a_proxy(
     monkeypatch.setenv("ALL_PROXY", "socks9://me:secretpw@proxy.example:1080")
     provider = make_provider(choose(home, "openai:m@http://localhost:1", **KEY))
     await provider.close()
-    with pytest.raises(ConfigurationError, match=r"socks9://proxy.example:1080.*NO_PROXY"):
+    with pytest.raises(ConfigurationError, match=r"proxy.*NO_PROXY") as failed:
         make_provider(choose(home, "openai:m", **KEY))
+    assert "secretpw" not in str(failed.value)

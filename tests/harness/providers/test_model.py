@@ -162,7 +162,6 @@ async def test_a_storm_of_failures_is_waited_out_in_few_lines(
         assert await made.ask(patience_s=48 * 3600) == REPLY
     assert made.kinds == ["llm_reserved", "llm_retried", "llm_settled"]
     assert made.last["tries"] == 191
-    assert list(made.last["failures"].values()) == [190]
     assert made.last["call"] == 1
     waits = made.clock.waits
     assert 1.0 <= waits[0] <= 2.0

@@ -400,7 +400,7 @@ async def test_nobody_there_and_a_proxy_that_is_down(
     assert (await ask(server, "openai")).text == "I wait.", "no proxy stands before this machine"
     with pytest.raises(UnavailableError, match="cannot be reached"):
         await AnthropicProvider("m", None, "http://127.0.0.1:1").complete(REQUEST)
-    with pytest.raises(UnavailableError, match=r"through the proxy http://127.0.0.1:9") as failed:
+    with pytest.raises(UnavailableError, match=r"cannot be reached .*proxies in the environment") as failed:
         await OpenAIProvider("m", None, "http://models.example/v1").complete(REQUEST)
     assert "secretpw" not in str(failed.value)
 
