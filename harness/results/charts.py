@@ -7,13 +7,13 @@ and `NAME.png` made from it by `drawing`. A figure shows nothing that its JSON d
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from harness.atomic_write import write_atomically
+from harness.results.manifest import plain
 from harness.results.types import Figure
 
 Kind = Literal["metric", "validation", "curves", "levels", "quality"]
@@ -78,7 +78,7 @@ class Chart:
 
     def as_json(self) -> dict[str, Any]:
         """The chart as JSON data, without what is empty; null for NaN and infinities."""
-        return dict(_plain(asdict(self)))
+        return dict(plain(asdict(self, dict_factory=_known)))
 
 
 def save(chart: Chart, folder: Path, is_drawn: bool = True) -> Figure:
@@ -112,9 +112,6 @@ def save_all(charts: Iterable[Chart], folder: Path, into: Path | None = None) ->
     return figures
 
 
-def _plain(node: Any) -> Any:
-    if isinstance(node, Mapping):
-        return {key: _plain(value) for key, value in node.items() if value not in ((), "", None, False)}
-    if isinstance(node, list | tuple):
-        return [_plain(item) for item in node]
-    return None if isinstance(node, float) and not math.isfinite(node) else node
+def _known(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The fields that say anything; 0 does."""
+    return {key: value for key, value in items if not (value is None or value is False or value in ((), ""))}

@@ -47,20 +47,23 @@ class _Columns:
     values: array[float] = field(default_factory=lambda: array("d"))
     lines: array[int] = field(default_factory=lambda: array("q"))
 
+    def series(self, key: str, attempt: int) -> Series:
+        steps = np.array(self.steps, dtype=np.int64)
+        attempts = np.full(len(steps), attempt, dtype=np.int64)
+        return Series(key, steps, np.array(self.values), attempts, np.array(self.lines, dtype=np.int64))
+
 
 @dataclass
 class _Attempt:
     """One attempt's files, read but not yet merged."""
 
-    number: int
-    columns: dict[str, _Columns]
+    record: AttemptRecord
+    series: dict[str, Series]
     evaluations: dict[int, Evaluation]
-    rows: int
-    span: tuple[Reported, Reported] | None
 
     @property
     def first_step(self) -> int | None:
-        first = [int(self.span[0].value)] if self.span else []
+        first = [int(self.record.span[0].value)] if self.record.span else []
         return min([*first, *self.evaluations], default=None)
 
 
@@ -68,8 +71,8 @@ def collect(result_dir: Path) -> Record:
     """Read every attempt's raw files and merge them. Never fails for what the files hold."""
     problems: list[str] = []
     read = [_read_attempt(result_dir, number, problems) for number in attempt_numbers(result_dir)]
-    records = tuple(_record_of(result_dir, attempt, problems) for attempt in read)
-    return Record(result_dir, records, _merge_series(read), _merge_evaluations(read), tuple(problems))
+    series, evaluations = _merged(read)
+    return Record(result_dir, tuple(one.record for one in read), series, evaluations, tuple(problems))
 
 
 def attempt_numbers(result_dir: Path) -> list[int]:
@@ -82,14 +85,18 @@ def attempt_numbers(result_dir: Path) -> list[int]:
 
 def _read_attempt(result_dir: Path, number: int, problems: list[str]) -> _Attempt:
     name = attempt_folder(number)
-    columns, span, rows = _read_metrics(result_dir / name / "metrics.jsonl", name, problems)
-    tasks = _read_tasks(result_dir / name, name, problems)
-    reported = _read_reported(result_dir / name, name, columns)
+    folder = result_dir / name
+    columns, span, rows = _read_metrics(folder / "metrics.jsonl", name, problems)
+    series = {key: one.series(key, number) for key, one in columns.items()}
+    tasks = _read_tasks(folder, name, problems)
+    reported = _read_reported(folder, name, series)
     evaluations = {}
     for step in sorted({*tasks, *reported}):
         results, source = tasks.get(step, ((), None))
         evaluations[step] = Evaluation(step, number, results, source, reported.get(step, {}))
-    return _Attempt(number, columns, evaluations, rows, span)
+    ended = json_file(folder / "exit.json", f"{name}/exit.json", problems)
+    record = AttemptRecord(number, ended, text_file(folder / "config.yaml", _MAX_CONFIG), rows, span)
+    return _Attempt(record, series, evaluations)
 
 
 def _read_metrics(
@@ -181,9 +188,7 @@ def task_of(data: Mapping[str, Any]) -> TaskResult | None:
     )
 
 
-def _read_reported(
-    folder: Path, name: str, columns: Mapping[str, _Columns]
-) -> dict[int, dict[str, Reported]]:
+def _read_reported(folder: Path, name: str, series: Mapping[str, Series]) -> dict[int, dict[str, Reported]]:
     """What the trainer reported per validation: the metrics' `val/` keys, else its Markdown table."""
     reported: dict[int, dict[str, Reported]] = {}
     for row in table_rows(text_file(folder / "validation.md", 2_000_000) or ""):
@@ -196,75 +201,38 @@ def _read_reported(
                 metric = f"task_pass_rate{column}" if re.fullmatch(r"@\d+", column) else column
                 source = Source(f"{name}/validation.md", row.line, key=column)
                 reported.setdefault(int(step), {})[metric] = Reported(value, source)
-    for key, values in columns.items():
-        if not key.startswith("val/"):
-            continue
-        for step, value, line in zip(values.steps, values.values, values.lines, strict=True):
-            source = Source(f"{name}/metrics.jsonl", line, key=key)
-            reported.setdefault(step, {})[key.removeprefix("val/")] = Reported(value, source)
+    for key, one in series.items():
+        if key.startswith("val/"):
+            for index, (step, value) in enumerate(zip(one.steps.tolist(), one.values.tolist(), strict=True)):
+                name_of = key.removeprefix("val/")
+                reported.setdefault(step, {})[name_of] = Reported(value, one.source(index))
     return reported
 
 
-def _record_of(result_dir: Path, attempt: _Attempt, problems: list[str]) -> AttemptRecord:
-    name = attempt_folder(attempt.number)
-    return AttemptRecord(
-        number=attempt.number,
-        exit=json_file(result_dir / name / "exit.json", f"{name}/exit.json", problems),
-        config_text=text_file(result_dir / name / "config.yaml", _MAX_CONFIG),
-        rows=attempt.rows,
-        span=attempt.span,
-    )
-
-
-def _merge_series(attempts: list[_Attempt]) -> dict[str, Series]:
-    keys: dict[str, None] = {}
-    for attempt in attempts:
-        keys.update(dict.fromkeys(attempt.columns))
-    merged = {key: _merge_one(key, attempts) for key in keys}
-    return {key: series for key, series in merged.items() if len(series.steps)}
-
-
-def _merge_one(key: str, attempts: list[_Attempt]) -> Series:
-    parts = []
-    end = np.inf
-    for attempt in reversed(attempts):
-        columns = attempt.columns.get(key)
-        if columns is not None:
-            steps = np.frombuffer(columns.steps, dtype=np.int64)
-            kept = steps < end
-            parts.append(
-                (
-                    steps[kept],
-                    np.frombuffer(columns.values, dtype=np.float64)[kept],
-                    np.full(int(kept.sum()), attempt.number, dtype=np.int64),
-                    np.frombuffer(columns.lines, dtype=np.int64)[kept],
-                )
-            )
-        first = attempt.first_step
-        end = min(end, first) if first is not None else end
-    steps, values, numbers, lines = (np.concatenate(column) for column in zip(*reversed(parts), strict=True))
-    last_of_step = _last_index_of_each(steps)
-    return Series(key, steps[last_of_step], values[last_of_step], numbers[last_of_step], lines[last_of_step])
-
-
-def _last_index_of_each(steps: np.ndarray) -> np.ndarray:
-    """Indices that sort `steps` and keep the last entry of equal ones."""
-    order = np.argsort(steps, kind="stable")
-    ordered = steps[order]
-    is_last = np.ones(len(ordered), dtype=bool)
-    is_last[:-1] = ordered[1:] != ordered[:-1]
-    return order[is_last]
-
-
-def _merge_evaluations(attempts: list[_Attempt]) -> tuple[Evaluation, ...]:
-    merged: dict[int, Evaluation] = {}
+def _merged(attempts: list[_Attempt]) -> tuple[dict[str, Series], tuple[Evaluation, ...]]:
+    """Metrics and validations of all attempts: each attempt replaces what is from its first step on."""
+    parts: dict[str, list[Series]] = {}
+    evaluations: dict[int, Evaluation] = {}
     for attempt in attempts:
         first = attempt.first_step
-        carried = None if first is None else merged.get(first)
-        if first is not None:
-            merged = {step: evaluation for step, evaluation in merged.items() if step < first}
-        merged.update(attempt.evaluations)
-        again = None if first is None else attempt.evaluations.get(first)
-        if carried and carried.tasks and again and not again.tasks:
-            merged[carried.step] = carried  # the row of the checkpoint that this attempt went on from
-    return tuple(merged[step] for step in sorted(merged))
+        if first is None:
+            continue
+        before, again = evaluations.get(first), attempt.evaluations.get(first)
+        parts = {key: [part.at(part.steps < first) for part in found] for key, found in parts.items()}
+        evaluations = {step: one for step, one in evaluations.items() if step < first} | attempt.evaluations
+        if before and before.tasks and again and not again.tasks:
+            evaluations[first] = before  # the row of the checkpoint that this attempt went on from
+        for key, series in attempt.series.items():
+            parts.setdefault(key, []).append(series)
+    joined = {key: _joined(key, found) for key, found in parts.items()}
+    ordered = tuple(evaluations[step] for step in sorted(evaluations))
+    return {key: series for key, series in joined.items() if len(series.steps)}, ordered
+
+
+def _joined(key: str, parts: list[Series]) -> Series:
+    """The parts one after the other, by step; of equal steps the last."""
+    columns = zip(*((part.steps, part.values, part.attempts, part.lines) for part in parts), strict=True)
+    whole = Series(key, *map(np.concatenate, columns))
+    order = np.argsort(whole.steps, kind="stable")
+    is_last = np.append(np.diff(whole.steps[order]) != 0, True)[: len(order)]
+    return whole.at(order[is_last])

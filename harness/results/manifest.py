@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -65,6 +66,17 @@ def with_checksum(result: Mapping[str, Any]) -> str:
 
 def json_text(data: Mapping[str, Any]) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def plain(node: Any) -> Any:
+    """Data of dicts, lists and tuples as JSON has it: null for NaN and infinities, text for paths."""
+    if isinstance(node, Mapping):
+        return {key: plain(value) for key, value in node.items()}
+    if isinstance(node, tuple | list):
+        return [plain(item) for item in node]
+    if isinstance(node, Path):
+        return str(node)
+    return None if isinstance(node, float) and not math.isfinite(node) else node
 
 
 class Ended(Protocol):

@@ -49,7 +49,7 @@ def json_lines(path: Path, name: str, problems: list[str]) -> Iterator[Row]:
         problems.append(f"{name}: {found - _MAX_PROBLEMS} more unreadable lines")
 
 
-def parse_object(line: bytes) -> dict[str, Any] | None:
+def parse_object(line: bytes | str) -> dict[str, Any] | None:
     """The JSON object on a line, or None."""
     try:
         data = json.loads(line)

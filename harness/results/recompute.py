@@ -58,13 +58,4 @@ def _compute(fact: Fact, reader: SourceReader) -> tuple[float, Interval | None]:
             return numbers[0] - numbers[1], None
         return (numbers[0] if fact.recipe == "value" else float(getattr(np, fact.recipe)(numbers))), None
     validations = [reader.tasks(source) for source in fact.sources]
-    if fact.recipe == "paired_difference":
-        values = task_statistics.paired(validations[0], validations[1], fact.measure)
-        return float(values.mean()), task_statistics.mean_interval(values, (-1.0, 1.0))
-    if fact.recipe == "episode_std":
-        return float(np.std([reward for task in validations[0] for reward in task.rewards])), None
-    values = task_statistics.task_values(validations[0], fact.measure)
-    interval = None
-    if fact.recipe == "task_mean":
-        interval = task_statistics.mean_interval(values, (0.0, 1.0) if fact.unit == "rate" else None)
-    return task_statistics.reduce_tasks(values, fact.recipe), interval
+    return task_statistics.by_recipe(fact.recipe, validations, fact.measure, fact.unit)

@@ -17,7 +17,7 @@ from harness.results.raw import Row, number_in, parse_object, table_number, tabl
 from harness.results.types import Source, TaskResult
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf)\b", re.IGNORECASE)
-_ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
+ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
 class SourceError(Exception):
@@ -69,61 +69,49 @@ class SourceReader:
 
     def number(self, source: Source) -> float:
         """The number at a source, also found where it was taken from."""
-        if source.line is None:
-            return self._number_of_file(source)
-        line = self._line(source.file, source.line)
-        if source.file.endswith(".md"):
-            return self._table_cell(source)
-        row = parse_object(line)
-        key = source.key or ""
-        values = row.get("values") if row else None
-        holder = values if isinstance(values, dict) and key in values else row
-        value = number_in(holder, key) if holder is not None else None
-        if row is None or value is None:
+        row, key = self._row(source), source.key or ""
+        values = row.get("values")
+        value = number_in(values if isinstance(values, dict) and key in values else row, key)
+        if value is None:
             raise SourceError(f"{source} holds no number called {key!r}")
         self._follow(source, row, value)
         return value
 
-    def _follow(self, source: Source, row: Mapping[str, Any], value: float) -> None:
-        origin = _origin(source.file, row)
-        if origin is None or origin.line is None:
-            return
-        line = self._line(origin.file, origin.line)
-        data = parse_object(line)
-        if data is not None:
-            there = number_in(data, source.key or "")
-            found = there is not None and same_number(there, value)
-        else:
-            text = _ANSI.sub(b"", line).decode(errors="replace")
-            found = any(same_number(float(number), value) for number in _NUMBER.findall(text))
-        if not found:
-            raise SourceError(f"{source} says {value!r}, but {origin}, where it was taken from, does not")
-
-    def _line(self, file: str, line: int) -> bytes:
+    def text(self, file: str, line: int) -> str:
+        """A line that was fetched. Raises SourceError."""
         try:
-            return self._lines[file][line]
+            return self._lines[file][line].decode("utf-8", errors="replace")
         except KeyError:
             raise SourceError(f"{file}:{line} is not there any more") from None
 
-    def _number_of_file(self, source: Source) -> float:
+    def _row(self, source: Source) -> Mapping[str, Any]:
+        """The JSON object, or the row of a Markdown table, that a source names; {} where it is neither."""
+        is_table = source.file.endswith(".md")
+        if source.line is not None and not is_table:
+            return parse_object(self.text(source.file, source.line)) or {}
         path = self._path(source.file)
-        try:
-            data = parse_object(path.read_bytes()) if path else None
-        except OSError:
-            raise SourceError(f"{source.file} is not there any more") from None
-        value = number_in(data, source.key or "") if data else None
-        if value is None:
-            raise SourceError(f"{source.file} holds no number called {source.key!r}")
-        return value
+        if path is None or not path.is_file():
+            raise SourceError(f"{source.file} is not there any more")
+        content = path.read_text(encoding="utf-8", errors="replace")
+        if not is_table:
+            return parse_object(content) or {}
+        found = (row.data for row in table_rows(content) if row.line == source.line)
+        return {key: table_number(str(cell)) for key, cell in next(found, {}).items()}
 
-    def _table_cell(self, source: Source) -> float:
-        text = (self._dir / source.file).read_text(encoding="utf-8", errors="replace")
-        for row in table_rows(text):
-            if row.line == source.line:
-                value = table_number(str(row.data.get(source.key or "", "")))
-                if value is not None:
-                    return value
-        raise SourceError(f"{source} holds no number in column {source.key!r}")
+    def _follow(self, source: Source, row: Mapping[str, Any], value: float) -> None:
+        """Look the value up on the line of the trainer's file or log that a metric row was taken from."""
+        origin = _origin(source.file, row)
+        if origin is None or origin.line is None:
+            return
+        line = self.text(origin.file, origin.line)
+        data = parse_object(line)
+        if data is not None:
+            there = number_in(data, source.key or "")
+            numbers = [] if there is None else [there]
+        else:
+            numbers = [float(number) for number in _NUMBER.findall(ANSI.sub("", line))]
+        if not any(same_number(number, value) for number in numbers):
+            raise SourceError(f"{source} says {value!r}, but {origin}, where it was taken from, does not")
 
     def row_count(self, file: str) -> int:
         """How many metric rows a file has."""

@@ -45,11 +45,19 @@ def _wilson(values: np.ndarray) -> Interval | None:
     return Interval(float(interval.low), float(interval.high), "Wilson interval over tasks", len(values))
 
 
-def reduce_tasks(values: np.ndarray, recipe: str) -> float:
-    """One number from one value per task: `task_mean`, `task_sum` or `task_min`."""
+def by_recipe(
+    recipe: str, validations: Sequence[Sequence[TaskResult]], measure: str, unit: str
+) -> tuple[float, Interval | None]:
+    """A number of the tasks of one validation, or of two for `paired_difference`, and its interval."""
+    if recipe == "paired_difference":
+        values = paired(validations[0], validations[1], measure)
+        return float(values.mean()), mean_interval(values, (-1.0, 1.0))
+    if recipe == "episode_std":
+        return float(np.std([reward for task in validations[0] for reward in task.rewards])), None
+    values = task_values(validations[0], measure)
     if recipe == "task_mean":
-        return float(values.mean())
-    return float(values.sum() if recipe == "task_sum" else values.min())
+        return float(values.mean()), mean_interval(values, (0.0, 1.0) if unit == "rate" else None)
+    return float(values.sum() if recipe == "task_sum" else values.min()), None
 
 
 def paired(earlier: Sequence[TaskResult], later: Sequence[TaskResult], measure: str) -> np.ndarray:

@@ -110,6 +110,11 @@ class Series:
         file = f"{attempt_folder(int(self.attempts[index]))}/metrics.jsonl"
         return Source(file, int(self.lines[index]), key=self.key)
 
+    def at(self, chosen: np.ndarray) -> Series:
+        """The entries at these indices, or where a mask is true."""
+        columns = (self.steps, self.values, self.attempts, self.lines)
+        return Series(self.key, *(column[chosen] for column in columns))
+
 
 @dataclass(frozen=True)
 class TaskResult:

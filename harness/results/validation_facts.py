@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-
 from harness.results import task_statistics
 from harness.results.types import Discrepancy, Evaluation, Fact, Recipe, Record, Unit
 
@@ -23,44 +21,25 @@ def evaluation_facts(evaluation: Evaluation) -> Iterator[Fact]:
     if not evaluation.tasks or evaluation.source is None:
         yield from _reported_facts(evaluation)
         return
-    tries = int(task_statistics.task_values(evaluation.tasks, "episodes").min())
-    yield _task_fact(evaluation, "pass_n", "count", "task_min", "episodes")
-    yield _task_fact(evaluation, "total_tasks", "count", "task_sum", "tasks")
-    yield _task_fact(evaluation, "num_all_success_tasks", "count", "task_sum", "all")
-    yield _task_fact(evaluation, "num_pass_n_tasks", "count", "task_sum", "any")
-    yield _task_fact(evaluation, "task_pass_rate@1", "rate", "task_mean", "pass")
+    for column, unit, recipe, measure in _columns(min(len(task.successes) for task in evaluation.tasks)):
+        name, label = f"val/{evaluation.step}/{column}", f"{column} at step {evaluation.step}"
+        value, interval = task_statistics.by_recipe(recipe, (evaluation.tasks,), measure, unit)
+        yield Fact(name, label, value, unit, recipe, (evaluation.source,), measure, interval)
+
+
+def _columns(tries: int) -> Iterator[tuple[str, Unit, Recipe, str]]:
+    """Column, unit, recipe and measure of what is computed when every task has so many episodes."""
+    yield "pass_n", "count", "task_min", "episodes"
+    yield "total_tasks", "count", "task_sum", "tasks"
+    yield "num_all_success_tasks", "count", "task_sum", "all"
+    yield "num_pass_n_tasks", "count", "task_sum", "any"
+    yield "task_pass_rate@1", "rate", "task_mean", "pass"
     for k in (2, 4, 8, 16, 32, 64):
         if k <= tries:
-            yield _task_fact(evaluation, f"task_pass_rate@{k}", "rate", "task_mean", f"first@{k}")
-            yield _task_fact(evaluation, f"unbiased_pass@{k}", "rate", "task_mean", f"unbiased@{k}")
-    yield _task_fact(evaluation, "mean_reward", "number", "task_mean", "reward")
-    yield Fact(
-        f"val/{evaluation.step}/std_reward",
-        f"std_reward at step {evaluation.step}",
-        float(np.std([reward for task in evaluation.tasks for reward in task.rewards])),
-        "number",
-        "episode_std",
-        (evaluation.source,),
-    )
-
-
-def _task_fact(evaluation: Evaluation, column: str, unit: Unit, recipe: Recipe, measure: str) -> Fact:
-    assert evaluation.source is not None
-    values = task_statistics.task_values(evaluation.tasks, measure)
-    interval = None
-    if recipe == "task_mean":
-        interval = task_statistics.mean_interval(values, (0.0, 1.0) if unit == "rate" else None)
-    value = task_statistics.reduce_tasks(values, recipe)
-    return Fact(
-        f"val/{evaluation.step}/{column}",
-        f"{column} at step {evaluation.step}",
-        value,
-        unit,
-        recipe,
-        (evaluation.source,),
-        measure,
-        interval,
-    )
+            yield f"task_pass_rate@{k}", "rate", "task_mean", f"first@{k}"
+            yield f"unbiased_pass@{k}", "rate", "task_mean", f"unbiased@{k}"
+    yield "mean_reward", "number", "task_mean", "reward"
+    yield "std_reward", "number", "episode_std", ""
 
 
 def _reported_facts(evaluation: Evaluation) -> Iterator[Fact]:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import csv
 import io
-import math
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from harness.config.values import as_text
 from harness.results.comparing.types import Comparison
+from harness.results.manifest import plain
 
 SCHEMA = 2
 _COLUMNS = (
@@ -30,18 +29,12 @@ def to_json(comparison: Comparison, root: Path | None = None) -> dict[str, Any]:
     data["is_single_seed"] = comparison.is_single_seed
     for point, of in zip(data["points"], comparison.points, strict=True):
         point["is_single_seed"] = of.is_single_seed
-    return dict(_plain(data, root))
-
-
-def _plain(node: Any, root: Path | None) -> Any:
-    """Tuples as lists, folders as text, and null for NaN."""
-    if isinstance(node, Mapping):
-        return {key: _plain(value, root) for key, value in node.items()}
-    if isinstance(node, tuple | list):
-        return [_plain(item, root) for item in node]
-    if isinstance(node, Path):
-        return str(node.relative_to(root) if root is not None and node.is_relative_to(root) else node)
-    return None if isinstance(node, float) and not math.isfinite(node) else node
+    for run in (*data["runs"], *data["study"]["runs"]):
+        planned = run.get("run", run)
+        folder = planned["folder"]
+        if root is not None and folder.is_relative_to(root):
+            planned["folder"] = folder.relative_to(root)
+    return dict(plain(data))
 
 
 def points_csv(comparison: Comparison) -> str:

@@ -70,7 +70,7 @@ def of_tasks(tasks: Sequence[TaskResult], metric: str) -> float | None:
     k = int(measure.partition("@")[2] or 1)
     if k > min(len(task.successes) for task in tasks):
         return None
-    return task_statistics.reduce_tasks(task_statistics.task_values(tasks, measure), "task_mean")
+    return float(task_statistics.task_values(tasks, measure).mean())
 
 
 def measured(record: Record, metric: str) -> Measured | None:
