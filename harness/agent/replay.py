@@ -5,7 +5,6 @@ same observation (and the same replies of the model), decides and asks the same.
 """
 
 import asyncio
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,8 +31,7 @@ from harness.journal.events import (
 from harness.providers.chat import RejectedError, Request
 from harness.providers.cost import Spending
 from harness.providers.model import InterruptedAskError, LimitReachedError
-from harness.providers.transcript import redacted_request, request_hash, requests, texts_of
-from harness.redaction import MASK
+from harness.providers.transcript import redacted_request, request_hash
 from harness.repair import apply_changes
 from harness.state import ExperimentState, apply, fold
 from monitors.files import AttemptFiles
@@ -168,15 +166,16 @@ class _RecordedModel:
 
     def __init__(self, past: _Past) -> None:
         self._past = past
-        self._sent: dict[str, tuple[str, ...]] = {}
 
     async def ask(self, request: Request, spending: Spending, **options: Any) -> None:
         past = self._past
         reserved = past.next(LlmReserved)
         if reserved is None:
             raise LimitReachedError("no call was made here")
-        if not self._is_what_was_sent(request, reserved.request):
-            past.differences.append("the prompt is not the one that was sent")
+        if request_hash(redacted_request(request)) != reserved.request:
+            past.differences.append(
+                "the prompt is not the one that was sent (or secrets of that day's environment were masked)"
+            )
         while past.next(LlmRetried):
             pass
         if past.next(LlmSettled):
@@ -187,18 +186,3 @@ class _RecordedModel:
         past.let_pass()
         is_given_up = past.ahead and isinstance(past.ahead[0].event, Consulted)
         raise (RejectedError if is_given_up else InterruptedAskError)(failed.error)
-
-    def _is_what_was_sent(self, request: Request, digest: str) -> bool:
-        """True if this prompt is the recorded one, where secrets of that day's environment were masked."""
-        request = redacted_request(request)
-        if request_hash(request) == digest:
-            return True
-        self._sent = self._sent or requests(self._past.dir / "transcript.jsonl")
-        masked, texts = self._sent.get(digest), texts_of(request)
-        return masked is not None and len(masked) == len(texts) and all(map(_can_be, masked, texts))
-
-
-def _can_be(masked: str, text: str) -> bool:
-    """True if the text with masks in it can be made of this one."""
-    pattern = ".*?".join(map(re.escape, masked.split(MASK)))
-    return re.fullmatch(pattern, text, re.DOTALL) is not None

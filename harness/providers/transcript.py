@@ -1,8 +1,8 @@
 """Every request to a language model and every reply, one JSON object per line.
 
 In: requests and replies, which are redacted on their way. Out: `transcript.jsonl` (mode 0600) that a person
-can read a year later; `requests`, by their hash. System text and tools are written in full where they first
-appear and by their hash afterwards. A torn last line (power loss) is passed over.
+can read a year later. System text and tools are written in full where they first appear and by their hash
+afterwards.
 """
 
 import hashlib
@@ -90,32 +90,6 @@ class Transcript:
             if size and os.pread(fd, 1, size - 1) != b"\n":
                 text = "\n" + text  # the last line was torn: keep this one whole
             file.write(text.encode("utf-8", "surrogatepass"))
-
-
-def texts_of(request: Request) -> tuple[str, ...]:
-    """What a request says, turn by turn, without system text and tools; a call counts as its arguments."""
-    return _texts(_turns(request))
-
-
-def requests(path: Path) -> dict[str, tuple[str, ...]]:
-    """The texts (as in `texts_of`) of each recorded request, by its hash; {} without a transcript."""
-    found = {}
-    for raw in path.read_bytes().split(b"\n") if path.exists() else ():
-        try:
-            line = json.loads(raw.decode("utf-8", "surrogatepass"))
-        except ValueError:
-            continue  # torn, and never a request that was answered
-        if isinstance(line, dict) and line.get("kind") == "request":
-            found[line["hash"]] = _texts(line["turns"])
-    return found
-
-
-def _texts(turns: Iterable[dict[str, Any]]) -> tuple[str, ...]:
-    return tuple(
-        text
-        for turn in turns
-        for text in (turn["text"], *([turn["call"]["arguments"]] if turn.get("call") else ()))
-    )
 
 
 def _sha(value: Any) -> str:

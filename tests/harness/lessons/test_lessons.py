@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from harness.lessons import all_lessons, knowledge, learn, preferred, proposals
-from harness.lessons.learning import lessons_of
+from harness.lessons.knowledge import lessons_of
 from harness.pending_changes import Change, PendingChanges
 from harness.state import AttemptState, ExperimentState
 from tests.harness.runs import end, found
