@@ -24,11 +24,13 @@ command sets), `visibility` (`check_reaches`).
 from harness.command.calls import Call, PythonProgram, calls, python_programs
 from harness.command.config_values import overlaid, typed, values_of, with_values
 from harness.command.launch_command import Command, paths_replaced, read, read_or_empty
+from harness.command.programs import BUILTINS
 from harness.command.settings import Setting, is_off, is_output, is_same, plain
 from harness.command.shell import CommandError
 from harness.command.visibility import check_reaches
 
 __all__ = [
+    "BUILTINS",
     "Call",
     "Command",
     "CommandError",

@@ -129,13 +129,13 @@ class Command:
 
     def _place(self, name: str) -> Setting | None:
         """The one place where the command sets this. Raises CommandError where it is not clear."""
-        shown, wanted = bare(name), name.replace("arg:+", "arg:").replace("arg:+", "arg:")
-        named = [each for each in self.settings if each.name == wanted]
-        found = [each for each in named if not each.is_inside]
+        shown, wanted = bare(name), re.sub(r"^arg:\+{1,2}", "arg:", name)
+        found = [each for each in self.settings if each.name == wanted and not each.is_inside]
         if name.startswith("env:"):
             self._refuse_unset(shown)
         for each in found:
-            _refuse_unclear(each, shown)
+            if why := _unclear(each, shown):
+                raise CommandError(why)
         if len(found) > 1:
             places = " and ".join(f"{each.value} (line {self._line(each.start)})" for each in found[:3])
             raise CommandError(
@@ -144,17 +144,9 @@ class Command:
         if not found:
             self._refuse_hidden(shown)
             return None
-        (place,) = found
-        if place.kind == "variable":
-            self._refuse_unheard(place, shown)
-        elif not place.is_literal:
-            variable = _VARIABLE.search(place.value)
-            fix = f"vary env:{variable[1]} instead" if variable else "write its value there"
-            raise CommandError(
-                f"{shown} takes its value in the launch command from what the shell makes of {place.value}: "
-                f"{fix}"
-            )
-        return place
+        if found[0].kind == "variable":
+            self._refuse_unheard(found[0], shown)
+        return found[0]
 
     def _line(self, position: int) -> int:
         return self.shell_text.line(position)
@@ -163,10 +155,8 @@ class Command:
         return [each for each in self.shell_text.commands if programs.starts_a_program(each)]
 
     def _refuse_unset(self, name: str) -> None:
-        for command in self.shell_text.commands:
-            words = [word.value for word in command.words]
-            if words[:1] == ["unset"] and name in words[1:]:
-                raise CommandError(f"the launch command unsets {name}: leave that out to vary it")
+        if any(each.values[:1] == ["unset"] and name in each.values for each in self.shell_text.commands):
+            raise CommandError(f"the launch command unsets {name}: leave that out to vary it")
 
     def _refuse_unheard(self, place: Setting, name: str) -> None:
         """Refuse a variable that is set where the training does not see it."""
@@ -188,19 +178,17 @@ class Command:
         pattern = re.compile(rf"(?<![\w./+-]){re.escape(name)}{behind}")
         for start, end in self.shell_text.heredocs:
             if found := pattern.search(self.text, start, end):
+                where = f"a here-document of the launch command (line {self._line(found.start())})"
                 raise CommandError(
-                    f"{name} stands in a here-document of the launch command (line "
-                    f"{self._line(found.start())}): its text is left alone; write the command without it"
+                    f"{name} stands in {where}: its text is left alone; write the command without it"
                 )
         for command in self.shell_text.commands:
             given = command.words if programs.starts_a_program(command) else ()
             texts = [(word, word.value.partition("=")[2]) for word in command.assignments]
             for word, inner in [*texts, *((word, word.value) for word in given)]:
                 if re.search(r"\s|\(", inner) and pattern.search(inner):
-                    raise CommandError(
-                        f"{name} stands inside a quoted part of the launch command (line "
-                        f"{self._line(word.start)}): write it outside of the quotes"
-                    )
+                    where = f"a quoted part of the launch command (line {self._line(word.start)})"
+                    raise CommandError(f"{name} stands inside {where}: write it outside of the quotes")
 
     # --- edits ----------------------------------------------------------------------------------------------
 
@@ -217,15 +205,16 @@ class Command:
     def _with_variable(self, name: str, value: str, place: Setting | None) -> str:
         if place is None:
             return f"export {name}={shlex.quote(value)}\n{self.text}"
-        edited = self._replaced(place, value)
         around = self.text[: place.start] + self.text[place.end :]
         is_read = re.search(rf"\$\{{?{re.escape(name)}\b", around) is not None
         if place.command.words or is_read or programs.is_exported(self.shell_text.commands, name):
-            return edited
+            return self._replaced(place, value)
         if len(place.command.assignments) == 1:
             return self._replaced(replace(place, before=f"export {place.before}"), value)
-        behind = len(self.text) - place.command.assignments[-1].end
-        return f"{edited[: len(edited) - behind]}; export {name}{edited[len(edited) - behind :]}"
+        end = place.command.assignments[-1].end
+        exported = self._replaced(place, value)
+        end += len(exported) - len(self.text)
+        return f"{exported[:end]}; export {name}{exported[end:]}"
 
     def _training(self, what: str) -> Simple:
         """The one command that starts a program, which `what` is to be added to. Raises CommandError."""
@@ -241,11 +230,8 @@ class Command:
         elif command.is_nested:
             why = f"whose program `{name}` is started in a loop or a condition: {fix}"
         elif programs.is_shell_text(command):
-            why = (
-                f"whose program stands inside the quotes of `{name}`: write the command without them, with "
-                f"{what} in it"
-            )
-        elif command.reads_here and not any(word.value == "-" for word in command.words):
+            why = f"whose program stands inside the quotes of `{name}`: write it without, with {what} in it"
+        elif command.reads_here and "-" not in command.values:
             why = f"and `{name}` reads its program from a here-document: {fix}"
         if why:
             raise CommandError(f"{what} is not in the launch command, {why}")
@@ -298,25 +284,31 @@ def paths_replaced(text: str, moved: Callable[[str], str | None]) -> str:
     return _PATH_WORD.sub(swap, text)
 
 
-def _refuse_unclear(place: Setting, shown: str) -> None:
-    """Refuse a setting whose value cannot be replaced as one word."""
+def _unclear(place: Setting, shown: str) -> str:
+    """Why the value of a setting cannot be replaced as one word, and what to write; "" where it can."""
+    here = f"{shown} stands in the launch command"
     if place.kind == "switch":
-        raise CommandError(
-            f"{shown} stands in the launch command as a switch without a value, so there is none to vary: "
-            f"write it as {shown}=VALUE if the program takes one, or vary something else"
+        return (
+            f"{here} as a switch without a value, so there is none to vary: write it as {shown}=VALUE if the "
+            "program takes one, or vary something else"
         )
     if place.kind == "deletion":
-        raise CommandError(f"the launch command takes {shown} out with `~{shown}`: leave that out first")
+        return f"the launch command takes {shown} out with `~{shown}`: leave that out first"
     if place.several:
-        raise CommandError(
-            f"{shown} is followed in the launch command by several words ({place.value} {place.several} …), "
-            f"and only the program knows which of them are its value: write {shown}=VALUE, or put words that "
-            "are none of its values before it"
+        return (
+            f"{here} before several words ({place.value} {place.several} …), and only the program knows "
+            f"which are its value: write {shown}=VALUE, or put words that are none of its values before it"
         )
-    if place.kind == "variable" and place.before.endswith("+="):
-        raise CommandError(
-            f"the launch command adds to {shown} (`{place.before}{place.value}`): set it once, with `=`"
+    if place.kind == "variable":
+        adds = place.before.endswith("+=")
+        return (
+            f"the launch command adds to {shown} (`{place.before}{place.value}`): set it once" if adds else ""
         )
+    if place.is_literal:
+        return ""
+    variable = _VARIABLE.search(place.value)
+    fix = f"vary env:{variable[1]} instead" if variable else "write its value there"
+    return f"{here} with a value that the shell makes of {place.value}: {fix}"
 
 
 def _refuse_other_spelling(command: Simple, flag: str) -> None:

@@ -10,14 +10,18 @@ from pathlib import Path
 
 from harness.command.shell import Simple, Word
 
-_HOUSEKEEPING_WORDS = """
+_BUILTIN_WORDS = """
 cd export source . set unset declare typeset readonly local alias shopt ulimit umask trap wait exit return
-: true false test [ [[ echo printf mkdir rmdir rm cp mv ln touch chmod chown ls pwd cat tee head tail
-grep sed awk sort uniq cut tr xargs wc find date sleep which hash type read pushd popd module pip pip3 git
-wget curl tar unzip gunzip apt apt-get nvidia-smi hf huggingface-cli kill pkill sync df du free ps tmux jobs
-disown
+: true false test [ [[ echo printf pwd hash type read pushd popd jobs disown kill shift eval
 """
-_HOUSEKEEPING = frozenset(_HOUSEKEEPING_WORDS.split())
+BUILTINS = frozenset(_BUILTIN_WORDS.split())
+"""What bash does itself; no program of the name has to be there."""
+_HOUSEKEEPING_WORDS = """
+mkdir rmdir rm cp mv ln touch chmod chown ls cat tee head tail grep sed awk sort uniq cut tr xargs wc find
+date sleep which module pip pip3 git wget curl tar unzip gunzip apt apt-get nvidia-smi hf huggingface-cli
+pkill sync df du free ps tmux
+"""
+_HOUSEKEEPING = (BUILTINS - {"eval"}) | frozenset(_HOUSEKEEPING_WORDS.split())
 _HOUSEKEEPING_PARTS = {
     "conda": ("activate", "deactivate", "env", "install", "info", "list"),
     "mamba": ("activate", "install"),
@@ -36,7 +40,7 @@ SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh"))
 
 def starts_a_program(command: Simple) -> bool:
     """True if this command may be the training."""
-    return bool(command.words) and is_program([word.value for word in command.words])
+    return bool(command.words) and is_program(command.values)
 
 
 def is_program(words: Sequence[str]) -> bool:
@@ -49,27 +53,27 @@ def is_program(words: Sequence[str]) -> bool:
 
 def script(command: Simple) -> str | None:
     """The shell script that the command runs, as it is named there; None where it runs something else."""
-    words = [word.value for word in command.words]
+    words = command.values
     while words and words[0] in ("exec", "nohup", "time", "command"):
         words = words[1:]
-    if words and Path(words[0]).name in (*SHELLS, "eval"):
+    if is_shell(words):
         words = [word for word in words[1:] if not word.startswith("-")]
     return words[0] if words and words[0].endswith((".sh", ".bash")) else None
 
 
+def is_shell(words: Sequence[str]) -> bool:
+    """True if the first of these words is a shell."""
+    return bool(words) and Path(words[0]).name in (*SHELLS, "eval")
+
+
 def is_shell_text(command: Simple) -> bool:
     """True if the program is (or reaches) a shell that runs the text in one of its arguments."""
-    names = [Path(word.value).name for word in command.words]
+    names = [Path(word).name for word in command.values]
     return any(
         name in ("eval", "ssh")
         or (name in SHELLS and any(re.fullmatch(r"-\w*c", word) for word in names[at + 1 :]))
         for at, name in enumerate(names)
     )
-
-
-def is_shell(command: Simple) -> bool:
-    """True if the command is a shell itself."""
-    return bool(command.words) and Path(command.words[0].value).name in (*SHELLS, "eval")
 
 
 def assignments(command: Simple) -> Iterator[tuple[Word, bool]]:
@@ -84,21 +88,15 @@ def assignments(command: Simple) -> Iterator[tuple[Word, bool]]:
 
 def is_exported(commands: Sequence[Simple], name: str) -> bool:
     """True if one of the commands hands a variable on that another has set: `export NAME`, `set -a`."""
-    lines = [[word.value for word in command.words] for command in commands]
-    return any(
-        (words[:1] and words[0] in _EXPORTS and name in words[1:])
-        or words[:2] == ["set", "-a"]
-        or words[:3] == ["set", "-o", "allexport"]
-        for words in lines
-    )
+    lines = [command.values for command in commands if command.words]
+    return any((line[0] in _EXPORTS and name in line[1:]) or line[:2] == ["set", "-a"] for line in lines)
 
 
 def own_words(command: Simple) -> tuple[Word, ...]:
     """The program's name and its arguments, without an `env` in front."""
-    words = command.words
-    if words and words[0].value == "env":
-        words = words[1 + len(_behind_env(command)) :] or words
-    return words
+    if command.words and command.words[0].value == "env":
+        return command.words[1 + len(_behind_env(command)) :] or command.words
+    return command.words
 
 
 def _behind_env(command: Simple) -> list[Word]:
@@ -107,5 +105,4 @@ def _behind_env(command: Simple) -> list[Word]:
 
 def shown(command: Simple) -> str:
     """The first words of a command, for messages."""
-    words = [word.value for word in command.words[:3]]
-    return " ".join(words) + (" …" if len(command.words) > len(words) else "")
+    return " ".join(command.values[:3]) + (" …" if len(command.words) > 3 else "")

@@ -60,35 +60,31 @@ def collect(text: ShellText, found: list[Setting]) -> Iterator[str]:
     """Collect the settings of a text in `found`; what is left of each of its commands."""
     for command in text.commands:
         variables = list(programs.assignments(command))
-        found += [_variable(word, is_prefix, command) for word, is_prefix in variables]
+        for word, is_prefix in variables:
+            name, _, value = word.value.partition("=")
+            setting = _of_word(word, f"env:{name.rstrip('+')}", value, "variable", f"{name}=", command)
+            found.append(replace(setting, is_prefix=is_prefix))
         if not programs.starts_a_program(command):
             if not variables:
-                yield " ".join(word.value for word in command.words)
+                yield " ".join(command.values)
         elif programs.is_shell_text(command):
             yield from _inside(command, found)
         else:
             yield " ".join(_arguments(command, programs.own_words(command), found))
-        if command.reads_here and programs.is_shell(command):
+        if command.reads_here and programs.is_shell(command.values):
             for start, end in text.heredocs:
                 yield from _nested(text.text[start:end], found, start, end)
 
 
-def _variable(word: Word, is_prefix: bool, command: Simple) -> Setting:
-    name, _, value = word.value.partition("=")
-    kind: Kind = "variable"
-    setting = Setting(f"env:{name.rstrip('+')}", value, kind, word.start, word.end, command, f"{name}=")
-    return replace(setting, first=word.start, is_literal=word.is_literal, is_prefix=is_prefix)
-
-
 def _inside(command: Simple, found: list[Setting]) -> Iterator[str]:
     """The same of the text that a shell is given as an argument."""
-    yield " ".join(word.value for word in command.words if not re.search(r"\s", word.value))
-    for word in command.words:
-        if re.search(r"\s", word.value):
-            try:
-                yield from list(_nested(word.value, found, word.start, word.end))
-            except shell.CommandError:  # no command, such as a sentence
-                yield word.value
+    texts = [word for word in command.words if re.search(r"\s", word.value)]
+    yield " ".join(word.value for word in command.words if word not in texts)
+    for word in texts:
+        try:
+            yield from list(_nested(word.value, found, word.start, word.end))
+        except shell.CommandError:  # no command, such as a sentence
+            yield word.value
 
 
 def _nested(text: str, found: list[Setting], start: int, end: int) -> Iterator[str]:
@@ -113,21 +109,20 @@ def _arguments(command: Simple, words: Sequence[Word], found: list[Setting]) -> 
             yield f"-m {following.value}"
             at += 1
         elif attached := _ATTACHED.fullmatch(word.value):
-            found.append(_of_word(word, attached[1], attached[2], "flag", attached[1], command))
+            found.append(_of_word(word, f"arg:{attached[1]}", attached[2], "flag", attached[1], command))
         elif OPTION.match(word.value) and "=" in word.value:
             flag, _, value = word.value.partition("=")
-            found.append(_of_word(word, flag, value, "flag", f"{flag}=", command))
+            found.append(_of_word(word, f"arg:{flag}", value, "flag", f"{flag}=", command))
         elif OPTION.match(word.value):
             is_script = is_before_script and following is not None and _SCRIPT.fullmatch(following.value)
             if following is None or OPTION.match(following.value) or is_script:
-                found.append(_of_word(word, word.value, "true", "switch", "", command))
+                found.append(_of_word(word, f"arg:{word.value}", "true", "switch", "", command))
                 continue
             several = words[at + 1].value if _may_be_several(words, at - 1) else ""
-            setting = _of_word(following, word.value, following.value, "flag", "", command)
+            setting = _of_word(following, f"arg:{word.value}", following.value, "flag", "", command)
             found.append(replace(setting, first=word.start, several=several))
             at += 1
-            if _OVERRIDE.fullmatch(following.value):
-                found += _override(following, command)
+            found += [each for each in _override(following, command) if each.kind == "override"]
         elif settings := list(_override(word, command)):
             found += settings
         else:
@@ -138,14 +133,13 @@ def _arguments(command: Simple, words: Sequence[Word], found: list[Setting]) -> 
 def _override(word: Word, command: Simple) -> Iterator[Setting]:
     """`name=value` and `~name`, as Hydra and OmegaConf read them."""
     if match := _OVERRIDE.fullmatch(word.value):
-        yield _of_word(word, match[2], match[3], "override", f"{match[1]}{match[2]}=", command)
+        yield _of_word(word, f"arg:{match[2]}", match[3], "override", f"{match[1]}{match[2]}=", command)
     elif match := _DELETED.fullmatch(word.value):
-        yield _of_word(word, match[1], "null", "deletion", "", command)
+        yield _of_word(word, f"arg:{match[1]}", "null", "deletion", "", command)
 
 
 def _of_word(word: Word, name: str, value: str, kind: Kind, before: str, command: Simple) -> Setting:
-    setting = Setting(f"arg:{name}", value, kind, word.start, word.end, command, before)
-    return replace(setting, first=word.start, is_literal=word.is_literal)
+    return Setting(name, value, kind, word.start, word.end, command, before, word.start, word.is_literal)
 
 
 def _may_be_several(words: Sequence[Word], at: int) -> bool:

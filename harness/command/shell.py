@@ -6,13 +6,17 @@ run or expanded; it is read so that one word of a person's own text can be repla
 
 import re
 from dataclasses import dataclass, field
+from itertools import takewhile
 
-_OPERATORS = ("&&", "||", ";;&", ";;", ";&", "|&", "|", ";", "&", "(", ")", "\n")
-_REDIRECTION = re.compile(r"\d*(?:&>>|&>|>>|>\||>&|<<<|<<-|<<|<&|<>|>|<)")
+_SKIPPED = re.compile(r"(?:[ \t\r]|\\\n)+|#[^\n]*")
+_REDIRECTION = re.compile(r"(?![<>]\()\d*(&>>|&>|>>|>\||>&|<<<|<<-|<<|<&|<>|>|<)((?:[ \t]|\\\n)*)")
+_OPERATOR = re.compile(r"&&|\|\||;;&|;;|;&|\|&|[|;&()\n]")
+_WORD_END = re.compile(r"[ \t\r\n;&|)]|[<>](?!\()|(?<![<>$=@?*+!])\(")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
-_LOOPS = {"for": 1, "while": 1, "until": 1, "if": 1, "case": 1, "select": 1, "function": 1}
-_ENDS = {"done", "fi", "esac"}
-_NO_COMMAND = frozenset(("then", "do", "else", "elif", "!", "{", "}", "time"))
+_OPENING = frozenset(("for", "while", "until", "if", "case", "select", "function"))
+_NAMING = frozenset(("for", "case", "select", "function"))
+_CLOSING = frozenset(("done", "fi", "esac"))
+_GRAMMAR = _OPENING | _CLOSING | {"then", "do", "else", "elif", "!", "{", "}", "time"}
 
 
 class CommandError(ValueError):
@@ -45,6 +49,11 @@ class Simple:
     is_nested: bool
     reads_here: bool
 
+    @property
+    def values(self) -> list[str]:
+        """Its words without their places."""
+        return [word.value for word in self.words]
+
 
 @dataclass(frozen=True)
 class ShellText:
@@ -59,11 +68,17 @@ class ShellText:
         return self.text.count("\n", 0, position) + 1
 
 
+def read(text: str) -> ShellText:
+    """Take a shell text apart. Raises CommandError for quotes or here-documents that are not closed."""
+    return _Reader(text).read()
+
+
 @dataclass
-class _Reading:
-    """What has been read so far."""
+class _Reader:
+    """What has been read up to `at`. `pending`: here-documents whose bodies are still to come."""
 
     text: str
+    at: int = 0
     commands: list[Simple] = field(default_factory=list)
     heredocs: list[tuple[int, int]] = field(default_factory=list)
     words: list[Word] = field(default_factory=list)
@@ -71,196 +86,141 @@ class _Reading:
     depth: int = 0
     reads_here: bool = False
 
+    def read(self) -> ShellText:
+        while self.at < len(self.text):
+            if found := _SKIPPED.match(self.text, self.at):
+                self.at = found.end()
+            elif found := _REDIRECTION.match(self.text, self.at):
+                self.redirect(found)
+            elif found := _OPERATOR.match(self.text, self.at):
+                self.end_command()
+                self.at = found.end()
+                if found.group() == "\n":
+                    self.skip_heredocs()
+            else:
+                self.words.append(self.word())
+        self.end_command()
+        self.skip_heredocs()
+        return ShellText(self.text, tuple(self.commands), tuple(self.heredocs))
 
-def read(text: str) -> ShellText:
-    """Take a shell text apart. Raises CommandError for quotes or here-documents that are not closed."""
-    reading = _Reading(text)
-    position = 0
-    while position < len(text):
-        position = _next(reading, position)
-    _end_command(reading)
-    if reading.pending:
-        raise _unreadable(text, len(text), f"the here-document {reading.pending[0][0]!r} is not closed")
-    return ShellText(text, tuple(reading.commands), tuple(reading.heredocs))
+    def redirect(self, found: re.Match[str]) -> None:
+        self.at = found.end()
+        if self.text[self.at : self.at + 1] in ("", "\n"):
+            raise self.unreadable(self.at, f"a redirection {found[1]!r} without a target")
+        target = self.word()
+        if found[1] in ("<<", "<<-"):
+            self.pending.append((target.value, found[1] == "<<-"))
+        self.reads_here |= found[1] in ("<<", "<<-", "<<<")
 
-
-def _next(reading: _Reading, position: int) -> int:
-    """Read what stands at `position`; where the next thing begins."""
-    text = reading.text
-    if text[position] in " \t\r":
-        return position + 1
-    if text.startswith("\\\n", position):
-        return position + 2
-    if text[position] == "#":
-        end = text.find("\n", position)
-        return len(text) if end < 0 else end
-    redirection = _REDIRECTION.match(text, position)
-    if redirection and not text.startswith(("<(", ">("), position):
-        return _redirect(reading, redirection)
-    operator = next((each for each in _OPERATORS if text.startswith(each, position)), None)
-    if operator is not None:
-        _end_command(reading)
-        position += len(operator)
-        return _skip_heredocs(reading, position) if operator == "\n" else position
-    word = _word(text, position)
-    reading.words.append(word)
-    return word.end
-
-
-def _redirect(reading: _Reading, found: re.Match[str]) -> int:
-    position = found.end()
-    while reading.text[position : position + 1] in (" ", "\t") or reading.text.startswith("\\\n", position):
-        position += 2 if reading.text[position] == "\\" else 1
-    if position >= len(reading.text) or reading.text[position] == "\n":
-        raise _unreadable(reading.text, position, f"a redirection {found.group()!r} without a target")
-    target = _word(reading.text, position)
-    sign = found.group().lstrip("0123456789")
-    if sign in ("<<", "<<-"):
-        reading.pending.append((target.value, sign == "<<-"))
-    reading.reads_here |= sign in ("<<", "<<-", "<<<")
-    return target.end
-
-
-def _skip_heredocs(reading: _Reading, position: int) -> int:
-    """Where the text goes on behind the bodies of here-documents that begin here."""
-    for delimiter, is_indented in reading.pending:
-        start = position
-        while True:
-            if position >= len(reading.text):
-                raise _unreadable(reading.text, start, f"the here-document {delimiter!r} is not closed")
-            end = reading.text.find("\n", position)
-            end = len(reading.text) if end < 0 else end
-            line = reading.text[position:end]
-            position = min(end + 1, len(reading.text))
-            if (line.lstrip("\t") if is_indented else line) == delimiter:
-                break
-        reading.heredocs.append((start, position))
-    reading.pending = []
-    return position
-
-
-def _end_command(reading: _Reading) -> None:
-    """What was read up to here is one simple command, unless it is only a word of the shell's grammar."""
-    words = reading.words
-    opened = 0
-    while words and words[0].is_literal and words[0].value in (*_LOOPS, *_ENDS, *_NO_COMMAND):
-        name = words[0].value
-        reading.depth -= name in _ENDS
-        opened += name in _LOOPS
-        words = [] if name in ("for", "case", "select", "function") else words[1:]
-    assignments = 0
-    while assignments < len(words) and words[assignments].is_assignment:
-        assignments += 1
-    reading.depth += opened
-    if words:
-        reading.commands.append(
-            Simple(
-                tuple(words[:assignments]), tuple(words[assignments:]), reading.depth > 0, reading.reads_here
+    def skip_heredocs(self) -> None:
+        """Pass over the bodies of here-documents that begin here."""
+        for delimiter, is_indented in self.pending:
+            tabs = r"\t*" if is_indented else ""
+            end = re.compile(rf"^{tabs}{re.escape(delimiter)}(?:\n|\Z)", re.MULTILINE).search(
+                self.text, self.at
             )
-        )
-    reading.words, reading.reads_here = [], False
+            if end is None:
+                raise self.unreadable(self.at, f"the here-document {delimiter!r} is not closed")
+            self.heredocs.append((self.at, end.end()))
+            self.at = end.end()
+        self.pending = []
 
+    def end_command(self) -> None:
+        """What was read up to here is one simple command, unless it is only a word of the shell's grammar."""
+        words, opened = self.words, 0
+        while words and words[0].is_literal and (name := words[0].value) in _GRAMMAR:
+            self.depth -= name in _CLOSING
+            opened += name in _OPENING
+            words = [] if name in _NAMING else words[1:]
+        self.depth += opened
+        set_first = tuple(takewhile(lambda word: word.is_assignment, words))
+        if words:
+            program = tuple(words[len(set_first) :])
+            self.commands.append(Simple(set_first, program, self.depth > 0, self.reads_here))
+        self.words, self.reads_here = [], False
 
-def _word(text: str, start: int) -> Word:
-    """The word that begins at `start`."""
-    value: list[str] = []
-    is_literal = True
-    position = start
-    while position < len(text):
-        char = text[position]
-        if char in " \t\r\n;&|)" or (char in "<>" and text[position : position + 2] not in ("<(", ">(")):
-            break
-        if char == "(" and not (position and text[position - 1] in "<>$=@?*+!"):
-            break
-        piece, position, literal = _piece(text, position)
-        value.append(piece)
-        is_literal &= literal
-    return Word(start, max(position, start + 1), "".join(value), is_literal)
+    def word(self) -> Word:
+        """The word that begins here."""
+        start, value, is_literal = self.at, "", True
+        while self.at < len(self.text) and not _WORD_END.match(self.text, self.at):
+            piece, literal = self.piece()
+            value += piece
+            is_literal &= literal
+        self.at = max(self.at, start + 1)
+        return Word(start, self.at, value, is_literal)
 
-
-def _piece(text: str, position: int) -> tuple[str, int, bool]:
-    """(value, where it ends, whether it means itself) of one character, quotation or expansion."""
-    char = text[position]
-    if char == "\\":
-        if position + 1 == len(text):
-            raise _unreadable(text, position, "the text ends in a backslash")
-        return text[position + 1].replace("\n", ""), position + 2, True
-    if char == "'":
-        end = _find(text, "'", position + 1)
-        return text[position + 1 : end], end + 1, True
-    if char == '"':
-        return _double_quoted(text, position)
-    if char in "$`<>(":
-        end = _expansion_end(text, position)
-        is_plain = char == "$" and end == position + 1
-        return text[position:end], end, is_plain
-    return char, position + 1, True
-
-
-def _double_quoted(text: str, start: int) -> tuple[str, int, bool]:
-    value: list[str] = []
-    is_literal = True
-    position = start + 1
-    while position < len(text) and text[position] != '"':
-        char = text[position]
-        if char == "\\" and text[position + 1 : position + 2] in ("$", "`", '"', "\\", "\n"):
-            value.append("" if text[position + 1] == "\n" else text[position + 1])
-            position += 2
-        elif char in "$`":
-            end = _expansion_end(text, position)
-            is_literal &= end == position + 1
-            value.append(text[position:end])
-            position = end
-        else:
-            value.append(char)
-            position += 1
-    if position >= len(text):
-        raise _unreadable(text, start, 'a quotation that begins with " is not closed')
-    return "".join(value), position + 1, is_literal
-
-
-def _expansion_end(text: str, position: int) -> int:
-    """Where `$NAME`, `${…}`, `$(…)`, `$'…'`, a backquoted command, `<(…)` or `(…)` ends."""
-    if text[position] == "`":
-        return _find(text, "`", position + 1) + 1
-    if text[position] == "(":
-        return _closed(text, position, "()")
-    if text[position] in "<>" or text.startswith("$(", position):
-        return _closed(text, position + 1, "()")
-    if text.startswith("${", position):
-        return _closed(text, position + 1, "{}")
-    if text.startswith("$'", position):
-        return _find(text, "'", position + 2) + 1
-    name = re.compile(r"\$(?:\w+|[@*#?!$-])").match(text, position)
-    return name.end() if name else position + 1
-
-
-def _closed(text: str, start: int, brackets: str) -> int:
-    """The position behind the bracket that closes the one at `start`; quotations inside are passed over."""
-    depth, position = 0, start
-    while position < len(text):
-        char = text[position]
+    def piece(self) -> tuple[str, bool]:
+        """One character, quotation or expansion: its value, and whether it means itself."""
+        text, start = self.text, self.at
+        char = text[start]
         if char == "\\":
-            position += 2
-            continue
+            if start + 1 == len(text):
+                raise self.unreadable(start, "the text ends in a backslash")
+            self.at += 2
+            return text[start + 1].replace("\n", ""), True
         if char == "'":
-            position = _find(text, "'", position + 1)
-        elif char == '"':
-            position = _double_quoted(text, position)[1] - 1
-        depth += (char == brackets[0]) - (char == brackets[1])
-        position += 1
-        if depth == 0:
-            return position
-    raise _unreadable(text, start, f"a {brackets[0]!r} is not closed")
+            self.at = self.behind("'", start + 1)
+            return text[start + 1 : self.at - 1], True
+        if char == '"':
+            return self.double_quoted()
+        if char in "$`<>(":
+            self.at = self.expansion_end(start)
+            return text[start : self.at], char == "$" and self.at == start + 1
+        self.at += 1
+        return char, True
 
+    def double_quoted(self) -> tuple[str, bool]:
+        text, start, value, is_literal = self.text, self.at, "", True
+        self.at += 1
+        while text[self.at : self.at + 1] != '"':
+            if self.at >= len(text):
+                raise self.unreadable(start, 'a quotation that begins with " is not closed')
+            char, end = text[self.at], self.at + 1
+            if char == "\\" and text[end : end + 1] in ("$", "`", '"', "\\", "\n"):
+                char, end = text[end].replace("\n", ""), end + 1
+            elif char in "$`":
+                end = self.expansion_end(self.at)
+                is_literal &= end == self.at + 1
+                char = text[self.at : end]
+            value, self.at = value + char, end
+        self.at += 1
+        return value, is_literal
 
-def _find(text: str, sign: str, start: int) -> int:
-    end = text.find(sign, start)
-    if end < 0:
-        raise _unreadable(text, start, f"a quotation that begins with {sign} is not closed")
-    return end
+    def expansion_end(self, start: int) -> int:
+        """Where `$NAME`, `${…}`, `$(…)`, `$'…'`, a backquoted command, `<(…)` or `(…)` ends."""
+        opened = re.compile(r"`|\(|[<>$]\(|\$\{|\$'").match(self.text, start)
+        if opened is None:
+            name = re.compile(r"\$(?:\w+|[@*#?!$-])").match(self.text, start)
+            return name.end() if name else start + 1
+        last = opened.group()[-1]
+        if last in "`'":
+            return self.behind(last, opened.end())
+        return self.closed(opened.end() - 1, "()" if last == "(" else "{}")
 
+    def closed(self, start: int, brackets: str) -> int:
+        """Behind the bracket that closes the one at `start`; quotations inside are passed over."""
+        depth, at = 0, start
+        while at < len(self.text):
+            char, at = self.text[at], at + 1
+            if char == "\\":
+                at += 1
+            elif char == "'":
+                at = self.behind("'", at)
+            elif char == '"':
+                kept, self.at = self.at, at - 1
+                self.double_quoted()
+                at, self.at = self.at, kept
+            depth += (char == brackets[0]) - (char == brackets[1])
+            if depth == 0:
+                return at
+        raise self.unreadable(start, f"a {brackets[0]!r} is not closed")
 
-def _unreadable(text: str, position: int, why: str) -> CommandError:
-    line = text.count("\n", 0, position) + 1
-    return CommandError(f"the launch command cannot be taken apart: line {line}: {why}")
+    def behind(self, sign: str, start: int) -> int:
+        end = self.text.find(sign, start)
+        if end < 0:
+            raise self.unreadable(start, f"a quotation that begins with {sign} is not closed")
+        return end + 1
+
+    def unreadable(self, position: int, why: str) -> CommandError:
+        line = self.text.count("\n", 0, position) + 1
+        return CommandError(f"the launch command cannot be taken apart: line {line}: {why}")

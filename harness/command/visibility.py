@@ -7,17 +7,20 @@ the variable itself, or the program which is given an environment of its own, an
 import os
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 
 from harness.command import programs, shell
 from harness.command.launch_command import read
 from harness.command.shell import CommandError, ShellText, Simple
 
-_SOURCES = ("source", ".")
-_SCRIPTS = (".sh", ".bash")
 _ACTIVATE = re.compile(r"activate(?:\.\w+)?|conda\.sh|mamba\.sh")
-_CONTAINERS = ("docker", "podman", "nerdctl")
+_OWN_ENVIRONMENT = {
+    "env": "write `{0}=VALUE` behind `env`, and not `-u {0}`",
+    "sudo": "write `sudo {0}=${0} …`",
+    "ssh": "write `ssh HOST {0}=${0} …`",
+    **dict.fromkeys(("docker", "podman", "nerdctl"), "write `-e {0}` behind it"),
+}
+"""Programs that start others in an environment of their own, and how these are given a variable."""
 _DEEPEST = 4  # scripts that run scripts
 
 
@@ -47,15 +50,14 @@ def check_reaches(command: str, name: str, codebase: Path) -> None:
 def _scripts(text: ShellText, folder: Path) -> Iterator[tuple[Path, bool, int]]:
     """The shell scripts that a text runs: (file, whether in the same shell, where in the text)."""
     for command in text.commands:
-        words = [os.path.expandvars(word.value) for word in command.words]
+        words = [os.path.expanduser(os.path.expandvars(word)) for word in command.values]  # noqa: PTH111
         if words[:1] == ["cd"] and len(words) > 1:
-            folder = folder / Path(words[1]).expanduser()
-        elif words and words[0] in _SOURCES and len(words) > 1:
-            yield folder / Path(words[1]).expanduser(), True, command.words[0].start
+            folder = folder / words[1]
+        elif words and words[0] in ("source", ".") and len(words) > 1:
+            yield folder / words[1], True, command.words[0].start
         elif programs.starts_a_program(command):
-            for word in words:
-                if word.endswith(_SCRIPTS):
-                    yield folder / Path(word).expanduser(), False, command.words[0].start
+            scripts = (word for word in words if word.endswith((".sh", ".bash")))
+            yield from ((folder / word, False, command.words[0].start) for word in scripts)
 
 
 def _assigned(script: Path, name: str, folder: Path, depth: int = 0) -> str:
@@ -70,8 +72,7 @@ def _assigned(script: Path, name: str, folder: Path, depth: int = 0) -> str:
         return f"{script.name} cannot be read ({error}), and names {name}" if name in content else ""
     is_asked = re.search(rf"(?:\[|\btest)\s[^\n]*\$\{{?{name}\b", content) is not None
     for command in text.commands:
-        words = [word.value for word in command.words]
-        if words[:1] == ["unset"] and name in words:
+        if command.values[:1] == ["unset"] and name in command.values:
             return f"{script.name} unsets {name}"
         for word, _ in programs.assignments(command):
             is_own = not re.search(rf"\$\{{?{name}\b", word.value)
@@ -85,49 +86,32 @@ def _assigned(script: Path, name: str, folder: Path, depth: int = 0) -> str:
 
 def _refuse_own_environment(command: Simple, name: str) -> None:
     """Refuse a program with an environment of its own that is not given the variable."""
-    words = [word.value for word in command.words]
-    names = [Path(word).name for word in words]
-    if not programs.starts_a_program(command):
+    words = command.values
+    program = next(
+        (each for each in (Path(word).name for word in words[:3]) if each in _OWN_ENVIRONMENT), None
+    )
+    if program is None or not programs.starts_a_program(command):
         return
-    is_passed = any(re.search(rf"\b{name}=[\"']?\$\{{?{name}\b", word) for word in words)
-    container = next((each for each in _CONTAINERS if each in names[:3]), None)
-    fix = ""
-    if "env" in names[:3] and _is_cleared(words[names.index("env") + 1 :], name):
-        fix = f"write `{name}=VALUE` behind `env`, and not `-u {name}`"
-    elif is_passed:
+    behind = words[[Path(word).name for word in words].index(program) + 1 :]
+    text = " ".join(behind)
+    is_set = re.search(rf"(?:^|\s){name}=", text) is not None
+    if re.search(rf"\b{name}=[\"']?\$\{{?{name}\b", text):
         return
-    elif "sudo" in names[:3] and _is_dropped_by_sudo(words[names.index("sudo") + 1 :], name):
-        fix = f"write `sudo {name}=${name} …`"
-    elif names[0] == "ssh":
-        fix = f"write `ssh HOST {name}=${name} …`"
-    elif container and {"run", "exec"} & set(words) and not _is_given_to_container(words, name):
-        fix = f"write `-e {name}` behind `{container} run`"
-    if fix:
+    if program == "env":
+        is_cleared = re.match(r"(?:\S+ ){0,3}(?:-|-i|--ignore-environment)(?:\s|$)", text)
+        is_taken_out = re.search(rf"(?:^|\s)(?:-u ?|--unset=){name}\b", text)
+        is_lost = bool(is_taken_out or (is_cleared and not is_set))
+    elif program == "sudo":
+        inner = [word for word in behind if not word.startswith("-") and "=" not in word]
+        keeps = rf"(?:^|\s)(?:-\w*E\w*|--preserve-env(?:=(?:\S+,)?{name}(?:,\S+)?)?)(?=\s|$)"
+        is_lost = bool(inner) and programs.is_program(inner) and (is_set or not re.search(keeps, text))
+    elif program == "ssh":
+        is_lost = True
+    else:
+        is_given = re.search(rf"(?:^|\s)(?:-e ?|--env[ =]){name}(?=\s|$)", text)
+        is_lost = bool({"run", "exec"} & set(behind)) and not is_given
+    if is_lost:
         raise CommandError(
             f"env:{name}: `{programs.shown(command)}` starts its program in an environment of its own, "
-            f"without {name}: {fix}"
+            f"without {name}: {_OWN_ENVIRONMENT[program].format(name)}"
         )
-
-
-def _is_dropped_by_sudo(words: list[str], name: str) -> bool:
-    inner = [word for word in words if not word.startswith("-") and "=" not in word]
-    is_kept = any(
-        re.fullmatch(r"-\w*E\w*|--preserve-env", word)
-        or (word.startswith("--preserve-env=") and name in word.partition("=")[2].split(","))
-        for word in words
-    )
-    is_set = any(word.startswith(f"{name}=") for word in words)
-    return bool(inner) and programs.is_program(inner) and (is_set or not is_kept)
-
-
-def _is_cleared(words: list[str], name: str) -> bool:
-    is_cleared = any(word in ("-", "-i", "--ignore-environment") for word in words[:4])
-    is_taken_out = f"--unset={name}" in words or any(
-        word in ("-u", "--unset") and following == name for word, following in pairwise(words)
-    )
-    return is_taken_out or (is_cleared and not any(word.startswith(f"{name}=") for word in words))
-
-
-def _is_given_to_container(words: list[str], name: str) -> bool:
-    is_named = any(one in ("-e", "--env") and other == name for one, other in pairwise(words))
-    return is_named or f"-e{name}" in words or f"--env={name}" in words

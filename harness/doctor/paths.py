@@ -11,17 +11,12 @@ from pathlib import Path
 from harness.blueprint import names
 from harness.blueprint.surroundings import check_surroundings
 from harness.blueprint.types import Blueprint
-from harness.command import Call
+from harness.command import BUILTINS, Call
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
 from harness.doctor.settings import local_path
 from harness.machine import disk
 
-_BUILTIN_WORDS = """
-echo true false test printf ulimit unset set shift read wait trap umask alias type eval local declare
-mkdir rm cp mv touch cat sleep pwd return exit source . : pushd popd shopt [ [[ cd export
-"""
-_BUILTINS = frozenset(_BUILTIN_WORDS.split())
 _ARE_READ = re.compile(
     r"(?:^|[._])(?:(?:train|val|valid|validation|test|eval|data|dataset|prompt|input)"
     r"_?(?:files?|path|file_path|data|dir)"
@@ -79,7 +74,7 @@ def programs(launch: PlannedLaunch) -> Iterator[Finding]:
 
 def _program(launch: PlannedLaunch, call: Call) -> Iterator[Finding]:
     word = call.program
-    if word in _BUILTINS or word.endswith(".py"):
+    if word in BUILTINS or word.endswith(".py"):
         return
     if "/" not in word:
         searched = call.variables.get("PATH", "")
