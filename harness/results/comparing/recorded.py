@@ -63,7 +63,7 @@ def gathered(folders: Sequence[Path], planned: Planned) -> Gathered:
     seed_keys = {plan.seed_key for plan in plans.values()}
     files, left_out = _once(_read(folders, plans))
     runs = [_recorded(one, seed_keys) for one in files]
-    seed, runs = _one_seed(runs)
+    seed = _seed_of(runs)
     columns = _columns(runs)
     goals = {(plan.metric, plan.goal) for plan in plans.values()}
     metric, goal = next(iter(goals)) if len(goals) == 1 else ("", "max")
@@ -197,25 +197,12 @@ def _without_own_places(value: Scalar, files: RunFiles) -> Scalar:
     return re.sub(rf"(?<=/)(?:{own})(?=/|$)", "…", value)
 
 
-def _one_seed(runs: Sequence[Recorded]) -> tuple[str, list[Recorded]]:
-    """The seed that makes runs another try of their point, "" for none, and the runs with all seeds that do
-    not vary together with it among their settings: it is not known which of them would make a new try."""
+def _seed_of(runs: Sequence[Recorded]) -> str:
+    """The seed that makes runs another try of their point: of those that vary the likeliest, "" for none. The
+    others are no settings: a run with the same seed never counts as another try."""
     names = list(dict.fromkeys(name for one in runs for name in one.seeds))
-    varying = [name for name in names if len({_typed(one.seeds.get(name)) for one in runs}) > 1] or names
-    if not varying:
-        return "", list(runs)
-    seed = varying[0]
-
-    def is_apart(name: str) -> bool:
-        both = [one.seeds for one in runs if seed in one.seeds and name in one.seeds]
-        pairs = {(_typed(each[seed]), _typed(each[name])) for each in both}
-        return not len({one for one, _ in pairs}) == len({other for _, other in pairs}) == len(pairs)
-
-    apart = {name for name in varying if is_apart(name)}
-    return seed, [
-        replace(one, settings={**one.settings, **{n: v for n, v in one.seeds.items() if n in apart}})
-        for one in runs
-    ]
+    varying = [name for name in names if len({_typed(one.seeds.get(name)) for one in runs}) > 1]
+    return next(iter(varying or names), "")
 
 
 def _columns(runs: Sequence[Recorded]) -> dict[str, tuple[Scalar, ...]]:

@@ -1,18 +1,19 @@
 """What a reader must know before the first number, and how the numbers were computed.
 
-In: a `Comparison`. Out: `Caution`s for the box above the tables, and the notes below them, which
-`templates/reports/sweep_notes.txt.j2` words.
+In: a `Comparison`. Out: `Caution`s for the box above the tables, and the notes below them; the templates
+`reports/sweep_cautions.txt.j2` and `reports/sweep_notes.txt.j2` word them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from harness.results import stats
 from harness.results.comparing import metrics
-from harness.results.comparing.types import Comparison
+from harness.results.comparing.types import Comparison, Contrast
 from harness.results.facts import RECENT
 from harness.results.sweeps.wording import FOUND, MOST_NAMED, key_labels, level_text, p_text
 from harness.templating import render
@@ -31,85 +32,45 @@ class Caution:
 
 def cautions(comparison: Comparison) -> tuple[Caution, ...]:
     """Every reason for caution."""
-    single = [point.point.name for point in comparison.points if point.is_single_seed]
-    chosen = (
-        f"{comparison.metric} was not named before the runs. A metric that is chosen among several when the "
-        "numbers are known makes chance differences look real."
+    words = render(
+        "reports/sweep_cautions.txt.j2",
+        single=[point.point.name for point in comparison.points if point.is_single_seed],
+        unlike=list(_unlike_scatter(comparison)),
+        level=level_text,
+        **_shared(comparison),
     )
-    groups: tuple[tuple[str, Iterable[str]], ...] = (
-        (_single_title(comparison, len(single)), _single_seeds(comparison, single)),
-        ("What one key does depends on another", _interactions(comparison)),
-        ("Runs that do not count", comparison.missing),
-        ("The points differ in more than what was varied", comparison.confounds),
-        ("Runs whose code a model changed (†): not the author's results", _changed_code(comparison)),
-        ("Runs that were repaired on the way", _deviating(comparison)),
-        ("Runs that did not train equally long", _ends(comparison)),
-        ("Findings whose p is only approximate", _unlike_scatter(comparison)),
-        ("The metric was chosen afterwards", (chosen,) if comparison.chosen_afterwards else ()),
-    )
-    made = [Caution(title, tuple(dict.fromkeys(lines))) for title, lines in groups]
-    return tuple(caution for caution in made if caution.lines)
+    found: list[tuple[str, list[str]]] = []
+    for line in filter(None, words.splitlines()):
+        if line.startswith("# "):
+            found.append((line[2:], []))
+        else:
+            found[-1][1].append(line[2:])
+    return tuple(Caution(title, tuple(dict.fromkeys(lines))) for title, lines in found if lines)
 
 
-def _single_title(comparison: Comparison, single: int) -> str:
-    return "Single seed" if comparison.is_single_seed else f"{count_text(single, 'point')} with a single seed"
+def _shared(comparison: Comparison) -> dict[str, Any]:
+    """What both templates word: no text from outside makes a line of its own there."""
+    return {
+        "comparison": comparison,
+        "names": key_labels(comparison),
+        "counting": [run for run in comparison.runs if run.value is not None],
+        "line": _line,
+        "listed": lambda words, sign=", ": _line(listed(list(words), MOST_NAMED, sign)),
+        "count": count_text,
+        "p_text": p_text,
+    }
 
 
-def _single_seeds(comparison: Comparison, single: Sequence[str]) -> Iterator[str]:
-    if single and comparison.is_single_seed:
-        yield (
-            "No point has two runs that count. The same settings with another seed can come out elsewhere: "
-            "a higher number here is no evidence that its settings are better."
-        )
-    elif single:
-        yield f"Without an interval, and no evidence by itself: {listed(single, MOST_NAMED)}."
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
-def _interactions(comparison: Comparison) -> Iterator[str]:
-    names = key_labels(comparison)
-    for pair in comparison.interactions:
-        if pair.matters:
-            one, other = (names[key] for key in pair.keys)
-            yield (
-                f"{one} and {other} (adjusted {p_text(pair.p_adjusted)}): a difference of one is an average "
-                "over unlike, perhaps opposite, differences at the levels of the other. Compare the points."
-            )
-
-
-def _changed_code(comparison: Comparison) -> Iterator[str]:
-    names = [run.run.name for run in comparison.runs if run.code_changed and run.value is not None]
-    if names:
-        yield f"their reports have the changes: {listed(names, MOST_NAMED)}"
-
-
-def _deviating(comparison: Comparison) -> Iterator[str]:
-    for run in comparison.runs:
-        if run.deviations and run.value is not None:
-            yield f"{run.run.name}: {listed(run.deviations, MOST_NAMED, '; ')}"
-
-
-def _ends(comparison: Comparison) -> Iterator[str]:
-    counting = [run for run in comparison.runs if run.value is not None]
-    for outcome, words in (("timed_out", "its time limit"), ("stopped_early", "an early stop")):
-        names = [run.run.name for run in counting if run.outcome == outcome]
-        if names:
-            yield f"ended by {words} and counted with the value then: {listed(names, MOST_NAMED)}"
-    ends = {run.curve.steps[-1] for run in counting if run.curve.steps}
-    if len(ends) > 1:
-        steps = f"between step {min(ends)} and {max(ends)}"
-        yield f"the last measurement is not at the same step in all runs: {steps}"
-
-
-def _unlike_scatter(comparison: Comparison) -> Iterator[str]:
-    names = key_labels(comparison)
+def _unlike_scatter(comparison: Comparison) -> Iterator[tuple[Contrast, float]]:
+    """Findings with one side that scatters much more than the other, and how many times; 0: one does not."""
     for contrast in comparison.contrasts:
-        if contrast.finding in FOUND:
-            small, large = sorted(_scatter(side, comparison) for side in contrast.points)
-            who = f"{names[contrast.key]} {level_text(contrast.level)}"
-            if not small:
-                yield f"{who}: all runs of one side gave the same number"
-            elif large > _UNLIKE * small:
-                yield f"{who}: the runs of one side scatter {large / small:.1f} times as much as the others"
+        small, large = sorted(_scatter(side, comparison) for side in contrast.points)
+        if contrast.finding in FOUND and (not small or large > _UNLIKE * small):
+            yield contrast, large / small if small else 0.0
 
 
 def _scatter(points: Sequence[str], comparison: Comparison) -> float:
@@ -124,25 +85,20 @@ def _scatter(points: Sequence[str], comparison: Comparison) -> float:
 
 def notes(comparison: Comparison) -> tuple[str, ...]:
     """How everything was computed, one sentence each, those that change how results must be read first."""
-    counting = [run for run in comparison.runs if run.value is not None]
-    seeds = [
-        {run.run.seed for run in counting if run.run.point == point.point.name} for point in comparison.points
-    ]
-    seeds = [found for found in seeds if found]
+    shared = _shared(comparison)
+    by_point: dict[str, set[int | None]] = {}
+    for run in shared["counting"]:
+        by_point.setdefault(run.run.point, set()).add(run.run.seed)
+    seeds = list(by_point.values())
     words = render(
         "reports/sweep_notes.txt.j2",
-        comparison=comparison,
-        names=key_labels(comparison),
         tested=[contrast for contrast in comparison.contrasts if contrast.p is not None],
-        counting=counting,
         has_same_seeds=len(seeds) > 1 and len(seeds[0]) > 1 and all(found == seeds[0] for found in seeds),
         stricter=_stricter(comparison),
         is_validation=comparison.metric.startswith("val/"),
         cost_per=f"{metrics.cost_per(comparison.metric):g}",
         recent=RECENT,
-        listed=lambda words: listed(list(words), MOST_NAMED),
-        count=count_text,
-        p_text=p_text,
+        **shared,
     )
     return tuple(line.strip() for line in words.splitlines() if line.strip())
 

@@ -14,13 +14,12 @@ from harness.results.comparing.types import (
     Expectation,
     Key,
     PlannedRun,
-    Point,
     RunResult,
     Study,
 )
 from harness.results.types import Source
+from tests.harness.results.comparing.made import study_of
 
-METRIC = "val/task_pass_rate@1"
 STEPS = tuple(range(0, 241, 20))
 KL = Key("ajet.rollout.kl_loss_coef", (0.001, 0.01, 0.1), 0.001)
 REPEAT = Key("ajet.rollout.num_repeat", (4, 8), 4)
@@ -31,29 +30,14 @@ OPTIMIZER = Key("ajet.trainer.optimizer", ("adamw", "muon"), "adamw")
 def study(keys: tuple[Key, ...], seeds: int, root: Path, one_at_a_time: bool = False) -> Study:
     """All combinations of the keys' levels, or the baseline and every other level alone."""
     baseline = tuple(key.baseline for key in keys)
-    combinations = [
+    places = [
         levels
         for levels in product(*(key.levels for key in keys))
         if not one_at_a_time or sum(a != b for a, b in zip(levels, baseline, strict=True)) <= 1
     ]
-    combinations.sort(key=lambda levels: levels != baseline)
-    points = []
-    for number, levels in enumerate(combinations, start=1):
-        tail = "-".join(f"{key.short}-{level}" for key, level in zip(keys, levels, strict=True))
-        named = dict(zip((key.name for key in keys), levels, strict=True))
-        points.append(Point(f"p{number:02d}-{tail}"[:60], named, levels == baseline))
-    runs = tuple(
-        PlannedRun(f"{point.name}-s{seed}", point.name, seed, root / f"{point.name}-s{seed}")
-        for seed in range(seeds)
-        for point in points
-    )
-    return Study(
-        "kl_and_repeats",
-        "Does the KL weight or the number of repeats matter?",
-        keys,
-        tuple(points),
-        runs,
-        metric=METRIC,
+    places.sort(key=lambda levels: levels != baseline)
+    return study_of(
+        *(keys, dict.fromkeys(places, seeds), root),
         design="one-at-a-time" if one_at_a_time else "grid",
         expectations=(Expectation(keys[-1].name, keys[-1].levels[-1], "higher", "more exploration"),),
         seed_key="ajet.trainer_common.seed",

@@ -24,25 +24,32 @@ Values = dict[tuple, list[float]]
 """Levels to the values of their seeds."""
 
 
-def grid(
-    values: Mapping[tuple[Scalar, ...], Sequence[float]], **changes: Any
-) -> tuple[Study, list[RunResult]]:
-    """A study of `KL` (and `LR`, where there are two levels each): levels to the values of the seeds 0, 1, …
-    The first point is the baseline."""
+def study_of(keys: Sequence[Key], places: Mapping[Levels, int], root: Path, **changes: Any) -> Study:
+    """A study of these combinations of levels, each with so many seeds; the first point is the baseline."""
+    points = tuple(
+        Point(
+            f"p{number:02d}", {key.name: level for key, level in zip(keys, levels, strict=True)}, number == 1
+        )
+        for number, levels in enumerate(places, start=1)
+    )
+    runs = tuple(
+        PlannedRun(f"{point.name}-s{seed}", point.name, seed, root / f"{point.name}-s{seed}")
+        for point, seeds in zip(points, places.values(), strict=True)
+        for seed in range(seeds)
+    )
+    made = Study("s", "Does it matter?", tuple(keys), points, runs, metric=METRIC, design="grid")
+    return replace(made, **changes)
+
+
+def grid(values: Mapping[Levels, Sequence[float]], **changes: Any) -> tuple[Study, list[RunResult]]:
+    """A study of `KL` (and `LR`, where there are two levels each): levels to the values of the seeds 0, 1, …"""
     names = (KL, LR)[: len(next(iter(values)))]
     columns = [tuple(dict.fromkeys(levels[at] for levels in values)) for at in range(len(names))]
-    keys = tuple(Key(name, column, column[0]) for name, column in zip(names, columns, strict=True))
-    points, results = [], []
-    for number, (levels, seeds) in enumerate(values.items(), start=1):
-        name = f"p{number:02d}"
-        points.append(Point(name, dict(zip(names, levels, strict=True)), number == 1))
-        results += [result(f"{name}-s{seed}", name, seed, value) for seed, value in enumerate(seeds)]
-    study = Study(
-        *("s", "Does it matter?", keys, tuple(points), tuple(one.run for one in results)),
-        metric=METRIC,
-        design="grid",
-    )
-    return replace(study, **changes), results
+    keys = [Key(name, column, column[0]) for name, column in zip(names, columns, strict=True)]
+    study = study_of(keys, {levels: len(seeds) for levels, seeds in values.items()}, Path("/sweep"))
+    flat = [value for seeds in values.values() for value in seeds]
+    pairs = zip(study.runs, flat, strict=True)
+    return replace(study, **changes), [result(r.name, r.point, r.seed or 0, value) for r, value in pairs]
 
 
 def result(name: str, point: str, seed: int, value: float | None, **changes: Any) -> RunResult:

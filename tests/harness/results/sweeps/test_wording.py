@@ -122,7 +122,12 @@ def test_points_are_told_by_what_differs_and_never_mixed_up() -> None:
     given_runs = replace(made, points=twins)
     assert wording.point_labels(given_runs) == {"run-a": "run-a", "run-b": "run-b"}
     assert wording.short_names(given_runs) == {"run-a": "run-a", "run-b": "run-b"}
-    assert list(wording.short_names(made).values()) == [f"p{number:02d}" for number in range(1, 7)]
+    tails = [
+        replace(one.point, name=f"{one.point.name}-kl_loss_coef-{at}") for at, one in enumerate(made.points)
+    ]
+    named = tuple(replace(one, point=tail) for one, tail in zip(made.points, tails, strict=True))
+    shown = wording.short_names(replace(made, points=named))
+    assert list(shown.values()) == [f"p{number:02d}" for number in range(1, 7)]
 
 
 def test_numbers_of_one_metric_have_the_same_decimals() -> None:
@@ -187,7 +192,7 @@ def test_the_spread_over_seeds_can_be_seen(level: float, spread: float) -> None:
 
 
 def test_single_seeds_among_others_are_named() -> None:
-    made = comparison((REPEAT,), 2, Path("/x"), lost=(1,))
+    made = comparison((REPEAT,), 2, Path("/x"), lost=(2,))
     (single, missing) = cautions(made)
     assert single.title == "1 point with a single seed" and made.points[1].point.name in single.lines[0]
     assert missing.lines == made.missing
