@@ -42,7 +42,7 @@ def study_of(keys: Sequence[Key], places: Mapping[Levels, int], root: Path, **ch
 
 
 def grid(values: Mapping[Levels, Sequence[float]], **changes: Any) -> tuple[Study, list[RunResult]]:
-    """A study of `KL` (and `LR`, where there are two levels each): levels to the values of the seeds 0, 1, …"""
+    """A study of `KL`, and of `LR` where there are two levels each: levels to the values of the seeds."""
     names = (KL, LR)[: len(next(iter(values)))]
     columns = [tuple(dict.fromkeys(levels[at] for levels in values)) for at in range(len(names))]
     keys = [Key(name, column, column[0]) for name, column in zip(names, columns, strict=True)]
