@@ -131,14 +131,11 @@ def _newest_attempt(run: Path | None) -> tuple[Any, ...]:
 
 
 def _remedies(found: "Diagnosis", config: str | None) -> "list[Remedy]":
+    from harness.guard.science import refuse_repair
     from harness.repair.remedies import Situation, remedies_for
 
-    if config is None:
-        return remedies_for(found.remedies, Situation(found))
-    from harness.guard.repair_rules import rules_alone
-
-    now = Situation(found, config, surroundings=rules_alone(config))
-    return remedies_for(found.remedies, now)
+    remedies = remedies_for(found.remedies, Situation(found, config))
+    return [each for each in remedies if config is None or refuse_repair(each, config) is None]
 
 
 def _print(found: "Diagnosis", remedies: "list[Remedy]") -> None:

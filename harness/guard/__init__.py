@@ -1,6 +1,6 @@
-"""What a policy may change, set, read and patch: the knowledge behind the guard's rules 2 and 4.
+"""What no policy may do: pure functions of an action and an observation, by subject.
 
-`science` (config edits, judged by their effects; `config_keys`, `effects`, `batches` serve it), `variables`
-(environment), `places` (files), `patch_text` (code; `patched_python`, `python_reach` serve it). The guard
-asks `science`, `places` and `patch_text`.
+`rules` holds all; they ask `science` (edits of a config, judged by their effects, with `batches` for the
+effective batch), `variables` (environment), `file_access` (what is read and patched) and `progress` (failures
+that come back). `science.refuse_repair` judges a built-in repair as a whole.
 """

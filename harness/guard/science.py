@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from harness.command import CommandError, is_same, read_or_empty, with_values
+from harness.attempt import Remedy
+from harness.command import CommandError, is_off, is_same, read_or_empty, with_values
 from harness.config import edit as config_edit
 from harness.config import keys, readings
 from harness.config.edit import ConfigEditError
@@ -20,7 +21,6 @@ from harness.config.readings import Path, UnreadableConfigError, Value
 from harness.config.values import Scalar, as_text
 from harness.guard import batches, variables
 from harness.guard.file_access import looks_private
-from harness.repair.remedies.packing import packs
 
 MAY_BE_CHANGED = (
     "a repair may change how the training runs: memory, micro-batches, offloading, parallelism, ports, "
@@ -40,6 +40,7 @@ _WORD_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+:,=-]*|[-+]?[0-9]+(\.[0-9]+)?(
 _SETTING_VALUE = re.compile(r"[\w./+:@, -]*")
 _SYSTEM_FOLDERS = ("/etc", "/proc", "/sys", "/dev", "/var/run", "/run")
 _ATTENTION = ("attention_implementation", "flash_attention", "other_attention")
+_PACKING_OF_VERL = "actor_rollout_ref.model.use_remove_padding"
 _CACHES = frozenset((".cache", ".local"))  # where models and data sets are kept although the name is hidden
 _NEARLY_THE_SAME = 0.8
 _LONGEST_VALUE = 80
@@ -135,10 +136,20 @@ def _with_command(trees: Sequence[dict[Path, Value]], command: str) -> tuple[dic
 def _parts_packed_sequences(
     changed: Mapping[Path, tuple[Value | None, Value | None]], tree: Mapping[Path, Value], command: str
 ) -> bool:
-    """True if flash attention goes where it is what keeps packed sequences apart."""
+    """True if the attention changes where several sequences are packed into one row: only flash attention
+    keeps them apart. What the command gives holds against the config; verl packs unless told not to."""
+    if not any(parameter(name).is_at(path) for name in _ATTENTION for path in changed):
+        return False
     values = {".".join(keys.named_segments(path)): value.text for path, value in tree.items()}
-    is_changed = any(parameter(name).is_at(path) for name in _ATTENTION for path in changed)
-    return is_changed and packs(values, command)
+    given = read_or_empty(command).plain
+    switches = {key: value for key, value in values.items() if parameter("packing").is_at(key)}
+    for name in filter(parameter("packing").is_at, given):
+        switches = {key: value for key, value in switches.items() if not is_same(key, name)}
+        switches[name] = given[name]
+    if any(not is_off(value) for value in switches.values()):
+        return True
+    is_verl = any("actor_rollout_ref" in key.split(".") for key in (*given, *values))
+    return is_verl and not any(key.endswith(_PACKING_OF_VERL) for key in switches)
 
 
 def _refuse_change(
@@ -342,3 +353,16 @@ def refuse_variable(name: str, value: str, protected: Sequence[str], command: st
     if name in protected:
         return f"{name} is protected by the blueprint and stays as it is"
     return variables.refuse(name, value)
+
+
+def refuse_repair(
+    repair: Remedy, config: str, protected: Sequence[str] = (), command: str = ""
+) -> str | None:
+    """Why a built-in repair of this config is refused, or None."""
+    if repair.edits or repair.remove:
+        why = refuse_edit(config, repair.edits, repair.remove, protected, command)
+        if why is not None:
+            return why
+    variables = repair.environment.items()
+    found = (refuse_variable(name, value, protected, command) for name, value in variables)
+    return next((why for why in found if why is not None), None)

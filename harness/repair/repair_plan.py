@@ -1,16 +1,15 @@
 """From the diagnosis of an attempt, or what the check before a launch found, to the repairs that apply, and
 from one of them to actions.
 
-In: the experiment and the diagnosis. Out: `repairs`, as JSON in the journal beside the diagnosis: everything
+In: the experiment and the diagnosis. Out: `repairs`, which the journal keeps with the diagnosis: everything
 that only a look at this machine can tell stands in it, so that the playbook's choice can be made once more
 from the journal alone. A check has written down what it saw of the machine, so `before_launch` looks no more.
 """
 
 import os
 import resource
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from harness import launching
@@ -25,26 +24,25 @@ from harness.agent.actions import (
     arguments,
 )
 from harness.attempt import Diagnosis, Remedy
-from harness.config import keys
 from harness.doctor import model_files
 from harness.experiment import Experiment
-from harness.guard import progress, repair_rules
+from harness.guard import progress, science
 from harness.machine.ports import a_free_port, is_taken
 from harness.pending_changes import MEASURES, PendingChanges, measure
 from harness.repair import apply_changes, installing, leftovers
-from harness.repair.remedies import Situation, Surroundings, remedies_for
-from harness.state import AttemptState, ExperimentState
+from harness.repair.remedies import Machine, Situation, remedies_for
+from harness.state import ExperimentState
 
 MOST_REPAIRS = 12
 MOST_EDITS = 20
 """Of one `EditConfig`; a repair with more is made in several."""
-_FREES: Mapping[str, Any] = {"free_leftovers": "processes", "free_own_checkpoints": "checkpoints"}
+_FREES: dict[str, Any] = {"free_leftovers": "processes", "free_own_checkpoints": "checkpoints"}
 
 
 def repairs(
     experiment: Experiment, diagnosis: Diagnosis, preferred: Sequence[str] = ()
 ) -> tuple[Remedy, ...]:
-    """What can be done about it, in the order in which it is to be tried.
+    """What can be done about it and is allowed, in the order in which it is to be tried.
 
     `preferred`: remedies in the order in which they helped before; the others follow. A cause that passes is
     waited out first, also where its signature does not say so.
@@ -52,71 +50,55 @@ def repairs(
     names = [*preferred, *diagnosis.remedies]
     if diagnosis.transient and not {"wait_and_retry", "resume_from_checkpoint"} & set(names):
         names.insert(0, "wait_and_retry")
-    return tuple(remedies_for(names, situation(experiment, diagnosis))[:MOST_REPAIRS])
-
-
-def situation(experiment: Experiment, diagnosis: Diagnosis) -> Situation:
-    """What a repair of the newest attempt starts from."""
     state = experiment.state
-    newest = len(state.attempts)
     config = apply_changes.config_before(experiment)
-    environment = launching.environment(
-        state.plan, experiment.attempt_files(newest), state.options.hidden, state.environment
-    )
-    return Situation(
-        diagnosis,
-        config,
-        environment,
-        state.command,
-        progress.tried(_with(state.attempts, diagnosis)),
-        surroundings(experiment, config, environment),
-    )
+    files = experiment.attempt_files(len(state.attempts))
+    environment = launching.environment(state.plan, files, state.options.hidden, state.environment)
+    tried = progress.tried([*state.attempts[:-1], replace(state.attempts[-1], diagnosis=diagnosis)])
+    here = machine(experiment, environment)
+    now = Situation(diagnosis, config, environment, state.command, tried, here)
+    return tuple(_allowed(remedies_for(names, now), config, state)[:MOST_REPAIRS])
 
 
 def before_launch(cause: Diagnosis, state: ExperimentState, config: str) -> list[Remedy]:
     """What can be done about a problem that the check before a launch found, in order. `config`: what the
-    launch would start from, with the draft's changes. Whether the rules allow it, the guard says."""
-    seen = cause.captures
-    environment = dict(state.environment)
+    launch would start from, with the pending changes."""
+    seen, environment = cause.captures, dict(state.environment)
     if "variable" in seen:
         environment[seen["variable"]] = seen["port"]
-    command = state.command
-    rules = repair_rules.rules_alone(config, state.blueprint.protected_keys, command)
-    there = replace(rules, refuses_install=lambda package: None)
+    here = Machine(may_install=lambda package: True)
     if "free_port" in seen:
-        there = replace(there, free_port=lambda: int(seen["free_port"]))
-    now = Situation(cause, config, environment, command, surroundings=there)
-    return remedies_for(cause.remedies, now)
+        here = replace(here, free_port=lambda: int(seen["free_port"]))
+    now = Situation(cause, config, environment, state.command, machine=here)
+    return _allowed(remedies_for(cause.remedies, now), config, state)
 
 
-def _with(attempts: Sequence[AttemptState], diagnosis: Diagnosis) -> list[AttemptState]:
-    """The attempts, as if the newest had been diagnosed already."""
-    return [*attempts[:-1], replace(attempts[-1], diagnosis=diagnosis)]
+def _allowed(found: list[Remedy], config: str, state: ExperimentState) -> list[Remedy]:
+    protected = state.blueprint.protected_keys
+    return [each for each in found if science.refuse_repair(each, config, protected, state.command) is None]
 
 
-def surroundings(experiment: Experiment, config: str, environment: Mapping[str, str]) -> Surroundings:
-    """This machine, and the rules. `environment`: of the training."""
+def machine(experiment: Experiment, environment: dict[str, str]) -> Machine:
+    """This machine. `environment`: of the training."""
     state = experiment.state
-    plan, options = state.plan, state.options
-    protected = tuple(plan.get("protected_keys", ()))
+    python = state.blueprint.venv_exe
 
-    def refuses_install(package: str) -> str | None:
-        python = Path(plan["venv_exe"])
-        if not options.allow_install:
-            return "no permission was given"
-        return installing.refuse(package, python) or installing.is_there(package, python)
+    def may_install(package: str) -> bool:
+        refused = installing.refuse(package, python) or installing.is_there(package, python)
+        return state.options.allow_install and refused is None
 
-    return Surroundings(
+    def owned(what: str) -> int:
+        found = leftovers.leftovers if what == "processes" else leftovers.superseded_bytes
+        return found(experiment)
+
+    return Machine(
         free_port=a_free_port,
         is_taken=is_taken,
         cpu_count=lambda: os.cpu_count() or 1,
         open_files=lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
         is_cached=lambda name, revision: model_files.is_cached(environment, name, revision),
-        leftovers=lambda: leftovers.leftovers(experiment),
-        superseded_bytes=lambda: leftovers.superseded_bytes(experiment),
-        refuses_install=refuses_install,
-        known_key=keys.nearest_own_key,
-        refuses=repair_rules.of_repairs(config, protected, state.command),
+        owned=owned,
+        may_install=may_install,
     )
 
 
@@ -124,19 +106,19 @@ def actions_of(repair: Remedy, diagnosis: Diagnosis) -> list[AnyAction]:
     """What carries the repair out before the next launch; nothing for one that only waits."""
     name = repair.name
     because = diagnosis.signature or diagnosis.cause
-    told: dict[str, Any] = {"why": f"{because}, {name}: {repair.why}"[:LONGEST_WHY], "remedy": name}
+    reason: dict[str, Any] = {"why": f"{because}, {name}: {repair.why}"[:LONGEST_WHY], "remedy": name}
     found: list[AnyAction] = []
     edits = list(repair.edits.items())
     for start in range(0, max(len(edits), bool(repair.remove)), MOST_EDITS):
         remove = repair.remove if start == 0 else ()
-        found.append(EditConfig(changes=dict(edits[start : start + MOST_EDITS]), remove=remove, **told))
-    found += [SetEnvironment(name=key, value=value, **told) for key, value in repair.environment.items()]
+        found.append(EditConfig(changes=dict(edits[start : start + MOST_EDITS]), remove=remove, **reason))
+    found += [SetEnvironment(name=key, value=value, **reason) for key, value in repair.environment.items()]
     if repair.package:
-        found.append(InstallPackage(package=repair.package, **told))
+        found.append(InstallPackage(package=repair.package, **reason))
     if name in _FREES:
-        found.append(FreeOwned(what=_FREES[name], **told))
+        found.append(FreeOwned(what=_FREES[name], **reason))
     if repair.kind == "limit":
-        found.append(RaiseLimit(limit="open_files", **told))
+        found.append(RaiseLimit(limit="open_files", **reason))
     return found
 
 

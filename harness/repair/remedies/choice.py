@@ -1,67 +1,44 @@
-"""From names to remedies: each is looked up, computed, held against the rules and put into words."""
-
-from __future__ import annotations
+"""From names to remedies: each is looked up, computed and put into words."""
 
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from harness.attempt import Diagnosis
-from harness.repair.remedies import (
-    batches,
-    config_keys,
-    disk,
-    gpu_memory,
-    network,
-    packages,
-    ports,
-    processes,
-    simple,
-    waiting,
-)
+from harness.attempt import Diagnosis, Remedy, RemedyKind, Undo
+from harness.config.values import Scalar, as_text
+from harness.repair.remedies import batches, config_keys, gpu_memory, packages, services
+from harness.repair.remedies.settings import Setting
+from harness.repair.remedies.situation import Edits, Repair, Situation, UnknownError
 from harness.repair.remedies.tables import table
-from harness.repair.remedies.types import Kind, NobodyToAskError, Remedy, Repair, Situation, Undo
-
-if TYPE_CHECKING:
-    from harness.config.edit import Scalar
 
 _log = logging.getLogger(__name__)
 
 ADVISE = "advise"
 SURE_ENOUGH = 0.5
-WAITING: tuple[Kind, ...] = ("wait", "resume")
-_WITHOUT_CHANGE: tuple[Kind, ...] = (*WAITING, "advice")
+LONGEST_WAIT_S = 900.0
+WAITING: tuple[RemedyKind, ...] = ("wait", "resume")
 
-_COMPUTE: Mapping[str, Callable[[Situation], Repair | None]] = {
+_COMPUTE: Mapping[str, Callable[[Situation], Repair | Edits | None]] = {
     "lower_gpu_memory_utilization": gpu_memory.lower_share,
     "raise_gpu_memory_utilization": gpu_memory.raise_share,
     "halve_micro_batch": batches.halve_micro_batch,
     "lower_tokens_per_gpu": batches.lower_tokens,
     "expandable_segments": gpu_memory.expandable_segments,
     "drop_expandable_segments": gpu_memory.drop_expandable_segments,
-    "fewer_loader_workers": processes.fewer_loader_workers,
-    "fewer_threads": processes.fewer_threads,
-    "lower_swap_space": gpu_memory.lower_swap_space,
-    "longer_collective_timeout": network.longer_timeout,
+    "fewer_loader_workers": services.fewer_loader_workers,
+    "fewer_threads": services.fewer_threads,
     "smaller_tensor_parallel": batches.smaller_tensor_parallel,
     "fit_max_model_len": batches.fit_engine_length,
-    "keep_fewer_checkpoints": disk.keep_fewer_checkpoints,
-    "free_own_checkpoints": disk.free_own_checkpoints,
-    "free_port": ports.free_port,
-    "free_leftovers": disk.free_leftovers,
+    "free_port": services.free_port,
     "correct_key": config_keys.correct_key,
-    "hub_offline": network.hub_offline,
-    "tracker_offline": network.tracker_offline,
-    "raise_open_files": processes.raise_open_files,
+    "hub_offline": services.hub_offline,
+    "tracker_offline": services.tracker_offline,
+    "raise_open_files": services.raise_open_files,
     "torch_compile_off": gpu_memory.torch_compile_off,
     "without_flash_attention": gpu_memory.without_flash_attention,
-    "resume_from_checkpoint": waiting.resume_from_checkpoint,
     "install_package": packages.install_package,
-    "wait_and_retry": waiting.wait_and_retry,
 }
-
 _MEASURED: Mapping[str, Callable[[Situation], bool]] = {
     "expandable_segments": gpu_memory.is_fragmented,
     "fit_max_model_len": batches.speaks_of_engine_length,
@@ -89,24 +66,24 @@ def remedies_for(names: Iterable[str], situation: Situation) -> list[Remedy]:
         return _once([remedy for name in names if (remedy := _described(name)) is not None])
     found = _once([remedy for name in names if (remedy := _computed(name, situation)) is not None])
     if not is_sure(situation.diagnosis):
-        found = [remedy for remedy in found if remedy.kind in _WITHOUT_CHANGE]
+        found = [remedy for remedy in found if remedy.kind in (*WAITING, "advice")]
     return sorted(found, key=lambda remedy: remedy.name in situation.tried)
 
 
 def is_sure(diagnosis: Diagnosis) -> bool:
-    """True if a diagnosis is sure enough for something to be changed; one that does not tell, is."""
+    """True if a diagnosis is sure enough for something to be changed."""
     return diagnosis.confidence >= SURE_ENOUGH
 
 
 def _once(found: list[Remedy]) -> list[Remedy]:
     """Without advice to run the very commands (in backticks) that one of the remedies stands for."""
     done = " ".join(remedy.change for remedy in found if remedy.kind != "advice")
-    told = [(remedy, re.findall("`([^`]+)`", remedy.change)) for remedy in found]
-    return [
-        remedy
-        for remedy, commands in told
-        if remedy.kind != "advice" or not commands or not all(command in done for command in commands)
-    ]
+
+    def is_known(remedy: Remedy) -> bool:
+        commands = re.findall("`([^`]+)`", remedy.change)
+        return remedy.kind == "advice" and bool(commands) and all(command in done for command in commands)
+
+    return [remedy for remedy in found if not is_known(remedy)]
 
 
 def _described(name: str) -> Remedy | None:
@@ -116,71 +93,84 @@ def _described(name: str) -> Remedy | None:
     row = table("remedies").get(name)
     if row is None:
         return None
-    undo = Undo(words=row["undo"])
-    return Remedy(name, row["kind"], row["change"], row["why"], row["side_effect"], undo)
+    return Remedy(name, row["kind"], row["change"], row["why"], row["side_effect"], Undo(words=row["undo"]))
 
 
 def _computed(name: str, situation: Situation) -> Remedy | None:
-    """The remedy with its values, None where it does not apply or the rules forbid it."""
+    """The remedy with its values, None where it does not apply."""
     described = _described(name)
     if described is None or described.kind == "advice":
         return described
     try:
-        does = table("remedies")[name].get("does")
-        repair = simple.computed(does, situation) if does else _COMPUTE[name](situation)
-        if repair is None or _is_refused(repair, situation):
-            return None
-    except NobodyToAskError:
+        found = _COMPUTE[name](situation) if name in _COMPUTE else _from_table(name, situation)
+    except UnknownError:
         return described
     except (ArithmeticError, ValueError, OSError) as error:  # numbers of a log, files of a machine
         _log.warning("the remedy %s does not apply: %s: %s", name, type(error).__name__, str(error)[:200])
         return None
+    if found is None or found == {}:
+        return None
+    repair = found if isinstance(found, Repair) else Repair(edits=found)
+    kind = described.kind
+    if kind in ("config", "environment"):
+        kind = "environment" if repair.environment and not repair.edits else "config"
     changed = "; ".join(_in_words(repair, situation)) or described.change
-    kind: Kind = "environment" if described.kind == "config" and repair.environment else described.kind
-    kind = "config" if kind == "environment" and repair.edits else kind
-    return replace(
-        described,
-        kind=kind,
-        change=changed,
-        undo=_undo(repair, situation, described.undo.words),
-        **vars(repair),
-    )
+    undo = _undo(repair, situation, described.undo.words)
+    return replace(described, kind=kind, change=changed, undo=undo, **vars(repair))
 
 
-def _is_refused(repair: Repair, situation: Situation) -> bool:
-    rules = situation.surroundings
-    return rules is not None and repair.changes_something and rules.refuses(repair) is not None
+def _from_table(name: str, now: Situation) -> Repair | Edits | None:
+    """What a row's `does` comes to (see `remedies.yaml`)."""
+    row = table("remedies")[name]
+    if row["kind"] in WAITING:
+        wait_s = now.diagnosis.wait_s * 2 ** now.tried.count("wait_and_retry")
+        return Repair(wait_s=min(LONGEST_WAIT_S, wait_s)) if now.diagnosis.transient else None
+    match row["does"]:
+        case {"switch_on": parameter}:
+            return {each.key: True for each in now.settings.of(parameter) if each.value is False}
+        case {"halve": parameter, "least": least}:
+            return halved(now.settings.of(parameter), least)
+        case {"double": parameter, "most": most}:
+            found = [(each.key, each.whole or most) for each in now.settings.of(parameter)]
+            return {key: min(most, 2 * number) for key, number in found if 0 < number < most}
+        case {"keep": parameter, "last": last}:
+            kept = [
+                (each.key, 0 if each.value is None else each.whole) for each in now.settings.of(parameter)
+            ]
+            return {key: last for key, number in kept if number is not None and not 0 < number <= last}
+        case {"free": what}:
+            return Repair() if now.machine.owned(what) > 0 else None
+        case {"set": variable, "to": value}:
+            return now.variable(variable, value)
+    raise KeyError(f"remedies.yaml: {name} does nothing that is known")
+
+
+def halved(settings: Iterable[Setting], least: int) -> Edits:
+    """Whole numbers above `least`, halved."""
+    wholes = [(each.key, each.whole) for each in settings]
+    return {key: max(least, size // 2) for key, size in wholes if size is not None and size > least}
 
 
 def _in_words(repair: Repair, situation: Situation) -> list[str]:
     """`ajet.rollout.gpu_memory_utilization: 0.85 → 0.75`, one for each value."""
     values = situation.settings.values
     defaults = {each.key: each.value for each in situation.settings.all if each.is_default}
-    told = [f"{key} (was {_text(values.get(key))}) is taken out" for key in repair.remove]
+    words = [f"{key} (was {as_text(values.get(key))}) is taken out" for key in repair.remove]
     for key, value in repair.edits.items():
-        was = _text(values[key]) if key in values else "unset"
-        was += f" ({_text(defaults[key])} by default)" if defaults.get(key) is not None else ""
-        told.append(f"{key}: {was} → {_text(value)}")
+        was = as_text(values[key]) if key in values else "unset"
+        was += f" ({as_text(defaults[key])} by default)" if defaults.get(key) is not None else ""
+        words.append(f"{key}: {was} → {as_text(value)}")
     for name, value in repair.environment.items():
-        told.append(f"{name}: {situation.environment.get(name) or 'unset'} → {value}")
+        words.append(f"{name}: {situation.environment.get(name) or 'unset'} → {value}")
     if repair.package:
-        told.append(f"package {repair.package} is installed into the experiment's own environment")
+        words.append(f"package {repair.package} is installed into the experiment's own environment")
     if repair.wait_s:
-        told.append(f"wait {repair.wait_s:.0f} s, then start again without a change")
-    return told
+        words.append(f"wait {repair.wait_s:.0f} s, then start again without a change")
+    return words
 
 
 def _undo(repair: Repair, situation: Situation, words: str) -> Undo:
     values = situation.settings.values
-    touched = (*repair.edits, *repair.remove)
-    before: dict[str, Scalar] = {key: values[key] for key in touched if key in values}
+    before: dict[str, Scalar] = {key: values[key] for key in (*repair.edits, *repair.remove) if key in values}
     added = tuple(key for key in repair.edits if key not in values)
-    variables = {name: situation.environment.get(name) for name in repair.environment}
-    return Undo(words, before, added, variables)
-
-
-def _text(value: Scalar) -> str:
-    """A value as YAML writes it."""
-    if value is None:
-        return "null"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return Undo(words, before, added, {name: situation.environment.get(name) for name in repair.environment})

@@ -3,7 +3,8 @@
 import difflib
 import re
 
-from harness.repair.remedies.types import Repair, Situation
+from harness.config import keys
+from harness.repair.remedies.situation import Repair, Situation
 
 _LIKENESS = 0.8
 
@@ -18,7 +19,7 @@ def correct_key(now: Situation) -> Repair | None:
         wrong, meant = _misses(now, _plain(now.captured("wanted") or now.captured("key")))
     if wrong is None or meant is None or meant in now.settings.values:
         return None
-    return Repair(edits={meant: now.settings.get(wrong)}, remove=(wrong,))
+    return Repair(edits={meant: now.settings.values.get(wrong)}, remove=(wrong,))
 
 
 def _misses(now: Situation, wanted: str) -> tuple[str | None, str | None]:
@@ -47,15 +48,14 @@ def _in_config(now: Situation, said: str) -> str | None:
 
 def _meant(now: Situation, wrong: str) -> str | None:
     above, _, name = wrong.rpartition(".")
-    told = _told(now.captured("meant"))
-    if told:
-        beside = told if "." in told else f"{above}.{told}".lstrip(".")
-        return beside if _alike(name, told.rpartition(".")[2]) else None
-    known = now.ask.known_key(wrong)
+    if right := _key_in(now.captured("meant")):
+        beside = right if "." in right else f"{above}.{right}".lstrip(".")
+        return beside if _alike(name, right.rpartition(".")[2]) else None
+    known = keys.nearest_own_key(wrong)
     return known if known is not None and _alike(name, known.rpartition(".")[2]) else None
 
 
-def _told(said: str) -> str:
+def _key_in(said: str) -> str:
     """The key in what was said to be meant: alone, or in a sentence that asks."""
     asked = re.search(r"did you mean:?\s+['\"`]?([\w.-]+)", said, re.IGNORECASE)
     key = _plain(asked[1] if asked else said)

@@ -4,9 +4,8 @@ import math
 import re
 from collections.abc import Callable
 
-from harness.repair.remedies.packing import packs
+from harness.repair.remedies.situation import Edits, Repair, Situation
 from harness.repair.remedies.sizes import gib
-from harness.repair.remedies.types import Repair, Situation
 
 LEAST_SHARE = 0.2
 MOST_SHARE = 0.92
@@ -17,7 +16,7 @@ _ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF"
 _EXPANDABLE = "expandable_segments"
 
 
-def lower_share(now: Situation) -> Repair | None:
+def lower_share(now: Situation) -> Edits:
     """The engine's share of GPU memory, lowered by what was missing, else by 0.1."""
     return _with_shares(now, lambda share: _lower(share, now))
 
@@ -33,7 +32,7 @@ def _lower(share: float, now: Situation) -> float | None:
     return found if found < share else None
 
 
-def raise_share(now: Situation) -> Repair | None:
+def raise_share(now: Situation) -> Edits:
     """The engine's share, raised by what its KV cache lacks, else by 0.1."""
     return _with_shares(now, lambda share: _raise(share, now))
 
@@ -47,17 +46,10 @@ def _raise(share: float, now: Situation) -> float | None:
     return found if found > share else None
 
 
-def _with_shares(now: Situation, change: Callable[[float], float | None]) -> Repair | None:
-    shares = [each for each in now.settings.of("engine_memory_share") if each.number and each.number <= 1]
-    found = {each.key: change(each.number) for each in shares if each.number and each.number > 0}
-    edits = {key: share for key, share in found.items() if share is not None}
-    return Repair.of(edits)
-
-
-def lower_swap_space(now: Situation) -> Repair | None:
-    """Half the main memory that the engine keeps for sequences that wait."""
-    found = now.settings.of("engine_swap_space")
-    return Repair.of({each.key: int(each.number) // 2 for each in found if each.number})
+def _with_shares(now: Situation, change: Callable[[float], float | None]) -> Edits:
+    shares = [(each.key, each.number or 0.0) for each in now.settings.of("engine_memory_share")]
+    found = {key: change(share) for key, share in shares if 0 < share <= 1}
+    return {key: share for key, share in found.items() if share is not None}
 
 
 def is_fragmented(now: Situation) -> bool:
@@ -101,29 +93,19 @@ def _engine_sleeps(now: Situation) -> bool:
     if any(each.value is True for each in settings.of("engine_sleep")):
         return True
     if settings.tree == "verl":  # it lets the engine sleep unless it is told not to
-        return settings.get("actor_rollout_ref.rollout.free_cache_engine") is not False
+        return settings.values.get("actor_rollout_ref.rollout.free_cache_engine") is not False
     return settings.backbone not in ("", "local")
 
 
-def torch_compile_off(now: Situation) -> Repair | None:
+def torch_compile_off(now: Situation) -> Repair | Edits | None:
     """The same computation without the compiler."""
-    found = [each for each in now.settings.of("torch_compile") if each.value is True]
-    if found:
-        return Repair(edits={each.key: False for each in found})
-    if now.environment.get("TORCH_COMPILE_DISABLE") == "1":
-        return None
-    return Repair(environment={"TORCH_COMPILE_DISABLE": "1"})
+    found: Edits = {each.key: False for each in now.settings.of("torch_compile") if each.value is True}
+    return found or now.variable("TORCH_COMPILE_DISABLE", "1")
 
 
-def without_flash_attention(now: Situation) -> Repair | None:
-    """PyTorch's own attention, where the config asks for flash attention. Not where sequences are packed into
-    one row: only flash attention keeps them apart, with any other they see each other."""
-    if packs(now.settings.values, now.command):
-        return None
-    found = [
-        each for each in now.settings.of("attention_implementation") if re.match("flash", str(each.value))
-    ]
-    edits: dict[str, str | bool] = {each.key: "sdpa" for each in found}
+def without_flash_attention(now: Situation) -> Edits:
+    """PyTorch's own attention, where the config asks for flash attention."""
+    found = now.settings.of("attention_implementation")
     switches = now.settings.of("flash_attention")
-    edits |= {each.key: False for each in switches if each.value is True}
-    return Repair.of(edits)
+    named: Edits = {each.key: "sdpa" for each in found if re.match("flash", str(each.value))}
+    return named | {each.key: False for each in switches if each.value is True}

@@ -106,9 +106,6 @@ class Settings:
             found = [each for each in found if keys.is_read_by_local(each.key)]
         return found
 
-    def get(self, key: str) -> Scalar:
-        return self.values.get(key)
-
     def longest(self, parameter: str) -> int | None:
         """The greatest whole number at keys of this parameter."""
         found = [each.whole for each in self.of(parameter)]

@@ -1,11 +1,12 @@
 """Configs of the trees that are known, and situations made of them."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.guard import repair_rules
-from harness.repair.remedies import Remedy, Situation, Surroundings, remedies_for
-from tests.harness.runs import found as diagnosed
+from harness.guard.science import refuse_repair
+from harness.repair.remedies import Machine, Remedy, Situation, remedies_for
+from tests.harness.runs import found
 
 QUICKSTART = (Path(__file__).parents[4] / "blueprints" / "quickstart" / "config.yaml").read_text()
 AJET = """\
@@ -77,63 +78,44 @@ data: {num_workers: 3}
 port: 29511
 save_total_limit: 20
 """
-CONFIGS = {
-    "quickstart": QUICKSTART,
-    "ajet": AJET,
-    "verl": VERL,
-    "huggingface": HUGGINGFACE,
-    "plain": PLAIN,
-}
+CONFIGS = {"quickstart": QUICKSTART, "ajet": AJET, "verl": VERL, "huggingface": HUGGINGFACE, "plain": PLAIN}
 
-
-def surroundings(
-    config: str = "", protected: tuple[str, ...] = (), command: str = "", **changes: Any
-) -> Surroundings:
-    """A machine where everything is there, and the real rules for edits and variables."""
-    facts: dict[str, Any] = {
-        "free_port": lambda: 31234,
-        "is_taken": lambda port: True,
-        "cpu_count": lambda: 16,
-        "open_files": lambda: (1024, 4096),
-        "is_cached": lambda model, revision: True,
-        "leftovers": lambda: 2,
-        "superseded_bytes": lambda: 10_000,
-        "refuses_install": lambda package: None,
-        "known_key": lambda key: None,
-        "refuses": repair_rules.of_repairs(config, protected, command),
-    }
-    return Surroundings(**{**facts, **changes})
+MACHINE = Machine(
+    free_port=lambda: 31234,
+    is_taken=lambda port: True,
+    cpu_count=lambda: 16,
+    open_files=lambda: (1024, 4096),
+    is_cached=lambda model, revision: True,
+    owned=lambda what: 2,
+    may_install=lambda package: True,
+)
+"""A machine where everything is there."""
 
 
 def situation(
     config: str = "",
-    protected: tuple[str, ...] = (),
     environment: dict[str, str] | None = None,
     command: str = "",
     tried: tuple[str, ...] = (),
-    facts: dict[str, Any] | None = None,
+    machine: dict[str, Any] | None = None,
     **diagnosis: Any,
 ) -> Situation:
     """A failure of a run with this config; `diagnosis`: captures and whatever else it says."""
-    said = {"confidence": 0.9, "transient": False, "wait_s": 0.0, "cause": "", **diagnosis}
-    there = surroundings(config, protected, command, **(facts or {}))
-    return Situation(diagnosed(said), config, environment or {}, command, tried, there)
+    given = {"confidence": 0.9, "transient": False, "wait_s": 0.0, "cause": "", **diagnosis}
+    here = replace(MACHINE, **(machine or {}))
+    return Situation(found(given), config, environment or {}, command, tried, here)
 
 
-def remedy(name: str, now: Situation) -> Remedy | None:
-    """What this one remedy comes to."""
-    found = remedies_for([name], now)
-    assert len(found) < 2
-    return found[0] if found else None
+def remedy(name: str, config: str = "", protected: tuple[str, ...] = (), **given: Any) -> Remedy | None:
+    """What this one remedy comes to, if the rules allow it."""
+    now = situation(config, **given)
+    for each in remedies_for([name], now):
+        if refuse_repair(each, config, protected, now.command) is None:
+            return each
+    return None
 
 
-def edits(name: str, config: str, **more: Any) -> dict[str, Any]:
-    """The values that this remedy sets, {} where it does not apply."""
-    found = remedy(name, situation(config, **more))
-    return dict(found.edits) if found else {}
-
-
-def variables(name: str, config: str = "", **more: Any) -> dict[str, str]:
-    """The variables that this remedy sets."""
-    found = remedy(name, situation(config, **more))
-    return dict(found.environment) if found else {}
+def values(name: str, config: str = "", **given: Any) -> dict[str, Any]:
+    """The keys and variables that this remedy sets, {} where it does not apply."""
+    made = remedy(name, config, **given)
+    return {**made.edits, **made.environment} if made else {}

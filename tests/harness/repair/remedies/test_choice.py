@@ -2,15 +2,19 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from harness.agent.types import Observation
 from harness.attempt import Diagnosis
+from harness.cli.app import app
 from harness.config import edit as config_edit
 from harness.guard import rules as guard
+from harness.guard.science import refuse_repair
 from harness.options import RunOptions
 from harness.repair.remedies import Remedy, Situation, known_names, remedies_for
 from harness.repair.remedies.settings import Settings
@@ -78,13 +82,14 @@ def test_no_remedy_changes_what_is_studied_and_each_can_be_undone(name: str) -> 
 
 
 def assert_is_harmless(remedy: Remedy, diagnosis: Diagnosis, config: str) -> None:
+    assert refuse_repair(remedy, config) is None, remedy
     for action in actions_of(remedy, diagnosis):
         if action.kind != "install_package":
             assert guard.check(action, failed(config)) is None, (remedy, action)
     after = config_edit.edit(config, remedy.edits, remedy.remove)
     before_values, after_values = Settings.read(config), Settings.read(after)
     fixed = [each.key for each in before_values.all if re.fullmatch(FIXED, each.name) and not each.is_default]
-    assert fixed and all(before_values.get(key) == after_values.get(key) for key in fixed)
+    assert fixed and all(before_values.values[key] == after_values.values[key] for key in fixed)
     assert effective_batch(after_values) == effective_batch(before_values), remedy
     undone = config_edit.edit(after, remedy.undo.edits, remedy.undo.remove)
     assert Settings.read(undone).values == before_values.values, remedy
@@ -104,26 +109,21 @@ def test_every_name_is_described_for_a_log_alone() -> None:
     assert (found[-1].kind, found[-1].change, found[-1].why) == ("advice", "Use a larger GPU.", "")
 
 
-def test_the_engine_s_length_is_not_told_for_a_limit_of_the_data() -> None:
-    names = ["fit_max_model_len", "advise: Filter out what is too long."]
-    data = Situation(diagnosed({"cause": "sequence_length=5000 is larger than max_length=2048"}))
-    engine = Situation(
-        diagnosed(
-            {
-                "cause": "the prompt is longer than the maximum model length",
-                "captures": {"max_model_len": "4096"},
-            }
-        )
-    )
-    assert [each.name for each in remedies_for(names, data)] == ["advise"]
-    assert [each.name for each in remedies_for(names, engine)] == ["fit_max_model_len", "advise"]
+def test_what_nothing_measured_is_not_told_of_a_log() -> None:
+    length = ["fit_max_model_len", "advise: Filter out what is too long."]
+    data = {"cause": "sequence_length=5000 is larger than max_length=2048"}
+    assert [each.name for each in remedies_for(length, Situation(diagnosed(data)))] == ["advise"]
+    engine = {"cause": "too long for the model", "captures": {"max_model_len": "4096"}}
+    assert remedies_for(length, Situation(diagnosed(engine)))[0].name == length[0]
+    for captures in ({}, {"tried": "2 GiB", "reserved": "300 MiB"}, {"tried": "1 MiB", "reserved": "9 MiB"}):
+        assert remedies_for(["expandable_segments"], Situation(diagnosed({"captures": captures}))) == []
 
 
 def test_advice_does_not_repeat_a_remedy() -> None:
     names = ["raise_open_files", "advise: Raise `ulimit -n`.", "advise: Close files; see `lsof`."]
     alone = Situation(diagnosed({}))
     assert [each.change for each in remedies_for(names, alone)][1:] == ["Close files; see `lsof`."]
-    most = situation(AJET, facts={"open_files": lambda: (4096, 4096)})
+    most = situation(AJET, machine={"open_files": lambda: (4096, 4096)})
     assert remedies_for(names, most)[0].change == "Raise `ulimit -n`."
 
 
@@ -131,7 +131,7 @@ def test_a_remedy_that_fails_does_not_apply_and_the_others_do(caplog: pytest.Log
     def broken(*_: object) -> int:
         raise OSError("no such device")
 
-    now = situation(AJET, facts={"cpu_count": broken, "leftovers": lambda: 1 // 0})
+    now = situation(AJET, machine={"cpu_count": broken, "owned": lambda what: 1 // 0})
     names = ["fewer_threads", "free_leftovers", "enforce_eager", "lower_gpu_memory_utilization"]
     assert [each.name for each in remedies_for(names, now)] == ["lower_gpu_memory_utilization"]
     assert "no such device" in caplog.text and "ZeroDivisionError" in caplog.text
@@ -139,7 +139,7 @@ def test_a_remedy_that_fails_does_not_apply_and_the_others_do(caplog: pytest.Log
 
 @pytest.mark.parametrize("number", ["inf", "nan", "9" * 400, "9" * 15 + " GiB", "-1", "1e999"])
 def test_no_number_of_a_log_ends_a_run(number: str) -> None:
-    names = (
+    names = [
         "tried",
         "free",
         "total",
@@ -150,7 +150,7 @@ def test_no_number_of_a_log_ends_a_run(number: str) -> None:
         "port",
         "limit",
         "world_size",
-    )
+    ]
     config = VERL + "x: .inf\nswap_space: .inf\nrollout: {tp_size: 99999999999999999999}\n"
     now = situation(config, captures=dict.fromkeys(names, number), family="kv_cache_budget")
     assert remedies_for([*NAMES, "advise: Look."], now)[-1].name == "advise"
@@ -158,15 +158,6 @@ def test_no_number_of_a_log_ends_a_run(number: str) -> None:
 
 def test_a_config_that_contains_itself_has_no_settings() -> None:
     assert remedies_for(["enforce_eager"], situation("a: &a\n  b: *a\nenforce_eager: false\n")) == []
-
-
-def test_a_hint_in_a_log_is_no_measurement() -> None:
-    for captures in (
-        {},
-        {"tried": "2 GiB", "reserved": "300 MiB"},
-        {"tried": "20 MiB", "reserved": "500 MiB"},
-    ):
-        assert remedies_for(["expandable_segments"], Situation(diagnosed({"captures": captures}))) == []
 
 
 def test_the_change_tells_key_and_values() -> None:
@@ -189,17 +180,12 @@ def test_what_was_tried_in_vain_comes_last_and_goes_a_step_further() -> None:
 
 
 def test_a_doubtful_diagnosis_changes_nothing() -> None:
-    names = [
-        "lower_gpu_memory_utilization",
-        "nccl_p2p_off",
-        "free_leftovers",
-        "wait_and_retry",
-        "advise: Look.",
+    names = ["lower_gpu_memory_utilization", "nccl_p2p_off", "free_leftovers", "wait_and_retry"] + [
+        "advise: Look."
     ]
-    doubtful = situation(AJET, confidence=0.4, transient=True)
-    assert [each.kind for each in remedies_for(names, doubtful)] == ["wait", "advice"]
-    unknown = situation(AJET, confidence=float("nan"), transient=True)
-    assert [each.kind for each in remedies_for(names, unknown)] == ["wait", "advice"]
+    for confidence in (0.4, float("nan")):
+        doubtful = situation(AJET, confidence=confidence, transient=True)
+        assert [each.kind for each in remedies_for(names, doubtful)] == ["wait", "advice"]
 
 
 def test_a_run_without_a_config_is_not_told_to_change_one() -> None:
@@ -220,3 +206,19 @@ def test_with_a_config_alone_what_depends_on_the_machine_is_only_described() -> 
 def test_a_name_of_another_version_is_passed_over() -> None:
     assert remedies_for(["pray"], situation(AJET)) == []
     assert remedies_for(["pray"], Situation(diagnosed({}))) == []
+
+
+@pytest.mark.parametrize(("more", "is_offered"), [("", True), ("generation_batch_size: 64\n", False)])
+def test_the_command_line_offers_nothing_that_a_run_would_refuse(
+    tmp_path: Path, more: str, is_offered: bool
+) -> None:
+    log, config = tmp_path / "train.log", tmp_path / "config.yaml"
+    config.write_text(f"per_device_train_batch_size: 8\ngradient_accumulation_steps: 2\n{more}")
+    log.write_text(
+        'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n    loss.backward()\n'
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity "
+        "of 79.15 GiB of which 100.00 MiB is free.\n"
+    )
+    done = CliRunner().invoke(app, ["diagnose", str(log), "--config", str(config), "--json"])
+    changes = [each["change"] for each in json.loads(done.output)["remedies"]]
+    assert any("per_device_train_batch_size: 8 → 4" in change for change in changes) is is_offered
