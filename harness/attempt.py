@@ -13,6 +13,7 @@ from typing import Literal
 
 from harness.dict_view import DictView
 from harness.redaction import redact
+from monitors.rules import FatalSign
 
 Scalar = str | int | float | bool | None
 Role = Literal["root", "cascade", "symptom"]
@@ -28,6 +29,7 @@ class AttemptEnd(DictView):
     exit record was left; `detail` then says how. `status`: as a shell gives it, None if the command never
     ran. `rows`, `last_step`: of its metrics. `shortfall`: what it still owes although it exited cleanly, None
     for nothing, and the family of failures that this belongs to. `complete`: it did all that it owed.
+    `sign`: of the fatal error for which it was stopped, "" where there was none.
     """
 
     reason: str = ""
@@ -45,6 +47,7 @@ class AttemptEnd(DictView):
     shortfall: str | None = None
     shortfall_family: str = "silent_bad_metrics"
     complete: bool = False
+    sign: FatalSign = ""
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ AlarmKind = Literal[
 EventKind = (
     Literal["first_step", "first_step_timeout", "error_line", "hang", "plateau", "disk_low"] | AlarmKind
 )
+FatalSign = Literal["", "not_finite", "silence", "after_error"]
+"""What shows that a run cannot come to a good end; an error that a silence follows is `after_error`."""
 ERROR_START = re.compile(
     r"(?:\([^)]*\)\s*)?(?:"
     r"Traceback \(most recent call last\)"
@@ -103,12 +105,13 @@ class Health:
 
     `fatal`: why it cannot come to a good end, empty for a healthy run and for one that has recovered.
     `plateau`: why its validations count as flat, None while they do not. `second_half`: whether half of its
-    steps, or of its time where they are not known, is over.
+    steps, or of its time where they are not known, is over. `sign`: the kind of what is fatal.
     """
 
     fatal: tuple[str, ...] = ()
     plateau: str | None = None
     second_half: bool = False
+    sign: FatalSign = ""
 
 
 def is_error(text: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from monitors.logs import Line, is_progress_bar
 from monitors.metrics import RAY_PREFIX
-from monitors.rules import ERROR_START, is_dead_after_error, is_hang
+from monitors.rules import ERROR_START, FatalSign, is_dead_after_error, is_hang
 
 AWAY_S = 600.0
 
@@ -52,21 +52,21 @@ class Vitals:
             self._longest_silence_s = max(self._longest_silence_s, silence)
         self._looked_at, self._printed_at = now, last_sign
 
-    def fatal(self, now: float) -> tuple[str, ...]:
-        """Say why the run cannot come to a good end, a sentence with its evidence for each reason."""
+    def fatal(self, now: float) -> dict[FatalSign, str]:
+        """Say why the run cannot come to a good end, a sentence with its evidence for each sign."""
         if self._looked_at is None:
-            return ()
-        found = []
+            return {}
+        found: dict[FatalSign, str] = {}
         silent_s = now - max(self._printed_at, self._counts_from)
         longest_s = self._longest_silence_s
         if is_hang(silent_s, longest_s, self._hang_s):
-            found.append(
+            found["silence"] = (
                 f"no output and no metric row for {silent_s:.0f} s; the limit is {self._hang_s:.0f} s, "
                 f"and the longest silence before was {longest_s:.0f} s"
             )
         if self._error and is_dead_after_error(silent_s, longest_s):
-            found.append(
+            found["after_error"] = (
                 f"nothing was printed for {silent_s:.0f} s after the error in line {self._error.number}: "
                 f"{self._error.text[:300]}"
             )
-        return tuple(found)
+        return found

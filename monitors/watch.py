@@ -27,6 +27,7 @@ from monitors.rules import (
     MUST_BE_FINITE,
     Event,
     EventKind,
+    FatalSign,
     MetricSource,
     WatchRules,
     is_error,
@@ -119,7 +120,14 @@ class Watch:
 
     def fatal(self, now: float) -> tuple[str, ...]:
         """Say why the attempt cannot come to a good end, as far as polls have seen; empty while it may."""
-        return (*self._health.fatal(), *self._vitals.fatal(now))
+        return (*self._health.fatal(), *self._vitals.fatal(now).values())
+
+    def fatal_sign(self, now: float) -> FatalSign:
+        """Return the kind of what `fatal` says: an error before a silence explains most."""
+        signs = self._vitals.fatal(now)
+        if "after_error" in signs:
+            return "after_error"
+        return "not_finite" if self._health.fatal() else next(iter(signs), "")
 
     def close(self) -> None:
         """Close metrics.jsonl."""

@@ -203,13 +203,14 @@ class Executor:
 
         attempt = self._attempt()
         files = self.experiment.attempt_files(attempt.number)
-        alarms = self.monitor(attempt).health(attempt, self.experiment.clock()).fatal
+        health = self.monitor(attempt).health(attempt, self.experiment.clock())
         await asyncio.to_thread(stop, files, launching.LONGEST_END_S)
         ended = self._ended(attempt, await asyncio.to_thread(self.monitor(attempt).ended))
         if ended.reason not in ("stopped", "lost"):
             return Stopped(ended, None, "it had ended by itself")
-        seen = "; ".join(alarms) if action.why == "fatal_error" and alarms else action.detail
-        return Stopped(replace(ended, complete=False), action.why, seen)
+        is_fatal = action.why == "fatal_error" and health.fatal
+        ended = replace(ended, complete=False, sign=health.sign if is_fatal else "")
+        return Stopped(ended, action.why, "; ".join(health.fatal) if is_fatal else action.detail)
 
     async def _diagnose(self, action: actions.Diagnose) -> Diagnosed:
         attempt = self._attempt()

@@ -131,8 +131,10 @@ class AttemptMonitor:
             return Health()
         launched_at = now if attempt.launched_at is None else attempt.launched_at
         deadline_at = self._experiment.state.deadline_at
+        looked_at = time.time()
         return Health(
-            fatal=self._watch.fatal(time.time()),
+            fatal=self._watch.fatal(looked_at),
+            sign=self._watch.fatal_sign(looked_at),
             plateau=self._watch.plateau,
             second_half=in_second_half(
                 self._watch.rows.step, self._config.total_steps, launched_at, deadline_at, now

@@ -1,19 +1,18 @@
 """Which of many faults is the cause: candidates in the order of how likely each is the root.
 
-In: a `Log`, the `Match`es of its faults, alarms of its metrics. Out: `Candidate`s, best first, and how sure
-the first one is. Every reason is a number of points, added up: what kind of evidence it is, who printed it,
-what came before and after it. The points are few and coarse on purpose; what they are worth was measured on
-labelled logs (`benchmarks/diagnosis.py` prints the reliability table), from which the tables are rounded.
+Every reason is a number of points, added up: what kind of evidence it is, who printed it, what came before
+and after it. The points are few and coarse on purpose; what they are worth was measured on labelled logs
+(`benchmarks/diagnosis.py` prints the reliability table), from which the tables are rounded.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from harness.diagnosis.matching import Match
 from harness.diagnosis.reading.prefixes import said
 from harness.diagnosis.signatures.schema import Breadth
-from harness.diagnosis.types import UNKNOWN, Fault, Level, Log, Role
+from harness.diagnosis.types import UNKNOWN, Cause, Fault, Level, Log, Role
 from monitors.health import Alarm
 
 BREADTHS: Mapping[Breadth, float] = {"specific": 3.0, "general": 1.5, "last_resort": -0.5}
@@ -67,23 +66,16 @@ _BY_LEAD = ((2.0, 1.0), (1.0, 0.95), (0.5, 0.88), (0.0, 0.75))
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Candidate(Cause):
     """One possible cause. `line`: where it begins; `points`: how likely it is the root, for comparison only;
     `strength`: how much speaks for that it happened at all, be it root or consequence.
     `evidence`: numbers of lines of the log, or of `file`."""
 
-    family: str
-    signature: str | None
-    cause: str
-    line: int
-    points: float
-    strength: float
+    line: int = 0
+    points: float = 0.0
+    strength: float = 0.0
     role: Role = "root"
-    transient: bool = False
-    wait_s: float = 0.0
     evidence: tuple[int, ...] = ()
-    captures: Mapping[str, str] = field(default_factory=dict)
-    remedies: tuple[str, ...] = ()
     fault: Fault | None = None
     file: str = ""
 
@@ -122,24 +114,24 @@ def _of_match(match: Match, log: Log) -> Candidate:
         family,
         signature.id,
         match.cause,
+        signature.transient,
+        signature.wait_s,
+        match.captures,
+        signature.remedies,
         match.fault.line,
         strength + follows,
         strength,
         signature.role,
-        signature.transient,
-        signature.wait_s,
         match.evidence,
-        match.captures,
-        signature.remedies,
         match.fault,
     )
 
 
 def _unexplained(fault: Fault, log: Log) -> Candidate:
     numbers = tuple(line.number for line in fault.lines[:8])
-    cause = f"The training raised {fault.said[0][:300]}"
     points = _circumstances(fault) + _what_followed(fault, log, UNKNOWN)
-    return Candidate(UNKNOWN, None, cause, fault.line, points, points, evidence=numbers, fault=fault)
+    cause = Candidate(UNKNOWN, None, f"The training raised {fault.said[0][:300]}", line=fault.line)
+    return replace(cause, points=points, strength=points, evidence=numbers, fault=fault)
 
 
 def _of_alarm(alarm: Alarm, file: str) -> Candidate:
@@ -148,11 +140,11 @@ def _of_alarm(alarm: Alarm, file: str) -> Candidate:
         alarm.family,
         alarm.kind,
         f"{alarm.text[:1].upper()}{alarm.text[1:]}",
-        alarm.lines[0] if alarm.lines else 0,
-        points,
-        points,
-        evidence=alarm.lines,
         remedies=ADVICE.get(alarm.family, ()),
+        line=alarm.lines[0] if alarm.lines else 0,
+        points=points,
+        strength=points,
+        evidence=alarm.lines,
         file=file,
     )
 

@@ -1,7 +1,8 @@
-"""The words that the rooms of diagnosis share: what a log says (`Log` of `Fault`s), what comes out
-(`Diagnosis`)."""
+"""The words that the rooms of diagnosis share: what a log says (`Log` of `Fault`s), what may have caused it
+(`Cause`), what comes out (`Diagnosis`)."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -12,9 +13,6 @@ from monitors.metrics import Row
 
 __all__ = ["UNKNOWN", "Diagnosis", "Evidence", "OtherFinding", "Role"]
 Level = Literal["", "info", "warning", "error", "fatal"]
-
-
-# --- what a log says ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -100,3 +98,16 @@ class Log:
     last: tuple[Line, ...] = ()
     line_count: int = 0
     size: int = 0
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What ended a training, as a diagnosis gives it (its fields are documented there)."""
+
+    family: str
+    signature: str | None
+    cause: str
+    transient: bool = False
+    wait_s: float = 0.0
+    captures: Mapping[str, str] = field(default_factory=dict)
+    remedies: tuple[str, ...] = ()

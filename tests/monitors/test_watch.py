@@ -199,6 +199,7 @@ def test_fatal_signs_name_file_and_line_and_go_when_the_run_recovers(
     watch.poll()
     (why,) = watch.fatal(world.now)
     assert f"actor/loss is nan at step 3 (line 3 of {source.value})" in why
+    assert watch.fatal_sign(world.now) == "not_finite"
     world.log("step:4 - actor/loss:0.5")
     world.row(step=4, **{"actor/loss": 0.5})
     watch.poll()
@@ -216,6 +217,7 @@ def test_error_after_the_last_row_and_then_nothing_is_fatal(world: World, source
         watch.poll()
     (why,) = watch.fatal(world.now)
     assert "630 s after the error in line 2: ValueError: broken" in why
+    assert watch.fatal_sign(world.now) == "after_error"
 
 
 @pytest.mark.parametrize("source", list(MetricSource))

@@ -2,14 +2,12 @@
 
 In: `Block`s. Out: `RawLine`s in order, those with a word marked, with the lines around them; `Gap` where
 lines were left out. Lines of the same shape (digits out) are wanted a few times only, and there is a limit
-for all; after that they are counted, so that a flood of errors costs neither time nor memory: where a block
-is full of lines with words, its shapes are counted all at once. The last line of each shape is kept with its
-surroundings: the same error that was got over a hundred times may end the training at last.
+for all; after that they are only counted, so that a flood of errors costs no memory. The last line of each
+shape is kept with its surroundings: the same error that was got over a hundred times may end the training.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,9 +24,6 @@ HITS_PER_BLOCK = 100  # … and how many more for each block
 FIRST_FRAMES = 20_000  # the same for lines of tracebacks
 FRAMES_PER_BLOCK = 400
 SHAPE_BYTES = 160
-ROUGH_SHAPE_BYTES = 48  # of which one line is looked at, where a flood has more new shapes than …
-MOST_NEW_SHAPES = 4_000
-FLOOD = 1_500  # lines in a block that are only counted, before the rest of it is taken as a flood
 MOST_WINDOWS = 300
 WINDOW_BYTES = 12_000  # kept before and after a line
 _NOT_IN_SHAPE = b"0123456789abcdefABCDEF"  # digits, also hexadecimal ones
@@ -152,7 +147,6 @@ class ContextWindows:
         self._frames_left += FRAMES_PER_BLOCK
         data = block.data
         last_unread: dict[bytes, int] = {}
-        counted = 0
         for word, end in self._words.hits(data):
             begin = data.rfind(b"\n", 0, word) + 1
             if data.startswith(_FRAME, word):
@@ -160,64 +154,25 @@ class ContextWindows:
                 wanted = self._frames_left >= 0
             else:
                 shape = _shape_of(data[begin:end])
-                wanted = self._count(shape, 1)
+                wanted = self._count(shape)
                 if not wanted:
                     last_unread[shape] = begin
             if wanted:
                 yield begin
-                continue
-            counted += 1
-            if counted == FLOOD:
-                yield from self._wanted_in_flood(data, end, last_unread)
-                break
         self._keep_windows(block, last_unread)
 
-    def _count(self, shape: bytes, times: int) -> bool:
-        """Count lines of a shape; True if one of them is wanted."""
+    def _count(self, shape: bytes) -> bool:
+        """Count a line of a shape; True if it is wanted."""
         tally = self.tallies.get(shape)
         if tally is None:
             tally = Tally()
             if len(self.tallies) < MOST_SHAPES:
                 self.tallies[shape] = tally
-        tally.hits += times
-        if tally.hits - times >= EACH_SHAPE or self._hits_left <= 0:
+        tally.hits += 1
+        if tally.hits > EACH_SHAPE or self._hits_left <= 0:
             return False
         self._hits_left -= 1
         return True
-
-    def _wanted_in_flood(self, data: bytes, begin: int, last_unread: dict[bytes, int]) -> Iterator[int]:
-        """Go through the rest of a block shape by shape: words are looked for in one line of each."""
-        raws = data[begin:].split(b"\n")
-        shapes = [shape[:SHAPE_BYTES] for shape in data[begin:].translate(None, _NOT_IN_SHAPE).split(b"\n")]
-        counts = Counter(shapes)
-        last = dict(zip(shapes, range(len(shapes)), strict=True))
-        first = dict(zip(reversed(shapes), range(len(shapes) - 1, -1, -1), strict=True))
-        wanted: set[int] = set()
-        unread: dict[int, bytes] = {}
-        for shape in self._shapes_with_words(raws, first):
-            if self._count(shape, counts[shape]):
-                wanted.add(first[shape])
-            if counts[shape] > 1 or first[shape] not in wanted:
-                unread[last[shape]] = shape
-        for index, raw in enumerate(raws):
-            if index in wanted:
-                yield begin
-            elif index in unread:
-                last_unread[unread[index]] = begin
-            begin += len(raw) + 1
-
-    def _shapes_with_words(self, raws: list[bytes], first: dict[bytes, int]) -> list[bytes]:
-        """Those shapes whose first line holds a word and is none of a traceback."""
-        known = [shape for shape in first if shape in self.tallies]
-        unknown = _some([shape for shape in first if shape not in self.tallies])
-        text = b"\n".join([raws[first[shape]] for shape in unknown])
-        index = position = 0
-        for word, end in self._words.hits(text):
-            index += text.count(b"\n", position, word)
-            position = end
-            if not text.startswith(_FRAME, word):
-                known.append(unknown[index])
-        return known
 
     def _keep_windows(self, block: Block, last_unread: dict[bytes, int]) -> None:
         """Note the last line of each shape, and keep the lines around those that come last."""
@@ -233,15 +188,6 @@ class ContextWindows:
                 self._windows[shape] = _window(block.data, begin, number)
         for shape in list(self._windows)[:-MOST_WINDOWS]:
             del self._windows[shape]
-
-
-def _some(shapes: list[bytes]) -> list[bytes]:
-    """Not too many shapes, of each rough shape one: the first half of them and the last."""
-    if len(shapes) <= MOST_NEW_SHAPES:
-        return shapes
-    rough = list({shape[:ROUGH_SHAPE_BYTES]: shape for shape in shapes}.values())
-    half = MOST_NEW_SHAPES // 2
-    return rough if len(rough) <= MOST_NEW_SHAPES else [*rough[:half], *rough[-half:]]
 
 
 def _shape_of(raw: bytes) -> bytes:

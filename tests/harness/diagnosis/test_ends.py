@@ -50,18 +50,20 @@ def test_only_an_end_from_outside_is_transient() -> None:
     ],
 )
 def test_a_signal_without_a_name_is_told_from_a_status(ended: dict, says: str) -> None:
-    assert says in ends.read(ended).cause
+    assert says in ends.read(as_end(ended)).cause
 
 
 @pytest.mark.parametrize(
-    ("reason", "detail", "family", "final"),
+    ("reason", "sign", "family", "final"),
     [
-        ("fatal_error", "loss is nan at step 5", "numerics_nan", True),
-        ("fatal_error", "nothing printed for 700 s after the error in line 3: nan", "hang_no_output", False),
-        ("fatal_error", "no output for 1900 s", "hang_no_output", True),
+        ("fatal_error", "not_finite", "numerics_nan", True),
+        ("fatal_error", "after_error", "hang_no_output", False),
+        ("fatal_error", "silence", "hang_no_output", True),
+        ("fatal_error", "", "hang_no_output", False),
         ("first_step_timeout", "", "hang_no_output", False),
+        ("person", "", "hang_no_output", True),
     ],
 )
-def test_what_we_stopped_ourselves(reason: str, detail: str, family: str, final: bool) -> None:
-    end = ends.read(as_end({"reason": "stopped", "status": 143}), reason, detail)
+def test_what_we_stopped_ourselves(reason: str, sign: str, family: str, final: bool) -> None:
+    end = ends.read(as_end({"reason": "stopped", "status": 143, "sign": sign}), reason, "why")
     assert (end.family, end.is_final) == (family, final)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.diagnosis.reading.context_windows import FLOOD
 from harness.diagnosis.reading.faults import MOST_FAULTS
 from tests.harness.diagnosis.reading.reading_text import log_of
 
+FLOOD = 1500
 COUNT = 3 * FLOOD
 TRACEBACK = 'Traceback (most recent call last):\n  File "/opt/a.py", line 3, in {}\n    main()\n'
 RARE = TRACEBACK.format("<module>") + "KeyError: 'rare'\n"
