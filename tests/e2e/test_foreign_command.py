@@ -292,8 +292,8 @@ def test_detach_then_look_then_stop_without_a_harness(bench: Bench) -> None:
     assert "running" in bench.harness("show")
     assert "watch" in bench.harness("ls")
     owner = until(lambda: [e for e in _entries(bench) if e.kind == "owner"][1:], "a second owner")[-1]
-    os.kill(owner.data["pid"], signal.SIGKILL)
-    until(lambda: not alive(owner.data["pid"]), "the harness is dead")
+    os.kill(owner.event.pid, signal.SIGKILL)
+    until(lambda: not alive(owner.event.pid), "the harness is dead")
     bench.harness("stop", str(bench.result_dir), status=130)
     assert bench.flag["outcome"] == "cancelled"
     assert sessions() == []
