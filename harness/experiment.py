@@ -13,6 +13,7 @@ from typing import Any
 
 from harness import index, journal
 from harness.blueprint.types import Blueprint
+from harness.errors import UserError
 from harness.journal import RUN, Clock, Owner, Recorded
 from harness.journal.events import Created, OptionsGiven
 from harness.options import RunOptions
@@ -23,7 +24,7 @@ from monitors.files import AttemptFiles
 _log = logging.getLogger(__name__)
 
 
-class ExperimentUnfinishedError(Exception):
+class ExperimentUnfinishedError(UserError):
     """The result folder belongs to a run that has not ended."""
 
     def __init__(self, result_dir: Path) -> None:

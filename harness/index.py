@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness import journal
+from harness.errors import UserError
 from harness.result_folders import is_sweep, sweep_of
 from harness.state import ExperimentState, fold
 from monitors.launch import state_home
@@ -21,7 +22,7 @@ Kind = Literal["run", "sweep"]
 MOST_NAMED = 5  # runs that a message about a sweep names
 
 
-class UnknownRunError(Exception):
+class UnknownRunError(UserError):
     """No result folder answers to the name, id or path given."""
 
 

@@ -17,6 +17,7 @@ from harness.blueprint.types import Blueprint
 from harness.config.edit import ConfigEditError, edit
 from harness.config.keys import short_names
 from harness.config.values import Scalar
+from harness.errors import UserError
 
 _READER = "ajet.task_reader.type"
 _PATHS = ("codebase_dir", "venv_exe", "result_dir")
@@ -32,7 +33,7 @@ DEFAULTS = {
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
-class ScaffoldError(Exception):
+class ScaffoldError(UserError):
     """The experiment cannot be written; the message says why and how to fix it."""
 
 

@@ -7,10 +7,12 @@ import sys
 import typer
 
 from harness.cli import check, compare, control, diagnose, look, new, report, run, sweep, verify
+from harness.cli.console import OneMessage
 from harness.cli.lessons import lessons
 
 app = typer.Typer(
     name="harness",
+    cls=OneMessage,
     help="Takes an ML experiment from a written plan to a trustworthy report, with nobody watching.",
     no_args_is_help=True,
     add_completion=False,

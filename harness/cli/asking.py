@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from harness.cli.console import fail
-
 if TYPE_CHECKING:
     from harness.providers.choice import LlmConfig
     from harness.providers.conversation import Account
@@ -39,13 +37,9 @@ def chosen(model: str | None, max_cost: float | None, max_calls: int | None) -> 
     from harness.agent.policies import limits_of, settled
     from harness.options import RunOptions
     from harness.providers.choice import configured
-    from harness.providers.settings import ConfigurationError
 
-    try:
-        options, warnings = settled(RunOptions("llm", model, max_cost, max_calls), None, Path.cwd())
-        config = configured(model, Path.cwd(), os.environ)
-    except ConfigurationError as error:
-        fail(str(error))
+    options, warnings = settled(RunOptions("llm", model, max_cost, max_calls), None, Path.cwd())
+    config = configured(model, Path.cwd(), os.environ)
     for warning in warnings:
         typer.echo(f"harness: {warning}", err=True)
     return Choice(config, limits_of(options, config)) if config else None

@@ -1,12 +1,12 @@
 """`harness check` and `harness doctor`: how a blueprint is read, and what can be foreseen of a launch."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.console import console, duration, fail
+from harness.cli.console import fail, print_json, print_table
+from harness.wording import short_duration as duration
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
@@ -24,7 +24,7 @@ def check(
 
     plan = check_trainer(check_surroundings(read(blueprint)))
     if as_json:
-        typer.echo(json.dumps(plan.as_json(), indent=2, ensure_ascii=False))
+        print_json(plan.as_json())
     else:
         _print_understood(plan)
         print_problems(plan)
@@ -40,12 +40,8 @@ def print_problems(plan: "Blueprint") -> None:
 
 
 def _print_understood(plan: "Blueprint") -> None:
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
     metrics = [*plan.metrics.patterns, plan.metrics.first_step or ""] if plan.metrics else []
     rows = {
         "experiment": plan.name,
@@ -66,10 +62,7 @@ def _print_understood(plan: "Blueprint") -> None:
         "notes": plan.notes,
         "defaults used": "\n".join(plan.defaults),
     }
-    for name, value in rows.items():
-        if value:
-            table.add_row(name, Text(str(value)))
-    console().print(table, soft_wrap=False)
+    print_table((Text(name, style="bold"), str(value)) for name, value in rows.items() if value)
 
 
 def doctor(
@@ -84,14 +77,10 @@ def doctor(
 
     from harness.doctor import examine, outcome
 
-    if blueprint is None:
-        found = examine(None, Path.cwd())
-    else:
-        found = _of_blueprint(blueprint)
+    found = _of_blueprint(blueprint) if blueprint is not None else examine(None, Path.cwd())
     can_run = outcome(found).can_run
     if as_json:
-        report = {"can_run": can_run, "findings": [asdict(finding) for finding in found]}
-        typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
+        print_json({"can_run": can_run, "findings": [asdict(finding) for finding in found]})
     else:
         _print_findings(found, show_all)
     raise typer.Exit(0 if can_run else 2)
@@ -122,7 +111,6 @@ def _of_blueprint(path: Path) -> "list[Finding]":
 
 def _print_findings(found: "list[Finding]", show_all: bool) -> None:
     """A table, worst first; one line when there is nothing to say."""
-    from rich.table import Table
     from rich.text import Text
 
     order = list(_STYLES)
@@ -131,13 +119,15 @@ def _print_findings(found: "list[Finding]", show_all: bool) -> None:
         key=lambda finding: order.index(finding.severity),
     )
     if shown:
-        table = Table(box=None, padding=(0, 2, 0, 0))
-        for name in ("", "check", "found, and what to do", "else fails as"):
-            table.add_column(name, overflow="fold")
-        for finding in shown:
-            mark = Text(finding.severity, style=_STYLES[finding.severity])
-            text = f"{finding.text}\n→ {finding.fix}" if finding.fix else finding.text
-            table.add_row(mark, Text(finding.check), Text(text), Text(finding.predicts))
-        console().print(table, soft_wrap=False)
+        rows = (
+            (
+                Text(item.severity, style=_STYLES[item.severity]),
+                item.check,
+                f"{item.text}\n→ {item.fix}" if item.fix else item.text,
+                item.predicts,
+            )
+            for item in shown
+        )
+        print_table(rows, ("", "check", "found, and what to do", "else fails as"))
     count = {severity: sum(item.severity == severity for item in found) for severity in order}
     typer.echo(f"{count['problem']} problem(s), {count['warning']} warning(s), {count['ok']} fine")

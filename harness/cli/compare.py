@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from harness.cli.console import console, fail, find_any, said
+from harness.cli.console import console, fail, find_any
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -53,13 +53,8 @@ def compare(
         fail(f"--goal must be max or min, not {goal!r}")
     folders = [find_any(word) for word in runs]
     from harness.results.comparing.as_json import to_json
-    from harness.results.comparing.types import NotComparableError
 
-    try:
-        with said():
-            comparison = _compared(folders, metric, cast("Goal | None", goal), threshold)
-    except NotComparableError as error:
-        fail(str(error))
+    comparison = _compared(folders, metric, cast("Goal | None", goal), threshold)
     report = _write(comparison, out) if out is not None else None
     if json_output:
         typer.echo(json.dumps(to_json(comparison), indent=2, ensure_ascii=False))

@@ -2,22 +2,24 @@
 questions at this terminal."""
 
 import asyncio
+import json
 import os
 import sys
 import termios
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
-from harness.wording import short_duration as duration
+from harness.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
-__all__ = ["ask_for", "console", "duration", "fail", "find_any", "find_run", "read_line", "said", "take_back"]
+WIDEST = 1000
 
 
 def console(width: int | None = None) -> "Console":
@@ -41,38 +43,55 @@ def fail(message: str, status: int = 2) -> NoReturn:
     raise typer.Exit(status)
 
 
-@contextmanager
-def said() -> Iterator[None]:
-    """What a person must put right ends in one clear message: a folder that is damaged, in use, or not to be
-    read."""
-    from harness.journal import JournalDamagedError, JournalOwnedError
-    from harness.sweep.plan import SweepError
+class OneMessage(TyperGroup):
+    """The commands, where what a person must put right, a file or folder included, ends in one message."""
 
-    try:
-        yield
-    except (JournalDamagedError, JournalOwnedError, SweepError, OSError) as error:
-        fail(str(error))
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except UserError as error:
+            fail(str(error))
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
 
 
 def find_run(word: str | None) -> Path:
-    """The result folder of the run that a person means, or a clear end; a sweep is not a run."""
+    """The result folder of the run that a person means; a sweep is not a run. Raises UnknownRunError."""
     from harness import index
 
-    try:
-        return index.find_run(word)
-    except index.UnknownRunError as error:
-        fail(str(error))
+    return index.find_run(word)
 
 
 def find_any(word: str | None) -> Path:
     """The result folder of the run or of the sweep that a person means (`harness.result_folders.is_sweep`
-    tells which), or a clear end."""
+    tells which). Raises UnknownRunError."""
     from harness import index
 
-    try:
-        return index.find(word)
-    except index.UnknownRunError as error:
-        fail(str(error))
+    return index.find(word)
+
+
+def print_json(value: Any) -> None:
+    """What `--json` prints."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_table(
+    rows: Iterable[Sequence["str | Text"]], titles: Sequence[str] = (), whole_lines: bool = False
+) -> None:
+    """Cells as columns. `whole_lines`: one line per row however wide the terminal is, for `grep`."""
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    table = Table(box=None, show_header=bool(titles), header_style="bold", padding=(0, 2, 0, 0))
+    for place, title in enumerate(titles or ("",) * len(rows[0])):
+        table.add_column(title, no_wrap=whole_lines or (place == 0 and not title), overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    out = console(WIDEST) if whole_lines else console()
+    out.print(table, width=out.measure(table).maximum if whole_lines else None, soft_wrap=False)
 
 
 # --- a question at this terminal that does not hold up the event loop: the answer arrives as a call ------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.console import fail, find_any, find_run, said
+from harness.cli.console import fail, find_any, find_run
 
 if TYPE_CHECKING:
     from harness.journal import Owner
@@ -28,11 +28,10 @@ def stop(
     from harness import journal
 
     folder = find_any(run)
-    with said():
-        if _has_finished(folder):
-            typer.echo(f"{folder} has already finished")
-            return
-        owner = _live_owner(folder)
+    if _has_finished(folder):
+        typer.echo(f"{folder} has already finished")
+        return
+    owner = _live_owner(folder)
     if owner is None:
         _stop_unwatched(folder)
         return

@@ -1,13 +1,12 @@
 """`harness diagnose`: the cause of a failure from any training's log, with evidence and what would help."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.console import console, fail
+from harness.cli.console import console, fail, print_json
 
 if TYPE_CHECKING:
     from harness.diagnosis import Diagnosis
@@ -40,21 +39,16 @@ def diagnose(
 
     Exit status: 0 a cause was found, 1 it is unknown, 2 the log cannot be read.
     """
-    from harness.diagnosis.signatures import SignatureError, families
+    from harness.diagnosis.signatures import families
 
     if list_families:
         for name, meaning in families().items():
             typer.echo(f"{name}: {meaning}")
         return
-    try:
-        found, text = _diagnosis(log, config, status)
-        remedies = _remedies(found, text)
-    except OSError as error:
-        fail(f"{error.filename or log}: {error.strerror or error}")
-    except SignatureError as error:
-        fail(str(error))
+    found, text = _diagnosis(log, config, status)
+    remedies = _remedies(found, text)
     if json_output:
-        typer.echo(json.dumps(as_json(found, remedies), indent=2, ensure_ascii=False))
+        print_json(as_json(found, remedies))
     else:
         _print(found, remedies)
     raise typer.Exit(0 if found.family != "unknown" else 1)

@@ -1,14 +1,11 @@
 """`harness lessons`: what earlier failures and repairs taught, and signatures proposed by them."""
 
-import json
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.console import console, fail
+from harness.cli.console import fail, find_run, print_json, print_table
 
 if TYPE_CHECKING:
     from harness.lessons import Lesson
@@ -39,16 +36,10 @@ def show_all(
 
     from harness.lessons import all_lessons, knowledge, proposals
 
-    try:
-        known = all_lessons()
-    except OSError as error:
-        fail(f"{knowledge.path()}: {error.strerror or error}")
+    known = all_lessons()
     if json_output:
-        shown = {
-            "lessons": [asdict(lesson) for lesson in known],
-            "proposals": [str(file) for file in proposals.proposed()],
-        }
-        typer.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+        proposed = [str(file) for file in proposals.proposed()]
+        print_json({"lessons": [asdict(lesson) for lesson in known], "proposals": proposed})
         return
     if known:
         _print_table(known)
@@ -64,8 +55,7 @@ def show(name: Name) -> None:
     """Print a proposed signature."""
     from harness.lessons import proposals
 
-    with _refused():
-        typer.echo(proposals.find(name).read_text(encoding="utf-8"), nl=False)
+    typer.echo(proposals.find(name).read_text(encoding="utf-8"), nl=False)
 
 
 @lessons.command()
@@ -73,8 +63,7 @@ def accept(name: Name, family: Family = None, cause: Cause = None) -> None:
     """Make a proposed signature one of your own; it is used from now on."""
     from harness.lessons import proposals
 
-    with _refused():
-        typer.echo(f"accepted: {proposals.accept(name, family, cause)}")
+    typer.echo(f"accepted: {proposals.accept(name, family, cause)}")
 
 
 @lessons.command()
@@ -82,8 +71,7 @@ def reject(name: Name) -> None:
     """Throw a proposed signature away."""
     from harness.lessons import proposals
 
-    with _refused():
-        proposals.reject(name)
+    proposals.reject(name)
     typer.echo(f"rejected: {name}")
 
 
@@ -93,7 +81,6 @@ def teach(
     remedy: Annotated[str, typer.Option("--remedy", help="What solved it, in words.")],
 ) -> None:
     """Propose a signature for the unknown failure of a run that you have solved yourself."""
-    from harness.cli.console import find_run
     from harness.index import load_state
     from harness.lessons import proposals
 
@@ -110,24 +97,8 @@ def teach(
     typer.echo(f"proposed: {file.stem}; accept it with `harness lessons accept {file.stem} --family …`")
 
 
-@contextmanager
-def _refused() -> Iterator[None]:
-    from harness.lessons.proposals import ProposalError
-
-    try:
-        yield
-    except ProposalError as error:
-        fail(str(error))
-
-
 def _print_table(known: "list[Lesson]") -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("failure", overflow="fold", ratio=2)
-    table.add_column("seen", justify="right")
-    table.add_column("what was tried, and what came of it", overflow="fold", ratio=3)
+    rows = []
     for failure, seen in Counter(lesson.failure for lesson in known).most_common():
         tried: Counter[tuple[str, str]] = Counter()
         for lesson in known:
@@ -135,5 +106,5 @@ def _print_table(known: "list[Lesson]") -> None:
                 what = ", ".join(lesson.remedies or lesson.changes) or "nothing"
                 tried[what, lesson.result.replace("_", " ")] += 1
         shown = "\n".join(f"{what}: {result} ({count} ×)" for (what, result), count in tried.most_common())
-        table.add_row(Text(failure), str(seen), Text(shown))
-    console().print(table)
+        rows.append((failure, str(seen), shown))
+    print_table(rows, ("failure", "seen", "what was tried, and what came of it"))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.console import console, duration, fail, find_any, find_run
+from harness.cli.console import console, fail, find_any, find_run, print_json, print_table
+from harness.wording import short_duration as duration
 
 if TYPE_CHECKING:
     from harness.state import ExperimentState
     from monitors.files import AttemptFiles
 
-WIDEST = 1000
 Run = Annotated[
     str | None, typer.Argument(help="A result folder, a run's name or its id; default: the newest run.")
 ]
@@ -30,23 +30,15 @@ def ls(
 
     rows = tree.rows(with_runs)
     if json_output:
-        typer.echo(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     if not rows:
         typer.echo("no runs yet: start one with `harness run BLUEPRINT`")
         return
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
     lines = [line for row in rows for line in (tree.cells(row), *tree.cells_below(row))]
     shown = [place for place, title in enumerate(tree.TITLES) if title != "value" or with_runs]
-    for place in shown:
-        table.add_column(tree.TITLES[place], no_wrap=True)
-    for line in lines:
-        table.add_row(*(Text(line[place]) for place in shown))
-    wide = console(width=WIDEST)
-    wide.print(table, width=wide.measure(table).maximum)
+    cells = ([line[place] for place in shown] for line in lines)
+    print_table(cells, [tree.TITLES[place] for place in shown], whole_lines=True)
 
 
 def show(run: Run = None, json_output: AsJson = False) -> None:
@@ -71,7 +63,7 @@ def _show_run(folder: Path, json_output: bool) -> None:
     row = tree.run_row(folder)
     state = index.load_state(folder) if "error" not in row else None
     if json_output:
-        typer.echo(json.dumps({**row, "attempts": _attempts(state)}, indent=2))
+        print_json({**row, "attempts": _attempts(state)})
         return
     out = console()
     out.print(f"[bold]{row['name']}[/bold]  {row['state']}", markup=True)
@@ -152,23 +144,19 @@ def replay(
     from dataclasses import asdict
 
     from harness.agent.replay import replay as decisions
-    from harness.journal import JournalDamagedError
 
     folder, different, count = find_run(run), 0, 0
     out = console()
-    try:
-        for decision in decisions(folder):
-            count += 1
-            different += bool(decision.differs)
-            if json_output:
-                typer.echo(json.dumps(asdict(decision), ensure_ascii=False))
-                continue
-            by = f"model, {decision.calls} calls" if decision.calls else "code"
-            asked = f"{decision.action} (refused)" if decision.refused else decision.action
-            verdict = "; ".join(decision.differs) or "the same"
-            out.print(f"{decision.number:>5}  {by:<16} {asked:<28} {verdict}", markup=False)
-    except JournalDamagedError as error:
-        fail(str(error))
+    for decision in decisions(folder):
+        count += 1
+        different += bool(decision.differs)
+        if json_output:
+            typer.echo(json.dumps(asdict(decision), ensure_ascii=False))
+            continue
+        by = f"model, {decision.calls} calls" if decision.calls else "code"
+        asked = f"{decision.action} (refused)" if decision.refused else decision.action
+        verdict = "; ".join(decision.differs) or "the same"
+        out.print(f"{decision.number:>5}  {by:<16} {asked:<28} {verdict}", markup=False)
     if not json_output:
         out.print(f"{count} decisions, {different} of them not the same this time", markup=False)
     raise typer.Exit(1 if different else 0)

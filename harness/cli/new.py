@@ -61,7 +61,7 @@ def new(
     """
     from harness.author import request_text as words
     from harness.author.draft import Brief
-    from harness.blueprint.scaffold import ScaffoldError, check_template
+    from harness.blueprint.scaffold import check_template
 
     if request == SWEEP:
         _write_sweep(blueprint or Path("blueprint.md"))
@@ -70,30 +70,22 @@ def new(
         fail(f"a blueprint is only named with `harness new sweep`; put quotes around {request} {blueprint}")
     _refuse_undecodable({"NAME|WORDS": request, "--dir": str(folder), "--set": " ".join(settings or [])})
     answers = _parse(settings or [])
-    try:
-        if template is not None:
-            check_template(template)
-        if words.is_request(request):
-            brief = Brief(request, answers, template, folder, Path.cwd())
-            _from_words(brief, model, max_cost, max_llm_calls)
-            return
-        if model is not None:
-            fail(f"--model fills the templates from a request in words; {request!r} is a name")
-        if not settings and _is_terminal():
-            answers = _ask_all(request, template or "grpo", {})
-        _write(request, folder, answers, template or "grpo")
-    except ScaffoldError as error:
-        fail(str(error))
+    if template is not None:
+        check_template(template)
+    if words.is_request(request):
+        _from_words(Brief(request, answers, template, folder, Path.cwd()), model, max_cost, max_llm_calls)
+        return
+    if model is not None:
+        fail(f"--model fills the templates from a request in words; {request!r} is a name")
+    if not settings and _is_terminal():
+        answers = _ask_all(request, template or "grpo", {})
+    _write(request, folder, answers, template or "grpo")
 
 
 def _write_sweep(blueprint: Path) -> None:
     from harness.cli.new_sweep import write_sweep_file
-    from harness.sweep.plan import SweepError
 
-    try:
-        path = write_sweep_file(blueprint, blueprint.parent)
-    except SweepError as error:
-        fail(str(error))
+    path = write_sweep_file(blueprint, blueprint.parent)
     typer.echo(f"written: {path}\nnext:    harness sweep {path} --dry-run")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from harness.cli.asking import Choice, held_signals, print_cost, with_model
-from harness.cli.console import console, fail
+from harness.cli.console import console
 
 if TYPE_CHECKING:
     from harness.author.draft import Brief
@@ -26,7 +26,6 @@ def write(brief: "Brief", choice: Choice) -> int | None:
     from harness.author.draft_session import DraftSession
     from harness.author.publish import check_place, hand_over
     from harness.providers.conversation import Account
-    from harness.providers.settings import ConfigurationError
 
     check_place(brief)
     session, account = DraftSession(brief), Account()
@@ -36,8 +35,6 @@ def write(brief: "Brief", choice: Choice) -> int | None:
         try:
             ended = asyncio.run(with_model(choice, account, transcript, stop, session.write))
             made = hand_over(session, transcript)
-        except ConfigurationError as error:
-            fail(str(error))
         except BaseException:
             _keep(session, transcript, account)
             raise

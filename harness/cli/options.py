@@ -82,16 +82,12 @@ class Given:
     def over(self, before: "RunOptions") -> "RunOptions":
         """The options of a run that had `before`, made definite; a clear end for what is wrong."""
         from harness.agent.policies import settled
-        from harness.providers.settings import ConfigurationError
 
         self._check()
         options = self._changed(before)
         if before.settings_dir is not None and self.policy is None and self.model is None:
             return options  # a run goes on with the policy it has
-        try:
-            definite, warnings = settled(options, self.policy, Path.cwd())
-        except ConfigurationError as error:
-            fail(str(error))
+        definite, warnings = settled(options, self.policy, Path.cwd())
         for warning in warnings:
             typer.echo(f"harness: {warning}", err=True)
         return definite.changed(settings_dir=str(Path.cwd()))

@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from harness.cli.console import console, duration
+from harness.cli.console import console
+from harness.wording import short_duration as duration
 from monitors.processes import ATTEMPT_VARIABLE
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.console import find_any, said
+from harness.cli.console import find_any
 
 
 def report(
@@ -24,8 +24,7 @@ def report(
     if is_sweep(folder):
         _report_sweep(folder)
         return
-    with said():
-        built = build_report(folder, run_summary(journal.read(folder / "journal.jsonl")))
+    built = build_report(folder, run_summary(journal.read(folder / "journal.jsonl")))
     for line in built.headline:
         typer.echo(line)
     for discrepancy in built.discrepancies:
@@ -40,8 +39,7 @@ def _report_sweep(folder: Path) -> None:
     from harness.sweep.reporting import build
     from harness.sweep.sweep import load_state
 
-    with said():
-        built = build(SweepFolder(folder), load_state(folder))
+    built = build(SweepFolder(folder), load_state(folder))
     for line in built.headline:
         typer.echo(line)
     typer.echo(f"report: {built.html}")

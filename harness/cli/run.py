@@ -11,6 +11,7 @@ import typer
 
 from harness.cli import options
 from harness.cli.console import console, fail, find_any
+from harness.errors import UserError
 
 if TYPE_CHECKING:
     from harness.experiment import Experiment
@@ -45,7 +46,6 @@ def run(
     from harness import experiment as experiments
     from harness.blueprint import check_surroundings, read
     from harness.cli.check import print_problems
-    from harness.journal import JournalDamagedError, JournalOwnedError
     from harness.options import RunOptions
 
     chosen = given.over(RunOptions())
@@ -60,8 +60,6 @@ def run(
         return
     try:
         experiment = experiments.create(plan, chosen)
-    except (experiments.ExperimentUnfinishedError, JournalOwnedError, JournalDamagedError) as error:
-        fail(str(error))
     except OSError as error:
         why = f"the result folder {plan.result_dir} cannot be made: {error.strerror}"
         fail(f"{why}; correct [exp_result_dir]")
@@ -87,7 +85,6 @@ def resume(
     """Go on with a run or a sweep whose harness went away: no training was interrupted, and none is launched
     twice."""
     from harness.experiment import Experiment
-    from harness.journal import JournalDamagedError, JournalOwnedError
     from harness.journal.events import OptionsGiven
     from harness.result_folders import is_sweep
 
@@ -104,10 +101,7 @@ def resume(
         from harness.cli.sweep_foreground import carry_on_sweep
 
         carry_on_sweep(folder)
-    try:
-        experiment = Experiment.open(folder)
-    except (JournalOwnedError, JournalDamagedError) as error:
-        fail(str(error))
+    experiment = Experiment.open(folder)
     if experiment.state.finished_at is None and is_changed:
         experiment.record(OptionsGiven(given.over(experiment.state.options)))
     carry_on(experiment)
@@ -187,13 +181,12 @@ def _resume_all() -> None:
 def _go_on(folder: Path, go_on: Callable[[Path], None], journal_name: str) -> bool:
     """True if what is in this folder had no harness; what goes wrong with one holds up no other."""
     from harness import journal
-    from harness.sweep.plan import SweepError
 
     try:
         if journal.is_owned(folder / journal_name):
             return False
         go_on(folder)
-    except (journal.JournalDamagedError, journal.JournalOwnedError, SweepError, OSError, ValueError) as error:
+    except (UserError, OSError, ValueError) as error:
         typer.echo(f"skipped {folder}: {error}", err=True)
     except typer.Exit:
         pass  # why it could not be detached has been said

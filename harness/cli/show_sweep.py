@@ -12,11 +12,12 @@ import typer
 
 from harness import journal
 from harness.cli import tree
-from harness.cli.console import console, duration
+from harness.cli.console import console
 from harness.result_folders import JOURNAL
 from harness.sweep.state import SweepState
 from harness.sweep.status import SweepStanding, one_line
 from harness.sweep.sweep import load_state
+from harness.wording import short_duration as duration
 
 MOST_FAILED = 10
 REPORT = "sweep_report.html"

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from harness.cli.console import duration
 from harness.cli.progress import Lines, LiveTable, Progress, is_terminal
 from harness.sweep.status import (
     GLYPHS,
@@ -25,6 +24,7 @@ from harness.sweep.status import (
     standing,
 )
 from harness.sweep.steps import Steps
+from harness.wording import short_duration as duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from harness.cli.console import ask_for, console, fail, read_line, said
+from harness.cli.console import ask_for, console, fail, read_line
 from harness.cli.run import let_go
 from harness.cli.sweep_display import display_for
 from harness.journal.events import Detached, LetGo, StopAsked
@@ -37,8 +37,7 @@ QUESTION = (
 
 def carry_on_sweep(folder: Path, stopped_by: str | None = None) -> NoReturn:
     """Run the sweep in this folder, and end with its exit status. `stopped_by`: who wants it to end."""
-    with said():
-        sweep = Sweep.open(folder)
+    sweep = Sweep.open(folder)
     if stopped_by is not None and sweep.state.finished_at is None:
         sweep.record(StopAsked(stopped_by))
     run_here(sweep)

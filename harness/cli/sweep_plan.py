@@ -6,10 +6,11 @@ In: a `SweepPlan` and its `Forecast`. Out: text on the console; the sentences ar
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.console import console, duration
+from harness.cli.console import console
 from harness.config import as_text, same_value
 from harness.sweep.forecast import Forecast
 from harness.templating import render
+from harness.wording import short_duration as duration
 from harness.wording import short_labels
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from harness import index, journal
-from harness.cli.console import duration
 from harness.result_folders import JOURNAL, is_sweep
 from harness.state import ExperimentState
 from harness.sweep.folder import SweepFolder
@@ -20,6 +19,7 @@ from harness.sweep.state import SweepState
 from harness.sweep.status import WORDS, RunStanding, SweepStanding, number_text_of, one_line, standing
 from harness.sweep.steps import Steps, last_step
 from harness.sweep.sweep import load_state
+from harness.wording import short_duration as duration
 
 Row = dict[str, Any]
 BRANCH, LAST_BRANCH = "├─ ", "└─ "

@@ -1,12 +1,11 @@
 """`harness verify`: check a finished run, or a sweep with all its runs, against its own raw files."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.console import fail, find_any
+from harness.cli.console import find_any, print_json
 
 if TYPE_CHECKING:
     from harness.results.verify import Checked
@@ -28,15 +27,11 @@ def verify(
     Exit status: 0 nothing differs; 1 something does, each on its own line; 2 the folder is not finished.
     """
     from harness.agent.excerpts import plain
-    from harness.results.verify import NotFinishedError
 
     folder = _folder(run)
-    try:
-        checked = _verified(folder)
-    except NotFinishedError as error:
-        fail(str(error))
+    checked = _verified(folder)
     if as_json:
-        typer.echo(json.dumps({"folder": str(folder), **checked.as_json()}, indent=2))
+        print_json({"folder": str(folder), **checked.as_json()})
     else:
         for found in checked.discrepancies:
             typer.echo(plain(f"{found.where}: {found.what}".replace("\n", " ")))

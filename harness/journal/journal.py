@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from harness.errors import UserError
 from harness.journal.codec import MisfitError, decode, encode
 from harness.journal.events import RUN, VERSION, JournalRepaired, Owner
 from harness.journal.order import Event, ImpossibleEventError, Marks, Order
@@ -29,11 +30,11 @@ LOCK_PATIENCE_S = 1.0
 LOCK_RETRY_S = 0.02
 
 
-class JournalDamagedError(Exception):
+class JournalDamagedError(UserError):
     """An entry other than the last one cannot be read: the file was edited or the disk is failing."""
 
 
-class JournalOwnedError(Exception):
+class JournalOwnedError(UserError):
     """Another live process owns the journal; `owner` is the last one that entered itself."""
 
     def __init__(self, path: Path, owner: Owner | None) -> None:

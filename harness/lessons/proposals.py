@@ -17,6 +17,7 @@ from harness.atomic_write import write_atomically
 from harness.attempt import Diagnosis
 from harness.diagnosis.signatures import files_in, load_usable, read_file, user_folder
 from harness.diagnosis.signatures.schema import SignatureError, parse, prove
+from harness.errors import UserError
 from harness.redaction import redact
 from harness.templating import render
 from monitors.launch import state_home
@@ -32,7 +33,7 @@ _VARYING = {
 """What differs from run to run, and what a pattern says in its place."""
 
 
-class ProposalError(Exception):
+class ProposalError(UserError):
     """There is no such proposal, or it cannot be accepted as it is."""
 
 

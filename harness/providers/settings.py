@@ -17,13 +17,14 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from harness.errors import UserError
 from harness.providers.cost import DEFAULT_LIMIT_CALLS, DEFAULT_LIMIT_USD
 
 FILE_NAME = "harness.toml"
 _Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class ConfigurationError(Exception):
+class ConfigurationError(UserError):
     """The language model cannot be used as configured; the text says what to change."""
 
 

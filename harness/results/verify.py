@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import journal
+from harness.errors import UserError
 from harness.journal import Entry, Order
 from harness.results.content import (
     is_inside,
@@ -36,7 +37,7 @@ FLAG = "finish.flag"
 _ITSELF = ("checksum", "documents", "manifest")  # of a result file: held to the files themselves
 
 
-class NotFinishedError(Exception):
+class NotFinishedError(UserError):
     """The folder is not a finished one; the message says what to do about it."""
 
 

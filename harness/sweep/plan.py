@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from harness.config.edit import Scalar
+from harness.errors import UserError
 from harness.journal.codec import decode, encode
 from harness.results.comparing.types import Expectation, Goal, Key, Point
 from harness.sweep.folder import CANARY
@@ -19,7 +20,7 @@ from harness.sweep.hosts import Needs
 Design = Literal["grid", "one-at-a-time", "random"]
 
 
-class SweepError(Exception):
+class SweepError(UserError):
     """The sweep cannot be made as it was asked for; the message says what, where, and how to correct it."""
 
 

@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from harness.diagnosis.types import Role
+from harness.errors import UserError
 from monitors.metrics import PATTERN_TOKEN, literal_of
 
 Breadth = Literal["specific", "general", "last_resort"]
@@ -28,7 +29,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast as 
 _IGNORES_CASE = re.compile(r"^\(\?[a-z]*i[a-z]*\)")
 
 
-class SignatureError(Exception):
+class SignatureError(UserError):
     """A signature file cannot be used; the message says where and how to fix it."""
 
 

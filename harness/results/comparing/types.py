@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Literal
 
 from harness.config.edit import Scalar
+from harness.errors import UserError
 from harness.results.types import Source, TaskResult
 
 Goal = Literal["max", "min"]
 Finding = Literal["higher", "lower", "no detectable difference", "not tested"]
 
 
-class NotComparableError(Exception):
+class NotComparableError(UserError):
     """These runs cannot be compared as asked; the message says why, and what to ask for instead."""
 
 

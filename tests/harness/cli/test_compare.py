@@ -5,12 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 from scipy import stats
 from typer.testing import CliRunner
 
 from harness.atomic_write import write_json
-from harness.cli.compare import compare
+from harness.cli.app import app
 from harness.index import IndexedRun, add
 from harness.sweep import reporting
 from harness.sweep.folder import SweepFolder
@@ -18,9 +17,6 @@ from harness.sweep.sweep import load_state
 from tests.harness.results.comparing.result_folders import begun
 from tests.harness.results.synthetic import attempt, draw_successes
 from tests.harness.sweep.finished import finished_sweep
-
-app = typer.Typer(pretty_exceptions_enable=False)
-app.command()(compare)
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +39,7 @@ def run(root: Path, lr: str, seed: int, rate: float, outcome: str = "succeeded")
 
 
 def compared(*arguments: str | Path) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "80"})
+    done = CliRunner().invoke(app, ["compare", *map(str, arguments)], env={"COLUMNS": "80"})
     return done.exit_code, done.stdout, done.stderr
 
 

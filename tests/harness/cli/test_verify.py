@@ -5,16 +5,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from harness import index
-from harness.cli.verify import verify
+from harness.cli.app import app
 from tests.harness.results.finished import finished_run
 from tests.harness.sweep.finished import shared_sweep
-
-app = typer.Typer()
-app.command()(verify)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +24,7 @@ def run(built: Path, tmp_path: Path) -> Path:
 
 
 def typed(*words: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, list(words))
+    result = CliRunner().invoke(app, ["verify", *words])
     return result.exit_code, result.output
 
 
