@@ -87,9 +87,9 @@ def _metric(axes: Any, palette: Palette, panel: Panel, chart: Chart, height: flo
         part = finite & (attempts == number)
         x, low, mean, high = _binned(steps[part], values[part])
         if len(x) < part.sum():
-            axes.fill_between(x, low, high, color=palette.line_1, alpha=0.18, linewidth=0)
+            axes.fill_between(x, low, high, color=palette.lines[0], alpha=0.18, linewidth=0)
         marker = "o" if finite.sum() <= 40 else ""
-        axes.plot(x, mean, color=palette.line_1, linewidth=1.6, marker=marker, markersize=3.5)
+        axes.plot(x, mean, color=palette.lines[0], linewidth=1.6, marker=marker, markersize=3.5)
     _mark_attempts(axes, palette, steps, attempts)
 
 
@@ -206,18 +206,18 @@ def _levels(axes: Any, palette: Palette, panel: Panel, chart: Chart, height: flo
     ends = [end for mark in every for end in (mark.low, mark.high) if end is not None]
     axes.set_ylim(*_limits([ends, *((mark.y, *mark.runs) for mark in every)]))
     places = _places(axes, panel.marks)
-    axes.plot(places, [mark.y for mark in panel.marks], color=palette.line_1, linewidth=1, alpha=0.6)
+    axes.plot(places, [mark.y for mark in panel.marks], color=palette.lines[0], linewidth=1, alpha=0.6)
     for x, mark in zip(places, panel.marks, strict=True):
         axes.plot(
             [x] * len(mark.runs), mark.runs, linestyle="", marker="o", markersize=3, alpha=0.6, zorder=3,
             color=palette.ink, markeredgewidth=0,
         )  # fmt: skip
         if mark.low is not None and mark.high is not None:
-            axes.plot([x, x], [mark.low, mark.high], color=palette.line_1, linewidth=3, alpha=0.4)
-        colour, marker = (palette.line_2, "D") if mark.is_special else (palette.line_1, "o")
+            axes.plot([x, x], [mark.low, mark.high], color=palette.lines[0], linewidth=3, alpha=0.4)
+        colour, marker = (palette.lines[1], "D") if mark.is_special else (palette.lines[0], "o")
         axes.plot([x], [mark.y], linestyle="", marker=marker, markersize=6, color=colour)
         if mark.is_special:
-            axes.axhline(mark.y, color=palette.line_2, linewidth=1, linestyle=_DASHES[1])
+            axes.axhline(mark.y, color=palette.lines[1], linewidth=1, linestyle=_DASHES[1])
 
 
 def _places(axes: Any, marks: Sequence[Mark]) -> list[float]:
@@ -251,9 +251,9 @@ def _quality(axes: Any, palette: Palette, panel: Panel, chart: Chart, height: fl
     """What each point came to over what it took; the points that no other beats in both are joined."""
     axes.set_ylim(*_limits([[mark.y for mark in panel.marks]]))
     front = sorted((mark.x or 0.0, mark.y) for mark in panel.marks if mark.is_special)
-    axes.step(*zip(*front, strict=True), where="post", color=palette.line_2, linewidth=1.1, alpha=0.8)
+    axes.step(*zip(*front, strict=True), where="post", color=palette.lines[1], linewidth=1.1, alpha=0.8)
     for mark in panel.marks:
-        colour = palette.line_2 if mark.is_special else palette.line_1
+        colour = palette.lines[1] if mark.is_special else palette.lines[0]
         if mark.low is not None and mark.high is not None:
             axes.plot([mark.x] * 2, [mark.low, mark.high], color=colour, linewidth=0.9, alpha=0.35)
         axes.plot(

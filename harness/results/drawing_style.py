@@ -12,44 +12,37 @@ class Palette:
 
     ink: str
     grid: str
-    line_1: str
-    line_2: str
     attempt: str
-    line_3: str
-    line_4: str
-    line_5: str
-    line_6: str
-    line_7: str
-    line_8: str
+    lines: tuple[str, ...]
 
     @property
-    def lines(self) -> tuple[str, ...]:
-        """One colour per line of a picture with several."""
-        return tuple(getattr(self, f"line_{number}") for number in range(1, 9))
+    def variables(self) -> dict[str, str]:
+        """Each colour by its CSS variable."""
+        lines = {f"--fig-line-{number}": colour for number, colour in enumerate(self.lines, start=1)}
+        return {"--fig-ink": self.ink, "--fig-grid": self.grid, "--fig-attempt": self.attempt, **lines}
 
 
 LIGHT = Palette(
-    "#57606a", "#e4e7eb", "#2563a8", "#b4631a", "#8a6fb0",
-    "#0b7a65", "#a8387a", "#7d7000", "#5b4db3", "#2089b0", "#6e3324",
-)  # fmt: skip
+    *("#57606a", "#e4e7eb", "#8a6fb0"),
+    ("#2563a8", "#b4631a", "#0b7a65", "#a8387a", "#7d7000", "#5b4db3", "#2089b0", "#6e3324"),
+)
 DARK = Palette(
-    "#9aa4af", "#2d333b", "#6cb0f5", "#e8a35c", "#b79ce0",
-    "#3fc4a6", "#f08cc4", "#d6c84a", "#a99cf5", "#8fdcf5", "#d99a86",
-)  # fmt: skip
+    *("#9aa4af", "#2d333b", "#b79ce0"),
+    ("#6cb0f5", "#e8a35c", "#3fc4a6", "#f08cc4", "#d6c84a", "#a99cf5", "#8fdcf5", "#d99a86"),
+)
 # Colours that nothing else uses, so that they can be found in the SVG and turned into variables.
-MARKERS = Palette(*(f"#0102{number:02x}" for number in range(3, 14)))
+MARKERS = Palette("#010203", "#010204", "#010205", tuple(f"#0102{number:02x}" for number in range(6, 14)))
 
 
 def colour_variables(is_dark: bool) -> str:
     """The CSS declarations of the figures' colours for a page."""
-    palette = vars(DARK if is_dark else LIGHT)
-    return " ".join(f"--fig-{role.replace('_', '-')}: {colour};" for role, colour in palette.items())
+    return " ".join(f"{name}: {colour};" for name, colour in (DARK if is_dark else LIGHT).variables.items())
 
 
 def with_variables(svg: str) -> str:
     """The SVG with the marker colours turned into CSS variables."""
-    for role, marker in vars(MARKERS).items():
-        svg = svg.replace(marker, f"var(--fig-{role.replace('_', '-')}, {getattr(LIGHT, role)})")
+    for name, marker in MARKERS.variables.items():
+        svg = svg.replace(marker, f"var({name}, {LIGHT.variables[name]})")
     return svg
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 
 from harness.journal import Entry
 from harness.journal.events import LlmRetried
+from harness.pending_changes import Change
 from harness.results.summary import run_summary
 from harness.results.types import RunSummary
 from harness.state import fold
@@ -46,34 +47,34 @@ class Story:
         self.add("intent", action=action, args=dict(args or {}))
         return self.add("outcome", action=action, intent=len(self.entries), **outcome)
 
+    def change(self, action: str, why: str, made: Iterable[Change], **args: Any) -> Story:
+        """An action that prepares these changes."""
+        told = [{**vars(change), "why": why} for change in made]
+        return self.act(action, {**args, "why": why}, changes=told, text="")
+
     def edit(self, why: str, **changed: tuple[Any, Any]) -> Story:
         """Config keys from old to new; `__` stands for the dot."""
-        keys = {name.replace("__", "."): values for name, values in changed.items()}
-        args = {"changes": {key: new for key, (_, new) in keys.items()}, "remove": [], "why": why}
-        told = [
-            {"kind": "config", "what": key, "old": old, "new": new, "why": why}
-            for key, (old, new) in keys.items()
-        ]
-        return self.act("edit_config", args, changes=told, text="")
+        made = [Change("config", name.replace("__", "."), *values, "") for name, values in changed.items()]
+        wanted = {change.what: change.new for change in made}
+        return self.change("edit_config", why, made, changes=wanted, remove=[])
 
     def remove(self, why: str, key: str, old: Any) -> Story:
-        change = {"kind": "removed", "what": key, "old": old, "new": None, "why": why}
-        return self.act("edit_config", {"changes": {}, "remove": [key], "why": why}, changes=[change])
+        return self.change(
+            "edit_config", why, [Change("removed", key, old, None, "")], changes={}, remove=[key]
+        )
 
-    def variable(self, why: str, name: str, value: str, old: str | None = None) -> Story:
-        change = {"kind": "environment", "what": name, "old": old, "new": value, "why": why}
-        return self.act("set_environment", {"name": name, "value": value, "why": why}, changes=[change])
+    def variable(self, why: str, name: str, value: str) -> Story:
+        made = [Change("environment", name, None, value, "")]
+        return self.change("set_environment", why, made, name=name, value=value)
 
     def patch(self, why: str, path: str, old: str, new: str) -> Story:
-        change = {"kind": "code", "what": path, "old": old, "new": new, "why": why}
-        return self.act("patch_code", {"path": path, "old": old, "new": new, "why": why}, changes=[change])
+        return self.change(
+            "patch_code", why, [Change("code", path, old, new, "")], path=path, old=old, new=new
+        )
 
     def render(self, why: str, **settings: Any) -> Story:
-        changes = [
-            {"kind": "config", "what": name, "old": None, "new": value, "why": why}
-            for name, value in settings.items()
-        ]
-        return self.act("render_config", {"settings": settings, "why": why}, changes=changes, text="")
+        made = [Change("config", name, None, value, "") for name, value in settings.items()]
+        return self.change("render_config", why, made, settings=settings)
 
     def attempt(
         self, number: int, cause: str = "", checkpoint: str | None = None, why: str = "first"

@@ -112,11 +112,6 @@ def test_remarks_stand_with_the_newest_attempt_and_repeats_once() -> None:
     assert told == [(None, "note", "a"), (1, "refused", "stop: wait (3 times)"), (1, "note", "b")]
 
 
-def test_refusals_of_older_journals_have_no_arguments() -> None:
-    story = Story().created().add("refused", action="launch", why="no")
-    assert [note.text for note in run_summary(story.entries).remarks] == ["launch: no"]
-
-
 def events(story: Story) -> list[tuple[str, str]]:
     return [(note.kind, note.text) for note in run_summary(story.entries).events]
 
