@@ -5,8 +5,8 @@ In: an action and the experiment's plan. Out: a refusal, or None; `resolve_readi
 all symbolic links followed.
 """
 
+import os
 import stat
-from collections.abc import Sequence
 from pathlib import Path
 
 from harness.agent.actions import AnyAction, InstallPackage, PatchCode, ReadFile
@@ -45,27 +45,25 @@ def resolve_reading(path: str, result_dir: Path, codebase_dir: Path | None) -> P
     """The file that `path` means, all links followed. Relative paths start at the result folder, then at the
     codebase. Raises PlaceRefusedError for a file that may not be read."""
     _raise(refuse_wording(path))
-    codebase = _narrow(codebase_dir) if codebase_dir else None
-    roots = [result_dir.resolve(), *([codebase] if codebase is not None else [])]
-    for root in roots:
-        if not _lexists(root / path):
-            continue
-        found = _resolved(root / path, path)
-        home = next((place for place in roots if found.is_relative_to(place)), None)
-        if home is None or (not Path(path).is_absolute() and not found.is_relative_to(root)):
-            raise PlaceRefusedError(
-                f"{path} leads out of the result folder and the codebase; only these are read"
-            )
-        _raise(refuse_names(path, _parts(path, roots)))
-        _raise(refuse_names(path, found.relative_to(home).parts))
-        _refuse_kind(path, found, is_result=home == result_dir.resolve())
-        return found
-    if codebase is None:
+    result, codebase = result_dir.resolve(), _narrow(codebase_dir) if codebase_dir else None
+    roots = [result] if codebase is None else [result, codebase]
+    root = next((root for root in roots if os.path.lexists(root / path)), None)
+    if root is None:
         raise PlaceRefusedError(
-            f"there is no file {path} in the result folder; of the codebase nothing is read, because it is "
-            "the home folder or a folder above it"
+            f"there is no file {path} in the result folder or the codebase (of a codebase that is the home "
+            "folder or a folder above it, nothing is read)"
         )
-    raise PlaceRefusedError(f"there is no file {path} in the result folder or the codebase")
+    found = _resolved(root / path, path)
+    home = next((place for place in roots if found.is_relative_to(place)), None)
+    if home is None or (not Path(path).is_absolute() and not found.is_relative_to(root)):
+        raise PlaceRefusedError(
+            f"{path} leads out of the result folder and the codebase; only these are read"
+        )
+    asked = next((root for root in roots if Path(path).is_relative_to(root)), Path(path).anchor)
+    _raise(refuse_names(path, Path(path).relative_to(asked).parts))
+    _raise(refuse_names(path, found.relative_to(home).parts))
+    _refuse_kind(path, found, is_result=home == result)
+    return found
 
 
 def _check_patched(path: str, codebase_dir: Path) -> None:
@@ -75,14 +73,13 @@ def _check_patched(path: str, codebase_dir: Path) -> None:
         raise PlaceRefusedError(
             "the codebase is the home folder or a folder above it; nothing is changed there"
         )
-    if not _lexists(codebase / path):
+    if not os.path.lexists(codebase / path):
         raise PlaceRefusedError(
             f"there is no file {path} in the codebase; only files that are there can be corrected"
         )
     if _resolved(codebase / path, path) != codebase / path:
         raise PlaceRefusedError(f"{path} goes through a symbolic link; name the file itself")
-    _refuse_special(path, codebase / path)
-    if (codebase / path).stat().st_size > LARGEST_SOURCE_BYTES:
+    if _size(path, codebase / path) > LARGEST_SOURCE_BYTES:
         raise PlaceRefusedError(f"{path} is too large to be corrected here")
 
 
@@ -97,21 +94,6 @@ def _narrow(codebase_dir: Path) -> Path | None:
     return None if Path.home().resolve().is_relative_to(codebase) else codebase
 
 
-def _parts(path: str, roots: Sequence[Path]) -> tuple[str, ...]:
-    """The parts of a path as it was asked for, without the place where an absolute one starts."""
-    asked = Path(path)
-    home = next((root for root in roots if asked.is_absolute() and asked.is_relative_to(root)), None)
-    return asked.relative_to(home).parts if home is not None else () if asked.is_absolute() else asked.parts
-
-
-def _lexists(path: Path) -> bool:
-    try:
-        path.lstat()
-    except OSError:
-        return False
-    return True
-
-
 def _resolved(path: Path, asked: str) -> Path:
     try:
         return path.resolve(strict=True)
@@ -122,8 +104,9 @@ def _resolved(path: Path, asked: str) -> Path:
 
 
 def _refuse_kind(asked: str, found: Path, is_result: bool) -> None:
-    _refuse_special(asked, found)
-    if found.name in OWN_PRIVATE and (is_result or _is_in_results(found)):
+    size = _size(asked, found)
+    is_in_results = is_result or any((folder / "journal.jsonl").exists() for folder in found.parents)
+    if found.name in OWN_PRIVATE and is_in_results:
         raise PlaceRefusedError(
             f"{asked} is the harness's own record; use read_pane, search_log or read_config"
         )
@@ -131,32 +114,25 @@ def _refuse_kind(asked: str, found: Path, is_result: bool) -> None:
         raise PlaceRefusedError(
             f"{asked}: of the codebase only source code, settings and plain text are read"
         )
-    if found.stat().st_size > LARGEST_BYTES:
+    if size > LARGEST_BYTES:
         raise PlaceRefusedError(f"{asked} is too large to be read here; use search_log or metrics_summary")
-    if b"\0" in _beginning(asked, found):
+    try:
+        with found.open("rb") as file:
+            is_binary = b"\0" in file.read(8192)
+    except OSError as error:
+        raise PlaceRefusedError(f"{asked} cannot be read: {error.strerror}") from error
+    if is_binary:
         raise PlaceRefusedError(f"{asked} is a binary file")
 
 
-def _is_in_results(found: Path) -> bool:
-    """True if the file belongs to an experiment, such as an earlier one inside the codebase."""
-    return any((folder / "journal.jsonl").exists() for folder in found.parents)
-
-
-def _beginning(asked: str, found: Path) -> bytes:
+def _size(asked: str, found: Path) -> int:
+    """The size of a plain file: anything else could block, or do something when it is opened."""
     try:
-        with found.open("rb") as file:
-            return file.read(8192)
+        status = found.stat()
     except OSError as error:
         raise PlaceRefusedError(f"{asked} cannot be read: {error.strerror}") from error
-
-
-def _refuse_special(asked: str, found: Path) -> None:
-    """Anything but a plain file could block, or do something when it is opened."""
-    try:
-        mode = found.stat().st_mode
-    except OSError as error:
-        raise PlaceRefusedError(f"{asked} cannot be read: {error.strerror}") from error
-    if stat.S_ISDIR(mode):
+    if stat.S_ISDIR(status.st_mode):
         raise PlaceRefusedError(f"{asked} is a folder; name a file in it")
-    if not stat.S_ISREG(mode):
+    if not stat.S_ISREG(status.st_mode):
         raise PlaceRefusedError(f"{asked} is a device, pipe or socket, no file")
+    return status.st_size

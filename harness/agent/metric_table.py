@@ -33,16 +33,16 @@ Point = tuple[float, int | None]
 
 @dataclass
 class Metrics:
-    """What a metrics file holds. `unnamed`: values left out because there are too many names."""
+    """What a metrics file holds: number of rows, their steps, and the course of each metric."""
 
     rows: int = 0
     steps: list[int] = field(default_factory=list)
     courses: dict[str, list[Point]] = field(default_factory=dict)
-    unnamed: int = 0
 
 
 def read(path: Path) -> Metrics:
-    """The metrics of one attempt; empty when there is no file. Damaged lines are passed over."""
+    """The metrics of one attempt, of _MOST_NAMES names at most; empty when there is no file. Damaged lines
+    are passed over."""
     metrics = Metrics()
     for row in json_lines(path, path.name, []):
         values, step = row.data.get("values"), row.data.get("step")
@@ -54,12 +54,9 @@ def read(path: Path) -> Metrics:
             metrics.steps.append(step)
         for name in values:
             value = number_in(values, name)
-            if value is None:
-                continue
-            if name in metrics.courses or len(metrics.courses) < _MOST_NAMES:
+            is_kept = name in metrics.courses or len(metrics.courses) < _MOST_NAMES
+            if value is not None and is_kept:
                 metrics.courses.setdefault(name, []).append((value, step))
-            else:
-                metrics.unnamed += 1
     return metrics
 
 
@@ -86,10 +83,10 @@ def rows(metrics: Metrics, names: Sequence[str]) -> list[str]:
     """The lines of the table, and what is left out of it."""
     lines = [*_HEADER, *(_row(name, metrics.courses[name]) for name in names[:MOST_METRICS])]
     if len(names) > MOST_METRICS:
-        left = len(names) - MOST_METRICS
-        lines.append(f"… {left} more metrics left out: ask for parts of names with metrics=…")
-    if metrics.unnamed:
-        lines.append(f"… {metrics.unnamed} values left out: there are too many different names")
+        left = f"{len(names) - MOST_METRICS} more"
+        if len(metrics.courses) == _MOST_NAMES:
+            left = "many more"
+        lines.append(f"… {left} metrics left out: ask for parts of names with metrics=…")
     return lines
 
 

@@ -11,7 +11,6 @@ from harness.agent.playbook import Playbook
 from harness.experiment import Experiment
 from harness.journal.events import Consulted, ModelAvailable, ModelUnavailable
 from harness.options import RunOptions
-from harness.redaction import secret_values
 
 if TYPE_CHECKING:
     from harness.agent.types import Policy
@@ -54,21 +53,13 @@ def make_policy(
     if options.policy == "playbook":
         return playbook(experiment, "the playbook was chosen")
     from harness.agent.llm import LlmPolicy
-    from harness.providers.choice import configured, make_provider
-    from harness.providers.model import Model
-    from harness.providers.transcript import Transcript
+    from harness.providers.choice import configured, open_model
 
     config: LlmConfig | None = configured(options.model, Path(options.settings_dir or Path.cwd()), os.environ)
     assert config is not None
-    secrets = (*secret_values(os.environ), *config.secrets)
-    model = Model(
-        make_provider(config),
-        config.price,
-        limits_of(options, config),
-        experiment.record,
-        Transcript(experiment.dir / "transcript.jsonl", secrets),
-        jitter=random.Random(experiment.state.experiment_id),
-    )
+    jitter = random.Random(experiment.state.experiment_id)
+    transcript = experiment.dir / "transcript.jsonl"
+    model = open_model(config, limits_of(options, config), experiment.record, transcript, jitter)
     if experiment.state.without_model:
         experiment.record(ModelAvailable(config.model_word))
     return LlmPolicy(experiment, model, interrupted, longest_patience_s)

@@ -74,19 +74,9 @@ async def with_model(
 ) -> Told:
     """What `talk` comes to with this model; a signal ends the talk, and what was made is kept. The calls
     stand in `transcript`."""
-    from harness.providers.choice import make_provider
-    from harness.providers.model import Model
-    from harness.providers.transcript import Transcript
-    from harness.redaction import secret_values
+    from harness.providers.choice import open_model
 
-    secrets = (*secret_values(os.environ), *choice.config.secrets)
-    model = Model(
-        make_provider(choice.config),
-        choice.config.price,
-        choice.limits,
-        account.record,
-        Transcript(transcript, secrets),
-    )
+    model = open_model(choice.config, choice.limits, account.record, transcript)
     interrupted, events = asyncio.Event(), asyncio.get_running_loop()
     stop.end = lambda: events.call_soon_threadsafe(interrupted.set)
     try:

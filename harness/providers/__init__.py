@@ -6,6 +6,6 @@ each over the official SDKs; `wire` and `stream` hold what they share), `setting
 reply on disk), `model` (`Model`: limits, patience, records), `tools` (typed actions as tools), `conversation`
 (the engine that agent, author and sweeps talk through; its memory are journal entries).
 
-A call goes `configured(...)` → `make_provider(config)` → `Model(...)` → `await model.ask(request, spending)`.
+A call goes `configured(...)` → `open_model(config, ...)` → `await model.ask(request, spending)`.
 The SDKs are imported when a provider is made, never before. Import from the modules themselves.
 """

@@ -6,17 +6,22 @@ goes to a server of another address only when harness.toml names its variable fo
 """
 
 import difflib
+import os
+import random
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from harness.journal.order import Event
 from harness.providers.chat import Provider
-from harness.providers.cost import Price, is_loopback, price_of
+from harness.providers.cost import Limits, Price, is_loopback, price_of
+from harness.providers.model import Model
 from harness.providers.settings import ConfigurationError, Found, find
 from harness.providers.stream import SHORTEST_SECRET
-from harness.redaction import redact
+from harness.providers.transcript import Transcript
+from harness.redaction import redact, secret_values
 
 OFFICIAL_URLS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
 
@@ -123,6 +128,20 @@ def make_provider(config: LlmConfig) -> Provider:
             "SOCKS proxy `pip install socksio`; or unset ALL_PROXY and HTTPS_PROXY, or add the server to "
             "NO_PROXY"
         ) from error
+
+
+def open_model(
+    config: LlmConfig,
+    limits: Limits,
+    record: Callable[[Event], object],
+    transcript: Path,
+    jitter: random.Random | None = None,
+) -> Model:
+    """The model of a config, ready to be asked: what it is sent and what it answers stands in `transcript`
+    without the secrets of the environment. Raises ConfigurationError."""
+    secrets = (*secret_values(os.environ), *config.secrets)
+    provider = make_provider(config)
+    return Model(provider, config.price, limits, record, Transcript(transcript, secrets), jitter=jitter)
 
 
 def parse_model(text: str, source: str = "--model") -> ModelWord:

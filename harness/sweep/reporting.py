@@ -161,12 +161,9 @@ async def _narrative(sweep: Sweep, compared: "Comparison") -> Mapping[str, Any]:
     if options.policy != "llm":
         return {}
     from harness.agent.policies import limits_of
-    from harness.providers.choice import configured, make_provider
+    from harness.providers.choice import configured, open_model
     from harness.providers.conversation import Account
-    from harness.providers.model import Model
     from harness.providers.settings import ConfigurationError
-    from harness.providers.transcript import Transcript
-    from harness.redaction import secret_values
     from harness.sweep.narrating import narrate
 
     try:
@@ -177,8 +174,7 @@ async def _narrative(sweep: Sweep, compared: "Comparison") -> Mapping[str, Any]:
     if config is None:
         return {}
     account = Account()
-    transcript = Transcript(sweep.folder.transcript, (*secret_values(os.environ), *config.secrets))
-    model = Model(make_provider(config), config.price, limits_of(options, config), account.record, transcript)
+    model = open_model(config, limits_of(options, config), account.record, sweep.folder.transcript)
     try:
         return await narrate(compared, model, account)
     finally:

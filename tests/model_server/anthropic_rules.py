@@ -74,7 +74,6 @@ class Tool(Part):
     input_schema: dict[str, Any]
     description: str = ""
     type: Literal["custom"] = "custom"
-    strict: bool = False
     cache_control: Mark | None = None
 
 
@@ -137,9 +136,6 @@ def _check_tools(request: Request) -> None:
         require(not fault, f"{tool.name}: JSON schema is invalid, it must match draft 2020-12. {fault}")
         combined = {"oneOf", "anyOf", "allOf"} & set(schema)
         require(not combined, f"{tool.name}: input_schema does not support {combined} at the top level")
-        if tool.strict:
-            fault = tool_schema.objects_left_open(schema)
-            require(not fault or "additionalProperties" not in fault, f"{tool.name}: {fault}")
     if choice := request.tool_choice:
         require(names, "tool_choice: tool_choice may only be specified while providing tools.")
         require(choice.type != "tool" or choice.name in names, f"Tool '{choice.name}' not found")

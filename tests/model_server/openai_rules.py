@@ -27,7 +27,6 @@ class Function(Part):
     name: Name
     description: Annotated[str, Field(max_length=1024)] = ""
     parameters: dict[str, Any] | None = None
-    strict: bool = False
 
 
 class Tool(Part):
@@ -114,7 +113,6 @@ def _check_tools(request: Request) -> None:
         schema = function.parameters
         if schema is not None:
             fault = tool_schema.objection(schema) or tool_schema.arrays_without_items(schema)
-            fault = fault or (tool_schema.objects_left_open(schema) if function.strict else None)
             require(not fault, f"Invalid schema for function '{function.name}': {fault}")
 
 

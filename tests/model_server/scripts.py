@@ -11,11 +11,6 @@ from tests.model_server.steps import Answer, Call, Step
 Model = Callable[[Seen], Step]
 
 
-def always(step: Step) -> Model:
-    """A model that says the same whatever it is asked."""
-    return lambda seen: step
-
-
 class Obedient:
     """A model that obeys what it reads, wherever it stands: the worst case for whoever guards it.
 

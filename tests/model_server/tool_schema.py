@@ -87,17 +87,6 @@ def nodes(value: Any) -> Iterator[dict[str, Any]]:
         yield from nodes(inner)
 
 
-def objects_left_open(schema: Any) -> str | None:
-    """What `strict` tools must not have: objects that allow further properties or leave some optional."""
-    for node in nodes(schema):
-        if node.get("type") == "object":
-            if node.get("additionalProperties") is not False:
-                return "'additionalProperties' is required to be supplied and to be false"
-            if missing := sorted(set(node.get("properties", {})) - set(node.get("required", []))):
-                return f"'required' must name every property; missing {missing}"
-    return None
-
-
 def arrays_without_items(schema: Any) -> str | None:
     """What OpenAI does not take: arrays that do not say of what."""
     bare = (
