@@ -1,4 +1,4 @@
-"""The config: the trainer takes it, the command reads it, nothing in it is left open."""
+"""The config: the trainer takes it, the command reads it, other files that it names parse."""
 
 import json
 import re
@@ -9,13 +9,12 @@ from pathlib import Path
 
 from harness import launching
 from harness.blueprint.trainer import Verdict, ask_trainer
-from harness.config import NOTHING, edit, flatten
+from harness.config import edit
 from harness.doctor.asking import NoAnswer
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
 
 _LARGEST_CONFIG = 1_000_000
-_REFERENCE = re.compile(r"\$\{(oc\.env:|oc\.decode:\$\{oc\.env:)?([A-Za-z_][\w.]*)\}")
 
 
 def trainer_takes_it(launch: PlannedLaunch) -> Iterator[Finding]:
@@ -78,22 +77,3 @@ def files_parse(launch: PlannedLaunch) -> Iterator[Finding]:
             if isinstance(error, ValueError) or error.__cause__:  # a list is a config, too
                 why = f"{launch.shown(path)} cannot be parsed: {error}"
                 yield warning(why, "correct it there", "config_error")
-
-
-def nothing_left_open(launch: PlannedLaunch) -> Iterator[Finding]:
-    """No `???`, no reference to a key or a variable that is not there, as OmegaConf would find out later."""
-    given = launch.settings.values
-    for key, value in flatten(launch.config).items() if not launch.is_bundled else ():
-        if not isinstance(value, str) or given.get(key) != value:
-            continue  # the command gives another
-        if value == "???":
-            fix = f"add {key}=VALUE"
-            yield warning(f"{key} is ??? and the command does not give it", fix, "config_error")
-        for variable, name in _REFERENCE.findall(value):
-            if variable and name not in launch.environment:
-                fix = f"export {name}, or write ${{oc.env:{name},DEFAULT}}"
-                yield warning(f"{key} takes the variable {name}, which is not set", fix, "config_error")
-            is_there = variable or edit.get(launch.config, name, NOTHING) is not NOTHING or name in given
-            if not is_there and "defaults" not in launch.config and not name.startswith("hydra."):
-                text = f"{key} refers to ${{{name}}}, which the config has not"
-                yield warning(text, "correct the name, or add the key", "config_error")

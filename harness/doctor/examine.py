@@ -57,7 +57,6 @@ CHECKS = (
     Check("dry run", config_run.trainer_takes_it, TIMEOUT_S + _LOOK_S),
     Check("config is read", config_run.is_read),
     Check("other configs", config_run.files_parse),
-    Check("open values", config_run.nothing_left_open),
     Check("programs", paths.programs),
     Check("inputs", paths.inputs),
     Check("data", data.rows_parse),

@@ -9,42 +9,18 @@ from harness.blueprint import read
 from tests.harness.blueprint.reading import CWD, FOLDER, errors, read_text, section, warnings
 
 VALUES = (
-    "Compare two rates",
-    "/home/x",
-    "/opt/venv/bin/python",
-    "/home/x/c.yaml",
-    "python a.py --lr 1",
-    "/data/out",
-    "12 hours",
-    "Check the disk",
+    *("Compare two rates", "/home/x", "/opt/venv/bin/python", "/home/x/c.yaml", "python a.py --lr 1"),
+    *("/data/out", "12 hours", "Check the disk"),
 )
 
-HEADINGS = """# Experiment Blueprint
-
-## [exp_purpose]
-{0}
-
-## [exp_codebase_dir]
-{1}
-
-## [exp_venv_exe]
-{2}
-
-## [exp_yaml_path]
-{3}
-
-## [exp_launch_command]
-{4}
-
-## [exp_result_dir]
-{5}
-
-## [exp_max_time]
-{6}
-
-## Other Notes
-{7}
-"""
+NAMES = ("purpose", "codebase_dir", "venv_exe", "yaml_path", "launch_command", "result_dir", "max_time")
+TITLES = [*(f"[exp_{name}]" for name in NAMES), "Other Notes"]
+ROWS = [(title, f"{{{number}}}") for number, title in enumerate(TITLES)]
+HEADINGS = "# Experiment Blueprint\n" + "".join(f"\n## {title}\n{value}\n" for title, value in ROWS)
+ONE_LINERS = "".join(f"[{title.strip('[]')}]: {value}\n" for title, value in ROWS)
+TABLE = "| Section | Value |\n|---|---|\n" + "".join(
+    f"| [{title.strip('[]')}] | {value} |\n" for title, value in ROWS
+)
 ORIGINAL_LIST = """- [exp_purpose] Experiment purpose (text):
   {0}
 - [exp_codebase_dir] Main experiment code path (absolute path):
@@ -60,15 +36,6 @@ ORIGINAL_LIST = """- [exp_purpose] Experiment purpose (text):
 - [exp_max_time] Maximum runtime is ${{MaxTime}}; each experiment is forcefully terminated after ${{MaxTime}}
   {6}
 - Additional notes: {7}
-"""
-ONE_LINERS = """[exp_purpose]: {0}
-[exp_codebase_dir]: {1}
-[exp_venv_exe]: {2}
-[exp_yaml_path]: {3}
-[exp_launch_command]: {4}
-[exp_result_dir]: {5}
-[exp_max_time]: {6}
-[Other Notes]: {7}
 """
 CHINESE = """# 实验蓝图
 
@@ -101,17 +68,6 @@ CHINESE = """# 实验蓝图
 ## 八、其他说明
 {7}
 """
-TABLE = """| Section | Value |
-|---|---|
-| [exp_purpose] | {0} |
-| [exp_codebase_dir] | {1} |
-| [exp_venv_exe] | `{2}` |
-| [exp_yaml_path] | {3} |
-| [exp_launch_command] | `{4}` |
-| [exp_result_dir] | {5} |
-| [exp_max_time] | {6} |
-| [Other Notes] | {7} |
-"""
 
 
 def setext(text: str) -> str:
@@ -123,17 +79,12 @@ def setext(text: str) -> str:
 
 
 def indented_in_fence(text: str) -> str:
-    return (
-        "Here is the blueprint:\n\n```markdown\n"
-        + "\n".join(f"    {line}" for line in text.split("\n"))
-        + "\n```\n"
-    )
+    inner = "\n".join(f"    {line}" for line in text.split("\n"))
+    return f"Here is the blueprint:\n\n```markdown\n{inner}\n```\n"
 
 
 def numbered(text: str) -> str:
-    for number, name in enumerate(
-        ("purpose", "codebase_dir", "venv_exe", "yaml_path", "launch_command", "result_dir", "max_time"), 1
-    ):
+    for number, name in enumerate(NAMES, 1):
         text = text.replace(f"## [exp_{name}]", f"## {number}. [exp_{name}] Some remark (absolute path):")
     return text
 
@@ -187,12 +138,9 @@ DIALECTS = {
 def test_every_dialect_says_the_same(dialect: str) -> None:
     blueprint = read_text(DIALECTS[dialect].format(*VALUES))
     assert blueprint.problems == ()
-    assert blueprint.purpose == VALUES[0]
-    assert str(blueprint.codebase_dir) == VALUES[1]
-    assert str(blueprint.venv_exe) == VALUES[2]
-    assert str(blueprint.yaml_path) == VALUES[3]
-    assert blueprint.launch_command == VALUES[4]
-    assert str(blueprint.result_dir) == VALUES[5]
+    paths = map(str, (blueprint.codebase_dir, blueprint.venv_exe, blueprint.yaml_path))
+    read_back = (blueprint.purpose, *paths, blueprint.launch_command, str(blueprint.result_dir))
+    assert read_back == VALUES[:6]
     assert (blueprint.max_time_s, blueprint.first_step_s) == (43200, 1200)
     assert VALUES[7] in blueprint.notes
     assert "exp_" not in blueprint.notes.replace("- [ ]", "")
@@ -200,19 +148,8 @@ def test_every_dialect_says_the_same(dialect: str) -> None:
 
 def test_json_has_the_promised_keys() -> None:
     found = read_text("## [exp_purpose]\nx\n## [exp_max_time]\n12\n").as_json()
-    promised = [
-        "purpose",
-        "codebase_dir",
-        "venv_exe",
-        "yaml_path",
-        "launch_command",
-        "result_dir",
-        "max_time_s",
-        "first_step_s",
-        "notes",
-        "problems",
-    ]
-    assert [key for key in promised if key not in found] == []
+    promised = {*NAMES, "max_time_s", "first_step_s", "notes", "problems"} - {"max_time"}
+    assert promised <= set(found)
     assert (found["yaml_path"], found["launch_command"]) == (None, None)
     assert found["codebase_dir"] == str(FOLDER)
     assert found["problems"][0]["line"] == 4
@@ -227,18 +164,8 @@ def test_names() -> None:
 
 def test_every_default_is_reported() -> None:
     blueprint = read_text("## [exp_purpose]\nx\n")
-    assert [entry.split("]")[0] for entry in blueprint.defaults] == [
-        f"[exp_{name}"
-        for name in (
-            "codebase_dir",
-            "venv_exe",
-            "yaml_path",
-            "launch_command",
-            "result_dir",
-            "max_time",
-            "max_time",
-        )
-    ]
+    entries = [entry.split("]")[0] for entry in blueprint.defaults]
+    assert entries == [f"[exp_{name}" for name in (*NAMES[1:], "max_time")]
     assert blueprint.can_run
 
 

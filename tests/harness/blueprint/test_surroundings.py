@@ -50,20 +50,17 @@ def test_an_interpreter_that_is_in_the_codebase_is_suggested(tmp_path: Path) -> 
     assert str(python) in checked.problems[0].fix
 
 
-def test_files_in_the_way(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("section", "place", "words"),
+    [
+        ("venv_exe", "file", "cannot be executed"),
+        ("codebase_dir", "file", "is not a folder"),
+        ("result_dir", "file/out", "is a file"),
+    ],
+)
+def test_files_in_the_way(tmp_path: Path, section: str, place: str, words: str) -> None:
     (tmp_path / "file").write_text("x")
-    assert (
-        "cannot be executed"
-        in messages(check_surroundings(plan(tmp_path, venv_exe=str(tmp_path / "file"))))[0][1]
-    )
-    assert (
-        "is not a folder"
-        in messages(check_surroundings(plan(tmp_path, codebase_dir=str(tmp_path / "file"))))[0][1]
-    )
-    assert (
-        "is a file"
-        in messages(check_surroundings(plan(tmp_path, result_dir=str(tmp_path / "file" / "out"))))[0][1]
-    )
+    assert words in messages(check_surroundings(plan(tmp_path, **{section: str(tmp_path / place)})))[0][1]
 
 
 @pytest.mark.parametrize("text", ["a: [1\n", "- a\n- b\n", "a: 1\na: 2\n"])

@@ -78,19 +78,23 @@ def test_a_program_with_an_environment_of_its_own_is_refused(tmp_path: Path, com
         check_reaches(command, "X", tmp_path)
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        *("sudo -E python train.py", "sudo --preserve-env=Y,X python train.py", "sudo X=$X python train.py"),
-        *("sudo mkdir -p /x; python train.py", "env -i X=1 python train.py", "env Y=1 python train.py"),
-        *(
-            "docker run -e X image python train.py",
-            "docker run --env=X image t",
-            'docker run -e X="$X" image t',
-        ),
-        *("docker pull image; python train.py", "ssh host X=$X python train.py"),
-        *("source venv/bin/activate && python train.py", "source gone.sh\nexport X=1\npython train.py"),
-    ],
-)
+HANDED_ON = """
+sudo -E python train.py
+sudo --preserve-env=Y,X python train.py
+sudo X=$X python train.py
+sudo mkdir -p /x; python train.py
+env -i X=1 python train.py
+env Y=1 python train.py
+docker run -e X image python train.py
+docker run --env=X image t
+docker run -e X="$X" image t
+docker pull image; python train.py
+ssh host X=$X python train.py
+source venv/bin/activate && python train.py
+source gone.sh; export X=1; python train.py
+"""
+
+
+@pytest.mark.parametrize("command", HANDED_ON.strip().splitlines())
 def test_a_variable_that_is_handed_on_is_not(tmp_path: Path, command: str) -> None:
     check_reaches(command, "X", tmp_path)

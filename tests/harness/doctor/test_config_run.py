@@ -1,4 +1,4 @@
-"""Configs that do not parse, are not read, or leave something open."""
+"""Configs that the trainer does not take, that are not read, or that do not parse."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def test_the_bundled_trainer_is_asked(tmp_path: Path) -> None:
     assert bad(found) == BROKEN and "num_repeat" in found[0].sentence
 
 
-def test_a_broken_interpreter_is_told_once(tmp_path: Path) -> None:
+def test_a_broken_interpreter_is_reported_once(tmp_path: Path) -> None:
     given = launch(tmp_path, None, "ajet: {}\n", venv_exe=str(tmp_path / "none"))
     assert examined(config_run.trainer_takes_it, given) == []
 
@@ -33,14 +33,3 @@ def test_other_files_of_the_command(tmp_path: Path) -> None:
     assert bad(examined(config_run.files_parse, given)) == [("warning", "config_error")]
     (tmp_path / "ds.json").write_text('{"zero": 3}')
     assert examined(config_run.files_parse, given) == []
-
-
-OPEN = "a:\n  b: ???\n  c: 1\nd: ${a.x}\ne: ${oc.env:NOT_SET_HERE}\nf: ${a.c}\n"
-
-
-def test_values_left_open(tmp_path: Path) -> None:
-    found = examined(config_run.nothing_left_open, launch(tmp_path, "python t.py config.yaml", OPEN))
-    assert [finding.text.split()[0] for finding in found] == ["a.b", "d", "e"]
-    assert {finding.severity for finding in found} == {"warning"}
-    given = launch(tmp_path, "python t.py config.yaml a.b=3 a.x=4", OPEN, variables={"NOT_SET_HERE": "1"})
-    assert examined(config_run.nothing_left_open, given) == []

@@ -10,24 +10,16 @@ from tests.harness.doctor.planning import bad, examined, launch, model
 ROLLOUT = "actor_rollout_ref.rollout"
 VERL = f"python -m verl.trainer.main_ppo {ROLLOUT}.n=4 trainer.n_gpus_per_node=8 trainer.nnodes=1 "
 ACTOR = "actor_rollout_ref.actor"
+MINI = f"data.train_batch_size=64 {ACTOR}.ppo_mini_batch_size=16"
+MICRO = f"{ACTOR}.ppo_micro_batch_size_per_gpu"
 
 
 @pytest.mark.parametrize(
     ("words", "severities"),
     [
-        (
-            f"data.train_batch_size=64 {ACTOR}.ppo_mini_batch_size=16 {ACTOR}.ppo_micro_batch_size_per_gpu=4",
-            [],
-        ),
-        (
-            f"data.train_batch_size=64 {ACTOR}.ppo_mini_batch_size=16 {ACTOR}.ppo_micro_batch_size_per_gpu=3",
-            ["problem"],
-        ),
-        (
-            f"data.train_batch_size=64 {ACTOR}.ppo_mini_batch_size=16 {ACTOR}.ppo_micro_batch_size_per_gpu=3 "
-            f"{ACTOR}.use_dynamic_bsz=True",
-            [],
-        ),
+        (f"{MINI} {MICRO}=4", []),
+        (f"{MINI} {MICRO}=3", ["problem"]),
+        (f"{MINI} {MICRO}=3 {ACTOR}.use_dynamic_bsz=True", []),
         ("data.train_batch_size=33", ["problem"]),
         (f"data.train_batch_size=33 {ACTOR}.ulysses_sequence_parallel_size=2", []),
         (f"data.train_batch_size=16 {ACTOR}.ppo_mini_batch_size=32", ["problem"]),

@@ -15,26 +15,23 @@ def test_tmux_without_a_server(tmp_path: Path) -> None:
     assert bad(examined(terminal.tmux, launch(tmp_path))) == []
 
 
-def test_no_tmux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert bad(examined(terminal.tmux, launch(tmp_path))) == [("problem", "path_not_found")]
-
-
-def test_a_tmux_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "tmux"
-    program.write_text("#!/bin/sh\nexec sleep 60\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (None, ("problem", "path_not_found")),
+        ("exec sleep 60", ("problem", "hang_no_output")),
+        ("echo 'directory /tmp/tmux-0 has unsafe permissions' >&2; exit 1", ("warning", "permission")),
+    ],
+)
+def test_a_tmux_that_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str | None, expected: tuple[str, str]
+) -> None:
+    if program is not None:
+        (tmp_path / "tmux").write_text(f"#!/bin/sh\n{program}\n")
+        (tmp_path / "tmux").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path) if program is None else f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(terminal, "_LIMIT_S", 0.2)
-    assert bad(examined(terminal.tmux, launch(tmp_path))) == [("problem", "hang_no_output")]
-
-
-def test_a_tmux_that_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "tmux"
-    program.write_text("#!/bin/sh\necho 'directory /tmp/tmux-0 has unsafe permissions' >&2\nexit 1\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert bad(examined(terminal.tmux, launch(tmp_path))) == [("warning", "permission")]
+    assert bad(examined(terminal.tmux, launch(tmp_path))) == [expected]
 
 
 def test_the_same_experiment(tmp_path: Path) -> None:
