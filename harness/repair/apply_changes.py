@@ -186,13 +186,13 @@ def _done(action: Action, change: Change, remedy: str, text: str) -> ChangePrepa
 
 
 def _patch(action: PatchCode, experiment: Experiment) -> ChangePrepared:
-    from harness.repair import patched_code
+    from harness.repair import launch_request, patched_code
     from harness.repair.text_patch import PatchError
 
     try:
-        shown = patched_code.patch(
-            experiment.plan, experiment.state.experiment_id, action.path, action.old, action.new
-        )
+        patches = [*launch_request.patches(experiment), *experiment.state.draft.patches]
+        correction = (action.path, action.old, action.new)
+        shown = patched_code.patch(experiment.plan, experiment.state.experiment_id, patches, *correction)
     except PatchError as error:
         return ChangePrepared(action.kind, error=redact(str(error)))
     change = Change("code", action.path, action.old, action.new, action.why)

@@ -14,7 +14,8 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -33,7 +34,8 @@ CACHES = frozenset(
     ("__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox", ".nox", ".hypothesis", ".git")
 )
 _DATA_IN_CODE = frozenset((".csv", ".jsonl", ".tsv", ".template"))
-_MARKS = {"pyvenv.cfg": "a virtual environment", ".git": "a repository of its own"}
+_NO_CODE = ("pyvenv.cfg", ".git", "journal.jsonl", "sweep.jsonl")
+"""What marks a virtual environment, another repository, or results."""
 _QUOTED_PATH = re.compile(r"""['"](/[^'"\n]+)['"]""")
 
 
@@ -107,10 +109,10 @@ def freeze(codebase: Path, root: Path, results: Path | None = None) -> CodeCopy:
             f"the codebase is {codebase}, of which no copy is made: name the folder with the training's code "
             "under [exp_codebase_dir]"
         )
-    making = _Making(root, results.resolve() if results is not None else root)
+    results = results.resolve() if results is not None else root
     try:
         root.parent.mkdir(parents=True, exist_ok=True)
-        return making.of_repository(codebase, real) or making.of_folder(codebase, real)
+        return _of_repository(codebase, real, root, results) or _of_folder(codebase, real, root, results)
     except (CopyError, GitError, OSError) as error:
         remove(root, real)
         raise CopyError(f"the code in {codebase} cannot be copied: {error}") from error
@@ -136,156 +138,139 @@ def installed_from(venv_exe: Path) -> list[str]:
     return found
 
 
-class _Making:
-    """One copy while it is being made."""
+@dataclass
+class _Inventory:
+    """What to do with the names in a folder. `linked`: with the reason, "" where it needs no word."""
 
-    def __init__(self, root: Path, results: Path) -> None:
-        self.root, self.results = root, results
-        self.untracked: list[str] = []
-        self.left_out: list[str] = []
-        self.notes: list[str] = []
+    copied: list[str] = field(default_factory=list)
+    linked: dict[str, str] = field(default_factory=dict)
+    untracked: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
 
-    def of_repository(self, named: Path, codebase: Path) -> CodeCopy | None:
-        """None where there is no git, no commit, or where the repository ignores the codebase."""
-        source = git.repository(codebase)
-        if source is None or _is_too_much(source):
-            return None
-        prefix = str(codebase.relative_to(source)) if codebase != source else ""
-        tracked = git.names(source, "--cached")
-        if (size := sum(_size(source / name) for name in tracked)) > LARGEST_COPY:
-            raise CopyError(f"git tracks {size >> 20} MB in {source}: take the data out of the repository")
-        git.git(
-            source,
-            "worktree",
-            "add",
-            "--force",
-            "--force",
-            "--detach",
-            "--no-checkout",
-            str(self.root),
-            "HEAD",
-        )
-        self.root.chmod(0o700)
-        git.git(self.root, "read-tree", "HEAD")
-        for name in tracked:
-            if (source / name).is_dir() and not (source / name).is_symlink():
-                self._link(source, name, "a submodule")
-            else:
-                self._copy_file(source, name)
-        for name in git.names(
-            source, "--others", "--exclude-standard", "--directory", "--no-empty-directory"
-        ):
-            self._copy_untracked(source, name)
-        for name in git.names(source, "--others", "--ignored", "--exclude-standard", "--directory"):
-            self._link(source, name)
-        if not (self.root / prefix).is_dir() or (self.root / prefix).is_symlink():
-            remove(self.root, source)
-            self.untracked, self.left_out, self.notes = [], [], []
-            return None
-        commit = os.fsdecode(git.git(source, "rev-parse", "HEAD").stdout).strip()
-        return self._made(source, prefix, named, "git worktree", commit)
+    def carry_out(self, source: Path, root: Path) -> None:
+        """Copy and link; only what is not there yet, and never by way of a link out of the copy."""
+        for name in self.copied:
+            here, there = source / name, root / name
+            if (here.is_symlink() or here.is_file()) and _is_free(there, root):  # no pipes, no devices
+                there.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(here, there, follow_symlinks=False)
+        for name in self.linked:
+            here, there = source / name, root / name
+            is_cache = here.name in CACHES or here.suffix in (".pyc", ".pyo")
+            holds_copy = root.resolve().is_relative_to(here.resolve())
+            if not is_cache and not holds_copy and _is_free(there, root):
+                there.parent.mkdir(parents=True, exist_ok=True)
+                there.symlink_to(here)
 
-    def of_folder(self, named: Path, codebase: Path) -> CodeCopy:
-        sources = self._sources(codebase)
-        folders = {parent for path in sources for parent in path.parents if parent.is_relative_to(codebase)}
-        self.root.mkdir(parents=True, mode=0o700)
-        for folder in sorted({codebase, *folders}):
-            for path in sorted(folder.iterdir()):
-                name = str(path.relative_to(codebase))
-                if path in sources:
-                    self._copy_file(codebase, name)
-                elif path not in folders:
-                    self._link(codebase, name)
-        self.notes.append(
-            f"{named} is in no git repository: sources and settings of up to {LARGEST_SOURCE >> 20} MB were "
-            "copied, everything else is linked"
-        )
-        return self._made(codebase, "", named, "plain copy")
+    def made(self, root: Path, source: Path, prefix: str, named: Path, commit: str) -> CodeCopy:
+        notes = tuple(f"{name} is {why}: linked, not copied" for name, why in self.linked.items() if why)
+        lists = (tuple(self.untracked), tuple(self.left_out), notes)
+        method: Method = "git worktree" if commit else "plain copy"
+        return CodeCopy(root, source, prefix, named, method, commit, *lists)
 
-    def _made(self, source: Path, prefix: str, named: Path, method: Method, commit: str = "") -> CodeCopy:
-        lists = (tuple(self.untracked), tuple(self.left_out), tuple(self.notes))
-        return CodeCopy(self.root, source, prefix, named, method, commit, *lists)
 
-    def _sources(self, codebase: Path) -> set[Path]:
-        """The files to copy of a folder without git. Raises CopyError for one that is too large to be
-        code."""
-        found: set[Path] = set()
-        for parent, folders, names in os.walk(codebase):
-            here = Path(parent)
-            marks = (*_MARKS, "journal.jsonl", "sweep.jsonl")
-            folders[:] = [
-                name
-                for name in folders
-                if name not in CACHES
-                and here / name != self.results
-                and not any((here / name / mark).exists() for mark in marks)
-            ]
-            found |= {path for path in (here / name for name in names) if self._is_source(codebase, path)}
-            if len(found) > MOST_FILES:
-                raise CopyError(
-                    f"{codebase} holds more than {MOST_FILES} source files: run `git init` there with a "
-                    ".gitignore for what is no code, or name a smaller folder under [exp_codebase_dir]"
-                )
-        return found
+def _of_repository(named: Path, codebase: Path, root: Path, results: Path) -> CodeCopy | None:
+    """None where there is no git, no commit, or where the repository ignores the codebase."""
+    source = git.repository(codebase)
+    if source is None or _is_too_much(source):
+        return None
+    found, prefix = _Inventory(), str(codebase.relative_to(source)) if codebase != source else ""
+    for name in git.names(source, "--cached"):
+        is_submodule = (source / name).is_dir() and not (source / name).is_symlink()
+        found.linked.update({name: "a submodule"} if is_submodule else {})
+        found.copied += [] if is_submodule else [name]
+    if (size := sum(_size(source / name) for name in found.copied)) > LARGEST_COPY:
+        raise CopyError(f"git tracks {size >> 20} MB in {source}: take the data out of the repository")
+    plain = ("--exclude-standard", "--directory")
+    for name in git.names(source, "--others", "--no-empty-directory", *plain):
+        _add_untracked(found, source, name.rstrip("/"), results, root)
+    ignored = [name.rstrip("/") for name in git.names(source, "--others", "--ignored", *plain)]
+    found.linked |= dict.fromkeys(ignored, "")
+    add = ("worktree", "add", "--force", "--force", "--detach", "--no-checkout")
+    git.git(source, *add, str(root), "HEAD")
+    root.chmod(0o700)
+    git.git(root, "read-tree", "HEAD")
+    found.carry_out(source, root)
+    if not (root / prefix).is_dir() or (root / prefix).is_symlink():
+        remove(root, source)
+        return None
+    commit = os.fsdecode(git.git(source, "rev-parse", "HEAD").stdout).strip()
+    return found.made(root, source, prefix, named, commit)
 
-    def _is_source(self, codebase: Path, path: Path) -> bool:
-        is_named = path.suffix.lower() in READABLE_SUFFIXES | _DATA_IN_CODE or path.name in READABLE_NAMES
-        if not path.is_symlink() and path.is_file() and _looks_secret(path):
-            self.left_out.append(str(path.relative_to(codebase)))
-            return False
-        return is_named and not path.is_symlink() and path.is_file() and _size(path) <= LARGEST_SOURCE
 
-    def _copy_untracked(self, source: Path, name: str) -> None:
-        """Copy a file or folder that git neither tracks nor ignores, or link it where it is no code."""
-        here = source / name.rstrip("/")
-        if _touches(here, self.results) or _touches(here, self.root):
-            self._link(source, name)
-        elif (why := _why_linked(here)) is not None:
-            self._link(source, name, why)
+def _add_untracked(found: _Inventory, source: Path, name: str, results: Path, root: Path) -> None:
+    """A file or folder that git neither tracks nor ignores."""
+    here = source / name
+    if _touches(here, results) or _touches(here, root):
+        found.linked[name] = ""
+        return
+    files = list(islice(_files(here), MOST_FILES + 1))
+    if sum(map(_size, files)) > LARGEST_FILE or len(files) > MOST_FILES:
+        found.linked[name] = f"more than {LARGEST_FILE >> 20} MB or {MOST_FILES} files large"
+        return
+    for inner in (str(path.relative_to(source)) for path in files):
+        if _looks_secret(source / inner):
+            found.left_out.append(inner)
+            found.linked[inner] = ""
         else:
-            for path in _files(here):
-                inner = str(path.relative_to(source))
-                if _looks_secret(path):
-                    self.left_out.append(inner)
-                    self._link(source, inner)
-                elif not CACHES.intersection(path.relative_to(source).parts):
-                    self._copy_file(source, inner)
-                    self.untracked.append(inner)
-
-    def _copy_file(self, source: Path, name: str) -> None:
-        here, there = source / name, self.root / name
-        if self._is_free(there) and (here.is_symlink() or here.is_file()):  # pipes and devices are no code
-            there.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(here, there, follow_symlinks=False)
-
-    def _link(self, source: Path, name: str, why: str = "") -> None:
-        here, there = source / name.rstrip("/"), self.root / name.rstrip("/")
-        is_cache = here.name in CACHES or here.suffix in (".pyc", ".pyo")
-        if is_cache or not self._is_free(there) or self.root.resolve().is_relative_to(here.resolve()):
-            return
-        if why:
-            self.notes.append(f"{name} is {why}: linked, not copied")
-        there.parent.mkdir(parents=True, exist_ok=True)
-        there.symlink_to(here)
-
-    def _is_free(self, there: Path) -> bool:
-        """True if this path of the copy can be written: nothing is there yet, and no `..` or link leads
-        out."""
-        inside = ".." not in there.parts and there.parent.resolve().is_relative_to(self.root.resolve())
-        return inside and not os.path.lexists(there)
+            found.copied.append(inner)
+            found.untracked.append(inner)
 
 
-def _why_linked(path: Path) -> str | None:
-    """Why an untracked file or folder is no code; None when it is copied."""
-    size, is_folder = 0, path.is_dir() and not path.is_symlink()
-    for count, file in enumerate(_files(path), start=1):
-        size += _size(file)
-        for mark, what in _MARKS.items():
-            if is_folder and (file.parent / mark).exists():
-                return what if file.parent == path else f"a folder with {what}"
-        if size > LARGEST_FILE or count > MOST_FILES:
-            return f"more than {LARGEST_FILE >> 20} MB or {MOST_FILES} files large"
-    return None
+def _of_folder(named: Path, codebase: Path, root: Path, results: Path) -> CodeCopy:
+    """A copy of a folder without git. Raises CopyError where it is too large to be code."""
+    found = _Inventory()
+    root.mkdir(parents=True, mode=0o700)
+    for parent, folders, names in os.walk(codebase):
+        here = Path(parent)
+        for name in list(folders):
+            path = here / name
+            is_marked = any((path / mark).exists() for mark in _NO_CODE)
+            if name in CACHES or path in (results, root) or path.is_symlink() or is_marked:
+                folders.remove(name)
+                names.append(name)
+        for path in (here / name for name in names):
+            _add_plain(found, path, str(path.relative_to(codebase)))
+        if len(found.copied) > MOST_FILES:
+            raise CopyError(
+                f"{codebase} holds more than {MOST_FILES} source files: run `git init` there with a "
+                ".gitignore for what is no code, or name a smaller folder under [exp_codebase_dir]"
+            )
+    found.linked = _joined(found, codebase)
+    found.carry_out(codebase, root)
+    made = found.made(root, codebase, "", named, "")
+    note = (
+        f"{named} is in no git repository: sources and settings of up to {LARGEST_SOURCE >> 20} MB were "
+        "copied, everything else is linked"
+    )
+    return replace(made, notes=(*made.notes, note))
+
+
+def _add_plain(found: _Inventory, path: Path, name: str) -> None:
+    is_code = path.suffix.lower() in READABLE_SUFFIXES | _DATA_IN_CODE or path.name in READABLE_NAMES
+    is_file = path.is_file() and not path.is_symlink()
+    if is_file and _looks_secret(path):
+        found.left_out.append(name)
+    elif is_file and is_code and _size(path) <= LARGEST_SOURCE:
+        found.copied.append(name)
+        return
+    found.linked[name] = ""
+
+
+def _joined(found: _Inventory, codebase: Path) -> dict[str, str]:
+    """What is linked, each folder without any code as a whole."""
+    folders = {parent for name in found.copied for parent in Path(name).parents}
+    tops = (
+        next((parent for parent in reversed(Path(name).parents) if parent not in folders), Path(name))
+        for name in found.linked
+    )
+    return dict.fromkeys(map(str, tops), "")
+
+
+def _is_free(there: Path, root: Path) -> bool:
+    """True if this path of the copy can be written: nothing is there yet, and no `..` or link leads out."""
+    inside = ".." not in there.parts and there.parent.resolve().is_relative_to(root.resolve())
+    return inside and not os.path.lexists(there)
 
 
 def _looks_secret(path: Path) -> bool:
@@ -295,9 +280,11 @@ def _looks_secret(path: Path) -> bool:
 
 
 def _files(path: Path) -> Iterator[Path]:
+    """The file, or the files of a folder without its caches."""
     if path.is_symlink() or not path.is_dir():
         yield path
-    for parent, _, names in os.walk(path):
+    for parent, folders, names in os.walk(path):
+        folders[:] = [name for name in folders if name not in CACHES]
         yield from (Path(parent, name) for name in names)
 
 

@@ -36,12 +36,13 @@ def order(experiment: Experiment, action: Launch, previous: AttemptFiles | None)
     made = patches(experiment)
     if not made:
         return plain
+    code = patched_code.for_launch(plan, state.experiment_id, made)
     return replace(
         plain,
-        codebase=patched_code.folder(plan, state.experiment_id, made),
-        environment={**patched_code.variables(plan, state.experiment_id, os.environ), **state.environment},
-        code_diff=plain.code_diff + patched_code.diffs(state.experiment_id, draft.patches),
-        relocate=lambda command: relocated(experiment, command),
+        codebase=code.copy.codebase,
+        environment={**code.variables(state.blueprint.venv_exe, os.environ), **state.environment},
+        code_diff=plain.code_diff + code.diffs(draft.patches),
+        relocate=code.relocated,
     )
 
 
@@ -60,5 +61,5 @@ def patches(experiment: Experiment) -> list[dict[str, str]]:
 
 def relocated(experiment: Experiment, command: str) -> str:
     """The command line, pointing into the private copy where code was patched."""
-    state = experiment.state
-    return patched_code.relocate(command, state.experiment_id) if patches(experiment) else command
+    code = patched_code.find(experiment.state.experiment_id) if patches(experiment) else None
+    return command if code is None else code.relocated(command)

@@ -1,36 +1,28 @@
-"""A private copy of the training's code in which a defect is corrected; the author's files stay as they
-are.
+"""A private copy of the training's code in which a defect is corrected; the author's files stay as they are.
 
-In: the plan, and corrections as text that is replaced. Out: diffs, and what a launch needs to run the
-copy: its folder, the command and PYTHONPATH that lead into it. The copy is
-`$XDG_CACHE_HOME/harness/worktrees/<id>`, with `<id>.json` beside it once it is complete. A launch that
-would be led to the author's own code is refused.
+In: the plan, and corrections as text that is replaced. Out: `PatchedCode`, which knows its diffs and what a
+launch needs to run the copy: its folder, the command and PYTHONPATH that lead into it. The copy is
+`$XDG_CACHE_HOME/harness/worktrees/<id>`, with `<id>.json` beside it while it is complete. A launch that would
+be led to the author's own code is refused.
 """
 
 import filecmp
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import groupby
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from harness.atomic_write import write_atomically, write_json
+from harness.journal.codec import decode, encode
 from harness.pending_changes import diff
 from harness.repair import code_copy
 from harness.repair.code_copy import CodeCopy, CopyError
 from harness.repair.original_paths import leading_to_original, original_in, relocated
-from harness.repair.text_patch import (
-    PatchError,
-    file_in,
-    is_done,
-    line_breaks_of,
-    refuse_broken_python,
-    replaced,
-    shown,
-    source,
-)
+from harness.repair.text_patch import PatchError, file_in, refuse_broken_python, replaced, shown, source
+
+Patches = Sequence[Mapping[str, str]]
 
 
 @dataclass(frozen=True)
@@ -42,6 +34,11 @@ class AppliedPatch:
     new: str
     diff: str
 
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells corrections apart."""
+        return self.path, self.old, self.new
+
 
 @dataclass(frozen=True)
 class PatchedCode:
@@ -52,9 +49,56 @@ class PatchedCode:
 
     def save(self) -> None:
         """Remember the copy; from now on it counts as complete."""
-        paths = {name: str(getattr(self.copy, name)) for name in ("root", "source", "named")}
-        record = {"copy": {**asdict(self.copy), **paths}, "patches": [asdict(each) for each in self.patches]}
-        write_json(_record_of(self.copy.root), record, mode=0o600)
+        write_json(_record_of(self.copy.root), encode(self), mode=0o600)
+
+    def diffs(self, patches: Patches) -> str:
+        """What these corrections changed, as unified diffs one after the other."""
+        wanted = [(each["path"], each["old"], each["new"]) for each in patches]
+        return "".join(made.diff for made in self.patches if made.key in wanted)
+
+    def relocated(self, command: str) -> str:
+        """The launch command with its absolute paths into the codebase pointing into the copy; what the copy
+        links to (data, environments, results) stays the author's. Raises PatchError where it would run the
+        author's code."""
+        moved = relocated(command, self.copy)
+        if self.patches and (found := original_in("the launch command", moved, self.copy)):
+            raise PatchError(_refusal(found))
+        return moved
+
+    def variables(self, venv_exe: Path, environment: Mapping[str, str]) -> dict[str, str]:
+        """PYTHONPATH, where the interpreter or the one of `environment` knows the author's folders: those of
+        the copy come first."""
+        given = [entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
+        known = (*code_copy.installed_from(venv_exe), *given)
+        moved = [place for entry in known if (place := self.copy.moved(entry)) is not None]
+        wanted = list(dict.fromkeys([*moved, *given]))
+        return {"PYTHONPATH": os.pathsep.join(wanted)} if wanted else {}
+
+    def patched(self, plan: Mapping[str, Any], path: str, old: str, new: str) -> "PatchedCode":
+        """With one more correction. Raises PatchError, also where a file that was valid Python would be so no
+        longer. While it is made, the copy counts as incomplete."""
+        file = file_in(self.copy, path)
+        before = source(file, path)
+        after = replaced(before, old, new, path)
+        refuse_broken_python(before, after, path)
+        self.refuse_original(plan, {file: after})
+        _record_of(self.copy.root).unlink(missing_ok=True)
+        write_atomically(file, after.encode(), mode=file.stat().st_mode & 0o777)
+        made = AppliedPatch(path, old, new, diff(before, after, path))
+        code = replace(self, patches=(*self.patches, made))
+        code.save()
+        return code
+
+    def refuse_original(self, plan: Mapping[str, Any], patched: Mapping[Path, str] | None = None) -> None:
+        """Raises PatchError where a launch would be led to the author's code; not for a correction that
+        leaves fewer such lines than there were."""
+        try:
+            found = leading_to_original(self.copy, plan, patched or {})
+            before = leading_to_original(self.copy, plan, {}) if found and patched else []
+        except OSError as error:
+            raise PatchError(str(error)) from error
+        if found and len(found) >= len(before):
+            raise PatchError(_refusal(found))
 
 
 def place_of(experiment_id: str) -> Path:
@@ -71,90 +115,52 @@ def find(experiment_id: str) -> PatchedCode | None:
         record = json.loads(_record_of(root).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    if not root.is_dir():
-        return None
-    data = record["copy"]
-    paths = {name: Path(data[name]) for name in ("root", "source", "named")}
-    lists = {name: tuple(data[name]) for name in ("untracked", "left_out", "notes")}
-    return PatchedCode(
-        CodeCopy(**{**data, **paths, **lists}), tuple(AppliedPatch(**x) for x in record["patches"])
-    )
+    return decode(PatchedCode, record) if root.is_dir() else None
 
 
-def patch(plan: Mapping[str, Any], experiment_id: str, path: str, old: str, new: str) -> str:
-    """Replace `old` by `new` in the private copy of `path`; returns a diff. Can be repeated.
+def holding(plan: Mapping[str, Any], experiment_id: str, patches: Patches) -> PatchedCode:
+    """The copy with just these corrections, in order; one that holds others, because its cache was emptied or
+    a kill came between, is made anew. Raises PatchError."""
+    wanted = list(dict.fromkeys((each["path"], each["old"], each["new"]) for each in patches))
+    code = find(experiment_id)
+    if code is not None and [each.key for each in code.patches] == wanted:
+        return code
+    root, results = place_of(experiment_id), plan.get("result_dir")
+    try:
+        forget(experiment_id, Path(plan["codebase_dir"]))
+        root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        copy = code_copy.freeze(Path(plan["codebase_dir"]), root, Path(results) if results else None)
+    except (CopyError, OSError) as error:
+        raise PatchError(str(error)) from error
+    code = PatchedCode(copy)
+    code.save()
+    for correction in wanted:
+        code = code.patched(plan, *correction)
+    return code
 
-    Raises PatchError, also where a file that was valid Python would be so no longer.
-    """
+
+def patch(
+    plan: Mapping[str, Any], experiment_id: str, patches: Patches, path: str, old: str, new: str
+) -> str:
+    """Replace `old` by `new` in the private copy of `path`, which has had `patches`; returns a diff. Can be
+    repeated. Raises PatchError."""
     if old == new:
         raise PatchError("old and new are the same text, so nothing would change")
-    code = find(experiment_id) or _made(plan, experiment_id)
-    file = file_in(code.copy, path)
-    text = source(file, path)
-    begun = _keys_of(code)[-1:] == [(path, old, new)]
-    if begun and is_done(text, *line_breaks_of(text, old, new)):
-        return shown(f"{path} holds this change already\n{code.patches[-1].diff}")
-    after = replaced(text, *line_breaks_of(text, old, new), path)
-    refuse_broken_python(text, after, path)
-    _refuse_original(code.copy, plan, {file: after})
-    made = AppliedPatch(path, old, new, diff(text, after, path))
-    if not begun:
-        replace(code, patches=(*code.patches, made)).save()
-    write_atomically(file, after.encode(), mode=file.stat().st_mode & 0o777)
-    notes = "".join(f"note: {note}\n" for note in code.copy.notes[:10]) if not code.patches else ""
-    return shown(made.diff + notes)
+    code = holding(plan, experiment_id, patches)
+    done = next((each for each in code.patches if each.key == (path, old, new)), None)
+    if done is not None:
+        return shown(f"{path} holds this change already\n{done.diff}")
+    code = code.patched(plan, path, old, new)
+    notes = "" if patches else "".join(f"note: {note}\n" for note in code.copy.notes[:10])
+    return shown(code.patches[-1].diff + notes)
 
 
-def folder(
-    plan: Mapping[str, Any], experiment_id: str, patches: Sequence[Mapping[str, str]] | None = None
-) -> Path:
-    """The codebase's place in the private copy. Raises PatchError, also where the launch would run code of
-    the author's own folder instead.
-
-    `patches` are all that were made, in order: a copy that does not hold just these, because its cache was
-    emptied or a kill came between, is made anew with them.
-    """
-    code = find(experiment_id)
-    if code is None or (patches is not None and _keys_of(code) != _keys(patches)):
-        code = _made(plan, experiment_id)
-        for item in patches or ():
-            patch(plan, experiment_id, item["path"], item["old"], item["new"])
-    if patches:
-        _refuse_original(code.copy, plan)
-    return code.copy.codebase
-
-
-def diffs(experiment_id: str, patches: Sequence[Mapping[str, str]]) -> str:
-    """What these corrections changed, as unified diffs one after the other."""
-    code, wanted = find(experiment_id), _keys(patches)
-    done = code.patches if code is not None else ()
-    return "".join(item.diff for item in done if (item.path, item.old, item.new) in wanted)
-
-
-def relocate(command: str, experiment_id: str) -> str:
-    """The launch command with its absolute paths into the codebase pointing into the copy; what the copy
-    links to (data, environments, results) stays the author's. Raises PatchError where it would run the
-    author's code."""
-    code = find(experiment_id)
-    if code is None:
-        return command
-    moved = relocated(command, code.copy)
-    if code.patches and (found := original_in("the launch command", moved, code.copy)):
-        raise PatchError(_refusal(found))
-    return moved
-
-
-def variables(plan: Mapping[str, Any], experiment_id: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """PYTHONPATH, where the interpreter or the one of `environment` knows the author's folders: those of
-    the copy come first."""
-    code = find(experiment_id)
-    if code is None:
-        return {}
-    given = [entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    installed = code_copy.installed_from(Path(plan["venv_exe"]))
-    moved = [place for entry in (*installed, *given) if (place := code.copy.moved(entry)) is not None]
-    wanted = list(dict.fromkeys([*moved, *given]))
-    return {"PYTHONPATH": os.pathsep.join(wanted)} if wanted else {}
+def for_launch(plan: Mapping[str, Any], experiment_id: str, patches: Patches) -> PatchedCode:
+    """The copy that a launch runs. Raises PatchError, also where it would run code of the author's own folder
+    instead."""
+    code = holding(plan, experiment_id, patches)
+    code.refuse_original(plan)
+    return code
 
 
 def remove(experiment_id: str) -> Path | None:
@@ -164,7 +170,7 @@ def remove(experiment_id: str) -> Path | None:
     if code is None:
         return None
     kept = code.copy.root.with_name(f"{code.copy.root.name}.diff")
-    write_atomically(kept, "".join(item.diff for item in code.patches), mode=0o600)
+    write_atomically(kept, "".join(each.diff for each in code.patches), mode=0o600)
     if _left_behind(code):
         return code.copy.codebase
     forget(experiment_id, code.copy.source)
@@ -178,45 +184,8 @@ def forget(experiment_id: str, codebase: Path) -> None:
     code_copy.remove(root, codebase)
 
 
-def _made(plan: Mapping[str, Any], experiment_id: str) -> PatchedCode:
-    codebase = Path(plan["codebase_dir"])
-    results = plan.get("result_dir")
-    try:
-        forget(experiment_id, codebase)
-        root = place_of(experiment_id)
-        root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        code = PatchedCode(code_copy.freeze(codebase, root, Path(results) if results else None))
-        code.save()
-    except (CopyError, OSError) as error:
-        raise PatchError(str(error)) from error
-    return code
-
-
 def _record_of(root: Path) -> Path:
     return root.with_name(f"{root.name}.json")
-
-
-def _keys_of(code: PatchedCode) -> list[tuple[str, str, str]]:
-    return [(item.path, item.old, item.new) for item in code.patches]
-
-
-def _keys(patches: Iterable[Mapping[str, str]]) -> list[tuple[str, str, str]]:
-    """What tells corrections apart; one that was asked for again right away counts once."""
-    return [key for key, _ in groupby((item["path"], item["old"], item["new"]) for item in patches)]
-
-
-def _refuse_original(
-    copy: CodeCopy, plan: Mapping[str, Any], patched: Mapping[Path, str] | None = None
-) -> None:
-    """Raises PatchError where a launch would be led to the author's code; not for a correction that leaves
-    fewer such lines than there were."""
-    try:
-        found = leading_to_original(copy, plan, patched or {})
-        before = leading_to_original(copy, plan, {}) if found and patched else []
-    except OSError as error:
-        raise PatchError(str(error)) from error
-    if found and len(found) >= len(before):
-        raise PatchError(_refusal(found))
 
 
 def _refusal(found: Sequence[str]) -> str:
@@ -230,7 +199,7 @@ def _refusal(found: Sequence[str]) -> str:
 
 def _left_behind(code: PatchedCode) -> bool:
     """True if the copy has files that the author's tree has not, apart from corrections and caches."""
-    corrected = {code.copy.codebase / item.path for item in code.patches}
+    corrected = {code.copy.codebase / each.path for each in code.patches}
     for here in code.copy.files():
         original = code.copy.source / here.relative_to(code.copy.root)
         is_own = here in corrected or here.suffix == ".pyc"

@@ -47,19 +47,10 @@ def source(file: Path, path: str) -> str:
         raise PatchError(f"{path} is no UTF-8 text (byte {error.start}); only text can be patched") from error
 
 
-def line_breaks_of(text: str, old: str, new: str) -> tuple[str, str]:
-    """The correction with the line breaks of the file."""
-    if "\r\n" in text and "\r" not in old:
-        return old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
-    return old, new
-
-
-def is_done(text: str, old: str, new: str) -> bool:
-    """True if a correction that was begun stands there: the old text is left only as part of the new one."""
-    return text.count(old) == (text.count(new) * new.count(old) if new else 0)
-
-
 def replaced(text: str, old: str, new: str, path: str) -> str:
+    """The text with the correction, which takes the line breaks of the file. Raises PatchError."""
+    if "\r\n" in text and "\r" not in old:
+        old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
     count = text.count(old)
     if count == 1:
         return text.replace(old, new)

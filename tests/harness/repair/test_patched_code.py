@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harness.repair import patched_code
+from harness.repair.patched_code import PatchedCode
 from harness.repair.text_patch import PatchError
 from tests.harness.repair.test_code_copy import TRAIN, everything, git, repository
 
@@ -31,17 +32,42 @@ def plan(repository: Path, tmp_path: Path) -> dict[str, Any]:
     }
 
 
+def the_copy() -> PatchedCode:
+    code = patched_code.find(ID)
+    assert code is not None
+    return code
+
+
+def folder() -> Path:
+    return the_copy().copy.codebase
+
+
+def relocate(command: str) -> str:
+    return the_copy().relocated(command)
+
+
+def launched(plan: dict[str, Any], patches: list[dict[str, str]]) -> Path:
+    return patched_code.for_launch(plan, ID, patches).copy.codebase
+
+
+def patch(plan: dict[str, Any], path: str, old: str, new: str) -> str:
+    """One more correction after those that the copy has had."""
+    code = patched_code.find(ID)
+    made = [{"path": x.path, "old": x.old, "new": x.new} for x in code.patches] if code else []
+    return patched_code.patch(plan, ID, made, path, old, new)
+
+
 def test_only_the_copy_is_changed(repository: Path, plan: dict[str, Any]) -> None:
     before = everything(repository)
-    shown = patched_code.patch(plan, ID, "train.py", "lr = 1\n", "lr = 1\nprint(lr)\n")
+    shown = patch(plan, "train.py", "lr = 1\n", "lr = 1\nprint(lr)\n")
     assert "+print(lr)\n" in shown and "@@" in shown
     assert everything(repository) == before
-    copy = patched_code.folder(plan, ID)
+    copy = folder()
     assert (copy / "train.py").read_text() == TRAIN.replace("lr = 1\n", "lr = 1\nprint(lr)\n")
-    again = patched_code.patch(plan, ID, "train.py", "lr = 1\n", "lr = 1\nprint(lr)\n")
+    again = patch(plan, "train.py", "lr = 1\n", "lr = 1\nprint(lr)\n")
     assert again == f"train.py holds this change already\n{shown}"
-    removed = patched_code.patch(plan, ID, "train.py", "print(lr)\n", "")
-    assert patched_code.patch(plan, ID, "train.py", "print(lr)\n", "").endswith(removed)
+    removed = patch(plan, "train.py", "print(lr)\n", "")
+    assert patch(plan, "train.py", "print(lr)\n", "").endswith(removed)
     patched_code.remove(ID)
     assert everything(repository) == before
 
@@ -51,7 +77,7 @@ def test_code_outside_of_git_is_corrected_in_a_plain_copy(tmp_path: Path) -> Non
     plain.mkdir()
     (plain / "train.py").write_text("lr = 1\n")
     plan = {"codebase_dir": str(plain), "venv_exe": sys.executable}
-    assert "+lr = 2" in patched_code.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
+    assert "+lr = 2" in patch(plan, "train.py", "lr = 1", "lr = 2")
     assert (plain / "train.py").read_text() == "lr = 1\n"
     code = patched_code.find(ID)
     assert code is not None and code.copy.method == "plain copy" and code.patches[0].path == "train.py"
@@ -69,12 +95,10 @@ def test_kill_before_the_file_was_written_is_made_good(
     with monkeypatch.context() as patched:
         patched.setattr(patched_code, "write_atomically", die)
         with pytest.raises(Killed):
-            patched_code.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
-    patched_code.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
-    assert "lr = 2" in (patched_code.folder(plan, ID) / "train.py").read_text()
-    assert (
-        patched_code.diffs(ID, [{"path": "train.py", "old": "lr = 1", "new": "lr = 2"}]).count("+lr = 2") == 1
-    )
+            patch(plan, "train.py", "lr = 1", "lr = 2")
+    patch(plan, "train.py", "lr = 1", "lr = 2")
+    assert "lr = 2" in (folder() / "train.py").read_text()
+    assert the_copy().diffs([{"path": "train.py", "old": "lr = 1", "new": "lr = 2"}]).count("+lr = 2") == 1
 
 
 def test_half_made_copy_is_made_anew(plan: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,9 +108,9 @@ def test_half_made_copy_is_made_anew(plan: dict[str, Any], monkeypatch: pytest.M
     with monkeypatch.context() as patched:
         patched.setattr("shutil.copy2", die)
         with pytest.raises(KeyboardInterrupt):
-            patched_code.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
+            patch(plan, "train.py", "lr = 1", "lr = 2")
     assert patched_code.place_of(ID).exists()
-    assert "+lr = 2" in patched_code.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
+    assert "+lr = 2" in patch(plan, "train.py", "lr = 1", "lr = 2")
 
 
 def test_launch_gets_all_patches_even_when_the_cache_was_emptied(plan: dict[str, Any]) -> None:
@@ -96,18 +120,18 @@ def test_launch_gets_all_patches_even_when_the_cache_was_emptied(plan: dict[str,
         {"path": "train.py", "old": "lr = 2", "new": "lr = 3"},
     ]
     for item in patches:
-        patched_code.patch(plan, ID, item["path"], item["old"], item["new"])
-    copy = patched_code.folder(plan, ID, patches)
+        patch(plan, item["path"], item["old"], item["new"])
+    copy = launched(plan, patches)
     (copy / "mark").write_text("still the same copy")
-    assert (patched_code.folder(plan, ID, patches) / "mark").exists()
+    assert (launched(plan, patches) / "mark").exists()
     patched_code.forget(ID, Path(plan["codebase_dir"]))
-    assert "lr = 3" in (patched_code.folder(plan, ID, patches) / "train.py").read_text()
-    assert patched_code.diffs(ID, patches[1:]).count("@@") == 2
+    assert "lr = 3" in (launched(plan, patches) / "train.py").read_text()
+    assert the_copy().diffs(patches[1:]).count("@@") == 2
 
 
 def refused(plan: dict[str, Any], path: str, old: str, new: str = "x") -> str:
     with pytest.raises(PatchError) as raised:
-        patched_code.patch(plan, ID, path, old, new)
+        patch(plan, path, old, new)
     return str(raised.value)
 
 
@@ -131,15 +155,15 @@ def test_refusals_say_what_would_do(plan: dict[str, Any], repository: Path, tmp_
 
 def test_line_breaks_of_the_file_are_kept(plan: dict[str, Any], repository: Path) -> None:
     (repository / "project" / "dos.py").write_bytes(b"a = 1\r\nb = 2\r\n")
-    patched_code.patch(plan, ID, "dos.py", "a = 1\nb = 2", "a = 1\nb = 3")
-    assert (patched_code.folder(plan, ID) / "dos.py").read_bytes() == b"a = 1\r\nb = 3\r\n"
+    patch(plan, "dos.py", "a = 1\nb = 2", "a = 1\nb = 3")
+    assert (folder() / "dos.py").read_bytes() == b"a = 1\r\nb = 3\r\n"
 
 
 def test_command_points_into_the_copy_where_the_copy_has_its_own(
     repository: Path, plan: dict[str, Any]
 ) -> None:
-    patched_code.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
-    home, copy = repository / "project", patched_code.folder(plan, ID)
+    patch(plan, "train.py", "lr = 1", "lr = 2")
+    home, copy = repository / "project", folder()
     swapped = {
         f"python {home}/train.py --lr 1": f"python {copy}/train.py --lr 1",
         f"cd {home} && python train.py": f"cd {copy} && python train.py",
@@ -152,14 +176,14 @@ def test_command_points_into_the_copy_where_the_copy_has_its_own(
         f"python {repository}/project/train.py": f"python {copy}/train.py",
     }
     for command, expected in swapped.items():
-        assert patched_code.relocate(command, ID) == expected
+        assert relocate(command) == expected
     for command in (
         f"python {home}2/train.py",
         f"python /mnt{home}/train.py",
         f"python train.py --data {home}/data/train.jsonl --out {home}/runs/new",
         f"python {home}/../secret.py",
     ):
-        assert patched_code.relocate(command, ID) == command
+        assert relocate(command) == command
 
 
 def test_patched_code_is_what_runs_even_if_installed_from_the_authors_folder(
@@ -169,10 +193,10 @@ def test_patched_code_is_what_runs_even_if_installed_from_the_authors_folder(
     site.mkdir(parents=True)
     (site / "_project.pth").write_text(f"{repository}/project\n")
     plan["venv_exe"] = str(tmp_path / "venv" / "bin" / "python")
-    patched_code.patch(plan, ID, "model.py", "'edited'", "'corrected'")
+    patch(plan, "model.py", "'edited'", "'corrected'")
     given = {"PYTHONPATH": f"/opt/x:{repository}/project/src"}
-    variables = patched_code.variables(plan, ID, given)
-    assert variables["PYTHONPATH"].split(":")[0] == str(patched_code.folder(plan, ID))
+    variables = the_copy().variables(Path(plan["venv_exe"]), given)
+    assert variables["PYTHONPATH"].split(":")[0] == str(folder())
     done = subprocess.run(
         [sys.executable, "-c", "import model; print(model.name)"],
         cwd=tmp_path,
@@ -182,12 +206,12 @@ def test_patched_code_is_what_runs_even_if_installed_from_the_authors_folder(
         check=True,
     )
     assert done.stdout == "corrected\n"
-    assert patched_code.variables({**plan, "venv_exe": "/usr/bin/none"}, ID, {}) == {}
+    assert the_copy().variables(Path("/usr/bin/none"), {}) == {}
 
 
 def test_copy_is_removed_but_not_what_only_it_has(plan: dict[str, Any]) -> None:
-    patched_code.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
-    copy = patched_code.folder(plan, ID)
+    patch(plan, "train.py", "lr = 1", "lr = 2")
+    copy = folder()
     (copy / "__pycache__").mkdir()
     (copy / "__pycache__" / "model.cpython-311.pyc").write_bytes(b"x")
     (copy / "model.pt").write_text("weights")
@@ -222,11 +246,11 @@ def test_code_that_leads_back_to_the_authors_folder_is_not_launched(
     assert "write it relative to the codebase" in why
     file.write_text(text.format(home="."))
     patched_code.forget(ID, repository)
-    assert "+lr = 2" in patched_code.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
+    assert "+lr = 2" in patch(plan, "train.py", "lr = 1", "lr = 2")
     file.write_text(text.format(home=repository / "project"))
     patched_code.forget(ID, repository)
     with pytest.raises(PatchError, match=where):
-        patched_code.folder(plan, ID, [{"path": "train.py", "old": "lr = 1", "new": "lr = 2"}])
+        launched(plan, [{"path": "train.py", "old": "lr = 1", "new": "lr = 2"}])
 
 
 def test_lines_that_lead_back_can_be_corrected_one_after_the_other(
@@ -238,10 +262,10 @@ def test_lines_that_lead_back_can_be_corrected_one_after_the_other(
     patches = [{"path": name, "old": f"{home}/", "new": ""} for name in ("a.sh", "b.sh")]
     assert "b.sh:1" in refused(plan, "train.py", "lr = 1", "lr = 2")
     for item in patches:
-        patched_code.patch(plan, ID, **item)
-    assert "+lr = 2" in patched_code.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
+        patch(plan, **item)
+    assert "+lr = 2" in patch(plan, "train.py", "lr = 1", "lr = 2")
     patches.append({"path": "train.py", "old": "lr = 1", "new": "lr = 2"})
-    assert (patched_code.folder(plan, ID, patches) / "a.sh").read_text() == "python train.py\n"
+    assert (launched(plan, patches) / "a.sh").read_text() == "python train.py\n"
 
 
 def test_what_the_copy_only_links_to_may_be_named_by_its_absolute_path(
@@ -254,7 +278,7 @@ def test_what_the_copy_only_links_to_may_be_named_by_its_absolute_path(
     (home / "earlier" / "attempts").mkdir(parents=True)
     (home / "earlier" / "journal.jsonl").write_text("")
     (home / "earlier" / "attempts" / "launch.sh").write_text(f"cd {home}\n")
-    assert "+lr = 2" in patched_code.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
+    assert "+lr = 2" in patch(plan, "train.py", "lr = 1", "lr = 2")
 
 
 def test_command_and_config_that_lead_back_are_refused(
@@ -267,9 +291,7 @@ def test_command_and_config_that_lead_back_are_refused(
     hidden = f"python ${{X:-{home}/train.py}}"
     why = refused({**plan, "launch_command": hidden}, "train.py", "lr = 1", "lr = 2")
     assert why.startswith("the launch command (")
-    patched_code.patch(plan, ID, "train.py", "lr = 1", "lr = 2")
+    patch(plan, "train.py", "lr = 1", "lr = 2")
     with pytest.raises(PatchError, match="launch command"):
-        patched_code.relocate(hidden, ID)
-    assert patched_code.relocate(f"python {home}/src/../train.py", ID).endswith(
-        "ktrees/7f3a00000000/project/train.py"
-    )
+        relocate(hidden)
+    assert relocate(f"python {home}/src/../train.py").endswith("ktrees/7f3a00000000/project/train.py")
