@@ -3,7 +3,7 @@
     command = read("A=1 python train.py --lr 1e-4 data.batch=8")    # CommandError names the line
     command.value("arg:--lr")                      # "1e-4"; None where the command gives none
     command.with_setting("arg:data.batch", "16")   # a new Command; all else stays as it was
-    command.with_setting("env:A", "2").without("arg:--lr").text
+    command.with_setting("env:A", "2").text
     command.settings                               # every `Setting` with its place; also `values`
     command.plain                                  # as configs spell them: {"lr": "1e-4", …}
     command.sets("batch"); command.setting_of(key) # the setting that holds against a key of a config
@@ -22,20 +22,18 @@ command sets), `visibility` (`check_reaches`).
 """
 
 from harness.command.calls import Call, PythonProgram, calls, python_programs
-from harness.command.config_values import overlaid, typed, values_of, with_values
-from harness.command.launch_command import Command, paths_replaced, read, read_or_empty
+from harness.command.config_values import overlaid, values_of, with_values
+from harness.command.launch_command import paths_replaced, read, read_or_empty
 from harness.command.programs import BUILTINS
-from harness.command.settings import Setting, is_off, is_output, is_same, plain
+from harness.command.settings import is_off, is_output, is_same, plain
 from harness.command.shell import CommandError
 from harness.command.visibility import check_reaches
 
 __all__ = [
     "BUILTINS",
     "Call",
-    "Command",
     "CommandError",
     "PythonProgram",
-    "Setting",
     "calls",
     "check_reaches",
     "is_off",
@@ -47,7 +45,6 @@ __all__ = [
     "python_programs",
     "read",
     "read_or_empty",
-    "typed",
     "values_of",
     "with_values",
 ]

@@ -104,22 +104,6 @@ class Command:
             return read(self._with_variable(name.removeprefix("env:"), value, place))
         return read(self._appended(bare(name), value) if place is None else self._replaced(place, value))
 
-    def without(self, name: str) -> "Command":
-        """The command without a flag (and its value), a switch, an override or a variable in front of a
-        program; unchanged where it is not there. Raises CommandError."""
-        found = [each for each in self.settings if each.name == name]
-        place = found[0] if len(found) == 1 and found[0].kind in ("switch", "deletion") else self._place(name)
-        if place is None:
-            return self
-        if place.kind == "variable" and not place.is_prefix:
-            raise CommandError(f"{bare(name)} is set in a line of its own: set it to another value instead")
-        start, end = place.first, place.end
-        if self.text[start - 1 : start] in (" ", "\t"):
-            start -= 1
-        elif self.text[end : end + 1] in (" ", "\t"):
-            end += 1
-        return read(self.text[:start] + self.text[end:])
-
     def script_given(self, name: str) -> str | None:
         """The shell script that `with_setting` would give a flag which the command does not have; None where
         it is a program, or the flag is there. Raises CommandError."""

@@ -36,10 +36,10 @@ class Setting:
     """One place where the command sets something.
 
     `value`: a switch says `true`, what an override takes out is `null`. `text[start:end]` is what an edit
-    replaces, by `before` and the new value. `first`: where a flag's own word begins. `command`: the command
-    it belongs to. `is_literal`: False where the shell makes something of the value first. `is_prefix`: a
-    variable of this command alone. `is_inside`: in text that is quoted, or in a here-document. `several`: the
-    next word, where only the program knows whether it is a value of this flag too; else "".
+    replaces, by `before` and the new value. `command`: the command it belongs to. `is_literal`: False where
+    the shell makes something of the value first. `is_prefix`: a variable of this command alone. `is_inside`:
+    in text that is quoted, or in a here-document. `several`: the next word, where only the program knows
+    whether it is a value of this flag too; else "".
     """
 
     name: str
@@ -49,7 +49,6 @@ class Setting:
     end: int
     command: Simple
     before: str = ""
-    first: int = 0
     is_literal: bool = True
     is_prefix: bool = False
     is_inside: bool = False
@@ -90,7 +89,7 @@ def _inside(command: Simple, found: list[Setting]) -> Iterator[str]:
 def _nested(text: str, found: list[Setting], start: int, end: int) -> Iterator[str]:
     inner: list[Setting] = []
     yield from collect(shell.read(text), inner)
-    found += [replace(each, start=start, end=end, first=start, is_inside=True) for each in inner]
+    found += [replace(each, start=start, end=end, is_inside=True) for each in inner]
 
 
 def _arguments(command: Simple, words: Sequence[Word], found: list[Setting]) -> Iterator[str]:
@@ -120,7 +119,7 @@ def _arguments(command: Simple, words: Sequence[Word], found: list[Setting]) -> 
                 continue
             several = words[at + 1].value if _may_be_several(words, at - 1) else ""
             setting = _of_word(following, f"arg:{word.value}", following.value, "flag", "", command)
-            found.append(replace(setting, first=word.start, several=several))
+            found.append(replace(setting, several=several))
             at += 1
             found += [each for each in _override(following, command) if each.kind == "override"]
         elif settings := list(_override(word, command)):
@@ -139,7 +138,7 @@ def _override(word: Word, command: Simple) -> Iterator[Setting]:
 
 
 def _of_word(word: Word, name: str, value: str, kind: Kind, before: str, command: Simple) -> Setting:
-    return Setting(name, value, kind, word.start, word.end, command, before, word.start, word.is_literal)
+    return Setting(name, value, kind, word.start, word.end, command, before, word.is_literal)
 
 
 def _may_be_several(words: Sequence[Word], at: int) -> bool:

@@ -185,7 +185,6 @@ def test_only_the_value_changes_whatever_stands_around(
     assert (old[place], new[place]) in (("1", "NEW"), ("--lr=1", "--lr=NEW"))
     assert old[:place] == new[:place]
     assert old[place + 1 :] == new[place + 1 :]
-    assert edited.without("arg:--lr").text == command.replace(f" {flag} --behind", " --behind")
 
 
 @given(st.text(max_size=80), st.text("ab=-. '\"$", max_size=6))
@@ -232,22 +231,6 @@ def test_names_as_configs_spell_them(command: str, plain: dict[str, str]) -> Non
 )
 def test_the_same_setting_under_other_spellings(key: str, name: str | None) -> None:
     assert read("t.py --num-workers 4 model.path=/m model.override_config={}").sets(key) == name
-
-
-@pytest.mark.parametrize(
-    ("name", "left"),
-    [
-        ("arg:--lr", "A=1 python t.py --fast a.b=2 | tee x"),
-        ("arg:--fast", "A=1 python t.py --lr 1 a.b=2 | tee x"),
-        ("arg:a.b", "A=1 python t.py --lr 1 --fast | tee x"),
-        ("env:A", "python t.py --lr 1 --fast a.b=2 | tee x"),
-        ("arg:--other", "A=1 python t.py --lr 1 --fast a.b=2 | tee x"),
-    ],
-)
-def test_a_setting_is_taken_out(name: str, left: str) -> None:
-    given = "a.b=2 --fast" if name in ("arg:--fast", "arg:a.b") else "--fast a.b=2"
-    command = f"A=1 python t.py --lr 1 {given} | tee x"
-    assert read(command).without(name).text == left
 
 
 @pytest.mark.parametrize(
