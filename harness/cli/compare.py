@@ -20,8 +20,7 @@ def compare(
     runs: Annotated[
         list[str],
         typer.Argument(
-            help="Folders, names or ids of runs or sweeps; the first one is the baseline.",
-            metavar="RUN...",
+            help="Folders, names or ids of runs or sweeps; the first one is the baseline.", metavar="RUN..."
         ),
     ],
     metric: Annotated[

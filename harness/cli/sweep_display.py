@@ -169,10 +169,7 @@ class News:
     """The lines that have become due; remembers what was printed."""
 
     def __init__(
-        self,
-        state: Callable[[], SweepState],
-        now: Callable[[], SweepStanding],
-        clock: Callable[[], float],
+        self, state: Callable[[], SweepState], now: Callable[[], SweepStanding], clock: Callable[[], float]
     ) -> None:
         self._state, self._now, self._clock = state, now, clock
         self._printed: dict[str, tuple[str, int]] = {}

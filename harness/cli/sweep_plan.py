@@ -55,11 +55,7 @@ def as_json(plan: "SweepPlan", seen: Forecast) -> dict[str, Any]:
         "most_s": seen.most_all_s,
         "runs_within_budget": seen.within_budget,
         "fits_budget": seen.fits_budget,
-        "power": {
-            "seeds": seen.seeds,
-            "two_points_sd": seen.two_points,
-            "two_levels_sd": seen.two_levels,
-        },
+        "power": {"seeds": seen.seeds, "two_points_sd": seen.two_points, "two_levels_sd": seen.two_levels},
     }
 
 

@@ -3,6 +3,7 @@
 import builtins
 import json
 import random
+import re
 import traceback
 from pathlib import Path
 
@@ -191,11 +192,11 @@ Traceback (most recent call last):
     f()
 RuntimeError: CUDA
 """
-# name, text, type, message, functions of the frames, carriers
-CARRIED = [
-    (
-        "Ray, two deep, some frames and the header lacking",
-        """\
+# name | type | message | functions of the frames | carriers
+CARRIED = """\
+== Ray, two deep, some frames and the header lacking | ValueError | \
+ValueError: MASTER_ADDR expected, but not set | ['__init__'] | \
+('ray.exceptions.RayTaskError(ActorDiedError)', 'ray.exceptions.ActorDiedError')
 Traceback (most recent call last):
   File "/opt/train.py", line 17, in <module>
     print(ray.get(x))
@@ -209,26 +210,12 @@ ray.exceptions.ActorDiedError: The actor died because of an error raised in its 
   File "/opt/workers.py", line 77, in __init__
     connect()
 ValueError: MASTER_ADDR expected, but not set
-""",
-        "ValueError",
-        "ValueError: MASTER_ADDR expected, but not set",
-        ["__init__"],
-        ("ray.exceptions.RayTaskError(ActorDiedError)", "ray.exceptions.ActorDiedError"),
-    ),
-    (
-        "condensed: the inner line follows at once",
-        """\
+== condensed: the inner line follows at once | torch.OutOfMemoryError | \
+torch.OutOfMemoryError: CUDA out of memory. | [] | ('ray.exceptions.RayTaskError(OutOfMemoryError)',)
 (R pid=7) ray.exceptions.RayTaskError(OutOfMemoryError): ray::W.f() (pid=12, ip=10.0.0.21)
 (R pid=7) torch.OutOfMemoryError: CUDA out of memory.
-""",
-        "torch.OutOfMemoryError",
-        "torch.OutOfMemoryError: CUDA out of memory.",
-        [],
-        ("ray.exceptions.RayTaskError(OutOfMemoryError)",),
-    ),
-    (
-        "DataLoader worker",
-        """\
+== DataLoader worker | RuntimeError | RuntimeError: broken | ['_worker_loop', '__getitem__'] | \
+('RuntimeError',)
 Traceback (most recent call last):
   File "/opt/train.py", line 9, in <module>
     for b in loader: pass
@@ -239,15 +226,8 @@ Original Traceback (most recent call last):
   File "/opt/data.py", line 7, in __getitem__
     raise RuntimeError("broken")
 RuntimeError: broken
-""",
-        "RuntimeError",
-        "RuntimeError: broken",
-        ["_worker_loop", "__getitem__"],
-        ("RuntimeError",),
-    ),
-    (
-        "torch.multiprocessing",
-        """\
+== torch.multiprocessing | ValueError | ValueError: rank died | ['_wrap'] | \
+('torch.multiprocessing.spawn.ProcessRaisedException',)
 torch.multiprocessing.spawn.ProcessRaisedException:\x20
 
 -- Process 1 terminated with the following error:
@@ -255,15 +235,8 @@ Traceback (most recent call last):
   File "/opt/spawn.py", line 90, in _wrap
     fn(i, *args)
 ValueError: rank died
-""",
-        "ValueError",
-        "ValueError: rank died",
-        ["_wrap"],
-        ("torch.multiprocessing.spawn.ProcessRaisedException",),
-    ),
-    (
-        "torchrun's summary",
-        """\
+== torchrun's summary | RuntimeError | RuntimeError: sizes | ['wrapper', 'main'] | \
+('torch.distributed.elastic.multiprocessing.errors.ChildFailedError',)
 torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\x20
 ============================================================
 train.py FAILED
@@ -280,34 +253,26 @@ Root Cause (first observed failure):
   RuntimeError: sizes
 
 ============================================================
-""",
-        "RuntimeError",
-        "RuntimeError: sizes",
-        ["wrapper", "main"],
-        ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError",),
-    ),
-    (
-        "torchrun's error file",
-        json.dumps({"message": {"message": "RuntimeError: CUDA", "extraInfo": {"py_callstack": CALLSTACK}}}),
-        "RuntimeError",
-        "RuntimeError: CUDA",
-        ["main"],
-        (),
-    ),
-]
+"""
+ERROR_FILE = json.dumps(
+    {"message": {"message": "RuntimeError: CUDA", "extraInfo": {"py_callstack": CALLSTACK}}}
+)
+
+
+def cases(table: str) -> list[tuple[str, list[str]]]:
+    """(text, what its head says) of each part; the parts' heads begin with `==`."""
+    parts = (part.partition("\n") for part in re.split(r"^== ", table, flags=re.MULTILINE)[1:])
+    return [(text, head.split(" | ")) for head, _, text in parts]
 
 
 @pytest.mark.parametrize(
-    ("text", "type", "message", "functions", "carriers"),
-    [c[1:] for c in CARRIED],
-    ids=[c[0] for c in CARRIED],
+    ("text", "head"),
+    [*cases(CARRIED), (ERROR_FILE, ["error file", "RuntimeError", "RuntimeError: CUDA", "['main']", "()"])],
 )
-def test_the_true_exception_is_found_in_what_carries_it(
-    tmp_path: Path, text: str, type: str, message: str, functions: list[str], carriers: tuple[str, ...]
-) -> None:
+def test_the_true_exception_is_found_in_what_carries_it(tmp_path: Path, text: str, head: list[str]) -> None:
     fault = only_fault(tmp_path, text)
-    assert (fault.type, fault.message, fault.wrapped_in) == (type, message, carriers)
-    assert [frame.function for frame in fault.frames] == functions
+    found = (str(fault.message), str([frame.function for frame in fault.frames]), str(fault.wrapped_in))
+    assert [fault.type, *found] == head[1:]
 
 
 def test_one_exception_carries_those_of_several_ranks(tmp_path: Path) -> None:
@@ -374,146 +339,67 @@ datasets.exceptions.DatasetGenerationError: An error occurred while generating t
     assert (root.type, root.wrapped_in) == ("TypeError", ("datasets.exceptions.DatasetGenerationError",))
 
 
-# name, text, type, lines of the message, functions
-FORMS = [
-    (
-        "start cut off",
-        """\
+# name | type | lines of the message | functions
+FORMS = """\
+== start cut off | KeyError | 1 | ['f']
   File "/opt/a.py", line 3, in f
     x()
 KeyError: 1
-""",
-        "KeyError",
-        1,
-        ["f"],
-    ),
-    (
-        "left out",
-        """\
+== left out | KeyError | 1 | ['f']
 Traceback (most recent call last):
 [...]
   File "/opt/a.py", line 3, in f
     x()
 [...]
 KeyError: 1
-""",
-        "KeyError",
-        1,
-        ["f"],
-    ),
-    (
-        "indentation lost",
-        """\
+== indentation lost | KeyError | 1 | ['f']
 Traceback (most recent call last):
 File "/opt/a.py", line 3, in f
 x = y["p"]
 KeyError: 1
-""",
-        "KeyError",
-        1,
-        ["f"],
-    ),
-    (
-        "a class of one's own",
-        """\
+== a class of one's own | Oops | 1 | ['f']
 Traceback (most recent call last):
   File "a.py", line 3, in f
     raise Oops
 Oops
-""",
-        "Oops",
-        1,
-        ["f"],
-    ),
-    (
-        "syntax",
-        """\
+== syntax | SyntaxError | 1 | ['']
   File "a.py", line 1
     x = = 1
         ^
 SyntaxError: invalid syntax
-""",
-        "SyntaxError",
-        1,
-        [""],
-    ),
-    (
-        "recursion",
-        """\
+== recursion | RecursionError | 1 | ['f']
 Traceback (most recent call last):
   File "a.py", line 3, in f
     f()
   [Previous line repeated 993 more times]
 RecursionError: deep
-""",
-        "RecursionError",
-        1,
-        ["f"],
-    ),
-    (
-        "no frames",
-        """\
+== no frames | huggingface_hub.errors.GatedRepoError | 2 | []
 huggingface_hub.errors.GatedRepoError: 403 Client Error.
 
 Cannot access gated repo.
-""",
-        "huggingface_hub.errors.GatedRepoError",
-        2,
-        [],
-    ),
-    (
-        "quotes of a web page",
-        """\
+== quotes of a web page | KeyError | 1 | ['f']
 Traceback (most recent call last):
 File “/opt/a.py”, line 3, in f
 x()
 KeyError: 1
-""",
-        "KeyError",
-        1,
-        ["f"],
-    ),
-    (
-        "what a hub says below an empty line",
-        """\
+== what a hub says below an empty line | requests.exceptions.HTTPError | 2 | []
 requests.exceptions.HTTPError: 404 Client Error. (Request ID: Root=1)
 
 Repository Not Found for url: https://hub/x.
 
 other
-""",
-        "requests.exceptions.HTTPError",
-        2,
-        [],
-    ),
-    (
-        "message of many lines",
-        """\
+== message of many lines | yaml.scanner.ScannerError | 3 | []
 yaml.scanner.ScannerError: while scanning
 found character
   in x, line 3
 
 other
-""",
-        "yaml.scanner.ScannerError",
-        3,
-        [],
-    ),
-    (
-        "in log records",
-        """\
+== in log records | ValueError | 2 | ['f']
 ERROR 11-21 06:12:13 [a.py:1] Traceback (most recent call last):
 ERROR 11-21 06:12:13 [a.py:1]   File "a.py", line 3, in f
 ERROR 11-21 06:12:14 [a.py:1] ValueError: a
 ERROR 11-21 06:12:14 [a.py:1] b
-""",
-        "ValueError",
-        2,
-        ["f"],
-    ),
-    (
-        "loguru",
-        """\
+== loguru | FileNotFoundError | 1 | ['<module>', 'main']
 Traceback (most recent call last):
 
   File "a.py", line 3, in <module>
@@ -523,14 +409,7 @@ Traceback (most recent call last):
     open(x)
 
 FileNotFoundError: x
-""",
-        "FileNotFoundError",
-        1,
-        ["<module>", "main"],
-    ),
-    (
-        "Rich",
-        """\
+== Rich | IndexError | 1 | ['<module>']
 ╭──── Traceback (most recent call last) ────╮
 │ /opt/a.py:5 in <module>                   │
 │ ❱ 5 f(3)                                  │
@@ -539,21 +418,14 @@ FileNotFoundError: x
 │ ╰──────────╯                              │
 ╰───────────────────────────────────────────╯
 IndexError: out of range
-""",
-        "IndexError",
-        1,
-        ["<module>"],
-    ),
-]
+"""
 
 
-@pytest.mark.parametrize(
-    ("text", "type", "count", "functions"), [f[1:] for f in FORMS], ids=[f[0] for f in FORMS]
-)
-def test_forms_of_tracebacks(tmp_path: Path, text: str, type: str, count: int, functions: list[str]) -> None:
+@pytest.mark.parametrize(("text", "head"), cases(FORMS))
+def test_forms_of_tracebacks(tmp_path: Path, text: str, head: list[str]) -> None:
     fault = only_fault(tmp_path, text)
-    assert (fault.type, len(fault.said)) == (type, count)
-    assert [frame.function for frame in fault.frames] == functions
+    functions = str([frame.function for frame in fault.frames])
+    assert [fault.type, str(len(fault.said)), functions] == head[1:]
     assert text.splitlines()[fault.line - 1].endswith(fault.said[0])
 
 
