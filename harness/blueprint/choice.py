@@ -19,22 +19,15 @@ class Candidate:
     """Why the value cannot be read from the text around it; empty when it can."""
 
 
-@dataclass(frozen=True)
-class Choice:
-    """What was chosen. `chosen` None: nothing, the default applies."""
-
-    chosen: Candidate | None
-    problems: tuple[Problem, ...] = ()
-
-
 def choose(
     candidates: Sequence[Candidate],
+    problems: list[Problem],
     what: str,
     form: str,
     same: Callable[[str], str] = str,
     standard: Container[str] = (),
-) -> Choice:
-    """The one candidate of the strongest role.
+) -> Candidate | None:
+    """The one candidate of the strongest role; None: nothing, the default applies. `problems` grows.
 
     Two of the same strength are an error; a weaker one that differs is a warning. `what` names the value
     ("path"), `form` shows how to write it; `same` brings values to the form in which they are compared.
@@ -48,12 +41,13 @@ def choose(
         one for one in candidates if one.value is not None and not one.unsure and key(one) not in standard
     ]
     if not usable:
-        return Choice(None)
+        return None
     first = min(usable, key=lambda one: one.role)
     alone = f"write {form} on a line of its own"
     if first.unsure:
-        return Choice(first, (Problem(first.line, first.unsure, alone),))
-    taken, problems = _show(first.value), []
+        problems.append(Problem(first.line, first.unsure, alone))
+        return first
+    taken = _show(first.value)
     for other in usable:
         named = _show(other.value)
         if key(other) == key(first):
@@ -71,7 +65,7 @@ def choose(
         where = "in a description" if first.role == Role.DESCRIPTION else "behind `Default:`"
         message = f"the {what} {first.value!r} stands only {where}"
         problems.append(Problem(first.line, message, alone, "warning"))
-    return Choice(first, tuple(problems))
+    return first
 
 
 def _show(value: str | None) -> str:

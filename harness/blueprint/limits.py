@@ -2,10 +2,9 @@
 step."""
 
 import re
-from dataclasses import dataclass
 
 from harness.blueprint import durations
-from harness.blueprint.choice import Candidate, Choice, choose
+from harness.blueprint.choice import Candidate, choose
 from harness.blueprint.document import Item, Section
 from harness.blueprint.labels import Role, is_nothing
 from harness.blueprint.types import DEFAULT_FIRST_STEP_S, DEFAULT_MAX_TIME_S, Problem
@@ -24,34 +23,23 @@ _FORM = "`- time: 12 hours`"
 _FIRST_FORM = "`- first step: 20 minutes`"
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Seconds; None where the section does not say."""
-
-    max_time_s: float | None
-    first_step_s: float | None
-    problems: tuple[Problem, ...]
-    silent: bool
-    """True when the section says nothing about the maximum time, NA, or `Default: …`."""
-
-
-def read_limits(section: Section) -> Limits:
-    """Both limits of a section, in English, Chinese or as a clock (`01:30:00`)."""
+def read_limits(section: Section, problems: list[Problem]) -> tuple[float | None, float | None, bool]:
+    """Both limits of a section in seconds, in English, Chinese or as a clock (`01:30:00`); None where it does
+    not say. The third is True when it names no length at all, nor NA or `Default: …`."""
     whole: list[Candidate] = []
     first: list[Candidate] = []
-    problems: list[Problem] = []
+    before = len(problems)
     for item in section.items:
         if item.strength <= Role.DEFAULT:
             problems += _collect(item, whole, first)
-    longest = choose(whole, "maximum time", _FORM, _same, {repr(DEFAULT_MAX_TIME_S)})
-    earliest = choose(first, "first-step time", _FIRST_FORM, _same, {repr(DEFAULT_FIRST_STEP_S)})
-    problems += [*longest.problems, *earliest.problems]
+    longest = choose(whole, problems, "maximum time", _FORM, _same, {repr(DEFAULT_MAX_TIME_S)})
+    earliest = choose(first, problems, "first-step time", _FIRST_FORM, _same, {repr(DEFAULT_FIRST_STEP_S)})
     max_time = _seconds(longest, "the maximum time", _FORM, problems)
     first_step = _seconds(earliest, "the first-step time", _FIRST_FORM, problems)
-    if max_time and first_step and first_step > max_time and earliest.chosen:
+    if max_time and first_step and first_step > max_time and earliest:
         message = "the first-step time is longer than the maximum time, so it never applies"
-        problems.append(Problem(earliest.chosen.line, message, "shorten it, or leave it out", "warning"))
-    return Limits(max_time, first_step, tuple(problems), not whole and not problems)
+        problems.append(Problem(earliest.line, message, "shorten it, or leave it out", "warning"))
+    return max_time, first_step, not whole and len(problems) == before
 
 
 def _same(text: str) -> str:
@@ -114,11 +102,11 @@ def _without_length(item: Item, text: str) -> list[Problem]:
     return []
 
 
-def _seconds(choice: Choice, what: str, form: str, problems: list[Problem]) -> float | None:
+def _seconds(chosen: Candidate | None, what: str, form: str, problems: list[Problem]) -> float | None:
     """What was chosen, if it can be a limit."""
-    if choice.chosen is None or choice.chosen.value is None:
+    if chosen is None or chosen.value is None:
         return None
-    line, seconds = choice.chosen.line, durations.find(choice.chosen.value)[0].seconds
+    line, seconds = chosen.line, durations.find(chosen.value)[0].seconds
     if seconds <= 0:
         message = f"{what} is {seconds:g} seconds"
         problems.append(Problem(line, message, f"write a length above zero, as {form}"))

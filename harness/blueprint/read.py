@@ -16,7 +16,7 @@ from harness.blueprint.extras import read_code_changes, read_host, read_keys, re
 from harness.blueprint.labels import Role, is_nothing, role_of
 from harness.blueprint.limits import read_limits
 from harness.blueprint.paths import PathValueError, exists, find_paths, resolve
-from harness.blueprint.source import UnreadableError, load_text
+from harness.blueprint.source import load_text
 from harness.blueprint.types import DEFAULT_FIRST_STEP_S, DEFAULT_MAX_TIME_S, Blueprint, Problem, Severity
 from harness.wording import exact_duration
 
@@ -34,6 +34,7 @@ _PURPOSE_LABEL = re.compile(
 )
 _PATH_FORM = "`- path: /the/path`"
 _CONFIG_FORM = "`- path: config.yaml`"
+_NO_LIMITS: tuple[float | None, float | None, bool] = (None, None, False)
 
 
 def read(path: Path, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Blueprint:
@@ -44,17 +45,16 @@ def read(path: Path, cwd: Path | None = None, env: Mapping[str, str] | None = No
     it (`Blueprint.as_json`): nothing in it is interpreted.
     """
     reader = _Reader(path, cwd or Path.cwd(), os.environ if env is None else env)
-    try:
-        text = load_text(path)
-        if path.suffix == ".json":
-            return Blueprint.from_json(json.loads(text))
+    text = load_text(path)
+    if isinstance(text, Problem):
+        return reader.read("", text)
+    if path.suffix != ".json":
         return reader.read(text)
-    except UnreadableError as error:
-        return reader.read("", error.problem)
+    try:
+        return Blueprint.from_json(json.loads(text))
     except ValueError as error:
-        return reader.read(
-            "", Problem(1, f"no blueprint as data: {error}", "name the blueprint.md beside it")
-        )
+        message = f"no blueprint as data: {error}"
+        return reader.read("", Problem(1, message, "name the blueprint.md beside it"))
 
 
 def parse(text: str, path: Path, cwd: Path, env: Mapping[str, str] | None = None) -> Blueprint:
@@ -178,11 +178,10 @@ class _Reader:
         section = self.sections.get(name)
         if not section:
             return None
-        choice = choose(find(section), what, form, same, standard)
-        self.problems += choice.problems
-        if choice.chosen is None:
+        chosen = choose(find(section), self.problems, what, form, same, standard)
+        if chosen is None:
             self._nothing_found(section, what, form)
-        return choice.chosen
+        return chosen
 
     def _nothing_found(self, section: Section, what: str, form: str) -> None:
         """A section that talks but names no value is an error, unless it only describes or says `Default:
@@ -267,12 +266,9 @@ class _Reader:
 
     def _limits(self) -> tuple[float, float]:
         section = self.sections.get(names.MAX_TIME)
-        limits = read_limits(section) if section else None
-        max_time, first_step = (limits.max_time_s, limits.first_step_s) if limits else (None, None)
-        if section and limits:
-            self.problems += limits.problems
-            if limits.silent and first_step is None:
-                self._nothing_found(section, "length of time", "`- time: 12 hours`")
+        max_time, first_step, silent = self._extra(names.MAX_TIME, read_limits, _NO_LIMITS)
+        if section and silent and first_step is None:
+            self._nothing_found(section, "length of time", "`- time: 12 hours`")
         if max_time is None:
             self._default(names.MAX_TIME, exact_duration(DEFAULT_MAX_TIME_S), "maximum time")
         if first_step is None:
