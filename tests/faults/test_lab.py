@@ -18,8 +18,7 @@ from tests.faults.lab.run import environment, run, why_not
 from tests.faults.lab.types import Case, Produced
 from tests.faults.lab.warm import WarmInterpreter
 from tests.faults.lab.whole.carry_out import Story, carry_out
-from tests.faults.lab.whole.hopeless import FORESEEN, HOPELESS
-from tests.faults.lab.whole.repaired import MENDED_BEFORE, REPAIRED
+from tests.faults.lab.whole.experiments import FORESEEN, HOPELESS, MENDED_BEFORE, REPAIRED
 from tests.faults.lab.whole.types import Experiment
 from tests.harness.runs import end as as_end
 

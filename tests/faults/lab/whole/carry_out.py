@@ -18,6 +18,7 @@ from harness import journal
 from harness.attempt import Diagnosis
 from harness.journal.events import Diagnosed
 from tests.e2e.bench import Bench
+from tests.faults.lab.whole.experiments import values_of
 from tests.faults.lab.whole.types import Experiment
 from tests.faults.lab.whole.world import World
 
@@ -54,7 +55,7 @@ class Story:
 def carry_out(experiment: Experiment, bench: Bench) -> Story:
     """Run it to its end."""
     with ExitStack() as at_end:
-        values = experiment.world(World(bench, at_end))
+        values = values_of(experiment, World(bench, at_end))
         _write(experiment, bench, values)
         variables = {name: text.format(**values) for name, text in experiment.environment.items()}
         status, output = _run(bench, experiment.arguments, variables)

@@ -1,17 +1,11 @@
 """The words of the whole experiments."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness.state import Outcome
-from tests.faults.lab.whole.world import World
 
 Values = Mapping[str, str]
-
-
-def nothing(_: World) -> Values:
-    """A world without anything special."""
-    return {}
 
 
 @dataclass(frozen=True)
@@ -19,12 +13,12 @@ class Experiment:
     """One experiment that fails at first.
 
     `program`: file in `trainings/`. `config`: its YAML; it, `command` and `environment` may hold `{name}` for
-    what `world` prepares. `environment`: what the caller of the harness has set. `family`: of the first
-    attempt's failure. `edits`: config keys that a repair must change; every other key stays as it is.
-    `variables`: variables that it must set. `attempts`: how many there are in the end, None where that
-    depends. `arguments`: more words for `harness run`. `more`: more sections of the blueprint. `needs_root`:
-    for mounts. `told`: what the person must be told of it. `max_time` and `first_step`: limits of the
-    blueprint. `outcome`: of one that is not repaired.
+    what `world` (one of `experiments.WORLDS`) prepares. `environment`: what the caller of the harness set.
+    `family`: of the first attempt's failure. `edits`: config keys that a repair must change; every other key
+    stays as it is. `variables`: variables that it must set. `attempts`: how many there are in the end, None
+    where that depends. `arguments`: more words for `harness run`. `more`: more sections of the blueprint.
+    `needs_root`: for mounts. `told`: what the person must be told of it. `max_time` and `first_step`: limits
+    of the blueprint. `outcome`: of one that is not repaired.
     """
 
     name: str
@@ -33,7 +27,7 @@ class Experiment:
     family: str
     also_right: tuple[str, ...] = ()
     command: str = "python train.py config.yaml"
-    world: Callable[[World], Values] = nothing
+    world: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     edits: frozenset[str] = frozenset()
     variables: frozenset[str] = frozenset()
