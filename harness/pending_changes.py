@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.config import edit as config_edit
 from harness.config.edit import Scalar
+from harness.config.values import as_text
 
 MEASURES = {"install_package": "package", "free_owned": "what", "raise_limit": "limit"}
 """Preparing actions that change neither config nor environment nor code, with the argument that says what."""
@@ -31,18 +32,23 @@ class Change:
     remedy: str = ""
 
     @property
-    def in_words(self) -> str:
-        """Such as `ajet.rollout.n_vllm_engine: 2 → 1 (…)`."""
+    def text(self) -> str:
+        """Such as `ajet.rollout.n_vllm_engine 2 → 1`."""
+        old, new = as_text(self.old), as_text(self.new)
         if self.kind == "code":
-            return f"code of {self.what} corrected ({self.why})"
+            return f"{self.what} corrected"
         if self.kind == "removed":
-            return f"{self.what} taken out, it was {self.old!r} ({self.why})"
+            return f"{self.what} ({old}) taken out"
         if self.kind == "package":
-            return f"{self.what} {self.new} installed ({self.why})"
+            return f"{self.what} {new} installed"
         if self.kind == "freed":
-            return f"{self.what}: {self.new} ({self.why})"
-        was = "unset" if self.old is None else repr(self.old)
-        return f"{self.what}: {was} → {self.new!r} ({self.why})"
+            return f"{self.what}: {new}"
+        return f"{self.what} set to {new}" if self.old is None else f"{self.what} {old} → {new}"
+
+    @property
+    def in_words(self) -> str:
+        """The same with the reason."""
+        return f"{self.text} ({self.why})"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from harness.config.edit import ConfigEditError, leaves
 from harness.config.values import as_text, changed
 from harness.pending_changes import Change, PendingChanges, diff
 from harness.results.types import AttemptRecord, AttemptSummary
-from harness.wording import shortened
+from harness.wording import listed, shortened
 
 NOT_SET = "(not set)"
 _ATTEMPT_PATH = re.compile(r"attempts/\d{2,}")  # differs by nature, and is not counted
@@ -116,25 +116,7 @@ def _is_undone(first: Change, last: Change) -> bool:
 
 def sentence(changes: tuple[Change, ...]) -> str:
     """`ajet.rollout.x 4 → 2, PYTORCH_CUDA_ALLOC_CONF set to expandable_segments:True`."""
-    told = [_told(change) for change in changes[:_MOST_IN_SENTENCE]]
-    if len(changes) > _MOST_IN_SENTENCE:
-        told.append(f"{len(changes) - _MOST_IN_SENTENCE} more changes")
-    return ", ".join(told)
-
-
-def _told(change: Change) -> str:
-    old, new = as_text(change.old), as_text(change.new)
-    if change.kind == "code":
-        return f"{change.what} corrected"
-    if change.kind == "removed":
-        return f"{change.what} ({old}) taken out"
-    if change.kind == "package":
-        return f"{change.what} {new} installed"
-    if change.kind == "freed":
-        return f"{change.what}: {new}"
-    if change.old is None:
-        return f"{change.what} set to {new}"
-    return f"{change.what} {old} → {new}"
+    return listed([change.text for change in changes], _MOST_IN_SENTENCE)
 
 
 def new_value(change: Change) -> str:

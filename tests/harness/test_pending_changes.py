@@ -66,7 +66,7 @@ def test_two_repairs_are_the_same_whatever_is_said_about_them() -> None:
     )
     second = with_outcome(PendingChanges(), "set_environment", {"name": "OMP_NUM_THREADS", "value": "1"})
     assert first.fingerprint() == second.fingerprint() != PendingChanges().fingerprint()
-    assert first.changes[0].in_words == "OMP_NUM_THREADS: unset → '1' (a)"
+    assert first.changes[0].in_words == "OMP_NUM_THREADS set to 1 (a)"
 
 
 def test_a_patch_made_twice_counts_once() -> None:
@@ -81,5 +81,5 @@ def test_a_rendered_config_replaces_earlier_edits() -> None:
 
 
 def test_changes_are_told_in_words() -> None:
-    assert Change("removed", "a.b", 3, None, "misspelt").in_words == "a.b taken out, it was 3 (misspelt)"
+    assert Change("removed", "a.b", 3, None, "misspelt").in_words == "a.b (3) taken out (misspelt)"
     assert diff("a: 1\n", "a: 2", "config.yaml").splitlines()[-2:] == ["-a: 1", "+a: 2"]

@@ -1,6 +1,5 @@
 """The report of several runs: a `Comparison` in, documents and figures out.
 
-Reading order: `wording` (the only sentences about a finding), `cautions` (what weakens them), `tables`,
-`view` (the page as plain data), `series` and `curves` (what is drawn), `drawing`, `figures`, `report` (the
-only module that other rooms call).
+Reading order: `wording` (the only sentences about a finding), `cautions` (what weakens them), `tables` (the
+page as plain data), `figures` (what is drawn), `report` (the only module that other rooms call).
 """

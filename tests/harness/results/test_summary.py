@@ -41,7 +41,7 @@ def test_a_repair_without_a_change_says_so() -> None:
 def test_a_repair_of_many_changes_stays_a_sentence() -> None:
     keys = {f"key_{number}": (0, 1) for number in range(9)}
     story = Story().created().attempt(1, "x").edit("y", **keys).attempt(2)
-    assert str(repairs(story)[0]).endswith("key_5 0 → 1, 3 more changes")
+    assert str(repairs(story)[0]).endswith("key_5 0 → 1 and 3 more")
 
 
 def test_changes_belong_to_the_attempt_that_runs_with_them() -> None:
