@@ -28,7 +28,7 @@ def report(
     for line in built.headline:
         typer.echo(line)
     for discrepancy in built.discrepancies:
-        typer.echo(f"does not agree with the raw files: {discrepancy}", err=True)
+        typer.echo(f"does not agree with the raw files: {discrepancy.where}: {discrepancy.what}", err=True)
     typer.echo(f"report: {folder / 'report.html'}")
     if built.discrepancies:
         raise typer.Exit(1)

@@ -1,6 +1,6 @@
 """What the journal tells a reader besides the attempts: events for the time line, remarks for the story.
 
-In: the entries. Out: `EventNote`s in their order, each with the line of journal.jsonl that it begins at.
+In: the entries. Out: `EventNote`s in their order.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ def events(entries: Iterable[Entry]) -> tuple[EventNote, ...]:
     for line, entry in enumerate(entries, start=1):
         if isinstance(entry.event, LlmRetried | LlmFailed):
             if not is_failing:
-                notes.append(_outage(entries[line - 1 :], line))
+                notes.append(_outage(entries[line - 1 :]))
             is_failing = True
         elif isinstance(entry.event, _END_AN_OUTAGE):
             is_failing = False
         kind, text = _words(entry.event, line)
         if kind:
             attempt = entry.event.attempt if isinstance(entry.event, AttemptEvent) else None
-            notes.append(EventNote(entry.time, kind, text, attempt, line))
+            notes.append(EventNote(entry.time, kind, text, attempt))
     return tuple(notes)
 
 
@@ -85,7 +85,7 @@ def _words(event: Event, line: int) -> tuple[str, str]:
     return "", ""
 
 
-def _outage(following: Sequence[Entry], line: int) -> EventNote:
+def _outage(following: Sequence[Entry]) -> EventNote:
     """One note for failed calls up to the next answer, or until the question was given up."""
     first = following[0]
     end, lasted = first.time, ""
@@ -97,7 +97,7 @@ def _outage(following: Sequence[Entry], line: int) -> EventNote:
     if end - first.time >= 1.0:
         lasted = f"until {time_text(end)}, for {duration(end - first.time)}: "
     error = first.event.error if isinstance(first.event, LlmRetried | LlmFailed) else ""
-    return EventNote(first.time, "no answer from the language model", f"{lasted}{error}", None, line)
+    return EventNote(first.time, "no answer from the language model", f"{lasted}{error}")
 
 
 # --- remarks ------------------------------------------------------------------------------------------------
@@ -118,14 +118,14 @@ def remarks(entries: Iterable[Entry]) -> tuple[EventNote, ...]:
 
 def _remarks(entries: Iterable[Entry]) -> Iterator[EventNote]:
     attempt: int | None = None
-    for line, entry in enumerate(entries, start=1):
+    for entry in entries:
         match entry.event:
             case Intent(action="launch", args=args):
                 attempt = args["attempt"]
             case Noted(text=text):
-                yield EventNote(entry.time, "note", text, attempt, line)
+                yield EventNote(entry.time, "note", text, attempt)
             case Refused(action=action, args=args, why=why):
-                yield EventNote(entry.time, "refused", f"{_wish(action, args)}: {why}", attempt, line)
+                yield EventNote(entry.time, "refused", f"{_wish(action, args)}: {why}", attempt)
 
 
 def _wish(action: str, args: Mapping[str, Any]) -> str:

@@ -65,7 +65,6 @@ def build_report(result_dir: Path, summary: RunSummary, into: Path | None = None
     return Report(
         result_dir=result_dir,
         html=result_dir / "report.html",
-        markdown=result_dir / "result.md",
         json=result_dir / "result.json",
         headline=page["headline"],
         facts=facts,

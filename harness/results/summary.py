@@ -63,7 +63,6 @@ def _attempt(attempt: AttemptState, later: tuple[AttemptState, ...]) -> AttemptS
         number=attempt.number,
         session=attempt.session,
         started_at=attempt.launched_at,
-        ended_at=ended.ended_at,
         reason=ended.reason,
         status=ended.status,
         why_started=attempt.why,

@@ -29,7 +29,6 @@ class EventNote:
     kind: str  # e.g. "first_step", "nan", "hang", "note"
     text: str
     attempt: int | None = None
-    line: int | None = None  # 1-based line of journal.jsonl
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,6 @@ class AttemptSummary:
     number: int  # 1, 2, …; the folder is attempts/01, attempts/02, …
     session: str = ""  # tmux session name
     started_at: float | None = None  # seconds since the epoch
-    ended_at: float | None = None
     reason: str = ""  # exit.json's reason, or "lost"
     status: int | None = None  # exit status as a shell gives it
     why_started: str = ""  # "first attempt", or which repair this attempt tries
@@ -256,7 +254,6 @@ class Report:
 
     result_dir: Path
     html: Path
-    markdown: Path
     json: Path
     headline: tuple[str, ...]  # lines for the terminal
     facts: Mapping[str, Fact]

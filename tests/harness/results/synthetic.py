@@ -30,9 +30,7 @@ def summary(outcome: str = "succeeded", **changes: Any) -> RunSummary:
         "ended_at": START + 130,
         "max_time_s": 900.0,
         "policy": "playbook",
-        "attempts": (
-            AttemptSummary(1, "ajet_sort_digits-7f3a-01", START + 3, START + 125, "exited", 0, "first"),
-        ),
+        "attempts": (AttemptSummary(1, "ajet_sort_digits-7f3a-01", START + 3, "exited", 0, "first"),),
     }
     return RunSummary(**{**words, **changes})
 
@@ -170,10 +168,8 @@ def retried_run(result_dir: Path) -> RunSummary:
     cause = "The connection to the reward server was reset."
     diagnosis = Diagnosis("network", None, cause, evidence=evidence, last_lines=last)
     told = [
-        AttemptSummary(1, "ajet_x-01", START, START + 61, "exited", 1, "first", diagnosis, "started again"),
-        AttemptSummary(
-            2, "ajet_x-02", START + 70, START + 132, "exited", 1, "the failure may pass", diagnosis
-        ),
+        AttemptSummary(1, "ajet_x-01", START, "exited", 1, "first", diagnosis, "started again"),
+        AttemptSummary(2, "ajet_x-02", START + 70, "exited", 1, "the failure may pass", diagnosis),
     ]
     return summary("failed", reason="the same failure came back", attempts=tuple(told))
 

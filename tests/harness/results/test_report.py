@@ -137,7 +137,7 @@ def test_invented_evidence_is_marked(tmp_path: Path) -> None:
     attempt(tmp_path).exit(1).pane("all is well\n")
     evidence = (Evidence("pane.log", 1, "CUDA out of memory"),)
     diagnosis = Diagnosis("", None, "x", evidence=evidence)
-    told = AttemptSummary(1, "s", START, START, "exited", 1, "first", diagnosis)
+    told = AttemptSummary(1, "s", START, "exited", 1, "first", diagnosis)
     build_report(tmp_path, summary("failed", attempts=(told,)))
     assert "`CUDA out of memory` (not found there)" in (tmp_path / "trial_and_error.md").read_text()
 
@@ -267,8 +267,7 @@ def elements_with(word: str, result_dir: Path) -> list[object]:
         Change(kind, words, words, words, words) for kind in ("config", "removed", "environment", "code")
     )
     told = tuple(
-        AttemptSummary(n, words, START, START, words, 1, words, diagnosis, words, changes, changes)
-        for n in (1, 2)
+        AttemptSummary(n, words, START, words, 1, words, diagnosis, words, changes, changes) for n in (1, 2)
     )
     report = build_report(
         result_dir,
