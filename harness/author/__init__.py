@@ -1,9 +1,9 @@
 """From words to an experiment: a model fills the templates, code checks, a person reads what was assumed.
 
 In reading order: `request_text` (what code can tell from a request, and what a terminal is asked without a
-model), `calls` (the model's tools), `draft` (what was rendered, and what a model may not decide), `file_view`
-and `trainer_keys` (what it may look at), `draft_check` (`harness check` of a draft), `draft_session` (carries
-calls out), `sources` (where each value came from), `publish` (the folder, and what is kept of a failure).
+model), `calls` (the model's tools), `file_view` and `trainer_keys` (what it may look at), `draft` (what was
+rendered, what a model may not decide, `harness check` of it), `draft_session` (carries calls out), `publish`
+(the folder, where each value came from, and what is kept of a failure).
 
 A request goes `Brief` → `DraftSession` → `await session.write(…)` → `hand_over(…)`. Used by `harness new`.
 """

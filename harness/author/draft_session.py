@@ -13,10 +13,18 @@ from functools import cached_property
 from typing import Any
 
 from harness import templating
-from harness.author import draft_check
+from harness.author import draft as drafts
 from harness.author.calls import OFFERED, Check, Finish, ListKeys, Look, RenderBlueprint, RenderConfig
-from harness.author.draft import Brief, Draft, RefusedError, composed, dotted, refuse_blueprint, refuse_config
-from harness.author.draft_check import Findings
+from harness.author.draft import (
+    Brief,
+    Draft,
+    Findings,
+    RefusedError,
+    composed,
+    dotted,
+    refuse_blueprint,
+    refuse_config,
+)
 from harness.author.file_view import NotShownError, look
 from harness.author.trainer_keys import NoKeysError, TrainerKeys
 from harness.blueprint.scaffold import Composed, ScaffoldError, place_for, render_config
@@ -99,7 +107,7 @@ class DraftSession:
     def check(self) -> Findings:
         """The findings about the draft as it stands. Raises ScaffoldError, NoKeysError."""
         if self.findings is None:
-            self.findings = draft_check.check(self.draft, self.brief, self.keys)
+            self.findings = drafts.check(self.draft, self.brief, self.keys)
         return self.findings
 
     def texts(self, draft: Draft | None = None) -> Composed:

@@ -13,8 +13,7 @@ from harness.cli.console import console
 if TYPE_CHECKING:
     from harness.author.draft import Brief
     from harness.author.draft_session import DraftSession
-    from harness.author.publish import HandedOver
-    from harness.author.sources import Row
+    from harness.author.publish import HandedOver, Row
     from harness.providers.conversation import Account, Ended
 
 _WIDEST_VALUE = 40

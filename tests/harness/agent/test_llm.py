@@ -188,12 +188,7 @@ async def test_half_a_repair_is_not_launched(tmp_path: Path, name: str) -> None:
 def unwritten(folder: Path, ends: list[dict[str, Any]]) -> tuple[Experiment, World]:
     """An experiment whose plan names neither config nor command."""
     world = World(ends)
-    experiment = Experiment(folder, world.clock)
-    plan = {"name": "dpo", "max_time_s": 1e4, "yaml_path": None, "launch_command": None}
-    data = {"experiment_id": "7f3a", "name": "dpo", "deadline_at": 1e4, "policy": "llm", "plan": plan}
-    record(experiment, "created", **data)
-    (folder / "blueprint.md").write_text("# DPO of a 70B model\n")
-    return experiment, world
+    return new_experiment(folder, world, launch_command=None), world
 
 
 RENDER: Answer = ("render_config", {"settings": {"lr": 1e-5}, "why": "the plan says so"})

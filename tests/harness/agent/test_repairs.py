@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,13 @@ from harness.agent.playbook import Playbook
 from harness.agent.replay import replay
 from harness.agent.types import Observation
 from harness.experiment import Experiment
-from harness.journal import Owner
 from harness.journal.events import Checked, Intent
 from harness.options import RunOptions
-from harness.pending_changes import PREPARING, Change, PendingChanges
+from harness.pending_changes import PREPARING, PendingChanges
 from harness.repair import apply_changes, installing, repair_plan
 from harness.repair.remedies.settings import Settings
 from harness.state import ExperimentState, Outcome
-from tests.harness.agent.world import FakeExecutor, Killed, World, done
+from tests.harness.agent.world import FakeExecutor, Killed, World, done, new_experiment
 from tests.harness.runs import found as found_by
 from tests.harness.runs import record
 
@@ -135,33 +134,17 @@ class RepairExecutor(FakeExecutor):
 
 def experiment_in(folder: Path, world: World, options: RunOptions | None = None, **plan: Any) -> Experiment:
     """An experiment with a config of its own."""
-    config = folder / "config.yaml"
-    config.write_text(CONFIG)
-    experiment = Experiment(folder, world.clock)
-    if not experiment.state.experiment_id:
-        given = {
-            "name": "sort digits",
-            "path": str(folder / "blueprint.md"),
-            "yaml_path": str(config),
-            "launch_command": None,
-            "codebase_dir": str(folder),
-            "venv_exe": sys.executable,
-            "max_time_s": world.max_time_s,
-            "protected_keys": [],
-        }
-        record(
-            experiment,
-            "created",
-            experiment_id="7f3a00000000",
-            name="sort digits",
-            deadline_at=world.now + world.max_time_s,
-            policy="playbook",
-            plan={**given, **plan},
-        )
-        record(experiment, "options", **(options or RunOptions()).as_json())
-    elif experiment.state.finished_at is None:
-        experiment.record(Owner.this_process())
-    return experiment
+    (folder / "config.yaml").write_text(CONFIG)
+    given = {
+        "name": "sort digits",
+        "path": str(folder / "blueprint.md"),
+        "yaml_path": str(folder / "config.yaml"),
+        "launch_command": None,
+        "codebase_dir": str(folder),
+        "venv_exe": sys.executable,
+        "protected_keys": [],
+    }
+    return new_experiment(folder, world, options or RunOptions(), **{**given, **plan})
 
 
 async def run(
@@ -198,33 +181,11 @@ async def test_memory_that_ran_out_is_made(tmp_path: Path) -> None:
     assert written == CONFIG.replace("0.85", "0.75"), "comments and order stay"
 
 
-async def test_the_same_failure_leads_to_the_next_repair_on_top(tmp_path: Path) -> None:
-    def fate(values: Mapping[str, Any], env: Mapping[str, str], number: int) -> dict[str, Any]:
-        return done() if values[SHARE] < 0.85 and values[OPTIMIZER] else failed(**OOM)
-
-    state = await run(tmp_path, fate)
-    assert state.verdict is not None and state.verdict.outcome is Outcome.SUCCEEDED
-    assert changes(state) == [[], [(SHARE, 0.75)], [(OPTIMIZER, True)]]
-
-
-async def test_the_same_cause_without_progress_ends_it(tmp_path: Path) -> None:
-    state = await run(tmp_path, lambda values, env, n: failed(**OOM))
-    assert state.verdict is not None and state.verdict.outcome is Outcome.FAILED
-    assert len(state.attempts) == 4 and state.draft.is_empty, "three repairs, and no fourth is begun"
-
-
 async def test_with_progress_it_may_go_on(tmp_path: Path) -> None:
     state = await run(tmp_path, lambda values, env, n: done() if n == 5 else failed(last_step=n, **OOM))
     assert state.verdict is not None and state.verdict.outcome is Outcome.SUCCEEDED
     shares = [values for attempt in changes(state) for values in attempt if values[0] == SHARE]
     assert shares == [(SHARE, 0.75), (SHARE, 0.65)], "after the others, once more and further"
-
-
-async def test_a_protected_key_stays_and_the_next_repair_is_taken(tmp_path: Path) -> None:
-    fate: Fate = lambda values, env, n: done() if values[OPTIMIZER] else failed(**OOM)  # noqa: E731
-    state = await run(tmp_path, fate, protected_keys=[SHARE])
-    assert changes(state) == [[], [(OPTIMIZER, True)]]
-    assert not any(entry.what == SHARE for attempt in state.attempts for entry in attempt.draft.changes)
 
 
 async def test_a_taken_port_is_changed(tmp_path: Path) -> None:
@@ -261,20 +222,6 @@ async def test_a_passing_cause_is_waited_for_twice_as_long_and_then_given_up(tmp
     experiment.close()
     first, second, third = world.launched_at
     assert (second - first, third - second) == (10 + 30, 10 + 60)
-
-
-async def test_what_can_be_done_against_a_passing_cause_comes_after_a_wait(tmp_path: Path) -> None:
-    slow = {
-        **{"signature": "hub_slow", "cause": "wandb", "transient": True, "wait_s": 5.0, "confidence": 0.9},
-        "remedies": ["wait_and_retry", "tracker_offline"],
-    }
-    state = await run(tmp_path, lambda values, env, n: done() if "WANDB_MODE" in env else failed(**slow))
-    assert changes(state) == [[], [], [("WANDB_MODE", "offline")]]
-
-
-async def test_a_doubtful_diagnosis_changes_nothing(tmp_path: Path) -> None:
-    state = await run(tmp_path, lambda values, env, n: failed(**{**OOM, "confidence": 0.3}))
-    assert len(state.attempts) == 1 and state.draft.is_empty
 
 
 class TestInstalling:
@@ -371,30 +318,10 @@ async def test_killed_at_any_moment_a_repair_is_made_once(tmp_path: Path, moment
     assert changes(experiment.state) == [[], [(SHARE, 0.75)]] and len(world.launches) == 2
 
 
-async def test_a_change_of_an_earlier_journal_has_no_remedy() -> None:
-    assert Change(**{"kind": "config", "what": "a", "old": 1, "new": 2, "why": "w"}).remedy == ""
-
-
 KILL = {
     **{"signature": "killed", "cause": "It was killed by SIGKILL.", "transient": True, "confidence": 0.6},
     "remedies": [],
 }
-
-
-class TestKilled:
-    async def test_with_steps_done_it_goes_on(self, tmp_path: Path) -> None:
-        state = await run(tmp_path, lambda values, env, n: done() if n == 2 else failed(last_step=20, **KILL))
-        assert state.verdict is not None and state.verdict.outcome is Outcome.SUCCEEDED
-        assert changes(state) == [[], []]
-
-    async def test_at_once_twice_ends_it(self, tmp_path: Path) -> None:
-        state = await run(tmp_path, lambda values, env, n: failed(last_step=0, **KILL))
-        assert state.verdict is not None and state.verdict.outcome is Outcome.FAILED
-        assert len(state.attempts) == 2
-
-    async def test_further_each_time_goes_on_to_the_limit(self, tmp_path: Path) -> None:
-        state = await run(tmp_path, lambda values, env, n: failed(last_step=20 * n, **KILL))
-        assert len(state.attempts) == 5
 
 
 def found(remedies: list[str], family: str = "port_in_use", **captures: str) -> dict[str, Any]:
@@ -409,16 +336,6 @@ HOPELESS = found([], family="path_not_found")
 class TestBeforeTheFirstLaunch:
     """What the check finds is repaired, checked again, and launched."""
 
-    async def test_a_taken_port_is_changed_and_checked_again(self, tmp_path: Path) -> None:
-        state = await run(
-            tmp_path,
-            lambda values, env, n: done() if values[PORT] == 31234 else failed(),
-            problems=lambda draft: [] if draft.config.get(PORT) == 31234 else [TAKEN],
-        )
-        assert state.verdict is not None and state.verdict.outcome is Outcome.SUCCEEDED
-        assert changes(state) == [[(PORT, 31234)]]
-        assert state.attempts[0].draft.remedies == ("free_port",)
-
     async def test_a_repair_that_does_not_help_is_made_once(self, tmp_path: Path) -> None:
         ports = iter(range(30000, 31000))
         state = await run(
@@ -428,20 +345,6 @@ class TestBeforeTheFirstLaunch:
         )
         assert state.verdict is not None and state.verdict.outcome is Outcome.CANNOT_RUN
         assert not state.attempts and len(state.draft.changes) == 1
-
-    async def test_nothing_is_changed_where_something_stays_that_only_a_person_can_mend(
-        self, tmp_path: Path
-    ) -> None:
-        state = await run(tmp_path, lambda values, env, n: done(), problems=lambda draft: [TAKEN, HOPELESS])
-        assert state.verdict is not None and state.verdict.outcome is Outcome.CANNOT_RUN
-        assert state.draft.is_empty
-
-    async def test_a_protected_port_stays(self, tmp_path: Path) -> None:
-        state = await run(
-            tmp_path, lambda values, env, n: done(), problems=lambda draft: [TAKEN], protected_keys=[PORT]
-        )
-        assert state.verdict is not None and state.verdict.outcome is Outcome.CANNOT_RUN
-        assert state.draft.is_empty
 
     @pytest.mark.parametrize("allowed", [True, False])
     async def test_packages_are_installed_one_after_the_other_with_permission_only(
@@ -483,55 +386,123 @@ class TestBeforeTheFirstLaunch:
                 experiment = Experiment.open(folder, world.clock)
                 await loop.run(RepairExecutor(experiment, world), Playbook())
             assert changes(experiment.state) == [[(PORT, 31234)]] and len(world.launches) == 1
+            assert experiment.state.attempts[0].draft.remedies == ("free_port",)
             experiment.close()
 
 
-class TestAfterAFailure:
-    """What the check says of a repair."""
+async def test_a_measure_that_does_not_please_the_check_is_followed_by_the_next_repair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.repair.leftovers.leftovers", lambda experiment: 1)
+    monkeypatch.setattr("harness.repair.leftovers.end_leftovers", lambda experiment: 1)
+    full = {**OOM, "remedies": ["free_leftovers", "lower_gpu_memory_utilization"]}
 
-    async def test_a_repair_that_the_check_refuses_gives_way_to_the_next(self, tmp_path: Path) -> None:
-        state = await run(
-            tmp_path,
-            lambda values, env, n: done() if values[OPTIMIZER] else failed(**OOM),
-            problems=lambda draft: [HOPELESS] if SHARE in draft.config else [],
-        )
-        assert state.verdict is not None and state.verdict.outcome is Outcome.SUCCEEDED
-        assert changes(state) == [[], [(OPTIMIZER, True)]]
+    def problems(draft: PendingChanges) -> list[dict[str, Any]]:
+        return [HOPELESS] if draft.measures and SHARE not in draft.config else []
 
-    async def test_what_the_check_finds_meanwhile_is_mended_on_top(self, tmp_path: Path) -> None:
-        def problems(draft: PendingChanges) -> list[dict[str, Any]]:
-            return [TAKEN] if SHARE in draft.config and PORT not in draft.config else []
+    state = await run(
+        tmp_path,
+        lambda values, env, n: done() if values[SHARE] < 0.85 else failed(**full),
+        problems=problems,
+    )
+    assert state.verdict is not None and state.verdict.outcome is Outcome.SUCCEEDED
+    assert state.attempts[1].draft.remedies == ("free_leftovers", "lower_gpu_memory_utilization")
 
-        state = await run(
-            tmp_path,
-            lambda values, env, n: done() if values[SHARE] < 0.85 else failed(**OOM),
-            problems=problems,
-        )
-        assert changes(state) == [[], [(SHARE, 0.75), (PORT, 31234)]]
 
-    async def test_a_measure_that_does_not_please_the_check_is_followed_by_the_next_repair(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("harness.repair.leftovers.leftovers", lambda experiment: 1)
-        monkeypatch.setattr("harness.repair.leftovers.end_leftovers", lambda experiment: 1)
-        full = {**OOM, "remedies": ["free_leftovers", "lower_gpu_memory_utilization"]}
+async def test_where_the_check_refuses_everything_nothing_is_launched(tmp_path: Path) -> None:
+    state = await run(
+        tmp_path,
+        lambda values, env, n: failed(**OOM),
+        problems=lambda draft: [] if draft.is_empty else [HOPELESS],
+    )
+    assert state.verdict is not None and state.verdict.outcome is Outcome.FAILED
+    assert len(state.attempts) == 1 and state.unusable == set(OOM["remedies"])
 
-        def problems(draft: PendingChanges) -> list[dict[str, Any]]:
-            return [HOPELESS] if draft.measures and SHARE not in draft.config else []
 
-        state = await run(
-            tmp_path,
-            lambda values, env, n: done() if values[SHARE] < 0.85 else failed(**full),
-            problems=problems,
-        )
-        assert state.verdict is not None and state.verdict.outcome is Outcome.SUCCEEDED
-        assert state.attempts[1].draft.remedies == ("free_leftovers", "lower_gpu_memory_utilization")
+@dataclass(frozen=True)
+class Case:
+    """A course of failures, and what was changed for each attempt until it ended."""
 
-    async def test_where_the_check_refuses_everything_nothing_is_launched(self, tmp_path: Path) -> None:
-        state = await run(
-            tmp_path,
-            lambda values, env, n: failed(**OOM),
-            problems=lambda draft: [] if draft.is_empty else [HOPELESS],
-        )
-        assert state.verdict is not None and state.verdict.outcome is Outcome.FAILED
-        assert len(state.attempts) == 1 and state.unusable == set(OOM["remedies"])
+    fate: Fate
+    changes: list[list[tuple[str, Any]]]
+    outcome: Outcome = Outcome.SUCCEEDED
+    problems: Problems = lambda draft: []
+    plan: Mapping[str, Any] = field(default_factory=dict)
+
+
+def until(key: str, holds: Callable[[Any], bool], **diagnosis: Any) -> Fate:
+    """It fails in this way until the key has such a value."""
+    return lambda values, env, n: done() if holds(values[key]) else failed(**diagnosis)
+
+
+def below(value: float) -> bool:
+    return value < 0.85
+
+
+def port_taken(draft: PendingChanges) -> list[dict[str, Any]]:
+    return [] if draft.config.get(PORT) == 31234 else [TAKEN]
+
+
+SLOW = {
+    **{"signature": "hub_slow", "cause": "wandb", "transient": True, "wait_s": 5.0, "confidence": 0.9},
+    "remedies": ["wait_and_retry", "tracker_offline"],
+}
+FAILED, CANNOT_RUN = Outcome.FAILED, Outcome.CANNOT_RUN
+CASES = {
+    "the same failure leads to the next repair on top": Case(
+        lambda values, env, n: done() if values[SHARE] < 0.85 and values[OPTIMIZER] else failed(**OOM),
+        [[], [(SHARE, 0.75)], [(OPTIMIZER, True)]],
+    ),
+    "the same cause without progress ends it after three repairs": Case(
+        lambda values, env, n: failed(**OOM),
+        [[], [(SHARE, 0.75)], [(OPTIMIZER, True)], [("ajet.rollout.max_num_seqs", 32)]],
+        FAILED,
+    ),
+    "a protected key stays and the next repair is taken": Case(
+        until(OPTIMIZER, bool, **OOM), [[], [(OPTIMIZER, True)]], plan={"protected_keys": [SHARE]}
+    ),
+    "what can be done against a passing cause comes after a wait": Case(
+        lambda values, env, n: done() if "WANDB_MODE" in env else failed(**SLOW),
+        [[], [], [("WANDB_MODE", "offline")]],
+    ),
+    "a doubtful diagnosis changes nothing": Case(
+        lambda values, env, n: failed(**{**OOM, "confidence": 0.3}), [[]], FAILED
+    ),
+    "killed, with steps done, it goes on": Case(
+        lambda values, env, n: done() if n == 2 else failed(last_step=20, **KILL), [[], []]
+    ),
+    "killed at once twice ends it": Case(
+        lambda values, env, n: failed(last_step=0, **KILL), [[], []], FAILED
+    ),
+    "killed further on each time it goes on to the limit": Case(
+        lambda values, env, n: failed(last_step=20 * n, **KILL), [[]] * 5, FAILED
+    ),
+    "before the first launch a taken port is changed and checked again": Case(
+        until(PORT, lambda port: port == 31234), [[(PORT, 31234)]], problems=port_taken
+    ),
+    "nothing is changed where something stays that only a person can solve": Case(
+        lambda values, env, n: done(), [], CANNOT_RUN, lambda draft: [TAKEN, HOPELESS]
+    ),
+    "a protected port stays": Case(
+        lambda values, env, n: done(), [], CANNOT_RUN, lambda draft: [TAKEN], {"protected_keys": [PORT]}
+    ),
+    "a repair that the check refuses gives way to the next": Case(
+        until(OPTIMIZER, bool, **OOM),
+        [[], [(OPTIMIZER, True)]],
+        problems=lambda draft: [HOPELESS] if SHARE in draft.config else [],
+    ),
+    "what the check finds meanwhile is repaired on top": Case(
+        until(SHARE, below, **OOM),
+        [[], [(SHARE, 0.75), (PORT, 31234)]],
+        problems=lambda draft: port_taken(draft) if SHARE in draft.config else [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_the_course_of_repairs(tmp_path: Path, name: str) -> None:
+    case = CASES[name]
+    state = await run(tmp_path, case.fate, problems=case.problems, **case.plan)
+    assert state.verdict is not None and state.verdict.outcome is case.outcome
+    assert changes(state) == case.changes
+    assert state.draft.is_empty, "no further repair was begun"

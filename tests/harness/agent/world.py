@@ -8,6 +8,7 @@ from harness.agent.types import Observation
 from harness.agent.verdict import verdict
 from harness.experiment import Experiment
 from harness.journal import Owner
+from harness.options import RunOptions
 from tests.harness.results.narrative.written import run_evidence
 from tests.harness.runs import record, result_of
 
@@ -150,7 +151,9 @@ def failed(signature: str | None, transient: bool, last_step: int = 5) -> dict[s
     }
 
 
-def new_experiment(folder: Path, world: World) -> Experiment:
+def new_experiment(folder: Path, world: World, options: RunOptions | None = None, **plan: Any) -> Experiment:
+    """The experiment in this folder, with these sections of a blueprint: begun, or taken over from a harness
+    that was killed."""
     experiment = Experiment(folder, world.clock)
     if not experiment.state.experiment_id:
         record(
@@ -160,8 +163,10 @@ def new_experiment(folder: Path, world: World) -> Experiment:
             name="sort digits",
             deadline_at=world.now + world.max_time_s,
             policy="playbook",
-            plan={"max_time_s": world.max_time_s, "yaml_path": None, "launch_command": "train"},
+            plan={"max_time_s": world.max_time_s, "yaml_path": None, "launch_command": "train", **plan},
         )
+        if options is not None:
+            record(experiment, "options", **options.as_json())
         if not (folder / "blueprint.md").exists():
             (folder / "blueprint.md").write_text("# A plan\n")
     elif experiment.state.finished_at is None:
