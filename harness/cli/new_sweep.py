@@ -44,9 +44,7 @@ def write_sweep_file(blueprint: Path, folder: Path) -> Path:
         "set": {},
         "metric": found.metric,
         "goal": "max",
-        "parallel": None,
-        "budget": None,
-        "canary": None,
+        **dict.fromkeys(("parallel", "budget", "canary")),
         "expect": [],
     }
     path = folder / FILE_NAME
@@ -54,9 +52,7 @@ def write_sweep_file(blueprint: Path, folder: Path) -> Path:
         with path.open("x", encoding="utf-8") as file:
             file.write(as_yaml(values, about, hints))
     except FileExistsError as error:
-        raise SweepError(
-            f"{path} is already there and is not overwritten: change it, or rename it"
-        ) from error
+        raise SweepError(f"{path} is already there and is not overwritten: rename it") from error
     except OSError as error:
         raise SweepError(f"{path} cannot be written: {error.strerror}") from error
     return path

@@ -15,7 +15,7 @@ from harness.cli import tree
 from harness.cli.console import console
 from harness.result_folders import JOURNAL
 from harness.sweep.state import SweepState
-from harness.sweep.status import SweepStanding, one_line
+from harness.sweep.status import SweepStatus, one_line
 from harness.sweep.sweep import load_state
 from harness.wording import short_duration as duration
 
@@ -30,7 +30,7 @@ def show_sweep(folder: Path, json_output: bool) -> None:
         typer.echo(json.dumps(row, indent=2) if json_output else f"{row['name']}  damaged\n{row['error']}")
         return
     state = load_state(folder)
-    now = tree.stands(folder, state)
+    now = tree.status_of(folder, state)
     if json_output:
         typer.echo(json.dumps({**row, **_more(state, now)}, indent=2))
         return
@@ -42,14 +42,14 @@ def show_sweep(folder: Path, json_output: bool) -> None:
         out.print(f"{name:<9} {words}", markup=False)
 
 
-def _more(state: SweepState, now: SweepStanding) -> dict[str, Any]:
+def _more(state: SweepState, now: SweepStatus) -> dict[str, Any]:
     """What `show --json` says beside the row of `ls --json`."""
     end = state.verdict
     return {
         "question": state.plan.question if state.plan is not None else "",
         "metric": now.metric,
         "points": [
-            {"name": point.name, "label": point.label, "mean_so_far": point.mean, "n": point.n}
+            {"name": point.name, "label": point.label, "mean_so_far": point.mean, "n": len(point.values)}
             for point in now.points
         ],
         "best_so_far": now.best.name if now.best is not None else None,
@@ -60,8 +60,8 @@ def _more(state: SweepState, now: SweepStanding) -> dict[str, Any]:
     }
 
 
-def _facts(folder: Path, state: SweepState, now: SweepStanding) -> Iterator[tuple[str, str]]:
-    is_owned = journal.is_owned(folder / JOURNAL)
+def _facts(folder: Path, state: SweepState, now: SweepStatus) -> Iterator[tuple[str, str]]:
+    is_owned, end = journal.is_owned(folder / JOURNAL), state.verdict
     yield "folder", str(folder)
     if state.plan is not None and state.plan.question:
         yield "question", one_line(state.plan.question)
@@ -72,30 +72,24 @@ def _facts(folder: Path, state: SweepState, now: SweepStanding) -> Iterator[tupl
     budget = f", budget {duration(now.budget_s)}" if now.budget_s is not None else ""
     yield "time", duration(now.elapsed_s) + (left if is_owned and now.left_s is not None else "") + budget
     if now.best is not None:
-        yield "best", now.best_so_far + ("" if state.verdict is not None else "  (so far)")
-    failed = [run for run in now.runs if run.standing == "failed"]
+        yield "best", now.best_so_far + ("" if end is not None else "  (so far)")
+    failed = [run for run in now.runs if run.stage == "failed"]
     for run in failed[:MOST_FAILED]:
         yield "failed", f"{one_line(run.name)}: {run.outcome}: {one_line(run.run.reason)}"
     if len(failed) > MOST_FAILED:
         yield "", f"… {len(failed) - MOST_FAILED} more: harness ls --tree"
     if state.closing:
         yield "closing", f"no run is started any more: {one_line(state.closing)}"
-    if state.verdict is not None:
-        yield "outcome", f"{state.verdict.outcome.value}: {one_line(state.verdict.reason)}"
+    if end is not None:
+        yield "outcome", f"{end.outcome.value}: {one_line(end.reason)}"
     for line in state.reported.headline if state.reported else ():
         yield "", one_line(line)
-    if (folder / REPORT).exists():
+    has_report = (folder / REPORT).exists()
+    if has_report:
         yield "report", str(folder / REPORT)
-    yield "next", _next(folder, state, is_owned)
-
-
-def _next(folder: Path, state: SweepState, is_owned: bool) -> str:
-    """What one would type now."""
-    if state.verdict is not None:
-        has_report = (folder / REPORT).exists() and not (state.reported and state.reported.error)
-        return f"harness verify {folder}" if has_report else f"harness report {folder}"
-    if not is_owned:
-        return f"harness resume {folder}"
-    running = state.of("running")
-    follow = f"harness logs -f {folder / running[0].run.name}, " if running else ""
-    return f"{follow}harness stop {folder}"
+    if end is not None:
+        is_whole = has_report and not (state.reported and state.reported.error)
+        yield "next", f"harness {'verify' if is_whole else 'report'} {folder}"
+    else:
+        follow = [f"harness logs -f {folder / run.run.name}, " for run in state.of("running")[:1]]
+        yield "next", f"{''.join(follow)}harness stop {folder}" if is_owned else f"harness resume {folder}"

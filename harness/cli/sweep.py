@@ -146,8 +146,7 @@ def _blueprint(path: Path) -> "Blueprint":
 
 def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chosen: "RunOptions") -> _Asked:
     """The sweep that a model proposes for a question; a clear end where none is proposed."""
-    from harness.cli.asking import chosen as chosen_model
-    from harness.cli.asking import held_signals, print_cost, with_model
+    from harness.cli import asking
     from harness.providers.conversation import Account
     from harness.providers.settings import ConfigurationError
     from harness.sweep.create import planned, rehearse
@@ -159,7 +158,7 @@ def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chos
         rehearse(plan, blueprint)  # what it would refuse goes back to the model
         return plan
 
-    choice = chosen_model(chosen.model, chosen.max_cost_usd, chosen.max_calls)
+    choice = asking.chosen(chosen.model, chosen.max_cost_usd, chosen.max_calls)
     if choice is None:
         fail(
             "a question needs a language model (--model anthropic:NAME, or `model` in the [llm] section of "
@@ -171,15 +170,15 @@ def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chos
         return await propose(question, blueprint, model, account, checked, name, bounds, *ways)
 
     account = Account()
-    with tempfile.TemporaryDirectory() as folder, held_signals() as stop:
+    with tempfile.TemporaryDirectory() as folder, asking.held_signals() as stop:
         transcript = Path(folder) / "transcript.jsonl"
         transcript.touch(mode=0o600)
         try:
-            proposed = asyncio.run(with_model(choice, account, transcript, stop, talk))
+            proposed = asyncio.run(asking.with_model(choice, account, transcript, stop, talk))
         except ConfigurationError as error:
             fail(str(error))
         finally:
-            print_cost(account, choice.config)
+            asking.print_cost(account, choice.config)
         calls = [json.loads(line) for line in transcript.read_text(encoding="utf-8").splitlines()]
     found = proposed.proposal
     if found is None:
@@ -192,18 +191,17 @@ def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chos
 
 def _show(asked: _Asked, as_json: bool) -> None:
     """Print the plan, after everything that could be refused has been looked at."""
-    from harness.cli.sweep_plan import as_json as plan_as_json
-    from harness.cli.sweep_plan import print_plan
+    from harness.cli import sweep_plan
     from harness.sweep.create import rehearse
     from harness.sweep.forecast import expected_run_s, forecast
 
     warnings = rehearse(asked.plan, asked.blueprint)
     seen = forecast(asked.plan, expected_run_s(asked.blueprint), asked.blueprint.max_time_s)
     if as_json:
-        found = {**plan_as_json(asked.plan, seen), "warnings": list(warnings)}
+        found = {**sweep_plan.as_json(asked.plan, seen), "warnings": list(warnings)}
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
         return
-    print_plan(asked.plan, seen)
+    sweep_plan.print_plan(asked.plan, seen)
     for warning in warnings:
         typer.echo(f"consider: {warning}", err=True)
 

@@ -12,18 +12,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from harness.cli.progress import Lines, LiveTable, Progress, is_terminal
+from harness.sweep.run_files import Steps
 from harness.sweep.status import (
     GLYPHS,
     WORDS,
-    PointStanding,
-    Standing,
-    SweepStanding,
+    PointStatus,
+    Stage,
+    SweepStatus,
     number_text_of,
     one_line,
-    ranked,
-    standing,
+    status,
 )
-from harness.sweep.steps import Steps
 from harness.wording import short_duration as duration
 
 if TYPE_CHECKING:
@@ -34,10 +33,9 @@ if TYPE_CHECKING:
     from harness.sweep.state import RunState, SweepState
     from harness.sweep.sweep import Sweep
 
-STYLES: Mapping[Standing, str] = {
+STYLES: Mapping[Stage, str] = {
     "queued": "dim", "running": "cyan", "done": "green", "failed": "bold red", "cancelled": "yellow",
 }  # fmt: skip
-CONFIGS_AT_ONCE = 2  # the scheduler works in the same thread
 LINE_EVERY_S = 60.0
 CELL = 12
 LEAST_LABEL = 16
@@ -47,11 +45,11 @@ GAP = "  "
 
 def display_for(sweep: Sweep) -> Progress:
     """The display of a sweep that suits standard output."""
-    steps = Steps(sweep.folder, CONFIGS_AT_ONCE)
+    steps = Steps(sweep.folder)
 
-    def now() -> SweepStanding:
+    def now() -> SweepStatus:
         at = sweep.clock()
-        return standing(sweep.state, at, lambda run: steps.of(run, at))
+        return status(sweep.state, at, lambda run: steps.of(run, at))
 
     if not is_terminal():
         return Lines(News(lambda: sweep.state, now, time.monotonic))
@@ -61,7 +59,7 @@ def display_for(sweep: Sweep) -> Progress:
 # --- a picture ----------------------------------------------------------------------------------------------
 
 
-def render(now: SweepStanding, width: int, height: int) -> RenderableType:
+def render(now: SweepStatus, width: int, height: int) -> RenderableType:
     """The picture: at most `height` - 1 lines of at most `width` columns, whatever the names are."""
     from rich.console import Group
     from rich.text import Text
@@ -71,10 +69,11 @@ def render(now: SweepStanding, width: int, height: int) -> RenderableType:
     if room < 1:
         return Group(*(_cut(line, width) for line in head[: max(1, height - 1)]))
     shown, rest = _chosen(now, room)
-    legend = GAP.join(f"{glyph} {WORDS[where]}" for where, glyph in GLYPHS.items())
-    below = [*([Text(_summary(rest), style="dim")] if rest else []), Text(legend, style="dim")]
-    lines = [_cut(line, width) for line in (*head, Text())]
-    return Group(*lines, _table(now, shown, width), *(_cut(line, width) for line in below))
+    legend = GAP.join(f"{glyph} {WORDS[stage]}" for stage, glyph in GLYPHS.items())
+    kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(map(_kind, rest)).most_common())
+    more = [f"… {len(rest)} more points: {kinds}"] if rest else []
+    below = [_cut(Text(line, style="dim"), width) for line in (*more, legend)]
+    return Group(*(_cut(line, width) for line in (*head, Text())), _table(now, shown, width), *below)
 
 
 def _cut(line: Text, width: int) -> Text:
@@ -83,12 +82,12 @@ def _cut(line: Text, width: int) -> Text:
     return line
 
 
-def _header(now: SweepStanding) -> list[Text]:
+def _header(now: SweepStatus) -> list[Text]:
     from rich.text import Text
 
-    runs = Text(", ").join(Text(words, style=STYLES[where]) for where, words in now.counted)
+    runs = Text(", ").join(Text(words, style=STYLES[stage]) for stage, words in now.counted)
     if now.canary is not None:
-        runs.append(f"{GAP}canary ").append(now.canary.cell, style=STYLES[now.canary.standing])
+        runs.append(f"{GAP}canary ").append(now.canary.cell, style=STYLES[now.canary.stage])
     times = [f"{duration(now.elapsed_s)} so far"]
     if now.left_s is not None:
         times.append(f"about {duration(now.left_s)} left, {now.parallel} at once")
@@ -100,14 +99,14 @@ def _header(now: SweepStanding) -> list[Text]:
     return [name, runs, Text(GAP.join(times)), *best]
 
 
-def _chosen(now: SweepStanding, room: int) -> tuple[list[PointStanding], list[PointStanding]]:
+def _chosen(now: SweepStatus, room: int) -> tuple[list[PointStatus], list[PointStatus]]:
     """The points that get a row, and the rest: in the plan's order where all fit, else those first that one
     wants to see."""
     if len(now.points) <= room:
         return list(now.points), []
-    places = {point.name: place for place, point in enumerate(ranked(now.points, now.goal))}
+    places = {point.name: place for place, point in enumerate(now.ranked)}
 
-    def urgency(point: PointStanding) -> tuple[int, int]:
+    def urgency(point: PointStatus) -> tuple[int, int]:
         first = 0 if point.has("running") else 1 if point.has("failed") else 2
         return first, places.get(point.name, len(now.points))
 
@@ -115,23 +114,16 @@ def _chosen(now: SweepStanding, room: int) -> tuple[list[PointStanding], list[Po
     return points[: room - 1], points[room - 1 :]
 
 
-def _summary(rest: list[PointStanding]) -> str:
-    """`… 41 more points: 38 queued, 3 done`."""
-    words = ", ".join(f"{count} {kind}" for kind, count in Counter(map(_kind, rest)).most_common())
-    return f"… {len(rest)} more points: {words}"
-
-
-def _kind(point: PointStanding) -> str:
+def _kind(point: PointStatus) -> str:
     """A whole point in one word, what matters most first."""
-    seen = {run.standing for run in point.runs}
-    if "running" in seen or "failed" in seen:
-        return "running" if "running" in seen else "failed"
-    if "queued" in seen:
-        return "queued" if len(seen) == 1 else "partly done"
-    return WORDS["done" if "done" in seen else "cancelled"]
+    if point.has("running") or point.has("failed"):
+        return "running" if point.has("running") else "failed"
+    if point.has("queued"):
+        return "queued" if all(run.stage == "queued" for run in point.runs) else "partly done"
+    return WORDS["done" if point.has("done") else "cancelled"]
 
 
-def _table(now: SweepStanding, points: list[PointStanding], width: int) -> Table:
+def _table(now: SweepStatus, points: list[PointStatus], width: int) -> Table:
     """A row per point: a column per run where there is room beside the labels, else a sign per run."""
     from rich.table import Table
     from rich.text import Text
@@ -143,19 +135,18 @@ def _table(now: SweepStanding, points: list[PointStanding], width: int) -> Table
     for title in ("point", *titles, "mean so far"):
         table.add_column(title, no_wrap=True, overflow="ellipsis")
     for point in points:
-        cells = [Text(run.cell, style=STYLES[run.standing]) for run in point.runs]
+        cells = [Text(run.cell, style=STYLES[run.stage]) for run in point.runs]
         if not is_wide:
-            running = [run for run in point.runs if run.standing == "running"]
+            running = [run for run in point.runs if run.stage == "running"]
             furthest = max(running, key=lambda run: run.progress.step or -1, default=None)
-            signs = Text.assemble(*((GLYPHS[run.standing], STYLES[run.standing]) for run in point.runs))
+            signs = Text.assemble(*((GLYPHS[run.stage], STYLES[run.stage]) for run in point.runs))
             cells = [signs, Text(furthest.step if furthest else "")]
-        blank = [Text()] * (len(titles) - len(cells))
         mean = Text(point.mean_so_far, style="bold" if point is now.best else "")
-        table.add_row(Text(one_line(point.label)), *cells, *blank, mean)
+        table.add_row(Text(one_line(point.label)), *cells, *[""] * (len(titles) - len(cells)), mean)
     return table
 
 
-def _seed_title(now: SweepStanding, place: int) -> str:
+def _seed_title(now: SweepStatus, place: int) -> str:
     """The seed that all points have at this place, else just a number."""
     seeds = {point.runs[place].run.run.seed for point in now.points if place < len(point.runs)}
     seed = next(iter(seeds)) if len(seeds) == 1 else None
@@ -169,32 +160,32 @@ class News:
     """The lines that have become due; remembers what was printed."""
 
     def __init__(
-        self, state: Callable[[], SweepState], now: Callable[[], SweepStanding], clock: Callable[[], float]
+        self,
+        state: Callable[[], SweepState],
+        now: Callable[[], SweepStatus],
+        clock: Callable[[], float],
     ) -> None:
         self._state, self._now, self._clock = state, now, clock
         self._printed: dict[str, tuple[str, int]] = {}
-        self._closing = self._stood = ""
-        self._stood_at: float | None = None
+        self._closing = self._last = ""
+        self._due_at = float("-inf")
 
     def __call__(self) -> Iterable[str]:
         lines = list(self._events(self._state()))
-        is_due = self._stood_at is None or self._clock() - self._stood_at > LINE_EVERY_S
+        is_due = self._clock() > self._due_at
         if not lines and not is_due:
             return []
         now = self._now()
         if is_due:
-            self._stood_at = self._clock()
-            lines += self._how_it_stands(now)
+            self._due_at = self._clock() + LINE_EVERY_S
+            best = f"; best so far: {now.best_so_far}" if now.best is not None else ""
+            left = f"; about {duration(now.left_s)} left" if now.left_s is not None else ""
+            moved = f"{now.phase}: {now.tally}{best}"
+            steps = [run.progress.step for run in now.runs if run.stage == "running"]
+            if f"{moved} {steps}" != self._last:
+                lines.append(f"{moved}{left}")
+            self._last = f"{moved} {steps}"
         return [f"[{duration(now.elapsed_s):>7}] {one_line(line)}" for line in lines]
-
-    def _how_it_stands(self, now: SweepStanding) -> Iterator[str]:
-        left = f"; about {duration(now.left_s)} left" if now.left_s is not None else ""
-        best = f"; best so far: {now.best_so_far}" if now.best is not None else ""
-        how = f"{now.phase}: {now.tally}{best}"
-        moved = f"{how} {[run.progress.step or 0 for run in now.runs if run.standing == 'running']}"
-        if moved != self._stood:
-            self._stood = moved
-            yield f"{how}{left}"
 
     def _events(self, state: SweepState) -> Iterator[str]:
         for run in state.all_runs:

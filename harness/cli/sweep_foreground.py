@@ -19,6 +19,7 @@ from harness.cli.console import ask_for, console, fail, read_line
 from harness.cli.run import let_go
 from harness.cli.sweep_display import display_for
 from harness.journal.events import Detached, LetGo, StopAsked
+from harness.sweep import snapshot
 from harness.sweep.events import SweepReported
 from harness.sweep.hosts import HostError
 from harness.sweep.hosts.local import LocalHost
@@ -26,6 +27,7 @@ from harness.sweep.plan import SweepError
 from harness.sweep.reporting import report
 from harness.sweep.scheduler import Scheduler
 from harness.sweep.sweep import Sweep
+from monitors.tmux import Session, TmuxError
 
 if TYPE_CHECKING:
     from harness.state import Verdict
@@ -45,13 +47,10 @@ def carry_on_sweep(folder: Path, stopped_by: str | None = None) -> NoReturn:
 
 def run_here(sweep: Sweep) -> NoReturn:
     """Run a sweep that this process owns, and end with its exit status."""
-    from harness.sweep import snapshot
-
     way_on = f"what runs goes on running, and `harness resume {sweep.dir}` goes on from here"
     try:
-        foreground = SweepForeground(
-            sweep, Scheduler(sweep, LocalHost(), partial(snapshot.environment, sweep.folder), report)
-        )
+        environment = partial(snapshot.environment, sweep.folder)
+        foreground = SweepForeground(sweep, Scheduler(sweep, LocalHost(), environment, report))
         status = asyncio.run(foreground.run())
         if foreground.hands_over:
             let_go(sweep, sweep.state.sweep_id)
@@ -83,7 +82,11 @@ class SweepForeground:
     async def run(self) -> int:
         """The exit status of the sweep's outcome, 0 when it goes on by itself, 143 after SIGTERM."""
         self._task = asyncio.ensure_future(self._scheduler.run())
-        self._listen()
+        listen = asyncio.get_running_loop().add_signal_handler
+        listen(signal.SIGUSR1, self._scheduler.ask_to_stop, "`harness stop`")
+        listen(signal.SIGTERM, self._let_go, 128 + signal.SIGTERM, False)
+        listen(signal.SIGHUP, self._let_go, 0, True)
+        listen(signal.SIGINT, self._on_ctrl_c)
         display = asyncio.ensure_future(self._display.run())
         try:
             verdict = await self._task
@@ -97,16 +100,12 @@ class SweepForeground:
             display.cancel()
             with contextlib.suppress(OSError, ValueError):  # who reads our output does not decide how it ends
                 self._display.close()
-        self._close_sessions()
+        for detached in self.sweep.journal.of(Detached):  # sessions that its schedulers had to themselves
+            with contextlib.suppress(TmuxError):
+                if (session := Session.find(detached.session)) is not None:
+                    session.kill()
         self._say_how_it_ended(verdict)
         return verdict.outcome.exit_code
-
-    def _listen(self) -> None:
-        events = asyncio.get_running_loop()
-        events.add_signal_handler(signal.SIGUSR1, self._scheduler.ask_to_stop, "`harness stop`")
-        events.add_signal_handler(signal.SIGTERM, self._let_go, 128 + signal.SIGTERM, False)
-        events.add_signal_handler(signal.SIGHUP, self._let_go, 0, True)
-        events.add_signal_handler(signal.SIGINT, self._on_ctrl_c)
 
     def _let_go(self, status: int, hands_over: bool) -> None:
         self._status, self.hands_over = status, hands_over
@@ -124,31 +123,19 @@ class SweepForeground:
     def _on_answer(self) -> None:
         answer = read_line().strip().lower()
         self._is_asking = False
-        if answer.startswith("s"):
-            self._scheduler.ask_to_stop("Ctrl-C")
-        elif answer.startswith("d"):
+        if answer.startswith("d"):
             self._let_go(0, True)
             return
+        if answer.startswith("s"):
+            self._scheduler.ask_to_stop("Ctrl-C")
         self._display.go_on()
-
-    def _close_sessions(self) -> None:
-        """Close the tmux sessions that schedulers of this sweep had to themselves."""
-        from monitors.tmux import Session, TmuxError
-
-        for detached in self.sweep.journal.of(Detached):
-            with contextlib.suppress(TmuxError):
-                session = Session.find(detached.session)
-                if session is not None:
-                    session.kill()
 
     def _say_how_it_ended(self, verdict: "Verdict") -> None:
         out, reported = console(), self.sweep.state.reported or SweepReported()
         style = "bold green" if verdict.outcome.exit_code == 0 else "bold yellow"
         out.print(f"\n{verdict.outcome.value}: {verdict.reason}", style=style, markup=False)
-        for line in reported.headline:
-            out.print(f"  {line}", markup=False)
+        last = f"report: {self.sweep.dir / 'sweep_report.html'}"
         if reported.error:
-            words = f"the report could not be built ({reported.error}): `harness report {self.sweep.dir}`"
-            out.print(words, markup=False)
-        else:
-            out.print(f"report: {self.sweep.dir / 'sweep_report.html'}", markup=False)
+            last = f"the report could not be built ({reported.error}): `harness report {self.sweep.dir}`"
+        for line in (*(f"  {line}" for line in reported.headline), last):
+            out.print(line, markup=False)

@@ -3,7 +3,7 @@
 In: a `SweepPlan` and its `Forecast`. Out: text on the console; the sentences are those of `plan.txt.j2`.
 """
 
-from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.console import console
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from harness.sweep.plan import SweepPlan
 
-_DESIGNS = {"grid": "all combinations", "one-at-a-time": "one at a time", "random": "drawn from the grid"}
-
 
 def print_plan(plan: "SweepPlan", seen: Forecast, out: "Console | None" = None) -> None:
     """Print points, runs, time and power."""
     from rich.table import Table
     from rich.text import Text
+
+    from harness.sweep.hosts.leases import Capacity
 
     out = out or console()
     out.print(Text(plan.name, style="bold"))
@@ -34,29 +34,31 @@ def print_plan(plan: "SweepPlan", seen: Forecast, out: "Console | None" = None) 
     out.print(_points(plan), soft_wrap=False)
     if plan.design == "one-at-a-time":
         out.print("· as in the baseline")
+    text = render(
+        "sweeps/plan.txt.j2",
+        plan=plan,
+        seen=seen,
+        seeds=[run.seed for run in plan.runs if run.point == plan.points[0].name],
+        needs=Capacity.here().shared(plan.needs),
+        key_labels=short_labels(key.name for key in plan.keys),
+        canary_labels=short_labels(plan.canary),
+        duration=duration,
+        text=as_text,
+        same=same_value,
+    )
     facts = Table.grid(padding=(0, 2, 0, 0))
     facts.add_column(no_wrap=True)
     facts.add_column(overflow="fold")
     facts.add_row()
-    for name, text in _facts(plan, seen):
-        facts.add_row(Text(name), Text(text))
+    for name, _, words in (line.partition("|") for line in text.split("\n") if line.strip()):
+        facts.add_row(Text(name), Text(words))
     out.print(facts, soft_wrap=False)
 
 
 def as_json(plan: "SweepPlan", seen: Forecast) -> dict[str, Any]:
     """The plan with its forecast, for `--json`."""
-    return {
-        "plan": plan.as_json(),
-        "points": len(plan.points),
-        "runs": seen.runs,
-        "expected_run_s": seen.run_s,
-        "expected_s": seen.all_s,
-        "most_run_s": seen.most_run_s,
-        "most_s": seen.most_all_s,
-        "runs_within_budget": seen.within_budget,
-        "fits_budget": seen.fits_budget,
-        "power": {"seeds": seen.seeds, "two_points_sd": seen.two_points, "two_levels_sd": seen.two_levels},
-    }
+    found = asdict(seen) | {"fits_budget": seen.fits_budget}
+    return {"plan": plan.as_json(), "points": len(plan.points), **found}
 
 
 def _points(plan: "SweepPlan") -> "Table":
@@ -66,38 +68,14 @@ def _points(plan: "SweepPlan") -> "Table":
 
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("point", no_wrap=True)
-    short = short_labels(key.name for key in plan.keys)
-    for key in plan.keys:
-        table.add_column(Text(short[key.name]), overflow="fold", min_width=4)
+    for label in short_labels(key.name for key in plan.keys).values():
+        table.add_column(Text(label), overflow="fold", min_width=4)
     table.add_column("")
     base = plan.points[0].levels
     for point in plan.points:
         hides = plan.design == "one-at-a-time" and not point.is_baseline
         levels = [(point.levels[key.name], base[key.name]) for key in plan.keys]
         cells = ["·" if hides and same_value(level, own) else as_text(level) for level, own in levels]
-        mark = "baseline" if point.is_baseline else ""
-        row = (point.name.partition("-")[0], *cells, mark)
+        row = (point.name.partition("-")[0], *cells, "baseline" if point.is_baseline else "")
         table.add_row(*map(Text, row), style="bold" if point.is_baseline else None)
     return table
-
-
-def _facts(plan: "SweepPlan", seen: Forecast) -> Iterator[tuple[str, str]]:
-    """Everything else, as names and sentences."""
-    from harness.sweep.hosts.leases import Capacity
-
-    text = render(
-        "sweeps/plan.txt.j2",
-        plan=plan,
-        seen=seen,
-        design=_DESIGNS[plan.design],
-        seeds=[run.seed for run in plan.runs if run.point == plan.points[0].name],
-        needs=Capacity.here().shared(plan.needs),
-        key_labels=short_labels(key.name for key in plan.keys),
-        canary_labels=short_labels(plan.canary),
-        duration=duration,
-        text=as_text,
-        same=same_value,
-    )
-    for line in filter(str.strip, text.split("\n")):
-        name, _, words = line.partition("|")
-        yield name, words

@@ -15,9 +15,9 @@ from harness import index, journal
 from harness.result_folders import JOURNAL, is_sweep
 from harness.state import ExperimentState
 from harness.sweep.folder import SweepFolder
+from harness.sweep.run_files import Steps, last_step
 from harness.sweep.state import SweepState
-from harness.sweep.status import WORDS, RunStanding, SweepStanding, number_text_of, one_line, standing
-from harness.sweep.steps import Steps, last_step
+from harness.sweep.status import WORDS, RunStatus, SweepStatus, number_text_of, one_line, status
 from harness.sweep.sweep import load_state
 from harness.wording import short_duration as duration
 
@@ -94,7 +94,7 @@ def sweep_row(folder: Path, with_runs: bool) -> Row:
             raise journal.JournalDamagedError(f"{folder / JOURNAL}: its first entry, the plan, is damaged")
     except journal.JournalDamagedError as error:
         return {**_damaged(folder, "sweep", error), "counts": {}, **({"runs": []} if with_runs else {})}
-    now = stands(folder, state)
+    now = status_of(folder, state)
     row: Row = {
         "kind": "sweep",
         "name": folder.name,
@@ -107,18 +107,18 @@ def sweep_row(folder: Path, with_runs: bool) -> Row:
         "tally": now.tally,
     }
     if with_runs:
-        members = [*([now.canary] if now.canary is not None else []), *now.runs]
-        row["runs"] = [_member(folder, member) for member in members]
+        canary = [now.canary] if now.canary is not None else []
+        row["runs"] = [_member(folder, member) for member in (*canary, *now.runs)]
     return row
 
 
-def stands(folder: Path, state: SweepState) -> SweepStanding:
+def status_of(folder: Path, state: SweepState) -> SweepStatus:
     """The sweep in this folder as it stands now, seen from outside its scheduler."""
     now, steps = time.time(), Steps(SweepFolder(folder))
-    return standing(state, now, lambda run: steps.of(run, now))
+    return status(state, now, lambda run: steps.of(run, now))
 
 
-def _member(folder: Path, member: RunStanding) -> Row:
+def _member(folder: Path, member: RunStatus) -> Row:
     """One run of a sweep."""
     run = member.run
     result_dir = folder / run.run.name
@@ -129,7 +129,7 @@ def _member(folder: Path, member: RunStanding) -> Row:
         "seed": run.run.seed,
         "state": run.outcome or (WORDS["cancelled"] if run.status == "not_run" else run.status),
         "jobs": run.job,
-        "step": member.progress.step if member.standing == "running" else last_step(result_dir),
+        "step": member.progress.step if member.stage == "running" else last_step(result_dir),
         "total_steps": member.progress.total,
         "value": member.value,
         "created_at": run.started_at,
@@ -146,20 +146,12 @@ TITLES = ("run", "id", "state", "attempt", "step", "value", "started", "took", "
 
 def cells(row: Row) -> tuple[str, ...]:
     """A row of the first level as a table shows it, under TITLES."""
-    state = row["state"]
-    if "tally" in row:
-        state = f"{state}: {row['tally']}"
-    started = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["created_at"]))
+    state = f"{row['state']}: {row['tally']}" if "tally" in row else row["state"]
+    attempts, step = str(row.get("attempts", "")), _step(row) if row["kind"] == "run" else ""
+    name, took = one_line(row["name"]), duration(row["elapsed_s"])
     return (
-        one_line(row["name"]),
-        row["id"][:4],
-        state,
-        str(row.get("attempts", "")),
-        _step(row) if row["kind"] == "run" else "",
-        "",
-        started,
-        duration(row["elapsed_s"]),
-        row["result_dir"],
+        *(name, row["id"][:4], state, attempts, step, ""),
+        *(_time(row["created_at"]), took, row["result_dir"]),
     )
 
 
@@ -167,19 +159,17 @@ def cells_below(row: Row) -> Iterator[tuple[str, ...]]:
     """The runs of a sweep, under TITLES; their folders are in the sweep's and have their names."""
     members = row.get("runs", ())
     for place, member in enumerate(members, start=1):
-        branch = BRANCH if place < len(members) else LAST_BRANCH
-        began = member["created_at"]
-        yield (
-            branch + one_line(member["name"]),
-            "",
-            member["state"].replace("_", " "),
-            str(member["jobs"] or ""),
-            _step(member) if began is not None else "",
-            number_text_of(member["value"]) if member["value"] is not None else "",
-            time.strftime("%Y-%m-%d %H:%M", time.localtime(began)) if began is not None else "",
-            duration(member["elapsed_s"]) if began is not None else "",
-            "",
-        )
+        name = (BRANCH if place < len(members) else LAST_BRANCH) + one_line(member["name"])
+        value = number_text_of(member["value"]) if member["value"] is not None else ""
+        began, took, step = "", "", ""
+        if member["created_at"] is not None:
+            began, took, step = _time(member["created_at"]), duration(member["elapsed_s"]), _step(member)
+        state, jobs = member["state"].replace("_", " "), str(member["jobs"] or "")
+        yield name, "", state, jobs, step, value, began, took, ""
+
+
+def _time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
 def _step(row: Row) -> str:

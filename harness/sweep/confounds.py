@@ -14,10 +14,9 @@ from harness.config.training import for_attempt
 from harness.results.comparing import provenances
 from harness.state import COUNTING
 from harness.sweep.folder import SweepFolder
-from harness.sweep.outcomes import run_end
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.points import Base, leaves
-from harness.sweep.steps import last_step
+from harness.sweep.run_files import last_step, run_end
 from harness.sweep.values import bare, kind_of
 from harness.wording import listed
 

@@ -10,31 +10,25 @@ import itertools
 import math
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from harness.config import same_value
-from harness.config.edit import ConfigEditError, Scalar
+from harness.config import Scalar, same_meaning, same_value
+from harness.config.edit import ConfigEditError
 from harness.config.training import TrainingConfig
 from harness.results.comparing.types import Expectation, Key, Point
-from harness.sweep import defaults
-from harness.sweep.defaults import Now
+from harness.sweep.defaults import Defaults, Now
 from harness.sweep.plan import SweepError, SweepPlan, SweepRun
 from harness.sweep.spec import DEFAULT_SAMPLES, SweepSpec
-from harness.sweep.values import UNSET, means_same, point_name
+from harness.sweep.values import point_name
 from harness.wording import short_labels
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
 
 MOST_RUNS = 2000
-_TOO_MANY = {
-    "grid": "take `design: one-at-a-time`, or `design: random` with fewer samples, or fewer values",
-    "random": "take fewer samples or fewer seeds",
-    "one-at-a-time": "take fewer values or fewer seeds",
-}
-
-Levels = tuple[Scalar, ...]
+Places = tuple[int, ...]
+"""A point of the grid: for every key, which of its levels."""
 
 
 def make_plan(
@@ -45,11 +39,11 @@ def make_plan(
     `gpus_here`: the number of GPUs that may be used, asked of the machine if left out. Raises SweepError.
     """
     keys = tuple(_key(name, spec, now) for name in spec.vary)
+    defaults = Defaults(spec, _is_ajet(blueprint), now, gpus_here or count_gpus)
     points = _points(spec, keys)
-    is_ajet = _is_ajet(blueprint)
-    seed_key, seeds = defaults.seeds(spec, is_ajet, now)
+    seed_key, seeds = defaults.seeds()
     _check_count(spec, len(points), len(seeds))
-    needs, parallel = defaults.needs(spec, is_ajet, now, gpus_here or count_gpus)
+    needs, parallel = defaults.needs()
     return SweepPlan(
         name=spec.name or f"{blueprint.name}-sweep",
         question=spec.question,
@@ -64,14 +58,14 @@ def make_plan(
         ),
         seed_key=seed_key,
         settings=spec.set,
-        metric=defaults.metric(spec, is_ajet, now),
+        metric=defaults.metric(),
         goal=spec.goal,
         threshold=spec.threshold,
         parallel=parallel,
         budget_s=spec.budget_s,
         needs=needs,
-        canary=defaults.canary(spec, is_ajet, now),
-        expectations=_expectations(spec, keys),
+        canary=defaults.canary(),
+        expectations=tuple(_expectation(spec, keys)),
     )
 
 
@@ -85,28 +79,45 @@ def count_gpus() -> int:
         raise SweepError(f"{error}; `gpus: 0` under `each` makes a sweep without GPUs") from error
 
 
+def _is_ajet(blueprint: Blueprint) -> bool:
+    """True if the bundled trainer's config tree is what the runs are made from."""
+    if blueprint.yaml_path is None:
+        return blueprint.launch_command is None
+    try:
+        return TrainingConfig.read(blueprint.yaml_path).is_ajet
+    except (ConfigEditError, OSError, UnicodeDecodeError) as error:
+        raise SweepError(f"the config {blueprint.yaml_path} cannot be read: {error}") from error
+
+
 def _key(name: str, spec: SweepSpec, now: Now) -> Key:
     """The key with its baseline: the stated one, else the blueprint's own, else the first level."""
     varied = spec.vary[name]
-    levels = tuple(varied.values)
-    wanted = varied.stated_baseline if varied.stated_baseline is not UNSET else now(name)
-    return Key(name, levels, next((level for level in levels if means_same(level, wanted)), levels[0]))
+    wanted = varied.baseline if varied.has_baseline else now(name)
+    own = next((level for level in varied.values if same_meaning(level, wanted)), varied.values[0])
+    return Key(name, tuple(varied.values), own)
+
+
+def _expectation(spec: SweepSpec, keys: Sequence[Key]) -> list[Expectation]:
+    """What is expected, its levels spelt as the key's own."""
+    found, by_name = [], {key.name: key for key in keys}
+    for item in spec.expect:
+        key = by_name[item.key]
+        if same_value(item.level, key.baseline):
+            raise SweepError(
+                f"expect: {item.level!r} is the baseline of {item.key}, which the others are compared with"
+            )
+        found.append(Expectation(item.key, key.levels[_place(key, item.level)], item.effect, item.why))
+    return found
 
 
 # --- points -------------------------------------------------------------------------------------------------
 
 
-def _points(spec: SweepSpec, keys: tuple[Key, ...]) -> tuple[Point, ...]:
+def _points(spec: SweepSpec, keys: Sequence[Key]) -> tuple[Point, ...]:
     """The points of the design, the baseline first."""
     base = tuple(_place(key, key.baseline) for key in keys)
     sizes = [len(key.levels) for key in keys]
-    if spec.design == "one-at-a-time":
-        found = [base, *_alone(base, sizes)]
-    elif spec.design == "random":
-        found = _drawn(base, sizes, spec.samples or DEFAULT_SAMPLES, random.Random(spec.design_seed))
-    else:
-        _check_count(spec, math.prod(sizes), 1)
-        found = [base, *(places for places in itertools.product(*map(range, sizes)) if places != base)]
+    found = {base: None, **dict.fromkeys(_others(spec, base, sizes))}  # each point once
     short = short_labels(key.name for key in keys)
     digits = max(2, len(str(len(found))))
     points = []
@@ -121,68 +132,37 @@ def _points(spec: SweepSpec, keys: tuple[Key, ...]) -> tuple[Point, ...]:
     return tuple(points)
 
 
-def _place(key: Key, value: Scalar) -> int:
-    """Which of the key's levels this is."""
-    return next(place for place, level in enumerate(key.levels) if same_value(level, value))
-
-
-def _alone(base: tuple[int, ...], sizes: list[int]) -> list[tuple[int, ...]]:
-    """The baseline with one key at another level, for every such level."""
-    return [
-        (*base[:key], place, *base[key + 1 :])
-        for key, size in enumerate(sizes)
-        for place in range(size)
-        if place != base[key]
-    ]
-
-
-def _drawn(
-    base: tuple[int, ...], sizes: list[int], samples: int, chance: random.Random
-) -> list[tuple[int, ...]]:
-    """The baseline and other points of the grid, each as likely as any other, none twice."""
+def _others(spec: SweepSpec, base: Places, sizes: Sequence[int]) -> list[Places]:
+    """The points of the design; the baseline may be among them."""
+    if spec.design == "one-at-a-time":
+        return [
+            (*base[:key], place, *base[key + 1 :]) for key, size in enumerate(sizes) for place in range(size)
+        ]
+    if spec.design == "grid":
+        _check_count(spec, math.prod(sizes), 1)
+        return list(itertools.product(*map(range, sizes)))
+    samples, chance = spec.samples or DEFAULT_SAMPLES, random.Random(spec.design_seed)
     if samples > math.prod(sizes):
         raise SweepError(
             f"samples: {samples} points cannot be drawn from a grid that has {math.prod(sizes)}; take "
             "`design: grid`, fewer samples, or more values"
         )
-    found = {base: None}
-    while len(found) < samples:
-        found.setdefault(tuple(chance.randrange(size) for size in sizes))
-    return list(found)
+    drawn = {base: None}
+    while len(drawn) < samples:
+        drawn.setdefault(tuple(chance.randrange(size) for size in sizes))
+    return list(drawn)
+
+
+def _place(key: Key, value: Scalar) -> int:
+    """Which of the key's levels this is."""
+    return next(place for place, level in enumerate(key.levels) if same_value(level, value))
 
 
 def _check_count(spec: SweepSpec, points: int, seeds: int) -> None:
-    if points * seeds <= MOST_RUNS:
-        return
-    counted = f"{points} points" + (f" x {seeds} seeds = {points * seeds} runs" if seeds > 1 else "")
-    sizes = ", ".join(f"{name} has {len(varied.values)} values" for name, varied in spec.vary.items())
-    raise SweepError(
-        f"{counted} are more than the {MOST_RUNS} of one sweep ({sizes}): {_TOO_MANY[spec.design]}"
-    )
-
-
-# --- the rest -----------------------------------------------------------------------------------------------
-
-
-def _is_ajet(blueprint: Blueprint) -> bool:
-    """True if the bundled trainer's config tree is what the runs are made from."""
-    if blueprint.yaml_path is None:
-        return blueprint.launch_command is None
-    try:
-        return TrainingConfig.read(blueprint.yaml_path).is_ajet
-    except (ConfigEditError, OSError, UnicodeDecodeError) as error:
-        raise SweepError(f"the config {blueprint.yaml_path} cannot be read: {error}") from error
-
-
-def _expectations(spec: SweepSpec, keys: tuple[Key, ...]) -> tuple[Expectation, ...]:
-    """What is expected, its levels spelt as the key's own."""
-    found = []
-    for item in spec.expect:
-        key = next(key for key in keys if key.name == item.key)
-        if same_value(item.level, key.baseline):
-            raise SweepError(
-                f"expect: {item.level!r} is the baseline of {item.key}, which the others are compared with"
-            )
-        level = key.levels[_place(key, item.level)]
-        found.append(Expectation(item.key, level, item.effect, item.why))
-    return tuple(found)
+    if points * seeds > MOST_RUNS:
+        counted = f"{points} points" + (f" x {seeds} seeds = {points * seeds} runs" if seeds > 1 else "")
+        sizes = ", ".join(f"{name} has {len(varied.values)} values" for name, varied in spec.vary.items())
+        raise SweepError(
+            f"{counted} are more than the {MOST_RUNS} of one sweep ({sizes}): take fewer values or seeds, "
+            "`design: one-at-a-time`, or `design: random` with fewer samples"
+        )

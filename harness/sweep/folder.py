@@ -15,7 +15,6 @@ exp_results/<sweep>/
 """
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from harness.result_folders import JOURNAL
@@ -32,43 +31,19 @@ def newest_attempt(result_dir: Path) -> Path | None:
     return result_dir / "attempts" / f"{max(numbers):02d}" if numbers else None
 
 
-@dataclass(frozen=True)
 class SweepFolder:
     """One sweep's folder; nothing is read or made here."""
 
-    dir: Path
-
-    @property
-    def journal(self) -> Path:
-        return self.dir / JOURNAL
-
-    @property
-    def spec(self) -> Path:
-        return self.dir / "sweep.yaml"
-
-    @property
-    def blueprint(self) -> Path:
-        return self.dir / "blueprint.md"
-
-    @property
-    def plan(self) -> Path:
-        return self.dir / "plan.json"
-
-    @property
-    def proposal(self) -> Path:
-        return self.dir / "proposal.json"
-
-    @property
-    def transcript(self) -> Path:
-        return self.dir / "transcript.jsonl"
-
-    @property
-    def snapshot(self) -> Path:
-        return self.dir / "snapshot"
-
-    @property
-    def finish_flag(self) -> Path:
-        return self.dir / "finish.flag"
+    def __init__(self, folder: Path) -> None:
+        self.dir = folder
+        self.journal = folder / JOURNAL
+        self.spec = folder / "sweep.yaml"
+        self.blueprint = folder / "blueprint.md"
+        self.plan = folder / "plan.json"
+        self.proposal = folder / "proposal.json"
+        self.transcript = folder / "transcript.jsonl"
+        self.snapshot = folder / "snapshot"
+        self.finish_flag = folder / "finish.flag"
 
     def run_blueprint(self, run: str) -> Path:
         return self.dir / "plan" / run / "blueprint.md"

@@ -48,25 +48,17 @@ def job(
 ) -> Job:
     """The job that takes this run on. `left_s`: seconds left of the sweep's budget, None without one."""
     result_dir = folder.result_dir(run)
-    if is_stopping:
-        command = (*HARNESS_WITHOUT_PYTHONPATH, "stop", str(result_dir))
-    elif has_begun(folder, run):
-        command = (*HARNESS_WITHOUT_PYTHONPATH, "resume", str(result_dir))
+    if is_stopping or has_begun(folder, run):
+        words: tuple[str, ...] = ("stop" if is_stopping else "resume", str(result_dir))
     else:
         limit = ("--max-time", f"{max(LEAST_TIME_S, left_s):.0f} s") if left_s is not None else ()
-        command = (
-            *HARNESS_WITHOUT_PYTHONPATH,
-            "run",
-            str(folder.run_data(run)),
-            *limit,
-            *arguments(options),
-        )
+        words = ("run", str(folder.run_data(run)), *limit, *arguments(options))
     return Job(
         id=lease.id,
         run=run,
         folder=folder.job(run, number),
         result_dir=result_dir,
-        command=command,
+        command=(*HARNESS_WITHOUT_PYTHONPATH, *words),
         cwd=Path(options.settings_dir) if options.settings_dir else folder.dir,
         environment={**environment, **lease.environment()},
         lease=lease,

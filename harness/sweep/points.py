@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 from harness import launching, templating
 from harness.atomic_write import write_atomically, write_json
 from harness.command import CommandError, read
-from harness.config import as_text, same_value
+from harness.config import NOTHING, as_text, same_value
 from harness.config import edit as config_edit
 from harness.config.edit import ConfigEditError, Scalar
 from harness.experiment import plan_of
 from harness.sweep.folder import CANARY, SweepFolder
 from harness.sweep.plan import SweepError, SweepPlan, SweepRun
-from harness.sweep.values import UNSET, bare, kind_of
+from harness.sweep.values import bare, kind_of
 from harness.wording import exact_duration
 
 if TYPE_CHECKING:
@@ -55,16 +55,16 @@ class Base:
 
 
 def current(blueprint: Blueprint, key: str) -> object:
-    """The value that the blueprint has now for this key, `UNSET` where it names none. Raises SweepError where
+    """The value that the blueprint has now for this key, NOTHING where it names none. Raises SweepError where
     the launch command does not show it clearly."""
     kind, name, command = kind_of(key), bare(key), blueprint.launch_command or ""
     if kind == "config":
-        return leaves(config_text(blueprint) or "").get(key, UNSET)
+        return leaves(config_text(blueprint) or "").get(key, NOTHING)
     with refused_command():
         found = read(command).value(key)
     if found is None and kind == "env":
         found = os.environ.get(name)
-    return UNSET if found is None else found
+    return NOTHING if found is None else found
 
 
 def config_text(blueprint: Blueprint) -> str | None:
@@ -144,9 +144,7 @@ def _command(base: Base, config: Path | None, wanted: Mapping[str, Scalar]) -> s
         text = text.replace(str(_CONFIG), _quoted(config))
     with refused_command():
         found = read(text)
-        for key, value in sorted(
-            wanted.items(), key=lambda item: kind_of(item[0])
-        ):  # variables in front last
+        for key, value in sorted(wanted.items(), key=lambda item: kind_of(item[0])):  # variables last
             if kind_of(key) != "config":
                 found = found.with_setting(key, as_text(value))
     return found.text

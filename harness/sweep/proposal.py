@@ -3,18 +3,16 @@
 In: the question, a blueprint, a model, and what the person has fixed. Out: `Proposed`: a sweep that was
 checked as one of a person's would be, or why there is none. What the model fills in is the schema of
 `sweep.yaml` itself, as far as it is a model's to decide. It sees the blueprint, its config with secrets
-masked, what earlier runs took and measured, the limits, and how small a difference so many seeds can find;
-all of it is data to it. Nothing is written, and nothing runs.
+masked, what earlier runs measured, the limits, and how small a difference so many seeds can find; all of it
+is data to it. Nothing is written, and nothing runs.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -29,7 +27,8 @@ from harness.config import as_text, keys, same_value
 from harness.config.edit import Scalar
 from harness.guard import science, variables
 from harness.providers.conversation import LONGEST_TEXT, Account, Answer, Asked, framed, talk
-from harness.sweep.forecast import detectable, earlier_runs, forecast
+from harness.results.raw import json_file
+from harness.sweep.forecast import detectable, earlier_runs
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.points import config_text
 from harness.sweep.spec import Ablation, SweepSpec
@@ -39,13 +38,13 @@ from harness.sweep.values import bare, did_you_mean, kind_of
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
 
-MOST_CALLS = 15
 MOST_RUNS = 60
 LONGEST_BLUEPRINT = 12_000
 LONGEST_CONFIG = 16_000
 _SEEDS = (2, 3, 4, 5, 8, 12)
 _MOST_PROBLEMS = 6
 _ASKED_FOR = ("seeds", "metric", "design", "goal")
+_SEED_NAMES = ("seed", "random_seed", "data_seed")
 _OTHER_CONFIG = {"conf", "config", "cfg", "yaml"}
 _PLAIN_VALUE = re.compile(r"(?=.{1,120}$)[A-Za-z0-9][\w.+-]*(?:/[A-Za-z0-9][\w.+-]*)*", re.ASCII)
 _Paragraph = Annotated[str, Field(min_length=1, max_length=1200)]
@@ -84,10 +83,6 @@ class Decline(Action):
     why: _Paragraph
 
 
-OFFERED: tuple[type[Action], ...] = (Look, ListKeys, ProposeSweep, Decline)
-"""The tools, in the order in which they are listed."""
-
-
 @dataclass(frozen=True)
 class Bounds:
     """What a proposal has to keep to. `given`: fields of `SweepSpec` that the person has fixed, which hold
@@ -110,14 +105,9 @@ class Proposal:
     cautions: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "author": self.plan.author,
-            "question": self.plan.question,
-            "hypothesis": self.hypothesis,
-            "change_mind": self.change_mind,
-            "cautions": list(self.cautions),
-            "plan": self.plan.as_json(),
-        }
+        words = {name: getattr(self, name) for name in ("hypothesis", "change_mind", "cautions")}
+        plan = self.plan.as_json()
+        return {"author": self.plan.author, "question": self.plan.question, **words, "plan": plan}
 
 
 @dataclass(frozen=True)
@@ -147,33 +137,28 @@ async def propose(
     """
     bounds = bounds or Bounds()
     checked({"vary": {"any": [0, 1]}, **bounds.given, "blueprint": blueprint.path})  # before a call is paid
-    errand = _Proposing(question, blueprint, planned, author, bounds)
+    errand = _Proposing(question, blueprint, planned, author, bounds, known_metrics(blueprint))
     ended = await talk(errand, model, account, interrupted or asyncio.Event(), say)
     if errand.declined:
         return Proposed(trouble=f"the model declined: {errand.declined}")
     return Proposed(errand.proposal, ended.trouble, ended.interrupted)
 
 
+@dataclass
 class _Proposing:
     """The errand of proposing a sweep."""
 
-    handover = "decline"
-    most_calls = MOST_CALLS
-    offered: Sequence[type[Action]] = OFFERED
-
-    def __init__(
-        self,
-        question: str,
-        blueprint: Blueprint,
-        planned: Callable[[SweepSpec], SweepPlan],
-        author: str,
-        bounds: Bounds,
-    ) -> None:
-        self._question, self._blueprint, self._planned = question, blueprint, planned
-        self._author, self._bounds = author, bounds
-        self._metrics = known_metrics(blueprint)
-        self.proposal: Proposal | None = None
-        self.declined = ""
+    question: str
+    blueprint: Blueprint
+    planned: Callable[[SweepSpec], SweepPlan]
+    author: str
+    bounds: Bounds
+    metrics: Sequence[str]
+    proposal: Proposal | None = None
+    declined: str = ""
+    handover: str = "decline"
+    most_calls: int = 15
+    offered: Sequence[type[Action]] = (Look, ListKeys, ProposeSweep, Decline)
 
     @property
     def is_done(self) -> bool:
@@ -183,18 +168,18 @@ class _Proposing:
         return templating.render("prompts/sweep_propose.md.j2")
 
     def opening(self) -> str:
-        blueprint = self._blueprint
+        blueprint, bounds = self.blueprint, self.bounds
         config = config_text(blueprint)
         return templating.render(
             "prompts/sweep_question.md.j2",
-            question=framed(self._question),
-            given={name: framed(str(value)) for name, value in self._bounds.given.items()},
+            question=framed(self.question),
+            given={name: framed(str(value)) for name, value in bounds.given.items()},
             blueprint=_shown(blueprint.path.read_text(encoding="utf-8", errors="replace"), LONGEST_BLUEPRINT),
             config=None if config is None else _shown(config, LONGEST_CONFIG),
             protected=blueprint.protected_keys,
-            metrics=[framed(name) for name in self._metrics],
-            most_runs=self._bounds.most_runs,
-            run_minutes=None if self._bounds.run_s is None else self._bounds.run_s / 60,
+            metrics=[framed(name) for name in self.metrics],
+            most_runs=bounds.most_runs,
+            run_minutes=None if bounds.run_s is None else bounds.run_s / 60,
             most_minutes=blueprint.max_time_s / 60,
             power={seeds: detectable(seeds, 1) for seeds in _SEEDS},
         )
@@ -207,100 +192,68 @@ class _Proposing:
 
     def _answer(self, call: Action) -> str:
         if isinstance(call, Look):
-            return look(call.path, call.lines, self._blueprint.codebase_dir)
+            return look(call.path, call.lines, self.blueprint.codebase_dir)
         if isinstance(call, ListKeys):
             return TrainerKeys.ask().search(call.words)
         if isinstance(call, Decline):
             self.declined = _line(call.why)
             return "declined"
         assert isinstance(call, ProposeSweep)
-        self.proposal = self._proposal(call)
+        spec = self._spec(call.sweep)
+        plan = replace(self.planned(spec), author=self.author)
+        if len(plan.runs) > self.bounds.most_runs:
+            raise SweepError(
+                f"{len(plan.points)} points x {len(plan.runs) // len(plan.points)} seeds = {len(plan.runs)} "
+                f"runs, and at most {self.bounds.most_runs} may run: take fewer values, fewer seeds, or the "
+                "design one-at-a-time"
+            )
+        cautions = tuple(map(_line, call.cautions))
+        self.proposal = Proposal(spec, plan, _line(call.hypothesis), _line(call.change_mind), cautions)
         return "accepted; the person decides"
 
-    def _proposal(self, call: ProposeSweep) -> Proposal:
-        """The proposal, which could start as it is. Raises SweepError."""
-        spec = spec_of(call.sweep, self._question, self._blueprint.path, self._bounds.given)
-        if self._metrics and spec.metric not in self._metrics:
+    def _spec(self, proposed: Ablation) -> SweepSpec:
+        """The sweep that the model means, with the person's own words in the place of the model's. Raises
+        SweepError for what is wrong, or not the model's to decide."""
+        given = self.bounds.given
+        if silent := [name for name in _ASKED_FOR if name not in {*proposed.model_fields_set, *given}]:
+            raise SweepError(f"sweep: {', '.join(silent)} must be said")
+        settings = [(key, value) for key, varied in proposed.vary.items() for value in varied.values]
+        refused = [why for item in (*settings, *proposed.set.items()) if (why := refusal(*item))]
+        if refused:
+            reasons = "; ".join(dict.fromkeys(refused[:_MOST_PROBLEMS]))
+            raise SweepError(f"{reasons} (a person can still vary it)")
+        own = proposed.model_dump(exclude_unset=True)
+        both = {name: {**own.get(name, {}), **given.get(name, {})} for name in ("vary", "set")}
+        spec = checked({**own, **given, **both, "blueprint": self.blueprint.path, "question": self.question})
+        if self.metrics and spec.metric not in self.metrics:
             raise SweepError(
                 f"metric: earlier runs of this blueprint have no {spec.metric!r}"
-                f"{did_you_mean(spec.metric, self._metrics)}; they have {', '.join(self._metrics[:20])}"
+                f"{did_you_mean(spec.metric, self.metrics)}; they have {', '.join(self.metrics[:20])}"
             )
-        plan = self._planned(spec)
-        if len(plan.runs) > self._bounds.most_runs:
-            counted = f"{len(plan.points)} points x {len(plan.runs) // len(plan.points)} seeds"
-            raise SweepError(
-                f"{counted} = {len(plan.runs)} runs, and at most {self._bounds.most_runs} may run: take "
-                "fewer values, fewer seeds, or the design one-at-a-time"
-            )
-        seen = forecast(plan, self._bounds.run_s, self._blueprint.max_time_s)
-        if self._bounds.run_s is not None and seen.fits_budget is False:
-            raise SweepError(
-                f"the budget is enough for {seen.within_budget} of the {seen.runs} runs, by what earlier "
-                "runs took: propose fewer"
-            )
-        return Proposal(
-            spec=spec,
-            plan=replace(plan, author=self._author),
-            hypothesis=_line(call.hypothesis),
-            change_mind=_line(call.change_mind),
-            cautions=tuple(_line(text) for text in call.cautions),
-        )
+        for key, varied in spec.vary.items():
+            levels = [item.level for item in spec.expect if item.key == key]
+            unsaid = [value for value in varied.values if not any(same_value(value, one) for one in levels)]
+            if len(unsaid) > 1:
+                raise SweepError(
+                    f"expect: every value of {key} but its baseline needs one, before anything runs; these "
+                    f"have none: {', '.join(map(as_text, unsaid))}"
+                )
+        return spec
 
 
-def spec_of(proposed: Ablation, question: str, blueprint: Path, given: Mapping[str, Any]) -> SweepSpec:
-    """The sweep that a model means, with the person's own words in the place of the model's. Raises
-    SweepError for what is wrong, or not the model's to decide."""
-    silent = [name for name in _ASKED_FOR if name not in proposed.model_fields_set and name not in given]
-    if silent:
-        raise SweepError(f"sweep: {', '.join(silent)} must be said")
-    settings = [(key, value) for key, varied in proposed.vary.items() for value in varied.values]
-    refused = [why for key, value in (*settings, *proposed.set.items()) for why in _reasons(key, value)]
-    if refused:
-        raise SweepError(f"{'; '.join(dict.fromkeys(refused[:_MOST_PROBLEMS]))} (a person can still vary it)")
-    own = proposed.model_dump(exclude_unset=True)
-    spec = checked(
-        {
-            **own,
-            **given,
-            "vary": {**own["vary"], **given.get("vary", {})},
-            "set": {**own.get("set", {}), **given.get("set", {})},
-            "blueprint": blueprint,
-            "question": question,
-        }
-    )
-    for key, varied in spec.vary.items():
-        expected = [item.level for item in spec.expect if item.key == key]
-        unsaid = [value for value in varied.values if not any(same_value(value, level) for level in expected)]
-        if len(unsaid) > 1:
-            raise SweepError(
-                f"expect: every value of {key} but its baseline needs one, before anything runs; these have "
-                f"none: {', '.join(map(as_text, unsaid))}"
-            )
-    return spec
-
-
-def _reasons(key: str, value: Scalar) -> Iterator[str]:
-    """Why a model may not give this key this value."""
+def refusal(key: str, value: Scalar) -> str | None:
+    """Why a model may not give this key this value, or None."""
     name = bare(key).lstrip("-+")
     segments = keys.named_segments((name,))
-    if segments and segments[-1] in ("seed", "random_seed", "data_seed"):
-        yield f"{key} is where the seeds go: leave it out, and say how many with `seeds`"
+    if segments and segments[-1] in _SEED_NAMES:
+        return f"{key} is where the seeds go: leave it out, and say how many with `seeds`"
     if kind_of(key) == "env":
-        why = variables.refuse(name, as_text(value))
-    elif key.startswith("ajet."):
-        why = science.refuse_settings({key: value})
-    else:
-        why = _foreign_reason(key, segments, value)
-    if why is not None:
-        yield why
-
-
-def _foreign_reason(key: str, segments: tuple[str, ...], value: Scalar) -> str | None:
+        return variables.refuse(name, as_text(value))
+    if key.startswith("ajet."):
+        return science.refuse_settings({key: value})
     found = keys.meaning(segments, is_ajet=False)
-    if found.role == "path" or found.about == keys.TRACKER:
-        return f"{key} concerns the {found.about}: only the author sets it; leave it out"
-    if set(segments) & _OTHER_CONFIG:
-        return f"{key} names another config: only the author sets it; leave it out"
+    if found.role == "path" or found.about == keys.TRACKER or set(segments) & _OTHER_CONFIG:
+        return f"{key} names files, addresses or another config: only the author sets it; leave it out"
     if isinstance(value, str) and not _PLAIN_VALUE.fullmatch(value):
         return f"{value[:80]!r} for {key} is refused: only numbers, switches, names and relative paths"
     return None
@@ -309,13 +262,9 @@ def _foreign_reason(key: str, segments: tuple[str, ...], value: Scalar) -> str |
 def known_metrics(blueprint: Blueprint) -> tuple[str, ...]:
     """The metrics of the newest run of this blueprint file that has a report; () without one."""
     for folder, _ in reversed(earlier_runs(blueprint)):
-        try:
-            facts = json.loads((folder / "result.json").read_bytes())["facts"]
-            names = [_metric(str(fact["id"])) for fact in facts]
-        except (OSError, ValueError, LookupError, TypeError):
-            continue
-        found = tuple(dict.fromkeys(excerpts.plain(name) for name in names if name))
-        if found:
+        result = json_file(folder / "result.json", "result.json", []) or {}
+        facts = (str(fact.get("id")) for fact in result.get("facts", ()))
+        if found := tuple(dict.fromkeys(excerpts.plain(name) for fact in facts if (name := _metric(fact)))):
             return found
     return ()
 

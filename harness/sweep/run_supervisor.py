@@ -14,7 +14,7 @@ from harness.options import RunOptions
 from harness.sweep import jobs
 from harness.sweep.events import RunEnded, RunMeasured, RunStarted
 from harness.sweep.hosts import Host, Lease
-from harness.sweep.outcomes import RunEnd, last_words, run_end, value_at_end
+from harness.sweep.run_files import RunEnd, last_words, run_end, value_at_end
 from harness.sweep.state import RunState
 from harness.sweep.sweep import Sweep
 from monitors.alarms import until

@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 from harness.atomic_write import write_json
 from harness.command import paths_replaced, read_or_empty
+from harness.config import changed as config_changed
 from harness.config import edit as config_edit
 from harness.journal.codec import decode, encode
 from harness.repair.code_copy import CACHES, CodeCopy, CopyError, freeze, installed_from
 from harness.results import provenance
+from harness.results.manifest import sha256
 from harness.sweep.folder import SweepFolder
 from harness.sweep.plan import SweepError
 from harness.sweep.points import Base, config_text, leaves
@@ -54,7 +56,6 @@ class Snapshot:
     checksum of its sources."""
 
     copy: CodeCopy
-    sha256: str
     linked: tuple[str, ...]
     git: Mapping[str, Any] | None
     interpreter: Mapping[str, Any] | None
@@ -77,11 +78,6 @@ def take(blueprint: Blueprint, folder: SweepFolder) -> Snapshot:
         copy = freeze(blueprint.codebase_dir, root, folder.dir.parent)
     except CopyError as error:
         raise SweepError(str(error)) from error
-    inventory = {
-        str(path.relative_to(root)): {"size": path.stat().st_size, "sha256": _sha256(path)}
-        for path in copy.files()
-    }
-    write_json(folder.snapshot / "files.json", inventory)
     facts = provenance.gather(
         blueprint.codebase_dir, blueprint.venv_exe, blueprint.yaml_path, blueprint.launch_command
     )
@@ -89,13 +85,13 @@ def take(blueprint: Blueprint, folder: SweepFolder) -> Snapshot:
     outside = sorted({place for place in installed if Path(place).is_dir() and copy.moved(place) is None})
     taken = Snapshot(
         copy=copy,
-        sha256=_together({name: str(entry["sha256"]) for name, entry in inventory.items()}),
         linked=tuple(copy.links()),
         git=facts["git"],
         interpreter=facts["interpreter"],
         venv_exe=blueprint.venv_exe,
         watched={place: _of_sources(Path(place)) for place in outside},
     )
+    write_json(folder.snapshot / "files.json", {str(p.relative_to(root)): sha256(p) for p in copy.files()})
     write_json(folder.snapshot / "environment.json", _environment_now(copy, installed), mode=0o600)
     kept = {name: facts[name] for name in ("hardware", "problems")}
     write_json(_record(folder), {**encode(taken), "surroundings": kept})
@@ -115,23 +111,22 @@ def load(folder: SweepFolder) -> Snapshot:
         ) from error
 
 
+def _record(folder: SweepFolder) -> Path:
+    return folder.snapshot / "snapshot.json"
+
+
 def changed(folder: SweepFolder) -> tuple[str, ...]:
     """What is different now from what was frozen, in words; () when all runs still share the same."""
     try:
         taken = load(folder)
-        inventory = json.loads((folder.snapshot / "files.json").read_text(encoding="utf-8"))
-        edited = [
-            name for name, known in inventory.items() if _sha256(taken.copy.root / name) != known["sha256"]
-        ]
-    except (SweepError, OSError, ValueError, AttributeError, LookupError, TypeError) as error:
+        known: dict[str, str] = json.loads((folder.snapshot / "files.json").read_text(encoding="utf-8"))
+        edited = [name for name, checksum in known.items() if _sha256(taken.copy.root / name) != checksum]
+        outside = [place for place, before in taken.watched.items() if _of_sources(Path(place)) != before]
+    except (SweepError, OSError, ValueError, AttributeError) as error:
         return (f"the shared code and environment cannot be compared any more: {error}",)
     code = [f"the code that all runs share was changed: {listed(edited, MOST_NAMED)}"] if edited else []
-    outside = [
-        f"the code in {place}, which is imported from there, was changed"
-        for place, checksum in taken.watched.items()
-        if _of_sources(Path(place)) != checksum
-    ]
-    return (*code, *outside, *_changed_packages(taken))
+    imported = [f"the code in {place}, which is imported from there, was changed" for place in outside]
+    return (*code, *imported, *_changed_packages(taken))
 
 
 def _changed_packages(taken: Snapshot) -> list[str]:
@@ -139,11 +134,22 @@ def _changed_packages(taken: Snapshot) -> list[str]:
     now = provenance.interpreter(taken.venv_exe, problems) if taken.interpreter is not None else None
     if now is None or taken.interpreter is None:
         return problems
-    before, after = taken.interpreter["packages"], now["packages"]
-    differing = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
-    shown = [f"{name} {before.get(name, 'absent')} → {after.get(name, 'absent')}" for name in differing]
-    named = listed(shown, MOST_NAMED)
-    return [f"packages of {taken.venv_exe} are not what they were at the start: {named}"] if shown else []
+    differing = config_changed(taken.interpreter["packages"], now["packages"], "absent")
+    shown = listed([f"{name} {old} → {new}" for name, (old, new) in sorted(differing.items())], MOST_NAMED)
+    what = f"packages of {taken.venv_exe} are not what they were at the start: {shown}"
+    return [what] if differing else []
+
+
+def _sha256(path: Path) -> str:
+    """The checksum of a file; "" for one that is not there."""
+    return sha256(path) if path.is_file() else ""
+
+
+def _of_sources(folder: Path) -> str:
+    """One checksum over the Python sources in a folder, caches left out."""
+    paths = (path for path in folder.rglob("*.py") if not CACHES.intersection(path.parts))
+    found = {str(path.relative_to(folder)): _sha256(path) for path in islice(paths, _MOST_WATCHED)}
+    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
 
 
 # --- paths into the copy ------------------------------------------------------------------------------------
@@ -222,18 +228,13 @@ def _environment_now(copy: CodeCopy, installed: Iterable[str]) -> dict[str, Any]
     """The caller's variables. Those that hold paths to the author's code point into the copy; where Python
     would find the author's modules (`installed`: where an interpreter takes them from), the copy's come
     first."""
-
-    def pointing(value: str) -> str:
-        return os.pathsep.join(_moved(copy, entry) or entry for entry in value.split(os.pathsep))
-
-    caller = {
-        name: value for name, value in environment_of_caller().items() if not _OF_A_LOGIN.fullmatch(name)
-    }
-    variables = {
-        name: value if _OF_THE_MACHINE.fullmatch(name) else pointing(value)
-        for name, value in caller.items()
-        if not is_secret_name(name)
-    }
+    now = environment_of_caller().items()
+    caller = {name: value for name, value in now if not _OF_A_LOGIN.fullmatch(name)}
+    variables = {name: value for name, value in caller.items() if not is_secret_name(name)}
+    for name, value in variables.items():
+        if not _OF_THE_MACHINE.fullmatch(name):
+            parts = value.split(os.pathsep)
+            variables[name] = os.pathsep.join(_moved(copy, part) or part for part in parts)
     given = [entry for entry in variables.get("PYTHONPATH", "").split(os.pathsep) if entry]
     own = [place for entry in (*installed, *given) if (place := _moved(copy, entry)) is not None]
     if wanted := list(dict.fromkeys((*own, *given))):
@@ -248,26 +249,3 @@ def _frozen(folder: SweepFolder) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise SweepError(f"{path} cannot be read, so the runs have no environment: {error}") from error
     return frozen
-
-
-# --- checksums ----------------------------------------------------------------------------------------------
-
-
-def _record(folder: SweepFolder) -> Path:
-    return folder.snapshot / "snapshot.json"
-
-
-def _sha256(path: Path) -> str:
-    """The checksum of a file; "" for one that is not there."""
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-
-
-def _together(checksums: Mapping[str, str]) -> str:
-    lines = "".join(f"{checksum}  {name}\n" for name, checksum in sorted(checksums.items()))
-    return hashlib.sha256(lines.encode(errors="surrogateescape")).hexdigest()
-
-
-def _of_sources(folder: Path) -> str:
-    """One checksum over the Python sources in a folder, caches left out."""
-    paths = (path for path in folder.rglob("*.py") if not CACHES.intersection(path.parts))
-    return _together({str(path.relative_to(folder)): _sha256(path) for path in islice(paths, _MOST_WATCHED)})

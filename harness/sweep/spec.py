@@ -19,10 +19,16 @@ from harness.config import as_text, same_value
 from harness.config.edit import Scalar
 from harness.results.comparing.types import Goal
 from harness.sweep.plan import Design
-from harness.sweep.values import UNSET, did_you_mean, key_problem, kind_of, value_problem, values_problem
+from harness.sweep.values import (
+    did_you_mean,
+    key_problem,
+    kind_of,
+    memory_bytes,
+    value_problem,
+    values_problem,
+)
 
 DEFAULT_SAMPLES = 10
-_LEAST_MEMORY = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -32,11 +38,19 @@ def _checked_key(key: str) -> str:
     return key
 
 
+def _one_line(text: str) -> str:
+    text = " ".join(text.split())
+    if not text.isprintable():
+        raise ValueError("holds characters that cannot be seen")
+    return text
+
+
 KeyName = Annotated[
     str,
     AfterValidator(_checked_key),
     Field(description="A config key with its dots, `arg:--flag` of the launch command, or `env:NAME`."),
 ]
+Line = Annotated[str, AfterValidator(_one_line)]
 
 
 class Section(BaseModel):
@@ -75,9 +89,9 @@ class Varied(Section):
         return baseline
 
     @property
-    def stated_baseline(self) -> object:
-        """The baseline that was written; UNSET where none was."""
-        return self.baseline if "baseline" in self.model_fields_set else UNSET
+    def has_baseline(self) -> bool:
+        """True if the baseline was written."""
+        return "baseline" in self.model_fields_set
 
 
 class Expect(Section):
@@ -149,7 +163,7 @@ class Ablation(Section):
     set: dict[KeyName, Scalar] = Field(
         default={}, description="Settings that differ from the blueprint in all points alike."
     )
-    metric: str = Field(
+    metric: Line = Field(
         default="",
         description="What is compared, as in metrics.jsonl, with `val/` for validations. Left out: "
         "`val/task_pass_rate@1` where the bundled trainer validates, else chosen afterwards, and marked so.",
@@ -190,23 +204,16 @@ class Ablation(Section):
                 raise ValueError(f"{key} is varied and set; leave it out of one of them")
         return settings
 
-    @field_validator("metric")
-    @classmethod
-    def _metric(cls, text: str) -> str:
-        return _one_line(text)
-
     @field_validator("expect")
     @classmethod
     def _expect(cls, expected: list[Expect], info: ValidationInfo) -> list[Expect]:
         vary: Mapping[str, Varied] = info.data.get("vary", {})
-        for number, item in enumerate(expected):
-            if vary and item.key not in vary:
+        for item in expected if vary else ():
+            if item.key not in vary:
                 raise ValueError(f"{item.key} is not varied{did_you_mean(item.key, vary)}")
-            if vary and not any(same_value(item.level, value) for value in vary[item.key].values):
+            if not any(same_value(item.level, value) for value in vary[item.key].values):
                 raise ValueError(f"{item.level!r} is none of the values of {item.key}")
-            if any(
-                item.key == other.key and same_value(item.level, other.level) for other in expected[:number]
-            ):
+            if sum(item.key == other.key and same_value(item.level, other.level) for other in expected) > 1:
                 raise ValueError(f"{item.key} = {item.level!r} stands there twice")
         return expected
 
@@ -220,7 +227,7 @@ class SweepSpec(Ablation):
     name: str = Field(
         default="", description="Name of the sweep and its folder. Left out: the blueprint's, with `-sweep`."
     )
-    question: str = Field(default="", description="What the sweep shall answer, in a sentence.")
+    question: Line = Field(default="", description="What the sweep shall answer, in a sentence.")
     design_seed: int = Field(default=0, ge=0, description="Decides which points a `random` design draws.")
     seed_key: KeyName | None = Field(
         default=None,
@@ -258,11 +265,6 @@ class SweepSpec(Ablation):
             raise ValueError(f"{name!r} is no name of a folder; use letters, digits, `-`, `_` and `.`")
         return name
 
-    @field_validator("question")
-    @classmethod
-    def _question(cls, text: str) -> str:
-        return _one_line(text)
-
     @field_validator("seed_key")
     @classmethod
     def _seed_key(cls, key: str | None, info: ValidationInfo) -> str | None:
@@ -290,22 +292,6 @@ class SweepSpec(Ablation):
             if f"env:{name}" in used:
                 raise ValueError(f"{name} gets a port of its own in every run and cannot be set as well")
         return each
-
-
-def memory_bytes(text: str) -> int | None:
-    """`4 GB` or `512 MiB` in bytes; None for what is no such amount."""
-    from harness.repair.remedies.sizes import gib
-
-    found = gib(text)
-    amount = int(found * 2**30) if found is not None else 0
-    return amount if amount >= _LEAST_MEMORY else None
-
-
-def _one_line(text: str) -> str:
-    text = " ".join(text.split())
-    if not text.isprintable():
-        raise ValueError("holds characters that cannot be seen")
-    return text
 
 
 def _settings(settings: Any) -> dict[Any, Any]:

@@ -1,4 +1,4 @@
-"""Keys and values of a sweep: what may be a key, when two values are one, what they are called in tables.
+"""Keys and values of a sweep: what may be a key, what may be a value, what points are called.
 
 A key is a dotted config key, `arg:--flag` of the launch command, or `env:NAME`. A config's values are typed
 as YAML 1.2 types them; those of `arg:` and `env:` are the exact text that was written.
@@ -10,25 +10,15 @@ import difflib
 import math
 import re
 from collections.abc import Iterable, Sequence
-from enum import Enum
 from typing import Literal
 
-from harness.config import Scalar, as_text, same_meaning, same_value
+from harness.config import Scalar, as_text, same_value
 from harness.templating import yaml_scalar
+from monitors.launch import is_secret_name
 
 Kind = Literal["config", "arg", "env"]
-
-
-class Unset(Enum):
-    """The type of `UNSET`."""
-
-    UNSET = "unset"
-
-
-UNSET = Unset.UNSET
-"""What a blueprint has for a key that it does not name."""
-
 LONGEST_NAME = 60
+LEAST_MEMORY = 1 << 20
 _CONFIG_KEY = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*")
 _ARGUMENT = re.compile(r"--?[A-Za-z][\w.-]*|\+{0,2}[A-Za-z_][\w./@-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -40,13 +30,9 @@ _SET_BY_HARNESS = (
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-# --- keys ---------------------------------------------------------------------------------------------------
-
-
 def kind_of(key: str) -> Kind:
     """Where the key stands: in the config, the command, or the environment."""
-    prefix, colon, _ = key.partition(":")
-    return "arg" if colon and prefix == "arg" else "env" if colon and prefix == "env" else "config"
+    return "arg" if key.startswith("arg:") else "env" if key.startswith("env:") else "config"
 
 
 def bare(key: str) -> str:
@@ -56,14 +42,21 @@ def bare(key: str) -> str:
 
 def key_problem(key: str) -> str:
     """Why nothing can be set by this key, and what to write instead; "" where it can."""
-    prefix, colon, name = key.partition(":")
-    if colon and prefix not in ("arg", "env"):
-        return f"{key!r}: there is no kind of key {prefix!r}; write arg:--flag, env:NAME or a config key"
-    if prefix == "arg" and colon:
-        is_flag = _ARGUMENT.fullmatch(name) is not None
-        return "" if is_flag else f"{key!r} names no flag; write arg:--lr, arg:-n or arg:a.b"
-    if prefix == "env" and colon:
-        return _variable_problem(key, name)
+    kind, name = kind_of(key), bare(key)
+    if kind == "arg":
+        return (
+            "" if _ARGUMENT.fullmatch(name) else f"{key!r} names no flag; write arg:--lr, arg:-n or arg:a.b"
+        )
+    if kind == "env":
+        if not _VARIABLE.fullmatch(name):
+            return f"{key!r} names no environment variable; write env:NAME"
+        if name == "CUDA_VISIBLE_DEVICES":
+            return f"{key} is what keeps runs apart; say how many GPUs a run gets with each.gpus"
+        is_secret = is_secret_name(name)
+        why = f"{key} looks like a secret, and its values would stand in every report; export it instead"
+        return why if is_secret else ""
+    if ":" in key:
+        return f"{key!r}: there is no such kind of key; write arg:--flag, env:NAME or a config key"
     if key.startswith(("-", "+")):
         return f"{key!r} is no config key; a flag of the command is written arg:{key}"
     if not _CONFIG_KEY.fullmatch(key):
@@ -73,35 +66,16 @@ def key_problem(key: str) -> str:
     return ""
 
 
-def _variable_problem(key: str, name: str) -> str:
-    from monitors.launch import is_secret_name
-
-    if not _VARIABLE.fullmatch(name):
-        return f"{key!r} names no environment variable; write env:NAME"
-    if name == "CUDA_VISIBLE_DEVICES":
-        return (
-            "env:CUDA_VISIBLE_DEVICES is what keeps runs apart; say how many GPUs a run gets with each.gpus"
-        )
-    if is_secret_name(name):
-        return f"{key} looks like a secret, and its values would stand in every report; export it instead"
-    return ""
-
-
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`; did you mean lr?`, or "" where nothing known is close."""
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f"; did you mean {close[0]}?" if close else ""
 
 
-# --- values -------------------------------------------------------------------------------------------------
-
-
 def values_problem(values: Sequence[object]) -> str:
     """Why a key cannot be varied over these values; "" where it can."""
     if len(values) < 2:
-        return (
-            f"{len(values) or 'no'} value{'s' if not values else ''}, so nothing is varied; give two or more"
-        )
+        return f"{len(values)} value{'s' * (not values)}, so nothing is varied; give two or more"
     for number, value in enumerate(values):
         if problem := value_problem(value):
             return problem
@@ -126,9 +100,13 @@ def value_problem(value: object) -> str:
     return ""
 
 
-def means_same(one: object, other: object) -> bool:
-    """True if two values mean the same, as texts or typed; UNSET means nothing."""
-    return UNSET not in (one, other) and same_meaning(one, other)
+def memory_bytes(text: str) -> int | None:
+    """`4 GB` or `512 MiB` in bytes; None for what is no such amount."""
+    from harness.repair.remedies.sizes import gib
+
+    found = gib(text)
+    amount = int(found * 2**30) if found is not None else 0
+    return amount if amount >= LEAST_MEMORY else None
 
 
 def point_name(number: int, digits: int, parts: Sequence[tuple[str, Scalar]]) -> str:

@@ -94,7 +94,7 @@ def _frozen_code(folder: Path) -> Checked:
     """The code that all runs shared, file by file, as it was frozen."""
     try:
         frozen: dict[str, Any] = json.loads(read_text(folder / "snapshot" / "files.json"))
-        digests = {name: item["sha256"] for name, item in frozen.items() if is_inside(name)}
+        digests = {name: str(digest) for name, digest in frozen.items() if is_inside(name)}
     except FileNotFoundError:
         return Checked()  # the manifest tells, where there was one
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:

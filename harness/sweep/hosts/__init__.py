@@ -48,6 +48,8 @@ class Lease:
         """What a process must have in its environment to keep to its part."""
         threads = str(max(1, int(self.cpus)))
         limits = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads)
+        if any(word.isdigit() for word in self.gpus):
+            limits["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # the order in which the driver counts them
         return {
             **limits,
             "CUDA_VISIBLE_DEVICES": ",".join(self.gpus),

@@ -17,7 +17,7 @@ import os
 import re
 import socket
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -86,11 +86,19 @@ class LeaseBook:
         del self.records[lease_id]
         self.freed += 1
 
-    def rename(self, lease_id: str, record: Record) -> None:
-        """Replace a lease by another that holds the same part; no moment is it free."""
-        self.put(record)
-        (self.folder / f"{lease_id}.json").unlink(missing_ok=True)
-        del self.records[lease_id]
+    def held_for(self, lease_id: str, result_dir: Path) -> Record | None:
+        """What is held already under this id, or for a training of the same run that outlived its lease."""
+        left = (r for r in self.records.values() if r.reserver is None and r.result_dir == result_dir)
+        return self.records.get(lease_id) or next(left, None)
+
+    def hand_over(self, held: Record, lease_id: str, job_folder: Path, reserver: Process) -> Lease:
+        """Give what is held to another reserver, unchanged but for its id; no moment is it free."""
+        before, lease = held.lease.id, replace(held.lease, id=lease_id)
+        self.put(replace(held, lease=lease, job_folder=job_folder, reserver=reserver))
+        if before != lease_id:
+            (self.folder / f"{before}.json").unlink(missing_ok=True)
+            del self.records[before]
+        return lease
 
 
 class Ledger:
@@ -108,91 +116,43 @@ class Ledger:
 
         Raises HostError when the folder cannot be written.
         """
-        with self._explaining(), self._locked() as descriptor:
-            before = _number(os.pread(descriptor, 64, 0))
+        descriptor = -1
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            digits = os.pread(descriptor, 64, 0).strip()
+            before = int(digits) if digits.isdigit() else 0
             book = LeaseBook(self.folder, before, dict(self._records()))
             try:
                 yield book
             finally:
                 if book.freed != before:
                     os.pwrite(descriptor, f"{book.freed:020d}\n".encode(), 0)  # wakes who waits for room
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[int]:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield descriptor
-        finally:
-            os.close(descriptor)
-
-    @contextlib.contextmanager
-    def _explaining(self) -> Iterator[None]:
-        try:
-            yield
         except OSError as error:
             raise HostError(
                 f"the leases of this machine cannot be kept in {self.folder}: {error.strerror or error};"
                 " make room there and make it writable, or set XDG_STATE_HOME to another folder"
             ) from error
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
 
     def _records(self) -> Iterator[tuple[str, Record]]:
         """What stands in the files. One that cannot be read (a power cut) holds nothing: all that ran then is
         gone too."""
-        for name in sorted(os.listdir(self.folder)):  # noqa: PTH208  no need of paths
-            if not name.endswith(".json"):
-                continue
-            path = self.folder / name
+        for path in sorted(self.folder.glob("*.json")):
             try:
-                with path.open(encoding="utf-8") as file:
-                    yield name.removesuffix(".json"), decode(Record, json.load(file))
+                yield path.stem, decode(Record, json.loads(path.read_text(encoding="utf-8")))
             except ValueError as error:
                 _log.warning("%s cannot be read (%s) and is removed; it held nothing", path, error)
                 path.unlink(missing_ok=True)
-
-
-def _number(text: bytes) -> int:
-    digits = text.strip()
-    return int(digits) if digits.isdigit() else 0
 
 
 def check_id(lease_id: str) -> None:
     """Raise HostError for an id that could not be a file's name."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", lease_id):
         raise HostError(f"{lease_id!r} cannot name a lease: use up to 200 letters, digits, '.', '_' and '-'")
-
-
-# --- what is held -----------------------------------------------------------------------------------
-
-
-def take_back(book: LeaseBook, is_occupied: Callable[[Record], bool]) -> list[Record]:
-    """Free what is not used any more, and return it. `is_occupied`: True if others use it still."""
-    living = {
-        process for process in {r.reserver for r in book.records.values()} if process and process.lives()
-    }
-    dead = [r for r in book.records.values() if r.reserver not in living and not is_occupied(r)]
-    for record in dead:
-        book.remove(record.lease.id)
-        _log.info("lease %s was taken back: it is not used any more", record.lease.id)
-    return dead
-
-
-def held_for(book: LeaseBook, lease_id: str, result_dir: Path) -> Record | None:
-    """What is held already under this id, or for a training of the same run that outlived its lease."""
-    left = (r for r in book.records.values() if r.reserver is None and r.result_dir == result_dir)
-    return book.records.get(lease_id) or next(left, None)
-
-
-def hand_over(book: LeaseBook, held: Record, lease_id: str, job_folder: Path, reserver: Process) -> Lease:
-    """Give what is held to another reserver, unchanged but for its id."""
-    lease = replace(held.lease, id=lease_id)
-    record = replace(held, lease=lease, job_folder=job_folder, reserver=reserver)
-    if lease_id == held.lease.id:
-        book.put(record)
-    else:
-        book.rename(held.lease.id, record)
-    return lease
 
 
 # --- what fits --------------------------------------------------------------------------------------
@@ -237,8 +197,10 @@ def fit(
         return None
     if sum(record.lease.memory_bytes for record in others) + memory > machine.memory_bytes:
         return None
-    free = sorted(unleased(book, devices), key=lambda device: bool(device.users))
-    gpus = [device for device in free if needs.share_gpus or not device.users][: needs.gpus]
+    leased = {uuid for record in others for uuid in record.uuids}
+    free = (device for device in devices if device.uuid not in leased)
+    may = [device for device in free if needs.share_gpus or not device.users]
+    gpus = sorted(may, key=lambda device: bool(device.users))[: needs.gpus]
     if len(gpus) < needs.gpus:
         return None
     held = {port for record in others for port in record.lease.ports.values()}
@@ -258,9 +220,3 @@ def _ports(
     free = (port for port in (*usable[start:], *usable[:start]) if port not in held and is_free(port))
     found = dict(zip(dict.fromkeys(names), free, strict=False))
     return found if len(found) == len(set(names)) else None
-
-
-def unleased(book: LeaseBook, devices: Sequence[Device]) -> list[Device]:
-    """The GPUs that are in no lease."""
-    leased = {uuid for record in book.records.values() for uuid in record.uuids}
-    return [device for device in devices if device.uuid not in leased]

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from harness.machine.gpus import Device, GpuError, usable
@@ -21,8 +23,8 @@ from harness.sweep.hosts.occupants import Occupants, Process
 from monitors.alarms import Alarms
 from monitors.clock import Clock, SystemClock
 
-SAFETY_CHECK_S = 30.0
-GPU_CHECK_S = 1.0
+LOOK_AGAIN_S = 3.0
+"""Between looks for room that is not announced: the end of another program on a GPU, or of a reserver."""
 GPU_PATIENCE_S = 600.0
 _log = logging.getLogger(__name__)
 
@@ -49,8 +51,7 @@ class LocalHost:
         self._self = Process.of(os.getpid())
         self._ports = usable_ports()
         self._freed_when_full: int | None = None
-        self._gpu_check_s: float | None = None
-        self._gpus_seen_at: float | None = None
+        self._gpus_seen_at = -math.inf
 
     # --- leases -----------------------------------------------------------------------------------------
 
@@ -63,29 +64,23 @@ class LocalHost:
         """
         leases.check_id(lease_id)
         needs = self.machine.shared(needs)
-        if not needs.gpus:
-            leases.check_fits_ever(needs, self.machine, (), self._ports)
-        looked_at, devices = None, None
-        while True:
-            with self._ledger.open() as book:
-                held = leases.held_for(book, lease_id, Path(result_dir))
-                if held is not None:
-                    return leases.hand_over(book, held, lease_id, Path(job_folder), self._self)
-                self._take_back(book)
-                part = None
-                if devices is not None or not needs.gpus:
-                    part = leases.fit(book, lease_id, needs, self.machine, devices or (), self._ports)
-                if part is not None:
-                    lease, uuids = part
-                    book.put(Record(lease, Path(job_folder), Path(result_dir), self._self, uuids))
-                    return lease
-                if not needs.gpus or looked_at == book.freed:
-                    self._is_full(book, devices or ())
-                    return None
-                looked_at = book.freed  # a GPU that is freed while the driver is asked still looks used
-            devices = self._devices(needs)
-            if devices is None:
+        with self._ledger.open() as book:
+            held = book.held_for(lease_id, Path(result_dir))
+            if held is not None:
+                return book.hand_over(held, lease_id, Path(job_folder), self._self)
+        devices = self._devices() if needs.gpus else ()  # not under the lock: the driver may take its time
+        if devices is None:
+            return None
+        leases.check_fits_ever(needs, self.machine, devices, self._ports)
+        with self._ledger.open() as book:
+            self._take_back(book)
+            part = leases.fit(book, lease_id, needs, self.machine, devices, self._ports)
+            if part is None:
+                self._freed_when_full = book.freed
                 return None
+            lease, uuids = part
+            book.put(Record(lease, Path(job_folder), Path(result_dir), self._self, uuids))
+            return lease
 
     def release(self, lease_id: str) -> None:
         """Give a lease back. While its job or its training still runs the part stays held, for the run's next
@@ -94,85 +89,45 @@ class LocalHost:
             record = book.records.get(lease_id)
             if record is None:
                 return
-            files = self._occupants.files(record.job_folder)
-            if self._is_occupied(record):
-                book.put(Record(record.lease, record.job_folder, record.result_dir, None, record.uuids))
+            if self._occupants.use(record.job_folder, record.result_dir):
+                book.put(replace(record, reserver=None))
             else:
                 book.remove(lease_id)
-                self._occupants.forget(record.job_folder, record.result_dir)
-        tmux_jobs.close_session(files)
+        tmux_jobs.close_session(self._occupants.files(record.job_folder))
 
     async def room(self) -> None:
-        """As `Host.room`, seen from the last `reserve` that found none. Also returns after a while without a
-        word (30 s; where a process outside of all leases was on a GPU, 1 s, 2 s, 4 s …): that such a process
-        ends, or a port is given up, is not announced, and only another `reserve` can tell."""
-        before = self._freed_when_full
-        until = self._clock.time() + (self._gpu_check_s or SAFETY_CHECK_S)
+        """As `Host.room`, seen from the last `reserve` that found none; after LOOK_AGAIN_S without a word
+        only another `reserve` can tell."""
         woken = asyncio.Event()
         with Alarms(woken) as alarms:
-            while True:
-                woken.clear()
-                alarms.on_change(self._ledger.lock_file)
-                freed, others = await asyncio.to_thread(self._look_around)
-                before = freed if before is None else before
-                if freed != before:
-                    return
-                for pid in others:
-                    alarms.on_process_end(pid)
-                left = until - self._clock.time()
-                if left <= 0:
-                    break
-                await self._clock.wait(woken, left)
-        if self._gpu_check_s is not None:
-            self._gpu_check_s = min(2 * self._gpu_check_s, SAFETY_CHECK_S)
+            alarms.on_change(self._ledger.lock_file)
+            if await asyncio.to_thread(self._freed) == self._freed_when_full:
+                await self._clock.wait(woken, LOOK_AGAIN_S)
 
-    def _look_around(self) -> tuple[int, set[int]]:
-        """Take back what is not used any more; how often a part became free, and the processes of others
-        whose end may free one."""
+    def _freed(self) -> int:
         with self._ledger.open() as book:
-            self._take_back(book)
-            records = [r for r in book.records.values() if r.reserver != self._self]
-            freed = book.freed
-        pids: set[int] = set()
-        for record in records:
-            if record.reserver is not None and record.reserver.lives():
-                pids.add(record.reserver.pid)
-            elif occupant := self._occupants.of(record.job_folder, record.result_dir):
-                pids |= {occupant.pid} if occupant.pid is not None else set()
-        return freed, pids
+            return book.freed
 
     def _take_back(self, book: LeaseBook) -> None:
-        for record in leases.take_back(book, self._is_occupied):
-            self._occupants.forget(record.job_folder, record.result_dir)
+        """Free what is not used any more."""
+        reservers = {record.reserver for record in book.records.values()} - {None}
+        living = {process for process in reservers if process is not None and process.lives()}
+        for record in list(book.records.values()):
+            if record.reserver in living or self._occupants.use(record.job_folder, record.result_dir):
+                continue
+            book.remove(record.lease.id)
+            _log.info("lease %s was taken back: it is not used any more", record.lease.id)
 
-    def _is_occupied(self, record: Record) -> bool:
-        return self._occupants.of(record.job_folder, record.result_dir) is not None
-
-    def _is_full(self, book: LeaseBook, devices: tuple[Device, ...]) -> None:
-        """Remember what `room` has to wait for."""
-        if self._freed_when_full != book.freed:
-            self._gpu_check_s = None
-        self._freed_when_full = book.freed
-        foreign = [f"{d.word}: {d.users}" for d in leases.unleased(book, devices) if d.users]
-        if foreign and self._gpu_check_s is None:
-            self._gpu_check_s = GPU_CHECK_S
-            _log.info("GPUs that are in use without a lease are left alone: %s", "; ".join(foreign))
-        elif not foreign:
-            self._gpu_check_s = None
-
-    def _devices(self, needs: Needs) -> tuple[Device, ...] | None:
+    def _devices(self) -> tuple[Device, ...] | None:
         """The GPUs; None while the driver, which has answered before, is silent for once."""
         try:
             devices = usable(self._environment)
         except GpuError as error:
-            seen_at = self._gpus_seen_at
-            if seen_at is None or self._clock.time() - seen_at > GPU_PATIENCE_S:
+            if self._clock.time() - self._gpus_seen_at > GPU_PATIENCE_S:
                 raise HostError(f"{error}; without its answer no GPU is given out") from error
             _log.warning("no GPU is given out for now: %s", error)
-            self._gpu_check_s = self._gpu_check_s or GPU_CHECK_S
             return None
         self._gpus_seen_at = self._clock.time()
-        leases.check_fits_ever(needs, self.machine, devices, self._ports)
         return devices
 
     # --- jobs -------------------------------------------------------------------------------------------
@@ -190,7 +145,7 @@ class LocalHost:
                     " the machine; resume the sweep, which asks for another"
                 )
             if record.job_folder != job.folder:
-                book.put(Record(record.lease, job.folder, job.result_dir, record.reserver, record.uuids))
+                book.put(replace(record, job_folder=job.folder, result_dir=job.result_dir))
         tmux_jobs.start(job)
 
     def state(self, job_folder: str) -> JobState:

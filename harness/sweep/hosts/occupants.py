@@ -1,7 +1,4 @@
-"""Who still uses a lease whose reserver is gone: its job, the run's newest training, or what either left.
-
-In: the two folders of a lease. Out: an `Occupant`, None when there is none any more.
-"""
+"""Who still uses a lease whose reserver is gone: its job, the run's newest training, or what either left."""
 
 from __future__ import annotations
 
@@ -31,67 +28,33 @@ class Process:
         return is_alive(SupervisorInfo("", self.pid, self.start_ticks, boot_id=self.boot_id))
 
 
-@dataclass(frozen=True)
-class Occupant:
-    """Somebody who uses a lease. `pid`: the process whose end is worth a look, None where there is none
-    to wait for (it is only just starting, or runs on another machine)."""
-
-    what: str
-    pid: int | None = None
-
-
 class Occupants:
-    """Finds occupants. Remembers folders, since an attempt that never came up is known only after it was
-    watched for a while, and leftovers, since it takes a look at all processes to find them."""
+    """Finds who uses a lease. Remembers folders, since an attempt that never came up is known only after it
+    was watched for a while."""
 
     def __init__(self) -> None:
         self._files: dict[Path, AttemptFiles] = {}
-        self._leftovers: dict[str, Process] = {}
 
     def files(self, folder: Path) -> AttemptFiles:
         return self._files.setdefault(folder, AttemptFiles(folder))
 
-    def forget(self, job_folder: Path, result_dir: Path) -> None:
-        """A lease is no more: nothing needs to be remembered of it."""
-        attempts = result_dir / "attempts"
-        for folder in [
-            known for known in list(self._files) if known == job_folder or attempts in known.parents
-        ]:
-            files = self._files.pop(folder, None)
-            info = files.supervisor() if files is not None else None
-            if info is not None:
-                self._leftovers.pop(info.attempt_id, None)
-
-    def of(self, job_folder: Path, result_dir: Path) -> Occupant | None:
-        """Who uses the lease with these folders."""
+    def use(self, job_folder: Path, result_dir: Path) -> bool:
+        """True if the job in this folder, or the newest training of this run, still uses its lease."""
         newest = newest_attempt(result_dir)
-        return self._in(job_folder, "its job") or (
-            self._in(newest, f"attempt {newest.name}") if newest is not None else None
-        )
+        return self._is_used_by(job_folder) or (newest is not None and self._is_used_by(newest))
 
-    def _in(self, folder: Path, what: str) -> Occupant | None:
+    def _is_used_by(self, folder: Path) -> bool:
         files = self.files(folder)
         state, info = files.state(), files.supervisor()
-        if state == "running":
-            here = info is not None and is_alive(info)
-            return Occupant(f"{what} runs", info.pid if info is not None and here else None)
-        if state == "not_started" and (files.started.exists() or _is_young(files.script)):
-            return Occupant(f"{what} is starting")
-        left = self._leftover(info) if info is not None else None
-        return Occupant(f"{what} left process {left.pid} behind", left.pid) if left is not None else None
+        is_starting = state == "not_started" and (files.started.exists() or _is_young(files.script))
+        return state == "running" or is_starting or (info is not None and _has_leftovers(info))
 
-    def _leftover(self, info: SupervisorInfo) -> Process | None:
-        """A process of an attempt that is over; not those that only showed and supervised it and are about to
-        end."""
-        known = self._leftovers.get(info.attempt_id)
-        if known is not None and known.lives():
-            return known
-        for pid in sorted(members_of_attempt(info.attempt_id) - {info.pid, info.front_pid}):
-            found = Process.of(pid)
-            if found.lives():
-                self._leftovers[info.attempt_id] = found
-                return found
-        return None
+
+def _has_leftovers(info: SupervisorInfo) -> bool:
+    """True if an attempt that is over left a process behind; those that only showed and supervised it are
+    about to end."""
+    left = members_of_attempt(info.attempt_id) - {info.pid, info.front_pid}
+    return any(Process.of(pid).lives() for pid in left)
 
 
 def _is_young(script: Path) -> bool:

@@ -63,16 +63,13 @@ def _spec(job: Job) -> LaunchSpec:
     name = session_name(
         f"watch_{job.run}", f"{zlib.crc32(job.id.encode()):08x}", int(number[0]) if number else 1
     )
-    environment = {**job.environment, **job.lease.environment()}
-    if any(word.isdigit() for word in job.lease.gpus):
-        environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # the order in which the driver counts them
     return LaunchSpec(
         attempt_dir=job.folder,
         attempt_id=job.id,
         session_name=name,
         command=shlex.join(job.command),
         cwd=job.cwd,
-        env=environment,
+        env=dict(job.environment),
     )
 
 

@@ -14,8 +14,8 @@ from harness.cli import progress
 from harness.cli.sweep_display import LINE_EVERY_S, News, display_for, render
 from harness.sweep.events import Closing, RunEnded, RunLeftOut
 from harness.sweep.plan import SweepPlan
-from harness.sweep.status import SweepStanding, standing
-from harness.sweep.steps import Progress
+from harness.sweep.run_files import Progress
+from harness.sweep.status import SweepStatus, status
 from harness.sweep.sweep import Sweep
 from tests.harness.sweep.sweep_states import (
     BEGIN,
@@ -36,11 +36,11 @@ SIXTY = plan(
 )
 
 
-def stands(made: SweepPlan, *events: Timed, at: float = 1000.0) -> SweepStanding:
-    return standing(state(made, CHECKED, *events), BEGIN + at, lambda run: Progress(120, 240))
+def stands(made: SweepPlan, *events: Timed, at: float = 1000.0) -> SweepStatus:
+    return status(state(made, CHECKED, *events), BEGIN + at, lambda run: Progress(120, 240))
 
 
-def drawn(now: SweepStanding, width: int = 80, height: int = 24) -> list[str]:
+def drawn(now: SweepStatus, width: int = 80, height: int = 24) -> list[str]:
     """The lines that a terminal shows, without colours."""
     file = io.StringIO()
     console = Console(file=file, width=width, height=height, color_system=None)
@@ -143,7 +143,7 @@ def test_lines_tell_of_every_run_once_and_now_and_then_how_it_stands() -> None:
     seconds = [0.0]
     news = News(
         lambda: state(FIVE, *events),
-        lambda: standing(state(FIVE, *events), BEGIN + 90, lambda run: Progress(3, 240)),
+        lambda: status(state(FIVE, *events), BEGIN + 90, lambda run: Progress(3, 240)),
         lambda: seconds[0],
     )
     first = list(news())

@@ -92,5 +92,5 @@ def test_json_has_the_plan_and_the_forecast() -> None:
     plan = a_plan()
     found = json.loads(json.dumps(as_json(plan, forecast(plan, 10.0, 100.0))))
     assert SweepPlan.from_json(found["plan"]) == plan
-    assert (found["points"], found["runs"], found["expected_s"], found["most_s"]) == (6, 18, 90.0, 900.0)
-    assert found["power"]["two_points_sd"] == pytest.approx(3.0709, abs=1e-3)
+    assert (found["points"], found["runs"], found["all_s"], found["most_all_s"]) == (6, 18, 90.0, 900.0)
+    assert found["two_points"] == pytest.approx(3.0709, abs=1e-3)

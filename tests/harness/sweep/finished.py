@@ -70,8 +70,8 @@ def _freeze(snapshot: Path) -> None:
     code.mkdir(parents=True)
     (code / "train.py").write_text("print('step')\n")
     checksum = hashlib.sha256((code / "train.py").read_bytes()).hexdigest()
-    write_json(snapshot / "files.json", {"train.py": {"size": 14, "sha256": checksum}})
+    write_json(snapshot / "files.json", {"train.py": checksum})
     copy = {"root": "", "source": "/code", "prefix": "", "named": "/code", "method": "plain copy"}
     of_python = {"interpreter": None, "venv_exe": "/venv/bin/python"}
-    record = {"copy": copy, "sha256": "", "linked": [], "git": None, "watched": {}}
+    record = {"copy": copy, "linked": [], "git": None, "watched": {}}
     write_json(snapshot / "snapshot.json", {**record, **of_python})

@@ -1,5 +1,5 @@
 """A machine whose jobs are small processes of their own, and which keeps everything in files: so that a
-leader that is killed leaves behind what a real one would. As a program, it is that leader.
+scheduler that is killed leaves behind what a real one would. As a program, it is that scheduler.
 
 A job says in its run's folder that it started, sleeps, and leaves a finish.flag. The first job of a run that
 `DIES_ONCE` names ends without one.
@@ -91,8 +91,8 @@ async def _report(sweep: Sweep) -> SweepReported:
     return SweepReported((f"{len(sweep.state.of('ended'))} runs",))
 
 
-def lead(folder: Path, slots: int) -> None:
-    """Be the leader of the sweep in this folder, to its end."""
+def schedule(folder: Path, slots: int) -> None:
+    """Be the scheduler of the sweep in this folder, to its end."""
     print("ready", flush=True)
     sweep = Sweep.open(folder)
     asyncio.run(Scheduler(sweep, ProcessHost(folder / "leases", slots), dict, _report, pause_s=0.0).run())
@@ -100,4 +100,4 @@ def lead(folder: Path, slots: int) -> None:
 
 
 if __name__ == "__main__":
-    lead(Path(sys.argv[1]), int(sys.argv[2]))
+    schedule(Path(sys.argv[1]), int(sys.argv[2]))

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from harness.blueprint import Blueprint, read
 from harness.blueprint.trainer import ask_own_trainer
+from harness.config import NOTHING
 from harness.config import edit as config_edit
 from harness.config.edit import Scalar
 from harness.sweep.design import MOST_RUNS, make_plan
 from harness.sweep.hosts import Needs
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.spec_text import checked, fields_of
-from harness.sweep.values import UNSET
 
 BLUEPRINT = """
 ## [exp_purpose]
@@ -73,7 +73,7 @@ def planned(
 ) -> SweepPlan:
     words = {name: options.pop(name) for name in ("vary", "settings", "seeds") if name in options}
     spec = checked({"blueprint": base.path, **fields_of(**words), **options})
-    now: Callable[[str], object] = lambda key: present.get(key, UNSET)  # noqa: E731
+    now: Callable[[str], object] = lambda key: present.get(key, NOTHING)  # noqa: E731
     return make_plan(spec, base, now, lambda: gpus)
 
 
@@ -177,7 +177,7 @@ def test_the_seed_is_neither_varied_nor_set(ajet: Blueprint, given: dict[str, An
 
 @pytest.mark.parametrize(
     ("present", "levels", "baseline"),
-    [("1e-4", "3e-4,0.0001", "0.0001"), ("7", "1,2", "1"), (UNSET, "1,2", "1"), ("b", "a,b", "b")],
+    [("1e-4", "3e-4,0.0001", "0.0001"), ("7", "1,2", "1"), (NOTHING, "1,2", "1"), ("b", "a,b", "b")],
 )
 def test_the_baseline_is_what_the_blueprint_has_else_the_first(
     foreign: Blueprint, present: object, levels: str, baseline: str

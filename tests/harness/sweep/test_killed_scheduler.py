@@ -1,4 +1,4 @@
-"""A leader that is killed, again and again, at any instant."""
+"""A scheduler that is killed, again and again, at any instant."""
 
 import json
 import random
@@ -20,24 +20,24 @@ PATIENCE_S = 60.0
 
 
 def started(folder: Path) -> "subprocess.Popen[str]":
-    """A leader that has been imported and is about to open the sweep."""
+    """A scheduler that has been imported and is about to open the sweep."""
     command = [sys.executable, "-m", "tests.harness.sweep.process_host", str(folder), str(SLOTS)]
-    leader = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert leader.stdout is not None and leader.stdout.readline() == "ready\n"
-    return leader
+    scheduler = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert scheduler.stdout is not None and scheduler.stdout.readline() == "ready\n"
+    return scheduler
 
 
-def killed_and_led_on(folder: Path, kills: int, chance: random.Random) -> int:
-    """Lead the sweep, killing the leader so many times; the last is left alone. Returns how often it died."""
+def killed_repeatedly(folder: Path, kills: int, chance: random.Random) -> int:
+    """Run the sweep, killing so many schedulers; the last is left alone. Returns how many died."""
     for deaths in range(kills):
-        with started(folder) as leader:
+        with started(folder) as scheduler:
             try:
-                assert leader.wait(chance.uniform(0.0, 0.15)) == 0
+                assert scheduler.wait(chance.uniform(0.0, 0.15)) == 0
                 return deaths
             except subprocess.TimeoutExpired:
-                leader.kill()
-    with started(folder) as leader:
-        assert leader.wait(PATIENCE_S) == 0
+                scheduler.kill()
+    with started(folder) as scheduler:
+        assert scheduler.wait(PATIENCE_S) == 0
     return kills
 
 
@@ -45,7 +45,7 @@ def killed_and_led_on(folder: Path, kills: int, chance: random.Random) -> int:
 def test_no_run_twice_none_lost_all_reported(tmp_path: Path, kills: int, points: int) -> None:
     made = plan(points, 3, parallel=SLOTS)
     begun(tmp_path, made).close()
-    assert killed_and_led_on(tmp_path, kills, random.Random(kills)) >= kills / 2, "it was hardly disturbed"
+    assert killed_repeatedly(tmp_path, kills, random.Random(kills)) >= kills / 2, "it was hardly disturbed"
     state = load_state(tmp_path)
     assert state.verdict is not None and state.verdict.outcome.value == "succeeded"
     names = ["canary", *(run.name for run in made.runs)]

@@ -42,7 +42,12 @@ def a_job(folder: Path, code: str, host: LocalHost, **variables: str) -> Job:
         result_dir=folder / "run",
         command=(sys.executable, "-c", code),
         cwd=folder,
-        environment={"PATH": os.environ["PATH"], "NAME": "a 'quoted' value", **variables},
+        environment={
+            "PATH": os.environ["PATH"],
+            "NAME": "a 'quoted' value",
+            **lease.environment(),
+            **variables,
+        },
         lease=lease,
     )
 
@@ -77,7 +82,7 @@ async def test_a_job_runs_once_in_its_environment_and_leaves_no_session(tmp_path
     assert name.startswith("ajet_watch_lr_1e_5_seed_0-") and name.endswith("-01")
     host.start(job)
     host.start(job)
-    a_host().start(job)  # as the next leader would after a crash
+    a_host().start(job)  # as the next scheduler would after a crash
     end = await end_of(host, job)
     assert end == JobEnd(3, "the command ended, exit status 3")
     assert host.state(str(job.folder)) == "ended"
@@ -94,15 +99,13 @@ async def test_a_job_runs_once_in_its_environment_and_leaves_no_session(tmp_path
     host.start(job)  # still nothing
 
 
-def test_gpus_are_counted_as_nvidia_smi_counts_them(tmp_path: Path) -> None:
-    job = a_job(tmp_path, "", a_host())
-    by_index = tmux_jobs._spec(replace(job, lease=Lease("a", gpus=("1", "0")))).env
+def test_gpus_are_counted_as_nvidia_smi_counts_them() -> None:
+    by_index, by_name = (Lease("a", gpus=gpus).environment() for gpus in (("1", "0"), ("GPU-aaa",)))
     assert (by_index["CUDA_VISIBLE_DEVICES"], by_index["CUDA_DEVICE_ORDER"]) == ("1,0", "PCI_BUS_ID")
-    by_name = tmux_jobs._spec(replace(job, lease=Lease("a", gpus=("GPU-aaa",)))).env
     assert by_name["CUDA_VISIBLE_DEVICES"] == "GPU-aaa" and "CUDA_DEVICE_ORDER" not in by_name
 
 
-LEADER = """
+SCHEDULER = """
 import sys
 from pathlib import Path
 from tests.harness.sweep.test_local_host import LISTENS, a_host, a_job
@@ -113,17 +116,17 @@ sys.stdin.read()
 """
 
 
-async def test_a_job_outlives_a_leader_that_is_killed_and_keeps_its_lease(tmp_path: Path) -> None:
-    leader = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", LEADER, str(tmp_path)),
+async def test_a_job_outlives_a_scheduler_that_is_killed_and_keeps_its_lease(tmp_path: Path) -> None:
+    scheduler = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", SCHEDULER, str(tmp_path)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         cwd=ROOT,
     )
-    assert leader.stdout is not None
-    assert (await leader.stdout.readline()).strip() == b"started"
-    leader.kill()
-    await leader.wait()
+    assert scheduler.stdout is not None
+    assert (await scheduler.stdout.readline()).strip() == b"started"
+    scheduler.kill()
+    await scheduler.wait()
     folder = str(tmp_path / "jobs/run-01")
     files = AttemptFiles(Path(folder))
     await log_shows(files, "listens")

@@ -9,6 +9,7 @@ import pytest
 from harness import launching
 from harness.blueprint import Blueprint, Problem, read
 from harness.command import read as command
+from harness.config import NOTHING
 from harness.experiment import plan_of
 from harness.guard import science
 from harness.sweep.folder import CANARY, SweepFolder
@@ -16,7 +17,6 @@ from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.points import AskTrainer, Base, config_text, current, leaves
 from harness.sweep.points import write_runs as write
 from harness.sweep.reach import check_keys
-from harness.sweep.values import UNSET
 from tests.harness.sweep.varied import CONFIG, experiment, plan
 
 MORE = r"""
@@ -280,7 +280,13 @@ def test_the_present_value_of_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("OURS", "here")
     monkeypatch.setenv("SET", "hidden by the command")
     values = {key: current(base, key) for key in ("arg:--lr", "arg:-n", "arg:a.b", "arg:--no", "optim.lr")}
-    assert values == {"arg:--lr": "1e-4", "arg:-n": "3", "arg:a.b": "c", "arg:--no": UNSET, "optim.lr": 1e-4}
+    assert values == {
+        "arg:--lr": "1e-4",
+        "arg:-n": "3",
+        "arg:a.b": "c",
+        "arg:--no": NOTHING,
+        "optim.lr": 1e-4,
+    }
     assert [current(base, key) for key in ("env:SET", "env:OURS", "env:NOWHERE", "model", "optim")] == [
-        "1", "here", UNSET, "base", UNSET
+        "1", "here", NOTHING, "base", NOTHING
     ]  # fmt: skip

@@ -176,12 +176,6 @@ async def test_a_command_of_ones_own_is_varied_by_its_flags(foreign: blueprints.
     assert made.proposal.plan.seed_key == "arg:--seed"
 
 
-async def test_a_budget_that_is_too_small_is_said(ajet: blueprints.Blueprint) -> None:
-    given = {"budget": "2h", "parallel": 1}
-    _, model = await ask(ajet, [proposal(), RejectedError("x")], given=given, run_s=3600.0)
-    assert "enough for 2 of the 6 runs" in told(model)[0]
-
-
 async def test_declining_ends_it(ajet: blueprints.Blueprint) -> None:
     made, _ = await ask(ajet, [("decline", {"why": "No run measures \x1b[31mhonesty."})])
     assert made == Proposed(trouble="the model declined: No run measures honesty.")

@@ -1,4 +1,4 @@
-"""The queue: order, slots, canary, failures, budget, stop, and a leader that dies anywhere."""
+"""The queue: order, slots, canary, failures, budget, stop, and a scheduler that dies anywhere."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ from tests.harness.sweep.scripted_host import ScriptedHost, dies, ends, folder_o
 PATIENCE_S = 20.0
 
 
-async def led(sweep: Sweep, host: ScriptedHost, **more: Any) -> Verdict:
+async def done(sweep: Sweep, host: ScriptedHost, **more: Any) -> Verdict:
     return await asyncio.wait_for(
         Scheduler(sweep, host, dict, more.get("reporter"), pause_s=0.0).run(), PATIENCE_S
     )
@@ -39,7 +39,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 async def test_all_runs_once_in_order_and_never_more_than_fit(tmp_path: Path) -> None:
     sweep, host = begun(tmp_path, plan(4, 3, parallel=3)), ScriptedHost(room_for=2)
-    verdict = await led(sweep, host)
+    verdict = await done(sweep, host)
     assert (verdict.outcome.value, verdict.reason) == ("succeeded", "12 of 12 runs succeeded")
     order = [entry.event.run for entry in sweep.journal.entries if isinstance(entry.event, RunStarted)]
     assert order == ["canary", *(f"p{p:02d}-s{s}" for s in range(3) for p in range(1, 5))]
@@ -51,7 +51,7 @@ async def test_all_runs_once_in_order_and_never_more_than_fit(tmp_path: Path) ->
 
 async def test_nothing_else_starts_after_a_canary_that_failed(tmp_path: Path) -> None:
     sweep, host = begun(tmp_path), ScriptedHost({"canary": [ends("failed", "CUDA out of memory", 1)]})
-    verdict = await led(sweep, host)
+    verdict = await done(sweep, host)
     assert host.started == ["canary/01"]
     assert verdict.outcome.value == "failed"
     assert "the canary failed: CUDA out of memory" in verdict.reason and "6 not run" in verdict.reason
@@ -61,7 +61,7 @@ async def test_nothing_else_starts_after_a_canary_that_failed(tmp_path: Path) ->
 async def test_without_a_canary_the_first_run_goes_ahead_until_its_first_step(tmp_path: Path) -> None:
     sweep, host = begun(tmp_path, plan(2, 2, parallel=2, canary={})), ScriptedHost()
     host.held = {"p01-s0"}
-    leading = asyncio.ensure_future(led(sweep, host))
+    running = asyncio.ensure_future(done(sweep, host))
     await until(lambda: host.running())
     for _ in range(50):
         await asyncio.sleep(0)
@@ -76,19 +76,19 @@ async def test_without_a_canary_the_first_run_goes_ahead_until_its_first_step(tm
     await until(lambda: len(host.started) == 4)
     assert host.running() >= {"p01-s0"}
     host.let_end("p01-s0")
-    assert (await leading).outcome.value == "succeeded"
+    assert (await running).outcome.value == "succeeded"
 
 
 async def test_without_a_canary_a_first_run_that_fails_closes_the_sweep(tmp_path: Path) -> None:
     sweep = begun(tmp_path, plan(2, 2, canary={}))
-    verdict = await led(sweep, ScriptedHost({"p01-s0": [ends("failed", "no such file", 1)]}))
+    verdict = await done(sweep, ScriptedHost({"p01-s0": [ends("failed", "no such file", 1)]}))
     assert verdict.outcome.value == "failed"
     assert sweep.state.runs["p02-s0"].status == "not_run"
 
 
 async def test_a_run_that_failed_is_named_and_not_started_again(tmp_path: Path) -> None:
     sweep, host = begun(tmp_path), ScriptedHost({"p02-s1": [ends("failed", "NaN", 1)]})
-    verdict = await led(sweep, host)
+    verdict = await done(sweep, host)
     assert verdict.outcome.value == "failed"
     assert verdict.reason == "5 of 6 runs succeeded, 1 failed (p02-s1)"
     assert host.started.count("p02-s1/01") == 1 and "p02-s1/02" not in host.started
@@ -96,7 +96,7 @@ async def test_a_run_that_failed_is_named_and_not_started_again(tmp_path: Path) 
 
 async def test_a_harness_that_died_is_followed_by_one_that_resumes(tmp_path: Path) -> None:
     sweep, host = begun(tmp_path), ScriptedHost({"p02-s0": [dies(137), dies(None, begun=True)]})
-    assert (await led(sweep, host)).outcome.value == "succeeded"
+    assert (await done(sweep, host)).outcome.value == "succeeded"
     first, second, third = host.commands["p02-s0"]
     assert first[4] == "run" and second[4] == third[4] == "resume"
     assert second[5] == str(sweep.folder.result_dir("p02-s0"))
@@ -104,7 +104,7 @@ async def test_a_harness_that_died_is_followed_by_one_that_resumes(tmp_path: Pat
 
 async def test_a_run_that_no_harness_brings_to_an_end_is_lost_and_said_so(tmp_path: Path) -> None:
     sweep, host = begun(tmp_path), ScriptedHost({"p02-s0": [dies(137)] * 9})
-    verdict = await led(sweep, host)
+    verdict = await done(sweep, host)
     assert sweep.state.runs["p02-s0"].outcome == "lost"
     assert host.started.count("p02-s0/04") == 1 and "p02-s0/05" not in host.started
     assert "1 lost (p02-s0)" in verdict.reason
@@ -112,11 +112,11 @@ async def test_a_run_that_no_harness_brings_to_an_end_is_lost_and_said_so(tmp_pa
 
 async def test_only_jobs_that_bring_a_run_no_further_count_towards_its_loss(tmp_path: Path) -> None:
     sweep, host = begun(tmp_path), ScriptedHost({"p02-s0": [gets_on(137)] * 9})
-    assert (await led(sweep, host)).outcome.value == "succeeded"
+    assert (await done(sweep, host)).outcome.value == "succeeded"
     assert host.started.count("p02-s0/10") == 1
 
 
-async def test_a_machine_that_became_too_small_ends_the_leader_and_not_the_sweep(tmp_path: Path) -> None:
+async def test_a_machine_that_became_too_small_ends_the_scheduler_and_not_the_sweep(tmp_path: Path) -> None:
     sweep, host = begun(tmp_path), ScriptedHost()
 
     def shrinks(job: Any) -> Any:
@@ -125,10 +125,10 @@ async def test_a_machine_that_became_too_small_ends_the_leader_and_not_the_sweep
 
     host.plays = {"p01-s0": [shrinks]}
     with pytest.raises(NeverFitsError):
-        await led(sweep, host)
+        await done(sweep, host)
     assert sweep.state.verdict is None and not sweep.state.closing
     host.fits = True
-    assert (await led(sweep, host)).outcome.value == "succeeded"
+    assert (await done(sweep, host)).outcome.value == "succeeded"
 
 
 async def test_nothing_is_started_on_a_full_disk_until_there_is_room(
@@ -138,11 +138,11 @@ async def test_nothing_is_started_on_a_full_disk_until_there_is_room(
     monkeypatch.setattr("harness.sweep.scheduler.disk_free", lambda folder: free[0])
     monkeypatch.setattr("harness.sweep.scheduler.LOOK_AGAIN_S", 0.01)
     sweep, host = begun(tmp_path), ScriptedHost()
-    leading = asyncio.ensure_future(led(sweep, host))
+    running = asyncio.ensure_future(done(sweep, host))
     await until(lambda: sweep.state.held)
     assert not host.started and "only 1 MiB are free" in sweep.state.held
     free[0] = 1 << 40
-    assert (await leading).outcome.value == "succeeded"
+    assert (await running).outcome.value == "succeeded"
     assert [entry.event.reason != "" for entry in sweep.journal.entries if isinstance(entry.event, Held)] == [
         True,
         False,
@@ -156,14 +156,14 @@ async def test_what_the_jobs_need_is_asked_for_when_one_is_started(tmp_path: Pat
     sweep, host = begun(tmp_path), ScriptedHost()
     with pytest.raises(SweepError):
         await asyncio.wait_for(Scheduler(sweep, host, missing, None).run(), PATIENCE_S)
-    leader = Scheduler(sweep, host, missing, None)
-    leader.ask_to_stop("`harness stop`")
-    assert (await asyncio.wait_for(leader.run(), PATIENCE_S)).outcome.value == "cancelled"
+    scheduler = Scheduler(sweep, host, missing, None)
+    scheduler.ask_to_stop("`harness stop`")
+    assert (await asyncio.wait_for(scheduler.run(), PATIENCE_S)).outcome.value == "cancelled"
 
 
 async def test_a_run_that_cannot_begin_is_not_tried_again(tmp_path: Path) -> None:
     sweep, host = begun(tmp_path), ScriptedHost({"p03-s0": [dies(2, begun=False)]})
-    await led(sweep, host)
+    await done(sweep, host)
     assert sweep.state.runs["p03-s0"].outcome == "cannot_run"
     assert "p03-s0/02" not in host.started
 
@@ -171,7 +171,7 @@ async def test_a_run_that_cannot_begin_is_not_tried_again(tmp_path: Path) -> Non
 async def test_a_machine_that_is_too_small_ends_the_sweep_with_the_reason(tmp_path: Path) -> None:
     sweep, host = begun(tmp_path), ScriptedHost()
     host.fits = False
-    verdict = await led(sweep, host)
+    verdict = await done(sweep, host)
     assert verdict.outcome.value == "failed"
     assert "a run needs 8 GPUs, and this machine has 0" in verdict.reason
 
@@ -193,7 +193,7 @@ async def test_the_budget_closes_the_queue_and_bounds_what_runs(tmp_path: Path) 
         return ends()(job)
 
     host.plays = {"canary": [ends()], "p01-s0": [slow]}
-    verdict = await led(sweep, host)
+    verdict = await done(sweep, host)
     assert verdict.outcome.value == "timed_out"
     assert "a run takes about 60 s, and 40 s of the budget are left" in verdict.reason
     assert host.started == ["canary/01", "p01-s0/01"]
@@ -204,11 +204,11 @@ async def test_the_budget_closes_the_queue_and_bounds_what_runs(tmp_path: Path) 
 async def test_a_stop_ends_what_runs_and_starts_nothing_more(tmp_path: Path) -> None:
     sweep, host = begun(tmp_path, plan(3, 2, parallel=2)), ScriptedHost()
     host.held = {"p01-s0", "p02-s0"}
-    leader = Scheduler(sweep, host, dict, None)
-    leading = asyncio.ensure_future(leader.run())
+    scheduler = Scheduler(sweep, host, dict, None)
+    running = asyncio.ensure_future(scheduler.run())
     await until(lambda: len(host.running()) == 2)
-    leader.ask_to_stop("`harness stop`")
-    verdict = await asyncio.wait_for(leading, PATIENCE_S)
+    scheduler.ask_to_stop("`harness stop`")
+    verdict = await asyncio.wait_for(running, PATIENCE_S)
     assert verdict.outcome.value == "cancelled"
     assert set(host.stopped) == {"p01-s0", "p02-s0"}
     assert {run.status for run in sweep.state.runs.values()} == {"ended", "not_run"}
@@ -220,21 +220,21 @@ async def test_a_report_that_cannot_be_built_does_not_keep_a_sweep_from_its_end(
         return SweepReported(error="ValueError: odd")
 
     sweep = begun(tmp_path)
-    verdict = await led(sweep, ScriptedHost(), reporter=reporter)
+    verdict = await done(sweep, ScriptedHost(), reporter=reporter)
     assert verdict.outcome.value == "succeeded" and sweep.state.reported == SweepReported(
         error="ValueError: odd"
     )
 
 
 class _DiedError(BaseException):
-    """The leader's process is gone."""
+    """The scheduler's process is gone."""
 
 
 @pytest.mark.parametrize("canary", [{"b": 1}, {}])
-async def test_a_leader_that_dies_before_or_after_any_entry_loses_nothing(
+async def test_a_scheduler_that_dies_before_or_after_any_entry_loses_nothing(
     tmp_path: Path, canary: dict[str, Any]
 ) -> None:
-    """Once for every entry of the journal: the leader dies just before it is written, or just after."""
+    """Once for every entry of the journal: the scheduler dies just before it is written, or just after."""
     undisturbed = await _story(tmp_path / "undisturbed", plan(2, 2, parallel=2, canary=canary), None)
     entries = undisturbed.pop("entries")
     for nth in range(1, entries):
@@ -260,10 +260,10 @@ async def _story(folder: Path, made: SweepPlan, death: tuple[int, bool] | None) 
 
         sweep.journal.append = mortal  # type: ignore[method-assign]
         with pytest.raises(_DiedError):
-            await led(sweep, host)
+            await done(sweep, host)
         sweep.close()
         sweep = Sweep.open(folder)
-    verdict = await led(sweep, host)
+    verdict = await done(sweep, host)
     entries = len(sweep.journal.entries)
     outcomes = {name: run.outcome for name, run in sweep.state.runs.items()}
     sweep.close()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness.sweep.plan import SweepError
 from harness.sweep.spec import SweepSpec
-from harness.sweep.spec_text import read_spec, spec_from_options, to_yaml
+from harness.sweep.spec_text import checked, fields_of, read_spec, to_yaml
 
 FULL = """
 blueprint: exp/blueprint.md   # beside this file
@@ -37,6 +37,10 @@ each: {gpus: 1, cpus: 2.5, memory: 4 GB, ports: [MASTER_PORT, RPC_PORT], share_g
 """
 
 
+def from_options(blueprint: Path = Path("b"), **options: Any) -> SweepSpec:
+    return checked({"blueprint": blueprint, "vary": {}, **fields_of(**options)})
+
+
 def written(folder: Path, text: str) -> Path:
     path = folder / "sweep.yaml"
     path.write_text(text)
@@ -49,7 +53,7 @@ def test_every_field_is_understood(tmp_path: Path) -> None:
     assert spec.question == "Does the rate matter at all?"
     assert spec.vary["ajet.trainer_common.optim.lr"].values == [1e-6, 3e-6]
     assert spec.vary["arg:--warmup"].values == ["1e-4", "010", "true"], "the very text that was written"
-    assert spec.vary["arg:--warmup"].stated_baseline == "010"
+    assert spec.vary["arg:--warmup"].baseline == "010"
     assert spec.vary["env:MODE"].values == ["on", "off"]
     assert spec.set == {"ajet.trainer_common.total_training_steps": 60, "env:LEVEL": "1.50"}
     assert spec.budget_s == 36 * 3600
@@ -88,7 +92,7 @@ def test_whatever_is_varied_reads_back_equal(
         return
     again = read_spec(written(tmp_path_factory.mktemp("spec"), to_yaml(spec)))
     assert again == spec
-    assert again.vary[key].stated_baseline == spec.vary[key].stated_baseline
+    assert again.vary[key].has_baseline == has_baseline
 
 
 @pytest.mark.parametrize(
@@ -157,7 +161,7 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
 
 
 def test_options_say_the_same_as_a_file(tmp_path: Path) -> None:
-    spec = spec_from_options(
+    spec = from_options(
         tmp_path / "exp/blueprint.md",
         vary=["ajet.trainer_common.optim.lr=1e-6,3e-6", "arg:--warmup=1e-4,010,true", "env:MODE=on,off"],
         settings=[
@@ -202,17 +206,17 @@ def test_options_say_the_same_as_a_file(tmp_path: Path) -> None:
 )
 def test_a_mistake_in_an_option_names_it(options: dict[str, Any], said: str) -> None:
     with pytest.raises(SweepError) as caught:
-        spec_from_options(Path("blueprint.md"), **options)
+        from_options(**options)
     assert said in str(caught.value)
 
 
 @pytest.mark.parametrize(("text", "seeds"), [("3", 3), ("1,5,7", [1, 5, 7]), ("[4]", [4])])
 def test_seeds_are_a_number_of_them_or_a_list(text: str, seeds: object) -> None:
-    assert spec_from_options(Path("b"), vary=["a=1,2"], seeds=text).seeds == seeds
+    assert from_options(vary=["a=1,2"], seeds=text).seeds == seeds
 
 
 def test_no_canary_can_be_asked_for() -> None:
-    assert spec_from_options(Path("b"), vary=["a=1,2"], settings=["canary=false"]).canary is False
+    assert from_options(vary=["a=1,2"], settings=["canary=false"]).canary is False
 
 
 def test_numbers_for_the_command_become_texts() -> None:

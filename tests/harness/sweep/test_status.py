@@ -8,8 +8,8 @@ from harness.journal.events import Finish
 from harness.outcome import Outcome
 from harness.sweep.events import RunLeftOut
 from harness.sweep.plan import SweepPlan
-from harness.sweep.status import SweepStanding, labels, standing
-from harness.sweep.steps import Progress
+from harness.sweep.run_files import Progress
+from harness.sweep.status import SweepStatus, labels, status
 from tests.harness.sweep.sweep_states import (
     BEGIN,
     CHECKED,
@@ -25,10 +25,10 @@ from tests.harness.sweep.sweep_states import (
 KL = {"ajet.kl_loss_coef": [0.001, 0.01]}
 
 
-def stands(made: SweepPlan, *events: Timed, at: float, **progress: Progress) -> SweepStanding:
-    """The standing so many seconds after the beginning; `progress` by run, with _ for -."""
+def stands(made: SweepPlan, *events: Timed, at: float, **progress: Progress) -> SweepStatus:
+    """The sweep so many seconds after the beginning; `progress` by run, with _ for -."""
     where = {name.replace("_", "-"): value for name, value in progress.items()}
-    return standing(state(made, CHECKED, *events), BEGIN + at, lambda run: where.get(run, Progress()))
+    return status(state(made, CHECKED, *events), BEGIN + at, lambda run: where.get(run, Progress()))
 
 
 def test_means_are_of_the_runs_that_count() -> None:
@@ -42,8 +42,8 @@ def test_means_are_of_the_runs_that_count() -> None:
         at=130,
     )
     first, second = now.points
-    assert (first.mean, first.n, first.is_single_seed) == (pytest.approx(0.6), 2, False)
-    assert (second.mean, second.n, second.is_single_seed) == (0.55, 1, True), "a failed run has no value"
+    assert (first.mean, len(first.values)) == (pytest.approx(0.6), 2)
+    assert second.values == [0.55], "a failed run has no value"
     assert now.best is first
     assert dict(now.counts) == {"done": 3, "failed": 1, "running": 1, "queued": 1}
     assert now.elapsed_s == 130
@@ -105,7 +105,7 @@ def test_nothing_is_left_once_it_is_finished() -> None:
 
 def test_the_canary_is_no_run_of_a_point() -> None:
     now = stands(plan(KL, canary={"total_training_steps": 2}), *succeeded(0, 9, "canary", 0.9), at=10)
-    assert now.canary is not None and now.canary.standing == "done"
+    assert now.canary is not None and now.canary.stage == "done"
     assert len(now.runs) == 6 and now.best is None
 
 

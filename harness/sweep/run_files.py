@@ -1,0 +1,137 @@
+"""What a run's own files say: how far it is, how it ended, its metric at the end.
+
+In: result folders, and the runs' configs for the number of steps they will take. A look costs a few
+milliseconds however long the run, so that hundreds of runs can be looked at; the comparison at the end reads
+the raw files.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.config.edit import ConfigEditError
+from harness.config.training import TrainingConfig
+from harness.results.raw import json_file, number_in, parse_object
+from harness.sweep.folder import SweepFolder, newest_attempt
+from monitors.files import AttemptFiles
+from monitors.logs import tail
+
+LOOK_EVERY_S = 2.0
+TAIL_BYTES = 64 << 10
+CHOSEN = ("key/pass_rate_end", "key/reward_recent")
+"""What stands for a run while it is not known which metric the comparison will choose."""
+
+
+# --- while it runs ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is. `total`: None where its config does not fix it."""
+
+    step: int | None = None
+    total: int | None = None
+
+
+class Steps:
+    """Where the runs of one sweep are; each is looked up at most every LOOK_EVERY_S."""
+
+    def __init__(self, folder: SweepFolder) -> None:
+        self._folder = folder
+        self._steps: dict[str, tuple[float, int | None]] = {}
+        self._totals: dict[str, int | None] = {}
+
+    def of(self, run: str, now: float) -> Progress:
+        """Where the run is, as seen at most LOOK_EVERY_S before `now`."""
+        looked = self._steps.get(run)
+        if looked is None or not 0 <= now - looked[0] < LOOK_EVERY_S:
+            looked = self._steps[run] = (now, last_step(self._folder.result_dir(run)))
+        if run not in self._totals:
+            self._totals[run] = self._total(run)
+        return Progress(looked[1], self._totals[run])
+
+    def _total(self, run: str) -> int | None:
+        try:
+            return TrainingConfig.read(self._folder.run_config(run)).total_steps
+        except (ConfigEditError, OSError, ValueError):
+            return None
+
+
+def last_step(result_dir: Path) -> int | None:
+    """The newest step in the metrics of the newest attempt; None before its first."""
+    newest = newest_attempt(result_dir)
+    if newest is None:
+        return None
+    for line in reversed(_end_of(newest / "metrics.jsonl")):
+        row = parse_object(line)
+        step = number_in(row, "step") if row is not None else None
+        if step is not None and math.isfinite(step):
+            return int(step)
+    return None
+
+
+def _end_of(path: Path) -> list[bytes]:
+    """The last complete lines of a file, at most TAIL_BYTES of them."""
+    try:
+        with path.open("rb") as file:
+            start = max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES)
+            file.seek(start)
+            lines = file.read(TAIL_BYTES).split(b"\n")
+    except OSError:
+        return []
+    return lines[1 if start else 0 : -1]
+
+
+# --- at its end ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """How a run ended: its outcome, and the reason for it in a sentence."""
+
+    outcome: str
+    reason: str
+
+
+def run_end(result_dir: Path) -> RunEnd | None:
+    """How the run ended; None while there is no finish.flag."""
+    flag = json_file(result_dir / "finish.flag", "finish.flag", [])
+    return None if flag is None else RunEnd(str(flag.get("outcome", "failed")), str(flag.get("reason", "")))
+
+
+def last_words(job_folder: Path) -> str:
+    """The last line that a job printed, for a run that could not even begin."""
+    lines = [line.text.strip() for line in tail(AttemptFiles(job_folder).pane_log, 20)]
+    return next((line.removeprefix("harness: ") for line in reversed(lines) if line), "it printed nothing")
+
+
+def value_at_end(result_dir: Path, metric: str) -> float | None:
+    """The metric at the run's end, as its own report has it; None where it is not known."""
+    result = json_file(result_dir / "result.json", "result.json", [])
+    known = (result or {}).get("facts", ())
+    facts = {str(fact.get("id")): fact.get("value") for fact in known}
+    name = metric.removeprefix("val/")
+    if not metric or name == "task_pass_rate@1":
+        wanted = CHOSEN if not metric else CHOSEN[:1]
+    elif metric.startswith("val/"):
+        steps = [step for fact in facts if (step := _validated_at(fact, name)) is not None]
+        wanted = (f"val/{max(steps, default='')}/{name}",)
+    else:  # the comparison, too, takes the mean of the last rows
+        recent = (f["id"] for f in known if f.get("recipe") == "mean" and f.get("note") == metric)
+        wanted = (*recent, f"metric/{metric}/last")
+    return next((float(facts[fact]) for fact in wanted if _is_number(facts.get(fact))), None)
+
+
+def _validated_at(fact: str, name: str) -> int | None:
+    """`val/40/mean_reward` → 40 for `mean_reward`."""
+    kind, _, rest = fact.partition("/")
+    step, _, metric = rest.partition("/")
+    return int(step) if kind == "val" and metric == name and step.isdigit() else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
