@@ -62,14 +62,13 @@ class ValidationRow:
 
 @dataclass(frozen=True)
 class MetricRow:
-    """One metric: first, last, lowest, highest value, and the first one that is not a finite number."""
+    """One metric: first, last, lowest and highest value."""
 
     key: str
     first: Fact
     last: Fact
     lowest: Fact | None
     highest: Fact | None
-    first_not_finite: Fact | None
 
 
 def build_page(
@@ -107,7 +106,7 @@ def build_page(
         "columns": columns,
         "validations": validations,
         "page_validations": _thinned(validations),
-        "metrics": _metrics(facts),
+        "metrics": tuple(_metrics(facts)),
         "hidden_metrics": max(0, sum(not key.startswith("val/") for key in record.series) - MAX_METRICS),
         "deviations": deviating,
         "code_changes": code,
@@ -228,16 +227,12 @@ def _thinned(rows: tuple[ValidationRow, ...]) -> tuple[ValidationRow, ...]:
     return tuple(rows[round(index * last / (PAGE_VALIDATIONS - 1))] for index in range(PAGE_VALIDATIONS))
 
 
-def _metrics(facts: Mapping[str, Fact]) -> tuple[MetricRow, ...]:
-    rows = []
+def _metrics(facts: Mapping[str, Fact]) -> Iterator[MetricRow]:
     for name, first in facts.items():
         if name.startswith("metric/") and name.endswith("/first"):
             stem = name.removesuffix("/first")
-            found = {
-                place: facts.get(f"{stem}/{place}") for place in ("lowest", "highest", "first_not_finite")
-            }
-            rows.append(MetricRow(stem.removeprefix("metric/"), first, facts[f"{stem}/last"], **found))
-    return tuple(rows)
+            lowest, highest = facts.get(f"{stem}/lowest"), facts.get(f"{stem}/highest")
+            yield MetricRow(stem.removeprefix("metric/"), first, facts[f"{stem}/last"], lowest, highest)
 
 
 # --- attempts -----------------------------------------------------------------------------------------------
