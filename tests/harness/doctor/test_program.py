@@ -253,11 +253,7 @@ def test_a_program_that_reads_no_arguments_is_not_started(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
-    [
-        ("lr=2 data.path=x", []),
-        ("lr=2", [("warning", "config_error")]),
-        ("lrr=2 data.path=x", BROKEN),
-    ],
+    [("lr=2 data.path=x", []), ("lr=2", [("warning", "config_error")]), ("lrr=2 data.path=x", BROKEN)],
 )
 def test_a_hydra_program_composes_its_config(
     tmp_path: Path, arguments: str, expected: list[tuple[str, str]]
