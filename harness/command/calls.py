@@ -72,13 +72,12 @@ def python_programs(found: tuple[Call, ...]) -> Iterator[PythonProgram]:
     """Every Python program the calls start, directly or by a launcher."""
     for call in found:
         name = Path(call.program).name
-        program = None
         if re.fullmatch(r"python[\d.]*", name):
             program = _of_python(call)
         elif name in _LAUNCHERS:
             program = _of_launcher(call, name)
-        elif call.program.endswith(".py"):
-            program = PythonProgram(call, _path(call, call.program), None, call.words[1:], "python")
+        else:
+            program = _script(call, 0, "python") if call.program.endswith(".py") else None
         if program is not None:
             yield program
 
@@ -151,31 +150,31 @@ def _sourced(state: Call, script: str) -> Call:
 
 def _of_python(call: Call) -> PythonProgram | None:
     """The program behind an interpreter's own flags."""
-    position = 1
-    while position < len(call.words):
-        word, rest = call.words[position], call.words[position + 1 :]
-        if word == "-c":
-            return None
-        if word == "-m" and rest:
-            if rest[0] in _LAUNCHER_MODULES:
-                return _of_launcher(replace(call, words=("torchrun", *rest[1:])), "torchrun")
-            return PythonProgram(call, None, rest[0], rest[1:], "python")
+    at = 1
+    while at < len(call.words) and call.words[at] != "-c":
+        word, following = call.words[at], call.words[at + 1 : at + 2]
+        if word == "-m" and following and following[0] in _LAUNCHER_MODULES:
+            return _of_launcher(replace(call, words=("torchrun", *call.words[at + 2 :])), "torchrun")
+        if word == "-m" and following:
+            return PythonProgram(call, None, following[0], call.words[at + 2 :], "python")
         if not word.startswith("-"):
-            return PythonProgram(call, _path(call, word), None, rest, "python")
-        position += 2 if word in _VALUED_PYTHON_FLAGS else 1
+            return _script(call, at, "python")
+        at += 2 if word in _VALUED_PYTHON_FLAGS else 1
     return None
 
 
 def _of_launcher(call: Call, launcher: str) -> PythonProgram | None:
     """The first script or module behind the flags of a launcher."""
-    for position, word in enumerate(call.words[1:], start=1):
-        rest = call.words[position + 1 :]
-        if word in ("-m", "--module") and rest:
-            return PythonProgram(call, None, rest[0], rest[1:], launcher)
+    for at, word in enumerate(call.words[1:], start=1):
+        if word in ("-m", "--module") and at + 1 < len(call.words):
+            return PythonProgram(call, None, call.words[at + 1], call.words[at + 2 :], launcher)
         if word.endswith(".py") and not word.startswith("-"):
-            return PythonProgram(call, _path(call, word), None, rest, launcher)
+            return _script(call, at, launcher)
     return None
 
 
-def _path(call: Call, word: str) -> Path | None:
-    return call.folder / word if call.folder is not None and call.is_known(word) else None
+def _script(call: Call, at: int, launcher: str) -> PythonProgram:
+    """The script that word `at` names, its path known where the folder and the word are."""
+    is_known = call.folder is not None and call.is_known(call.words[at])
+    script = call.folder / call.words[at] if is_known and call.folder else None
+    return PythonProgram(call, script, None, call.words[at + 1 :], launcher)

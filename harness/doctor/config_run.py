@@ -23,7 +23,7 @@ def trainer_takes_it(launch: PlannedLaunch) -> Iterator[Finding]:
         return
     verdict = _ask(launch)
     if verdict.failure:
-        if not isinstance(launch.look(), NoAnswer):  # else the interpreter's own finding says it
+        if not isinstance(launch.look, NoAnswer):  # else the interpreter's own finding says it
             fix = "install the trainer there, or name another Python under [exp_venv_exe]"
             yield problem(verdict.failure, fix, "module_not_found")
         return

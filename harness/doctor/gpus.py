@@ -11,7 +11,7 @@ from harness.machine.gpus import BUSY_SHARE, Device, users_of, visible
 
 def enough(launch: PlannedLaunch) -> Iterator[Finding]:
     """As many GPUs are visible as the settings ask for."""
-    asked, gpus = launch.workers, launch.gpus().gpus if launch.workers else ()
+    asked, gpus = launch.workers, launch.gpus.gpus if launch.workers else ()
     if not gpus:
         if launch.gpus_asked:  # workers of a launcher can do without
             text = f"{asked} GPU(s) are asked for, and this machine shows none"
@@ -53,8 +53,8 @@ def are_free(launch: PlannedLaunch) -> Iterator[Finding]:
 
 def driver_fits(launch: PlannedLaunch) -> Iterator[Finding]:
     """The CUDA that torch was built with runs on this driver."""
-    seen = launch.look()
-    driver = launch.gpus().driver_cuda if launch.workers else None
+    seen = launch.look
+    driver = launch.gpus.driver_cuda if launch.workers else None
     if driver is None or isinstance(seen, NoAnswer) or seen.torch is None:
         return
     file = seen.torch / "version.py"
@@ -75,4 +75,4 @@ def driver_fits(launch: PlannedLaunch) -> Iterator[Finding]:
 def _usable(launch: PlannedLaunch) -> tuple[tuple[Device, ...], str]:
     """The GPUs that CUDA_VISIBLE_DEVICES leaves, and its first word that names none."""
     given = launch.environment.get("CUDA_VISIBLE_DEVICES")
-    return visible(launch.gpus().gpus, None if given is None or "$" in given else given)
+    return visible(launch.gpus.gpus, None if given is None or "$" in given else given)

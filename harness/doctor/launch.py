@@ -1,8 +1,8 @@
 """One launch as it is planned: all that the checks look at, read once.
 
 In: the plan of a blueprint (as the journal keeps it), the result folder, the config of the next launch and
-the variables that repairs have set. Out: `PlannedLaunch`. What takes time (a look into the interpreter, a
-question to the GPUs) is done when first asked for, once.
+the variables that repairs have set. Out: `PlannedLaunch`, of which each part is worked out when first asked
+for, once: a look into the interpreter and a question to the GPUs take time.
 """
 
 import re
@@ -10,9 +10,11 @@ import shlex
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from harness import launching
 from harness.command import Call, PythonProgram, calls, python_programs
@@ -33,49 +35,121 @@ _CLUSTER_MODULES = ("verl", "ray", "vllm", "sglang", "deepspeed", "trinity")
 _WORKER_FLAGS = ("--nproc-per-node", "--num-processes", "--num-gpus")
 
 
-class Once(Generic[T]):
-    """A value worked out by the first thread that asks; the others wait for it."""
+class Once(cached_property[T]):
+    """A property worked out by the first thread that asks; the others wait for it."""
 
-    def __init__(self, work_out: Callable[[], T]) -> None:
-        self._work_out = work_out
-        self._lock = threading.Lock()
-        self._found: list[T] = []
+    def __init__(self, work_out: Callable[[Any], T]) -> None:
+        super().__init__(work_out)
+        self._working = threading.RLock()
 
-    def __call__(self) -> T:
-        with self._lock:
-            if not self._found:
-                self._found.append(self._work_out())
-            return self._found[0]
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> T:  # type: ignore[override]
+        with self._working:
+            return super().__get__(instance, owner)
 
 
 @dataclass(frozen=True)
 class PlannedLaunch:
     """What would be launched, where and with what.
 
-    `config_text`: what the training would read, None when there is no config or it cannot be read; `config`:
-    the same parsed, {} where it is broken. `is_drafted`: the text differs from the file at `config_path`.
-    `given`: the variables of the caller and of repairs; `environment`: with those that the command sets.
-    `python`: the interpreter that the training runs in. `starts`: how far each program with a parser of
-    arguments comes. `gpus`: none where their driver does not answer.
+    `given`: the variables of the caller and of repairs. `config_text`: what the training would read, None
+    when there is no config or it cannot be read. `is_drafted`: it differs from the file at `config_path`.
     """
 
     plan: Mapping[str, Any]
     result_dir: Path
-    codebase: Path
-    config_path: Path | None
-    config_text: str | None
-    config: Mapping[str, Any]
-    is_drafted: bool
-    calls: tuple[Call, ...]
-    programs: tuple[PythonProgram, ...]
-    settings: Settings
-    environment: Mapping[str, str]
     given: Mapping[str, str]
-    python: Path
-    question: Question = field(repr=False)
-    look: Once[Look | NoAnswer] = field(repr=False)
-    starts: Once[tuple[tuple[PythonProgram, Start], ...]] = field(repr=False)
-    gpus: Once[GpuReading] = field(repr=False)
+    config_text: str | None
+    is_drafted: bool
+
+    @property
+    def codebase(self) -> Path:
+        """The working directory."""
+        return Path(self.plan["codebase_dir"])
+
+    @property
+    def config_path(self) -> Path | None:
+        """The config that the blueprint names."""
+        return Path(self.plan["yaml_path"]) if self.plan["yaml_path"] else None
+
+    @Once
+    def config(self) -> Mapping[str, Any]:
+        """The mapping in the config's text (JSON is YAML, too); {} where there is none, or it is broken."""
+        try:
+            return edit.load(self.config_text or "")
+        except edit.ConfigEditError:
+            return {}
+
+    @Once
+    def calls(self) -> tuple[Call, ...]:
+        """What the launch command starts."""
+        return calls(self.plan["launch_command"] or "", self.codebase, self.given)
+
+    @Once
+    def programs(self) -> tuple[PythonProgram, ...]:
+        """The Python programs among them."""
+        return tuple(python_programs(self.calls))
+
+    @Once
+    def settings(self) -> Settings:
+        """All that config and command set; known variables are put in, words that are not known left out."""
+        known = ((word for word in call.words if call.is_known(word) or "=" in word) for call in self.calls)
+        return gather(self.config, "\n".join(map(shlex.join, known)))
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables of the program: those given, and those that the command sets."""
+        last = [*self.calls[-1:], *(program.call for program in self.programs[-1:])]
+        return last[-1].variables if last else self.given
+
+    @property
+    def python(self) -> Path:
+        """The interpreter of the last Python program; a bare `python` is the plan's."""
+        planned_python = Path(self.plan["venv_exe"])
+        if not self.programs:
+            return planned_python
+        call = self.programs[-1].call
+        if call.python is not None and "/" not in call.program:
+            return call.python
+        is_path = "/" in call.program and Path(call.program).name.startswith("python")
+        is_there = is_path and call.folder and call.is_known(call.program)
+        return call.folder / call.program if is_there and call.folder else planned_python
+
+    @Once
+    def question(self) -> Question:
+        """What its interpreter is asked."""
+        wanted = modules_of_settings(self.settings, self.programs, self.is_bundled)
+        return asking.question(self.programs, wanted)
+
+    @Once
+    def look(self) -> Look | NoAnswer:
+        """What its interpreter answers."""
+        return asking.look(self.python, self.question, self.environment, self.codebase)
+
+    @Once
+    def starts(self) -> tuple[tuple[PythonProgram, Start], ...]:
+        """How far the last program with a parser of arguments comes."""
+        seen = self.look
+        if isinstance(seen, NoAnswer) or not seen.parser or seen.missing or seen.broken:
+            return ()
+        # brackets and braces of a value are nearly always meant as they stand: `files=[a,b]`, `'{"a": 1}'`
+        sure = [
+            p for p in self.programs if p.call.certain and not re.search(r"[$`*?]", " ".join(p.arguments))
+        ]
+        return tuple(
+            (
+                each,
+                asking.dry_start(self.python, each, seen.parser, self.question.search, each.call.variables),
+            )
+            for each in sure[-1:]
+        )
+
+    @Once
+    def gpus(self) -> GpuReading:
+        """The GPUs of this machine; none where their driver does not answer."""
+        try:
+            return read_gpus()
+        except GpuError:
+            return GpuReading()
 
     @property
     def is_bundled(self) -> bool:
@@ -138,96 +212,14 @@ def planned(
 ) -> PlannedLaunch:
     """Put together what would be launched. Starts nothing and never raises for what a person wrote."""
     given = launching.environment(plan, _UNKNOWN_ATTEMPT, hidden, repairs)
-    codebase = Path(plan["codebase_dir"])
-    path = Path(plan["yaml_path"]) if plan["yaml_path"] else None
-    text = draft if draft is not None else _read(path)
-    found = calls(plan["launch_command"] or "", codebase, given)
-    programs = tuple(python_programs(found))
-    config = _parsed(text)
-    python = _interpreter(Path(plan["venv_exe"]), programs)
-    settings = gather(config, _expanded(found))
-    asked = asking.question(
-        programs, modules_of_settings(settings, programs, bundled=plan["launch_command"] is None)
-    )
-    environment = programs[-1].call.variables if programs else found[-1].variables if found else given
-    look = Once(lambda: asking.look(python, asked, environment, codebase))
-
-    def starts() -> tuple[tuple[PythonProgram, Start], ...]:
-        seen = look()
-        if isinstance(seen, NoAnswer) or not seen.parser or seen.missing or seen.broken:
-            return ()
-        # brackets and braces of a value are nearly always meant as they stand: `files=[a,b]`, `'{"a": 1}'`
-        sure = [p for p in programs if p.call.certain and not re.search(r"[$`*?]", " ".join(p.arguments))]
-        return tuple(
-            (each, asking.dry_start(python, each, seen.parser, asked.search, each.call.variables))
-            for each in sure[-1:]
-        )
-
-    return PlannedLaunch(
-        plan=plan,
-        result_dir=result_dir,
-        codebase=codebase,
-        config_path=path,
-        config_text=text,
-        config=config,
-        is_drafted=draft is not None,
-        calls=found,
-        programs=programs,
-        settings=settings,
-        environment=environment,
-        given=given,
-        python=python,
-        question=asked,
-        look=look,
-        starts=Once(starts),
-        gpus=Once(_gpus),
-    )
+    text = draft
+    if draft is None and plan["yaml_path"]:
+        with suppress(OSError, UnicodeDecodeError):
+            text = Path(plan["yaml_path"]).read_text(encoding="utf-8")
+    return PlannedLaunch(plan, result_dir, given, text, draft is not None)
 
 
 def this_machine(folder: Path) -> PlannedLaunch:
     """A launch of nothing, to examine the machine alone."""
     plan = {"codebase_dir": folder, "venv_exe": sys.executable, "yaml_path": None, "launch_command": "true"}
     return planned(plan, folder)
-
-
-def _parsed(text: str | None) -> Mapping[str, Any]:
-    """The mapping in a config text (JSON is YAML, too); {} where there is none, or it is broken."""
-    try:
-        return edit.load(text or "")
-    except edit.ConfigEditError:
-        return {}
-
-
-def _read(path: Path | None) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8") if path is not None else None
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-def _gpus() -> GpuReading:
-    try:
-        return read_gpus()
-    except GpuError:
-        return GpuReading()
-
-
-def _interpreter(planned_python: Path, programs: tuple[PythonProgram, ...]) -> Path:
-    """The interpreter of the last Python program; a bare `python` is the plan's."""
-    if not programs:
-        return planned_python
-    call = programs[-1].call
-    if call.python is not None and "/" not in call.program:
-        return call.python
-    is_path = "/" in call.program and Path(call.program).name.startswith("python")
-    return (
-        call.folder / call.program
-        if is_path and call.folder and call.is_known(call.program)
-        else planned_python
-    )
-
-
-def _expanded(found: tuple[Call, ...]) -> str:
-    """The commands as shell text, known variables put in; words that are not known are left out."""
-    lines = ((word for word in call.words if call.is_known(word) or "=" in word) for call in found)
-    return "\n".join(map(shlex.join, lines))

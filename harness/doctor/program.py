@@ -40,7 +40,7 @@ def runs(launch: PlannedLaunch) -> Iterator[Finding]:
         family = "permission" if is_file else "path_not_found"
         yield problem(f"the Python {python} {what}", "name the executable under [exp_venv_exe]", family)
         return
-    seen = launch.look()
+    seen = launch.look
     if isinstance(seen, NoAnswer):
         fix = "make its environment again, or name another"
         yield problem(f"the Python {python} {seen.reason}", fix, "path_not_found")
@@ -58,7 +58,7 @@ def runs(launch: PlannedLaunch) -> Iterator[Finding]:
 def modules(launch: PlannedLaunch) -> Iterator[Finding]:
     """The program's files are valid Python, and every module that they import at the top, or that a setting
     asks for, is there."""
-    seen = launch.look()
+    seen = launch.look
     if isinstance(seen, NoAnswer):
         return
     for file, line, why in seen.broken:
@@ -93,7 +93,7 @@ def _missing(launch: PlannedLaunch, text: str, module: str, where: str, may_come
 
 def starts(launch: PlannedLaunch) -> Iterator[Finding]:
     """The program comes as far as its arguments, and takes them; a Hydra program composes its config."""
-    for program, start in launch.starts():
+    for program, start in launch.starts:
         name = program.script.name if program.script else program.module or ""
         found = list(_judged(launch, program, name, start))
         yield from found
@@ -104,7 +104,7 @@ def starts(launch: PlannedLaunch) -> Iterator[Finding]:
 
 
 def _judged(launch: PlannedLaunch, program: PythonProgram, name: str, start: Start) -> Iterator[Finding]:
-    looked = launch.look()
+    looked = launch.look
     is_hydra = isinstance(looked, Look) and looked.parser == "hydra"
     surely = warning if launch.prepares else problem
     if start.outcome == "refused":

@@ -97,7 +97,7 @@ def checkpoints(launch: PlannedLaunch) -> Iterator[Finding]:
 def memory(launch: PlannedLaunch) -> Iterator[Finding]:
     """The memory left, inside the container's limit, holds the model."""
     available, weights = memory_available(), weights_bytes(launch)
-    on_cpu = bool(weights) and not launch.uses_cluster and not launch.gpus().gpus
+    on_cpu = bool(weights) and not launch.uses_cluster and not launch.gpus.gpus
     need = int(weights * (_FULL_STATE + 1)) if on_cpu else weights
     if need > available:
         what = "training it on the CPU" if on_cpu else "loading it"

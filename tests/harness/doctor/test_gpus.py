@@ -7,7 +7,7 @@ import pytest
 
 from harness.doctor import gpus
 from harness.doctor.asking import Look
-from harness.doctor.launch import Once, PlannedLaunch
+from harness.doctor.launch import PlannedLaunch
 from tests.harness.doctor.planning import bad, examined, launch
 from tests.nvml import stand_in
 
@@ -67,7 +67,7 @@ def test_the_driver_and_torch(tmp_path: Path, text: str, expected: list[tuple[st
     (tmp_path / "version.py").write_text(text)
     seen = Look((3, 11, 0), torch=tmp_path)
     given = asked(tmp_path, 1)
-    object.__setattr__(given, "look", Once(lambda: seen))
+    given.__dict__["look"] = seen
     assert bad(examined(gpus.driver_fits, given)) == expected
 
 

@@ -10,7 +10,6 @@ import pytest
 from harness.doctor import program
 from harness.doctor.asking import Start
 from harness.doctor.findings import Finding
-from harness.doctor.launch import Once
 from tests.harness.doctor.planning import bad, examined, launch
 
 MISSING = [("problem", "module_not_found")]
@@ -239,7 +238,7 @@ def test_where_the_system_cannot_keep_a_program_from_writing_it_is_not_started(t
         [sys.executable, "-c", without], env=variables, capture_output=True, text=True, check=True
     )
     assert '"not_contained"' in done.stdout
-    object.__setattr__(given, "starts", Once(lambda: ((given.programs[0], Start("not_contained")),)))
+    given.__dict__["starts"] = ((given.programs[0], Start("not_contained")),)
     (found,) = examined(program.starts, given)
     assert found.severity == "ok" and "Landlock" in found.text
 
