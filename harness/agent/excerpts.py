@@ -21,6 +21,10 @@ _KEY_BEGINS = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
 _KEY_ENDS = re.compile(r"-----END [A-Z ]*PRIVATE KEY-----")
 
 
+class NotShownError(Exception):
+    """This cannot be shown; the message says why and what would do."""
+
+
 class PrivateKeys:
     """Masks the lines of private keys as they pass by, one line for one, so that line numbers stay true."""
 

@@ -14,7 +14,7 @@ from collections import deque
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from harness.agent.excerpts import PrivateKeys, known_secrets, lines_of
+from harness.agent.excerpts import NotShownError, PrivateKeys, known_secrets, lines_of
 from harness.redaction import redact
 from monitors.logs import LogReader
 
@@ -26,10 +26,6 @@ _START = (
     "import sys; sys.path[:] = sys.argv[1:]; from harness.agent.log_search import serve_request; "
     "serve_request()"
 )
-
-
-class SearchError(Exception):
-    """The log cannot be searched for this; the message says why and what would do."""
 
 
 @dataclass
@@ -54,23 +50,23 @@ def search(log: Path, pattern: str, around: int, most: int) -> Found:
     its secrets masked, but is returned with them.
 
     A pattern that is no regular expression, or matches nothing as one, is searched for as plain text. Raises
-    SearchError.
+    NotShownError.
     """
     request = json.dumps([str(log), pattern, around, most]).encode()
     command = [sys.executable, "-I", "-c", _START, *filter(None, sys.path)]
     try:
         done = subprocess.run(command, input=request, capture_output=True, timeout=BUDGET_S, check=True)
     except subprocess.TimeoutExpired as error:
-        raise SearchError(
+        raise NotShownError(
             f"the search took more than {BUDGET_S:g} s and was given up; use a simpler pattern, such as a "
             "word of the line you look for, or read_pane for the end"
         ) from error
     except subprocess.CalledProcessError as error:
         last = error.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise SearchError(f"the search broke off ({last}); use a simpler pattern") from error
+        raise NotShownError(f"the search broke off ({last}); use a simpler pattern") from error
     found = Found(**json.loads(done.stdout))
     if found.problem and not found.count:
-        raise SearchError(
+        raise NotShownError(
             f"`{pattern}` is no regular expression ({found.problem}), and the log does not hold it as plain "
             "text either; put a backslash before characters that are meant as they stand, such as \\( or \\["
         )

@@ -18,7 +18,17 @@ from harness.agent.actions import (
     ReadPane,
     SearchLog,
 )
-from harness.agent.excerpts import cut, fitted, known_secrets, masked, numbered, of_file, of_text, plain
+from harness.agent.excerpts import (
+    NotShownError,
+    cut,
+    fitted,
+    known_secrets,
+    masked,
+    numbered,
+    of_file,
+    of_text,
+    plain,
+)
 from harness.config.edit import ConfigEditError
 from harness.experiment import Experiment
 from harness.guard import file_access
@@ -31,21 +41,11 @@ from monitors.logs import is_progress_bar, last_useful_lines, tail
 _PANE_HEAD = 0.2  # of a terminal the end matters most
 
 
-class NothingToShowError(Exception):
-    """There is nothing to look at; the message says why and what would do."""
-
-
 def look(action: Action, experiment: Experiment) -> Looked:
     """What the action is to show."""
-    refusals = (
-        NothingToShowError,
-        log_search.SearchError,
-        disk_access.PlaceRefusedError,
-        ConfigEditError,
-    )
     try:
         return Looked(action.kind, _LOOKS[type(action)](action, experiment))
-    except refusals as error:
+    except (NotShownError, ConfigEditError) as error:
         why = str(error)
     except OSError as error:
         why = f"this cannot be read: {error.strerror}"
@@ -55,7 +55,7 @@ def look(action: Action, experiment: Experiment) -> Looked:
 def _blueprint(action: ReadBlueprint, experiment: Experiment) -> str:
     path = experiment.dir / "blueprint.md"
     if not path.exists():
-        raise NothingToShowError("the result folder holds no blueprint.md")
+        raise NotShownError("the result folder holds no blueprint.md")
     return _whole(path.read_text(encoding="utf-8", errors="replace"), path.name)
 
 
@@ -63,13 +63,13 @@ def _config(action: ReadConfig, experiment: Experiment) -> str:
     if action.attempt is not None:
         path = _attempt(action.attempt, experiment).config
         if not path.exists():
-            raise NothingToShowError(
+            raise NotShownError(
                 f"attempt {action.attempt} has no config.yaml: its command reads none that the harness knows"
             )
         return _whole(path.read_text(encoding="utf-8", errors="replace"), _relative(path, experiment))
     text = apply_changes.config_after(experiment) or apply_changes.config_before(experiment)
     if not text:
-        raise NothingToShowError(
+        raise NotShownError(
             "there is no config: the command of this experiment reads none that the harness knows of "
             "(read_blueprint shows it)"
         )
@@ -85,7 +85,7 @@ def _file(action: ReadFile, experiment: Experiment) -> str:
     name, first = _relative(path, experiment), action.first_line
     lines, total = of_file(path, first, action.lines)
     if not lines:
-        raise NothingToShowError(f"{name} has {total} lines, so nothing stands at line {first}")
+        raise NotShownError(f"{name} has {total} lines, so nothing stands at line {first}")
     last = first + len(lines) - 1
     more = f"; for more ask with first_line={last + 1}" if last < total else ""
     title = f"{name}, lines {first} to {last} of {total}{more}"
@@ -98,7 +98,7 @@ def _pane(action: ReadPane, experiment: Experiment) -> str:
     if not lines:
         lines = [line for line in tail(log, 1_000) if is_progress_bar(line.text)][-1:]
     if not lines:
-        raise NothingToShowError(f"it has printed nothing yet ({name} is empty)")
+        raise NotShownError(f"it has printed nothing yet ({name} is empty)")
     numbers = [line.number for line in lines]
     width = len(str(numbers[-1]))
     texts = masked(line.text for line in lines)
@@ -136,14 +136,14 @@ def _metrics(action: MetricsSummary, experiment: Experiment) -> str:
     number = int(files.dir.name)
     metrics = metric_table.read(files.metrics)
     if not metrics.courses:
-        raise NothingToShowError(
+        raise NotShownError(
             f"attempt {number} has no metrics: it has printed no line that was recognised as one; "
             "read_pane shows what it printed"
         )
     names = metric_table.choose(metrics, action.metrics)
     if not names:
         known = ", ".join(map(metric_table.shown_name, metric_table.choose(metrics, ())))
-        raise NothingToShowError(f"attempt {number} has no metric of that name; it has {known}")
+        raise NotShownError(f"attempt {number} has no metric of that name; it has {known}")
     rows = masked(metric_table.rows(metrics, names))
     title = f"attempt {number}: {metric_table.title(metrics)}"
     return fitted(title, rows, lambda index: "ask for fewer metrics with metrics=…", 1.0)
@@ -152,12 +152,12 @@ def _metrics(action: MetricsSummary, experiment: Experiment) -> str:
 def _attempt(number: int | None, experiment: Experiment) -> AttemptFiles:
     known = [attempt.number for attempt in experiment.state.attempts]
     if not known:
-        raise NothingToShowError(
+        raise NotShownError(
             "nothing has been launched yet, so there is no attempt to look at; read_config without a number "
             "shows what the next launch would use"
         )
     if number is not None and number not in known:
-        raise NothingToShowError(f"there is no attempt {number}; there are: {', '.join(map(str, known))}")
+        raise NotShownError(f"there is no attempt {number}; there are: {', '.join(map(str, known))}")
     return experiment.attempt_files(number or known[-1])
 
 
@@ -166,7 +166,7 @@ def _log(number: int | None, experiment: Experiment) -> tuple[Path, str]:
     files = _attempt(number, experiment)
     name = _relative(files.pane_log, experiment)
     if not files.pane_log.exists():
-        raise NothingToShowError(f"attempt {int(files.dir.name)} has printed nothing yet ({name} is missing)")
+        raise NotShownError(f"attempt {int(files.dir.name)} has printed nothing yet ({name} is missing)")
     return files.pane_log, name
 
 

@@ -8,13 +8,10 @@ symbolic links were followed, by the same rules as in a run (`harness.guard.file
 from pathlib import Path
 
 from harness.agent import disk_access, excerpts
+from harness.agent.excerpts import NotShownError
 from harness.guard import file_access
 
 MOST_ENTRIES = 100
-
-
-class NotShownError(Exception):
-    """This is not shown; the message says why."""
 
 
 def look(path: str, lines: int, cwd: Path) -> str:
@@ -30,10 +27,10 @@ def look(path: str, lines: int, cwd: Path) -> str:
             return _listing(path, root)
         found = disk_access.resolve_reading(path, root, None)
         shown, total = excerpts.of_file(found, 1, lines)
-    except disk_access.PlaceRefusedError as refusal:
+    except NotShownError as refusal:
         if not (path.isprintable() and (root / path).exists()):
             raise NotShownError(f"there is no {path!r}; `.` lists the current directory") from refusal
-        raise NotShownError(str(refusal)) from refusal
+        raise
     except OSError as error:
         raise NotShownError(f"{path} cannot be read: {error.strerror}") from error
     title = f"{path}: the first {len(shown)} of {total} lines"

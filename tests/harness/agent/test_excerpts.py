@@ -8,31 +8,11 @@ from hypothesis import strategies as st
 
 from harness.agent import excerpts
 
-PIECES = st.sampled_from(
-    [
-        *(
-            "password:",
-            "api_key = ",
-            '"',
-            "'",
-            "\\",
-            "Bearer ",
-            "sk-abcdefghijklmnop1234",
-            "https://me:",
-            "@host",
-        ),
-        *(
-            "-----BEGIN PRIVATE KEY-----",
-            "-----END PRIVATE KEY-----",
-            "token",
-            " ",
-            "\t",
-            "x" * 1500,
-            "\x1b[31m",
-        ),
-        *("\u202e", "\u2028", "\x85", "é", "\ud800", "|"),
-    ]
-)
+PIECES = st.sampled_from([
+    "password:", "api_key = ", '"', "'", "\\", "Bearer ", "sk-abcdefghijklmnop1234", "https://me:", "@host",
+    "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "token", " ", "\t", "x" * 1500, "\x1b[31m",
+    "\u202e", "\u2028", "\x85", "é", "\ud800", "|",
+])  # fmt: skip
 LINES = st.lists(st.lists(PIECES, max_size=6).map("".join), min_size=1, max_size=30)
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from harness.agent import disk_access
 from harness.agent.actions import PatchCode, ReadFile
-from harness.agent.disk_access import PlaceRefusedError, resolve_reading
+from harness.agent.disk_access import resolve_reading
+from harness.agent.excerpts import NotShownError
 from harness.blueprint.names import UNATTENDED
 from harness.blueprint.types import Blueprint
 from harness.guard import file_access
@@ -122,7 +123,7 @@ def test_an_absolute_path_from_a_traceback_is_read_if_it_lies_in_the_codebase(ho
 )
 def test_everything_else_is_refused(home: Home, path: str) -> None:
     assert home.refusal(path) is not None
-    with pytest.raises(PlaceRefusedError):
+    with pytest.raises(NotShownError):
         resolve_reading(path, home.result, home.codebase)
 
 
@@ -218,7 +219,7 @@ def test_nothing_outside_is_ever_accepted(home: Home, parts: list[str], absolute
     path = "/".join(parts)
     try:
         found = resolve_reading(f"{home.codebase}/{path}" if absolute else path, home.result, home.codebase)
-    except PlaceRefusedError:
+    except NotShownError:
         return
     assert found == found.resolve()
     assert found.is_relative_to(home.codebase) or found.is_relative_to(home.result)
