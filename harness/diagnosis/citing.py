@@ -1,5 +1,4 @@
-"""Which lines of a log are shown as evidence. In: the log and a candidate. Out: `Evidence`, lines as they
-stand there (cut at LONGEST characters, never changed)."""
+"""Which lines of a log are shown as evidence, as they stand there (cut at LONGEST characters)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

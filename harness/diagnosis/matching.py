@@ -1,4 +1,4 @@
-"""Holds signatures against faults. In: a `Log` and a catalogue. Out: `Match`es, any number per fault.
+"""Holds signatures against faults.
 
 Of a line only the first LONGEST_LINE characters are looked at: no failure is named further on, and patterns
 take time that grows faster than a line does.
@@ -7,7 +7,6 @@ take time that grows faster than a line does.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from harness.diagnosis.signatures import SignatureCatalogue
 from harness.diagnosis.signatures.schema import Clause, Signature
@@ -52,30 +51,25 @@ def matches(log: Log, catalogue: SignatureCatalogue) -> list[Match]:
     return [match for each in texts for match in _of_fault(each, texts, catalogue.signatures)]
 
 
-@dataclass(frozen=True)
 class _Texts:
-    """What is searched for one fault, its lines cut."""
+    """What is searched for one fault, by the names of a clause's conditions; lines are cut."""
 
-    fault: Fault
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+        self._known: dict[str, str] = {}
 
-    @cached_property
-    def exception(self) -> str:
-        return self.fault.type[:LONGEST_LINE]
+    def of(self, name: str) -> str:
+        if name not in self._known:
+            self._known[name] = _cut(self._whole(name))
+        return self._known[name]
 
-    @cached_property
-    def message(self) -> str:
-        return _cut(self.fault.message)
-
-    @cached_property
-    def frames(self) -> str:
-        return _cut(self.fault.trace)
-
-    @cached_property
-    def near(self) -> str:
-        """The lines above, its own as they stand in the log and without prefixes, and those below."""
+    def _whole(self, name: str) -> str:
         fault = self.fault
+        if name != "near":
+            return {"exception": fault.type, "message": fault.message, "frames": fault.trace}[name]
+        # the lines above, its own as they stand in the log and without prefixes, and those below
         lines = [*(line.text for line in (*fault.before, *fault.lines)), fault.message]
-        return _cut("\n".join((*lines, *(line.text for line in fault.after))))
+        return "\n".join((*lines, *(line.text for line in fault.after)))
 
 
 def _cut(text: str) -> str:
@@ -84,41 +78,32 @@ def _cut(text: str) -> str:
     return "\n".join(line[:LONGEST_LINE] for line in text.split("\n"))
 
 
-def _of_fault(
-    texts: _Texts, everything: Sequence[_Texts], signatures: Iterable[Signature]
-) -> Iterator[Match]:
+def _of_fault(texts: _Texts, all_texts: Sequence[_Texts], signatures: Iterable[Signature]) -> Iterator[Match]:
     """The signatures that hold for this fault."""
     for signature in signatures:
-        for clause in signature.when:
-            found = _holds(clause, texts, everything)
-            if found is not None and not any(
-                _holds(unless, texts, everything) is not None for unless in signature.unless
-            ):
-                captures = {
-                    name: text
-                    for hit in found.values()
-                    for name, text in hit.groupdict().items()
-                    if text is not None
-                }
+        held = (found for clause in signature.when if (found := _holds(clause, texts, all_texts)))
+        for found in held:
+            if not any(_holds(unless, texts, all_texts) for unless in signature.unless):
+                groups = [item for hit in found.values() for item in hit.groupdict().items()]
+                captures = {name: text for name, text in groups if text is not None}
                 yield Match(signature, texts.fault, captures, _evidence(found, texts.fault))
                 break
 
 
-def _holds(clause: Clause, texts: _Texts, everything: Sequence[_Texts]) -> _Found | None:
+def _holds(clause: Clause, texts: _Texts, all_texts: Sequence[_Texts]) -> _Found | None:
     """What each condition of the clause found, None where one of them does not hold."""
     found: _Found = {}
     for name in ("exception", "message", "frames", "near"):
         pattern = getattr(clause, name)
         if pattern is None:
             continue
-        if (name == "exception" and not texts.fault.type) or not (
-            hit := pattern.search(getattr(texts, name))
-        ):
+        hit = pattern.search(texts.of(name)) if name != "exception" or texts.fault.type else None
+        if hit is None:
             return None
         found[name] = hit
     if (pattern := clause.elsewhere) is not None:
-        others = (other for other in everything if other is not texts)
-        hit = next((hit for other in others if (hit := pattern.search(other.message))), None)
+        others = (other.of("message") for other in all_texts if other is not texts)
+        hit = next((hit for other in others if (hit := pattern.search(other))), None)
         if hit is None:
             return None
         found["elsewhere"] = hit
@@ -136,5 +121,5 @@ def _evidence(found: _Found, fault: Fault) -> tuple[int, ...]:
 
 
 def _touches(hit: re.Match[str], *texts: str) -> bool:
-    parts = [part for part in hit[0].split("\n") if part.strip()]
-    return any(part.strip() in text for part in parts for text in texts if text)
+    parts = [part.strip() for part in hit[0].split("\n") if part.strip()]
+    return any(part in text for part in parts for text in texts)

@@ -15,9 +15,9 @@ from harness.diagnosis.reading.exceptions import is_notice
 from harness.diagnosis.reading.faults import AROUND, Collection, Draft
 from harness.diagnosis.reading.prefixes import Said, said
 from harness.diagnosis.reading.rows import Rows
+from harness.diagnosis.reading.traceback_lines import error_file
 from harness.diagnosis.reading.tracebacks import Tracebacks
 from harness.diagnosis.reading.words import Words
-from harness.diagnosis.reading.wrapper_exceptions import error_file
 from monitors.logs import is_progress_bar
 from monitors.metrics import parse_line
 

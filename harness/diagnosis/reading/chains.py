@@ -1,8 +1,6 @@
-"""Links exceptions: those of a chain, and the parts of an exception group.
+"""Links exceptions in the order in which they are printed: those of a chain, and the parts of a group.
 
-In: exceptions in the order in which they are printed, and what stands between them. Out: each with its
-chain and its depth. A group only carries its parts; each part is a root, unless the group follows or causes
-another exception.
+A group only carries its parts; each part is a root, unless the group follows or causes another exception.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from harness.diagnosis.reading.faults import Draft
-from harness.diagnosis.reading.wrapper_exceptions import carries_in_a_chain
+from harness.diagnosis.reading.traceback_lines import carries_in_a_chain
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""One exception as far as it is read: its frames, its name, its message. In: its lines. Out: a `Draft`."""
+"""One exception as far as it is read: its frames, its name, its message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from harness.diagnosis.reading.context_windows import RawLine
 from harness.diagnosis.reading.faults import Draft
 from harness.diagnosis.reading.prefixes import Said, said
 from harness.diagnosis.reading.severity import is_handled, severity
-from harness.diagnosis.reading.wrapper_exceptions import carries
 from harness.diagnosis.types import Frame
 from monitors.logs import is_progress_bar
 from monitors.metrics import parse_line
@@ -120,12 +119,12 @@ class OpenException:
     @property
     def is_carrier(self) -> bool:
         """True if it says that it stands for another one."""
-        return self.draft is not None and carries(self.draft.type, self.draft.said[0])
+        return self.draft is not None and lines.carries(self.draft.type, self.draft.said[0])
 
     @property
     def is_full(self) -> bool:
         """True if its message has as many lines as are kept."""
-        most = MOST_OF_A_WRAPPER if self.draft and carries(self.draft.type, "") else MOST_LINES
+        most = MOST_OF_A_WRAPPER if self.draft and lines.carries(self.draft.type, "") else MOST_LINES
         return self.draft is not None and len(self.draft.said) >= most
 
     @property
@@ -182,13 +181,11 @@ def is_progress(text: str) -> bool:
     return is_progress_bar(text) or parse_line(text) is not None
 
 
-def is_got_over(above: RawLine, source: str) -> bool:
-    """True if the log record right above a traceback says that what it prints was got over."""
+def heralds(above: RawLine, source: str) -> tuple[bool, bool]:
+    """True if the line right above a traceback is a log record that says that what it prints was got over;
+    and true if that line only warns of a failure."""
     record = said(above.text)
-    return record.source == source and record.is_record and is_handled(record.text)
-
-
-def is_warned_of(above: RawLine, source: str) -> bool:
-    """True if the line right above a traceback only warns of a failure."""
-    record = said(above.text)
-    return record.source == source and record.level == "warning" and bool(_FAILED.search(record.text))
+    if record.source != source:
+        return False, False
+    warns = record.level == "warning" and _FAILED.search(record.text) is not None
+    return record.is_record and is_handled(record.text), warns

@@ -1,6 +1,8 @@
-"""How the lines of a traceback look. In: a line's text without prefixes. Out: what it is."""
+"""How the lines of a traceback look, without prefixes, and which exceptions only carry another one."""
 
+import json
 import re
+from collections.abc import Iterator
 
 HEADER = "Traceback (most recent call last):"
 BEGINS = re.compile(r"^(?P<lead>.*?)Traceback \(most recent call last\):?\s*(?:─+\s*╮?|\(RANK \d+\))?$")
@@ -36,6 +38,26 @@ ANNOUNCES = re.compile(
     r"^(?:Exception in thread \S.*:|Process [\w-]+(?::\d+)*:|Task exception was never retrieved|future: <)\s*"
 )
 WARNS = re.compile(r"^\S+:\d+: \w*Warning: ")
+
+_WRAPPER = re.compile(
+    r"RayTaskError|RemoteTraceback$|RemoteException$|ProcessRaisedException$|CheckpointException$|TransportableException$"
+    r"|ChildFailedError$|BrokenBarrierError$"
+)
+_WRAPPING = re.compile(
+    r"^\S+: Caught \w+ in (?:DataLoader|pin memory|replica)|\bray::\S+\(\)\s*\(pid="
+    r"|because of an error raised in its creation task"
+)
+_IN_A_CHAIN = re.compile(
+    r"(?:^|\.)(?:DatasetGenerationError|RetryError|InstantiationException|FailedToGenerate\w*|RayTaskError\S*)$"
+)
+INTRODUCTION = re.compile(
+    r"^-- Process \d+ terminated with the following error:"
+    r"|^Original Traceback \(most recent call last\):"
+    r"|^\s*traceback\s*: Traceback \(most recent call last\):"
+    r"|^(?:\x1b\[\d+m)?ray::\S.*\(pid=\d+"
+    r"|^The above exception was raised in|^Remote traceback"
+)
+QUOTES = re.compile(r"^(?:\"{3}|'{3})\s*$")
 
 _NAME = r"(?:[A-Za-z_]\w*\.)*(?:<locals>\.|\w+\.<locals>\.)*(?P<short>[A-Za-z_]\w*)"
 _EXCEPTION = re.compile(rf"^(?P<type>{_NAME}(?:\([\w. ]*\)|\[[\w., ]*\])?)(?P<rest>:(?:\s.*)?)?$")
@@ -76,3 +98,22 @@ def out_of_rich_box(text: str) -> str | None:
         return HEADER if "Traceback" in text else None
     inner = text[box.end() :].rstrip("│╮╯ ").strip()
     return inner if side == "│" and inner[:1] not in ("╭", "│", "╰") else None
+
+
+def carries(type: str, message: str) -> bool:
+    """True if an exception's type or message says that it stands for another one."""
+    return bool(_WRAPPER.search(type) or _WRAPPING.search(message))
+
+
+def carries_in_a_chain(type: str) -> bool:
+    """True if an exception says nothing of its own when it follows another one in a chain."""
+    return _IN_A_CHAIN.search(type) is not None
+
+
+def error_file(text: str) -> Iterator[str]:
+    """The lines of the traceback in what torchrun writes to an error file, as one line of JSON."""
+    try:
+        stack = json.loads(text)["message"]["extraInfo"]["py_callstack"]
+        yield from (stack if isinstance(stack, str) else "".join(stack)).splitlines()
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return

@@ -1,8 +1,8 @@
 """The tracebacks of one source, put together line by line.
 
-In: the lines of one source without prefixes. Out: `Draft`s of exceptions, the true ones: those that only
-carry another stand in `wrapped_in`; chains are linked, root first. The state is the method that reads the
-next line; each returns False where the line belongs to no traceback.
+Of exceptions the true ones are given: those that only carry another stand in `wrapped_in`; chains are linked,
+root first. The state is the method that reads the next line; each returns False where the line belongs to no
+traceback.
 """
 
 from __future__ import annotations
@@ -12,16 +12,9 @@ from collections import deque
 from collections.abc import Callable
 
 from harness.diagnosis.reading import traceback_lines as lines
-from harness.diagnosis.reading import wrapper_exceptions as wrappers
 from harness.diagnosis.reading.chains import Chains
 from harness.diagnosis.reading.context_windows import RawLine
-from harness.diagnosis.reading.exceptions import (
-    OpenException,
-    frame_of,
-    is_got_over,
-    is_progress,
-    is_warned_of,
-)
+from harness.diagnosis.reading.exceptions import OpenException, frame_of, heralds, is_progress
 from harness.diagnosis.reading.faults import Draft
 from harness.diagnosis.reading.prefixes import Said
 from harness.diagnosis.reading.severity import is_quoted
@@ -29,6 +22,7 @@ from harness.diagnosis.reading.severity import is_quoted
 MOST_STRAY = 40  # lines of others inside a traceback
 MOST_WAIT = 4  # lines between the links of a chain
 MOST_CARRIED_WAIT = 16  # lines between a carrier and the traceback in it
+State = Callable[[RawLine, Said, str], bool]
 
 
 class Tracebacks:
@@ -45,7 +39,7 @@ class Tracebacks:
     ) -> None:
         self.source = source
         self.crashed: Draft | None = None
-        self._state: Callable[[RawLine, Said, str], bool] = self._idle
+        self._state: State = self._idle
         self._named = named
         self._above = above
         self._chains = Chains(emit)
@@ -71,9 +65,7 @@ class Tracebacks:
             if self._state == self._in_frames and not header:
                 return self._stray()
             self.finish()
-        if header:
-            return self._begin(raw, said, header)
-        return self._state(raw, said, text)
+        return self._begin(raw, said, header) if header else self._state(raw, said, text)
 
     def finish(self, cut_after: int | None = None) -> None:
         """Take what there is as complete: the next line is somebody else's, or there is none. `cut_after`:
@@ -117,16 +109,14 @@ class Tracebacks:
             self._chains.next_part(column)
             if ends:
                 self._chains.leave(column - 1)
-        self._now = OpenException()
-        self._state = self._ended if ends else self._idle
+        self._go_to(self._ended if ends else self._idle)
 
     def _leave_groups(self, column: int) -> None:
         """What follows stands in this column, outside of the groups whose parts stand further in."""
         if self._chains.is_within(column):
             self._close()
             self._chains.leave(column)
-            self._now = OpenException()
-            self._state = self._ended
+            self._go_to(self._ended)
 
     # --- the states: what the next line is expected to be -----------------------------------------------
 
@@ -137,15 +127,15 @@ class Tracebacks:
             return True
         if lines.ANNOUNCES.match(text):
             return True
+        in_group = self._chains.in_group
         if frame := lines.FRAME.match(text):
             self._now = OpenException()
             return self._first_frame(raw, said, frame)
         if lines.STACK.match(text) or lines.CURRENT_STACK.match(text):
             return self._begin_stack(text)
-        in_group = self._chains.in_group
         if (raw.hit or in_group) and (type := lines.exception_type(text, in_group, in_group)):
             self._now = OpenException()
-            return self._name(raw, said, text, type)
+            return self._name(raw, text, type, said)
         if text:
             self._handled_next = False
         return in_group
@@ -157,14 +147,13 @@ class Tracebacks:
             now.add_frame(raw, frame)
             return True
         body = now.dedented(text)
-        if not body.strip() or lines.NO_CODE.match(text) or wrappers.introduces(body):
+        if not body.strip() or lines.NO_CODE.match(text) or lines.INTRODUCTION.match(body):
             return True
         rich = lines.RICH_CODE.match(body)
-        if not (body[0].isspace() or rich) and (
-            type := lines.exception_type(body, after_frames=True, at_once=now.adjacent)
-        ):
-            return self._take_name(raw, body, type)
-        if body[0].isspace() or rich or (now.wants_code and not is_progress(body)):
+        is_code = body[0].isspace() or rich is not None
+        if not is_code and (type := lines.exception_type(body, after_frames=True, at_once=now.adjacent)):
+            return self._name(raw, body, type)
+        if is_code or (now.wants_code and not is_progress(body)):
             now.add_code(rich["code"] if rich else body)
             return True
         return self._stray()
@@ -173,11 +162,11 @@ class Tracebacks:
         """More of an exception's message."""
         now = self._now
         if frame := lines.FRAME.match(text):
-            return self._carried_frame(raw, said, frame)
+            return self._first_frame(raw, said, frame, carried=True)
         body = now.dedented(text)
         if not body.strip() and now.goes_on_after_a_blank:
             return True
-        if not body.strip() or wrappers.is_quotes(body):
+        if not body.strip() or lines.QUOTES.match(body):
             now.waited = 0
             if now.is_carrier:
                 self._state = self._in_carried
@@ -186,7 +175,7 @@ class Tracebacks:
             return self._ended(raw, said, body)
         if lines.MARKS.match(body):
             return True
-        if wrappers.introduces(body):
+        if lines.INTRODUCTION.match(body):
             now.unwrap()
             self._state = self._in_carried
             return True
@@ -200,7 +189,7 @@ class Tracebacks:
     def _in_carried(self, raw: RawLine, said: Said, text: str) -> bool:
         """The traceback that an exception carries."""
         if frame := lines.FRAME.match(text):
-            return self._carried_frame(raw, said, frame)
+            return self._first_frame(raw, said, frame, carried=True)
         body = self._now.dedented(text)
         if (linked := self._linked_by(raw, said, body)) is not None:
             return linked
@@ -212,7 +201,7 @@ class Tracebacks:
     def _ended(self, raw: RawLine, said: Said, text: str) -> bool:
         """A blank, or words that link a chain."""
         self._now.waited += 1
-        if wrappers.is_quotes(text):
+        if lines.QUOTES.match(text):
             self._now.wrapped = []  # the end of what a remote traceback carried
             return True
         if not text.strip():
@@ -221,23 +210,20 @@ class Tracebacks:
             return True
         if lines.CHAIN.match(text):
             return self._link()
-        if self._now.draft and wrappers.introduces(text):
+        if self._now.draft and lines.INTRODUCTION.match(text):
             self._state = self._in_carried
             return True
         return self._of_another(raw, said, text)
 
     def _linked(self, raw: RawLine, said: Said, text: str) -> bool:
         """The next traceback of a chain."""
-        if not text.strip() or wrappers.introduces(text):
+        if not text.strip() or lines.INTRODUCTION.match(text):
             return True
         if frame := lines.FRAME.match(text):
             return self._first_frame(raw, said, frame)
         if type := lines.exception_type(text):
-            return self._name(raw, said, text, type)
-        self._now.waited += 1
-        if self._now.waited > MOST_WAIT:
-            self.finish()
-        return False
+            return self._name(raw, text, type, said)
+        return self._wait(MOST_WAIT)
 
     def _in_stack(self, raw: RawLine, said: Said, text: str) -> bool:
         """A frame of a stack that is no exception's."""
@@ -258,7 +244,7 @@ class Tracebacks:
         """A traceback's first line: a new one, the next of a chain, or the one that an exception carries."""
         draft, lead = self._now.draft, header["lead"]
         if self._state == self._in_carried or (
-            draft and (wrappers.carries(draft.type, "") or wrappers.introduces(said.text))
+            draft and (lines.carries(draft.type, "") or lines.INTRODUCTION.match(said.text))
         ):
             self._now.unwrap()
         elif self._state != self._linked:
@@ -281,33 +267,34 @@ class Tracebacks:
         now.head, now.mild = said.head, said.level in ("info", "warning")
         now.before = now.before or tuple(self._above)
         now.adjacent = True
-        above = self._above[-1] if self._above else None
-        if above is not None and (is_got_over(above, self.source) or is_quoted(above.text)):
-            self._handled_next = True
-        now.warned_of = above is not None and is_warned_of(above, self.source)
+        now.warned_of = False
+        if self._above:
+            got_over, now.warned_of = heralds(self._above[-1], self.source)
+            self._handled_next = self._handled_next or got_over or is_quoted(self._above[-1].text)
         self._state = self._in_frames
 
     def _begin_stack(self, text: str) -> bool:
         """A stack that is no exception's; of those that a crash dumps, one thread's counts."""
-        self._state = self._in_stack
-        self._dumped = text.startswith("Current thread")
+        self._state, self._dumped = self._in_stack, text.startswith("Current thread")
         return True
 
-    def _first_frame(self, raw: RawLine, said: Said, frame: re.Match[str]) -> bool:
-        """A frame without the header of a traceback."""
+    def _first_frame(self, raw: RawLine, said: Said, frame: re.Match[str], carried: bool = False) -> bool:
+        """A frame without the header of a traceback; `carried`: by the exception above."""
+        if carried:
+            self._now.unwrap()
         self._open(said)
         self._now.add_frame(raw, frame)
         return True
 
-    def _carried_frame(self, raw: RawLine, said: Said, frame: re.Match[str]) -> bool:
-        self._now.unwrap()
-        return self._first_frame(raw, said, frame)
-
     def _stray(self) -> bool:
         """Somebody else's line inside a traceback."""
         self._now.adjacent = False
+        return self._wait(MOST_STRAY)
+
+    def _wait(self, most: int) -> bool:
+        """One more line of others; too many of them end the traceback."""
         self._now.waited += 1
-        if self._now.waited > MOST_STRAY:
+        if self._now.waited > most:
             self.finish()
         return False
 
@@ -329,14 +316,12 @@ class Tracebacks:
         else:
             self.finish()
             self._now = OpenException()
-        return self._name(raw, said, body, type)
+        return self._name(raw, body, type, said)
 
-    def _name(self, raw: RawLine, said: Said, body: str, type: str) -> bool:
-        """An exception's line without frames above."""
-        self._open(said)
-        return self._take_name(raw, body, type)
-
-    def _take_name(self, raw: RawLine, body: str, type: str) -> bool:
+    def _name(self, raw: RawLine, body: str, type: str, said: Said | None = None) -> bool:
+        """An exception's line; `said` where no frames stand above it."""
+        if said is not None:
+            self._open(said)
         self._named(self._now.name(raw, body, type, self.source, self._chains.groups, self._handled_next))
         self._state = self._in_message
         return True
@@ -346,9 +331,11 @@ class Tracebacks:
         before, wrapped = self._now.before, self._now.wrapped
         self._close()
         self._chains.link()
-        self._now = OpenException(before=before, wrapped=wrapped)
-        self._state = self._linked
+        self._go_to(self._linked, OpenException(before=before, wrapped=wrapped))
         return True
+
+    def _go_to(self, state: State, exception: OpenException | None = None) -> None:
+        self._now, self._state = exception or OpenException(), state
 
     def _close(self) -> None:
         """Put what was read to its chain."""
