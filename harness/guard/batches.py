@@ -46,21 +46,22 @@ def refuse(
         differing = {path for path in differing if not _cuts_up(path)}
         why = "the total batch stands in this config, so only micro-batches and devices may change"
         return _refusal(differing, why) if differing else None
-    told = [tuple(name.split(".")) for name in read_or_empty(command).plain]
-    if counting := [path for path in (*before, *told) if parameter("counted_in_batches").is_at(path)]:
+    given = [tuple(name.split(".")) for name in read_or_empty(command).plain]
+    if counting := [path for path in (*before, *given) if parameter("counted_in_batches").is_at(path)]:
         return _refusal(differing, f"`{keys.last_name(counting[0])}` counts in these batches too")
-    if any(_cuts_a_batch(path) for path in told):
+    if any(parameter(name).is_at(path) for path in given for name in _BATCH if is_factor(path)):
         return _refusal(differing, "the launch command gives a factor of the effective batch itself")
     if not any(_power(path) > 0 for path in (*differing, *before)):
         return _refusal(differing, "whether each group of devices has a batch of its own cannot be told")
-    if unread := _added_or_taken_out(differing, before, after, command):
-        return _refusal(
-            unread, "a factor of the effective batch is only given another value, where it stands"
-        )
-    if _is_ambiguous(differing, before) or (ratio := _ratio(differing, before, after)) is None:
-        return _refusal(
-            differing, "whether the effective batch stays the same cannot be told from this config"
-        )
+    is_read = read_or_empty(command).is_of_hf_trainer
+    moved = {path for path in differing if (path in before) != (path in after)}
+    if unread := {path for path in moved if not (is_read and _is_added_accumulation(path, before, after))}:
+        why = "a factor of the effective batch is only given another value, where it stands"
+        return _refusal(unread, why)
+    ratio = None if _is_ambiguous(differing, before) else _ratio(differing, before, after)
+    if ratio is None:
+        why = "whether the effective batch stays the same cannot be told from this config"
+        return _refusal(differing, why)
     return None if ratio == 1 else _refusal(differing, f"the effective batch would be {ratio} of what it was")
 
 
@@ -80,10 +81,6 @@ def _cuts_up(path: Path) -> bool:
     return "micro" in keys.last_name(path) or is_devices
 
 
-def _cuts_a_batch(path: Path) -> bool:
-    return is_factor(path) and any(parameter(name).is_at(path) for name in _BATCH)
-
-
 def _states_total(tree: Mapping[Path, Value]) -> bool:
     """True if a key of its own fixes the total batch: `global_…`, or verl's `data.train_batch_size`, which
     has a default."""
@@ -100,40 +97,22 @@ def _states_total(tree: Mapping[Path, Value]) -> bool:
     )
 
 
-def _added_or_taken_out(
-    differing: Collection[Path], before: Mapping[Path, Value], after: Mapping[Path, Value], command: str
-) -> set[Path]:
-    """The factors that are in only one of the two, but for accumulation that the trainer is known to read."""
-    is_read = read_or_empty(command).is_of_hf_trainer
-    return {
-        path
-        for path in differing
-        if (path in before) != (path in after)
-        and not (is_read and _is_added_accumulation(path, before, after))
-    }
-
-
 def _is_added_accumulation(path: Path, before: Mapping[Path, Value], after: Mapping[Path, Value]) -> bool:
-    beside = [
-        other for other in before if other[:-1] == path[:-1] and parameter("per_device_batch").is_at(other)
-    ]
-    return path in after and path[-1] == "gradient_accumulation_steps" and bool(beside)
+    """True if accumulation comes in beside the batch per device, under the name that trainers read."""
+    beside = (other for other in before if other[:-1] == path[:-1])
+    is_beside_a_batch = any(parameter("per_device_batch").is_at(other) for other in beside)
+    return path in after and path[-1] == "gradient_accumulation_steps" and is_beside_a_batch
 
 
 def _is_ambiguous(differing: Collection[Path], before: Mapping[Path, Value]) -> bool:
     """True if it is open which of several keys counts, or whether a plain `batch_size` is one per device."""
-    factors = [path for path in before if is_factor(path)]
-    names = [keys.last_name(path) for path in factors]
-    batches = [
-        path
-        for path in factors
-        if parameter("per_device_batch").is_at(path) or parameter("plain_batch").is_at(path)
-    ]
+    names = [keys.last_name(path) for path in before if is_factor(path)]
+    plain = [path for path in before if is_factor(path) and parameter("plain_batch").is_at(path)]
+    batches = [path for path in before if parameter("per_device_batch").is_at(path)] + plain
     if len(batches) != 1 or any(names.count(keys.last_name(path)) > 1 for path in differing):
         return True
-    return parameter("plain_batch").is_at(batches[0]) and any(
-        path not in batches and not parameter("accumulation").is_at(path) for path in differing
-    )
+    others = (path for path in differing if path not in batches)
+    return bool(plain) and any(not parameter("accumulation").is_at(path) for path in others)
 
 
 def _ratio(

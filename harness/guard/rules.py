@@ -30,7 +30,6 @@ from harness.agent.actions import (
     arguments,
 )
 from harness.agent.types import Observation
-from harness.attempt import Diagnosis
 from harness.command import read_or_empty
 from harness.config.edit import ConfigEditError
 from harness.diagnosis.ends import KILLED
@@ -40,7 +39,6 @@ from harness.pending_changes import PREPARING, PendingChanges
 from harness.repair.remedies.choice import is_sure
 from harness.repair.remedies.packages import known_packages
 from harness.results.narrative import sections
-from harness.state import AttemptState
 
 MAX_ATTEMPTS = 5
 MAX_SAME_CALLS = 2
@@ -54,9 +52,6 @@ Rule = Callable[[AnyAction, Observation], str | None]
 def check(action: AnyAction, observation: Observation) -> str | None:
     """The first refusal, or None when the action is allowed."""
     return next((why for rule in RULES if (why := rule(action, observation)) is not None), None)
-
-
-# --- rule 1 ---------------------------------------------------------------------------------------------
 
 
 def healthy_runs_go_on(action: AnyAction, observation: Observation) -> str | None:
@@ -79,12 +74,9 @@ def healthy_runs_go_on(action: AnyAction, observation: Observation) -> str | Non
     return "the attempt is running and nothing shows that it cannot recover; wait for its end or its deadline"
 
 
-# --- rule 2 ---------------------------------------------------------------------------------------------
-
-
 def repairs_keep_the_science(action: AnyAction, observation: Observation) -> str | None:
     """Rule 2: model, data, algorithm, lengths, batch, seed and protected keys stay as they are."""
-    protected, command = _protected(observation), _command(observation)
+    protected, command = observation.state.blueprint.protected_keys, observation.state.command
     if isinstance(action, RenderConfig):
         return science.refuse_settings(action.settings)
     if isinstance(action, EditConfig):
@@ -105,7 +97,8 @@ def launches_keep_the_science(action: AnyAction, observation: Observation) -> st
     if not isinstance(action, Launch) or not (changes or draft.removed):
         return None
     before = replace(observation.state, draft=PendingChanges()).command
-    return science.refuse_edit(observation.config, changes, draft.removed, _protected(observation), before)
+    protected = observation.state.blueprint.protected_keys
+    return science.refuse_edit(observation.config, changes, draft.removed, protected, before)
 
 
 def doubtful_diagnoses_change_nothing(action: AnyAction, observation: Observation) -> str | None:
@@ -119,14 +112,6 @@ def doubtful_diagnoses_change_nothing(action: AnyAction, observation: Observatio
     return (
         None if is_sure(attempt.diagnosis) else "the diagnosis is not sure enough to change anything for it"
     )
-
-
-def _protected(observation: Observation) -> tuple[str, ...]:
-    return observation.state.blueprint.protected_keys
-
-
-def _command(observation: Observation) -> str:
-    return observation.state.command
 
 
 def configs_are_rendered_only_where_none_is_given(action: AnyAction, observation: Observation) -> str | None:
@@ -153,17 +138,11 @@ def repairs_come_between_attempts(action: AnyAction, observation: Observation) -
     if observation.state.collected is not None:
         return "the results have been collected; nothing is launched any more"
     if isinstance(action, EditConfig) and not observation.config:
-        command = read_or_empty(_command(observation))
+        command = read_or_empty(observation.state.command)
         unset = [key for key in (*action.changes, *action.remove) if command.setting_of(key) is None]
         if unset:
-            return (
-                "this experiment's command reads no config that the harness knows of, and does not set "
-                f"{unset[0]}"
-            )
+            return f"this experiment's command reads no config that is known, and does not set {unset[0]}"
     return None
-
-
-# --- rule 3 ---------------------------------------------------------------------------------------------
 
 
 def one_attempt_at_a_time(action: AnyAction, observation: Observation) -> str | None:
@@ -176,9 +155,8 @@ def one_attempt_at_a_time(action: AnyAction, observation: Observation) -> str | 
     if observation.state.collected is not None:
         return "the results have been collected; nothing is launched any more"
     expected = 1 if attempt is None else attempt.number + (1 if attempt.launched_at is not None else 0)
-    return (
-        None if action.attempt == expected else f"the next launch is attempt {expected}, not {action.attempt}"
-    )
+    is_next = action.attempt == expected
+    return None if is_next else f"the next launch is attempt {expected}, not {action.attempt}"
 
 
 def launches_fit_the_limits(action: AnyAction, observation: Observation) -> str | None:
@@ -208,31 +186,19 @@ def repairs_must_differ_or_progress(action: AnyAction, observation: Observation)
         return f"attempt {latest.number} has done all that it owed"
     if cause is None:
         return f"attempt {latest.number} has not been diagnosed"
-    is_repaired = not observation.state.draft.is_empty
-    if not is_repaired and not cause.transient:
+    draft = observation.state.draft
+    if draft.is_empty and not cause.transient:
         return f"the cause ({cause.cause}) does not go away by starting again; change something that helps"
-    if (times := in_vain(attempts)) >= _most_in_vain(cause, is_repaired):
+    unrepaired = MAX_SAME_KILL if cause.signature == KILLED else MAX_SAME_TRANSIENT
+    if (times := in_vain(attempts)) >= (unrepaired if draft.is_empty else MAX_SAME_CAUSE):
         often = "once" if times == 1 else f"{times} times"
         return (
             f"{failure(latest)} has come back {often}, at last in attempt {latest.number}, and no step "
             "has been gained since"
         )
-    return _tried_before(observation, alike(attempts)) if is_repaired else None
-
-
-def _most_in_vain(cause: Diagnosis, is_repaired: bool) -> int:
-    if is_repaired:
-        return MAX_SAME_CAUSE
-    return MAX_SAME_KILL if cause.signature == KILLED else MAX_SAME_TRANSIENT
-
-
-def _tried_before(observation: Observation, failed_alike: list[AttemptState]) -> str | None:
-    """A refusal if the present draft was what followed one of these failures already."""
-    state = observation.state
-    print_ = state.draft.fingerprint()
-    for attempt in failed_alike:
-        following = state.attempts[attempt.number : attempt.number + 1]
-        if following and following[0].draft.fingerprint() == print_:
+    for attempt in alike(attempts) if not draft.is_empty else ():
+        following = attempts[attempt.number : attempt.number + 1]
+        if following and following[0].draft.fingerprint() == draft.fingerprint():
             return (
                 f"this very repair was tried in attempt {following[0].number} after the same failure, which "
                 "came back; try another one, or finish"
@@ -265,9 +231,6 @@ def questions_are_not_repeated(action: AnyAction, observation: Observation) -> s
     return None
 
 
-# --- rule 4 ---------------------------------------------------------------------------------------------
-
-
 def files_stay_in_their_places(action: AnyAction, observation: Observation) -> str | None:
     """Rule 4: private files are not read, and code is corrected only where the blueprint allows; what a path
     leads to is looked at when the action is carried out. What a correction does, a person judges."""
@@ -287,9 +250,6 @@ def installs_need_permission(action: AnyAction, observation: Observation) -> str
     if action.package in known_packages():
         return None
     return f"{action.package} is not one of the packages that are known by their module; a person installs it"
-
-
-# --- rule 6, and ends -----------------------------------------------------------------------------------
 
 
 def narratives_cite_facts(action: AnyAction, observation: Observation) -> str | None:

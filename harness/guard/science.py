@@ -16,7 +16,7 @@ from harness.command import CommandError, is_off, is_same, read_or_empty, with_v
 from harness.config import edit as config_edit
 from harness.config import keys, readings
 from harness.config.edit import ConfigEditError
-from harness.config.keys import Meaning, parameter
+from harness.config.keys import parameter
 from harness.config.readings import Path, UnreadableConfigError, Value
 from harness.config.values import Scalar, as_text
 from harness.guard import batches, variables
@@ -38,7 +38,7 @@ _WITHOUT_AN_EDIT = (
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-z0-9_-]*)*")
 _WORD_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+:,=-]*|[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _SETTING_VALUE = re.compile(r"[\w./+:@, -]*")
-_SYSTEM_FOLDERS = ("/etc", "/proc", "/sys", "/dev", "/var/run", "/run")
+_SYSTEM_FOLDERS = ("/etc/", "/proc/", "/sys/", "/dev/", "/var/run/", "/run/")
 _ATTENTION = ("attention_implementation", "flash_attention", "other_attention")
 _PACKING_OF_VERL = "actor_rollout_ref.model.use_remove_padding"
 _CACHES = frozenset((".cache", ".local"))  # where models and data sets are kept although the name is hidden
@@ -161,17 +161,27 @@ def _refuse_change(
     if name is not None:
         return f"`{shown}` is protected by the blueprint ({name}) and stays as it is"
     found = keys.meaning(path, is_ajet)
+    if found.role == "unknown" and is_ajet and path[0] == "ajet":
+        return _refuse_unknown(shown, now)
     if found.role == "unknown":
-        is_own = is_ajet and path[0] == "ajet"
-        return _refuse_unknown(shown, now) if is_own else _refuse_unlisted(shown)
+        why = f"`{shown}` is not known to be about how the training runs, so it counts as what is studied"
+        return f"{why}; {_A_PERSON_DECIDES}"
     if _is_batch(path, is_ajet):
         return _refuse_value(shown, now)
-    if found.role in ("science", "path"):
-        return _refuse_fixed(shown, found)
+    if found.role == "path":
+        return f"`{shown}` concerns the {found.about}: only the author sets it, in the blueprint's config"
+    if found.role == "science":
+        why = f"`{shown}` belongs to what is studied ({found.about}) and stays as the author wrote it"
+        return f"{why}; {_A_PERSON_DECIDES}"
     old, new = (value.text if value is not None else "" for value in (was, now))
-    if found.allows(old, new) and not (found.about == keys.TRACKER and now is None):
-        return None if found.about == keys.TRACKER else _refuse_value(shown, now)
-    return _refuse_tracker(shown) if found.about == keys.TRACKER else _refuse_limited(shown, old, new)
+    if found.about == keys.TRACKER:
+        return None if now is not None and found.allows(old, new) else _refuse_tracker(shown)
+    if found.allows(old, new):
+        return _refuse_value(shown, now)
+    return (
+        f"`{shown}` may not go from {old[:80] or 'nothing'!r} to {new[:80] or 'nothing'!r}, because that "
+        f"could change what is trained or what leaves this machine; {_A_PERSON_DECIDES}"
+    )
 
 
 def _is_batch(path: Path, is_ajet: bool) -> bool:
@@ -233,29 +243,6 @@ def _longest(tree: Mapping[Path, Value], name: str) -> int | None:
 def _length(value: Value | None) -> int | None:
     plain = value is not None and value.kind == "int" and re.fullmatch(r"[1-9][0-9]{0,8}", value.text)
     return int(value.text) if value is not None and plain else None
-
-
-def _refuse_fixed(shown: str, found: Meaning) -> str:
-    if found.role == "path":
-        return f"`{shown}` concerns the {found.about}: only the author sets it, in the blueprint's config"
-    return (
-        f"`{shown}` belongs to what is studied ({found.about}) and stays as the author wrote it; "
-        f"{_A_PERSON_DECIDES}"
-    )
-
-
-def _refuse_unlisted(shown: str) -> str:
-    return (
-        f"`{shown}` is not known to be about how the training runs, so it counts as what is studied; "
-        f"{_A_PERSON_DECIDES}"
-    )
-
-
-def _refuse_limited(shown: str, old: str, new: str) -> str:
-    return (
-        f"`{shown}` may not go from {old[:80] or 'nothing'!r} to {new[:80] or 'nothing'!r}, because that "
-        f"could change what is trained or what leaves this machine; {_A_PERSON_DECIDES}"
-    )
 
 
 def _refuse_tracker(shown: str) -> str:
@@ -335,13 +322,10 @@ def _refuse_setting_text(value: str) -> str | None:
         return "only names, numbers and plain paths are set, without `${…}`, quotes or other signs"
     if "://" in value or "->" in value:
         return "addresses and code are not set by a model"
-    parts = value.split("/")
-    whole = posixpath.normpath(f"/{value.lstrip('/')}")
-    if (
-        ".." in parts
-        or any(looks_private(part) for part in parts if part not in _CACHES)
-        or (value.startswith("/") and f"{whole}/".startswith(tuple(f"{each}/" for each in _SYSTEM_FOLDERS)))
-    ):
+    parts, whole = value.split("/"), posixpath.normpath(f"/{value.lstrip('/')}")
+    is_private = any(looks_private(part) for part in parts if part not in _CACHES)
+    is_of_system = value.startswith("/") and f"{whole}/".startswith(_SYSTEM_FOLDERS)
+    if ".." in parts or is_private or is_of_system:
         return "this path leads to private files or out of its folder; name the file that the blueprint names"
     return None
 

@@ -42,35 +42,16 @@ class Home:
     def __init__(self, root: Path) -> None:
         self.root, self.codebase, self.result = root, root / "code", root / "results" / "run"
         self.plan = {"codebase_dir": str(self.codebase), "code_changes": ("**",)}
-        for path, text in {
-            "code/train.py": "x = 1",
-            "code/src/data_loader.py": "",
-            "code/src/reward.py": "",
-            "code/eval/run.py": "",
-            "code/conf.yaml": "a: 1",
-            "code/README": "",
-            "code/rows.jsonl": "{}",
-            "code/.env": "KEY=1",
-            "code/.git/config": "",
-            "code/secrets.yaml": "",
-            "code/hf_token.txt": "",
-            "code/binary.txt": "a\0b",
-            "code/conftest.py": "",
-            "code/sitecustomize.py": "",
-            "code/setup.py": "",
-            "code/Makefile": "",
-            "code/venv/lib/site-packages/torch.py": "",
-            "results/run/attempts/01/pane.log": "step:1",
-            "results/run/attempts/01/metrics.jsonl": "{}",
-            "results/run/attempts/01/launch.sh": "export A=1",
-            "results/run/transcript.jsonl": "{}",
-            "results/run/journal.jsonl": "{}",
-            "results/run/key.pem": "",
-            "other.py": "S = 1",
-            "outside/other.py": "S = 1",
-        }.items():
+        code = """train.py src/data_loader.py src/reward.py eval/run.py conf.yaml README rows.jsonl .env
+            .git/config secrets.yaml hf_token.txt conftest.py sitecustomize.py setup.py Makefile
+            venv/lib/site-packages/torch.py"""
+        run = """attempts/01/pane.log attempts/01/metrics.jsonl attempts/01/launch.sh
+            transcript.jsonl journal.jsonl key.pem"""
+        files = [f"code/{name}" for name in code.split()] + [f"results/run/{name}" for name in run.split()]
+        for path in (*files, "other.py", "outside/other.py"):
             (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_text(text)
+            (root / path).write_text("x = 1")
+        (self.codebase / "binary.txt").write_text("a\0b")
 
     def refusal(self, path: str) -> str | None:
         return refuse_reading(path, self.result, self.plan)
@@ -81,23 +62,14 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "attempts/01/pane.log",
-        "attempts/01/metrics.jsonl",
-        "./attempts//01/pane.log",
-        "journal.jsonl",
-        "train.py",
-        "src/data_loader.py",
-        "conf.yaml",
-        "README",
-        "Makefile",
-    ],
-)
-def test_files_of_the_experiment_are_read(home: Home, path: str) -> None:
-    assert home.refusal(path) is None
-    assert resolve_reading(path, home.result, home.codebase).is_file()
+READ = """attempts/01/pane.log attempts/01/metrics.jsonl ./attempts//01/pane.log journal.jsonl train.py
+    src/data_loader.py conf.yaml README Makefile"""
+
+
+def test_files_of_the_experiment_are_read(home: Home) -> None:
+    for path in READ.split():
+        assert home.refusal(path) is None, path
+        assert resolve_reading(path, home.result, home.codebase).is_file()
 
 
 def test_an_absolute_path_from_a_traceback_is_read_if_it_lies_in_the_codebase(home: Home) -> None:
@@ -105,26 +77,17 @@ def test_an_absolute_path_from_a_traceback_is_read_if_it_lies_in_the_codebase(ho
     assert "leads out" in str(home.refusal(str(home.root / "other.py")))
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *("../other.py", "attempts/../../../other.py", "src/../train.py", "~/other.py", "~root/.bashrc"),
-        *("/etc/passwd", "/proc/self/environ", "/dev/zero", "..\\other.py", "a\0b", "a\nb", "", "x" * 600),
-        *(".env", ".git/config", "secrets.yaml", "hf_token.txt", "key.pem", "rows.jsonl", "binary.txt"),
-        *("transcript.jsonl", "attempts/01/launch.sh", "attempts", "src", "nothing.py"),
-        *(
-            "%2e%2e/other.py",
-            "\uff0e\uff0e/other.py",
-            "file:///etc/passwd",
-            "train.py\u202e",
-            "$HOME/other.py",
-        ),
-    ],
-)
-def test_everything_else_is_refused(home: Home, path: str) -> None:
-    assert home.refusal(path) is not None
-    with pytest.raises(NotShownError):
-        resolve_reading(path, home.result, home.codebase)
+REFUSED = """../other.py attempts/../../../other.py src/../train.py ~/other.py ~root/.bashrc /etc/passwd
+    /proc/self/environ /dev/zero ..\\other.py .env .git/config secrets.yaml hf_token.txt key.pem rows.jsonl
+    binary.txt transcript.jsonl attempts/01/launch.sh attempts src nothing.py %2e%2e/other.py
+    \uff0e\uff0e/other.py file:///etc/passwd train.py\u202e $HOME/other.py"""
+
+
+def test_everything_else_is_refused(home: Home) -> None:
+    for path in (*REFUSED.split(), "a\0b", "a\nb", "", "x" * 600):
+        assert home.refusal(path) is not None, path
+        with pytest.raises(NotShownError):
+            resolve_reading(path, home.result, home.codebase)
 
 
 @pytest.mark.parametrize("name", ["attempts/01/launch.sh", "launch.sh"])
@@ -191,19 +154,21 @@ def test_a_codebase_that_holds_the_whole_home_gives_nothing_away(
 
 _PARTS = st.sampled_from(
     [
-        "..",
-        ".",
-        "~",
+        *[
+            "..",
+            ".",
+            "~",
+            "attempts",
+            "01",
+            "pane.log",
+            "up",
+            "outside",
+            "other.py",
+            "link.py",
+            "train.py",
+            "src",
+        ],
         "",
-        "attempts",
-        "01",
-        "pane.log",
-        "up",
-        "outside",
-        "other.py",
-        "link.py",
-        "train.py",
-        "src",
         "a\0",
     ]
 )
@@ -225,33 +190,15 @@ def test_nothing_outside_is_ever_accepted(home: Home, parts: list[str], absolute
     assert found.is_relative_to(home.codebase) or found.is_relative_to(home.result)
 
 
-@pytest.mark.parametrize(
-    ("name", "private"),
-    [
-        *(
-            (name, True)
-            for name in (".env", ".ssh", "id_rsa", "id_ed25519.bak", "server.pem", "my.key", "credentials")
-        ),
-        *(
-            (name, True)
-            for name in ("aws_credentials.json", "secrets.py", "api_keys.py", "apiKeys.json", "token")
-        ),
-        *(
-            (name, True)
-            for name in ("HF_TOKEN", "gcp-service-account.json", "passwd", "harness.toml", "db-password.txt")
-        ),
-        *(
-            (name, False)
-            for name in ("train.py", "tokenizer.json", "token_loss.py", "special_tokens_map.json", "keys.py")
-        ),
-        *(
-            (name, False)
-            for name in ("monkey.py", "keyboard.yaml", "pane.log", "id_card.py", "environment.yaml", "src")
-        ),
-    ],
-)
-def test_private_names(name: str, private: bool) -> None:
-    assert looks_private(name) is private
+PRIVATE = """.env .ssh id_rsa id_ed25519.bak server.pem my.key credentials aws_credentials.json secrets.py
+    api_keys.py apiKeys.json token HF_TOKEN gcp-service-account.json passwd harness.toml db-password.txt"""
+OPEN = """train.py tokenizer.json token_loss.py special_tokens_map.json keys.py monkey.py keyboard.yaml
+    pane.log id_card.py environment.yaml src"""
+
+
+def test_private_names() -> None:
+    assert [name for name in PRIVATE.split() if not looks_private(name)] == []
+    assert [name for name in OPEN.split() if looks_private(name)] == []
 
 
 class TestPatching:
@@ -265,32 +212,11 @@ class TestPatching:
     def test_source_code_with_it(self, home: Home, path: str) -> None:
         assert refused_patch(path, home.plan) is None
 
-    @pytest.mark.parametrize(
-        "path",
-        [
-            *(
-                "../other.py",
-                "/etc/profile.sh",
-                ".git/hooks.py",
-                "conf.yaml",
-                "rows.jsonl",
-                "README",
-                "nothing.py",
-            ),
-            *(
-                "conftest.py",
-                "sitecustomize.py",
-                "setup.py",
-                "venv/lib/site-packages/torch.py",
-                "src",
-                "secrets.py",
-                "train.py\0",
-                "~/other.py",
-            ),
-        ],
-    )
-    def test_nothing_but_source_code_of_the_codebase(self, home: Home, path: str) -> None:
-        assert refused_patch(path, home.plan) is not None
+    NEVER = """../other.py /etc/profile.sh .git/hooks.py conf.yaml rows.jsonl README nothing.py conftest.py
+        sitecustomize.py setup.py venv/lib/site-packages/torch.py src secrets.py train.py\0 ~/other.py"""
+
+    def test_nothing_but_source_code_of_the_codebase(self, home: Home) -> None:
+        assert [path for path in self.NEVER.split() if refused_patch(path, home.plan) is None] == []
 
     def test_no_links(self, home: Home) -> None:
         (home.codebase / "link.py").symlink_to(home.root / "other.py")
@@ -305,20 +231,11 @@ class TestPatching:
         named = "src/reward.py" if "reward" in path else "eval/*.py"
         assert refused_patch(path, {**home.plan, "code_changes": (named,)}) is None
 
-    @pytest.mark.parametrize(
-        ("name", "held"),
-        [
-            ("upgrade_cache.py", False),
-            ("gradient.py", False),
-            ("grader.py", True),
-            ("math_grade.py", True),
-            ("MathGrader.py", True),
-            ("autograder.py", True),
-        ],
-    )
-    def test_a_name_is_held_for_its_words(self, home: Home, name: str, held: bool) -> None:
-        (home.codebase / name).write_text("")
-        assert (refused_patch(name, home.plan) is not None) is held
+    def test_a_name_is_held_for_its_words(self, home: Home) -> None:
+        held = ["grader.py", "math_grade.py", "MathGrader.py", "autograder.py"]
+        for name in ("upgrade_cache.py", "gradient.py", *held):
+            (home.codebase / name).write_text("")
+            assert (refused_patch(name, home.plan) is not None) is (name in held), name
 
     def test_only_files_that_match(self, home: Home) -> None:
         plan = {**home.plan, "code_changes": ("src/*.py",)}
@@ -326,23 +243,9 @@ class TestPatching:
         assert "src/*.py" in str(refused_patch("train.py", plan))
 
 
-@pytest.mark.parametrize(
-    ("path", "glob", "hit"),
-    [
-        ("a.py", "**", True),
-        ("a/b/c.py", "**", True),
-        ("a.py", "*.py", True),
-        ("a/b.py", "*.py", False),
-        ("a/b.py", "**/*.py", True),
-        ("b.py", "**/*.py", True),
-        ("a/x/y/b.py", "a/**/b.py", True),
-        ("a/b.py", "a/**/b.py", True),
-        ("a/b.py", "a/", True),
-        ("a/b.py", "./a/*.py", True),
-        ("a/b.py", "a", False),
-        ("a/b.py", "a/?.py", True),
-        ("A/b.py", "a/*.py", False),
-    ],
-)
-def test_globs(path: str, glob: str, hit: bool) -> None:
-    assert matches(Path(path), glob) is hit
+def test_globs() -> None:
+    hits = "a.py:** a/b/c.py:** a.py:*.py a/b.py:**/*.py b.py:**/*.py a/x/y/b.py:a/**/b.py a/b.py:a/**/b.py"
+    for pair in f"{hits} a/b.py:a/ a/b.py:./a/*.py a/b.py:a/?.py".split():
+        assert matches(Path(pair.partition(":")[0]), pair.partition(":")[2]), pair
+    for pair in ["a/b.py:*.py", "a/b.py:a", "A/b.py:a/*.py"]:
+        assert not matches(Path(pair.partition(":")[0]), pair.partition(":")[2]), pair

@@ -1,17 +1,15 @@
 """Failures that come back, and what was tried in between."""
 
-from typing import Any
-
 from harness.guard.progress import alike, failure, in_vain, tried
 from harness.pending_changes import Change, PendingChanges
 from harness.state import AttemptState
-from tests.harness.runs import end
+from tests.harness.runs import end, found
 
 
 def attempt(number: int, signature: str | None, step: int = 0, *remedies: str) -> AttemptState:
     changes = tuple(Change("config", "a", 1, 2, "w", remedy) for remedy in remedies)
     draft = PendingChanges(config={"a": number}, changes=changes) if remedies else PendingChanges()
-    diagnosis: dict[str, Any] = {"signature": signature, "cause": f"died at step {step}"}
+    diagnosis = found({"signature": signature, "cause": f"died at step {step}"})
     return AttemptState(
         number, "s", "i", "w", 1.0, ended=end({"last_step": step}), diagnosis=diagnosis, draft=draft
     )
