@@ -21,7 +21,7 @@ from harness import launching
 from harness.agent import actions, loop
 from harness.agent.llm import LlmPolicy
 from harness.agent.look import look
-from harness.agent.types import Observation
+from harness.agent.observation import Observation
 from harness.agent.verdict import shortfall, verdict
 from harness.atomic_write import write_json
 from harness.blueprint import read

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.agent.actions import Launch
-from harness.agent.types import Observation
+from harness.agent.observation import Observation
 from harness.attempt import AttemptEnd, Diagnosis
 from harness.config.training import TrainingConfig
 from harness.guard import rules as guard

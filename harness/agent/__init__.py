@@ -3,6 +3,7 @@
 `loop` is the whole of it on one screen: observe, decide, guard, record the intent, act, record the outcome.
 What can be done stands in `actions`, what no policy may do in `harness.guard`, how it is done in `executor`
 (with `look` and its `excerpts`, `log_search`, `metric_table`; `disk_access`, `monitoring`, `verdict`).
+What a policy sees stands in `observation`.
 
 Who decides: `playbook`, the built-in policy; `llm`, which stands on it and asks a model where `questions`
 says so, in a conversation whose memory is a `view` of the journal; `policies` chooses. `approval` asks a

@@ -42,8 +42,8 @@ class OpenQuestion:
             old, new, path = (str(self.args[name]) for name in ("old", "new", "path"))
             return f"patch_code ({self.args['why']}):\n{diff(old, new, path)}"
         ids = ("session", "attempt_id")
-        told = ", ".join(f"{name}: {value}" for name, value in self.args.items() if name not in ids)
-        return f"{self.action} ({told})" if told else self.action
+        shown = ", ".join(f"{name}: {value}" for name, value in self.args.items() if name not in ids)
+        return f"{self.action} ({shown})" if shown else self.action
 
 
 def is_needed(action: Action, state: ExperimentState) -> bool:

@@ -15,7 +15,7 @@ from harness import launching, lessons
 from harness.agent import actions, disk_access
 from harness.agent.look import look
 from harness.agent.monitoring import AttemptMonitor
-from harness.agent.types import Observation
+from harness.agent.observation import Observation
 from harness.agent.verdict import shortfall, verdict
 from harness.atomic_write import write_json
 from harness.attempt import AttemptEnd

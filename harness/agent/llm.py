@@ -16,9 +16,9 @@ from pydantic import TypeAdapter
 
 from harness.agent import view
 from harness.agent.actions import OFFERED, AnyAction, Finish, Launch, Wait
+from harness.agent.observation import Observation
 from harness.agent.playbook import Playbook, next_launch
 from harness.agent.questions import moved_on, question
-from harness.agent.types import Observation
 from harness.experiment import Experiment
 from harness.journal.events import CallRejected, Consult, Consulted, ViewShrunk
 from harness.llm_use import Consultation
@@ -109,8 +109,8 @@ class LlmPolicy:
             gave_up = not written
         gave_up = bool(gave_up)
         drops = kind in ("failure", "check", "config") and not draft.is_empty and (gave_up or not written)
-        told = f"the config of this plan was not written: {why}" if gave_up and kind == "config" else why
-        self._experiment.record(Consulted(consultation.topic, told, gave_up, drops))
+        reason = f"the config of this plan was not written: {why}" if gave_up and kind == "config" else why
+        self._experiment.record(Consulted(consultation.topic, reason, gave_up, drops))
 
     def _too_soon(self, observation: Observation) -> bool:
         """True if the model was asked in vain about a running training not long ago."""

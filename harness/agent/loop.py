@@ -4,7 +4,7 @@ policy is called."""
 from typing import TYPE_CHECKING
 
 from harness.agent.actions import arguments
-from harness.agent.types import Policy
+from harness.agent.observation import Policy
 from harness.guard import rules as guard
 from harness.journal.events import ActionFailed, Intent, Refused
 from harness.state import Verdict

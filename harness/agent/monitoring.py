@@ -59,7 +59,7 @@ class AttemptMonitor:
             first_step_timeout_s=plan.first_step_s,
         )
         source = MetricSource.TRAINER if self._config.is_ajet else MetricSource.CONSOLE
-        self._told = {
+        self._recorded = {
             (event.event, event.text)
             for event in experiment.journal.of(AttemptEvent)
             if event.attempt == attempt.number
@@ -166,11 +166,11 @@ class AttemptMonitor:
         self._watch.close()
 
     def _record(self, event: Event) -> None:
-        if (event.kind, event.text) in self._told:
+        if (event.kind, event.text) in self._recorded:
             return
-        self._told.add((event.kind, event.text))
-        told = AttemptEvent(self.number, event.kind, event.time, event.text, event.step, event.line_number)
-        self._experiment.record(told)
+        self._recorded.add((event.kind, event.text))
+        seen = AttemptEvent(self.number, event.kind, event.time, event.text, event.step, event.line_number)
+        self._experiment.record(seen)
 
     def _next_deadline(self) -> float:
         """When to look even if nothing happens: while nothing has started, at the first-step time-out, and

@@ -24,7 +24,7 @@ from harness.agent.actions import (
     Wait,
     arguments,
 )
-from harness.agent.types import Observation
+from harness.agent.observation import Observation
 from harness.attempt import Diagnosis, Remedy
 from harness.config.edit import ConfigEditError
 from harness.guard import rules as guard

@@ -13,7 +13,7 @@ from harness.journal.events import Consulted, ModelAvailable, ModelUnavailable
 from harness.options import RunOptions
 
 if TYPE_CHECKING:
-    from harness.agent.types import Policy
+    from harness.agent.observation import Policy
     from harness.providers.choice import LlmConfig
     from harness.providers.cost import Limits
 

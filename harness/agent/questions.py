@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.agent.actions import AnyAction, Collect
-from harness.agent.types import Observation
+from harness.agent.observation import Observation
 from harness.guard.rules import MAX_ATTEMPTS
 from harness.state import AttemptState, ExperimentState
 

@@ -14,8 +14,8 @@ from harness import journal
 from harness.agent import view
 from harness.agent.actions import arguments
 from harness.agent.llm import LlmPolicy
+from harness.agent.observation import Observation
 from harness.agent.playbook import Playbook
-from harness.agent.types import Observation
 from harness.blueprint.types import Blueprint
 from harness.journal import Entry, Event
 from harness.journal.events import (

@@ -187,7 +187,7 @@ def _checked_from_elsewhere(plan: Blueprint) -> Blueprint:
     if plan.launch_command is not None or not plan.can_run or plan.yaml_path is None:
         return plan
     verdict = ask_own_trainer(plan.yaml_path, plan.codebase_dir)
-    found = [Problem(1, text, mend, severity) for text, mend, severity in verdict.remarks]
+    found = [Problem(1, text, fix, severity) for text, fix, severity in verdict.remarks]
     if verdict.failure:
         found.append(Problem(1, verdict.failure, "install this package again"))
     if plan.venv_exe != Path(sys.executable):

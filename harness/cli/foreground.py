@@ -18,7 +18,7 @@ from harness.cli.progress import Progress, progress_for
 from harness.journal.events import CopyKept, LetGo, Reported
 
 if TYPE_CHECKING:
-    from harness.agent.types import Policy
+    from harness.agent.observation import Policy
     from harness.experiment import Experiment
     from harness.state import Verdict
 

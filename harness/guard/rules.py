@@ -29,7 +29,7 @@ from harness.agent.actions import (
     WriteReportSection,
     arguments,
 )
-from harness.agent.types import Observation
+from harness.agent.observation import Observation
 from harness.command import read_or_empty
 from harness.config.edit import ConfigEditError
 from harness.diagnosis.ends import KILLED

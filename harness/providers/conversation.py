@@ -63,8 +63,9 @@ class Exchange:
             call = replace(call, arguments=cut(call.arguments, LONGEST_TEXT))
         turns: list[Turn] = [AssistantTurn(words, call)] if words or call else []
         if self.answer:
-            told = ToolResultTurn(call.id, self.answer, self.is_error) if call else UserTurn(self.answer)
-            turns.append(told)
+            turns.append(
+                ToolResultTurn(call.id, self.answer, self.is_error) if call else UserTurn(self.answer)
+            )
         return turns
 
 
@@ -200,7 +201,7 @@ async def talk(
     say: Callable[[str], None] = lambda line: None,
 ) -> Ended:
     """Let the model work until it hands over or cannot go on: after the errand's most calls, after
-    MAX_TROUBLES answers in a row that led nowhere, and when the model cannot be asked. `say` is told each
+    MAX_TROUBLES answers in a row that led nowhere, and when the model cannot be asked. `say` is given each
     call in a few words."""
     system, opening, memory = errand.system(), errand.opening(), list[Exchange]()
     work = _Work(errand, say)

@@ -148,8 +148,8 @@ class Model:
                 text = redact(str(error), self._transcript.secrets)
                 if warned_at is None or now - warned_at >= WARN_EVERY_S:
                     waited, patience = duration(now - start), duration(patience_s)
-                    told = "%s does not answer since %s; trying again for up to %s in all. %s"
-                    _log.warning(told, self.name, waited, patience, text)
+                    message = "%s does not answer since %s; trying again for up to %s in all. %s"
+                    _log.warning(message, self.name, waited, patience, text)
                     warned_at = now
                 self._note(call, text)
                 remaining = start + patience_s - now
@@ -201,8 +201,8 @@ class Model:
     def _settled(self, call: _Call, reply: Reply) -> Reply:
         reply = redacted_reply(reply, self._transcript.secrets)
         calls = tuple(asdict(each) for each in reply.calls)
-        told: dict[str, Any] = {"usage": asdict(reply.usage), "stop": reply.stop.value, "text": reply.text}
-        self._record(LlmSettled(**call.end(), **told, calls=calls))
+        usage, stop = asdict(reply.usage), reply.stop.value
+        self._record(LlmSettled(**call.end(), usage=usage, stop=stop, text=reply.text, calls=calls))
         self._transcript.reply(call.number, call.digest, reply, call.cost, self._clock.time())
         return reply
 

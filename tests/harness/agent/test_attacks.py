@@ -16,8 +16,8 @@ from harness import journal
 from harness.agent import actions, approval, loop
 from harness.agent.approval import Answer
 from harness.agent.executor import Executor
+from harness.agent.observation import Observation
 from harness.agent.playbook import next_launch
-from harness.agent.types import Observation
 from harness.experiment import Experiment
 from harness.journal.events import ActionResult, CallRejected, Consult
 from harness.providers.chat import Reply, StopReason, ToolCall, Usage

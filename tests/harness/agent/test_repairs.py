@@ -12,9 +12,9 @@ import pytest
 from harness import launching
 from harness.agent import loop
 from harness.agent.actions import arguments
+from harness.agent.observation import Observation
 from harness.agent.playbook import Playbook
 from harness.agent.replay import replay
-from harness.agent.types import Observation
 from harness.experiment import Experiment
 from harness.journal.events import Checked, Intent
 from harness.options import RunOptions

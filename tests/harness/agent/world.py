@@ -4,7 +4,7 @@ any point."""
 from pathlib import Path
 from typing import Any
 
-from harness.agent.types import Observation
+from harness.agent.observation import Observation
 from harness.agent.verdict import verdict
 from harness.experiment import Experiment
 from harness.journal import Owner

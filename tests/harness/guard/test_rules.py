@@ -25,7 +25,7 @@ from harness.agent.actions import (
     Wait,
     WriteReportSection,
 )
-from harness.agent.types import Observation
+from harness.agent.observation import Observation
 from harness.diagnosis.ends import KILLED
 from harness.guard import rules as guard
 from harness.options import RunOptions

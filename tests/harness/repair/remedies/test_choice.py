@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from harness.agent.types import Observation
+from harness.agent.observation import Observation
 from harness.attempt import Diagnosis
 from harness.cli.app import app
 from harness.config import edit as config_edit

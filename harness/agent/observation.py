@@ -1,4 +1,4 @@
-"""The words that policies and the loop share."""
+"""What a policy sees, and what a policy is."""
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -34,10 +34,10 @@ class Observation:
 
     def beyond_state(self) -> dict[str, Any]:
         """What the journal keeps of it beside the state, to make the decision once more from it."""
-        told: dict[str, Any] = {"now": self.now}
+        kept: dict[str, Any] = {"now": self.now}
         if self.first_step_overdue or self.launched_unrecorded:
-            told |= {"overdue": self.first_step_overdue, "unrecorded": self.launched_unrecorded}
-        return told if self.health == Health() else {**told, "health": asdict(self.health)}
+            kept |= {"overdue": self.first_step_overdue, "unrecorded": self.launched_unrecorded}
+        return kept if self.health == Health() else {**kept, "health": asdict(self.health)}
 
 
 class Policy(Protocol):
