@@ -35,7 +35,7 @@ async def report(sweep: Sweep) -> SweepReported:
     resuming builds it."""
     try:
         if sweep.state.drifted is None:  # what happens to the code and the packages later is no confound
-            sweep.record(Drifted(tuple(await asyncio.to_thread(_changed, sweep.folder))))
+            sweep.record(Drifted(tuple(await asyncio.to_thread(snapshot.changed, sweep.folder))))
         compared = await asyncio.to_thread(comparison, sweep.folder, sweep.state)
         if not sweep.state.narrative:
             sections = await _narrative(sweep, compared)
@@ -62,7 +62,7 @@ def comparison(
     from harness.results.comparing.recorded import as_asked
 
     assert state.plan is not None
-    changed = _changed(folder) if state.drifted is None else state.drifted
+    changed = snapshot.changed(folder) if state.drifted is None else state.drifted
     found = (*confounds.afterwards(state.plan, folder), *changed)
     return compare(as_asked(study(folder.dir, state), metric, goal, threshold), found)
 
@@ -136,23 +136,13 @@ def build(
 def _commit(folder: SweepFolder) -> str:
     """The commit the snapshot was taken from, and whether there were changes beside it; "" without git."""
     git = snapshot.load(folder).git
-    if not git:
-        return ""
-    return f"{git['commit']} with uncommitted changes" if git.get("dirty") else str(git["commit"])
+    return f"{git['commit']}{' with uncommitted changes' if git.get('dirty') else ''}" if git else ""
 
 
 def _canary(state: SweepState) -> str:
     if state.canary is None:
         return "none of its own: the first run went ahead until its first step"
     return f"{state.canary.outcome}: {state.canary.reason}" if state.canary.outcome else state.canary.status
-
-
-def _changed(folder: SweepFolder) -> tuple[str, ...]:
-    """What is different now from what the runs shared at the start."""
-    try:
-        return snapshot.changed(folder)
-    except (OSError, ValueError) as error:
-        return (f"the snapshot cannot be compared any more: {error}",)
 
 
 async def _narrative(sweep: Sweep, compared: "Comparison") -> Mapping[str, Any]:
@@ -169,7 +159,7 @@ async def _narrative(sweep: Sweep, compared: "Comparison") -> Mapping[str, Any]:
     try:
         config = configured(options.model, Path(options.settings_dir or Path.cwd()), os.environ)
     except ConfigurationError as error:
-        _log.warning("nobody writes about the results: %s", error)
+        _log.warning("no model writes about the results: %s", error)
         return {}
     if config is None:
         return {}

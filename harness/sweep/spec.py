@@ -18,22 +18,16 @@ from harness.blueprint import durations
 from harness.config import as_text, same_value
 from harness.config.edit import Scalar
 from harness.results.comparing.types import Goal
+from harness.sweep import values as rules
 from harness.sweep.plan import Design
-from harness.sweep.values import (
-    did_you_mean,
-    key_problem,
-    kind_of,
-    memory_bytes,
-    value_problem,
-    values_problem,
-)
+from harness.sweep.values import did_you_mean, kind_of
 
 DEFAULT_SAMPLES = 10
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 def _checked_key(key: str) -> str:
-    if problem := key_problem(key):
+    if problem := rules.key_problem(key):
         raise ValueError(problem)
     return key
 
@@ -56,25 +50,26 @@ Line = Annotated[str, AfterValidator(_one_line)]
 class Section(BaseModel):
     """Unknown fields are refused, values not converted, nothing changes later."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class Varied(Section):
     """The levels of one key."""
 
-    values: list[Scalar] = Field(description="Two or more values.")
-    baseline: Scalar = Field(
-        default=None,
-        description="The value that the others are compared with. Left out: the blueprint's own if it is "
-        "among the values, else the first.",
-    )
+    values: list[Scalar]
+    """Two or more values."""
+    baseline: Scalar = None
+    """The value that the others are compared with. Left out: the blueprint's own if it is among the values,
+    else the first."""
 
     @field_validator("values", mode="before")
     @classmethod
     def _values(cls, values: Any) -> Any:
         if not isinstance(values, list):
             raise ValueError(f"{values!r} is no list of values; write [v1, v2]")
-        if problem := values_problem(values):
+        if problem := rules.values_problem(values):
             raise ValueError(problem)
         return values
 
@@ -83,9 +78,7 @@ class Varied(Section):
     def _baseline(cls, baseline: Any, info: ValidationInfo) -> Any:
         values = info.data.get("values", [])
         if values and not any(same_value(baseline, value) for value in values):
-            raise ValueError(
-                f"{baseline!r} is not among the values {', '.join(map(repr, values))}; add it there"
-            )
+            raise ValueError(f"{baseline!r} is not among the values; add it there")
         return baseline
 
     @property
@@ -97,12 +90,14 @@ class Varied(Section):
 class Expect(Section):
     """What is expected of one level of one key, written down before anything runs."""
 
-    key: str = Field(description="A key of `vary`.")
-    level: Scalar = Field(description="One of its values, other than the baseline.")
-    effect: Literal["higher", "lower", "none"] = Field(
-        description="Of the metric itself against the baseline, whatever the goal is."
-    )
-    why: str = Field(default="", description="The reason, in a sentence.")
+    key: str
+    """A key of `vary`."""
+    level: Scalar
+    """One of its values, other than the baseline."""
+    effect: Literal["higher", "lower", "none"]
+    """Of the metric itself against the baseline, whatever the goal is."""
+    why: str = ""
+    """The reason, in a sentence."""
 
     @model_validator(mode="before")
     @classmethod
@@ -115,24 +110,21 @@ class Expect(Section):
 class Each(Section):
     """What every run gets of the machine, for itself alone."""
 
-    gpus: int | None = Field(
-        default=None,
-        ge=0,
-        description="GPUs. Left out: what the config asks for, else one where the machine has any.",
-    )
-    cpus: float | None = Field(default=None, gt=0, description="Cores. Left out: an equal share.")
-    memory: str | None = Field(
-        default=None, description="Main memory to set aside, as `4 GB`. Left out: an equal share."
-    )
-    ports: list[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]] = Field(
-        default=["MASTER_PORT"], description="Environment variables that each get a port of their own."
-    )
-    share_gpus: bool = Field(default=False, description="GPUs that others use are good enough.")
+    gpus: int | None = Field(default=None, ge=0)
+    """GPUs. Left out: what the config asks for, else one where the machine has any."""
+    cpus: float | None = Field(default=None, gt=0)
+    """Cores. Left out: an equal share."""
+    memory: str | None = None
+    """Main memory to set aside, as `4 GB`. Left out: an equal share."""
+    ports: list[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]] = ["MASTER_PORT"]
+    """Environment variables that each get a port of their own."""
+    share_gpus: bool = False
+    """GPUs that others use are good enough."""
 
     @field_validator("memory", mode="before")
     @classmethod
     def _memory(cls, memory: Any) -> Any:
-        if memory is not None and memory_bytes(str(memory)) is None:
+        if memory is not None and rules.memory_bytes(str(memory)) is None:
             raise ValueError(f"{memory!r} is no amount of memory; write it as `4 GB`")
         return memory
 
@@ -141,35 +133,26 @@ class Ablation(Section):
     """What is varied, how often it is run, and what is expected: the part of a sweep that a model may
     propose."""
 
-    vary: dict[KeyName, Varied] = Field(
-        description="Keys and their values: `key: [v1, v2]`, or `key: {values: [v1, v2], baseline: v1}`. A "
-        "key is a config key with its dots, `arg:--flag` of the command, or `env:NAME`."
-    )
-    design: Design = Field(
-        default="grid",
-        description="`grid`: all combinations; `one-at-a-time`: the baseline, and every other value alone; "
-        "`random`: some of the grid.",
-    )
-    samples: int | None = Field(
-        default=None,
-        ge=2,
-        description="Points of a `random` design, the baseline among them; 10 if left out.",
-    )
-    seeds: int | list[int] = Field(
-        default=1,
-        description="Runs per point, each with another seed: a number of them, counted from the blueprint's "
-        "own seed, or a list. With one, nothing can be said about other seeds.",
-    )
-    set: dict[KeyName, Scalar] = Field(
-        default={}, description="Settings that differ from the blueprint in all points alike."
-    )
-    metric: Line = Field(
-        default="",
-        description="What is compared, as in metrics.jsonl, with `val/` for validations. Left out: "
-        "`val/task_pass_rate@1` where the bundled trainer validates, else chosen afterwards, and marked so.",
-    )
-    goal: Goal = Field(default="max", description="`max` or `min`: which way is better.")
-    expect: list[Expect] = Field(default=[], description="What is expected, before anything runs.")
+    vary: dict[KeyName, Varied]
+    """Keys and their values: `key: [v1, v2]`, or `key: {values: [v1, v2], baseline: v1}`. A key is a config
+    key with its dots, `arg:--flag` of the command, or `env:NAME`."""
+    design: Design = "grid"
+    """`grid`: all combinations; `one-at-a-time`: the baseline, and every other value alone; `random`: some
+    of the grid."""
+    samples: int | None = Field(default=None, ge=2)
+    """Points of a `random` design, the baseline among them; 10 if left out."""
+    seeds: int | list[int] = 1
+    """Runs per point, each with another seed: a number of them, counted from the blueprint's own seed, or a
+    list. With one, nothing can be said about other seeds."""
+    set: dict[KeyName, Scalar] = {}
+    """Settings that differ from the blueprint in all points alike."""
+    metric: Line = ""
+    """What is compared, as in metrics.jsonl, with `val/` for validations. Left out: `val/task_pass_rate@1`
+    where the bundled trainer validates, else chosen afterwards, and marked so."""
+    goal: Goal = "max"
+    """`max` or `min`: which way is better."""
+    expect: list[Expect] = []
+    """What is expected, before anything runs."""
 
     @field_validator("vary", mode="before")
     @classmethod
@@ -221,38 +204,29 @@ class Ablation(Section):
 class SweepSpec(Ablation):
     """A whole `sweep.yaml`."""
 
-    blueprint: Annotated[Path, Strict(False)] = Field(
-        description="The blueprint that is varied; a relative path starts at the folder of this file."
-    )
-    name: str = Field(
-        default="", description="Name of the sweep and its folder. Left out: the blueprint's, with `-sweep`."
-    )
-    question: Line = Field(default="", description="What the sweep shall answer, in a sentence.")
-    design_seed: int = Field(default=0, ge=0, description="Decides which points a `random` design draws.")
-    seed_key: KeyName | None = Field(
-        default=None,
-        description="Where the seed stands, as a key of `vary`. Left out: `ajet.trainer_common.seed` where "
-        "the config has `ajet:`.",
-    )
-    threshold: float | None = Field(
-        default=None,
-        description="Value of the metric whose first reaching is timed. Left out: the baseline's mean at its "
-        "end.",
-    )
-    parallel: int | None = Field(
-        default=None, ge=1, description="Runs at once. Left out: as many as the GPUs allow, else one."
-    )
-    budget: str | None = Field(
-        default=None,
-        description="Wall-clock time for all of it, as `12h`. When it is used up no run is started any more. "
-        "Left out: no limit.",
-    )
-    canary: dict[KeyName, Scalar] | Literal[False] | None = Field(
-        default=None,
-        description="Settings of the short run that must pass before the rest starts; false: none, the first "
-        "run is watched until its first step. Left out: two steps, for a config with `ajet:`.",
-    )
-    each: Each = Field(default=Each(), description="What every run gets of the machine.")
+    blueprint: Annotated[Path, Strict(False)]
+    """The blueprint that is varied; a relative path starts at the folder of this file."""
+    name: str = ""
+    """Name of the sweep and its folder. Left out: the blueprint's, with `-sweep`."""
+    question: Line = ""
+    """What the sweep shall answer, in a sentence."""
+    design_seed: int = Field(default=0, ge=0)
+    """Decides which points a `random` design draws."""
+    seed_key: KeyName | None = None
+    """Where the seed stands, as a key of `vary`. Left out: `ajet.trainer_common.seed` where the config has
+    `ajet:`."""
+    threshold: float | None = None
+    """Value of the metric whose first reaching is timed. Left out: the baseline's mean at its end."""
+    parallel: int | None = Field(default=None, ge=1)
+    """Runs at once. Left out: as many as the GPUs allow, else one."""
+    budget: str | None = None
+    """Wall-clock time for all of it, as `12h`. When it is used up no run is started any more. Left out: no
+    limit."""
+    canary: dict[KeyName, Scalar] | Literal[False] | None = None
+    """Settings of the short run that must pass before the rest starts; false: none, the first run is
+    watched until its first step. Left out: two steps, for a config with `ajet:`."""
+    each: Each = Each()
+    """What every run gets of the machine."""
 
     @property
     def budget_s(self) -> float | None:
@@ -298,7 +272,7 @@ def _settings(settings: Any) -> dict[Any, Any]:
     if not isinstance(settings, dict):
         raise ValueError(f"{settings!r} is no mapping of keys to values")
     for key, value in settings.items():
-        if problem := value_problem(value):
+        if problem := rules.value_problem(value):
             raise ValueError(f"{key}: {problem}")
     return {key: _typed(key, value) for key, value in settings.items()}
 

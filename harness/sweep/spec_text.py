@@ -95,7 +95,12 @@ def as_yaml(values: Mapping[str, Any], about: str = "", hints: Mapping[str, Sequ
 
     known = SweepSpec.model_fields
     fields = [
-        {"name": name, "value": value, "description": known[name].description, "hints": hints.get(name, ())}
+        {
+            "name": name,
+            "value": value,
+            "description": " ".join((known[name].description or "").split()),
+            "hints": hints.get(name, ()),
+        }
         for name, value in values.items()
     ]
     return render("sweeps/sweep.yaml.j2", fields=fields, about=about)

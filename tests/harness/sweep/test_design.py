@@ -151,10 +151,6 @@ def test_every_seed_is_a_round_over_all_points(ajet: Blueprint) -> None:
     assert plan.runs[0].name == f"{plan.points[0].name}-s7" and plan.seed_key == "ajet.trainer_common.seed"
 
 
-def test_seeds_as_they_were_given(ajet: Blueprint) -> None:
-    assert [run.seed for run in planned(ajet, vary=["a.b=1,2"], seeds="5,3").runs] == [5, 5, 3, 3]
-
-
 def test_seeds_of_a_command_need_to_know_where_they_go(foreign: Blueprint) -> None:
     alone = planned(foreign, {}, vary=["arg:--lr=1e-4,3e-4"])
     assert [(run.name, run.seed) for run in alone.runs] == [(point.name, None) for point in alone.points]

@@ -248,19 +248,13 @@ def test_a_job_or_a_training_that_runs_holds_the_lease_of_a_dead_reserver(tmp_pa
     assert reserve(host, tmp_path, "mine") is not None
 
 
-def test_a_recycled_pid_holds_nothing(tmp_path: Path) -> None:
-    host = host_of(1.0)
-    held(host, tmp_path, "theirs")
-    abandon("theirs", pid=os.getpid(), start_ticks=1)
-    assert reserve(host, tmp_path, "mine") is not None
-
-
-def test_after_a_reboot_nothing_is_held(tmp_path: Path) -> None:
+@pytest.mark.parametrize("gone", [{"pid": os.getpid(), "start_ticks": 1}, {"boot_id": "the boot before"}])
+def test_a_recycled_pid_and_an_earlier_boot_hold_nothing(tmp_path: Path, gone: dict[str, object]) -> None:
     host = host_of(1.0)
     held(host, tmp_path, "theirs")
     entry = read_process(os.getpid())
     assert entry is not None
-    abandon("theirs", start_ticks=entry.start_ticks, boot_id="the boot before")
+    abandon("theirs", **{"start_ticks": entry.start_ticks, **gone})
     assert reserve(host, tmp_path, "mine") is not None
 
 

@@ -1,6 +1,5 @@
 """A model writes about a sweep: it cites, is bounded, and is never in the way of the report."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +14,6 @@ from harness.sweep.narrating import MOST_CALLS, narrate
 from tests.harness.author.authoring import FakeModel, Said, told
 from tests.harness.results.comparing.made import compared
 from tests.harness.results.narrative.written import failed_sweep
-from tests.harness.sweep.asking import scripted
-from tests.model_server.steps import call
 
 CONTRAST = {"kind": "contrast", "key": "kl_loss_coef", "level": 0.1}
 
@@ -87,11 +84,3 @@ async def test_the_model_sees_facts_by_id_as_data(made: Comparison) -> None:
 def test_a_large_sweep_fits() -> None:
     large = compared({(level,): [0.1, 0.2, 0.3] for level in range(200)})
     assert len(listing(SweepEvidence(large))) <= LONGEST_LISTING + 20
-
-
-@pytest.mark.parametrize("protocol", ["anthropic", "openai"])
-async def test_over_the_wire_with_the_real_sdks(made: Comparison, tmp_path: Path, protocol: str) -> None:
-    steps = [call(said[0], **said[1]) for said in (BAD, GOOD)]  # type: ignore[index]
-    async with scripted(tmp_path, protocol, steps) as (model, account):
-        assert (await narrate(made, model, account))["findings"]["findings"] == [CONTRAST]
-    assert account.spending.calls == 2

@@ -2,12 +2,10 @@
 
 import asyncio
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 import pytest
-from statsmodels.stats.power import TTestIndPower
 
 from harness import blueprint as blueprints
 from harness import index
@@ -16,7 +14,6 @@ from harness.experiment import Experiment, plan_of
 from harness.providers.chat import RejectedError
 from harness.providers.conversation import MAX_TROUBLES, Account
 from harness.sweep.design import make_plan
-from harness.sweep.forecast import detectable
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.points import current
 from harness.sweep.proposal import Bounds, Proposed, known_metrics, propose
@@ -218,12 +215,6 @@ async def test_a_metric_that_no_run_has_is_refused(
     monkeypatch.setattr("harness.sweep.proposal.known_metrics", lambda plan: ("val/task_pass_rate@1",))
     _, model = await ask(ajet, [proposal(metric="val/task_pass_rate"), RejectedError("x")])
     assert "did you mean val/task_pass_rate@1?" in told(model)[0]
-
-
-def test_power_is_that_of_statsmodels() -> None:
-    for seeds in (2, 3, 5, 12):
-        known = TTestIndPower().solve_power(nobs1=seeds, alpha=0.05, power=0.8)
-        assert math.isclose(detectable(seeds, 1) or 0, known, rel_tol=1e-4)
 
 
 @pytest.mark.parametrize("protocol", ["anthropic", "openai"])
