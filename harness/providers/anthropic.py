@@ -22,6 +22,7 @@ from harness.providers.chat import (
 )
 from harness.providers.stream import PartialCall, Parts, Place, client_options, put_together
 from harness.providers.wire import (
+    OFFICIAL_URLS,
     arguments_object,
     by_side,
     count,
@@ -31,8 +32,6 @@ from harness.providers.wire import (
     spoken,
     wire_name,
 )
-
-OFFICIAL_URL = "https://api.anthropic.com"
 
 _HOUR = {"type": "ephemeral", "ttl": "1h"}
 _MINUTES = {"type": "ephemeral"}
@@ -66,7 +65,7 @@ class AnthropicProvider:
         self._client = anthropic.AsyncAnthropic(
             **{"auth_token" if is_token else "api_key": sent_key},  # type: ignore[arg-type]
             default_headers=headers,
-            **client_options(anthropic, base_url or OFFICIAL_URL),
+            **client_options(anthropic, base_url or OFFICIAL_URLS[self.name]),
         )
 
     async def complete(self, request: Request) -> Reply:

@@ -21,9 +21,8 @@ from harness.providers.model import Model
 from harness.providers.settings import ConfigurationError, Found, find
 from harness.providers.stream import SHORTEST_SECRET
 from harness.providers.transcript import Transcript
+from harness.providers.wire import OFFICIAL_URLS
 from harness.redaction import redact, secret_values
-
-OFFICIAL_URLS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
 
 _KEY_VARIABLES = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),

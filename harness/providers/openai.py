@@ -24,6 +24,7 @@ from harness.providers.chat import (
 )
 from harness.providers.stream import PartialCall, Parts, Place, client_options, put_together
 from harness.providers.wire import (
+    OFFICIAL_URLS,
     arguments_object,
     by_side,
     count,
@@ -33,8 +34,6 @@ from harness.providers.wire import (
     spoken,
     wire_name,
 )
-
-OFFICIAL_URL = "https://api.openai.com/v1"
 
 _STOPS = {"length": StopReason.TRUNCATED, "content_filter": StopReason.REFUSED}
 _WITHOUT_PARALLEL_SWITCH = re.compile(r"o\d")
@@ -62,7 +61,7 @@ class OpenAIProvider:
             api_key=sent_key,
             # Named so that an Authorization in OPENAI_CUSTOM_HEADERS goes to no other server.
             default_headers={"Authorization": f"Bearer {sent_key}"} if base_url else None,
-            **client_options(openai, base_url or OFFICIAL_URL),
+            **client_options(openai, base_url or OFFICIAL_URLS[self.name]),
         )
         if base_url is not None:  # what the SDK took from the environment is OpenAI's business alone
             self._client.organization = self._client.project = None

@@ -7,6 +7,9 @@ from typing import Any
 
 from harness.providers.chat import AssistantTurn, Tool, ToolCall, Turn
 
+OFFICIAL_URLS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
+"""Each protocol's own server, by the name of its provider."""
+
 _LONGEST_NAME = 64
 
 
