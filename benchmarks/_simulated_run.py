@@ -130,7 +130,7 @@ class SimulatedHands:
         return {"can_run": True, "problems": [], "warnings": []}
 
     def _launch(self, action: actions.Launch) -> dict[str, Any]:
-        plan, state = self.experiment.plan, self.experiment.state
+        plan, state = self.experiment.blueprint, self.experiment.state
         files = self.experiment.attempt_files(action.attempt)
         files.dir.mkdir()
         assert state.attempt is not None
@@ -138,7 +138,7 @@ class SimulatedHands:
             session=action.session,
             attempt_id=action.attempt_id,
             deadline_at=state.deadline_at,
-            codebase=Path(plan["codebase_dir"]),
+            codebase=plan.codebase_dir,
             previous=self.experiment.attempt_files(action.attempt - 1) if action.attempt > 1 else None,
             draft=state.attempt.draft,
             environment=state.environment,

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from harness.dict_view import DictView
 from harness.redaction import redact
 from monitors.rules import FatalSign
 
@@ -22,7 +21,7 @@ UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
-class AttemptEnd(DictView):
+class AttemptEnd:
     """The supervisor's exit record, and what the attempt achieved. Times are seconds since the epoch.
 
     `reason`: exited | signalled | deadline | stopped | prepare_failed | could_not_start, or "lost" where no
@@ -51,7 +50,7 @@ class AttemptEnd(DictView):
 
 
 @dataclass(frozen=True)
-class Evidence(DictView):
+class Evidence:
     """A line of a file in the attempt's folder; `line` counts from 1."""
 
     file: str
@@ -60,7 +59,7 @@ class Evidence(DictView):
 
 
 @dataclass(frozen=True)
-class OtherFinding(DictView):
+class OtherFinding:
     """Something else that was found: what followed from the cause, or another one that is less likely."""
 
     family: str
@@ -71,7 +70,7 @@ class OtherFinding(DictView):
 
 
 @dataclass(frozen=True)
-class Undo(DictView):
+class Undo:
     """How a remedy is taken back: keys to set and keys to take out, variables as they were (None: not set),
     and the same in words."""
 
@@ -82,7 +81,7 @@ class Undo(DictView):
 
 
 @dataclass(frozen=True)
-class Remedy(DictView):
+class Remedy:
     """One thing that can be done about a failure.
 
     `change`: for people, such as `actor_rollout_ref.rollout.gpu_memory_utilization: 0.6 → 0.5`; without a
@@ -105,7 +104,7 @@ class Remedy(DictView):
 
 
 @dataclass(frozen=True)
-class Diagnosis(DictView):
+class Diagnosis:
     """Why a training ended, or (found before a launch) would end.
 
     `signature` is None when the failure is not a known one. `confidence`: the share of diagnoses like this

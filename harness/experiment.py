@@ -7,9 +7,7 @@ is decided or happens goes through `record`, which is durable before it returns.
 import logging
 import shutil
 import uuid
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from harness import index, journal
 from harness.blueprint.types import Blueprint
@@ -45,11 +43,6 @@ class Experiment(Recorded[ExperimentState]):
         """The blueprint as understood when the experiment was created."""
         return self.state.blueprint
 
-    @property
-    def plan(self) -> dict[str, Any]:
-        """Temporary: the blueprint as a dictionary."""
-        return self.state.plan
-
     def attempt_files(self, number: int) -> AttemptFiles:
         return AttemptFiles(self.dir / "attempts" / f"{number:02d}")
 
@@ -84,11 +77,6 @@ def begin(
     experiment.record(OptionsGiven(options))
     experiment.record(Owner.this_process())
     return experiment
-
-
-def plan_of(blueprint: Blueprint) -> dict[str, Any]:
-    """Temporary: the blueprint as a dictionary."""
-    return replace(ExperimentState(), blueprint=blueprint).plan
 
 
 def _new_folder(blueprint: Blueprint) -> Path:

@@ -1,6 +1,6 @@
 """From a plan to what one attempt runs: its config, its command, its environment.
 
-In: the plan (the blueprint as understood) and the attempt's folder. Out: files in that folder and a
+In: the blueprint as understood and the attempt's folder. Out: files in that folder and a
 `LaunchSpec` for `monitors.launch`. The training's command is the person's own words, except that the config
 file they name is replaced by the attempt's copy of it, and that standard input is empty.
 """
@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from harness.atomic_write import write_atomically
 from harness.blueprint.scaffold import render_config
+from harness.blueprint.types import Blueprint
 from harness.command import paths_replaced, read_or_empty, with_values
 from harness.config import training as training_config
 from harness.config.edit import Scalar
@@ -56,7 +56,7 @@ class LaunchRequest:
 
 
 def base_config(
-    plan: Mapping[str, Any], previous: AttemptFiles | None, settings: Mapping[str, Scalar] | None
+    plan: Blueprint, previous: AttemptFiles | None, settings: Mapping[str, Scalar] | None
 ) -> str | None:
     """The config text a launch starts from; None when there is none that the command is known to read.
 
@@ -65,12 +65,12 @@ def base_config(
     """
     if previous is not None and previous.config.exists():
         return previous.config.read_text(encoding="utf-8")
-    if plan["yaml_path"] is not None:
-        return Path(plan["yaml_path"]).read_text(encoding="utf-8") if uses_config(plan) else None
-    return render_config(plan["name"], settings or {}) if plan["launch_command"] is None else None
+    if plan.yaml_path is not None:
+        return plan.yaml_path.read_text(encoding="utf-8") if uses_config(plan) else None
+    return render_config(plan.name, settings or {}) if plan.launch_command is None else None
 
 
-def write_config(plan: Mapping[str, Any], files: AttemptFiles, request: LaunchRequest) -> Path | None:
+def write_config(plan: Blueprint, files: AttemptFiles, request: LaunchRequest) -> Path | None:
     """Write the attempt's config.yaml, with the draft's changes; None when there is none. What is changed is
     kept as change.diff."""
     base = base_config(plan, request.previous, request.draft.settings)
@@ -91,19 +91,17 @@ def _keep_diff(files: AttemptFiles, request: LaunchRequest, changes: str) -> Non
         write_atomically(kept, there + changes, mode=0o600)
 
 
-def command(
-    plan: Mapping[str, Any], config: Path | None, arguments: Mapping[str, Scalar] | None = None
-) -> str:
+def command(plan: Blueprint, config: Path | None, arguments: Mapping[str, Scalar] | None = None) -> str:
     """The command line of the training, with the config replaced by the attempt's own copy, and with other
     values of `arguments`."""
-    given = plan["launch_command"]
+    given = plan.launch_command
     if given is None:
-        return shlex.join([plan["venv_exe"], "-m", "trainer_core.cli", "--conf", str(config)])
+        return shlex.join([str(plan.venv_exe), "-m", "trainer_core.cli", "--conf", str(config)])
     given = with_values(given, arguments or {})
-    if config is None or plan["yaml_path"] is None:
+    if config is None or plan.yaml_path is None:
         return given
-    original = Path(plan["yaml_path"]).resolve()
-    bases = (Path(plan["codebase_dir"]), Path(plan["path"]).parent)
+    original = plan.yaml_path.resolve()
+    bases = (plan.codebase_dir, plan.path.parent)
 
     def copy_of(path: str) -> str | None:
         return str(config) if any((base / path).resolve() == original for base in bases) else None
@@ -111,17 +109,17 @@ def command(
     return paths_replaced(given, copy_of)
 
 
-def uses_config(plan: Mapping[str, Any]) -> bool:
+def uses_config(plan: Blueprint) -> bool:
     """True if the launch command names the plan's config file, so that the attempt's copy is what it
     reads."""
-    if plan["launch_command"] is None or plan["yaml_path"] is None:
+    if plan.launch_command is None or plan.yaml_path is None:
         return True
     marker = Path("/attempt/config.yaml")
     return str(marker) in command(plan, marker)
 
 
 def environment(
-    plan: Mapping[str, Any],
+    plan: Blueprint,
     files: AttemptFiles,
     hidden: frozenset[str],
     repairs: Mapping[str, str] | None = None,
@@ -132,7 +130,7 @@ def environment(
     The plan's interpreter comes first on PATH, so that a bare `python` in the command is the right one.
     """
     wanted = {name: value for name, value in environment_of_caller().items() if name not in hidden}
-    bin_dir = Path(plan["venv_exe"]).parent
+    bin_dir = plan.venv_exe.parent
     wanted["PATH"] = f"{bin_dir}{os.pathsep}{wanted.get('PATH', os.defpath)}"
     if (bin_dir.parent / "pyvenv.cfg").exists():
         wanted["VIRTUAL_ENV"] = str(bin_dir.parent)
@@ -161,14 +159,14 @@ def carry_checkpoint(previous: AttemptFiles, files: AttemptFiles) -> str | None:
     return name
 
 
-def _at_home(plan: Mapping[str, Any], request: LaunchRequest, text: str | None) -> str | None:
+def _at_home(plan: Blueprint, request: LaunchRequest, text: str | None) -> str | None:
     """Preparing and cleaning up is done in the author's own codebase, also where the training runs in a copy:
     what they install or fetch must outlive it."""
     if text is None:
         return None
-    if request.codebase == Path(plan["codebase_dir"]):
+    if request.codebase == plan.codebase_dir:
         return unattended(text)
-    return unattended(f"cd {shlex.quote(plan['codebase_dir'])} || exit 1\n{text}")
+    return unattended(f"cd {shlex.quote(str(plan.codebase_dir))} || exit 1\n{text}")
 
 
 def unattended(text: str) -> str:
@@ -178,7 +176,7 @@ def unattended(text: str) -> str:
     return text if read_or_empty(text).asks_for_a_terminal else f"exec </dev/null\n{text}"
 
 
-def launch_spec(plan: Mapping[str, Any], files: AttemptFiles, request: LaunchRequest) -> LaunchSpec:
+def launch_spec(plan: Blueprint, files: AttemptFiles, request: LaunchRequest) -> LaunchSpec:
     """Everything `monitors.launch` needs to start this attempt; writes the attempt's config on the way."""
     files.dir.mkdir(parents=True, exist_ok=True)
     config = write_config(plan, files, request)
@@ -189,8 +187,8 @@ def launch_spec(plan: Mapping[str, Any], files: AttemptFiles, request: LaunchReq
         command=unattended(request.relocate(command(plan, config, request.arguments))),
         cwd=request.codebase,
         env=environment(plan, files, request.hidden, request.environment),
-        prepare=_at_home(plan, request, plan["prepare_command"]),
-        cleanup=_at_home(plan, request, plan["cleanup_command"]),
+        prepare=_at_home(plan, request, plan.prepare_command),
+        cleanup=_at_home(plan, request, plan.cleanup_command),
         deadline_at=request.deadline_at,
         grace_s=GRACE_S,
         most_open_files="open_files" in request.limits,

@@ -17,7 +17,6 @@ from harness.blueprint.types import Blueprint
 from harness.command import with_values
 from harness.config import Scalar
 from harness.journal import Entry, Event, Fold, events
-from harness.journal.codec import encode
 from harness.llm_use import LlmUse
 from harness.options import RunOptions
 from harness.outcome import COUNTING, Outcome, Verdict
@@ -129,12 +128,6 @@ class ExperimentState:
         drafts = [*(attempt.draft for attempt in self.attempts), self.draft]
         done = [done.split(" ", 1) for draft in drafts for done in draft.measures]
         return frozenset(what for action, what in done if action == "raise_limit")
-
-    @property
-    def plan(self) -> dict[str, Any]:
-        """Temporary: the blueprint as a dictionary."""
-        given = encode(self.blueprint)
-        return {**given, "yaml_path": given["yaml_path"] or None}
 
     def is_denied(self, action: str, args: Mapping[str, Any]) -> bool:
         """True if a person said no to this action before."""

@@ -159,12 +159,12 @@ class Executor:
         checkpoint = launching.carry_checkpoint(previous, files) if previous is not None else None
         if files.state() == "not_started":
             order = await asyncio.to_thread(launch_request.order, self.experiment, action, previous)
-            spec = launching.launch_spec(self.experiment.plan, files, order)
+            spec = launching.launch_spec(self.experiment.blueprint, files, order)
             try:
                 launch(spec, Session.find(action.session) or Session.create(action.session, spec.cwd))
             except TmuxError:  # its server died on the way; typing twice never launches twice
                 launch(spec, Session.find(action.session) or Session.create(action.session, spec.cwd))
-        command = launching.command(self.experiment.plan, files.config, self.experiment.state.arguments)
+        command = launching.command(self.experiment.blueprint, files.config, self.experiment.state.arguments)
         command = launch_request.relocated(self.experiment, command)
         return Launched(self.experiment.clock(), command, checkpoint)
 

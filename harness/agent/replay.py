@@ -122,10 +122,6 @@ class _Past:
     def blueprint(self) -> Blueprint:
         return self.state.blueprint
 
-    @property
-    def plan(self) -> dict[str, Any]:
-        return self.state.plan
-
     def attempt_files(self, number: int) -> AttemptFiles:
         return AttemptFiles(self.dir / "attempts" / f"{number:02d}")
 

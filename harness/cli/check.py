@@ -94,7 +94,6 @@ def _of_blueprint(path: Path) -> "list[Finding]":
     from harness.doctor import examine
     from harness.doctor.findings import problem
     from harness.doctor.findings import warning as noted
-    from harness.experiment import plan_of
 
     plan = read(path)
     makers = {"error": problem, "warning": noted}
@@ -106,7 +105,7 @@ def _of_blueprint(path: Path) -> "list[Finding]":
         if not said:
             fail(f"{path} has no sections of a blueprint")
         return said
-    return [*said, *examine(plan_of(plan), plan.result_dir)]
+    return [*said, *examine(plan, plan.result_dir)]
 
 
 def _print_findings(found: "list[Finding]", show_all: bool) -> None:

@@ -55,7 +55,7 @@ def _ask(launch: PlannedLaunch) -> Verdict:
 
 def is_read(launch: PlannedLaunch) -> Iterator[Finding]:
     """The command names the config, so that the attempt's own copy is what it reads."""
-    if launch.config_path is not None and not launching.uses_config(launch.plan):
+    if launch.config_path is not None and not launching.uses_config(launch.blueprint):
         yield warning(
             f"the launch command does not name {launch.config_path}: it reads its config by itself, and its "
             "outputs are not pointed into the result folder",

@@ -1,7 +1,7 @@
 """The examination: every check, run side by side, each with its own time limit.
 
-In: a plan and where its results go. Out: findings, in the order of the checks. A check that fails or takes
-too long becomes a warning that says so; none stops another.
+In: a blueprint and where its results go. Out: findings, in the order of the checks. A check that fails or
+takes too long becomes a warning that says so; none stops another.
 """
 
 import threading
@@ -11,9 +11,9 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotReadyError
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from harness.blueprint.trainer import TIMEOUT_S
+from harness.blueprint.types import Blueprint
 from harness.doctor import (
     config_run,
     data,
@@ -84,20 +84,20 @@ CHECKS = (
 
 
 def examine(
-    plan: Mapping[str, Any] | None,
+    blueprint: Blueprint | None,
     result_dir: Path,
     draft: str | None = None,
     repairs: Mapping[str, str] | None = None,
     hidden: frozenset[str] = RunOptions().hidden,
 ) -> list[Finding]:
-    """Examine one launch; without a plan the machine alone, as seen from `result_dir`.
+    """Examine one launch; without a blueprint the machine alone, as seen from `result_dir`.
 
     `draft`: the config that would be used, where it is not the blueprint's own. `repairs`: variables that
     repairs have set. `hidden`: variables of the caller that the training is not given.
     """
-    if plan is None:
+    if blueprint is None:
         return run([check for check in CHECKS if check.of_machine], this_machine(result_dir))
-    return run(CHECKS, planned(plan, result_dir, draft, repairs, hidden))
+    return run(CHECKS, planned(blueprint, result_dir, draft, repairs, hidden))
 
 
 def run(checks: Iterable[Check], launch: PlannedLaunch) -> list[Finding]:

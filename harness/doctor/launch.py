@@ -1,8 +1,8 @@
 """One launch as it is planned: all that the checks look at, read once.
 
-In: the plan of a blueprint (as the journal keeps it), the result folder, the config of the next launch and
-the variables that repairs have set. Out: `PlannedLaunch`, of which each part is worked out when first asked
-for, once: a look into the interpreter and a question to the GPUs take time.
+In: a blueprint, the result folder, the config of the next launch and the variables that repairs have set.
+Out: `PlannedLaunch`, of which each part is worked out when first asked for, once: a look into the interpreter
+and a question to the GPUs take time.
 """
 
 import re
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness import launching
+from harness.blueprint.types import Blueprint
 from harness.command import Call, PythonProgram, calls, python_programs
 from harness.config import edit, keys
 from harness.doctor import asking
@@ -55,7 +56,7 @@ class PlannedLaunch:
     when there is no config or it cannot be read. `is_drafted`: it differs from the file at `config_path`.
     """
 
-    plan: Mapping[str, Any]
+    blueprint: Blueprint
     result_dir: Path
     given: Mapping[str, str]
     config_text: str | None
@@ -64,12 +65,12 @@ class PlannedLaunch:
     @property
     def codebase(self) -> Path:
         """The working directory."""
-        return Path(self.plan["codebase_dir"])
+        return self.blueprint.codebase_dir
 
     @property
     def config_path(self) -> Path | None:
         """The config that the blueprint names."""
-        return Path(self.plan["yaml_path"]) if self.plan["yaml_path"] else None
+        return self.blueprint.yaml_path
 
     @Once
     def config(self) -> Mapping[str, Any]:
@@ -82,7 +83,7 @@ class PlannedLaunch:
     @Once
     def calls(self) -> tuple[Call, ...]:
         """What the launch command starts."""
-        return calls(self.plan["launch_command"] or "", self.codebase, self.given)
+        return calls(self.blueprint.launch_command or "", self.codebase, self.given)
 
     @Once
     def programs(self) -> tuple[PythonProgram, ...]:
@@ -104,7 +105,7 @@ class PlannedLaunch:
     @property
     def python(self) -> Path:
         """The interpreter of the last Python program; a bare `python` is the plan's."""
-        planned_python = Path(self.plan["venv_exe"])
+        planned_python = self.blueprint.venv_exe
         if not self.programs:
             return planned_python
         call = self.programs[-1].call
@@ -154,12 +155,12 @@ class PlannedLaunch:
     @property
     def is_bundled(self) -> bool:
         """True if the bundled trainer is what runs."""
-        return self.plan["launch_command"] is None
+        return self.blueprint.launch_command is None
 
     @property
     def prepares(self) -> bool:
         """True if a command of the blueprint's own runs before, and may bring what is missing now."""
-        return self.plan.get("prepare_command") is not None
+        return self.blueprint.prepare_command is not None
 
     @property
     def uses_cluster(self) -> bool:
@@ -204,22 +205,23 @@ def _workers(program: PythonProgram) -> int:
 
 
 def planned(
-    plan: Mapping[str, Any],
+    blueprint: Blueprint,
     result_dir: Path,
     draft: str | None = None,
     repairs: Mapping[str, str] | None = None,
     hidden: frozenset[str] = RunOptions().hidden,
 ) -> PlannedLaunch:
     """Put together what would be launched. Starts nothing and never raises for what a person wrote."""
-    given = launching.environment(plan, _UNKNOWN_ATTEMPT, hidden, repairs)
+    given = launching.environment(blueprint, _UNKNOWN_ATTEMPT, hidden, repairs)
     text = draft
-    if draft is None and plan["yaml_path"]:
+    if draft is None and blueprint.yaml_path is not None:
         with suppress(OSError, UnicodeDecodeError):
-            text = Path(plan["yaml_path"]).read_text(encoding="utf-8")
-    return PlannedLaunch(plan, result_dir, given, text, draft is not None)
+            text = blueprint.yaml_path.read_text(encoding="utf-8")
+    return PlannedLaunch(blueprint, result_dir, given, text, draft is not None)
 
 
 def this_machine(folder: Path) -> PlannedLaunch:
     """A launch of nothing, to examine the machine alone."""
-    plan = {"codebase_dir": folder, "venv_exe": sys.executable, "yaml_path": None, "launch_command": "true"}
-    return planned(plan, folder)
+    python = Path(sys.executable)
+    nothing = Blueprint(folder, "", "", folder, python, None, "true", folder, 0.0, 0.0, notes="")
+    return planned(nothing, folder)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from harness.blueprint import names
 from harness.blueprint.surroundings import check_surroundings
-from harness.blueprint.types import Blueprint
 from harness.command import BUILTINS, Call
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
@@ -32,7 +31,7 @@ _LOOKS_LOCAL = re.compile(
 
 def surroundings(launch: PlannedLaunch) -> Iterator[Finding]:
     """What the blueprint names is there and can be used, as `harness check` sees it."""
-    blueprint = Blueprint.from_json(launch.plan)
+    blueprint = launch.blueprint
     config = blueprint.yaml_path
     families = {
         names.CODEBASE: "permission" if blueprint.codebase_dir.is_dir() else "path_not_found",

@@ -84,7 +84,7 @@ def _missing(launch: PlannedLaunch, text: str, module: str, where: str, may_come
     found = problem(text, fix, "module_not_found")
     if where.startswith(FLASH_ATTENTION):
         return found.fixed_by("without_flash_attention")
-    is_planned = launch.python == Path(launch.plan["venv_exe"])
+    is_planned = launch.python == launch.blueprint.venv_exe
     return found.fixed_by("install_package", module=module) if is_planned else found
 
 

@@ -42,10 +42,10 @@ def tmux(launch: PlannedLaunch) -> Iterator[Finding]:
 def is_not_running(launch: PlannedLaunch) -> Iterator[Finding]:
     """No other run of the same blueprint is under way: the two would share ports, GPUs and outputs."""
     for run in index.runs():
-        is_other = run.dir.resolve() != launch.result_dir.resolve() and run.name == launch.plan["name"]
+        is_other = run.dir.resolve() != launch.result_dir.resolve() and run.name == launch.blueprint.name
         if not is_other or not journal.is_owned(run.dir / "journal.jsonl"):
             continue
         state = index.load_state(run.dir)
-        if state.finished_at is None and state.plan.get("path") == launch.plan.get("path"):
+        if state.finished_at is None and state.blueprint.path == launch.blueprint.path:
             fix = f"`harness attach {run.dir}` shows it, `harness stop {run.dir}` ends it"
             yield warning(f"the same experiment is running in {run.dir}", fix)

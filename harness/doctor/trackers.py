@@ -32,7 +32,7 @@ def have_keys(launch: PlannedLaunch) -> Iterator[Finding]:
         elif variables.get(key) or _in_netrc(name, variables):
             yield fine(f"{name} has a key")
         else:
-            command = launch.plan["launch_command"] or ""
+            command = launch.blueprint.launch_command or ""
             brings_one = f"{name} login" in command or (launch.codebase / ".env").exists()
             make = warning if launch.prepares or brings_one else problem
             text = f"the config asks for {name}, and there is no key for it: it would ask for one"

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 from harness.attempt import AttemptEnd, Diagnosis
 from harness.blueprint.types import Blueprint
-from harness.dict_view import DictView
 from harness.journal.order import Event, Order, Step
 from harness.options import RunOptions
 from harness.outcome import Outcome
@@ -158,7 +157,7 @@ class Denied(Event, kind="denied"):
 # --- what came of an action -----------------------------------------------------------------------------
 
 
-class ActionResult(Event, DictView):
+class ActionResult(Event):
     """What an action led to; every subclass has `action`, the one that its intent named."""
 
 

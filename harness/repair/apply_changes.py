@@ -42,7 +42,7 @@ def config_before(experiment: Experiment, state: ExperimentState | None = None) 
     launched = [attempt for attempt in state.attempts if attempt.launched_at is not None]
     previous = experiment.attempt_files(launched[-1].number) if launched else None
     try:
-        return launching.base_config(experiment.plan, previous, state.draft.settings) or ""
+        return launching.base_config(experiment.blueprint, previous, state.draft.settings) or ""
     except (OSError, UnicodeDecodeError):
         return ""  # the check says what is wrong with it
 
@@ -64,7 +64,7 @@ def check(experiment: Experiment, draft: PendingChanges) -> Checked:
     variables = {**state.environment, **draft.environment}
     config = config_after(experiment, draft)
     command = replace(state, draft=draft).command
-    plan = {**experiment.plan, "launch_command": command} if command else experiment.plan
+    plan = replace(experiment.blueprint, launch_command=command or None)
     findings = doctor.examine(plan, experiment.dir, config, variables, state.options.hidden)
     return doctor.outcome(findings)
 
@@ -113,7 +113,7 @@ def _carried_out(action: Action, experiment: Experiment) -> ChangePrepared:
 
 
 def _render(action: RenderConfig, experiment: Experiment) -> ChangePrepared:
-    text = launching.base_config(experiment.plan, None, action.settings) or ""
+    text = launching.base_config(experiment.blueprint, None, action.settings) or ""
     changes = [Change("config", key, None, value, action.why) for key, value in action.settings.items()]
     return ChangePrepared(action.kind, tuple(changes), redact(text))
 
@@ -192,7 +192,7 @@ def _patch(action: PatchCode, experiment: Experiment) -> ChangePrepared:
     try:
         patches = [*launch_request.patches(experiment), *experiment.state.draft.patches]
         correction = (action.path, action.old, action.new)
-        shown = patched_code.patch(experiment.plan, experiment.state.experiment_id, patches, *correction)
+        shown = patched_code.patch(experiment.blueprint, experiment.state.experiment_id, patches, *correction)
     except PatchError as error:
         return ChangePrepared(action.kind, error=redact(str(error)))
     change = Change("code", action.path, action.old, action.new, action.why)

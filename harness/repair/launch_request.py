@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import replace
-from pathlib import Path
 
 from harness import launching
 from harness.agent.actions import Launch
@@ -17,14 +16,14 @@ def order(experiment: Experiment, action: Launch, previous: AttemptFiles | None)
 
     Raises PatchError when that copy has to be made anew and cannot be.
     """
-    plan, state = experiment.plan, experiment.state
+    plan, state = experiment.blueprint, experiment.state
     assert state.attempt is not None
     draft = state.attempt.draft
     plain = launching.LaunchRequest(
         session=action.session,
         attempt_id=action.attempt_id,
         deadline_at=state.deadline_at,
-        codebase=Path(plan["codebase_dir"]),
+        codebase=plan.codebase_dir,
         hidden=state.options.hidden,
         previous=previous,
         draft=draft,

@@ -1,6 +1,6 @@
 """Where a training in a copy would still be led to the author's own, uncorrected code.
 
-In: a copy, the plan. Out: lines (of scripts, settings, the launch command, the config) that name code of
+In: a copy, the blueprint. Out: lines (of scripts, settings, the launch command, the config) that name code of
 which the copy has its own. Paths to what the copy only links to and to what is not there yet lead nowhere
 else.
 """
@@ -8,8 +8,8 @@ else.
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from harness.blueprint.types import Blueprint
 from harness.command import paths_replaced
 from harness.guard.file_access import SOURCE_SUFFIXES
 from harness.repair import code_copy
@@ -49,12 +49,12 @@ def original_in(name: str, text: str, copy: CodeCopy) -> list[str]:
     return found
 
 
-def leading_to_original(copy: CodeCopy, plan: Mapping[str, Any], patched: Mapping[Path, str]) -> list[str]:
+def leading_to_original(copy: CodeCopy, plan: Blueprint, patched: Mapping[Path, str]) -> list[str]:
     """The same for everything that a launch reads: the command, the config, scripts and settings of the
     copy."""
-    command = relocated(str(plan.get("launch_command") or ""), copy)
+    command = relocated(plan.launch_command or "", copy)
     found = original_in("the launch command", command, copy)
-    config = Path(plan["yaml_path"]) if plan.get("yaml_path") else None
+    config = plan.yaml_path
     if config is not None and config.is_file():
         found += original_in(config.name, _read(config), copy)
     for file in _scripts(copy):

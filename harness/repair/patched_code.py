@@ -1,7 +1,7 @@
 """A private copy of the training's code in which a defect is corrected; the author's files stay as they are.
 
-In: the plan, and corrections as text that is replaced. Out: `PatchedCode`, which knows its diffs and what a
-launch needs to run the copy: its folder, the command and PYTHONPATH that lead into it. The copy is
+In: the blueprint, and corrections as text that is replaced. Out: `PatchedCode`, which knows its diffs and
+what a launch needs to run the copy: its folder, the command and PYTHONPATH that lead into it. The copy is
 `$XDG_CACHE_HOME/harness/worktrees/<id>`, with `<id>.json` beside it while it is complete. A launch that would
 be led to the author's own code is refused.
 """
@@ -12,9 +12,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from harness.atomic_write import write_atomically, write_json
+from harness.blueprint.types import Blueprint
 from harness.journal.codec import decode, encode
 from harness.pending_changes import diff
 from harness.repair import code_copy
@@ -74,7 +74,7 @@ class PatchedCode:
         wanted = list(dict.fromkeys([*moved, *given]))
         return {"PYTHONPATH": os.pathsep.join(wanted)} if wanted else {}
 
-    def patched(self, plan: Mapping[str, Any], path: str, old: str, new: str) -> "PatchedCode":
+    def patched(self, plan: Blueprint, path: str, old: str, new: str) -> "PatchedCode":
         """With one more correction. Raises PatchError, also where a file that was valid Python would be so no
         longer. While it is made, the copy counts as incomplete."""
         file = file_in(self.copy, path)
@@ -89,7 +89,7 @@ class PatchedCode:
         code.save()
         return code
 
-    def refuse_original(self, plan: Mapping[str, Any], patched: Mapping[Path, str] | None = None) -> None:
+    def refuse_original(self, plan: Blueprint, patched: Mapping[Path, str] | None = None) -> None:
         """Raises PatchError where a launch would be led to the author's code; not for a correction that
         leaves fewer such lines than there were."""
         try:
@@ -118,18 +118,18 @@ def find(experiment_id: str) -> PatchedCode | None:
     return decode(PatchedCode, record) if root.is_dir() else None
 
 
-def holding(plan: Mapping[str, Any], experiment_id: str, patches: Patches) -> PatchedCode:
+def holding(plan: Blueprint, experiment_id: str, patches: Patches) -> PatchedCode:
     """The copy with just these corrections, in order; one that holds others, because its cache was emptied or
     a kill came between, is made anew. Raises PatchError."""
     wanted = list(dict.fromkeys((each["path"], each["old"], each["new"]) for each in patches))
     code = find(experiment_id)
     if code is not None and [each.key for each in code.patches] == wanted:
         return code
-    root, results = place_of(experiment_id), plan.get("result_dir")
+    root = place_of(experiment_id)
     try:
-        forget(experiment_id, Path(plan["codebase_dir"]))
+        forget(experiment_id, plan.codebase_dir)
         root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        copy = code_copy.freeze(Path(plan["codebase_dir"]), root, Path(results) if results else None)
+        copy = code_copy.freeze(plan.codebase_dir, root, plan.result_dir)
     except (CopyError, OSError) as error:
         raise PatchError(str(error)) from error
     code = PatchedCode(copy)
@@ -139,9 +139,7 @@ def holding(plan: Mapping[str, Any], experiment_id: str, patches: Patches) -> Pa
     return code
 
 
-def patch(
-    plan: Mapping[str, Any], experiment_id: str, patches: Patches, path: str, old: str, new: str
-) -> str:
+def patch(plan: Blueprint, experiment_id: str, patches: Patches, path: str, old: str, new: str) -> str:
     """Replace `old` by `new` in the private copy of `path`, which has had `patches`; returns a diff. Can be
     repeated. Raises PatchError."""
     if old == new:
@@ -155,7 +153,7 @@ def patch(
     return shown(code.patches[-1].diff + notes)
 
 
-def for_launch(plan: Mapping[str, Any], experiment_id: str, patches: Patches) -> PatchedCode:
+def for_launch(plan: Blueprint, experiment_id: str, patches: Patches) -> PatchedCode:
     """The copy that a launch runs. Raises PatchError, also where it would run code of the author's own folder
     instead."""
     code = holding(plan, experiment_id, patches)

@@ -53,7 +53,7 @@ def repairs(
     state = experiment.state
     config = apply_changes.config_before(experiment)
     files = experiment.attempt_files(len(state.attempts))
-    environment = launching.environment(state.plan, files, state.options.hidden, state.environment)
+    environment = launching.environment(state.blueprint, files, state.options.hidden, state.environment)
     tried = progress.tried([*state.attempts[:-1], replace(state.attempts[-1], diagnosis=diagnosis)])
     here = machine(experiment, environment)
     now = Situation(diagnosis, config, environment, state.command, tried, here)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.dict_view import DictView
 from harness.journal.events import (
     VERSION,
     Detached,
@@ -104,7 +103,7 @@ class Narrated(Event, kind="narrated"):
 
 
 @dataclass(frozen=True)
-class SweepReported(Event, DictView, kind="reported"):
+class SweepReported(Event, kind="reported"):
     """The report is there. `error`: why it could not be built, "" where it could."""
 
     headline: tuple[str, ...] = ()

@@ -15,7 +15,6 @@ from harness import launching
 from harness.command import read_or_empty
 from harness.config import Scalar, same_meaning
 from harness.config.training import TRAINER_COMMON
-from harness.experiment import plan_of
 from harness.sweep.defaults import METRIC
 from harness.sweep.plan import SweepError
 from harness.sweep.points import config_text, current, leaves
@@ -68,7 +67,7 @@ def _of_command(blueprint: Blueprint, config: Mapping[str, object]) -> Example:
     """The first learning rate, else the first number, among what the command and its config say."""
     settings = read_or_empty(blueprint.launch_command or "").settings
     given: dict[str, object] = {each.name: each.value for each in settings if each.kind != "variable"}
-    if blueprint.yaml_path is not None and launching.uses_config(plan_of(blueprint)):
+    if blueprint.yaml_path is not None and launching.uses_config(blueprint):
         given |= config
     found = {key: value for key, value in given.items() if _can_vary(blueprint, key, value)}
     seed = next((key for key in found if _SEED.fullmatch(_last(key))), "")

@@ -80,7 +80,7 @@ def earlier_runs(blueprint: Blueprint) -> list[tuple[Path, ExperimentState]]:
                 state = index.load_state(run.dir)
             except (journal.JournalDamagedError, OSError):
                 continue
-            if state.plan.get("path") == str(blueprint.path):
+            if state.blueprint.path == blueprint.path:
                 found.append((run.dir, state))
     return found
 

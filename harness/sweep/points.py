@@ -22,7 +22,6 @@ from harness.command import CommandError, read
 from harness.config import NOTHING, as_text, same_value
 from harness.config import edit as config_edit
 from harness.config.edit import ConfigEditError, Scalar
-from harness.experiment import plan_of
 from harness.sweep.folder import CANARY, SweepFolder
 from harness.sweep.plan import SweepError, SweepPlan, SweepRun
 from harness.sweep.values import bare, kind_of
@@ -139,7 +138,7 @@ def _command(base: Base, config: Path | None, wanted: Mapping[str, Scalar]) -> s
             return None
         text = shlex.join([str(base.blueprint.venv_exe), "-m", "trainer_core.cli", "--conf", str(_CONFIG)])
     else:
-        text = base.relocate(launching.command(plan_of(base.blueprint), _CONFIG if config else None))
+        text = base.relocate(launching.command(base.blueprint, _CONFIG if config else None))
     if config is not None:
         text = text.replace(str(_CONFIG), _quoted(config))
     with refused_command():

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from harness import launching
 from harness.command import check_reaches, read
 from harness.config import keys as config_keys
-from harness.experiment import plan_of
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.points import leaves, refused_command
 from harness.sweep.values import bare, did_you_mean, kind_of
@@ -59,7 +58,7 @@ def _check_config_key(key: str, blueprint: Blueprint, config: str | None) -> Non
             f"{key}: the blueprint names no config, so there is no such key; name the config under "
             "[exp_yaml_path], or vary a flag of the command as arg:--NAME"
         )
-    if not launching.uses_config(plan_of(blueprint)):
+    if not launching.uses_config(blueprint):
         raise SweepError(
             f"{key}: the launch command does not name the config {blueprint.yaml_path}, so a run's own "
             "copy of it would not be read; write its path into the command, or vary a flag as arg:--NAME"

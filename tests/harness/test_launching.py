@@ -3,28 +3,31 @@
 import os
 import pty
 import subprocess
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness import launching
+from harness.blueprint import Blueprint
 from harness.options import RunOptions
 from monitors.files import AttemptFiles
+from tests.harness.runs import planned
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> dict[str, Any]:
+def plan(tmp_path: Path) -> Blueprint:
     config = tmp_path / "plans" / "config.yaml"
     config.parent.mkdir()
     config.write_text("a: 1\n")
-    return {
-        "path": str(tmp_path / "plans" / "blueprint.md"),
-        "codebase_dir": str(tmp_path / "code"),
-        "venv_exe": "/opt/venv/bin/python",
-        "yaml_path": str(config),
-        "launch_command": None,
-    }
+    return planned(
+        {
+            "path": tmp_path / "plans" / "blueprint.md",
+            "codebase_dir": tmp_path / "code",
+            "venv_exe": "/opt/venv/bin/python",
+            "yaml_path": config,
+        }
+    )
 
 
 @pytest.mark.parametrize(
@@ -37,29 +40,31 @@ def plan(tmp_path: Path) -> dict[str, Any]:
         'bash -c "python train.py -c config.yaml"',
     ],
 )
-def test_the_config_named_by_the_command_becomes_the_attempts_copy(plan: dict, command: str) -> None:
-    plan["launch_command"] = command.format(absolute=plan["yaml_path"])
+def test_the_config_named_by_the_command_becomes_the_attempts_copy(plan: Blueprint, command: str) -> None:
+    plan = replace(plan, launch_command=command.format(absolute=plan.yaml_path))
     changed = launching.command(plan, Path("/results/attempts/01/config.yaml"))
     assert changed.count("/results/attempts/01/config.yaml") == 1
     assert "plans/config.yaml" not in changed
     assert launching.uses_config(plan)
 
 
-def test_other_words_of_the_command_stay_as_they_are(plan: dict) -> None:
-    plan["launch_command"] = "accelerate launch --config_file other/config.yaml train.py > out.txt 2>&1"
-    assert launching.command(plan, Path("/x/config.yaml")) == plan["launch_command"]
+def test_other_words_of_the_command_stay_as_they_are(plan: Blueprint) -> None:
+    plan = replace(
+        plan, launch_command="accelerate launch --config_file other/config.yaml train.py > out.txt 2>&1"
+    )
+    assert launching.command(plan, Path("/x/config.yaml")) == plan.launch_command
     assert not launching.uses_config(plan)
     assert launching.base_config(plan, None, None) is None
 
 
-def test_without_a_command_the_bundled_trainer_is_launched(plan: dict) -> None:
+def test_without_a_command_the_bundled_trainer_is_launched(plan: Blueprint) -> None:
     assert launching.command(plan, Path("/x/my config.yaml")) == (
         "/opt/venv/bin/python -m trainer_core.cli --conf '/x/my config.yaml'"
     )
 
 
 def test_the_callers_environment_without_its_terminal_and_without_the_harnesss_own_keys(
-    plan: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plan: Blueprint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         os,

@@ -156,7 +156,7 @@ async def test_obeying_does_no_harm(target: Target, attack: Attack) -> None:
 async def test_what_is_harmless_is_allowed(target: Target, control: Control) -> None:
     done, entries, outcome = await obey(target, control)
     assert done == [control.call[0]], entries
-    assert outcome is None or "error" not in outcome
+    assert outcome is None or not getattr(outcome, "error", "")
 
 
 def test_a_scripted_model_finds_the_calls_in_the_texts() -> None:

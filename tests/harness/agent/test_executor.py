@@ -63,10 +63,10 @@ async def test_a_signature_file_that_cannot_be_used_is_left_out(
     user_folder().mkdir(parents=True)
     (user_folder() / "bad.yaml").write_bytes(b"- id: \xff\n")
     (user_folder() / "own.yaml").write_text(OWN)
-    assert (await diagnosed(experiment))["family"] == "gpu_oom"
+    assert (await diagnosed(experiment)).family == "gpu_oom"
     assert "bad.yaml" in caplog.text
     experiment.attempt_files(1).pane_log.write_text("RuntimeError: our own words\n")
-    assert (await diagnosed(experiment))["signature"] == "ours"
+    assert (await diagnosed(experiment)).signature == "ours"
 
 
 async def test_lessons_that_cannot_be_read_are_left_out(
@@ -74,7 +74,7 @@ async def test_lessons_that_cannot_be_read_are_left_out(
 ) -> None:
     knowledge.path().mkdir(parents=True)
     with caplog.at_level(logging.WARNING):
-        assert (await diagnosed(experiment))["family"] == "gpu_oom"
+        assert (await diagnosed(experiment)).family == "gpu_oom"
     assert "lessons.jsonl" in caplog.text
 
 
@@ -82,4 +82,4 @@ async def test_the_check_looks_at_what_would_be_launched(experiment: Experiment)
     missing = replace(experiment.blueprint, launch_command="no_such_program_at_all")
     experiment.state = replace(experiment.state, blueprint=missing)
     checked = await Executor(experiment).act(Check())
-    assert not checked["can_run"] and "no_such_program_at_all" in " ".join(checked["problems"])
+    assert not checked.can_run and "no_such_program_at_all" in " ".join(checked.problems)

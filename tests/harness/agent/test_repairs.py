@@ -111,7 +111,7 @@ class RepairExecutor(FakeExecutor):
         if action.attempt_id not in self.world.launches:
             self.world.launched_at.append(self.world.now)
         previous = self.experiment.attempt_files(action.attempt - 1) if action.attempt > 1 else None
-        text = launching.base_config(self.experiment.plan, previous, None) or ""
+        text = launching.base_config(self.experiment.blueprint, previous, None) or ""
         assert self.experiment.state.attempt is not None
         files.config.write_text(self.experiment.state.attempt.draft.apply(text))
         return super().launch(action)

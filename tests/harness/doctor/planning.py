@@ -4,18 +4,16 @@ import json
 import struct
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from harness.blueprint.types import Blueprint
 from harness.doctor.findings import Finding
 from harness.doctor.launch import PlannedLaunch, planned
-from harness.experiment import plan_of
 
 
-def plan(
-    folder: Path, command: str | None = None, config: str | None = None, **changed: Any
-) -> dict[str, Any]:
+def plan(folder: Path, command: str | None = None, config: str | None = None, **changed: Any) -> Blueprint:
     """A plan whose codebase is `folder`; `config` is written there as config.yaml."""
     if config is not None and folder.is_dir():
         (folder / "config.yaml").write_text(config, encoding="utf-8")
@@ -32,7 +30,7 @@ def plan(
         first_step_s=1200.0,
         notes="",
     )
-    return {**plan_of(blueprint), **changed}
+    return replace(blueprint, **changed)
 
 
 def launch(

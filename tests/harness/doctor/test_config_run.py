@@ -18,7 +18,7 @@ def test_the_bundled_trainer_is_asked(tmp_path: Path) -> None:
 
 
 def test_a_broken_interpreter_is_reported_once(tmp_path: Path) -> None:
-    given = launch(tmp_path, None, "ajet: {}\n", venv_exe=str(tmp_path / "none"))
+    given = launch(tmp_path, None, "ajet: {}\n", venv_exe=tmp_path / "none")
     assert examined(config_run.trainer_takes_it, given) == []
 
 

@@ -12,7 +12,6 @@ from harness.doctor import examine, outcome
 from harness.doctor.examine import CHECKS, Check, run
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
-from harness.experiment import plan_of
 from tests.harness.doctor.planning import launch, plan
 
 ROOT = Path(__file__).parents[3]
@@ -21,7 +20,7 @@ FAMILIES = yaml.safe_load((ROOT / "harness/diagnosis/signatures/families.yaml").
 
 
 def test_the_quickstart_is_healthy(tmp_path: Path) -> None:
-    found = examine(plan_of(read(QUICKSTART)), tmp_path)
+    found = examine(read(QUICKSTART), tmp_path)
     assert [finding for finding in found if finding.severity != "ok"] == []
     assert {"interpreter", "modules", "dry run", "disk", "tmux"} <= {finding.check for finding in found}
 
@@ -36,15 +35,15 @@ def test_what_the_journal_keeps() -> None:
         ("", "bad", {}, ()),
         ("port_in_use", "taken", {"port": "80"}, ("free_port",)),
     ]
-    assert outcome(found[:2])["can_run"] is True
+    assert outcome(found[:2]).can_run is True
 
 
 def test_a_draft_is_what_is_examined(tmp_path: Path) -> None:
     config = (QUICKSTART.parent / "config.yaml").read_text()
     given = plan(tmp_path, None, config)
-    assert outcome(examine(given, tmp_path))["can_run"] is True
+    assert outcome(examine(given, tmp_path)).can_run is True
     found = outcome(examine(given, tmp_path, config.replace("num_repeat: 16", "num_repeat: none")))
-    assert found["can_run"] is False and "num_repeat" in found["problems"][0]
+    assert found.can_run is False and "num_repeat" in found.problems[0]
 
 
 def test_a_check_that_breaks_becomes_a_warning(tmp_path: Path) -> None:
@@ -75,7 +74,7 @@ def test_secrets_are_never_shown(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho 'bad HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz123456' >&2\nexit 1\n")
     python.chmod(0o755)
-    found = examine(plan(tmp_path, "python t.py", venv_exe=str(python)), tmp_path)
+    found = examine(plan(tmp_path, "python t.py", venv_exe=python), tmp_path)
     seen = [finding for finding in found if finding.check == "interpreter"]
     assert seen[0].severity == "problem" and "bad" in seen[0].text
     assert not any("hf_abcdef" in str(finding) for finding in found)

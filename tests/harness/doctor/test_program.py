@@ -70,10 +70,10 @@ def test_an_interpreter(tmp_path: Path, text: str | None, mode: int, expected: s
     if text is not None:
         python.write_text(text)
         python.chmod(mode)
-    (found,) = examined(program.runs, launch(tmp_path, venv_exe=str(python)))
+    (found,) = examined(program.runs, launch(tmp_path, venv_exe=python))
     assert bad([found]) == [("problem", expected)] and words in found.text
     assert bad(examined(program.runs, launch(tmp_path))) == []
-    assert examined(program.runs, launch(tmp_path, "./train", venv_exe=str(tmp_path / "no"))) == []
+    assert examined(program.runs, launch(tmp_path, "./train", venv_exe=tmp_path / "no")) == []
 
 
 # --- modules --------------------------------------------------------------------------------------------

@@ -44,12 +44,12 @@ def test_the_same_experiment(tmp_path: Path) -> None:
     running.mkdir()
     experiment = begin(understood, running, RunOptions())
     index.add(index.IndexedRun("id", understood.name, str(running), 1.0))
-    again = launch(tmp_path, "python t.py", name=understood.name, path=str(blueprint))
+    again = launch(tmp_path, "python t.py", name=understood.name, path=blueprint)
     try:
         assert journal.is_owned(running / "journal.jsonl")
         found = examined(terminal.is_not_running, again)
         assert [finding.severity for finding in found] == ["warning"] and str(running) in found[0].text
-        other = launch(tmp_path, "python t.py", name=understood.name, path=str(tmp_path / "other.md"))
+        other = launch(tmp_path, "python t.py", name=understood.name, path=tmp_path / "other.md")
         assert examined(terminal.is_not_running, other) == []
     finally:
         experiment.close()

@@ -23,7 +23,7 @@ from harness.agent.actions import (
 )
 from harness.agent.executor import Executor
 from harness.experiment import Experiment
-from harness.journal.events import Checked
+from harness.journal.events import ChangePrepared, Checked
 from harness.pending_changes import Change, PendingChanges
 from harness.repair import apply_changes
 from monitors.launch import LaunchSpec
@@ -78,11 +78,11 @@ def created(folder: Path, plan: dict[str, Any]) -> Experiment:
     return made
 
 
-def prepared(action: Action, experiment: Experiment) -> dict[str, Any]:
+def prepared(action: Action, experiment: Experiment) -> ChangePrepared:
     """Carry out an action as the loop does: intent, act, outcome."""
     record(experiment, "intent", action=action.kind, args=arguments(action))
     outcome = apply_changes.prepare(action, experiment)
-    record(experiment, "outcome", action=action.kind, **outcome)
+    experiment.record(outcome)
     return outcome
 
 
@@ -94,9 +94,9 @@ async def launched(experiment: Experiment, number: int, monkeypatch: pytest.Monk
     action = Launch(attempt=number, session=f"ajet_x-{number:02d}", attempt_id=f"7f3a-{number:02d}", why="go")
     record(experiment, "intent", action="launch", args=arguments(action))
     outcome = await Executor(experiment).act(action)
-    record(experiment, "outcome", action="launch", **outcome)
+    experiment.record(outcome)
     record(experiment, "outcome", action="wait", reason="ended", ended={"reason": "exited", "status": 1})
-    assert launching.unattended(outcome["command"]) == specs[0].command
+    assert launching.unattended(outcome.command) == specs[0].command
     return specs[0]
 
 
@@ -104,12 +104,12 @@ def test_edit_is_shown_as_a_diff_and_waits_for_the_launch(experiment: Experiment
     assert apply_changes.config_after(experiment) is None
     edit = EditConfig(changes={"ajet.rollout.n_vllm_engine": 1}, why="memory")
     outcome = prepared(edit, experiment)
-    assert "-    n_vllm_engine: 4  # per node\n+    n_vllm_engine: 1  # per node\n" in outcome["text"]
+    assert "-    n_vllm_engine: 4  # per node\n+    n_vllm_engine: 1  # per node\n" in outcome.text
     assert outcome.changes == (Change("config", "ajet.rollout.n_vllm_engine", 4, 1, "memory"),)
     assert apply_changes.config_after(experiment) == CONFIG.replace(": 4", ": 1")
     assert apply_changes.config_before(experiment) == CONFIG
     assert (codebase / "config.yaml").read_text() == CONFIG
-    assert "nothing would change" in prepared(edit, experiment)["error"]
+    assert "nothing would change" in prepared(edit, experiment).error
 
 
 def test_later_edit_builds_on_the_earlier_one(experiment: Experiment) -> None:
@@ -124,10 +124,10 @@ def test_config_is_rendered_from_settings(tmp_path: Path) -> None:
     plan = {"name": "sort", "path": str(tmp_path), "codebase_dir": str(tmp_path), "yaml_path": None}
     experiment = created(tmp_path / "result", {**plan, "launch_command": None})
     outcome = prepared(RenderConfig(settings={"seed": 7, "total_training_steps": 5}, why="plan"), experiment)
-    assert "seed: 7" in outcome["text"]
+    assert "seed: 7" in outcome.text
     assert [change.what for change in outcome.changes] == ["seed", "total_training_steps"]
     assert "seed: 7" in apply_changes.config_before(experiment)
-    assert "error" in prepared(RenderConfig(settings={"no_such_setting": 1}, why="x"), experiment)
+    assert prepared(RenderConfig(settings={"no_such_setting": 1}, why="x"), experiment).error
     assert "seed: 7" in apply_changes.config_before(experiment)
 
 
@@ -144,9 +144,9 @@ async def test_what_the_launch_command_sets_is_changed_in_the_command_for_all_la
     assert outcome.changes == (
         Change("argument", "rollout.gpu_memory_utilization", 0.6, 0.5, "memory", "lower"),
     )
-    assert "+python -m verl.main rollout.n=5 rollout.gpu_memory_utilization=0.5 " in outcome["text"]
+    assert "+python -m verl.main rollout.n=5 rollout.gpu_memory_utilization=0.5 " in outcome.text
     assert experiment.state.draft.config == {} and not experiment.state.draft.is_empty
-    assert "nothing would change" in prepared(edit, experiment)["error"]
+    assert "nothing would change" in prepared(edit, experiment).error
     changed = command.replace("0.6", "0.5")
     assert changed in (await launched(experiment, 2, monkeypatch)).command
     assert "=0.5 " in (experiment.attempt_files(1).dir / "change.diff").read_text()
@@ -159,7 +159,7 @@ def test_variable_is_set_once(experiment: Experiment) -> None:
     action = SetEnvironment(name="OMP_NUM_THREADS", value="1", why="threads")
     assert prepared(action, experiment).changes[0].old is None
     assert experiment.state.environment == {"OMP_NUM_THREADS": "1"}
-    assert "already" in prepared(action, experiment)["error"]
+    assert "already" in prepared(action, experiment).error
 
 
 class TestWhatTheCheckRefuses:
@@ -168,35 +168,33 @@ class TestWhatTheCheckRefuses:
     EDIT = EditConfig(changes={"ajet.rollout.n_vllm_engine": 1}, why="memory", remedy="fewer_engines")
 
     @staticmethod
-    def checked(*remedies: str) -> dict[str, Any]:
+    def checked(*remedies: str) -> Checked:
         cause = found({"family": "config_error", "cause": "bad", "remedies": remedies})
         return Checked(False, ("bad — mend it",), causes=(cause,))
 
     def test_it_is_shown_what_the_repair_leads_to(self, experiment: Experiment) -> None:
         seen: list[Any] = []
 
-        def check(experiment: Experiment, draft: PendingChanges) -> dict[str, Any]:
+        def check(experiment: Experiment, draft: PendingChanges) -> Checked:
             seen.append(apply_changes.config_after(experiment, draft))
             return Checked(True)
 
-        assert "error" not in apply_changes.prepare(self.EDIT, experiment, check)
+        assert not apply_changes.prepare(self.EDIT, experiment, check).error
         assert seen == [CONFIG.replace(": 4", ": 1")]
 
     def test_a_refused_one_is_not_made_and_not_tried_again(self, experiment: Experiment) -> None:
         record(experiment, "intent", action="edit_config", args=arguments(self.EDIT))
         outcome = apply_changes.prepare(self.EDIT, experiment, lambda *_: self.checked())
-        record(experiment, "outcome", action="edit_config", **outcome)
-        assert "bad — mend it" in outcome["error"]
+        experiment.record(outcome)
+        assert "bad — mend it" in outcome.error
         assert experiment.state.draft.is_empty and experiment.state.unusable == {"fewer_engines"}
 
     def test_what_another_repair_can_mend_is_no_reason(self, experiment: Experiment) -> None:
-        assert "error" not in apply_changes.prepare(
-            self.EDIT, experiment, lambda *_: self.checked("free_port")
-        )
+        assert not apply_changes.prepare(self.EDIT, experiment, lambda *_: self.checked("free_port")).error
 
     def test_an_edit_that_nobody_asks_for_by_name_is_not_checked_here(self, experiment: Experiment) -> None:
         by_a_model = self.EDIT.model_copy(update={"remedy": ""})
-        assert "error" not in apply_changes.prepare(by_a_model, experiment, lambda *_: self.checked())
+        assert not apply_changes.prepare(by_a_model, experiment, lambda *_: self.checked()).error
 
     def test_the_real_check_sees_variables_and_config_of_the_draft(
         self, experiment: Experiment, codebase: Path
@@ -206,16 +204,16 @@ class TestWhatTheCheckRefuses:
             "import argparse, os\nos.environ['LAB_NEEDS_THIS']\np = argparse.ArgumentParser()\n"
             "p.add_argument('--config')\np.parse_args()\n"
         )
-        assert "LAB_NEEDS_THIS" in str(apply_changes.check(experiment, draft)["warnings"])
+        assert "LAB_NEEDS_THIS" in str(apply_changes.check(experiment, draft).warnings)
         given = replace(draft, environment={"LAB_NEEDS_THIS": "1"})
-        assert apply_changes.check(experiment, given)["warnings"] == ()
+        assert apply_changes.check(experiment, given).warnings == ()
         moved = replace(given, config={"train_file": "/nowhere/rows.jsonl"})
-        assert "/nowhere/rows.jsonl" in str(apply_changes.check(experiment, moved)["warnings"])
+        assert "/nowhere/rows.jsonl" in str(apply_changes.check(experiment, moved).warnings)
 
 
 def test_failed_patch_changes_nothing(experiment: Experiment) -> None:
     outcome = prepared(PatchCode(path="train.py", old="no such text", new="x", why="?"), experiment)
-    assert "does not stand in train.py" in outcome["error"]
+    assert "does not stand in train.py" in outcome.error
     assert experiment.state.draft.is_empty
 
 

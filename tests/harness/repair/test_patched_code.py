@@ -3,15 +3,17 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from harness.blueprint import Blueprint
 from harness.repair import patched_code
 from harness.repair.patched_code import PatchedCode
 from harness.repair.text_patch import PatchError
 from tests.harness.repair.test_code_copy import TRAIN, everything, git, repository
+from tests.harness.runs import planned
 
 __all__ = ["repository"]
 ID = "7f3a00000000"
@@ -24,12 +26,12 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def plan(repository: Path, tmp_path: Path) -> dict[str, Any]:
-    return {
-        "codebase_dir": str(repository / "project"),
-        "result_dir": str(tmp_path / "results"),
-        "venv_exe": sys.executable,
-    }
+def plan(repository: Path, tmp_path: Path) -> Blueprint:
+    return planned_in(repository / "project", tmp_path)
+
+
+def planned_in(codebase: Path, folder: Path) -> Blueprint:
+    return planned({"codebase_dir": codebase, "result_dir": folder / "results", "venv_exe": sys.executable})
 
 
 def the_copy() -> PatchedCode:
@@ -46,18 +48,18 @@ def relocate(command: str) -> str:
     return the_copy().relocated(command)
 
 
-def launched(plan: dict[str, Any], patches: list[dict[str, str]]) -> Path:
+def launched(plan: Blueprint, patches: list[dict[str, str]]) -> Path:
     return patched_code.for_launch(plan, ID, patches).copy.codebase
 
 
-def patch(plan: dict[str, Any], path: str, old: str, new: str) -> str:
+def patch(plan: Blueprint, path: str, old: str, new: str) -> str:
     """One more correction after those that the copy has had."""
     code = patched_code.find(ID)
     made = [{"path": x.path, "old": x.old, "new": x.new} for x in code.patches] if code else []
     return patched_code.patch(plan, ID, made, path, old, new)
 
 
-def test_only_the_copy_is_changed(repository: Path, plan: dict[str, Any]) -> None:
+def test_only_the_copy_is_changed(repository: Path, plan: Blueprint) -> None:
     before = everything(repository)
     shown = patch(plan, "train.py", "lr = 1\n", "lr = 1\nprint(lr)\n")
     assert "+print(lr)\n" in shown and "@@" in shown
@@ -76,7 +78,7 @@ def test_code_outside_of_git_is_corrected_in_a_plain_copy(tmp_path: Path) -> Non
     plain = tmp_path / "plain"
     plain.mkdir()
     (plain / "train.py").write_text("lr = 1\n")
-    plan = {"codebase_dir": str(plain), "venv_exe": sys.executable}
+    plan = planned_in(plain, tmp_path)
     assert "+lr = 2" in patch(plan, "train.py", "lr = 1", "lr = 2")
     assert (plain / "train.py").read_text() == "lr = 1\n"
     code = patched_code.find(ID)
@@ -84,7 +86,7 @@ def test_code_outside_of_git_is_corrected_in_a_plain_copy(tmp_path: Path) -> Non
 
 
 def test_kill_before_the_file_was_written_is_made_good(
-    plan: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    plan: Blueprint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Killed(BaseException):
         pass
@@ -101,7 +103,7 @@ def test_kill_before_the_file_was_written_is_made_good(
     assert the_copy().diffs([{"path": "train.py", "old": "lr = 1", "new": "lr = 2"}]).count("+lr = 2") == 1
 
 
-def test_half_made_copy_is_made_anew(plan: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_made_copy_is_made_anew(plan: Blueprint, monkeypatch: pytest.MonkeyPatch) -> None:
     def die(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
@@ -113,7 +115,7 @@ def test_half_made_copy_is_made_anew(plan: dict[str, Any], monkeypatch: pytest.M
     assert "+lr = 2" in patch(plan, "train.py", "lr = 1", "lr = 2")
 
 
-def test_launch_gets_all_patches_even_when_the_cache_was_emptied(plan: dict[str, Any]) -> None:
+def test_launch_gets_all_patches_even_when_the_cache_was_emptied(plan: Blueprint) -> None:
     patches = [
         {"path": "train.py", "old": "lr = 1", "new": "lr = 2"},
         {"path": "train.py", "old": "lr = 2", "new": "lr = 3"},
@@ -124,18 +126,18 @@ def test_launch_gets_all_patches_even_when_the_cache_was_emptied(plan: dict[str,
     copy = launched(plan, patches)
     (copy / "mark").write_text("still the same copy")
     assert (launched(plan, patches) / "mark").exists()
-    patched_code.forget(ID, Path(plan["codebase_dir"]))
+    patched_code.forget(ID, plan.codebase_dir)
     assert "lr = 3" in (launched(plan, patches) / "train.py").read_text()
     assert the_copy().diffs(patches[1:]).count("@@") == 2
 
 
-def refused(plan: dict[str, Any], path: str, old: str, new: str = "x") -> str:
+def refused(plan: Blueprint, path: str, old: str, new: str = "x") -> str:
     with pytest.raises(PatchError) as raised:
         patch(plan, path, old, new)
     return str(raised.value)
 
 
-def test_refusals_say_what_would_do(plan: dict[str, Any], repository: Path, tmp_path: Path) -> None:
+def test_refusals_say_what_would_do(plan: Blueprint, repository: Path, tmp_path: Path) -> None:
     code = repository / "project"
     (code / "link.py").symlink_to(tmp_path / "outside.py")
     (tmp_path / "outside.py").write_text("lr = 1\n")
@@ -153,15 +155,13 @@ def test_refusals_say_what_would_do(plan: dict[str, Any], repository: Path, tmp_
     assert (tmp_path / "outside.py").read_text() == "lr = 1\n"
 
 
-def test_line_breaks_of_the_file_are_kept(plan: dict[str, Any], repository: Path) -> None:
+def test_line_breaks_of_the_file_are_kept(plan: Blueprint, repository: Path) -> None:
     (repository / "project" / "dos.py").write_bytes(b"a = 1\r\nb = 2\r\n")
     patch(plan, "dos.py", "a = 1\nb = 2", "a = 1\nb = 3")
     assert (folder() / "dos.py").read_bytes() == b"a = 1\r\nb = 3\r\n"
 
 
-def test_command_points_into_the_copy_where_the_copy_has_its_own(
-    repository: Path, plan: dict[str, Any]
-) -> None:
+def test_command_points_into_the_copy_where_the_copy_has_its_own(repository: Path, plan: Blueprint) -> None:
     patch(plan, "train.py", "lr = 1", "lr = 2")
     home, copy = repository / "project", folder()
     swapped = {
@@ -187,15 +187,15 @@ def test_command_points_into_the_copy_where_the_copy_has_its_own(
 
 
 def test_patched_code_is_what_runs_even_if_installed_from_the_authors_folder(
-    repository: Path, plan: dict[str, Any], tmp_path: Path
+    repository: Path, plan: Blueprint, tmp_path: Path
 ) -> None:
     site = tmp_path / "venv" / "lib" / "python3.11" / "site-packages"
     site.mkdir(parents=True)
     (site / "_project.pth").write_text(f"{repository}/project\n")
-    plan["venv_exe"] = str(tmp_path / "venv" / "bin" / "python")
+    plan = replace(plan, venv_exe=tmp_path / "venv" / "bin" / "python")
     patch(plan, "model.py", "'edited'", "'corrected'")
     given = {"PYTHONPATH": f"/opt/x:{repository}/project/src"}
-    variables = the_copy().variables(Path(plan["venv_exe"]), given)
+    variables = the_copy().variables(plan.venv_exe, given)
     assert variables["PYTHONPATH"].split(":")[0] == str(folder())
     done = subprocess.run(
         [sys.executable, "-c", "import model; print(model.name)"],
@@ -209,7 +209,7 @@ def test_patched_code_is_what_runs_even_if_installed_from_the_authors_folder(
     assert the_copy().variables(Path("/usr/bin/none"), {}) == {}
 
 
-def test_copy_is_removed_but_not_what_only_it_has(plan: dict[str, Any]) -> None:
+def test_copy_is_removed_but_not_what_only_it_has(plan: Blueprint) -> None:
     patch(plan, "train.py", "lr = 1", "lr = 2")
     copy = folder()
     (copy / "__pycache__").mkdir()
@@ -235,7 +235,7 @@ def test_copy_is_removed_but_not_what_only_it_has(plan: dict[str, Any]) -> None:
     ],
 )
 def test_code_that_leads_back_to_the_authors_folder_is_not_launched(
-    plan: dict[str, Any], repository: Path, name: str, text: str, where: str
+    plan: Blueprint, repository: Path, name: str, text: str, where: str
 ) -> None:
     file = repository / "project" / name
     file.parent.mkdir(exist_ok=True)
@@ -253,9 +253,7 @@ def test_code_that_leads_back_to_the_authors_folder_is_not_launched(
         launched(plan, [{"path": "train.py", "old": "lr = 1", "new": "lr = 2"}])
 
 
-def test_lines_that_lead_back_can_be_corrected_one_after_the_other(
-    plan: dict[str, Any], repository: Path
-) -> None:
+def test_lines_that_lead_back_can_be_corrected_one_after_the_other(plan: Blueprint, repository: Path) -> None:
     home = repository / "project"
     for name in ("a.sh", "b.sh"):
         (home / name).write_text(f"python {home}/train.py\n")
@@ -269,7 +267,7 @@ def test_lines_that_lead_back_can_be_corrected_one_after_the_other(
 
 
 def test_what_the_copy_only_links_to_may_be_named_by_its_absolute_path(
-    plan: dict[str, Any], repository: Path
+    plan: Blueprint, repository: Path
 ) -> None:
     home = repository / "project"
     (home / "run.sh").write_text(
@@ -282,14 +280,14 @@ def test_what_the_copy_only_links_to_may_be_named_by_its_absolute_path(
 
 
 def test_command_and_config_that_lead_back_are_refused(
-    plan: dict[str, Any], repository: Path, tmp_path: Path
+    plan: Blueprint, repository: Path, tmp_path: Path
 ) -> None:
     home = repository / "project"
     config = tmp_path / "config.yaml"
     config.write_text(f"lr: 1\nreward: {home}/model.py\n")
-    assert "config.yaml:2" in refused({**plan, "yaml_path": str(config)}, "train.py", "lr = 1", "lr = 2")
+    assert "config.yaml:2" in refused(replace(plan, yaml_path=config), "train.py", "lr = 1", "lr = 2")
     hidden = f"python ${{X:-{home}/train.py}}"
-    why = refused({**plan, "launch_command": hidden}, "train.py", "lr = 1", "lr = 2")
+    why = refused(replace(plan, launch_command=hidden), "train.py", "lr = 1", "lr = 2")
     assert why.startswith("the launch command (")
     patch(plan, "train.py", "lr = 1", "lr = 2")
     with pytest.raises(PatchError, match="launch command"):

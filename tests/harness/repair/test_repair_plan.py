@@ -54,7 +54,7 @@ def experiment(tmp_path: Path) -> Experiment:
 
 
 def names(experiment: Experiment, diagnosis: dict[str, Any], *preferred: str) -> list[str]:
-    return [repair["name"] for repair in repair_plan.repairs(experiment, found(diagnosis), preferred)]
+    return [repair.name for repair in repair_plan.repairs(experiment, found(diagnosis), preferred)]
 
 
 def test_in_the_order_of_the_signature_and_what_helped_before_first(experiment: Experiment) -> None:
@@ -105,7 +105,7 @@ def before(remedy: str, config: str = "", command: str = "", **captures: str) ->
 
 class TestBeforeALaunch:
     def test_a_package(self) -> None:
-        assert [each["package"] for each in before("install_package", module="cv2")] == [
+        assert [each.package for each in before("install_package", module="cv2")] == [
             "opencv-python-headless"
         ]
         assert before("install_package", module="code_of_the_author") == []
@@ -113,21 +113,19 @@ class TestBeforeALaunch:
     def test_a_port_is_the_one_that_the_check_saw_free(self) -> None:
         ports = {"port": "18000", "free_port": "31234"}
         (edit,) = before("free_port", "server: {port: 18000}\n", **ports)
-        assert (edit["edits"], edit["environment"]) == ({"server.port": 31234}, {})
+        assert (edit.edits, edit.environment) == ({"server.port": 31234}, {})
         (variable,) = before("free_port", "seed: 1\n", variable="MASTER_PORT", **ports)
-        assert (variable["edits"], variable["environment"]) == ({}, {"MASTER_PORT": "31234"})
+        assert (variable.edits, variable.environment) == ({}, {"MASTER_PORT": "31234"})
         (there,) = before("free_port", command="torchrun --master_port 18000 t.py", **ports)
-        assert there["edits"] == {"master_port": 31234}
+        assert there.edits == {"master_port": 31234}
 
     def test_attention_without_the_kernel(self) -> None:
         (edit,) = before("without_flash_attention", "attn_implementation: flash_attention_2\n")
-        assert edit["edits"] == {"attn_implementation": "sdpa"}
+        assert edit.edits == {"attn_implementation": "sdpa"}
 
     def test_nobody_is_asked_what_the_check_has_not_seen(self) -> None:
         (told,) = before("raise_open_files")
-        assert told["change"] and not repair_plan.actions_of(
-            replace(told, kind="config"), found({"cause": "c"})
-        )
+        assert told.change and not repair_plan.actions_of(replace(told, kind="config"), found({"cause": "c"}))
 
 
 def test_a_step_is_done_whatever_value_it_took() -> None:
@@ -161,8 +159,8 @@ async def test_a_diagnosis_brings_its_repairs_with_it_first_what_helped_before(
         experiment, "outcome", action="wait", ended=end({"reason": "exited", "status": 1, "complete": False})
     )
     executor = Executor(experiment)
-    known = (await executor.act(Diagnose()))["diagnosis"]
-    assert known["repairs"][0]["name"] != "gradient_checkpointing"
+    known = (await executor.act(Diagnose())).diagnosis
+    assert known.repairs[0].name != "gradient_checkpointing"
     facts = {"at": 1.0, "name": "x", "family": "gpu_oom", "changes": (), "by": "playbook", "result": "cured"}
     knowledge.keep(
         [
@@ -170,17 +168,17 @@ async def test_a_diagnosis_brings_its_repairs_with_it_first_what_helped_before(
                 **facts,
                 experiment_id="earlier",
                 attempt=1,
-                signature=known["signature"],
-                failure=known["signature"],
+                signature=known.signature,
+                failure=known.signature,
                 remedies=("gradient_checkpointing",),
             )
         ]
     )
-    first, *others = (await executor.act(Diagnose()))["diagnosis"]["repairs"]
-    assert (first["name"], first["edits"]) == ("gradient_checkpointing", {"gradient_checkpointing": True})
+    first, *others = (await executor.act(Diagnose())).diagnosis.repairs
+    assert (first.name, first.edits) == ("gradient_checkpointing", {"gradient_checkpointing": True})
     halved = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
-    assert halved in [repair["edits"] for repair in others]
-    assert "PYTORCH_CUDA_ALLOC_CONF" not in {name for repair in others for name in repair["environment"]}
+    assert halved in [repair.edits for repair in others]
+    assert "PYTORCH_CUDA_ALLOC_CONF" not in {name for repair in others for name in repair.environment}
 
 
 def test_more_edits_than_one_action_takes_are_made_in_several() -> None:

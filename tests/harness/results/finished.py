@@ -10,7 +10,7 @@ import numpy as np
 
 from harness import blueprint
 from harness.atomic_write import write_json
-from harness.experiment import plan_of
+from harness.journal.codec import encode
 from harness.results.manifest import vouched_for
 from harness.results.report import build_report
 from harness.results.verify import run_flag
@@ -45,7 +45,7 @@ def finished_run(
     rng = np.random.default_rng(seed)
     result_dir.mkdir(parents=True)
     (result_dir / "blueprint.md").write_text(BLUEPRINT)
-    plan = plan_of(blueprint.read(result_dir / "blueprint.md", result_dir))
+    plan = encode(blueprint.read(result_dir / "blueprint.md", result_dir))
     write_json(result_dir / "provenance.json", {"seeds": {"ajet.trainer_common.seed": seed}})
     made = attempt(result_dir).exit(seconds=597.0).config(f"lr: 1e-4\nseed: {seed}\n").pane("loading\n")
     rows = training_rows(rng, range(1, steps + 1))

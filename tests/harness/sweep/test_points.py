@@ -10,7 +10,6 @@ from harness import launching
 from harness.blueprint import Blueprint, Problem, read
 from harness.command import read as command
 from harness.config import NOTHING
-from harness.experiment import plan_of
 from harness.guard import science
 from harness.sweep.folder import CANARY, SweepFolder
 from harness.sweep.plan import SweepError, SweepPlan
@@ -105,7 +104,7 @@ def test_a_run_is_the_base_blueprint_with_its_levels_and_seed(tmp_path: Path, fo
 def test_a_run_trains_with_the_copy_of_its_config_in_the_attempt(tmp_path: Path, folder: SweepFolder) -> None:
     base = experiment(tmp_path, "python train.py conf/run.yaml")
     write_runs(plan({"optim.lr": [1e-4, 1e-3]}), base, folder)
-    run = plan_of(written(folder, "p02-s0"))
+    run = written(folder, "p02-s0")
     assert launching.uses_config(run)
     attempt = Path("/x/attempts/01/config.yaml")
     assert launching.command(run, attempt) == f"python train.py {attempt}"
@@ -169,7 +168,7 @@ def test_a_config_is_rendered_where_the_blueprint_leaves_it_open(tmp_path: Path,
     run = written(folder, "p06-s1")
     assert run.launch_command is not None
     assert run.launch_command.startswith("export MODE=b\n/usr/bin/python3 -m trainer_core.cli --conf ")
-    assert launching.uses_config(plan_of(run))
+    assert launching.uses_config(run)
     assert len(asked) == 3, "three configs show every level"
 
 
@@ -269,7 +268,7 @@ def test_odd_words_and_folders_change_nothing(tmp_path: Path, name: str) -> None
     assert (run.notes, run.max_time_s) == (base.notes, 7200)
     assert run.purpose.startswith(words)
     attempt = Path("/x/attempts/01/config.yaml")
-    assert command(launching.command(plan_of(run), attempt)).value("arg:--config") == str(attempt)
+    assert command(launching.command(run, attempt)).value("arg:--config") == str(attempt)
     assert command(run.launch_command or "").value("arg:--config") == str(folder.run_config("p02-s0"))
 
 

@@ -10,7 +10,7 @@ import pytest
 from harness import blueprint as blueprints
 from harness import index
 from harness.atomic_write import write_json
-from harness.experiment import Experiment, plan_of
+from harness.experiment import Experiment
 from harness.providers.chat import RejectedError
 from harness.providers.conversation import MAX_TROUBLES, Account
 from harness.sweep.design import make_plan
@@ -202,7 +202,7 @@ def test_metrics_are_those_of_the_newest_report(ajet: blueprints.Blueprint, tmp_
             experiment,
             "created",
             **{"experiment_id": f"id{number}", "name": ajet.name, "deadline_at": 0.0, "policy": "playbook"},
-            plan=plan_of(ajet),
+            plan=ajet,
         )
         experiment.close()
         write_json(result_dir / "result.json", {"facts": [{"id": fact} for fact in facts]})

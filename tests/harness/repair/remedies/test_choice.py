@@ -15,6 +15,7 @@ from harness.cli.app import app
 from harness.config import edit as config_edit
 from harness.guard import rules as guard
 from harness.guard.science import refuse_repair
+from harness.journal.codec import encode
 from harness.options import RunOptions
 from harness.repair.remedies import Remedy, Situation, known_names, remedies_for
 from harness.repair.remedies.settings import Settings
@@ -72,7 +73,7 @@ def test_no_remedy_changes_what_is_studied_and_each_can_be_undone(name: str) -> 
     def holds(captures: dict[str, str], passes: bool) -> None:
         now = situation(config, captures=captures, transient=passes, cause="wandb TCPStore")
         for remedy in remedies_for(NAMES, now):
-            said = json.dumps(remedy.as_json(), sort_keys=True)
+            said = json.dumps(encode(remedy), sort_keys=True)
             if said not in seen:  # most remedies come to the same whatever was captured
                 assert_is_harmless(remedy, now.diagnosis, config)
                 seen.add(said)
