@@ -33,7 +33,7 @@ class Choice:
 
 
 def chosen(model: str | None, max_cost: float | None, max_calls: int | None) -> Choice | None:
-    """The model that is configured, None without one; a clear end for what cannot be used."""
+    """The model that is configured, None without one. Raises ConfigurationError."""
     from harness.agent.policies import limits_of, settled
     from harness.options import RunOptions
     from harness.providers.choice import configured

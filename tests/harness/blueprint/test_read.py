@@ -148,11 +148,12 @@ def test_every_dialect_says_the_same(dialect: str) -> None:
 
 def test_json_has_the_promised_keys() -> None:
     found = read_text("## [exp_purpose]\nx\n## [exp_max_time]\n12\n").as_json()
-    promised = {*NAMES, "max_time_s", "first_step_s", "notes", "problems"} - {"max_time"}
-    assert promised <= set(found)
+    promised = (
+        "purpose codebase_dir venv_exe yaml_path launch_command result_dir max_time_s first_step_s notes"
+    )
+    assert {*promised.split(), "problems"} - set(found) == set()
     assert (found["yaml_path"], found["launch_command"]) == (None, None)
-    assert found["codebase_dir"] == str(FOLDER)
-    assert found["problems"][0]["line"] == 4
+    assert (found["codebase_dir"], found["problems"][0]["line"]) == (str(FOLDER), 4)
     assert not found["can_run"]
 
 
@@ -164,8 +165,10 @@ def test_names() -> None:
 
 def test_every_default_is_reported() -> None:
     blueprint = read_text("## [exp_purpose]\nx\n")
-    entries = [entry.split("]")[0] for entry in blueprint.defaults]
-    assert entries == [f"[exp_{name}" for name in (*NAMES[1:], "max_time")]
+    sections = "codebase_dir venv_exe yaml_path launch_command result_dir max_time max_time"
+    assert [entry.split("]")[0] for entry in blueprint.defaults] == [
+        f"[exp_{name}" for name in sections.split()
+    ]
     assert blueprint.can_run
 
 
@@ -231,16 +234,11 @@ def test_purpose_keeps_paragraphs_and_drops_labels() -> None:
 
 class TestExtras:
     def test_metrics(self) -> None:
-        body = (
-            r"- hint: `x`"
-            + "\n"
-            + r"- pattern: `it (?P<step>\d+) .*loss=(?P<loss>\S+)`"
-            + "\n- first_step: `^it 1 `\n"
-        )
-        blueprint = read_text(f"## [exp_purpose]\nx\n## [exp_metrics]\n{body}")
-        assert blueprint.metrics is not None
-        assert blueprint.metrics.patterns == (r"it (?P<step>\d+) .*loss=(?P<loss>\S+)",)
-        assert blueprint.metrics.first_step == "^it 1 "
+        pattern = r"it (?P<step>\d+) .*loss=(?P<loss>\S+)"
+        body = f"- hint: `x`\n- pattern: `{pattern}`\n- first_step: `^it 1 `"
+        metrics = read_text(section("exp_metrics", body)).metrics
+        assert metrics is not None
+        assert (metrics.patterns, metrics.first_step) == ((pattern,), "^it 1 ")
 
     @pytest.mark.parametrize("form", ["```\n{0}\n```", "{0}", "- {0}", "- `{0}`", "- regex 1: {0}"])
     def test_a_pattern_may_look_like_a_label(self, form: str) -> None:
@@ -263,11 +261,9 @@ class TestExtras:
         assert words in found[0][1]
 
     def test_protected_keys(self) -> None:
-        blueprint = read_text(
-            "## [exp_purpose]\nx\n## [exp_protected_keys]\n- `a.b`\n- c.d, e_f\n- hint: not g.h\n"
-        )
-        assert blueprint.protected_keys == ("a.b", "c.d", "e_f")
-        assert errors(read_text("## [exp_purpose]\nx\n## [exp_protected_keys]\n- a b!\n"))[0][0] == 4
+        body = "- `a.b`\n- c.d, e_f\n- hint: not g.h"
+        assert read_text(section("exp_protected_keys", body)).protected_keys == ("a.b", "c.d", "e_f")
+        assert errors(read_text(section("exp_protected_keys", "- a b!")))[0][0] == 5
 
     @pytest.mark.parametrize(
         ("body", "globs"),
@@ -319,9 +315,9 @@ class TestExtras:
         assert blueprint.code_changes == ()
 
     def test_host(self) -> None:
-        assert read_text("## [exp_purpose]\nx\n## [exp_host]\nlocal\n").host is None
-        assert read_text("## [exp_purpose]\nx\n## [exp_host]\n- host: me@gpu1\n").host == "me@gpu1"
-        assert "two hosts" in errors(read_text("## [exp_purpose]\nx\n## [exp_host]\n- a1\n- b2\n"))[0][1]
+        assert read_text(section("exp_host", "local")).host is None
+        assert read_text(section("exp_host", "- host: me@gpu1")).host == "me@gpu1"
+        assert "two hosts" in errors(read_text(section("exp_host", "- a1\n- b2")))[0][1]
 
 
 class TestFiles:
