@@ -90,6 +90,16 @@ def shortened(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
 
 
+def did_you_mean(
+    word: str, known: Iterable[str], form: str = "; did you mean {}?", cutoff: float = 0.5
+) -> str:
+    """The known name that was probably meant, in these words; "" where none is close."""
+    import difflib
+
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
+    return form.format(close[0]) if close else ""
+
+
 def listed(words: Sequence[str], most: int, separator: str = ", ") -> str:
     """`a, b and 3 more`: the first words, and how many there are beyond `most`."""
     more = f" and {len(words) - most} more" if len(words) > most else ""

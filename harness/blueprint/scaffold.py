@@ -1,6 +1,5 @@
 """A new experiment from the templates: answers in, `blueprint.md` and `config.yaml` out."""
 
-import difflib
 import os
 import re
 import shutil
@@ -18,6 +17,7 @@ from harness.config.edit import ConfigEditError, edit
 from harness.config.keys import short_names
 from harness.config.values import Scalar
 from harness.errors import UserError
+from harness.wording import did_you_mean
 
 _READER = "ajet.task_reader.type"
 _PATHS = ("codebase_dir", "venv_exe", "result_dir")
@@ -135,7 +135,7 @@ def render_config(name: str, settings: Mapping[str, Scalar]) -> str:
 def _dotted(key: str) -> str:
     dotted = short_names().get(key, key)
     if not re.fullmatch(r"(?:ajet|verl|trinity)\.[\w.]*\w", dotted):
-        raise ScaffoldError(f"there is no setting {key!r}{_did_you_mean(key, [*DEFAULTS, *short_names()])}")
+        raise ScaffoldError(f"there is no setting {key!r}{did_you_mean(key, [*DEFAULTS, *short_names()])}")
     return dotted
 
 
@@ -148,7 +148,7 @@ def check_template(template: str) -> None:
     """Raises ScaffoldError for a template that does not exist."""
     known = templating.template_names("blueprints")
     if template not in known:
-        suggestion = _did_you_mean(template, known)
+        suggestion = did_you_mean(template, known, " (did you mean {}?)")
         raise ScaffoldError(f"there is no template {template!r}{suggestion}: use {', '.join(known)}")
 
 
@@ -275,8 +275,3 @@ def _ask_trainer(config: str, codebase: Path) -> None:
         raise ScaffoldError("the trainer refuses this config: " + "; ".join(refused))
     if verdict.failure:
         raise ScaffoldError(verdict.failure)
-
-
-def _did_you_mean(word: str, known: Any) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f" (did you mean {close[0]}?)" if close else ""

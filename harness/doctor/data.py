@@ -1,7 +1,6 @@
 """The data: files parse, have rows and the columns that the settings name. Their first rows are read."""
 
 import csv
-import difflib
 import itertools
 import json
 import re
@@ -12,6 +11,7 @@ from typing import Any
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
 from harness.doctor.settings import local_path
+from harness.wording import did_you_mean
 
 _FIRST_ROWS = 50
 _MOST_JSON_BYTES = 64 * 2**20
@@ -90,8 +90,7 @@ def _without_column(
             wanted["the reward"] = "reward_model"
     for key, name in wanted.items():
         if name and name not in columns:
-            close = difflib.get_close_matches(name, columns, 1)
-            fix = f"did you mean {close[0]}?" if close else f"name one of them in {key}"
+            fix = did_you_mean(name, columns, "did you mean {}?") or f"name one of them in {key}"
             text = f"{shown} has no column {name!r} ({key}); its columns are {', '.join(columns[:12])}"
             yield (problem if is_verl and not launch.prepares else warning)(text, fix, "dataset_error")
 

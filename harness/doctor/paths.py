@@ -1,6 +1,5 @@
 """Files and folders that the blueprint, its command or its config name: they are there and can be used."""
 
-import difflib
 import os
 import re
 import shutil
@@ -15,6 +14,7 @@ from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
 from harness.doctor.settings import local_path
 from harness.machine import disk
+from harness.wording import did_you_mean
 
 _ARE_READ = re.compile(
     r"(?:^|[._])(?:(?:train|val|valid|validation|test|eval|data|dataset|prompt|input)"
@@ -119,5 +119,4 @@ def inputs(launch: PlannedLaunch) -> Iterator[Finding]:
 def _near(path: Path) -> str:
     """The question for the name beside it that is most like it; "" for none."""
     beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-    close = difflib.get_close_matches(path.name, beside, 1)
-    return f"did you mean {close[0]}?" if close else ""
+    return did_you_mean(path.name, beside, "did you mean {}?")

@@ -1,7 +1,6 @@
 """Which environment variables a repair may set, and to what. The table, one line each, stands in
 `variables.yaml`."""
 
-import difflib
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -10,6 +9,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from harness.wording import did_you_mean
+
 _EXAMPLES = "PYTORCH_CUDA_ALLOC_CONF, NCCL_P2P_DISABLE, NCCL_SOCKET_IFNAME, OMP_NUM_THREADS, HF_HUB_OFFLINE"
 
 
@@ -17,8 +18,7 @@ def refuse(name: str, value: str) -> str | None:
     """Why this variable may not be set to this value, or None."""
     allowed = _table()
     if name not in allowed:
-        close = difflib.get_close_matches(name, allowed, n=1, cutoff=0.8)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        hint = did_you_mean(name, allowed, cutoff=0.8)
         return (
             f"the variable {name[:80]} is not one that a repair may set{hint}. "
             f"Allowed are, among others: {_EXAMPLES}"

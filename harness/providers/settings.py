@@ -6,7 +6,6 @@ model and lower limits; prices are the person's alone. Every problem is a `Confi
 file, the key in it and what to write instead.
 """
 
-import difflib
 import importlib
 import re
 import sys
@@ -19,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.errors import UserError
 from harness.providers.cost import DEFAULT_LIMIT_CALLS, DEFAULT_LIMIT_USD
+from harness.wording import did_you_mean
 
 FILE_NAME = "harness.toml"
 _Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -136,7 +136,6 @@ def _problem(problem: dict[str, Any]) -> str:
     if problem["type"] == "extra_forbidden":
         sections: dict[str, type[BaseModel]] = {"llm": LlmSettings, "prices": PriceSettings}
         known = (sections[place[0]] if len(place) > 1 else Settings).model_fields
-        close = difflib.get_close_matches(place[-1], known, n=1)
-        hint = f"did you mean `{close[0]}`?" if close else f"known are {', '.join(known)}"
+        hint = did_you_mean(place[-1], known, "did you mean `{}`?") or f"known are {', '.join(known)}"
         return f"`{name}` is unknown, {hint}"
     return f"`{name}` is missing" if problem["type"] == "missing" else f"`{name}`: {problem['msg'].lower()}"

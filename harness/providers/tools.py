@@ -1,6 +1,5 @@
 """Typed actions as tools: the JSON schema a model is shown, and the action that its call means."""
 
-import difflib
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -10,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.providers.chat import Tool, ToolCall
 from harness.redaction import MASK
+from harness.wording import did_you_mean
 
 
 class Action(BaseModel):
@@ -52,8 +52,7 @@ def action_of(
     by_name = {name_of(action): action for action in offered}
     action = by_name.get(call.name)
     if action is None:
-        close = difflib.get_close_matches(call.name, by_name, n=1)
-        hint = f" Did you mean {close[0]}?" if close else ""
+        hint = did_you_mean(call.name, by_name, " Did you mean {}?")
         raise CallError(f"There is no tool {call.name[:80]!r}.{hint} The tools are: {', '.join(by_name)}.")
     try:
         given = json.loads(call.arguments or "{}")

@@ -33,7 +33,8 @@ from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.points import config_text
 from harness.sweep.spec import Ablation, SweepSpec
 from harness.sweep.spec_text import checked
-from harness.sweep.values import bare, did_you_mean, kind_of
+from harness.sweep.values import bare, kind_of
+from harness.wording import did_you_mean
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint

@@ -20,7 +20,8 @@ from harness.config.edit import Scalar
 from harness.results.comparing.types import Goal
 from harness.sweep import values as rules
 from harness.sweep.plan import Design
-from harness.sweep.values import did_you_mean, kind_of
+from harness.sweep.values import kind_of
+from harness.wording import did_you_mean
 
 DEFAULT_SAMPLES = 10
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")

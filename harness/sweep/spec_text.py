@@ -17,7 +17,8 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from harness.sweep.plan import SweepError
 from harness.sweep.spec import Each, Expect, SweepSpec, Varied
-from harness.sweep.values import did_you_mean, kind_of
+from harness.sweep.values import kind_of
+from harness.wording import did_you_mean
 
 Place = tuple[str | int, ...]
 _FIRST = ("blueprint", "name", "question")

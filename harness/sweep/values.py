@@ -6,10 +6,9 @@ as YAML 1.2 types them; those of `arg:` and `env:` are the exact text that was w
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from harness.config import Scalar, as_text, same_value
@@ -64,12 +63,6 @@ def key_problem(key: str) -> str:
     if key in _SET_BY_HARNESS:
         return f"{key} is set anew for every launch, so that runs do not write into each other; leave it out"
     return ""
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`; did you mean lr?`, or "" where nothing known is close."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def values_problem(values: Sequence[object]) -> str:

@@ -8,7 +8,6 @@ and then, the last value.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import numpy as np
 from harness.results import task_statistics
 from harness.results.facts import RECENT, REWARD_KEYS
 from harness.results.types import Evaluation, Record, Series, Source, TaskResult
+from harness.wording import did_you_mean
 
 PASS_RATE = "val/task_pass_rate@1"
 _RATE = re.compile(r"pass_rate|unbiased_pass|success_rate|accuracy|(?<![a-z])acc(?![a-z])", re.IGNORECASE)
@@ -138,8 +138,7 @@ def suggestion(metric: str, shared: Sequence[str]) -> str:
     """What to ask for instead of a metric that is not there, or of none."""
     if not shared:
         return "these runs have no metric in common"
-    close = difflib.get_close_matches(metric, shared, n=1) if metric else []
-    hint = f"did you mean {close[0]}? " if close else ""
+    hint = did_you_mean(metric, shared, "did you mean {}? ")
     more = f" and {len(shared) - 20} more" if len(shared) > 20 else ""
     return f"{hint}all of them have: {', '.join(shared[:20])}{more}"
 

@@ -6,12 +6,12 @@ Everything is in memory, so that the guard asks it without reading a file.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from harness.results.narrative.findings import Finding
+from harness.wording import did_you_mean
 
 _MOST_LISTED = 24
 _Item = TypeVar("_Item")
@@ -76,8 +76,7 @@ def lookup(name: str, known: Mapping[str, _Item], what: str) -> _Item:
 def unknown(name: object, known: Iterable[object], what: str) -> CitationError:
     """The error for a name that is not known."""
     names = [str(item) for item in known]
-    close = difflib.get_close_matches(str(name), names, 1)
-    hint = f"did you mean {close[0]}? " if close else ""
+    hint = did_you_mean(str(name), names, "did you mean {}? ")
     more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
     listed = ", ".join(names[:_MOST_LISTED]) or "none"
     return CitationError(f"there is no {what} {str(name)[:80]!r}; {hint}known are: {listed}{more}")
