@@ -11,7 +11,8 @@ from harness.command import check_reaches, read
 from harness.config import keys as config_keys
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.points import leaves, refused_command
-from harness.sweep.values import bare, did_you_mean, kind_of
+from harness.sweep.values import bare, kind_of
+from harness.wording import did_you_mean
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
