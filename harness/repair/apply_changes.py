@@ -1,5 +1,5 @@
 """What the next launch will use, and the actions that change it: config, environment, code, and what is done
-beside (`installing`, `owned`).
+beside (`installing`, `leftovers`).
 
 Of the first three nothing is written to disk but a private copy of code that is patched: the changes live in
 the journal, and the launch makes its config of them. Every action here can be repeated after a kill. A
@@ -92,23 +92,12 @@ def _for_good(checked: Checked) -> list[str]:
 
 
 def _carried_out(action: Action, experiment: Experiment) -> ChangePrepared:
+    from harness.repair.installing import InstallError
+    from harness.repair.text_patch import PatchError
+
     try:
-        if isinstance(action, RenderConfig):
-            return _render(action, experiment)
-        if isinstance(action, EditConfig):
-            return _edit(action, experiment)
-        if isinstance(action, SetEnvironment):
-            return _set_variable(action, experiment)
-        if isinstance(action, InstallPackage):
-            return _install(action, experiment)
-        if isinstance(action, FreeOwned):
-            return _free(action, experiment)
-        if isinstance(action, RaiseLimit):
-            change = Change("limit", "limit of open files", None, "the highest allowed", action.why)
-            return _done(action, change, action.remedy, "the next launch may open all files that are allowed")
-        assert isinstance(action, PatchCode)
-        return _patch(action, experiment)
-    except (CommandError, ConfigEditError, ScaffoldError) as error:
+        return _CARRY_OUT[type(action)](action, experiment)
+    except (CommandError, ConfigEditError, ScaffoldError, InstallError, PatchError) as error:
         return ChangePrepared(action.kind, error=redact(str(error)))
 
 
@@ -150,19 +139,15 @@ def _set_variable(action: SetEnvironment, experiment: Experiment) -> ChangePrepa
     if old == action.value:
         return ChangePrepared(action.kind, error=f"{action.name} is set to that already")
     change = Change("environment", action.name, old, action.value, action.why)
-    return _done(
-        action, change, action.remedy, f"{action.name}={action.value} will be set for the next launch"
-    )
+    text = f"{action.name}={action.value} will be set for the next launch"
+    return _done(action, change, action.remedy, text)
 
 
 def _install(action: InstallPackage, experiment: Experiment) -> ChangePrepared:
     from harness.repair import installing
 
     python = experiment.blueprint.venv_exe
-    try:
-        version = installing.install(python, action.package)
-    except installing.InstallError as error:
-        return ChangePrepared(action.kind, error=redact(str(error)))
+    version = installing.install(python, action.package)
     change = Change("package", f"package {action.package}", None, version, action.why)
     return _done(action, change, action.remedy, f"{action.package} {version} is installed for {python}")
 
@@ -171,14 +156,17 @@ def _free(action: FreeOwned, experiment: Experiment) -> ChangePrepared:
     from harness.repair import leftovers
 
     if action.what == "processes":
-        what, freed = (
-            "processes that earlier attempts left behind",
-            f"{leftovers.end_leftovers(experiment)} ended",
-        )
+        what, freed = "processes that earlier attempts left behind", leftovers.end_leftovers(experiment)
+        text = f"{freed} ended"
     else:
-        freed = f"{leftovers.remove_superseded(experiment) / 2**20:.1f} MiB freed"
-        what = "checkpoints of earlier attempts"
-    return _done(action, Change("freed", what, None, freed, action.why), action.remedy, f"{what}: {freed}")
+        what, freed = "checkpoints of earlier attempts", leftovers.remove_superseded(experiment)
+        text = f"{freed / 2**20:.1f} MiB freed"
+    return _done(action, Change("freed", what, None, text, action.why), action.remedy, f"{what}: {text}")
+
+
+def _raise_limit(action: RaiseLimit, _: Experiment) -> ChangePrepared:
+    change = Change("limit", "limit of open files", None, "the highest allowed", action.why)
+    return _done(action, change, action.remedy, "the next launch may open all files that are allowed")
 
 
 def _done(action: Action, change: Change, remedy: str, text: str) -> ChangePrepared:
@@ -187,17 +175,24 @@ def _done(action: Action, change: Change, remedy: str, text: str) -> ChangePrepa
 
 def _patch(action: PatchCode, experiment: Experiment) -> ChangePrepared:
     from harness.repair import launch_request, patched_code
-    from harness.repair.text_patch import PatchError
 
-    try:
-        patches = [*launch_request.patches(experiment), *experiment.state.draft.patches]
-        correction = (action.path, action.old, action.new)
-        shown = patched_code.patch(experiment.blueprint, experiment.state.experiment_id, patches, *correction)
-    except PatchError as error:
-        return ChangePrepared(action.kind, error=redact(str(error)))
+    patches = [*launch_request.patches(experiment), *experiment.state.draft.patches]
+    correction = (action.path, action.old, action.new)
+    shown = patched_code.patch(experiment.blueprint, experiment.state.experiment_id, patches, *correction)
     change = Change("code", action.path, action.old, action.new, action.why)
     return ChangePrepared(action.kind, (change,), redact(shown))
 
 
 def _scalar(value: Any) -> Scalar:
     return value if isinstance(value, str | int | float | bool) or value is None else str(value)
+
+
+_CARRY_OUT: dict[type[Action], Callable[[Any, Experiment], ChangePrepared]] = {
+    RenderConfig: _render,
+    EditConfig: _edit,
+    SetEnvironment: _set_variable,
+    InstallPackage: _install,
+    FreeOwned: _free,
+    RaiseLimit: _raise_limit,
+    PatchCode: _patch,
+}

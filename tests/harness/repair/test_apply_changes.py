@@ -49,16 +49,10 @@ def codebase(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def experiment(tmp_path: Path, codebase: Path) -> Experiment:
     plan = {
-        "name": "sort digits",
-        "path": str(codebase / "blueprint.md"),
-        "codebase_dir": str(codebase),
-        "yaml_path": str(codebase / "config.yaml"),
-        "launch_command": f"python {codebase}/train.py --config config.yaml",
-        "result_dir": str(tmp_path / "result"),
-        "venv_exe": sys.executable,
-        "prepare_command": "pip install -e .",
-        "cleanup_command": None,
-        **{"purpose": "", "notes": "", "max_time_s": 9999.0, "first_step_s": 1200.0},
+        **{"name": "sort digits", "path": f"{codebase}/blueprint.md", "codebase_dir": str(codebase)},
+        **{"yaml_path": f"{codebase}/config.yaml", "result_dir": str(tmp_path / "result")},
+        **{"launch_command": f"python {codebase}/train.py --config config.yaml", "venv_exe": sys.executable},
+        **{"prepare_command": "pip install -e .", "cleanup_command": None, "first_step_s": 1200.0},
     }
     return created(tmp_path / "result", plan)
 
@@ -66,15 +60,8 @@ def experiment(tmp_path: Path, codebase: Path) -> Experiment:
 def created(folder: Path, plan: dict[str, Any]) -> Experiment:
     folder.mkdir()
     made = Experiment(folder, lambda: 1000.0)
-    record(
-        made,
-        "created",
-        experiment_id="7f3a00000000",
-        name="sort",
-        deadline_at=9999.0,
-        policy="llm",
-        plan=plan,
-    )
+    given = {"experiment_id": "7f3a00000000", "name": "sort", "deadline_at": 9999.0, "policy": "llm"}
+    record(made, "created", **given, plan=plan)
     return made
 
 

@@ -34,18 +34,17 @@ OOM: dict[str, Any] = {
 
 @pytest.fixture
 def experiment(tmp_path: Path) -> Experiment:
-    (tmp_path / "config.yaml").write_text(CONFIG)
-    plan = {
-        **{
-            "name": "x",
-            "path": str(tmp_path / "b.md"),
-            "codebase_dir": str(tmp_path),
-            "launch_command": None,
-        },
-        **{"yaml_path": str(tmp_path / "config.yaml"), "venv_exe": sys.executable, "protected_keys": []},
-    }
-    made = Experiment(tmp_path, lambda: 1000.0)
-    record(made, "created", experiment_id="7f3a", name="x", deadline_at=9e9, policy="playbook", plan=plan)
+    return launched(tmp_path, CONFIG)
+
+
+def launched(folder: Path, config: str, command: str | None = None) -> Experiment:
+    """An experiment with this config whose first attempt runs."""
+    (folder / "config.yaml").write_text(config)
+    plan = {"name": "x", "path": str(folder / "b.md"), "codebase_dir": str(folder), "launch_command": command}
+    more = {"yaml_path": str(folder / "config.yaml"), "venv_exe": sys.executable, "protected_keys": []}
+    made = Experiment(folder, lambda: 1000.0)
+    given = {"experiment_id": "7f3a", "name": "x", "deadline_at": 9e9, "policy": "playbook"}
+    record(made, "created", **given, plan={**plan, **more})
     record(made, "options", **RunOptions().as_json())
     args = {"attempt": 1, "session": "s", "attempt_id": "7f3a-01", "why": "first"}
     record(made, "intent", action="launch", args=args)
@@ -82,12 +81,8 @@ def test_each_repair_becomes_the_actions_that_carry_it_out() -> None:
 
     edit = actions("halve", "config", edits={"a": 1}, remove=["b"], environment={"X": "1"})
     assert [type(each) for each in edit] == [EditConfig, SetEnvironment]
-    assert arguments(edit[0]) == {
-        "changes": {"a": 1},
-        "remove": ["b"],
-        "why": "oom, halve: w",
-        "remedy": "halve",
-    }
+    why = {"why": "oom, halve: w", "remedy": "halve"}
+    assert arguments(edit[0]) == {"changes": {"a": 1}, "remove": ["b"], **why}
     assert type(actions("install_package", "install", package="tqdm")[0]) is InstallPackage
     assert actions("free_leftovers", "free")[0] == FreeOwned(
         what="processes", why="oom, free_leftovers: w", remedy="free_leftovers"
@@ -194,30 +189,12 @@ def test_more_edits_than_one_action_takes_are_made_in_several() -> None:
     assert (only.changes, only.remove) == ({}, ("old",))
 
 
-def test_what_the_command_gives_is_no_repair_of_the_config(tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text("enforce_eager: false\nmax_num_seqs: 64\n")
+def test_what_the_command_gives_is_changed_there_but_for_variables(tmp_path: Path) -> None:
     command = "PYTHONFAULTHANDLER=0 python train.py --config config.yaml --enforce-eager false"
-    plan = {"name": "x", "path": str(tmp_path / "b.md"), "codebase_dir": str(tmp_path)}
-    more = {"yaml_path": str(tmp_path / "config.yaml"), "venv_exe": sys.executable, "launch_command": command}
-    made = Experiment(tmp_path, lambda: 1000.0)
-    record(
-        made,
-        "created",
-        experiment_id="7f3a",
-        name="x",
-        deadline_at=9e9,
-        policy="playbook",
-        plan={**plan, **more},
-    )
-    record(made, "options", **RunOptions().as_json())
-    args = {"attempt": 1, "session": "s", "attempt_id": "7f3a-01", "why": "first"}
-    record(made, "intent", action="launch", args=args)
-    record(made, "outcome", action="launch", launched_at=1.0)
+    made = launched(tmp_path, "enforce_eager: false\nmax_num_seqs: 64\n", command)
     wanted = ["enforce_eager", "lower_concurrent_sequences", "fault_handler", "nccl_p2p_off"]
     found = names(made, {**OOM, "remedies": wanted})
-    assert found == ["enforce_eager", "lower_concurrent_sequences", "nccl_p2p_off"], (
-        "flags are changed in place"
-    )
+    assert found == ["enforce_eager", "lower_concurrent_sequences", "nccl_p2p_off"]
 
 
 def test_a_model_is_looked_for_where_the_training_would_look(
