@@ -84,21 +84,16 @@ def sweep(
     Exit status: 0 all runs succeeded, 1 some failed, 2 cannot run, 3 out of time, 130 cancelled.
     """
     from harness.options import RunOptions
-    from harness.sweep.plan import SweepError
     from harness.sweep.spec_text import fields_of
 
     if as_json and not dry_run:
         fail("--json goes with --dry-run: a sweep that runs tells how it goes")
     chosen = options.Given(policy, model, max_cost, max_llm_calls, None, pass_key).over(RunOptions())
     fixed = {"seeds": seeds, "seed_key": seed_key, "metric": metric, "parallel": parallel, "budget": budget}
-    try:
-        given = fields_of(vary or (), settings or (), **fixed)
-        asked = _asked(what, source, given, chosen)
-        _show(asked, as_json)
-        if not dry_run:
-            _start(asked, detach, yes)
-    except SweepError as error:
-        fail(str(error))
+    asked = _asked(what, source, fields_of(vary or (), settings or (), **fixed), chosen)
+    _show(asked, as_json)
+    if not dry_run:
+        _start(asked, detach, yes)
 
 
 @dataclass(frozen=True)
@@ -148,7 +143,6 @@ def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chos
     """The sweep that a model proposes for a question; a clear end where none is proposed."""
     from harness.cli import asking
     from harness.providers.conversation import Account
-    from harness.providers.settings import ConfigurationError
     from harness.sweep.create import planned, rehearse
     from harness.sweep.forecast import expected_run_s
     from harness.sweep.proposal import Bounds, Proposed, propose
@@ -175,8 +169,6 @@ def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chos
         transcript.touch(mode=0o600)
         try:
             proposed = asyncio.run(asking.with_model(choice, account, transcript, stop, talk))
-        except ConfigurationError as error:
-            fail(str(error))
         finally:
             asking.print_cost(account, choice.config)
         calls = [json.loads(line) for line in transcript.read_text(encoding="utf-8").splitlines()]

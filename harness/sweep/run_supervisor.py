@@ -79,20 +79,21 @@ class RunSupervisor:
             return True
         return self._sweep.state.stop_asked is not None and not jobs.has_begun(self._sweep.folder, run)
 
+    async def reserve(self, run: str, number: int) -> Lease | None:
+        """A part of the machine for this job of the run; None while there is no room."""
+        return await asyncio.to_thread(
+            self._host.reserve,
+            jobs.lease_id(self._sweep.state.sweep_id, run, number),
+            self._sweep.plan.needs,
+            str(self._sweep.folder.job(run, number)),
+            str(self._sweep.folder.result_dir(run)),
+        )
+
     async def _reserved(self, state: RunState) -> Lease:
         """The lease of a job that was about to start when the last scheduler died: held still, or new."""
-        name = state.run.name
-        while True:
-            lease = await asyncio.to_thread(
-                self._host.reserve,
-                self._lease_id(state),
-                self._sweep.plan.needs,
-                str(self._sweep.folder.job(name, state.job)),
-                str(self._sweep.folder.result_dir(name)),
-            )
-            if lease is not None:
-                return lease
+        while (lease := await self.reserve(state.run.name, state.job)) is None:
             await self._host.room()
+        return lease
 
     def _start(self, state: RunState, lease: Lease) -> None:
         sweep, name = self._sweep.state, state.run.name

@@ -13,7 +13,6 @@ from typing import Any
 from harness.journal.events import StopAsked
 from harness.machine.disk import MIN_FREE_BYTES, in_words
 from harness.state import COUNTING, Verdict
-from harness.sweep import jobs
 from harness.sweep.ending import SUCCESSES, Reporter, finish
 from harness.sweep.events import CanaryPassed, Closing, Held, RunLeftOut, RunStarted
 from harness.sweep.folder import CANARY
@@ -135,23 +134,14 @@ class Scheduler:
     def _hold(self) -> None:
         """Start nothing on a disk that is full: each run would fail at once, and the queue with them."""
         free = disk_free(self.sweep.dir)
-        why = ""
-        if free < MIN_FREE_BYTES:
-            why = f"only {in_words(free)} are free on the disk of {self.sweep.dir}"
+        is_full = free < MIN_FREE_BYTES
+        why = f"only {in_words(free)} are free on the disk of {self.sweep.dir}" if is_full else ""
         if bool(why) != bool(self.sweep.state.held):
             self.sweep.record(Held(why))
 
     async def _reserve(self, run: RunState) -> Lease | None:
-        name, number = run.run.name, run.job + 1
-        folder = self.sweep.folder
         try:
-            lease = await asyncio.to_thread(
-                self._host.reserve,
-                jobs.lease_id(self.sweep.state.sweep_id, name, number),
-                self.sweep.plan.needs,
-                str(folder.job(name, number)),
-                str(folder.result_dir(name)),
-            )
+            lease = await self._supervisor.reserve(run.run.name, run.job + 1)
         except NeverFitsError as error:
             if any(started.job for started in self.sweep.state.all_runs):
                 raise  # it did fit: a person brings the machine back, or resumes on another one

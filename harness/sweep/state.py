@@ -113,16 +113,10 @@ def usual_s(runs: Iterable[RunState]) -> float | None:
 
 def _created(state: SweepState, event: events.SweepCreated, entry: Entry) -> SweepState:
     plan = event.plan
-    canary = SweepRun(CANARY, plan.runs[0].point, plan.runs[0].seed) if plan.canary else None
-    return replace(
-        state,
-        sweep_id=event.sweep_id,
-        name=plan.name,
-        created_at=entry.time,
-        plan=plan,
-        runs={run.name: RunState(run) for run in plan.runs},
-        canary=RunState(canary) if canary is not None else None,
-    )
+    runs = {run.name: RunState(run) for run in plan.all_runs}
+    canary = runs.pop(CANARY, None)
+    made = replace(state, sweep_id=event.sweep_id, name=plan.name, created_at=entry.time, plan=plan)
+    return replace(made, runs=runs, canary=canary)
 
 
 def _changed(state: SweepState, run: str, **changes: Any) -> SweepState:
