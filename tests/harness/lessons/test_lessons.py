@@ -74,7 +74,7 @@ class TestWhatIsLearnt:
         assert (second.result, second.remedies) == ("not_repaired", ())
 
     def test_secrets_stay_out(self) -> None:
-        told = found({**BUG, "cause": "The training raised AuthError: api_key=abcd1234efgh5678 is not valid"})
+        told = replace(BUG, cause="The training raised AuthError: api_key=abcd1234efgh5678 is not valid")
         change = Change("environment", "OPENAI_API_KEY", None, "sk-abcdefghijklmnop1234567890", "it was old")
         draft = PendingChanges(environment={"OPENAI_API_KEY": "x"}, changes=(change,))
         learn(state(attempt(1, told, 5), attempt(2, OOM, 9, draft)), 9.0)
@@ -130,7 +130,7 @@ class TestTheFile:
 
     @pytest.mark.parametrize("odd", ["\u2028", "\x85", "\x0b", "\ud800"])
     def test_a_line_ends_with_a_line_feed_only(self, odd: str) -> None:
-        learn(state(attempt(1, {**BUG, "cause": f"broken{odd}part"}, 5)), 9.0)
+        learn(state(attempt(1, replace(BUG, cause=f"broken{odd}part"), 5)), 9.0)
         assert len(all_lessons()) == 1
 
     def test_it_is_for_its_owner_only(self) -> None:
