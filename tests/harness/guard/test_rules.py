@@ -45,6 +45,7 @@ CONFIG = "ajet:\n  rollout: {max_num_seqs: 8, gpu_memory_utilization: 0.9}\n  tr
 RUNNING = AttemptState(1, "ajet_x-01", "x-01", "first", launched_at=10.0)
 DIAGNOSIS = found({"signature": "cuda_oom", "transient": False, "cause": "out of memory at step 3"})
 FAILED = replace(RUNNING, ended=end({"status": 1, "complete": False, "last_step": 3}), diagnosis=DIAGNOSIS)
+FURTHER = end({"status": 1, "complete": False, "last_step": 9})
 TRANSIENT = found({"signature": "connection_lost", "transient": True, "cause": "the connection was lost"})
 LESS_MEMORY = PendingChanges(config={"ajet.rollout.gpu_memory_utilization": 0.5})
 
@@ -146,7 +147,7 @@ class TestRepairs:
 
     @pytest.mark.parametrize("confidence", [0.4, float("nan")])
     def test_a_built_in_repair_needs_a_diagnosis_that_is_sure(self, confidence: float) -> None:
-        doubtful = replace(FAILED, diagnosis=found({**DIAGNOSIS, "confidence": confidence}))
+        doubtful = replace(FAILED, diagnosis=replace(DIAGNOSIS, confidence=confidence))
         edit = EditConfig(changes={"ajet.rollout.gpu_memory_utilization": 0.5}, why="w", remedy="lower")
         variable = SetEnvironment(name="NCCL_P2P_DISABLE", value="1", why="w", remedy="nccl_p2p_off")
         for action in (edit, variable):
@@ -207,7 +208,7 @@ class TestLaunches:
     def test_a_passing_cause_needs_progress_when_it_comes_back(self) -> None:
         first = replace(FAILED, diagnosis=TRANSIENT)
         stuck, again = replace(first, number=2), replace(first, number=3)
-        further = replace(again, ended=end({**FAILED.ended, "last_step": 9}))  # type: ignore[dict-item]
+        further = replace(again, ended=FURTHER)
         assert guard.check(launch(3), seen(first, stuck)) is None, "one further try"
         assert "no step has been gained" in str(guard.check(launch(4), seen(first, stuck, again)))
         assert guard.check(launch(4), seen(first, stuck, further)) is None
@@ -216,10 +217,9 @@ class TestLaunches:
         attempts = [replace(FAILED, number=n) for n in range(1, 5)]
         assert guard.check(launch(4), seen(*attempts[:3], draft=LESS_MEMORY)) is None
         assert "come back 3 times" in str(guard.check(launch(5), seen(*attempts, draft=LESS_MEMORY)))
-        ended = end({**FAILED.ended, "last_step": 9})  # type: ignore[dict-item]
-        further = [*attempts[:3], replace(attempts[3], ended=ended)]
+        further = [*attempts[:3], replace(attempts[3], ended=FURTHER)]
         assert guard.check(launch(5), seen(*further, draft=LESS_MEMORY)) is None
-        other = replace(attempts[3], diagnosis=found({**DIAGNOSIS, "signature": "disk_full"}))
+        other = replace(attempts[3], diagnosis=replace(DIAGNOSIS, signature="disk_full"))
         assert guard.check(launch(5), seen(*attempts[:3], other, draft=LESS_MEMORY)) is None
 
     def test_a_kill_that_nothing_explains_may_come_back_once(self) -> None:
@@ -239,7 +239,7 @@ class TestLaunches:
         unknown = found({"cause": "KeyError at row 17"})
         first = replace(FAILED, diagnosis=unknown)
         second = replace(
-            FAILED, number=2, draft=LESS_MEMORY, diagnosis=found({**unknown, "cause": "KeyError at row 18.5"})
+            FAILED, number=2, draft=LESS_MEMORY, diagnosis=replace(unknown, cause="KeyError at row 18.5")
         )
         assert "tried in attempt 2" in str(guard.check(launch(3), seen(first, second, draft=LESS_MEMORY)))
 
