@@ -28,7 +28,8 @@ from harness.blueprint import read
 from harness.diagnosis import diagnose
 from harness.experiment import Experiment, begin
 from harness.journal.codec import encode
-from harness.journal.events import ActionResult, AttemptEvent, Consult, Finish, LlmSettled
+from harness.journal.events import ActionResult, AttemptEvent, Finish
+from harness.journal.model_events import Consult, LlmSettled
 from harness.options import RunOptions
 from harness.providers.anthropic import AnthropicProvider
 from harness.providers.cost import Limits, Price

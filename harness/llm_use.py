@@ -12,15 +12,13 @@ from typing import Any
 
 from harness.journal import Entry, Event
 from harness.journal.codec import encode
-from harness.journal.events import (
-    ActionResult,
+from harness.journal.events import ActionResult, Intent, Refused
+from harness.journal.model_events import (
     CallRejected,
     Consult,
     Consulted,
-    Intent,
     LlmReserved,
     LlmSettled,
-    Refused,
     ViewShrunk,
 )
 from harness.providers import cost

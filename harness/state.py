@@ -16,7 +16,7 @@ from harness.attempt import AttemptEnd, Diagnosis, failure_of
 from harness.blueprint.types import Blueprint
 from harness.command import with_values
 from harness.config import Scalar
-from harness.journal import Entry, Event, Fold, events
+from harness.journal import Entry, Event, Fold, events, model_events
 from harness.llm_use import LlmUse
 from harness.options import RunOptions
 from harness.outcome import COUNTING, Outcome, Verdict
@@ -214,7 +214,7 @@ def _attempt_event(state: ExperimentState, event: events.AttemptEvent, _: Entry)
     return _with_attempt(state, first_step_at=event.at)
 
 
-def _consulted(state: ExperimentState, event: events.Consulted, _: Entry) -> ExperimentState:
+def _consulted(state: ExperimentState, event: model_events.Consulted, _: Entry) -> ExperimentState:
     return replace(state, draft=PendingChanges(), checked=None) if event.drops_draft else state
 
 
@@ -259,9 +259,9 @@ _HANDLERS: dict[type[Event], Any] = {
         state, narrative={**state.narrative, event.written["section"]: event.written}
     ),
     events.Reported: lambda state, event, _: replace(state, reported=event),
-    events.Consulted: _consulted,
-    events.ModelUnavailable: lambda state, event, _: replace(state, without_model=True),
-    events.ModelAvailable: lambda state, event, _: replace(state, without_model=False),
+    model_events.Consulted: _consulted,
+    model_events.ModelUnavailable: lambda state, event, _: replace(state, without_model=True),
+    model_events.ModelAvailable: lambda state, event, _: replace(state, without_model=False),
     events.Finish: _finish,
 }
 

@@ -20,7 +20,7 @@ from harness.agent.observation import Observation
 from harness.agent.playbook import Playbook, next_launch
 from harness.agent.questions import moved_on, question
 from harness.experiment import Experiment
-from harness.journal.events import CallRejected, Consult, Consulted, ViewShrunk
+from harness.journal.model_events import CallRejected, Consult, Consulted, ViewShrunk
 from harness.llm_use import Consultation
 from harness.providers.chat import ProviderError, RequestTooLongError, ToolCall
 from harness.providers.conversation import BUDGET_CHARS, MAX_TROUBLES, action_in

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness.agent.playbook import Playbook
 from harness.experiment import Experiment
-from harness.journal.events import Consulted, ModelAvailable, ModelUnavailable
+from harness.journal.model_events import Consulted, ModelAvailable, ModelUnavailable
 from harness.options import RunOptions
 
 if TYPE_CHECKING:

@@ -18,15 +18,14 @@ from harness.agent.observation import Observation
 from harness.agent.playbook import Playbook
 from harness.blueprint.types import Blueprint
 from harness.journal import Entry, Event
-from harness.journal.events import (
+from harness.journal.events import Intent, Refused
+from harness.journal.model_events import (
     OF_THE_MODEL,
     Consulted,
-    Intent,
     LlmFailed,
     LlmReserved,
     LlmRetried,
     LlmSettled,
-    Refused,
 )
 from harness.providers.chat import RejectedError, Request
 from harness.providers.cost import Spending

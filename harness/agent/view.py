@@ -18,16 +18,14 @@ from harness.journal import Entry, Event, events_of
 from harness.journal.events import (
     ActionResult,
     AttemptEvent,
-    CallRejected,
     Checked,
     Collected,
-    Consult,
     Diagnosed,
-    LlmSettled,
     Noted,
     Refused,
     SectionWritten,
 )
+from harness.journal.model_events import CallRejected, Consult, LlmSettled
 from harness.llm_use import Consultation
 from harness.providers.chat import Request, ToolCall
 from harness.providers.conversation import (

@@ -1,17 +1,17 @@
-"""Everything that can stand in a run's journal: one class per kind of entry, and `RUN`, the table of which
-may follow which."""
+"""What can stand in a run's journal: one class per kind of entry; those of the model are in `model_events`,
+and which may follow which stands in `run_order`."""
 
 from __future__ import annotations
 
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 from harness.attempt import AttemptEnd, Diagnosis
 from harness.blueprint.types import Blueprint
-from harness.journal.order import Event, Order, Step
+from harness.journal.order import Event
 from harness.options import RunOptions
 from harness.outcome import Outcome
 from harness.pending_changes import Change
@@ -24,7 +24,6 @@ Args = Mapping[str, Any]
 # --- the run as a whole ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class Created(Event, kind="created"):
     """The run begins. `policy`: who decides; `deadline_at`: when its time is used up."""
 
@@ -36,14 +35,12 @@ class Created(Event, kind="created"):
     version: int = VERSION
 
 
-@dataclass(frozen=True)
 class OptionsGiven(Event, kind="options"):
     """What a person chose for this run, at its start or when resuming it."""
 
     options: RunOptions
 
 
-@dataclass(frozen=True)
 class Owner(Event, kind="owner"):
     """A process took the journal over; what the one before had begun and not ended is done once more."""
 
@@ -55,14 +52,12 @@ class Owner(Event, kind="owner"):
         return cls(os.getpid(), socket.gethostname())
 
 
-@dataclass(frozen=True)
 class JournalRepaired(Event, kind="journal_repaired"):
     """A line that a loss of power had cut was taken out of the journal; it never took effect."""
 
     torn: str
 
 
-@dataclass(frozen=True)
 class LetGo(Event, kind="let_go"):
     """The owner went away on purpose; trainings go on. `status`: its exit status."""
 
@@ -70,28 +65,24 @@ class LetGo(Event, kind="let_go"):
     hands_over: bool = False
 
 
-@dataclass(frozen=True)
 class Detached(Event, kind="detached"):
     """The next owner runs in this tmux session."""
 
     session: str
 
 
-@dataclass(frozen=True)
 class StopAsked(Event, kind="stop_asked"):
     """A person wants an end. `by`: who, or with which command."""
 
     by: str
 
 
-@dataclass(frozen=True)
 class CopyKept(Event, kind="copy_kept"):
     """Something that the training wrote into the private copy of its code was left there."""
 
     folder: str
 
 
-@dataclass(frozen=True)
 class Finish(Event, kind="finish"):
     """The end; nothing follows it."""
 
@@ -102,7 +93,6 @@ class Finish(Event, kind="finish"):
 # --- decisions ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class Intent(Event, kind="intent"):
     """An action is about to be carried out. `observed`: what the policy saw beside the state."""
 
@@ -111,7 +101,6 @@ class Intent(Event, kind="intent"):
     observed: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
 class Refused(Event, kind="refused"):
     """An action that the rules, or a person, did not let through."""
 
@@ -121,7 +110,6 @@ class Refused(Event, kind="refused"):
     observed: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
 class ActionFailed(Event, kind="action_failed"):
     """Carrying the action out raised an error; the run ends here until it is resumed."""
 
@@ -129,7 +117,6 @@ class ActionFailed(Event, kind="action_failed"):
     error: str
 
 
-@dataclass(frozen=True)
 class ApprovalAsked(Event, kind="approval_asked"):
     """A person is asked whether this may be done."""
 
@@ -137,7 +124,6 @@ class ApprovalAsked(Event, kind="approval_asked"):
     args: Args
 
 
-@dataclass(frozen=True)
 class Approved(Event, kind="approved"):
     """A person said yes."""
 
@@ -145,7 +131,6 @@ class Approved(Event, kind="approved"):
     by: str
 
 
-@dataclass(frozen=True)
 class Denied(Event, kind="denied"):
     """A person said no."""
 
@@ -161,7 +146,6 @@ class ActionResult(Event):
     """What an action led to; every subclass has `action`, the one that its intent named."""
 
 
-@dataclass(frozen=True)
 class Looked(ActionResult, kind="looked"):
     """An action that only looks. `text`: what it showed; `error`: why there was nothing."""
 
@@ -170,7 +154,6 @@ class Looked(ActionResult, kind="looked"):
     error: str = ""
 
 
-@dataclass(frozen=True)
 class ChangePrepared(ActionResult, kind="change_prepared"):
     """An action that changes the next launch. `error`: why it changed nothing."""
 
@@ -180,14 +163,12 @@ class ChangePrepared(ActionResult, kind="change_prepared"):
     error: str = ""
 
 
-@dataclass(frozen=True)
 class Prepared(ActionResult, kind="prepared"):
     """Provenance is written."""
 
     action: ClassVar[str] = "prepare"
 
 
-@dataclass(frozen=True)
 class Checked(ActionResult, kind="checked"):
     """The check of the next launch. `problems`, `warnings`: sentences. `causes`: for each problem what a
     diagnosis would say of the failure that it would become."""
@@ -199,7 +180,6 @@ class Checked(ActionResult, kind="checked"):
     causes: tuple[Diagnosis, ...] = ()
 
 
-@dataclass(frozen=True)
 class Launched(ActionResult, kind="launched"):
     """The attempt runs. `checkpoint`: what it goes on from, None for the beginning."""
 
@@ -209,7 +189,6 @@ class Launched(ActionResult, kind="launched"):
     checkpoint: str | None = None
 
 
-@dataclass(frozen=True)
 class Waited(ActionResult, kind="waited"):
     """Something happened while the attempt ran. `ended`: its end, None while it goes on."""
 
@@ -220,7 +199,6 @@ class Waited(ActionResult, kind="waited"):
     ended: AttemptEnd | None = None
 
 
-@dataclass(frozen=True)
 class Paused(ActionResult, kind="paused"):
     """Time passed before the next launch. `reason`: why it was cut short, "" where it was not."""
 
@@ -229,7 +207,6 @@ class Paused(ActionResult, kind="paused"):
     reason: str = ""
 
 
-@dataclass(frozen=True)
 class Stopped(ActionResult, kind="stopped"):
     """The attempt was ended. `why`: as in the action, None where it had ended by itself."""
 
@@ -239,7 +216,6 @@ class Stopped(ActionResult, kind="stopped"):
     detail: str = ""
 
 
-@dataclass(frozen=True)
 class Diagnosed(ActionResult, kind="diagnosed"):
     """Why the attempt ended, with the repairs that apply."""
 
@@ -247,7 +223,6 @@ class Diagnosed(ActionResult, kind="diagnosed"):
     diagnosis: Diagnosis
 
 
-@dataclass(frozen=True)
 class Noted(ActionResult, kind="noted"):
     """A remark of the policy."""
 
@@ -255,7 +230,6 @@ class Noted(ActionResult, kind="noted"):
     text: str
 
 
-@dataclass(frozen=True)
 class SectionWritten(ActionResult, kind="section_written"):
     """A section of the narrative, as `results.narrative` has it; `left_out`: what could not stand."""
 
@@ -264,7 +238,6 @@ class SectionWritten(ActionResult, kind="section_written"):
     left_out: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
 class Collected(ActionResult, kind="collected"):
     """How the run is judged, from its raw files."""
 
@@ -273,7 +246,6 @@ class Collected(ActionResult, kind="collected"):
     reason: str
 
 
-@dataclass(frozen=True)
 class Reported(ActionResult, kind="reported"):
     """The report is written. `headline`: its first sentences; `discrepancies`: numbers that were withheld;
     `error`: why it could not be built, "" where it could."""
@@ -287,7 +259,6 @@ class Reported(ActionResult, kind="reported"):
 # --- what befell a training -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class AttemptEvent(Event, kind="event"):
     """Something seen of an attempt. `event`: as monitors name it, or `session_gone`, `log_lost`. `at`: when
     it happened; `step` and `line` of its log, None where they are not known."""
@@ -298,165 +269,3 @@ class AttemptEvent(Event, kind="event"):
     text: str = ""
     step: int | None = None
     line: int | None = None
-
-
-# --- the language model ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ModelAvailable(Event, kind="model_available"):
-    """The model decides again."""
-
-    model: str
-
-
-@dataclass(frozen=True)
-class ModelUnavailable(Event, kind="model_unavailable"):
-    """The playbook decides, although a model was asked for."""
-
-    why: str
-
-
-@dataclass(frozen=True)
-class Consult(Event, kind="consult"):
-    """A question to the model is opened. `topic` names it for good; `facts` fill its prompt."""
-
-    topic: str
-    why: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Consulted(Event, kind="consulted"):
-    """The question is closed. `gave_up`: no launch may follow; `drops_draft`: what it had changed for the
-    next launch is dropped."""
-
-    topic: str
-    why: str
-    gave_up: bool = False
-    drops_draft: bool = False
-
-
-@dataclass(frozen=True)
-class ViewShrunk(Event, kind="view_shrunk"):
-    """The request did not fit the model; the next one is half as long."""
-
-    topic: str
-    why: str
-
-
-@dataclass(frozen=True)
-class CallRejected(Event, kind="call_rejected"):
-    """An answer that is no usable tool call. `call`: number of the call."""
-
-    call: int
-    why: str
-
-
-@dataclass(frozen=True)
-class LlmReserved(Event, kind="llm_reserved"):
-    """A call is about to be made. `reserved_usd`: the most it can cost, None where the price is not known;
-    `request`: the hash by which the transcript has it."""
-
-    call: int
-    reserved_usd: float | None
-    model: str
-    request: str
-
-
-@dataclass(frozen=True)
-class LlmRetried(Event, kind="llm_retried"):
-    """The provider did not answer; the call is tried again. `cost_usd`: of all tries so far."""
-
-    call: int
-    error: str
-    tries: int = 1
-    cost_usd: float | None = None
-    reserved_usd: float | None = None
-
-
-@dataclass(frozen=True)
-class LlmSettled(Event, kind="llm_settled"):
-    """The model answered. `usage`: tokens by kind; `calls`: tool calls, each {id, name, arguments}."""
-
-    call: int
-    cost_usd: float | None
-    usage: Mapping[str, int]
-    stop: str
-    text: str = ""
-    calls: tuple[Mapping[str, str], ...] = ()
-    is_estimated: bool = False
-    tries: int = 1
-
-
-@dataclass(frozen=True)
-class LlmFailed(Event, kind="llm_failed"):
-    """The call came to nothing; what it cost is `is_estimated` where it was cut off."""
-
-    call: int
-    cost_usd: float | None
-    error: str
-    is_estimated: bool = False
-    tries: int = 1
-
-
-LlmEnded = LlmSettled | LlmFailed
-OF_THE_MODEL = (LlmReserved, LlmRetried, LlmSettled, LlmFailed, CallRejected, ViewShrunk, Consult, Consulted)
-"""What a policy that asks a model records by itself."""
-
-
-# --- which may follow which -----------------------------------------------------------------------------
-
-
-def _result(needs: str = "", bars: str = "", clears: str = "", sets: str = "") -> Any:
-    """The row of an action's result: it closes the intent of just this action."""
-    return lambda event: Step(f"acting:{event.action} {needs}", bars, f"acting {clears}", sets)
-
-
-_ASIDE = Step()
-RUN = Order(
-    Created,
-    {
-        Created: Step(sets="begun"),
-        OptionsGiven: _ASIDE,
-        JournalRepaired: _ASIDE,
-        StopAsked: _ASIDE,
-        LetGo: _ASIDE,
-        Detached: _ASIDE,
-        Owner: Step(clears="acting calling"),
-        Intent: lambda event: Step(bars="acting calling", sets=f"acting:{event.action}"),
-        Refused: Step(bars="acting calling", clears="asking"),
-        ActionFailed: lambda event: Step(f"acting:{event.action}", clears="acting"),
-        ApprovalAsked: Step(bars="acting calling", sets="asking"),
-        Approved: Step("asking", clears="asking"),
-        Denied: Step("asking", clears="asking"),
-        Looked: _result(),
-        Noted: _result(),
-        Prepared: _result(),
-        Paused: _result(),
-        ChangePrepared: _result(bars="running"),
-        Checked: _result(bars="running"),
-        Launched: _result(bars="running collected", sets="running launched"),
-        Waited: lambda event: Step(
-            "acting:wait running", clears="acting running" if event.ended is not None else "acting"
-        ),
-        Stopped: _result("running", clears="running"),
-        Diagnosed: _result("launched", bars="running"),
-        Collected: _result(bars="running", sets="collected"),
-        SectionWritten: _result("collected"),
-        Reported: _result("collected", sets="reported"),
-        CopyKept: Step("acting:finish"),
-        Finish: Step("acting:finish collected", bars="running", clears="acting", sets="finished"),
-        AttemptEvent: Step("launched"),
-        ModelAvailable: _ASIDE,
-        ModelUnavailable: _ASIDE,
-        Consult: Step(bars="consulting", sets="consulting"),
-        Consulted: Step("consulting", clears="consulting"),
-        ViewShrunk: Step("consulting"),
-        CallRejected: Step("consulting"),
-        LlmReserved: Step(bars="calling", sets="calling"),
-        LlmRetried: Step("calling"),
-        LlmSettled: Step("calling", clears="calling"),
-        LlmFailed: Step("calling", clears="calling"),
-    },
-)

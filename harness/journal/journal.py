@@ -22,8 +22,9 @@ from typing import Any, TypeVar
 
 from harness.errors import UserError
 from harness.journal.codec import MisfitError, decode, encode
-from harness.journal.events import RUN, VERSION, JournalRepaired, Owner
+from harness.journal.events import VERSION, JournalRepaired, Owner
 from harness.journal.order import Event, ImpossibleEventError, Marks, Order
+from harness.journal.run_order import RUN
 
 E = TypeVar("E", bound=Event)
 LOCK_PATIENCE_S = 1.0

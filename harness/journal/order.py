@@ -8,8 +8,10 @@ which it leaves. What no row allows is an impossible journal.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
+
+from typing_extensions import dataclass_transform
 
 from harness.journal.codec import MisfitError, decode
 
@@ -17,8 +19,9 @@ Marks = frozenset[str]
 BEGUN, FINISHED = "begun", "finished"
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Event:
-    """One kind of entry; a subclass is a frozen dataclass and names its `kind` in the journal."""
+    """One kind of entry; a subclass becomes a frozen dataclass and names its `kind` in the journal."""
 
     kind: ClassVar[str]
 
@@ -26,6 +29,7 @@ class Event:
         super().__init_subclass__(**others)
         if kind:
             cls.kind = kind
+            dataclass(frozen=True)(cls)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from harness.journal.events import LlmFailed, LlmReserved, LlmRetried, LlmSettled
+from harness.journal.model_events import LlmFailed, LlmReserved, LlmRetried, LlmSettled
 from harness.journal.order import Event
 from harness.providers.chat import Request, Usage
 

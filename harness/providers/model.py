@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from harness.journal.events import LlmFailed, LlmReserved, LlmRetried, LlmSettled
+from harness.journal.model_events import LlmFailed, LlmReserved, LlmRetried, LlmSettled
 from harness.journal.order import Event
 from harness.providers.chat import Provider, ProviderError, Reply, Request, UnavailableError, Usage
 from harness.providers.cost import Limits, Price, Spending, after, cost, warning, why_not, worst_case

@@ -16,18 +16,20 @@ from harness.journal.events import (
     ActionFailed,
     Approved,
     AttemptEvent,
-    Consult,
-    Consulted,
     Denied,
     Intent,
-    LlmFailed,
-    LlmRetried,
-    LlmSettled,
-    ModelUnavailable,
     Noted,
     Owner,
     Refused,
     StopAsked,
+)
+from harness.journal.model_events import (
+    Consult,
+    Consulted,
+    LlmFailed,
+    LlmRetried,
+    LlmSettled,
+    ModelUnavailable,
 )
 from harness.results.types import EventNote
 from harness.wording import duration, time_text

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from harness.journal import Entry
-from harness.journal.events import LlmFailed, LlmReserved, LlmSettled
+from harness.journal.model_events import LlmFailed, LlmReserved, LlmSettled
 from harness.llm_use import LlmUse
 from harness.wording import count_text, number_text
 

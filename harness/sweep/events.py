@@ -4,7 +4,7 @@ which may follow which."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from harness.journal.events import (
@@ -20,7 +20,6 @@ from harness.journal.order import Event, Order, Step
 from harness.sweep.plan import SweepPlan
 
 
-@dataclass(frozen=True)
 class SweepCreated(Event, kind="sweep_created"):
     """The plan is fixed; the budget runs from now."""
 
@@ -29,14 +28,12 @@ class SweepCreated(Event, kind="sweep_created"):
     version: int = VERSION
 
 
-@dataclass(frozen=True)
 class CanaryPassed(Event, kind="checked"):
     """The first run, or a short one before it, has shown that the rest may start. `by`: what showed it."""
 
     by: str
 
 
-@dataclass(frozen=True)
 class RunStarted(Event, kind="started"):
     """A job for this run is about to be started. `job`: its number, from 1; `jobs_without_progress`: how many
     in a row brought the run no further; `entries`: of its journal until now."""
@@ -48,7 +45,6 @@ class RunStarted(Event, kind="started"):
     entries: int = 0
 
 
-@dataclass(frozen=True)
 class RunEnded(Event, kind="ended"):
     """The run is over; nothing of it is started any more. `outcome`: as in its finish.flag, or "lost"."""
 
@@ -57,7 +53,6 @@ class RunEnded(Event, kind="ended"):
     reason: str
 
 
-@dataclass(frozen=True)
 class RunMeasured(Event, kind="measured"):
     """The metric at the end of the run."""
 
@@ -65,7 +60,6 @@ class RunMeasured(Event, kind="measured"):
     value: float | None
 
 
-@dataclass(frozen=True)
 class RunLeftOut(Event, kind="not_run"):
     """The run will never be started."""
 
@@ -73,14 +67,12 @@ class RunLeftOut(Event, kind="not_run"):
     reason: str
 
 
-@dataclass(frozen=True)
 class Held(Event, kind="held"):
     """Nothing is started for now; `reason` is "" when that is over."""
 
     reason: str
 
 
-@dataclass(frozen=True)
 class Closing(Event, kind="closing"):
     """No run is started any more; those that run go on. `budget`: because the budget is used up."""
 
@@ -88,21 +80,18 @@ class Closing(Event, kind="closing"):
     budget: bool = False
 
 
-@dataclass(frozen=True)
 class Drifted(Event, kind="drifted"):
     """What the runs shared and what had changed when the last one ended."""
 
     changed: tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class Narrated(Event, kind="narrated"):
     """What a language model wrote for the report."""
 
     sections: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
 class SweepReported(Event, kind="reported"):
     """The report is there. `error`: why it could not be built, "" where it could."""
 

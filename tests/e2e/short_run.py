@@ -18,7 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from harness import journal
-from harness.journal.events import ActionResult, AttemptEvent, Created, Paused, Stopped, Waited
+from harness.journal.events import (
+    ActionResult,
+    AttemptEvent,
+    Created,
+    Paused,
+    Stopped,
+    Waited,
+)
 from monitors.files import AttemptFiles
 from monitors.processes import members_of_attempt
 from tests.e2e import mortal

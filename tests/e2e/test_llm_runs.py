@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from harness import journal
-from harness.journal.events import Consult
+from harness.journal.model_events import Consult
 from tests.e2e.bench import Bench, until
 from tests.model_server.seen import Seen
 from tests.model_server.server import ModelServer

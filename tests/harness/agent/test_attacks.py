@@ -19,7 +19,8 @@ from harness.agent.executor import Executor
 from harness.agent.observation import Observation
 from harness.agent.playbook import next_launch
 from harness.experiment import Experiment
-from harness.journal.events import ActionResult, CallRejected, Consult
+from harness.journal.events import ActionResult
+from harness.journal.model_events import CallRejected, Consult
 from harness.providers.chat import Reply, StopReason, ToolCall, Usage
 from harness.providers.tools import CallError, action_of
 from harness.providers.transcript import redacted_reply

@@ -15,8 +15,9 @@ from harness.config.edit import Scalar
 from harness.experiment import Experiment
 from harness.journal import Entry, Event, ImpossibleEventError, JournalDamagedError, Recorded, read
 from harness.journal.codec import MisfitError, decode, encode
-from harness.journal.events import RUN, Created, Intent
+from harness.journal.events import Created, Intent
 from harness.journal.order import Marks, Order
+from harness.journal.run_order import RUN
 from harness.pending_changes import PREPARING
 from harness.sweep.events import SWEEP, SweepCreated
 from harness.sweep.sweep import Sweep

@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from harness.journal.events import Intent, LlmFailed, LlmReserved, LlmRetried, LlmSettled
+from harness.journal.events import Intent
+from harness.journal.model_events import LlmFailed, LlmReserved, LlmRetried, LlmSettled
 from harness.providers.chat import Request, Usage, UserTurn
 from harness.providers.cost import (
     FREE,

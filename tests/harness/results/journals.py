@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from harness.journal import Entry
-from harness.journal.events import LlmRetried
+from harness.journal.model_events import LlmRetried
 from harness.pending_changes import Change
 from harness.results.summary import run_summary
 from harness.results.types import RunSummary
