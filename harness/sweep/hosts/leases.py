@@ -149,12 +149,6 @@ class Ledger:
                 path.unlink(missing_ok=True)
 
 
-def check_id(lease_id: str) -> None:
-    """Raise HostError for an id that could not be a file's name."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", lease_id):
-        raise HostError(f"{lease_id!r} cannot name a lease: use up to 200 letters, digits, '.', '_' and '-'")
-
-
 # --- what fits --------------------------------------------------------------------------------------
 
 

@@ -62,7 +62,6 @@ class LocalHost:
         Takes milliseconds, with GPUs as long as the driver takes to answer. Raises HostError when that does
         not, or the ledger cannot be written.
         """
-        leases.check_id(lease_id)
         needs = self.machine.shared(needs)
         with self._ledger.open() as book:
             held = book.held_for(lease_id, Path(result_dir))
