@@ -31,6 +31,7 @@ from harness.journal.codec import encode
 from harness.journal.events import ActionResult, AttemptEvent, Finish
 from harness.journal.model_events import Consult, LlmSettled
 from harness.options import RunOptions
+from harness.pending_changes import PREPARING
 from harness.providers.anthropic import AnthropicProvider
 from harness.providers.cost import Limits, Price
 from harness.providers.model import Model
@@ -114,7 +115,7 @@ class SimulatedHands:
     async def act(self, action: actions.AnyAction) -> ActionResult | None:
         if isinstance(action, actions.LOOKING):
             return look(action, self.experiment)
-        if isinstance(action, apply_changes.PREPARING):
+        if action.kind in PREPARING:
             return apply_changes.prepare(action, self.experiment)
         outcome = getattr(self, f"_{action.kind}")(action)
         return None if outcome is None else result_of(action.kind, outcome)
