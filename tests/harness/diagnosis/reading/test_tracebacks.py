@@ -1,7 +1,6 @@
 """Tracebacks as programs print them. What Python prints comes from Python itself, by generated chains."""
 
 import builtins
-import json
 import random
 import re
 import traceback
@@ -24,6 +23,10 @@ KINDS = (
 )
 GROUP = getattr(builtins, "ExceptionGroup", None)
 MESSAGES = ("", "bad row", "two\nlines", "size (3) must match: 4", "no 'x' in {'a': 1}", "100% done [1/2]")
+
+_PARTS = re.split(r"^== ", Path(__file__).with_name("tracebacks.txt").read_text(), flags=re.MULTILINE)[1:]
+TEXTS = {head: text for head, _, text in (part.partition("\n") for part in _PARTS)}
+"""Texts of tracebacks by name; the names of tables hold what is to be found."""
 
 
 class Made:
@@ -137,296 +140,52 @@ def test_groups_in_groups_are_read_back(tmp_path: Path, seed: int, sizes: list[i
         assert [fault.depth for fault in faults] == list(range(len(faults)))
 
 
-GROUPS = """\
-  + Exception Group Traceback (most recent call last):
-  |   File "/opt/run.py", line 11, in run
-  |     raise ExceptionGroup("some failed", [*es, g])
-  | ExceptionGroup: some failed (3 sub-exceptions)
-  +-+---------------- 1 ----------------
-    | Traceback (most recent call last):
-    |   File "/opt/run.py", line 2, in a
-    |     try: {}['k']
-    | KeyError: 'k'
-    |
-    | The above exception was the direct cause of the following exception:
-    |
-    | Traceback (most recent call last):
-    |   File "/opt/run.py", line 3, in a
-    |     raise ValueError("v") from e
-    | ValueError: v
-    +---------------- 2 ----------------
-    | ZeroDivisionError: division by zero
-    +---------------- 3 ----------------
-    | ExceptionGroup: inner (1 sub-exception)
-    +-+---------------- 1 ----------------
-      | OSError: [Errno 28] No space left on device
-      +------------------------------------
-"""
-AFTER_GROUPS = """
-The above exception was the direct cause of the following exception:
-
-Traceback (most recent call last):
-  File "/opt/run.py", line 15, in <module>
-    raise RuntimeError("episode failed") from g
-RuntimeError: episode failed
-"""
-
-
 def test_parts_of_a_group_are_roots_and_the_group_only_carries_them(tmp_path: Path) -> None:
-    faults = faults_of(tmp_path, GROUPS)
+    faults = faults_of(tmp_path, TEXTS["groups"])
     assert [fault.type for fault in faults] == ["KeyError", "ValueError", "ZeroDivisionError", "OSError"]
     assert [(fault.chain, fault.depth) for fault in faults] == [(1, 0), (1, 1), (0, 0), (0, 0)]
     assert [fault.wrapped_in for fault in faults] == [("ExceptionGroup",)] * 4
 
 
 def test_what_follows_from_a_group_is_in_one_chain_with_its_parts(tmp_path: Path) -> None:
-    faults = faults_of(tmp_path, GROUPS + AFTER_GROUPS)
+    faults = faults_of(tmp_path, TEXTS["groups"] + TEXTS["after groups"])
     assert {fault.chain for fault in faults} == {1}
     assert [fault.depth for fault in faults] == [0, 1, 2, 3, 4]
     assert faults[-1].wrapped_in == ()
 
 
-CALLSTACK = """\
-Traceback (most recent call last):
-  File "/opt/x.py", line 3, in main
-    f()
-RuntimeError: CUDA
-"""
-# name | type | message | functions of the frames | carriers
-CARRIED = """\
-== Ray, two deep, some frames and the header lacking | ValueError | \
-ValueError: MASTER_ADDR expected, but not set | ['__init__'] | \
-('ray.exceptions.RayTaskError(ActorDiedError)', 'ray.exceptions.ActorDiedError')
-Traceback (most recent call last):
-  File "/opt/train.py", line 17, in <module>
-    print(ray.get(x))
-          ^^^^^^^^^^
-ray.exceptions.RayTaskError(ActorDiedError): \x1b[36mray::Runner.run()\x1b[39m (pid=21, ip=192.0.2.2)
-           ^^^^^^^^^^^^^
-  File "/opt/train.py", line 16, in run
-    init()
-ray.exceptions.ActorDiedError: The actor died because of an error raised in its creation task, \
-\x1b[36mray::W.__init__()\x1b[39m (pid=2)
-  File "/opt/workers.py", line 77, in __init__
-    connect()
-ValueError: MASTER_ADDR expected, but not set
-== condensed: the inner line follows at once | torch.OutOfMemoryError | \
-torch.OutOfMemoryError: CUDA out of memory. | [] | ('ray.exceptions.RayTaskError(OutOfMemoryError)',)
-(R pid=7) ray.exceptions.RayTaskError(OutOfMemoryError): ray::W.f() (pid=12, ip=10.0.0.21)
-(R pid=7) torch.OutOfMemoryError: CUDA out of memory.
-== DataLoader worker | RuntimeError | RuntimeError: broken | ['_worker_loop', '__getitem__'] | \
-('RuntimeError',)
-Traceback (most recent call last):
-  File "/opt/train.py", line 9, in <module>
-    for b in loader: pass
-RuntimeError: Caught RuntimeError in DataLoader worker process 0.
-Original Traceback (most recent call last):
-  File "/opt/torch/worker.py", line 242, in _worker_loop
-    data = fetcher.fetch(index)
-  File "/opt/data.py", line 7, in __getitem__
-    raise RuntimeError("broken")
-RuntimeError: broken
-== torch.multiprocessing | ValueError | ValueError: rank died | ['_wrap'] | \
-('torch.multiprocessing.spawn.ProcessRaisedException',)
-torch.multiprocessing.spawn.ProcessRaisedException:\x20
-
--- Process 1 terminated with the following error:
-Traceback (most recent call last):
-  File "/opt/spawn.py", line 90, in _wrap
-    fn(i, *args)
-ValueError: rank died
-== torchrun's summary | RuntimeError | RuntimeError: sizes | ['wrapper', 'main'] | \
-('torch.distributed.elastic.multiprocessing.errors.ChildFailedError',)
-torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\x20
-============================================================
-train.py FAILED
-------------------------------------------------------------
-Root Cause (first observed failure):
-[0]:
-  rank      : 1 (local_rank: 1)
-  exitcode  : 1 (pid: 12)
-  traceback : Traceback (most recent call last):
-    File "/opt/errors.py", line 357, in wrapper
-      return f(*args, **kwargs)
-    File "/opt/dist.py", line 5, in main
-      raise RuntimeError("sizes")
-  RuntimeError: sizes
-
-============================================================
-"""
-ERROR_FILE = json.dumps(
-    {"message": {"message": "RuntimeError: CUDA", "extraInfo": {"py_callstack": CALLSTACK}}}
-)
-
-
-def cases(table: str) -> list[tuple[str, list[str]]]:
-    """(text, what its head says) of each part; the parts' heads begin with `==`."""
-    parts = (part.partition("\n") for part in re.split(r"^== ", table, flags=re.MULTILINE)[1:])
-    return [(text, head.split(" | ")) for head, _, text in parts]
-
-
-@pytest.mark.parametrize(
-    ("text", "head"),
-    [*cases(CARRIED), (ERROR_FILE, ["error file", "RuntimeError", "RuntimeError: CUDA", "['main']", "()"])],
-)
-def test_the_true_exception_is_found_in_what_carries_it(tmp_path: Path, text: str, head: list[str]) -> None:
-    fault = only_fault(tmp_path, text)
-    found = (str(fault.message), str([frame.function for frame in fault.frames]), str(fault.wrapped_in))
-    assert [fault.type, *found] == head[1:]
+@pytest.mark.parametrize("head", [head for head in TEXTS if head.startswith("carried | ")])
+def test_the_true_exception_is_found_in_what_carries_it(tmp_path: Path, head: str) -> None:
+    fault = only_fault(tmp_path, TEXTS[head])
+    found = (fault.type, fault.message, [frame.function for frame in fault.frames], fault.wrapped_in)
+    assert list(map(str, found)) == head.split(" | ")[2:]
 
 
 def test_one_exception_carries_those_of_several_ranks(tmp_path: Path) -> None:
-    text = """\
-torch.distributed.checkpoint.api.CheckpointException: CheckpointException ranks:dict_keys([0, 1])
-Traceback (most recent call last): (RANK 0)
-  File "/opt/planner.py", line 495, in plan
-    raise RuntimeError(key)
-RuntimeError: Missing key v
-Traceback (most recent call last): (RANK 1)
-  File "/opt/planner.py", line 495, in plan
-    raise RuntimeError(key)
-RuntimeError: Missing key w
-"""
-    first, second = faults_of(tmp_path, text)
+    first, second = faults_of(tmp_path, TEXTS["several ranks"])
     assert (first.message, second.message) == ("RuntimeError: Missing key v", "RuntimeError: Missing key w")
     assert first.wrapped_in == ("torch.distributed.checkpoint.api.CheckpointException",)
 
 
-REMOTE = '''\
-multiprocessing.pool.RemoteTraceback:\x20
-"""
-Traceback (most recent call last):
-  File "/opt/pool.py", line 125, in worker
-    result = f()
-KeyError: 'reward_model'
-"""
-
-The above exception was the direct cause of the following exception:
-
-Traceback (most recent call last):
-  File "/opt/run.py", line 4, in <module>
-    p.map(f, [1])
-KeyError: 'reward_model'
-'''
-
-
 def test_a_remote_traceback_is_the_root_of_what_its_caller_raises(tmp_path: Path) -> None:
-    root, raised = faults_of(tmp_path, REMOTE)
-    assert (root.depth, root.wrapped_in, root.frames[-1].function) == (
-        0,
-        ("multiprocessing.pool.RemoteTraceback",),
-        "worker",
-    )
+    root, raised = faults_of(tmp_path, TEXTS["remote"])
+    assert (root.depth, root.frames[-1].function) == (0, "worker")
+    assert root.wrapped_in == ("multiprocessing.pool.RemoteTraceback",)
     assert (raised.depth, raised.wrapped_in, raised.chain) == (1, (), root.chain)
     assert root.uncaught
 
 
 def test_what_a_chain_merely_wraps_stands_in_its_root(tmp_path: Path) -> None:
-    text = """\
-Traceback (most recent call last):
-  File "/opt/builder.py", line 1, in a
-    a()
-TypeError: Couldn't cast array of type string to null
-
-The above exception was the direct cause of the following exception:
-
-Traceback (most recent call last):
-  File "/opt/train.py", line 1, in <module>
-    load()
-datasets.exceptions.DatasetGenerationError: An error occurred while generating the dataset
-"""
-    root = faults_of(tmp_path, text)[0]
+    root = faults_of(tmp_path, TEXTS["merely wrapped"])[0]
     assert (root.type, root.wrapped_in) == ("TypeError", ("datasets.exceptions.DatasetGenerationError",))
 
 
-# name | type | lines of the message | functions
-FORMS = """\
-== start cut off | KeyError | 1 | ['f']
-  File "/opt/a.py", line 3, in f
-    x()
-KeyError: 1
-== left out | KeyError | 1 | ['f']
-Traceback (most recent call last):
-[...]
-  File "/opt/a.py", line 3, in f
-    x()
-[...]
-KeyError: 1
-== indentation lost | KeyError | 1 | ['f']
-Traceback (most recent call last):
-File "/opt/a.py", line 3, in f
-x = y["p"]
-KeyError: 1
-== a class of one's own | Oops | 1 | ['f']
-Traceback (most recent call last):
-  File "a.py", line 3, in f
-    raise Oops
-Oops
-== syntax | SyntaxError | 1 | ['']
-  File "a.py", line 1
-    x = = 1
-        ^
-SyntaxError: invalid syntax
-== recursion | RecursionError | 1 | ['f']
-Traceback (most recent call last):
-  File "a.py", line 3, in f
-    f()
-  [Previous line repeated 993 more times]
-RecursionError: deep
-== no frames | huggingface_hub.errors.GatedRepoError | 2 | []
-huggingface_hub.errors.GatedRepoError: 403 Client Error.
-
-Cannot access gated repo.
-== quotes of a web page | KeyError | 1 | ['f']
-Traceback (most recent call last):
-File “/opt/a.py”, line 3, in f
-x()
-KeyError: 1
-== what a hub says below an empty line | requests.exceptions.HTTPError | 2 | []
-requests.exceptions.HTTPError: 404 Client Error. (Request ID: Root=1)
-
-Repository Not Found for url: https://hub/x.
-
-other
-== message of many lines | yaml.scanner.ScannerError | 3 | []
-yaml.scanner.ScannerError: while scanning
-found character
-  in x, line 3
-
-other
-== in log records | ValueError | 2 | ['f']
-ERROR 11-21 06:12:13 [a.py:1] Traceback (most recent call last):
-ERROR 11-21 06:12:13 [a.py:1]   File "a.py", line 3, in f
-ERROR 11-21 06:12:14 [a.py:1] ValueError: a
-ERROR 11-21 06:12:14 [a.py:1] b
-== loguru | FileNotFoundError | 1 | ['<module>', 'main']
-Traceback (most recent call last):
-
-  File "a.py", line 3, in <module>
-    main()
-    └ <function main>
-> File "a.py", line 2, in main
-    open(x)
-
-FileNotFoundError: x
-== Rich | IndexError | 1 | ['<module>']
-╭──── Traceback (most recent call last) ────╮
-│ /opt/a.py:5 in <module>                   │
-│ ❱ 5 f(3)                                  │
-│ ╭─ locals ─╮                              │
-│ │ x = 3    │                              │
-│ ╰──────────╯                              │
-╰───────────────────────────────────────────╯
-IndexError: out of range
-"""
-
-
-@pytest.mark.parametrize(("text", "head"), cases(FORMS))
-def test_forms_of_tracebacks(tmp_path: Path, text: str, head: list[str]) -> None:
-    fault = only_fault(tmp_path, text)
-    functions = str([frame.function for frame in fault.frames])
-    assert [fault.type, str(len(fault.said)), functions] == head[1:]
-    assert text.splitlines()[fault.line - 1].endswith(fault.said[0])
+@pytest.mark.parametrize("head", [head for head in TEXTS if head.startswith("form | ")])
+def test_forms_of_tracebacks(tmp_path: Path, head: str) -> None:
+    fault = only_fault(tmp_path, TEXTS[head])
+    found = (fault.type, len(fault.said), [frame.function for frame in fault.frames])
+    assert list(map(str, found)) == head.split(" | ")[2:]
+    assert TEXTS[head].splitlines()[fault.line - 1].endswith(fault.said[0])
 
 
 @pytest.mark.parametrize(
@@ -447,13 +206,7 @@ def test_what_is_announced_as_got_over_is_handled(tmp_path: Path, head: str) -> 
 
 
 def test_a_retry_said_right_below_makes_it_handled_unless_it_ended_the_process(tmp_path: Path) -> None:
-    text = """\
-Traceback (most recent call last):
-  File "a.py", line 3, in {}
-    x()
-KeyError: 1
-episode 3 is tried again
-"""
+    text = TEXTS["tried again"]
     assert only_fault(tmp_path, text.format("run")).handled
     fatal = only_fault(tmp_path, text.format("<module>"))
     assert fatal.uncaught
@@ -461,20 +214,7 @@ episode 3 is tried again
 
 
 def test_a_call_stack_is_no_traceback(tmp_path: Path) -> None:
-    text = """\
---- Logging error ---
-Traceback (most recent call last):
-  File "/opt/logging.py", line 3, in emit
-    msg = self.format(record)
-TypeError: not all arguments converted
-Call stack:
-  File "/opt/a.py", line 9, in <module>
-    log.info("a", 1)
-Message: 'a'
-Arguments: (1,)
-ValueError: real
-"""
-    first, second = faults_of(tmp_path, text)
+    first, second = faults_of(tmp_path, TEXTS["call stack"])
     assert (first.type, first.handled) == ("TypeError", True)
     assert (second.type, second.handled, second.frames) == ("ValueError", False, ())
 
@@ -485,17 +225,7 @@ def test_an_unfinished_traceback_is_told_by_its_first_line(tmp_path: Path) -> No
 
 
 def test_frames_keep_their_lines_and_code(tmp_path: Path) -> None:
-    text = """\
-Traceback (most recent call last):
-  File "/opt/a.py", line 3, in f
-    x = g()
-        ^^^
-  File "/opt/b.py", line 9, in g
-    return 1/0
-           ~^~
-ZeroDivisionError: division by zero
-"""
-    fault = only_fault(tmp_path, text)
+    fault = only_fault(tmp_path, TEXTS["frames"])
     assert [(frame.line, frame.path, frame.code) for frame in fault.frames] == [
         (2, "/opt/a.py", "x = g()"),
         (5, "/opt/b.py", "return 1/0"),
@@ -522,13 +252,7 @@ def test_other_lines_inside_do_not_end_it(tmp_path: Path, cut: int) -> None:
 
 
 def test_a_prefix_that_only_the_launcher_knows_is_taken_off(tmp_path: Path) -> None:
-    text = """\
-nemo-run-0/0 Traceback (most recent call last):
-nemo-run-0/0   File "judge.py", line 190, in judge
-nemo-run-0/0     outputs = llm.generate(prompts)
-nemo-run-0/0 openai.RateLimitError: Error code: 429
-"""
-    fault = only_fault(tmp_path, text)
+    fault = only_fault(tmp_path, TEXTS["launcher"])
     assert (fault.type, fault.message) == ("openai.RateLimitError", "openai.RateLimitError: Error code: 429")
     assert [frame.function for frame in fault.frames] == ["judge"]
 
