@@ -30,10 +30,8 @@ except KeyError as error:
 
 def sessions() -> list[str]:
     socket = os.environ["AJET_TMUX_SOCKET"]
-    listed = subprocess.run(
-        ["tmux", "-L", socket, "list-sessions", "-F", "#S"], capture_output=True, text=True, check=False
-    )
-    return listed.stdout.split()
+    command = ["tmux", "-L", socket, "list-sessions", "-F", "#S"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
 
 
 def alive(pid: int) -> bool:
@@ -42,6 +40,15 @@ def alive(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def watched(bench: Bench, steps: int, pause: float, step: int = 3, **plan: str) -> "subprocess.Popen[str]":
+    """A harness whose training of so many steps has printed this one."""
+    bench.script("train.py", TRAIN)
+    bench.plan(f"python train.py {steps} {pause}", **plan)
+    watching = bench.start("run", str(bench.blueprint))
+    until(lambda: f"step={step} " in _log(bench), f"step {step}")
+    return watching
 
 
 def test_metrics_report_and_flag(bench: Bench) -> None:
@@ -72,45 +79,40 @@ def test_the_training_sees_the_callers_variables_but_not_the_keys_of_the_harness
     assert not [path for path in written if b"-key" in path.read_bytes()]
 
 
-def test_no_metrics_is_said(bench: Bench) -> None:
-    bench.plan("echo all done")
-    bench.run()
-    assert bench.flag["outcome"] == "succeeded"
-    assert "no metrics" in bench.flag["reason"]
+SCORES = "\n## [exp_metrics]\n- pattern: `iter (?P<step>\\d+) score (?P<score>[\\d.]+)`\n"
+FIRST_STEP = "\n## [exp_metrics]\n- first_step: `first step done`\n"
+BOTH = "\n## [exp_prepare_command]\n`touch prepared`\n\n## [exp_cleanup_command]\n`echo well > cleaned-up`\n"
+NOT_PREPARED = "\n## [exp_prepare_command]\n`false`\n"
+DIES_ONCE = "if mkdir been-here; then kill -TERM $$; sleep 5; else python train.py 3 0.01; fi"
+FLAG, METRICS, STORY = "finish.flag", "attempts/01/metrics.jsonl", "trial_and_error.md"
+# command, more of the blueprint, exit status, launches, texts of files in the result folder
+COMMANDS = [
+    ("echo all done", "", 0, 1, {FLAG: ["no metrics"]}),
+    ("echo iter 3 score 0.25", SCORES, 0, 1, {METRICS: ['"score": 0.25']}),
+    ("echo nothing of the kind", SCORES, 1, 1, {STORY: ["without a single metric row"]}),
+    ("python bug.py", "", 1, 1, {STORY: ["KeyError: 'reward'", "pane.log"]}),
+    (DIES_ONCE, "", 0, 2, {STORY: ["SIGTERM"], "attempts/01/diagnosis.json": ["terminated_from_outside"]}),
+    ("echo loading; sleep 600", FIRST_STEP, 1, 1, {FLAG: ["first"]}),
+    ("test -e prepared && echo step=1 loss=2", BOTH, 0, 1, {"../../code/cleaned-up": ["well"]}),
+    ("touch launched", NOT_PREPARED, 1, 1, {FLAG: ["prepare command"]}),
+    ("kill -40 $$", "", 1, 1, {FLAG: ["signal 40"]}),
+]
 
 
-def test_named_metrics_are_owed(bench: Bench) -> None:
-    more = "\n## [exp_metrics]\n- pattern: `iter (?P<step>\\d+) score (?P<score>[\\d.]+)`\n"
-    bench.plan("echo iter 3 score 0.25", more=more)
-    bench.run()
-    assert '"score": 0.25' in (bench.attempt() / "metrics.jsonl").read_text()
-
-
-def test_named_metrics_that_never_come_are_a_failure(bench: Bench) -> None:
-    more = "\n## [exp_metrics]\n- pattern: `iter (?P<step>\\d+) score (?P<score>[\\d.]+)`\n"
-    bench.plan("echo nothing of the kind", more=more)
-    bench.run(status=1)
-    assert "without a single metric row" in (bench.result_dir / "trial_and_error.md").read_text()
-
-
-def test_a_bug_fails_once_with_its_root_cause(bench: Bench) -> None:
-    bench.script("train.py", BUG)
-    bench.plan("python train.py")
-    bench.run(status=1)
-    assert bench.flag["outcome"] == "failed"
-    assert bench.launches() == 1
-    story = (bench.result_dir / "trial_and_error.md").read_text()
-    assert "KeyError: 'reward'" in story
-    assert "pane.log" in story
-
-
-def test_ended_from_outside_it_is_started_again(bench: Bench) -> None:
+@pytest.mark.parametrize(("command", "more", "status", "launches", "said"), COMMANDS)
+def test_how_a_command_ends(
+    bench: Bench, command: str, more: str, status: int, launches: int, said: dict[str, list[str]]
+) -> None:
     bench.script("train.py", TRAIN)
-    bench.plan("if mkdir been-here; then kill -TERM $$; sleep 5; else python train.py 3 0.01; fi")
-    bench.run()
-    assert bench.flag["attempts"] == 2
-    assert (bench.attempt(1) / "diagnosis.json").exists()
-    assert "SIGTERM" in (bench.result_dir / "trial_and_error.md").read_text()
+    bench.script("bug.py", BUG)
+    bench.plan(command, more=more, first_step="2 seconds" if more == FIRST_STEP else "5 minutes")
+    bench.run(status=status)
+    assert bench.flag["outcome"] == ("failed" if status else "succeeded")
+    assert bench.launches() == bench.flag["attempts"] == launches
+    for file, texts in said.items():
+        content = (bench.result_dir / file).read_text()
+        assert all(text in content for text in texts), content
+    assert not (bench.codebase / "launched").exists()
 
 
 def test_time_limit_kills_everything_it_started(bench: Bench) -> None:
@@ -121,28 +123,6 @@ def test_time_limit_kills_everything_it_started(bench: Bench) -> None:
     assert not alive(int((bench.codebase / "escaped.pid").read_text()))
     facts = {fact["id"]: fact["value"] for fact in bench.result["facts"]}
     assert facts["attempt/1/last_step"] > 10
-
-
-def test_first_step_that_never_comes(bench: Bench) -> None:
-    more = "\n## [exp_metrics]\n- first_step: `first step done`\n"
-    bench.plan("echo loading; sleep 600", first_step="2 seconds", more=more)
-    bench.run(status=1)
-    assert "first" in bench.flag["reason"]
-    assert bench.launches() == 1
-
-
-def test_prepare_and_cleanup(bench: Bench) -> None:
-    more = "\n## [exp_prepare_command]\n`touch prepared`\n\n## [exp_cleanup_command]\n`touch cleaned-up`\n"
-    bench.plan("test -e prepared && echo step=1 loss=2", more=more)
-    bench.run()
-    assert (bench.codebase / "cleaned-up").exists()
-
-
-def test_a_failing_prepare_command_stops_the_launch(bench: Bench) -> None:
-    bench.plan("touch launched", more="\n## [exp_prepare_command]\n`false`\n")
-    bench.run(status=1)
-    assert not (bench.codebase / "launched").exists()
-    assert "prepare command" in bench.flag["reason"]
 
 
 def test_bad_blueprint_cannot_run_and_leaves_nothing(bench: Bench) -> None:
@@ -163,10 +143,7 @@ def test_run_again_goes_beside_the_finished_one(bench: Bench) -> None:
 
 @pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM])
 def test_harness_dies_training_goes_on_and_resume_completes(bench: Bench, signal_number: int) -> None:
-    bench.script("train.py", TRAIN)
-    bench.plan("python train.py 40 0.1")
-    watching = bench.start("run", str(bench.blueprint))
-    until(lambda: "step=5 " in _log(bench), "the fifth step")
+    watching = watched(bench, 80, 0.1, step=5)
     watching.send_signal(signal_number)
     watching.communicate(timeout=30)
     refused = bench.run(status=2)
@@ -177,15 +154,12 @@ def test_harness_dies_training_goes_on_and_resume_completes(bench: Bench, signal
     assert bench.flag["outcome"] == "succeeded"
     assert bench.launches() == 1
     steps = [line.split()[0] for line in _log(bench).splitlines() if line.startswith("step=")]
-    assert steps == [f"step={step}" for step in range(1, 41)]
-    assert len((bench.attempt() / "metrics.jsonl").read_text().splitlines()) == 40
+    assert steps == [f"step={step}" for step in range(1, 81)]
+    assert len((bench.attempt() / "metrics.jsonl").read_text().splitlines()) == 80
 
 
 def test_tmux_server_dies_and_the_run_ends_well(bench: Bench) -> None:
-    bench.script("train.py", TRAIN)
-    bench.plan("python train.py 30 0.1")
-    watching = bench.start("run", str(bench.blueprint))
-    until(lambda: "step=3 " in _log(bench), "the third step")
+    watching = watched(bench, 30, 0.1)
     subprocess.run(["tmux", "-L", os.environ["AJET_TMUX_SOCKET"], "kill-server"], check=True)
     output, _ = watching.communicate(timeout=60)
     assert watching.returncode == 0, output
@@ -208,10 +182,7 @@ def test_resumed_after_the_first_step_time_a_healthy_training_goes_on(bench: Ben
 
 
 def test_stopping_what_had_ended_by_itself_keeps_its_success(bench: Bench) -> None:
-    bench.script("train.py", TRAIN)
-    bench.plan("python train.py 20 0.05")
-    watching = bench.start("run", str(bench.blueprint))
-    until(lambda: "step=2 " in _log(bench), "the second step")
+    watching = watched(bench, 20, 0.05, step=2)
     watching.kill()
     watching.communicate(timeout=30)
     until(lambda: (bench.attempt() / "exit.json").exists(), "the end of the training")
@@ -254,12 +225,6 @@ def test_a_config_edited_during_the_run_is_for_the_next_one(bench: Bench) -> Non
     assert "lr: 0.1" in (bench.attempt(2) / "pane.log").read_text()
 
 
-def test_a_real_time_signal_is_a_cause_like_any_other(bench: Bench) -> None:
-    bench.plan("kill -40 $$")
-    bench.run(status=1)
-    assert "signal 40" in bench.flag["reason"]
-
-
 def test_a_reader_that_goes_away_does_not_decide_the_outcome(bench: Bench) -> None:
     bench.plan("echo step=1 loss=2; sleep 2")
     harness = f"{sys.executable} -m harness.cli.app run {bench.blueprint}"
@@ -270,10 +235,7 @@ def test_a_reader_that_goes_away_does_not_decide_the_outcome(bench: Bench) -> No
 
 
 def test_stop_from_another_terminal(bench: Bench) -> None:
-    bench.script("train.py", TRAIN)
-    bench.plan("python train.py 10000 0.05")
-    watching = bench.start("run", str(bench.blueprint))
-    until(lambda: "step=3 " in _log(bench), "the third step")
+    watching = watched(bench, 10000, 0.05)
     bench.harness("stop", str(bench.result_dir))
     watching.communicate(timeout=30)
     assert watching.returncode == 130
