@@ -162,7 +162,7 @@ def _mask_value(match: re.Match[str]) -> str:
 
 
 def _is_secret(name: str, value: str, certain: bool = True) -> bool:
-    """Whether a value behind this name is a secret. Some names say so; others, as `AZURE_KEY` and `sort_key`,
+    """True if a value behind this name is a secret. Some names say so; others, as `AZURE_KEY` and `sort_key`,
     only together with how they are written or what stands behind them."""
     if _HARMLESS_NAME.search(name):
         return False

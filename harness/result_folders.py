@@ -13,7 +13,7 @@ JOURNAL = "sweep.jsonl"
 
 
 def is_sweep(folder: Path) -> bool:
-    """Whether a sweep has begun in this folder."""
+    """True if a sweep has begun in this folder."""
     return journal.has_begun(folder / JOURNAL)
 
 

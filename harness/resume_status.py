@@ -42,7 +42,7 @@ def aftermath(state: ExperimentState, result_dir: Path, now: float) -> str:
 
 
 def _restart(state: ExperimentState, attempt: AttemptState, files: AttemptFiles, now: float) -> str:
-    """Whether the guard lets a lost attempt be started again, and from where."""
+    """True if the guard lets a lost attempt be started again, and from where."""
     lost = replace(
         attempt,
         launched_at=attempt.launched_at or now,

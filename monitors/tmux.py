@@ -28,7 +28,7 @@ LONGEST_PURPOSE = 40
 
 
 class TmuxError(RuntimeError):
-    """tmux is missing, refuses, or the session is not what it should be; the message says how to mend it."""
+    """tmux is missing, refuses, or the session is not what it should be; the message says how to fix it."""
 
 
 def session_name(purpose: str, experiment_id: str, attempt: int) -> str:

@@ -26,7 +26,7 @@ class Vitals:
 
     @property
     def error_stands(self) -> bool:
-        """Whether an error was the last thing of substance, so that further lines must be shown to `line`."""
+        """True if an error was the last thing of substance, so that further lines must be shown to `line`."""
         return self._error is not None
 
     def line(self, line: Line) -> None:

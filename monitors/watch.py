@@ -89,7 +89,7 @@ class Watch:
 
     @property
     def at_end(self) -> bool:
-        """Whether the last poll read everything there was."""
+        """True if the last poll read everything there was."""
         return self._log.at_end and self._trainer.at_end
 
     def poll(self, final: bool = False) -> list[Event]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class TrainingError(Exception):
-    """Training cannot start or go on; the message says what is wrong, where, and how to mend it."""
+    """Training cannot start or go on; the message says what is wrong, where, and how to fix it."""
 
 
 class DataError(TrainingError):

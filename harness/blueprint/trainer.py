@@ -81,4 +81,4 @@ def _ask(python: Path, program: list[str], config: Path | None, cwd: Path, timeo
 def _sentence(remark: dict[str, Any]) -> tuple[str, str]:
     what = " ".join(filter(None, (remark.get("key"), remark["message"]))).rstrip(".")
     where = remark.get("where")
-    return (f"{where}: {what}" if where else what), remark.get("mend") or "correct the config"
+    return (f"{where}: {what}" if where else what), remark.get("fix") or "correct the config"

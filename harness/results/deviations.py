@@ -62,7 +62,7 @@ class Deviation:
         return diff(str(self.change.old), str(self.change.new), self.change.what)
 
     def explains(self, difference: ConfigChange) -> bool:
-        """Whether a difference between two attempts' configs is this deviation."""
+        """True if a difference between two attempts' configs is this deviation."""
         if difference.attempt != self.attempt or self.change.kind not in _IN_CONFIG:
             return False
         if self.change.kind == "removed":

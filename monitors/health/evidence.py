@@ -120,7 +120,7 @@ class Window:
 
 
 class Progress:
-    """Whether a run has got a better reward than it began with. `window`: rows that make a level."""
+    """True if a run has got a better reward than it began with. `window`: rows that make a level."""
 
     def __init__(self, window: int) -> None:
         self._first = Window(window)
@@ -142,7 +142,7 @@ class Progress:
 
     @property
     def has_reward(self) -> bool:
-        """Whether there are enough rewards for a level."""
+        """True if there are enough rewards for a level."""
         return self._start is not None
 
     @property
@@ -152,7 +152,7 @@ class Progress:
 
     @property
     def is_good(self) -> bool:
-        """Whether the reward is clearly above its start, or as high as rewards get here."""
+        """True if the reward is clearly above its start, or as high as rewards get here."""
         if self._start is None:
             return False
         recent = self._recent.mean()

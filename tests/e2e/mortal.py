@@ -72,7 +72,7 @@ class Life:
     output_file: Path
 
     def is_over(self, patience_s: float) -> bool:
-        """Whether it ends within `patience_s` seconds."""
+        """True if it ends within `patience_s` seconds."""
         return bool(wait([self.process.sentinel], patience_s))
 
     def end(self, patience_s: float) -> int:

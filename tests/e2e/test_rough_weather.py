@@ -29,7 +29,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
 
 
 def end_or_resume(run: ShortRun, status: int) -> None:
-    """A harness that gave up (1), or could not begin (2), has said what to mend and how to go on, and that
+    """A harness that gave up (1), or could not begin (2), has said what to fix and how to go on, and that
     brings the run to a good end."""
     if status != 0:
         said = (run.folder / "life-1.txt").read_text()

@@ -1,4 +1,4 @@
-"""Whether a tool's parameters are a JSON schema (draft 2020-12) that the providers take.
+"""Check that a tool's parameters are a JSON schema (draft 2020-12) that the providers take.
 
 Structural: keywords have values of the right kind, references lead somewhere, patterns compile. `objection`
 gives the first fault as text, or None.

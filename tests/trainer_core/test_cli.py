@@ -62,7 +62,7 @@ def test_json(conf: str) -> None:
         "problems": [
             {
                 "message": "must be int > 0.",
-                "mend": "The default is 32.",
+                "fix": "The default is 32.",
                 "where": "command line",
                 "key": "ajet.data.train_batch_size",
                 "value": 0,

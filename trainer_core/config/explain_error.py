@@ -24,7 +24,7 @@ def _problems(details: ErrorDetails, layered: Layered) -> list[Problem]:
     location = tuple(str(part) for part in details["loc"])
     if details["type"] == RULE_BROKEN:
         return [
-            _at(tuple(broken.key.split(".")), layered, broken.message, broken.mend)
+            _at(tuple(broken.key.split(".")), layered, broken.message, broken.fix)
             for broken in details["ctx"]["violations"]
         ]
     if details["type"] == "extra_forbidden":
@@ -36,8 +36,8 @@ def _problems(details: ErrorDetails, layered: Layered) -> list[Problem]:
     return [_at(path, layered, f"must be {_expected(key_of_schema)}.", _mend(key_of_schema, value))]
 
 
-def _at(path: tuple[str, ...], layered: Layered, message: str, mend: str) -> Problem:
-    return Problem(message, mend, layered.where(path), ".".join(path), layered.value(path))
+def _at(path: tuple[str, ...], layered: Layered, message: str, fix: str) -> Problem:
+    return Problem(message, fix, layered.where(path), ".".join(path), layered.value(path))
 
 
 def _known_part(location: tuple[str, ...]) -> tuple[str, ...]:

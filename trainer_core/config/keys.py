@@ -125,7 +125,7 @@ def shown_default(key: Key) -> str:
 
 
 def suggestion(path: str) -> str:
-    """What the writer of an unknown key probably meant, as a sentence that says how to mend it."""
+    """What the writer of an unknown key probably meant, as a sentence that says how to fix it."""
     keys = all_keys()
     parent, _, name = path.rpartition(".")
     if not parent:

@@ -88,21 +88,21 @@ def _read_word(word: str) -> tuple[tuple[str, ...], Source]:
     key, equals, value = word.partition("=")
     key = key.strip()
     if not equals:
-        message, mend = (
+        message, fix = (
             f"`{word}` is not a setting.",
             "Write `key=value`, such as `ajet.rollout.num_repeat=8`.",
         )
-        raise _file_error(COMMAND_LINE, message, mend)
+        raise _file_error(COMMAND_LINE, message, fix)
     if key.startswith(("+", "~")):
         bare = key.lstrip("+~")
         raise _file_error(COMMAND_LINE, f"`{word}` has a sign of Hydra.", f"Write `{bare}={value}`.")
     path = tuple(key.split("."))
     if not all(path):
-        message, mend = (
+        message, fix = (
             f"`{word}` has no proper key.",
             "Write `key=value`, such as `ajet.rollout.num_repeat=8`.",
         )
-        raise _file_error(COMMAND_LINE, message, mend)
+        raise _file_error(COMMAND_LINE, message, fix)
     return path, read_yaml(value, f"{COMMAND_LINE}, {key}")
 
 
@@ -129,5 +129,5 @@ def _near(path: Path) -> str:
     return f"Did you mean `{folder / close[0]}`?" if close else "Check the path."
 
 
-def _file_error(where: str, message: str, mend: str) -> ConfigError:
-    return ConfigError((Problem(message, mend, where),))
+def _file_error(where: str, message: str, fix: str) -> ConfigError:
+    return ConfigError((Problem(message, fix, where),))

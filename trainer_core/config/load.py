@@ -80,7 +80,7 @@ def resolved_yaml(config: Config) -> str:
 def _problem(finding: Finding, layered: Layered) -> Problem:
     what = {"refused": "is refused", "ignored": "is not honoured", "doubtful": "is doubtful"}[finding.verdict]
     where = layered.where(tuple(finding.key.split(".")))
-    return Problem(f"{what}: {finding.why}.", finding.mend, where, finding.key, finding.value)
+    return Problem(f"{what}: {finding.why}.", finding.fix, where, finding.key, finding.value)
 
 
 def _without_empty_sections(layered: Layered) -> Layered:
@@ -97,13 +97,13 @@ def _without_empty_sections(layered: Layered) -> Layered:
 
 def _refuse_interpolation(layered: Layered) -> None:
     found = list(_interpolations(("ajet",), layered.tree.get("ajet")))
-    message, mend = (
+    message, fix = (
         "refers to another value, which is not resolved here.",
         "Write the value, or pass `key=value`.",
     )
     if found:
         raise ConfigError(
-            tuple(Problem(message, mend, layered.where(path), ".".join(path), value) for path, value in found)
+            tuple(Problem(message, fix, layered.where(path), ".".join(path), value) for path, value in found)
         )
 
 

@@ -25,7 +25,7 @@ class Rule:
     pattern: str
     verdict: Verdict
     why: str
-    mend: str
+    fix: str
     takes: tuple[Any, ...] | None = None
 
 
@@ -37,7 +37,7 @@ class Finding:
     value: Any
     verdict: Verdict
     why: str
-    mend: str
+    fix: str
 
 
 _GPUS = "`local` trains in one process on this machine's CPU"
@@ -205,7 +205,7 @@ def _from_rules(config: Config) -> Iterator[Finding]:
             continue
         value = value_at(config, key)
         if value not in _taken(rule, key):
-            yield Finding(key.path, value, rule.verdict, rule.why, rule.mend)
+            yield Finding(key.path, value, rule.verdict, rule.why, rule.fix)
 
 
 def _taken(rule: Rule, key: Key) -> tuple[Any, ...]:
@@ -223,11 +223,11 @@ def value_at(config: Config, key: Key) -> Any:
 def _start_model(ajet: Ajet) -> Iterator[Finding]:
     path = ajet.model.path
     if path == "placeholder":
-        mend = "Write the folder or name of a model, or `tiny` for a small one made on the spot."
-        yield Finding("ajet.model.path", path, "refused", "no model is chosen", mend)
+        fix = "Write the folder or name of a model, or `tiny` for a small one made on the spot."
+        yield Finding("ajet.model.path", path, "refused", "no model is chosen", fix)
     elif path.startswith(("/", "./", "../", "~")) and not Path(path).expanduser().is_dir():
-        mend = "Check the path; it is seen from the working directory."
-        yield Finding("ajet.model.path", path, "refused", "there is no such folder", mend)
+        fix = "Check the path; it is seen from the working directory."
+        yield Finding("ajet.model.path", path, "refused", "there is no such folder", fix)
 
 
 def _judge(ajet: Ajet) -> Iterator[Finding]:
@@ -247,8 +247,8 @@ def _sampling(ajet: Ajet) -> Iterator[Finding]:
     attempts, sampling = ajet.trainer_common.val_pass_n, ajet.rollout.val_kwargs
     if attempts > 1 and (sampling.temperature == 0 or not sampling.do_sample):
         why = "every attempt at a validation task gets the same answer, so pass rates @2 and up mean nothing"
-        mend = "Set ajet.rollout.val_kwargs.temperature: 1.0 and do_sample: true, or write 1."
-        yield Finding("ajet.trainer_common.val_pass_n", attempts, "doubtful", why, mend)
+        fix = "Set ajet.rollout.val_kwargs.temperature: 1.0 and do_sample: true, or write 1."
+        yield Finding("ajet.trainer_common.val_pass_n", attempts, "doubtful", why, fix)
     if ajet.rollout.num_repeat == 1:
         why = "a group of one has nothing to compare with, so its advantage is the bare reward"
         yield Finding("ajet.rollout.num_repeat", 1, "doubtful", why, "Write 2 or more.")

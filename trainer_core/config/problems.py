@@ -13,7 +13,7 @@ class Problem:
     """
 
     message: str
-    mend: str
+    fix: str
     where: str
     key: str | None = None
     value: Any = None
@@ -22,7 +22,7 @@ class Problem:
         subject = self.key or ""
         if self.key and self.value is not None:
             subject = f"{self.key}: {_shown(self.value)}"
-        return " ".join(part for part in (f"{self.where}:", subject, self.message, self.mend) if part)
+        return " ".join(part for part in (f"{self.where}:", subject, self.message, self.fix) if part)
 
     def as_json(self) -> dict[str, Any]:
         """The same as a mapping that `json` can write."""

@@ -16,7 +16,7 @@ class Violation:
 
     key: str
     message: str
-    mend: str
+    fix: str
 
 
 def violations(ajet: Ajet) -> tuple[Violation, ...]:

@@ -138,7 +138,7 @@ class Config(Section):
 
 
 def _told(broken: tuple[Violation, ...]) -> str:
-    return "; ".join(f"{violation.key}: {violation.message} {violation.mend}" for violation in broken)
+    return "; ".join(f"{violation.key}: {violation.message} {violation.fix}" for violation in broken)
 
 
 def _set_if_unset(section: Section, name: str, value: Any) -> None:

@@ -52,9 +52,9 @@ def read_yaml(text: str, name: str) -> Source:
         told = str(error).splitlines()[0]
         raise _error(name, None, f"is not YAML: {told}.", "Save it as plain UTF-8 text.") from error
     except (RecursionError, ValueError) as error:
-        mend = "Check that this is the file you mean."
+        fix = "Check that this is the file you mean."
         raise _error(
-            name, None, "is not YAML that can be read here (nested too deeply, or malformed).", mend
+            name, None, "is not YAML that can be read here (nested too deeply, or malformed).", fix
         ) from error
 
 
@@ -133,14 +133,14 @@ class _Walk:
         tag = str(node.tag).replace(_TAG, "!!")
         return self._error(node, f"carries the tag `{tag}`, which means nothing here.", "Remove the tag.")
 
-    def _error(self, node: Node, message: str, mend: str) -> ConfigError:
-        return _error(self.name, node.start_mark.line, message, mend)
+    def _error(self, node: Node, message: str, fix: str) -> ConfigError:
+        return _error(self.name, node.start_mark.line, message, fix)
 
 
-def _error(name: str, line: int | None, message: str, mend: str) -> ConfigError:
+def _error(name: str, line: int | None, message: str, fix: str) -> ConfigError:
     """`line` counts from 0, as ruamel's marks do."""
     where = name if line is None else f"{name}:{line + 1}"
-    return ConfigError((Problem(message, mend, where),))
+    return ConfigError((Problem(message, fix, where),))
 
 
 def _told(error: MarkedYAMLError) -> str:

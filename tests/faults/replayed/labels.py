@@ -38,7 +38,7 @@ class Label:
 
     @property
     def needs_root(self) -> bool:
-        """Whether some line of the evidence must be the root's: a log without a cause in it has none."""
+        """True if some line of the evidence must be the root's: a log without a cause in it has none."""
         return not self.healthy and (bool(self.roots) or self.family != UNKNOWN)
 
 
@@ -114,7 +114,7 @@ def guessed_root(log: bytes) -> str:
 
 
 def tells(line: str, label: Label) -> bool:
-    """Whether a line holds a root's text or, where there is none, enough words of the guessed one."""
+    """True if a line holds a root's text or, where there is none, enough words of the guessed one."""
     if label.roots:
         return any(squeezed(root) in squeezed(line) for root in label.roots)
     wanted = set(WORD.findall(guessed_root(label.log.read_bytes()).lower()))
@@ -122,7 +122,7 @@ def tells(line: str, label: Label) -> bool:
 
 
 def stands(item: Evidence, lines: Sequence[bytes]) -> bool:
-    """Whether the text of a piece of evidence is found at its number, colours and spacing aside."""
+    """True if the text of a piece of evidence is found at its number, colours and spacing aside."""
     if not 1 <= item.line <= len(lines):
         return False
     text = squeezed(item.text.partition("…")[0])

@@ -52,7 +52,7 @@ QUIET: dict[str, tuple[Observation, AnyAction]] = {
     "a training that a person stopped": (seen(replace(FAILED, stop_reason="person")), Collect()),
     "a stop asked for": (seen(FAILED, stop_asked="somebody"), Collect()),
     "a failure after the deadline": (seen(FAILED, now=25 * HOUR), Collect()),
-    "a failure that the playbook can mend": (seen(FAILED), Check()),
+    "a failure that the playbook can fix": (seen(FAILED), Check()),
     "a fifth failure": (seen(*[replace(FAILED, number=n) for n in range(1, 6)]), Collect()),
     "a launch that a person denied": (seen(FAILED, denied=frozenset({"launch"})), Collect()),
     "a run that never launched": (seen(collected={"outcome": "cannot_run", "reason": ""}), Report()),

@@ -1,4 +1,4 @@
-"""Actions as tools: schemas that every server takes, and errors that a model can mend."""
+"""Actions as tools: schemas that every server takes, and errors that a model can fix."""
 
 import json
 

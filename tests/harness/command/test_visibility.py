@@ -60,7 +60,7 @@ def test_a_command_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "mend"),
+    ("command", "fix"),
     [
         ("sudo python train.py", "sudo X=$X"),
         ("sudo -u me X=1 python train.py", "sudo X=$X"),
@@ -73,8 +73,8 @@ def test_a_command_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         ("source gone.sh\npython train.py", "write `export X=…` behind it"),
     ],
 )
-def test_a_program_with_an_environment_of_its_own_is_refused(tmp_path: Path, command: str, mend: str) -> None:
-    with pytest.raises(CommandError, match=re.escape(mend)):
+def test_a_program_with_an_environment_of_its_own_is_refused(tmp_path: Path, command: str, fix: str) -> None:
+    with pytest.raises(CommandError, match=re.escape(fix)):
         check_reaches(command, "X", tmp_path)
 
 

@@ -27,10 +27,10 @@ def test_the_quickstart_is_healthy(tmp_path: Path) -> None:
 
 def test_what_the_journal_keeps() -> None:
     taken = problem("taken", "choose", "port_in_use").fixed_by("free_port", port="80")
-    found = [fine("good"), warning("odd", "look"), problem("bad", "mend it"), taken]
+    found = [fine("good"), warning("odd", "look"), problem("bad", "fix it"), taken]
     kept = outcome(found)
     assert not kept.can_run
-    assert kept.problems == ("bad — mend it", "taken — choose") and kept.warnings == ("odd — look",)
+    assert kept.problems == ("bad — fix it", "taken — choose") and kept.warnings == ("odd — look",)
     assert [(cause.family, cause.cause, cause.captures, cause.remedies) for cause in kept.causes] == [
         ("", "bad", {}, ()),
         ("port_in_use", "taken", {"port": "80"}, ("free_port",)),

@@ -50,7 +50,7 @@ def test_model_words(text: str, word: ModelWord) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "mend"),
+    ("text", "fix"),
     [
         ("claude-opus-4-5", "did you mean anthropic:claude-opus-4-5?"),
         ("gpt-5", "did you mean openai:gpt-5?"),
@@ -62,10 +62,10 @@ def test_model_words(text: str, word: ModelWord) -> None:
         ("openai:m@http://me:secret@h", "key_env"),
     ],
 )
-def test_words_that_name_nothing_say_what_to_write(text: str, mend: str) -> None:
+def test_words_that_name_nothing_say_what_to_write(text: str, fix: str) -> None:
     with pytest.raises(ConfigurationError) as failed:
         parse_model(text)
-    assert mend in str(failed.value)
+    assert fix in str(failed.value)
     assert str(failed.value).startswith("--model: ")
 
 
@@ -139,7 +139,7 @@ def test_named_variable_that_is_not_set(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("toml", "mend"),
+    ("toml", "fix"),
     [
         ("[llm]\nmodle = 'x'", "`llm.modle` is unknown, did you mean `model`?"),
         ("[lmm]\n", "`lmm` is unknown, did you mean `llm`?"),
@@ -155,10 +155,10 @@ def test_named_variable_that_is_not_set(home: Path) -> None:
         ('[llm]\nkey = "hunter2hunter2"', "`llm.key` is unknown, did you mean `key_env`?"),
     ],
 )
-def test_a_file_that_is_wrong_says_where_and_how_to_mend(home: Path, toml: str, mend: str) -> None:
+def test_a_file_that_is_wrong_says_where_and_how_to_mend(home: Path, toml: str, fix: str) -> None:
     with pytest.raises(ConfigurationError) as failed:
         choose(home, "openai:m", toml, **KEY)
-    assert mend in str(failed.value)
+    assert fix in str(failed.value)
     assert str(home / "work" / "harness.toml") in str(failed.value)
     assert "hunter2" not in str(failed.value)
 

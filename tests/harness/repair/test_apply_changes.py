@@ -157,7 +157,7 @@ class TestWhatTheCheckRefuses:
     @staticmethod
     def checked(*remedies: str) -> Checked:
         cause = found({"family": "config_error", "cause": "bad", "remedies": remedies})
-        return Checked(False, ("bad — mend it",), causes=(cause,))
+        return Checked(False, ("bad — fix it",), causes=(cause,))
 
     def test_it_is_shown_what_the_repair_leads_to(self, experiment: Experiment) -> None:
         seen: list[Any] = []
@@ -173,7 +173,7 @@ class TestWhatTheCheckRefuses:
         record(experiment, "intent", action="edit_config", args=arguments(self.EDIT))
         outcome = apply_changes.prepare(self.EDIT, experiment, lambda *_: self.checked())
         experiment.record(outcome)
-        assert "bad — mend it" in outcome.error
+        assert "bad — fix it" in outcome.error
         assert experiment.state.draft.is_empty and experiment.state.unusable == {"fewer_engines"}
 
     def test_what_another_repair_can_mend_is_no_reason(self, experiment: Experiment) -> None:

@@ -1,4 +1,4 @@
-"""From a file and a command line to a config: layers, names, and errors that say where and how to mend."""
+"""From a file and a command line to a config: layers, names, and errors that say where and how to fix."""
 
 from copy import deepcopy
 from datetime import datetime
@@ -135,11 +135,11 @@ def test_every_problem_is_told_at_once_with_its_line(file: Path) -> None:
         "ajet.task_reader": "10",
         "ajet.trainer_common.seed": "command line",
     }
-    assert told["ajet.data.train_batch_size"].mend == "Remove the quotes."
-    assert told["ajet.data.max_prompt_length"].mend == "Write 1000."
-    assert told["ajet.trainer_common.val_before_train"].mend == "Write true."
-    assert told["ajet.trainer_common.algorithm.adv_estimator"].mend == "Did you mean `grpo`?"
-    assert "ajet.trainer_common.optim.lr" in told["ajet.lr"].mend
+    assert told["ajet.data.train_batch_size"].fix == "Remove the quotes."
+    assert told["ajet.data.max_prompt_length"].fix == "Write 1000."
+    assert told["ajet.trainer_common.val_before_train"].fix == "Write true."
+    assert told["ajet.trainer_common.algorithm.adv_estimator"].fix == "Did you mean `grpo`?"
+    assert "ajet.trainer_common.optim.lr" in told["ajet.lr"].fix
     assert told["ajet.trainer_common.seed"].message == "must be int >= 0."
 
 
@@ -181,7 +181,7 @@ def test_a_file_that_is_no_config(file: Path, content: bytes, told: str) -> None
 def test_a_file_that_is_not_there(file: Path) -> None:
     file.write_text(GOOD)
     (problem,) = problems(file.with_name("my_plam.yaml"), None)
-    assert str(file) in problem.mend
+    assert str(file) in problem.fix
     (problem,) = problems(file / "config.yaml", None)
     assert "cannot be read" in problem.message
     (problem,) = problems(file.parent, None)
@@ -230,14 +230,14 @@ def test_resolved_yaml_reads_back_to_the_same_config(file: Path) -> None:
 
 
 def loaded_or_refused(file: Path, *words: str) -> Config | None:
-    """The config; None if it is refused in a way that tells where and how to mend it."""
+    """The config; None if it is refused in a way that tells where and how to fix it."""
     told: tuple[Problem, ...] = ()
     try:
         return load(file, None, *words).config
     except ConfigError as error:
         told = error.problems
     assert told
-    assert all(problem.where and problem.message and problem.mend for problem in told)
+    assert all(problem.where and problem.message and problem.fix for problem in told)
     return None
 
 

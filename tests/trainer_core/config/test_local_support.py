@@ -57,7 +57,7 @@ def test_refused_because_it_would_change_the_science(key: str, ajet: dict[str, A
 def test_other_backbones_are_not_there_yet(backbone: str) -> None:
     (finding,) = found({"backbone": backbone}).values()
     assert (finding.key, finding.verdict) == ("ajet.backbone", "refused")
-    assert "local" in finding.mend
+    assert "local" in finding.fix
 
 
 def test_ignored_where_the_result_stays_comparable() -> None:

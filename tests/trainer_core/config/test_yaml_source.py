@@ -63,7 +63,7 @@ def test_any_text_is_read_or_refused_with_a_config_error(text: str) -> None:
         read_yaml(text, "x.yaml")
     except ConfigError as error:
         problems = error.problems
-    assert all(problem.where.startswith("x.yaml") and problem.mend for problem in problems)
+    assert all(problem.where.startswith("x.yaml") and problem.fix for problem in problems)
 
 
 @pytest.mark.parametrize(
@@ -137,4 +137,4 @@ def test_what_is_wrong_is_told_with_its_line_and_a_mend(text: str, where: str, t
         read_yaml(text, "x")
     (problem,) = caught.value.problems
     assert problem.where.startswith(where)
-    assert told in f"{problem.message} {problem.mend}"
+    assert told in f"{problem.message} {problem.fix}"
