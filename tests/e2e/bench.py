@@ -42,11 +42,12 @@ BLUEPRINT = """# Experiment
 class Bench:
     """One experiment in a temporary folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, disk: Path | None = None) -> None:
+        """`disk`: where the results are, if not in `folder`."""
         self.folder = folder
         self.codebase = folder / "code"
-        self.codebase.mkdir()
-        self.result_dir = folder / "results" / "trial"
+        self.codebase.mkdir(parents=True)
+        self.result_dir = (disk or folder) / "results" / "trial"
         self.blueprint = folder / "trial.md"
 
     def plan(
@@ -59,14 +60,10 @@ class Bench:
         more: str = "",
     ) -> Path:
         """Write the blueprint."""
-        values = {
-            "purpose": purpose,
-            "codebase": self.codebase,
-            "command": command,
-            "result_dir": self.result_dir,
-        }
-        values |= {"max_time": max_time, "first_step": first_step, "more": more}
-        self.blueprint.write_text(BLUEPRINT.format(**values))
+        places = {"codebase": self.codebase, "result_dir": self.result_dir}
+        limits = {"max_time": max_time, "first_step": first_step}
+        text = BLUEPRINT.format(purpose=purpose, command=command, more=more, **places, **limits)
+        self.blueprint.write_text(text)
         return self.blueprint
 
     def script(self, name: str, text: str) -> None:
@@ -101,9 +98,12 @@ class Bench:
     def run(self, status: int = 0) -> str:
         return self.harness("run", str(self.blueprint), status=status)
 
+    def entries(self) -> list[journal.Entry]:
+        return journal.read(self.result_dir / "journal.jsonl")
+
     @property
     def state(self) -> ExperimentState:
-        return fold(journal.read(self.result_dir / "journal.jsonl"))
+        return fold(self.entries())
 
     @property
     def flag(self) -> dict[str, Any]:
@@ -118,8 +118,13 @@ class Bench:
 
     def launches(self) -> int:
         """How many launches the journal shows as done."""
-        entries = journal.read(self.result_dir / "journal.jsonl")
-        return len(list(journal.events_of(entries, Launched)))
+        return len(list(journal.events_of(self.entries(), Launched)))
+
+
+def sessions() -> list[str]:
+    """The tmux sessions of this test."""
+    command = ["tmux", "-L", os.environ["AJET_TMUX_SOCKET"], "list-sessions", "-F", "#S"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
 
 
 def until(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> Any:

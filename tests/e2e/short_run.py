@@ -7,7 +7,6 @@ runs of the same training, one disturbed, have equal stories.
 
 import hashlib
 import itertools
-import json
 import os
 import re
 import signal
@@ -29,7 +28,7 @@ from harness.journal.events import (
 from monitors.files import AttemptFiles
 from monitors.processes import members_of_attempt
 from tests.e2e import mortal
-from tests.e2e.bench import BLUEPRINT
+from tests.e2e.bench import Bench
 from tests.e2e.mortal import Death, Life
 
 PATIENCE_S = 90.0
@@ -71,7 +70,7 @@ _TIMES = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|(?<![\w.])-?\d+(?:\.\d+)?(?
 _ONLY_WHILE_WATCHED = {"resources.jsonl"}  # samples are taken while a harness watches
 
 
-class ShortRun:
+class ShortRun(Bench):
     """One experiment in `folder`; `env` is what its harnesses, its tmux server and its training get."""
 
     def __init__(
@@ -84,16 +83,12 @@ class ShortRun:
     ) -> None:
         """`disk`: where the results and the state folder are, if not in `folder`; `state`: a state folder
         shared with other runs. `limits`: `max_time` and `first_step` of the blueprint."""
-        self.folder = folder
-        self.codebase = folder / "code"
-        self.codebase.mkdir(parents=True)
-        (self.codebase / "train.py").write_text(TRAIN)
+        super().__init__(folder, disk)
+        self.script("train.py", TRAIN)
         signatures = folder / "settings" / "harness" / "signatures"
         signatures.mkdir(parents=True)
         (signatures / "own.yaml").write_text(SIGNATURE)
         self.disk = disk or folder
-        self.result_dir = self.disk / "results" / "trial"
-        self.blueprint = folder / "trial.md"
         self.socket = f"ajet-test-{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
         self.env = {
             **{name: value for name, value in os.environ.items() if name != "TMUX"},
@@ -104,34 +99,24 @@ class ShortRun:
             "SHELL": "/bin/sh",
             "WANDB_API_KEY": "the-secret-of-this-run",
         }
-        values = {"max_time": "10 minutes", "first_step": "5 minutes", **limits}
-        self.blueprint.write_text(
-            BLUEPRINT.format(
-                purpose="see whether it survives",
-                codebase=self.codebase,
-                command=command,
-                result_dir=self.result_dir,
-                more="",
-                **values,
-            )
-        )
+        self.plan(command, purpose="see whether it survives", **limits)
         self._lives = itertools.count(1)
 
     # --- living and dying -----------------------------------------------------------------------------
 
-    def start(self, *arguments: str, **disturbance: Any) -> Life:
+    def live(self, *arguments: str, **disturbance: Any) -> Life:
         """Start `harness …` and return at once; what may disturb it stands in `mortal.start`."""
         output = self.folder / f"life-{next(self._lives)}.txt"
         return mortal.start(arguments, self.folder, self.env, output, **disturbance)
 
-    def run(self, **disturbance: Any) -> Life:
-        return self.start("run", str(self.blueprint), **disturbance)
+    def begin(self, **disturbance: Any) -> Life:
+        return self.live("run", str(self.blueprint), **disturbance)
 
     def go_on(self, death: Death | None = None) -> Life:
         """What a person types after a crash: `resume`, or `run` again where nothing had begun."""
         if not journal.has_begun(self.result_dir / "journal.jsonl"):
-            return self.run(death=death)
-        return self.start("resume", str(self.result_dir), death=death)
+            return self.begin(death=death)
+        return self.live("resume", str(self.result_dir), death=death)
 
     def finish(self) -> Life:
         """Go on to the end; the last life."""
@@ -140,19 +125,16 @@ class ShortRun:
         assert status == 0, f"exit status {status}:\n{life.output}"
         return life
 
-    def entries(self) -> list[journal.Entry]:
-        return journal.read(self.result_dir / "journal.jsonl")
-
     def starts(self) -> Counter[str]:
         """How often the training was started, by attempt."""
         return Counter((self.codebase / "starts").read_text().split())
 
-    def attempt(self, number: int = 1) -> AttemptFiles:
-        return AttemptFiles(self.result_dir / "attempts" / f"{number:02d}")
+    def files(self, number: int = 1) -> AttemptFiles:
+        return AttemptFiles(self.attempt(number))
 
     def log(self, number: int = 1) -> str:
         try:
-            return self.attempt(number).pane_log.read_text(errors="replace")
+            return self.files(number).pane_log.read_text(errors="replace")
         except FileNotFoundError:
             return ""
 
@@ -162,7 +144,7 @@ class ShortRun:
 
     def kill_attempt(self, number: int = 1) -> None:
         """Kill supervisor and training, as a reboot would: no goodbye, no exit record."""
-        info = self.attempt(number).supervisor()
+        info = self.files(number).supervisor()
         assert info is not None
         for pid in (info.pid, *members_of_attempt(info.attempt_id)):
             try:
@@ -191,7 +173,7 @@ class ShortRun:
 
     def story(self) -> dict[str, Any]:
         """All that must not depend on disturbances, of a finished run."""
-        flag = json.loads((self.result_dir / "finish.flag").read_text())
+        flag = self.flag
         entries = self.entries()
         assert entries[-1].kind == "finish"
         results = list(journal.events_of(entries, ActionResult))
@@ -226,12 +208,12 @@ class ShortRun:
         assert not self.processes()
         assert "ajet_" not in self.tmux("list-sessions", "-F", "#S")
         assert not [path for path in self.disk.rglob("env/*") if path.is_file()]
-        for entry in json.loads((self.result_dir / "finish.flag").read_text())["manifest"]:
+        for entry in self.flag["manifest"]:
             content = (self.result_dir / entry["path"]).read_bytes()
             assert hashlib.sha256(content).hexdigest() == entry["sha256"], entry["path"]
 
     def _result(self) -> dict[str, Any]:
-        result = json.loads((self.result_dir / "result.json").read_text())
+        result = self.result
         del result["checksum"]  # over all the rest, times and names too
         for fact in result["facts"]:
             if fact["unit"] == "seconds":

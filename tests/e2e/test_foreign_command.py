@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.bench import Bench, until
+from tests.e2e.bench import Bench, sessions, until
 
 TRAIN = """
 import sys, time
@@ -26,12 +26,6 @@ try:
 except KeyError as error:
     raise RuntimeError("step failed") from error
 """
-
-
-def sessions() -> list[str]:
-    socket = os.environ["AJET_TMUX_SOCKET"]
-    command = ["tmux", "-L", socket, "list-sessions", "-F", "#S"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
 
 
 def alive(pid: int) -> bool:
@@ -253,7 +247,7 @@ def test_detach_then_look_then_stop_without_a_harness(bench: Bench) -> None:
     assert "step=" in bench.harness("logs", "-n", "5")
     assert "running" in bench.harness("show")
     assert "watch" in bench.harness("ls")
-    owner = until(lambda: [e for e in _entries(bench) if e.kind == "owner"][1:], "a second owner")[-1]
+    owner = until(lambda: [e for e in bench.entries() if e.kind == "owner"][1:], "a second owner")[-1]
     os.kill(owner.event.pid, signal.SIGKILL)
     until(lambda: not alive(owner.event.pid), "the harness is dead")
     bench.harness("stop", str(bench.result_dir), status=130)
@@ -298,9 +292,3 @@ def test_ctrl_c_asks_and_detaches(bench: Bench) -> None:
 def _log(bench: Bench) -> str:
     path = bench.attempt() / "pane.log"
     return path.read_text().replace("\r\n", "\n") if path.exists() else ""
-
-
-def _entries(bench: Bench) -> list:
-    from harness import journal
-
-    return journal.read(bench.result_dir / "journal.jsonl")

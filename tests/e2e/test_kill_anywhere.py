@@ -33,7 +33,7 @@ def dies_at(*deaths: Death) -> Trial:
     """One life after the other dies at its place, where it comes to it."""
 
     def trial(run: ShortRun) -> None:
-        run.run(death=deaths[0]).end(PATIENCE_S)
+        run.begin(death=deaths[0]).end(PATIENCE_S)
         for death in deaths[1:]:
             run.go_on(death).end(PATIENCE_S)
 
@@ -44,7 +44,7 @@ def dies_after(seconds: float, rest_s: float) -> Trial:
     """The harness is killed `seconds` after its start, and resumed `rest_s` later."""
 
     def trial(run: ShortRun) -> None:
-        life = run.run()
+        life = run.begin()
         life.is_over(seconds)
         life.kill()
         time.sleep(rest_s)

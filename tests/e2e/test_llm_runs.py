@@ -146,10 +146,7 @@ def test_killed_while_the_model_thinks_it_goes_on_with_the_same_question(bench: 
         server.take_violations()
     assert bench.flag["outcome"] == "succeeded"
     assert len(bench.state.attempts) == 2 and bench.launches() == 2
-    topics = [
-        consult.topic
-        for consult in journal.events_of(journal.read(bench.result_dir / "journal.jsonl"), Consult)
-    ]
+    topics = [consult.topic for consult in journal.events_of(bench.entries(), Consult)]
     assert topics == ["failure:1", "results:1"]
     assert "0 of them not the same" in bench.harness("replay", str(bench.result_dir))
 
@@ -157,11 +154,7 @@ def test_killed_while_the_model_thinks_it_goes_on_with_the_same_question(bench: 
 def test_without_its_model_a_run_ends_by_the_playbook(bench: Bench) -> None:
     bench.plan("echo step:1 - loss:0.5")
     bench.harness("run", str(bench.blueprint), "--model", "anthropic:scripted@http://127.0.0.1:9", "--detach")
-    kinds = until(
-        lambda: [e.kind for e in journal.read(bench.result_dir / "journal.jsonl") if e.kind == "llm_retried"],
-        "a first try",
-    )
-    assert kinds
+    until(lambda: any(entry.kind == "llm_retried" for entry in bench.entries()), "a first try")
     bench.harness("stop", str(bench.result_dir))
     assert bench.flag["outcome"] == "succeeded"  # it had run to its end before it was stopped
 

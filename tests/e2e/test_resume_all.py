@@ -33,7 +33,7 @@ class Machine:
         return run
 
     def resume_all(self) -> str:
-        life = self.runs[0].start("resume", "--all")
+        life = self.runs[0].live("resume", "--all")
         assert life.end(PATIENCE_S) == 0, life.output
         return life.output
 
@@ -48,7 +48,7 @@ def machine(tmp_path: Path):
 
 def watched_until(run: ShortRun, text: str, death: Death | None = None):
     """A harness whose training has printed `text`."""
-    life = run.run(death=death)
+    life = run.begin(death=death)
     until(lambda: text in run.log(), text)
     return life
 
@@ -91,10 +91,10 @@ def test_from_the_last_checkpoint(machine: Machine) -> None:
     life = watched_until(run, "step=3 ")
     life.kill()
     run.kill_attempt()
-    checkpoint = run.attempt().trainer / "checkpoints" / "step_000002"
+    checkpoint = run.files().trainer / "checkpoints" / "step_000002"
     checkpoint.mkdir(parents=True)
     (checkpoint.parent / "latest").write_text("step_000002\n")
-    run.attempt().config.write_text("ajet:\n  backbone: local\n")
+    run.files().config.write_text("ajet:\n  backbone: local\n")
     assert "started again from checkpoint step_000002" in line_about(run, machine.resume_all())
 
 
@@ -108,7 +108,7 @@ def test_only_the_harness_had_died(machine: Machine) -> None:
         life.kill()
     dies_before_the_flag(sealed)
     watching = watched_until(watched, "step=3 ")
-    until(lambda: ended.attempt().exit() is not None, "the end of a training")
+    until(lambda: ended.files().exit() is not None, "the end of a training")
     said = machine.resume_all()
     assert "(attempt 1) goes on" in line_about(goes_on, said)
     assert "(attempt 1) ended meanwhile: the command ended, exit status 0" in line_about(ended, said)
@@ -127,10 +127,10 @@ def dies_before_the_flag(run: ShortRun) -> None:
     """The last sync but two is that of the flag's content, before its name and its folder."""
     counts_file = run.folder / "counts.json"
     rehearsal = ShortRun(run.folder / "rehearsal", SUCCEEDS)
-    assert rehearsal.run(counts_file=counts_file).end(PATIENCE_S) == 0
+    assert rehearsal.begin(counts_file=counts_file).end(PATIENCE_S) == 0
     rehearsal.clean_up()
     syncs = json.loads(counts_file.read_text())["sync"]
-    assert run.run(death=Death("sync", syncs - 1)).end(PATIENCE_S) == -9
+    assert run.begin(death=Death("sync", syncs - 1)).end(PATIENCE_S) == -9
     assert run.entries()[-1].kind == "finish"
     assert not (run.result_dir / "finish.flag").exists()
 

@@ -17,7 +17,7 @@ import pytest
 from harness import journal
 from tests.e2e.mortal import ClockJump, Death
 from tests.e2e.short_run import PATIENCE_S, SUCCEEDS, ShortRun
-from tests.e2e.trials import Undisturbed, try_all
+from tests.e2e.trials import Undisturbed, often, try_all
 
 DISK_MB = 3
 HOUR_S = 3600.0
@@ -58,17 +58,21 @@ def _without_loss_of_session(story: dict[str, Any]) -> dict[str, Any]:
     return {**story, "events": events}
 
 
-def kill_tmux(undisturbed: Undisturbed, folder: Path, deaths: list[Death], instants: list[float]) -> None:
-    """The server dies before or after one of the harness's own commands, or at any other instant."""
+@often(2, 60)
+def test_the_tmux_server_dies(undisturbed: Undisturbed, tmp_path: Path, count: int) -> None:
+    """Before or after one of the harness's own commands, or at any other instant."""
+    deaths = [Death(d.place, d.nth, "tmux server") for d in undisturbed.deaths() if d.place.endswith("tmux")]
+    deaths = deaths if count > 2 else random.Random(41).sample(deaths, 3)
+    when = instants(undisturbed, count, seed=42)
 
     def at_a_command(number: int) -> None:
-        run = ShortRun(folder / f"command-{number}")
-        trial(run, run.run(death=deaths[number]).end(PATIENCE_S))
+        run = ShortRun(tmp_path / f"command-{number}")
+        trial(run, run.begin(death=deaths[number]).end(PATIENCE_S))
 
     def at_an_instant(number: int) -> None:
-        run = ShortRun(folder / f"instant-{number}")
-        life = run.run()
-        life.is_over(instants[number])
+        run = ShortRun(tmp_path / f"instant-{number}")
+        life = run.begin()
+        life.is_over(when[number])
         run.tmux("kill-server")
         trial(run, life.end(PATIENCE_S))
 
@@ -80,26 +84,12 @@ def kill_tmux(undisturbed: Undisturbed, folder: Path, deaths: list[Death], insta
             run.clean_up()
 
     try_all([str(death) for death in deaths], at_a_command)
-    try_all([f"after {instant:.4f} s" for instant in instants], at_an_instant)
-
-
-def tmux_deaths(undisturbed: Undisturbed) -> list[Death]:
-    return [Death(d.place, d.nth, "tmux server") for d in undisturbed.deaths() if d.place.endswith("tmux")]
+    try_all([f"after {instant:.4f} s" for instant in when], at_an_instant)
 
 
 def instants(undisturbed: Undisturbed, count: int, seed: int) -> list[float]:
     chance = random.Random(seed)
     return [undisturbed.took_s * (number + chance.random()) / count for number in range(count)]
-
-
-def test_the_tmux_server_dies_now_and_then(undisturbed: Undisturbed, tmp_path: Path) -> None:
-    deaths = random.Random(41).sample(tmux_deaths(undisturbed), 3)
-    kill_tmux(undisturbed, tmp_path, deaths, instants(undisturbed, 2, seed=42))
-
-
-@pytest.mark.soak
-def test_the_tmux_server_dies_at_any_time(undisturbed: Undisturbed, tmp_path: Path) -> None:
-    kill_tmux(undisturbed, tmp_path, tmux_deaths(undisturbed), instants(undisturbed, 60, seed=43))
 
 
 # --- the disk is full for a while ------------------------------------------------------------------------
@@ -136,35 +126,6 @@ def filled(disk: Path) -> Iterator[None]:
         filler.unlink()
 
 
-def fill_disks(folder: Path, reference: Undisturbed, when: list[tuple[float, float]]) -> None:
-    """At each instant the disk is full for so many seconds."""
-
-    def trial(number: int) -> None:
-        full_after_s, full_for_s = when[number]
-        with small_disk(folder / f"disk-{number}") as disk:
-            run = ShortRun(folder / f"run-{number}", disk=disk)
-            try:
-                life = run.run()
-                life.is_over(full_after_s)
-                with filled(disk):
-                    life.is_over(full_for_s)
-                end_or_resume(run, life.end(PATIENCE_S))
-                if not (run.result_dir / "result.json").exists():
-                    assert any("harness report" in said.read_text() for said in run.folder.glob("life-*.txt"))
-                    assert run.start("report", str(run.result_dir)).end(PATIENCE_S) == 0
-                reference.assert_same(run.story(), "flag")
-                run.assert_tidy()
-            finally:
-                run.clean_up()
-
-    try_all([f"full after {begins:.4f} s for {lasts:.1f} s" for begins, lasts in when], trial)
-
-
-def fillings(undisturbed: Undisturbed, count: int, seed: int) -> list[tuple[float, float]]:
-    chance = random.Random(seed)
-    return [(instant, chance.choice((0.2, 1.0, 3.0))) for instant in instants(undisturbed, count, seed)]
-
-
 @pytest.fixture
 def on_a_small_disk(
     tmp_path_factory: pytest.TempPathFactory, undisturbed: Undisturbed
@@ -173,31 +134,52 @@ def on_a_small_disk(
     folder = tmp_path_factory.mktemp("small-disk")
     with small_disk(folder / "disk") as disk:
         run = ShortRun(folder / "run", disk=disk)
-        life = run.run()
+        life = run.begin()
         assert life.end(PATIENCE_S) == 0, life.output
         yield Undisturbed(SUCCEEDS, run.story(), {}, undisturbed.took_s)
         run.clean_up()
 
 
-def test_the_disk_is_full_for_a_while(on_a_small_disk: Undisturbed, tmp_path: Path) -> None:
-    fill_disks(tmp_path, on_a_small_disk, fillings(on_a_small_disk, 3, seed=51))
+@often(3, 60)
+def test_the_disk_is_full_for_a_while(on_a_small_disk: Undisturbed, tmp_path: Path, count: int) -> None:
+    chance = random.Random(51)
+    when = [(begins, chance.choice((0.2, 1.0, 3.0))) for begins in instants(on_a_small_disk, count, seed=51)]
 
+    def trial(number: int) -> None:
+        full_after_s, full_for_s = when[number]
+        with small_disk(tmp_path / f"disk-{number}") as disk:
+            run = ShortRun(tmp_path / f"run-{number}", disk=disk)
+            try:
+                life = run.begin()
+                life.is_over(full_after_s)
+                with filled(disk):
+                    life.is_over(full_for_s)
+                end_or_resume(run, life.end(PATIENCE_S))
+                if not (run.result_dir / "result.json").exists():
+                    assert any("harness report" in said.read_text() for said in run.folder.glob("life-*.txt"))
+                    assert run.live("report", str(run.result_dir)).end(PATIENCE_S) == 0
+                on_a_small_disk.assert_same(run.story(), "flag")
+                run.assert_tidy()
+            finally:
+                run.clean_up()
 
-@pytest.mark.soak
-def test_the_disk_is_full_at_any_time(on_a_small_disk: Undisturbed, tmp_path: Path) -> None:
-    fill_disks(tmp_path, on_a_small_disk, fillings(on_a_small_disk, 60, seed=52))
+    try_all([f"full after {begins:.4f} s for {lasts:.1f} s" for begins, lasts in when], trial)
 
 
 # --- the clock is set ------------------------------------------------------------------------------------
 
 
-def set_clocks(undisturbed: Undisturbed, folder: Path, jumps: list[ClockJump]) -> None:
-    """The clock of the harness is set while it runs; a limit counts the time that passes, not the clock's."""
+@often(4, 60)
+def test_the_clock_is_set_ahead_or_back(undisturbed: Undisturbed, tmp_path: Path, count: int) -> None:
+    """While the harness runs; a limit counts the time that passes, not the clock's."""
+    chance = random.Random(61)
+    when = instants(undisturbed, count, seed=61)
+    jumps = [ClockJump(after, chance.choice((-1, 1)) * HOUR_S) for after in when]
 
     def trial(number: int) -> None:
-        run = ShortRun(folder / f"run-{number}")
+        run = ShortRun(tmp_path / f"run-{number}")
         try:
-            life = run.run(jump=jumps[number])
+            life = run.begin(jump=jumps[number])
             status = life.end(PATIENCE_S)
             assert status == 0, f"exit status {status}:\n{life.output}"
             assert all(getattr(entry.event, "waited_s", 0) >= 0 for entry in run.entries()), "a negative wait"
@@ -209,35 +191,22 @@ def set_clocks(undisturbed: Undisturbed, folder: Path, jumps: list[ClockJump]) -
     try_all([str(jump) for jump in jumps], trial)
 
 
-def jumps(undisturbed: Undisturbed, count: int, seed: int) -> list[ClockJump]:
-    chance = random.Random(seed)
-    return [ClockJump(after, chance.choice((-1, 1)) * HOUR_S) for after in instants(undisturbed, count, seed)]
-
-
-def test_the_clock_is_set_ahead_or_back(undisturbed: Undisturbed, tmp_path: Path) -> None:
-    set_clocks(undisturbed, tmp_path, jumps(undisturbed, 4, seed=61))
-
-
-@pytest.mark.soak
-def test_the_clock_is_set_at_any_time(undisturbed: Undisturbed, tmp_path: Path) -> None:
-    set_clocks(undisturbed, tmp_path, jumps(undisturbed, 60, seed=62))
-
-
 # --- two resumes at once ---------------------------------------------------------------------------------
 
 
-def resume_twice(undisturbed: Undisturbed, folder: Path, count: int) -> None:
+@often(2, 30)
+def test_two_resumes_at_once(undisturbed: Undisturbed, tmp_path: Path, count: int) -> None:
     """One goes on, the other says who does, at once, and changes nothing."""
 
     def trial(number: int) -> None:
-        run = ShortRun(folder / f"run-{number}")
+        run = ShortRun(tmp_path / f"run-{number}")
         try:
-            watching = run.run()
-            watching.is_over(instants[number])
+            watching = run.begin()
+            watching.is_over(when[number])
             watching.kill()
             if not journal.has_begun(run.result_dir / "journal.jsonl"):
                 return
-            lives = [run.start("resume", str(run.result_dir)) for _ in range(2)]
+            lives = [run.live("resume", str(run.result_dir)) for _ in range(2)]
             statuses = [life.end(PATIENCE_S) for life in lives]
             assert sorted(statuses) == [0, 2], [life.output for life in lives]
             winner, loser = lives[statuses.index(0)], lives[statuses.index(2)]
@@ -248,14 +217,5 @@ def resume_twice(undisturbed: Undisturbed, folder: Path, count: int) -> None:
             run.clean_up()
 
     # while there is something left to do for a second or so
-    instants = [undisturbed.took_s * (0.1 + 0.5 * number / count) for number in range(count)]
-    try_all([f"killed after {instant:.4f} s" for instant in instants], trial)
-
-
-def test_two_resumes_at_once(undisturbed: Undisturbed, tmp_path: Path) -> None:
-    resume_twice(undisturbed, tmp_path, 2)
-
-
-@pytest.mark.soak
-def test_two_resumes_at_once_many_times(undisturbed: Undisturbed, tmp_path: Path) -> None:
-    resume_twice(undisturbed, tmp_path, 30)
+    when = [undisturbed.took_s * (0.1 + 0.5 * number / count) for number in range(count)]
+    try_all([f"killed after {instant:.4f} s" for instant in when], trial)

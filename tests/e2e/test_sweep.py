@@ -5,16 +5,8 @@ import subprocess
 
 import pytest
 
-from tests.e2e.bench import Bench, until
+from tests.e2e.bench import Bench, sessions, until
 from tests.e2e.sweep_bench import SweepBench
-
-
-def sessions(bench: Bench) -> list[str]:
-    import os
-
-    socket = os.environ["AJET_TMUX_SOCKET"]
-    listed = ["tmux", "-L", socket, "list-sessions", "-F", "#S"]
-    return subprocess.run(listed, capture_output=True, text=True, check=False).stdout.split()
 
 
 def test_a_sweep_survives_its_leader_and_names_what_failed(bench: Bench) -> None:
@@ -39,7 +31,7 @@ def test_a_sweep_survives_its_leader_and_names_what_failed(bench: Bench) -> None
     assert (sweep.dir / "points.csv").read_text().count("\n") == 5
     sweep.harness("verify", str(sweep.dir))
     assert "p02-lr-0.2-s1" in sweep.harness("ls", "--tree")
-    assert sessions(bench) == []
+    assert sessions() == []
 
 
 @pytest.mark.soak

@@ -15,6 +15,11 @@ from tests.e2e.short_run import PATIENCE_S, ShortRun
 AT_ONCE = 3
 
 
+def often(few: int, many: int) -> pytest.MarkDecorator:
+    """Run a test with a small `count`, and in `make soak` with a large one."""
+    return pytest.mark.parametrize("count", [few, pytest.param(many, marks=pytest.mark.soak)])
+
+
 @dataclass(frozen=True)
 class Undisturbed:
     """What an undisturbed run told, how often it came to each place, and how long it took (s)."""
@@ -28,11 +33,11 @@ class Undisturbed:
     def of(cls, command: str, folders: pytest.TempPathFactory) -> "Undisturbed":
         """Run the command in peace, once so that everything is imported, and once to know it."""
         first = ShortRun(folders.mktemp("undisturbed"), command)
-        first.run().end(PATIENCE_S)
+        first.begin().end(PATIENCE_S)
         first.clean_up()
         run = ShortRun(folders.mktemp("undisturbed"), command)
         begun = time.monotonic()
-        life = run.run(counts_file=run.folder / "counts.json")
+        life = run.begin(counts_file=run.folder / "counts.json")
         assert life.end(PATIENCE_S) == 0, life.output
         took_s = time.monotonic() - begun
         run.assert_tidy()
