@@ -1,7 +1,6 @@
 """From single lines to faults: each line goes to the traceback or the message that it belongs to.
 
-In: `RawLine`s and `Gap`s in the order of reading. Out: `Draft`s, handed to the collection; metric rows,
-handed to the rows. Lines of different sources are kept apart, so that ranks may talk at once.
+Lines of different sources are kept apart, so that ranks may talk at once.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from harness.diagnosis.reading.exceptions import is_notice
 from harness.diagnosis.reading.faults import AROUND, Collection, Draft
 from harness.diagnosis.reading.prefixes import Said, said
 from harness.diagnosis.reading.rows import Rows
-from harness.diagnosis.reading.traceback_lines import error_file
 from harness.diagnosis.reading.tracebacks import Tracebacks
 from harness.diagnosis.reading.words import Words
 from monitors.logs import is_progress_bar
@@ -23,7 +21,6 @@ from monitors.metrics import parse_line
 
 MOST_BELOW = 5  # lines that are not indented and belong to the message above
 MOST_LINES = 12
-ERROR_FILE = '{"message": {'
 
 
 class Assembler:
@@ -61,7 +58,9 @@ class Assembler:
 
     def _take(self, raw: RawLine, what: Said) -> None:
         source = what.source
-        tracebacks = self._open.get(source) or self._tracebacks(source)
+        tracebacks = self._open.get(source)
+        if tracebacks is None:
+            tracebacks = Tracebacks(source, self._above, self._waiting.append, self._collection.add)
         taken = tracebacks.take(raw, what)
         if taken:
             self._messages.pop(source, None)
@@ -88,8 +87,6 @@ class Assembler:
             self._rows.add(raw, row)
             if not named:
                 return None
-        if what.text.startswith(ERROR_FILE) and self._from_error_file(raw, what):
-            return None
         level = severity.severity(what)
         if not named and not severity.is_fault(level):
             return None
@@ -103,35 +100,16 @@ class Assembler:
             before=tuple(self._above),
         )
         self._collection.add(draft)
-        self._await(draft)
+        self._waiting.append(draft)
         if not severity.stands_alone(what.text):
             self._messages[what.source] = _Message(draft)
         return draft if "Fatal Python error" in what.text else None
-
-    def _from_error_file(self, raw: RawLine, what: Said) -> bool:
-        """The exception in torchrun's error file; False where there is none."""
-        found: list[Draft] = []
-        tracebacks = Tracebacks(what.source, self._above, self._await, found.append)
-        for text in error_file(what.text):
-            tracebacks.take(RawLine(raw.number, text.encode(), True), Said(text))
-        tracebacks.finish()
-        for draft in found:
-            draft.lines = [raw.line]
-            self._collection.add(draft)
-        return bool(found)
-
-    def _tracebacks(self, source: str) -> Tracebacks:
-        return Tracebacks(source, self._above, self._await, self._collection.add)
-
-    def _await(self, draft: Draft) -> None:
-        """Show the fault the lines that follow."""
-        self._waiting.append(draft)
 
     def _show_after(self, raw: RawLine) -> None:
         for draft in self._waiting:
             if raw.number > draft.lines[-1].number:
                 draft.after.append(raw.line)
-        self._waiting = [draft for draft in self._waiting if len(draft.after) < AROUND]
+        self._waiting[:] = [draft for draft in self._waiting if len(draft.after) < AROUND]
 
 
 class _Message:

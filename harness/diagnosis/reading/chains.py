@@ -1,26 +1,25 @@
 """Links exceptions in the order in which they are printed: those of a chain, and the parts of a group.
 
-A group only carries its parts; each part is a root, unless the group follows or causes another exception.
+A group only carries its parts; each part is a root, unless another exception follows from the group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 
 from harness.diagnosis.reading.faults import Draft
 from harness.diagnosis.reading.traceback_lines import carries_in_a_chain
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Group:
-    """A group being read: the column of its parts, itself, and the chain that came before it."""
+    """An open group: the column of its parts, itself, and how many parts there were before it."""
 
     column: int
     draft: Draft | None
-    outer: list[Draft]
-    parts: list[list[Draft]] = field(default_factory=list)
+    parts_before: int
 
 
 class Chains:
@@ -48,50 +47,39 @@ class Chains:
         self._chain.append(draft)
 
     def link(self) -> None:
-        """The next exception follows from those before."""
-        self._chain += [draft for part in self._parts for draft in part]
-        self._parts = []
+        """The next exception follows from those before: in a group from those of its part."""
+        if not self._groups:
+            self._chain = [draft for part in (*self._parts, self._chain) for draft in part]
+            self._parts = []
 
-    def open_group(self, column: int, draft: Draft | None) -> None:
-        self._groups.append(_Group(column, draft, self._chain))
-        self._chain = []
+    def open_group(self, column: int, group: Draft | None) -> None:
+        """Parts begin that stand in this column."""
+        self._end_part()
+        self._groups.append(_Group(column, group, len(self._parts)))
 
     def is_within(self, column: int) -> bool:
         """True if a group is open whose parts stand further in than this column."""
         return bool(self._groups) and self._groups[-1].column > column
 
     def leave(self, column: int) -> None:
-        """Groups whose parts stand further in than this column have ended."""
+        """A part ends, and with it the groups whose parts stand further in than this column."""
+        self._end_part()
         while self.is_within(column):
-            self._close_group()
-
-    def next_part(self, column: int) -> None:
-        """A part ends that stands in this column."""
-        self.leave(column)
-        self._take_part()
-
-    def _close_group(self) -> None:
-        self._take_part()
-        group = self._groups.pop()
-        if not group.parts and group.draft is not None:
-            group.parts.append([group.draft])
-        if group.outer:
-            self._chain = [*group.outer, *(draft for part in group.parts for draft in part)]
-        else:
-            self._chain, self._parts = [], group.parts
+            group = self._groups.pop()
+            if group.draft is not None and len(self._parts) == group.parts_before:
+                self._parts.append([group.draft])
 
     def flush(self) -> None:
         """No link follows: hand all of them out."""
         self.leave(-1)
-        for chain in (*self._parts, self._chain):
-            for draft in _linked(chain, self.numbers):
+        for part in self._parts:
+            for draft in _linked(part, self.numbers):
                 self._emit(draft)
-        self._chain, self._parts = [], []
+        self._parts = []
 
-    def _take_part(self) -> None:
-        if self._groups:
-            self._groups[-1].parts += [part for part in (*self._parts, self._chain) if part]
-            self._chain, self._parts = [], []
+    def _end_part(self) -> None:
+        self._parts += [self._chain] if self._chain else []
+        self._chain = []
 
 
 def _linked(chain: list[Draft], numbers: Iterator[int]) -> Iterator[Draft]:

@@ -1,8 +1,6 @@
 """How the lines of a traceback look, without prefixes, and which exceptions only carry another one."""
 
-import json
 import re
-from collections.abc import Iterator
 
 HEADER = "Traceback (most recent call last):"
 BEGINS = re.compile(r"^(?P<lead>.*?)Traceback \(most recent call last\):?\s*(?:─+\s*╮?|\(RANK \d+\))?$")
@@ -108,12 +106,3 @@ def carries(type: str, message: str) -> bool:
 def carries_in_a_chain(type: str) -> bool:
     """True if an exception says nothing of its own when it follows another one in a chain."""
     return _IN_A_CHAIN.search(type) is not None
-
-
-def error_file(text: str) -> Iterator[str]:
-    """The lines of the traceback in what torchrun writes to an error file, as one line of JSON."""
-    try:
-        stack = json.loads(text)["message"]["extraInfo"]["py_callstack"]
-        yield from (stack if isinstance(stack, str) else "".join(stack)).splitlines()
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return

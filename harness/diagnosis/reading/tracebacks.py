@@ -106,9 +106,7 @@ class Tracebacks:
             self._chains.open_group(column + 2, group)
         else:
             self._close()
-            self._chains.next_part(column)
-            if ends:
-                self._chains.leave(column - 1)
+            self._chains.leave(column - ends)
         self._go_to(self._ended if ends else self._idle)
 
     def _leave_groups(self, column: int) -> None:
