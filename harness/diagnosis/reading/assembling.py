@@ -88,7 +88,7 @@ class Assembler:
             if not named:
                 return None
         level = severity.severity(what)
-        if not named and not severity.is_fault(level):
+        if not named and level not in severity.FAULTS:
             return None
         draft = Draft(
             raw,
@@ -101,7 +101,7 @@ class Assembler:
         )
         self._collection.add(draft)
         self._waiting.append(draft)
-        if not severity.stands_alone(what.text):
+        if not severity.ALONE.search(what.text):  # else nothing below can belong to its message
             self._messages[what.source] = _Message(draft)
         return draft if "Fatal Python error" in what.text else None
 
@@ -134,7 +134,7 @@ class _Message:
             return False
         if not _is_detail(text):
             self._left -= 1
-            own = raw.hit and severity.is_fault(severity.severity(what))
+            own = raw.hit and severity.severity(what) in severity.FAULTS
             if self._left < 0 or own or is_progress_bar(text) or parse_line(raw.text) is not None:
                 return False
         self._draft.lines.append(raw.line)

@@ -1,7 +1,6 @@
 """A log file as blocks of whole lines, with bounded memory whatever its bytes, and its last lines.
 
-In: a path. Out: `Block`s in order; each is cut at a line's end and knows the number of its first line. A
-line that is longer than a block is cut as `monitors.logs` cuts it, and says so.
+A line that is longer than a block is cut as `monitors.logs` cuts it, and says so.
 """
 
 from __future__ import annotations
@@ -30,21 +29,19 @@ class Block:
 
 def blocks(path: Path, size: int = BLOCK_BYTES) -> Iterator[Block]:
     """Yield the lines of a file in blocks of about `size` bytes. Raises OSError."""
-    number = 1
-    long = _LongLine()
-    partial = b""
+    number, partial, dropped = 1, b"", 0
     with path.open("rb") as file:
         while data := file.read(size):
             end = data.rfind(b"\n") + 1
             if not end:
-                partial = long.add(partial + data, max(size, LONGEST_LINE))
+                partial, dropped = _shortened(partial + data, dropped, max(size, LONGEST_LINE))
                 continue
-            whole = long.finish(partial + data[:end])
-            partial = data[end:]
+            whole = _marked(partial + data[:end], dropped)
+            partial, dropped = data[end:], 0
             yield Block(whole, number)
             number += whole.count(b"\n")
-    if rest := long.finish(partial):
-        yield Block(rest, number)
+    if partial:
+        yield Block(_marked(partial, dropped), number)
 
 
 def text_of(raw: bytes) -> str:
@@ -55,31 +52,22 @@ def text_of(raw: bytes) -> str:
     return clean(shown[:LONGEST_LINE], max(0, len(shown) - LONGEST_LINE))
 
 
-class _LongLine:
-    """The beginning of a line that is longer than a block; `dropped` bytes of it are not kept."""
+def _shortened(line: bytes, dropped: int, most: int) -> tuple[bytes, int]:
+    """What is kept of a line that is not complete, and how many bytes of it are not."""
+    if len(line) <= most:
+        return line, dropped
+    shown = _last_redraw(line)
+    dropped = 0 if len(shown) < len(line) else dropped
+    return shown[:LONGEST_LINE], dropped + max(0, len(shown) - LONGEST_LINE)
 
-    def __init__(self) -> None:
-        self.dropped = 0
 
-    def add(self, line: bytes, most: int) -> bytes:
-        """What is kept of an unfinished line."""
-        if len(line) <= most:
-            return line
-        shown = _last_redraw(line)
-        if len(shown) < len(line):
-            self.dropped = 0
-        self.dropped += max(0, len(shown) - LONGEST_LINE)
-        return shown[:LONGEST_LINE]
-
-    def finish(self, lines: bytes) -> bytes:
-        """The lines, of which the first was perhaps too long: then it is cut and marked."""
-        if not self.dropped:
-            return lines
-        line, newline, rest = lines.partition(b"\n")
-        line = self.add(line, LONGEST_LINE)
-        mark = CUT_MARK.format(self.dropped).encode() if self.dropped else b""
-        self.dropped = 0
-        return line + mark + newline + rest
+def _marked(lines: bytes, dropped: int) -> bytes:
+    """Lines, the first of which says so if it was cut."""
+    if not dropped:
+        return lines
+    line, newline, rest = lines.partition(b"\n")
+    line, dropped = _shortened(line, dropped, LONGEST_LINE)
+    return line + (CUT_MARK.format(dropped).encode() if dropped else b"") + newline + rest
 
 
 def _last_redraw(line: bytes) -> bytes:

@@ -1,9 +1,9 @@
 """From blocks of bytes to the lines around words: what is read closely, a small part of a log.
 
-In: `Block`s. Out: `RawLine`s in order, those with a word marked, with the lines around them; `Gap` where
-lines were left out. Lines of the same shape (digits out) are wanted a few times only, and there is a limit
-for all; after that they are only counted, so that a flood of errors costs no memory. The last line of each
-shape is kept with its surroundings: the same error that was got over a hundred times may end the training.
+Lines with a word are given with the lines around them. Lines of the same shape (digits out) are wanted a few
+times only, and there is a limit for all; after that they are only counted, so that a flood of errors costs no
+memory. The last line of each shape is kept with its surroundings: the same error that was got over a hundred
+times may end the training at last.
 """
 
 from __future__ import annotations

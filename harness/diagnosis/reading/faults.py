@@ -1,8 +1,7 @@
-"""Collects faults with bounds: the first of each kind and the last one, the most severe where there are many.
+"""Collects faults with bounds, in the order of their lines.
 
-In: `Draft`s as they are read. Out: `Fault`s in the order of their lines. Of faults of the same shape the
-first EACH_KIND and the last are kept, with the count of all. Of more than MOST_FAULTS, those that ended a
-process stay before other exceptions, then fatal lines, errors and the rest; of equals the first.
+Of faults of the same shape the first EACH_KIND and the last are kept, with the count of all. Of more than
+MOST_FAULTS, those that ended a process stay before other exceptions, then fatal lines, errors and the rest.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ MOST_DRAFTS = 3000
 AROUND = 8  # lines that are kept before and after
 MOST_FRAMES = 60  # the outer and the inner half of a longer traceback
 LINES_THAT_MAY_SAY_HANDLED = 2
+_SAME = ("type", "level", "source", "chain", "depth", "uncaught")  # in a draft and a fault
 
 
 @dataclass
@@ -60,22 +60,18 @@ class Draft:
 
     def fault(self, count: int, last: int) -> Fault:
         """The finished fault."""
+        same = {name: getattr(self, name) for name in _SAME}
         return Fault(
-            lines=tuple(self.lines),
-            said=tuple(self.said),
-            type=self.type,
+            tuple(self.lines),
+            tuple(self.said),
             frames=tuple(_most(self.frames)),
-            level=self.level,
-            source=self.source,
-            chain=self.chain,
-            depth=self.depth,
             wrapped_in=tuple(dict.fromkeys(self.wrapped_in)),
             handled=self.handled or self._was_got_over(),
-            uncaught=self.uncaught,
             before=_saying(self.before),
             after=tuple(self.after[:AROUND]),
             count=count,
             last=last,
+            **same,
         )
 
     def _was_got_over(self) -> bool:

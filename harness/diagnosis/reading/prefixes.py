@@ -1,8 +1,6 @@
 """What stands before a message in a log line: who printed it, when, and how severe it is.
 
-In: the text of a line. Out: `Said`: the message alone, its `source`, its `level`, and the `head` of a log
-record (logger and place in the code, without the time). Prefixes may be nested: a container's, Ray's, a
-rank's, a logger's.
+Prefixes may be nested: a container's, Ray's, a rank's, a logger's.
 """
 
 import re
@@ -149,38 +147,29 @@ class _Reading:
         """Take level, logger and place after a time, in any order."""
         self.is_record, self.rest = True, rest
         for _ in range(5):
-            if not (self._take_level() or self._take_bracket() or self._take_place()):
+            if not self._take_detail():
                 break
         if self.level:
             self.head.insert(0, self.level)
         return True
 
-    def _take_level(self) -> bool:
-        found = None if self.level else _level_head(self.rest)
-        if found is None:
-            return False
-        self.level, self.rest = _level(found), self.rest[found.end() :]
-        return True
-
-    def _take_bracket(self) -> bool:
-        found = _BRACKET.match(self.rest)
-        if found is None or _RANK.match(self.rest):
-            return False
-        level = None if self.level else _LEVEL_HEAD.fullmatch(found["name"].strip())
-        if level is not None:
-            self.level = _level(level)
+    def _take_detail(self) -> bool:
+        if not self.level and (found := _level_head(self.rest)):
+            self.level = _level(found)
+        elif (found := _BRACKET.match(self.rest)) and not _RANK.match(self.rest):
+            level = None if self.level else _LEVEL_HEAD.fullmatch(found["name"].strip())
+            if level is not None:
+                self.level = _level(level)
+            else:
+                self.head.append(found["name"])
         else:
-            self.head.append(found["name"])
+            places = (_RAY_PLACE, _DASH_NAME) if self.level else (_RAY_PLACE, _NAME_THEN_LEVEL, _DASH_NAME)
+            found = next((hit for place in places if (hit := place.match(self.rest))), None)
+            if found is None:
+                return False
+            self.head.append(found["place"])
         self.rest = self.rest[found.end() :]
         return True
-
-    def _take_place(self) -> bool:
-        for pattern in (_RAY_PLACE, _DASH_NAME) if self.level else (_RAY_PLACE, _NAME_THEN_LEVEL, _DASH_NAME):
-            if found := pattern.match(self.rest):
-                self.head.append(found["place"])
-                self.rest = self.rest[found.end() :]
-                return True
-        return False
 
     def _record(self, level: Level, place: str, rest: str) -> bool:
         self.level, self.is_record, self.rest = level, True, rest

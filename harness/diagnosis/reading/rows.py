@@ -1,17 +1,16 @@
 """Metric rows of a log: all of a short one, evenly thinned out in a long one, at a bounded cost.
 
-In: `Block`s, and rows that were met on the way. Out: `SeenRow`s in order. Rows that hold NaN or an infinity
-are found wherever they stand (as lines with a word); the first few and the last are kept.
+Rows that hold NaN or an infinity are found wherever they stand (as lines with a word); the first few and the
+last are kept.
 """
 
 from __future__ import annotations
 
 import math
 
-import re2
-
 from harness.diagnosis.reading.blocks import Block, text_of
 from harness.diagnosis.reading.context_windows import RawLine
+from harness.diagnosis.reading.words import expression
 from harness.diagnosis.types import SeenRow
 from monitors.logs import Line
 from monitors.metrics import Row, parse_line
@@ -22,7 +21,7 @@ MOST_TRIES = 2  # lines that look like rows, for each row that is wanted
 MOST_BYTES = 2_500_000  # of rows that are parsed, which costs most here
 SAMPLE = 50
 MOST_NOT_FINITE = 60
-_LOOKS_LIKE_A_ROW = r"""(?i)step['"]?[ \t]{0,2}[:=#]?[ \t]{0,2}\d[^\n]*|\}[ \t]*\r?(?:\n|\z)"""
+_LOOKS_LIKE_A_ROW = rb"""step['"]?[ \t]{0,2}[:=#]?[ \t]{0,2}\d[^\n]*|\}[ \t]*\r?(?:\n|\z)"""
 
 
 class Rows:
@@ -33,7 +32,7 @@ class Rows:
         self._seen = 0
         self._found: dict[int, SeenRow] = {}
         self._not_finite: dict[int, SeenRow] = {}
-        self._pattern = _pattern()
+        self._pattern = expression(_LOOKS_LIKE_A_ROW)
 
     def add(self, raw: RawLine, row: Row) -> None:
         """A row that was met on the way: kept where it is not finite."""
@@ -83,10 +82,3 @@ def _mean_length(data: bytes, places: list[int]) -> int:
     some = places[:: max(1, len(places) // SAMPLE)]
     lengths = [max(0, data.find(b"\n", begin) - begin) for begin in some]
     return max(1, sum(lengths) // max(1, len(lengths)))
-
-
-def _pattern() -> re2._Regexp:
-    options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1
-    options.never_capture = True
-    return re2.compile(_LOOKS_LIKE_A_ROW.encode(), options)

@@ -1,14 +1,11 @@
-"""How severe a line is that is part of no traceback: of shells, kernels, schedulers, C++ and loggers.
-
-In: a line parted from its prefixes. Out: its level, whether it says that it was got over, and whether the
-lines below it belong to it.
-"""
+"""How severe a line is that is part of no traceback: of shells, kernels, schedulers, C++ and loggers."""
 
 import re
 
 from harness.diagnosis.reading.prefixes import Said
 from harness.diagnosis.types import Level
 
+FAULTS: tuple[Level, ...] = ("error", "fatal")  # lines of these levels are kept for their level alone
 _FATAL = re.compile(
     r"^(?:Killed|Terminated|Aborted|Bus error|Segmentation fault|Illegal instruction|Floating point exc\w+)\b"
     r"|\(core dumped\)"
@@ -64,7 +61,7 @@ _GAVE_UP = re.compile(
     r"\b(?:giving|gave) up\b|\bno (?:more )?retries\b|\bnot retrying\b|\b(?:cannot|can't) be ignored\b",
     re.IGNORECASE,
 )
-_ALONE = re.compile(
+ALONE = re.compile(
     r"^(?:Killed|Terminated|Aborted)\s*$|^(?:\S+: )*line \d+:\s+\d+ |core dumped\)|[Oo]ut of memory: Kill"
     r"|oom-kill:|CANCELLED AT|Xid \(PCI"
 )
@@ -84,16 +81,11 @@ def severity(said: Said) -> Level:
         return "info"
     if _FATAL.search(said.text):
         return "fatal"
-    if said.level in ("error", "fatal"):
+    if said.level in FAULTS:
         return said.level
     if said.level == "" and _ERROR.search(said.text):
         return "error"
     return said.level
-
-
-def is_fault(level: Level) -> bool:
-    """True if a line of this level is kept for its level alone."""
-    return level in ("error", "fatal")
 
 
 def is_handled(text: str) -> bool:
@@ -108,8 +100,3 @@ def is_handled(text: str) -> bool:
 def is_over(text: str) -> bool:
     """True if a line says that what stands right above it has passed."""
     return _OVER.search(text) is not None and _GAVE_UP.search(text) is None
-
-
-def stands_alone(text: str) -> bool:
-    """True if nothing below a line can belong to its message."""
-    return _ALONE.search(text) is not None

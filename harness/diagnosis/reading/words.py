@@ -1,7 +1,6 @@
 """The words by which lines are found among gigabytes: one expression over raw bytes.
 
-In: the words of the signatures. Out: `Words`, whose `hits` find lines; what the words mean is decided later,
-by those who read the lines.
+What the words mean is decided later, by those who read the lines.
 """
 
 from __future__ import annotations
@@ -54,12 +53,13 @@ def _compiled(words: tuple[str, ...]) -> Words:
     named = [re2.escape(word.encode()) for word in words if word]
     everything = b"|".join([*GENERAL, *named])
     return Words(
-        lines=_expression(b"(?:" + everything + b"|" + NOT_FINITE.encode() + b")" + _REST_OF_LINE.encode()),
-        named=_expression(b"|".join(named)) if named else None,
+        lines=expression(b"(?:" + everything + b"|" + NOT_FINITE.encode() + b")" + _REST_OF_LINE.encode()),
+        named=expression(b"|".join(named)) if named else None,
     )
 
 
-def _expression(pattern: bytes) -> re2._Regexp:
+def expression(pattern: bytes) -> re2._Regexp:
+    """Compile an expression over raw bytes that looks past case and captures nothing."""
     options = re2.Options()
     options.case_sensitive = False
     options.encoding = re2.Options.Encoding.LATIN1
