@@ -14,10 +14,8 @@ import pytest
 
 from tests.e2e.mortal import Death
 from tests.e2e.short_run import FAILS_ONCE, PATIENCE_S, SUCCEEDS, ShortRun
-from tests.e2e.trials import Undisturbed, try_all
+from tests.e2e.trials import Undisturbed, often, try_all
 
-INSTANTS = 100
-CHAINS = 40
 COMMANDS = {"succeeds": SUCCEEDS, "fails once": FAILS_ONCE}
 
 
@@ -68,55 +66,40 @@ def check(trials: Sequence[tuple[str, Trial]], undisturbed: Undisturbed, folder:
     try_all([name for name, _ in trials], the_same_story)
 
 
-def at_places(undisturbed: Undisturbed) -> list[tuple[str, Trial]]:
+def places(undisturbed: Undisturbed) -> list[tuple[str, Trial]]:
     return [(str(death), dies_at(death)) for death in undisturbed.deaths()]
 
 
-def at_instants(undisturbed: Undisturbed, count: int) -> list[tuple[str, Trial]]:
+def instants(undisturbed: Undisturbed, count: int) -> Iterator[tuple[str, Trial]]:
+    """Spread evenly over the run's life, each at random within its share of it."""
     chance = random.Random(20)
-    return [
-        (f"after {seconds:.4f} s, resumed {rest:.1f} s later", dies_after(seconds, rest))
-        for seconds, rest in _instants(chance, undisturbed.took_s, count)
-    ]
-
-
-def _instants(chance: random.Random, took_s: float, count: int) -> Iterator[tuple[float, float]]:
-    """Instants spread evenly over the run's life, each at random within its share of it."""
     for number in range(count):
-        yield took_s * (number + chance.random()) / count, chance.choice((0.0, 0.0, 0.3, 1.0))
+        seconds = undisturbed.took_s * (number + chance.random()) / count
+        rest = chance.choice((0.0, 0.0, 0.3, 1.0))
+        yield f"after {seconds:.4f} s, resumed {rest:.1f} s later", dies_after(seconds, rest)
 
 
-def in_chains(undisturbed: Undisturbed, count: int) -> list[tuple[str, Trial]]:
+def chains(undisturbed: Undisturbed, count: int) -> list[tuple[str, Trial]]:
     """The run is killed, then its resume, then the resume of that."""
     chance = random.Random(30)
     first = undisturbed.deaths()
     soon = [death for death in first if death.nth <= 12]
-    chains = [(chance.choice(first), chance.choice(soon), chance.choice(soon)) for _ in range(count)]
-    return [(", then ".join(map(str, chain)), dies_at(*chain)) for chain in chains]
+    drawn = [(chance.choice(first), chance.choice(soon), chance.choice(soon)) for _ in range(count)]
+    return [(", then ".join(map(str, chain)), dies_at(*chain)) for chain in drawn]
 
 
-def sample(trials: list[tuple[str, Trial]], count: int) -> list[tuple[str, Trial]]:
-    return random.Random(10).sample(trials, count)
+@often(6, 0)
+def test_places(undisturbed: Undisturbed, tmp_path: Path, count: int) -> None:
+    """Some of them, and in `make soak` (0) every one."""
+    trials = places(undisturbed)
+    check(random.Random(10).sample(trials, count) if count else trials, undisturbed, tmp_path)
 
 
-def test_a_few_places(undisturbed: Undisturbed, tmp_path: Path) -> None:
-    check(sample(at_places(undisturbed), 6), undisturbed, tmp_path)
+@often(4, 100)
+def test_instants(undisturbed: Undisturbed, tmp_path: Path, count: int) -> None:
+    check(list(instants(undisturbed, count)), undisturbed, tmp_path)
 
 
-def test_a_few_instants_and_chains(undisturbed: Undisturbed, tmp_path: Path) -> None:
-    check([*at_instants(undisturbed, 4), *in_chains(undisturbed, 1)], undisturbed, tmp_path)
-
-
-@pytest.mark.soak
-def test_every_place(undisturbed: Undisturbed, tmp_path: Path) -> None:
-    check(at_places(undisturbed), undisturbed, tmp_path)
-
-
-@pytest.mark.soak
-def test_a_hundred_instants(undisturbed: Undisturbed, tmp_path: Path) -> None:
-    check(at_instants(undisturbed, INSTANTS), undisturbed, tmp_path)
-
-
-@pytest.mark.soak
-def test_many_chains(undisturbed: Undisturbed, tmp_path: Path) -> None:
-    check(in_chains(undisturbed, CHAINS), undisturbed, tmp_path)
+@often(1, 40)
+def test_chains(undisturbed: Undisturbed, tmp_path: Path, count: int) -> None:
+    check(chains(undisturbed, count), undisturbed, tmp_path)

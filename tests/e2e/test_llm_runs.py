@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import subprocess
+from collections.abc import Callable
 
 import pytest
 
@@ -32,11 +33,19 @@ FINDINGS = {
 }
 
 
-def write_plan(bench: Bench) -> None:
+def write_plan(bench: Bench, config: str = CONFIG) -> None:
     bench.script("train.py", TRAIN)
-    bench.script("config.yaml", CONFIG)
+    bench.script("config.yaml", config)
     more = f"\n## [exp_yaml_path]\n{bench.codebase / 'config.yaml'}\n"
     bench.plan("python train.py config.yaml", purpose="Does the reward rise?", more=more)
+
+
+def run_with(bench: Bench, model: Callable[[Seen], Step], protocol: str = "anthropic") -> list[Seen]:
+    """Run the plan with a scripted model; what it was asked."""
+    with ModelServer(model) as server:
+        url = server.anthropic_url if protocol == "anthropic" else server.openai_url
+        bench.harness("run", str(bench.blueprint), "--model", f"{protocol}:scripted@{url}")
+        return [exchange.seen for exchange in server.log if exchange.seen]
 
 
 def careful(seen: Seen) -> Step:
@@ -59,10 +68,7 @@ def careful(seen: Seen) -> Step:
 @pytest.mark.parametrize("protocol", ["anthropic", "openai"])
 def test_an_unknown_failure_is_repaired_and_the_report_tells_it(bench: Bench, protocol: str) -> None:
     write_plan(bench)
-    with ModelServer(careful) as server:
-        url = server.anthropic_url if protocol == "anthropic" else server.openai_url
-        bench.harness("run", str(bench.blueprint), "--model", f"{protocol}:scripted@{url}")
-        shown = "\n".join(exchange.seen.text for exchange in server.log if exchange.seen)
+    shown = "\n".join(seen.text for seen in run_with(bench, careful, protocol))
     assert bench.flag["outcome"] == "succeeded"
     assert len(bench.state.attempts) == 2
     assert "num_workers: 2   # loaders" in (bench.attempt(2) / "config.yaml").read_text()
@@ -86,12 +92,8 @@ def test_a_defect_of_the_code_is_corrected_in_a_private_copy(bench: Bench) -> No
         "    print(f'step:{step} - loss:{1 / step}')\n"
     )
     bench.script("train.py", broken)
-    for command in (
-        ["init", "-q"],
-        ["add", "."],
-        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"],
-    ):
-        subprocess.run(["git", *command], cwd=bench.codebase, check=True)
+    for command in ("init -q", "add .", "-c user.name=a -c user.email=a@b commit -qm x"):
+        subprocess.run(["git", *command.split()], cwd=bench.codebase, check=True)
     more = "\n## [exp_code_changes]\n- `train.py`\n- without asking\n"
     bench.plan("python train.py", purpose="Does the loss fall?", more=more)
 
@@ -105,8 +107,7 @@ def test_a_defect_of_the_code_is_corrected_in_a_private_copy(bench: Bench) -> No
             return call("patch_code", path="train.py", old="(step - 1)", new="step", why="it divided by zero")
         return call("check") if done[-1] == "patch_code" else call("launch", why="corrected")
 
-    with ModelServer(model) as server:
-        bench.harness("run", str(bench.blueprint), "--model", f"anthropic:scripted@{server.anthropic_url}")
+    run_with(bench, model)
     assert bench.flag["outcome"] == "succeeded_with_changed_code"
     assert (bench.codebase / "train.py").read_text() == broken
     assert "+    pause = 0.01 / step" in (bench.attempt(1) / "change.diff").read_text()
@@ -118,14 +119,8 @@ def test_a_defect_of_the_code_is_corrected_in_a_private_copy(bench: Bench) -> No
 
 
 def test_a_clean_run_needs_two_calls_and_none_while_it_trains(bench: Bench) -> None:
-    bench.script("train.py", TRAIN)
-    bench.script("config.yaml", CONFIG.replace("8", "1"))
-    bench.plan(
-        "python train.py config.yaml", more=f"\n## [exp_yaml_path]\n{bench.codebase / 'config.yaml'}\n"
-    )
-    with ModelServer(careful) as server:
-        bench.harness("run", str(bench.blueprint), "--model", f"anthropic:scripted@{server.anthropic_url}")
-        assert len(server.log) == 2
+    write_plan(bench, CONFIG.replace("8", "1"))
+    assert len(run_with(bench, careful)) == 2
     assert bench.flag["outcome"] == "succeeded"
 
 
@@ -233,9 +228,7 @@ def test_a_plan_without_a_config_is_run_with_what_the_model_makes_of_its_words(b
             return call("render_config", settings=small, why="room for prompt and answer")
         return call("launch", why="as planned") if done[-1] == "check" else call("check")
 
-    with ModelServer(model) as server:
-        bench.harness("run", str(bench.blueprint), "--model", f"openai:scripted@{server.openai_url}")
-        answers = [exchange.seen.text for exchange in server.log if exchange.seen]
+    answers = [seen.text for seen in run_with(bench, model, "openai")]
     assert "cannot run" in answers[2] and "max_model_len" in answers[2]
     assert bench.flag["outcome"] == "succeeded"
     config = (bench.attempt() / "config.yaml").read_text()
