@@ -2,10 +2,10 @@
 
     blocks           the file in blocks of whole lines, and its last lines
     words            which lines hold a word of interest, over raw bytes
-    context_windows  which of them are read closely, with the lines around them; a flood is counted
+    context_windows  which of them are read closely, with the lines around them; the rest is counted
     prefixes         who says it, how severe: Ray's, a rank's, a logger's, a container's prefix
-    assembling       lines to tracebacks (`tracebacks`, `exceptions`, `chains`, by `traceback_lines` and
-                     `wrapper_exceptions`) and to plain faults (`severity`)
+    assembling       lines to tracebacks (`tracebacks`, `exceptions`, `chains`, by `traceback_lines`) and to
+                     plain faults (`severity`)
     faults           what is kept of them
     rows             metric rows
 
