@@ -1,4 +1,4 @@
-"""Every test runs with a private state folder, cache folder and tmux server."""
+"""Every test runs with a home, state folder, cache folder, shell and tmux server of its own."""
 
 import os
 import signal
@@ -22,11 +22,16 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup, likewise
 def private_surroundings(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
-    """Redirect everything that outlives a run (state, caches, tmux) into this test's own folder."""
+    """Redirect everything that outlives a run (state, caches, tmux) into this test's own folder, and start
+    panes with a plain shell: a login shell that is killed in the user's start-up files can leave locks."""
     home = tmp_path_factory.mktemp("surroundings")
     socket = f"ajet-test-{uuid.uuid4().hex[:12]}"
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("SHELL", "/bin/sh")
+    monkeypatch.delenv("ENV", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path_factory.getbasetemp() / "fonts"))  # found once a worker
     monkeypatch.setenv("AJET_TMUX_SOCKET", socket)
     monkeypatch.delenv("TMUX", raising=False)
     yield home

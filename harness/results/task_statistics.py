@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import special, stats
+import scipy  # its parts load when they are used: most runs need none
 
 from harness.results.types import Interval, TaskResult
 
@@ -28,7 +28,7 @@ def mean_interval(values: np.ndarray, bounds: tuple[float, float] | None = None)
         return None
     if values.min() == values.max():
         return _wilson(values) if bounds == (0.0, 1.0) else None
-    interval = stats.ttest_1samp(values, 0.0).confidence_interval(LEVEL)
+    interval = scipy.stats.ttest_1samp(values, 0.0).confidence_interval(LEVEL)
     low, high = float(interval.low), float(interval.high)
     if not np.isfinite([low, high]).all():
         return None
@@ -40,7 +40,7 @@ def mean_interval(values: np.ndarray, bounds: tuple[float, float] | None = None)
 def _wilson(values: np.ndarray) -> Interval | None:
     if values[0] not in (0.0, 1.0):
         return None
-    test = stats.binomtest(int(values.sum()), len(values))
+    test = scipy.stats.binomtest(int(values.sum()), len(values))
     interval = test.proportion_ci(LEVEL, method="wilson")
     return Interval(float(interval.low), float(interval.high), "Wilson interval over tasks", len(values))
 
@@ -85,7 +85,7 @@ def _task_value(task: TaskResult, name: str, k: int) -> float:
     if name == "first":
         return float(any(task.successes[:k]))
     if name == "unbiased":
-        return 1.0 - float(special.comb(n - c, k, exact=True) / special.comb(n, k, exact=True))
+        return 1.0 - float(scipy.special.comb(n - c, k, exact=True) / scipy.special.comb(n, k, exact=True))
     if name == "reward":
         return float(np.mean(task.rewards))
     if name in ("all", "any"):
