@@ -17,11 +17,10 @@ from typing import Any
 
 from _training_console import Training, console, launches
 
-from harness import launching
-from harness.agent import actions, loop
+from harness import actions, launching
+from harness.agent import loop
 from harness.agent.llm import LlmPolicy
 from harness.agent.look import look
-from harness.agent.observation import Observation
 from harness.agent.verdict import shortfall, verdict
 from harness.atomic_write import write_json
 from harness.blueprint import read
@@ -30,6 +29,7 @@ from harness.experiment import Experiment, begin
 from harness.journal.codec import encode
 from harness.journal.events import ActionResult, AttemptEvent, Finish
 from harness.journal.model_events import Consult, LlmSettled
+from harness.observation import Observation
 from harness.options import RunOptions
 from harness.pending_changes import PREPARING
 from harness.providers.anthropic import AnthropicProvider

@@ -18,6 +18,7 @@ Scalar = str | int | float | bool | None
 Role = Literal["root", "cascade", "symptom"]
 RemedyKind = Literal["config", "environment", "limit", "wait", "resume", "install", "free", "advice"]
 UNKNOWN = "unknown"
+SURE_ENOUGH = 0.5
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,11 @@ class Diagnosis:
     remedies: tuple[str, ...] = ()
     also: tuple[OtherFinding, ...] = ()
     repairs: tuple[Remedy, ...] = ()
+
+    @property
+    def is_sure(self) -> bool:
+        """True if it is sure enough for something to be changed."""
+        return self.confidence >= SURE_ENOUGH
 
 
 _VARYING = re.compile(

@@ -7,11 +7,11 @@ nothing is decided or changed here.
 from dataclasses import replace
 from pathlib import Path
 
-from harness.agent.actions import Launch
-from harness.agent.observation import Observation
+from harness.actions import Launch
 from harness.attempt import AttemptEnd, Diagnosis
 from harness.config.training import TrainingConfig
 from harness.guard import rules as guard
+from harness.observation import Observation
 from harness.state import AttemptState, ExperimentState
 from monitors.files import AttemptFiles
 from monitors.metrics_file import read_metrics

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from harness.agent.actions import Action, arguments
+from harness.actions import Action, arguments
 from harness.atomic_write import write_json
 from harness.blueprint.names import UNATTENDED
 from harness.experiment import Experiment

@@ -9,7 +9,7 @@ import os
 import stat
 from pathlib import Path
 
-from harness.agent.actions import AnyAction, InstallPackage, PatchCode, ReadFile
+from harness.actions import AnyAction, InstallPackage, PatchCode, ReadFile
 from harness.agent.excerpts import NotShownError
 from harness.blueprint.types import Blueprint
 from harness.guard.file_access import (

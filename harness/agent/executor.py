@@ -11,11 +11,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, replace
 from typing import Any
 
-from harness import launching, lessons
-from harness.agent import actions, disk_access
+from harness import actions, launching, lessons
+from harness.agent import disk_access
 from harness.agent.look import look
 from harness.agent.monitoring import AttemptMonitor
-from harness.agent.observation import Observation
 from harness.agent.verdict import shortfall, verdict
 from harness.atomic_write import write_json
 from harness.attempt import AttemptEnd
@@ -42,6 +41,7 @@ from harness.journal.events import (
     Stopped,
     Waited,
 )
+from harness.observation import Observation
 from harness.pending_changes import PREPARING
 from harness.redaction import redact
 from harness.repair import apply_changes, launch_request, patched_code, repair_plan

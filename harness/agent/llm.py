@@ -14,14 +14,14 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from harness.actions import OFFERED, AnyAction, Finish, Launch, Wait
 from harness.agent import view
-from harness.agent.actions import OFFERED, AnyAction, Finish, Launch, Wait
-from harness.agent.observation import Observation
 from harness.agent.playbook import Playbook, next_launch
 from harness.agent.questions import moved_on, question
 from harness.experiment import Experiment
 from harness.journal.model_events import CallRejected, Consult, Consulted, ViewShrunk
 from harness.llm_use import Consultation
+from harness.observation import Observation
 from harness.providers.chat import ProviderError, RequestTooLongError, ToolCall
 from harness.providers.conversation import BUDGET_CHARS, MAX_TROUBLES, action_in
 from harness.providers.model import InterruptedAskError, LimitReachedError, Model, OutOfPatienceError

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.agent import disk_access, log_search, metric_table
-from harness.agent.actions import (
+from harness.actions import (
     Action,
     MetricsSummary,
     ReadBlueprint,
@@ -18,6 +17,7 @@ from harness.agent.actions import (
     ReadPane,
     SearchLog,
 )
+from harness.agent import disk_access, log_search, metric_table
 from harness.agent.excerpts import (
     NotShownError,
     cut,

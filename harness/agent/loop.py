@@ -3,10 +3,10 @@ policy is called."""
 
 from typing import TYPE_CHECKING
 
-from harness.agent.actions import arguments
-from harness.agent.observation import Policy
+from harness.actions import arguments
 from harness.guard import rules as guard
 from harness.journal.events import ActionFailed, Intent, Refused
+from harness.observation import Policy
 from harness.state import Verdict
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ the check before a launch finds is repaired in the same way, if all of it can be
 from collections.abc import Iterator
 from dataclasses import replace
 
-from harness.agent.actions import (
+from harness.actions import (
     LONGEST_WHY,
     AnyAction,
     Check,
@@ -24,10 +24,10 @@ from harness.agent.actions import (
     Wait,
     arguments,
 )
-from harness.agent.observation import Observation
 from harness.attempt import Diagnosis, Remedy
 from harness.config.edit import ConfigEditError
 from harness.guard import rules as guard
+from harness.observation import Observation
 from harness.pending_changes import PendingChanges, with_outcome
 from harness.repair import repair_plan
 from harness.repair.remedies.choice import WAITING

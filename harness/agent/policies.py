@@ -13,7 +13,7 @@ from harness.journal.model_events import Consulted, ModelAvailable, ModelUnavail
 from harness.options import RunOptions
 
 if TYPE_CHECKING:
-    from harness.agent.observation import Policy
+    from harness.observation import Policy
     from harness.providers.choice import LlmConfig
     from harness.providers.cost import Limits
 

@@ -8,9 +8,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.agent.actions import AnyAction, Collect
-from harness.agent.observation import Observation
+from harness.actions import AnyAction, Collect
 from harness.guard.rules import MAX_ATTEMPTS
+from harness.observation import Observation
 from harness.state import AttemptState, ExperimentState
 
 

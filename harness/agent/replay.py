@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness import journal
+from harness.actions import arguments
 from harness.agent import view
-from harness.agent.actions import arguments
 from harness.agent.llm import LlmPolicy
-from harness.agent.observation import Observation
 from harness.agent.playbook import Playbook
 from harness.blueprint.types import Blueprint
 from harness.journal import Entry, Event
@@ -27,6 +26,7 @@ from harness.journal.model_events import (
     LlmRetried,
     LlmSettled,
 )
+from harness.observation import Observation
 from harness.providers.chat import RejectedError, Request
 from harness.providers.cost import Spending
 from harness.providers.model import InterruptedAskError, LimitReachedError

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from harness import templating
-from harness.agent.actions import OFFERED
+from harness.actions import OFFERED
+from harness.agent import excerpts
 from harness.attempt import AttemptEnd, Diagnosis
 from harness.experiment import Experiment
 from harness.guard.rules import MAX_ATTEMPTS
@@ -18,6 +19,7 @@ from harness.journal import Entry, Event, events_of
 from harness.journal.events import (
     ActionResult,
     AttemptEvent,
+    ChangePrepared,
     Checked,
     Collected,
     Diagnosed,
@@ -191,4 +193,5 @@ def _answer(event: Event) -> Answer:
         return Answer(event.diagnosis.cause)
     if error := str(getattr(event, "error", "")):
         return Answer(error, is_error=True)
-    return Answer(str(getattr(event, "text", "") or getattr(event, "detail", "") or "done"))
+    text = str(getattr(event, "text", "") or getattr(event, "detail", "") or "done")
+    return Answer(excerpts.fitted("", excerpts.of_text(text)) if isinstance(event, ChangePrepared) else text)

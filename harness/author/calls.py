@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from harness.agent.actions import Scalar
+from harness.actions import Scalar
 from harness.providers.tools import Action
 
 

@@ -18,8 +18,8 @@ from harness.cli.progress import Progress, progress_for
 from harness.journal.events import CopyKept, LetGo, Reported
 
 if TYPE_CHECKING:
-    from harness.agent.observation import Policy
     from harness.experiment import Experiment
+    from harness.observation import Policy
     from harness.state import Verdict
 
 LOOK_FOR_QUESTIONS_S = 0.5

@@ -5,8 +5,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.actions import LOOKING, Action, AnyAction, Check, Launch, Note, Prepare
 from harness.agent import loop
-from harness.agent.actions import LOOKING, Action, AnyAction, Check, Launch, Note, Prepare
 from harness.agent.executor import Executor
 from harness.agent.policies import make_policy
 from harness.cli.console import console, fail

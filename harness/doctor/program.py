@@ -8,11 +8,11 @@ from pathlib import Path
 
 from harness.command import PythonProgram
 from harness.config import edit, flatten
+from harness.config.packages import package_of
 from harness.doctor.asking import Look, NoAnswer, Start
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.imports import FLASH_ATTENTION
 from harness.doctor.launch import PlannedLaunch
-from harness.repair.remedies.packages import package_of
 
 _OLDEST_FOR_THE_TRAINER, _OLDEST_KEPT_UP = (3, 10), (3, 9)
 _RAISED = {

@@ -11,7 +11,7 @@ it can ask only for the actions there are, and each of them is judged here.
 from collections.abc import Callable
 from dataclasses import replace
 
-from harness.agent.actions import (
+from harness.actions import (
     AnyAction,
     Collect,
     Diagnose,
@@ -29,15 +29,14 @@ from harness.agent.actions import (
     WriteReportSection,
     arguments,
 )
-from harness.agent.observation import Observation
 from harness.command import read_or_empty
 from harness.config.edit import ConfigEditError
+from harness.config.packages import known_packages
 from harness.diagnosis.ends import KILLED
 from harness.guard import file_access, science
 from harness.guard.progress import MAX_SAME_CAUSE, MAX_SAME_TRANSIENT, alike, failure, in_vain
+from harness.observation import Observation
 from harness.pending_changes import PREPARING, PendingChanges
-from harness.repair.remedies.choice import is_sure
-from harness.repair.remedies.packages import known_packages
 from harness.results.narrative import sections
 
 MAX_ATTEMPTS = 5
@@ -109,9 +108,8 @@ def doubtful_diagnoses_change_nothing(action: AnyAction, observation: Observatio
     attempt, checked = observation.state.attempt, observation.state.checked
     if attempt is None or attempt.diagnosis is None or (checked is not None and not checked.can_run):
         return None
-    return (
-        None if is_sure(attempt.diagnosis) else "the diagnosis is not sure enough to change anything for it"
-    )
+    is_sure = attempt.diagnosis.is_sure
+    return None if is_sure else "the diagnosis is not sure enough to change anything for it"
 
 
 def configs_are_rendered_only_where_none_is_given(action: AnyAction, observation: Observation) -> str | None:

@@ -19,7 +19,7 @@ from harness.pending_changes import Change
 VERSION = 2
 """Of the journal's format; a journal of another version is refused."""
 Args = Mapping[str, Any]
-"""Arguments of an action as JSON values; `harness.agent.actions` says what each action has."""
+"""Arguments of an action as JSON values; `harness.actions` says what each action has."""
 
 # --- the run as a whole ---------------------------------------------------------------------------------
 

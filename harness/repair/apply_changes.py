@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness import launching
-from harness.agent.actions import (
+from harness.actions import (
     Action,
     EditConfig,
     FreeOwned,

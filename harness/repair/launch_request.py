@@ -4,7 +4,7 @@ import os
 from dataclasses import replace
 
 from harness import launching
-from harness.agent.actions import Launch
+from harness.actions import Launch
 from harness.experiment import Experiment
 from harness.pending_changes import PendingChanges, diff
 from harness.repair import patched_code

@@ -20,7 +20,7 @@ from harness.pending_changes import diff
 from harness.repair import code_copy
 from harness.repair.code_copy import CodeCopy, CopyError
 from harness.repair.original_paths import leading_to_original, original_in, relocated
-from harness.repair.text_patch import PatchError, file_in, refuse_broken_python, replaced, shown, source
+from harness.repair.text_patch import PatchError, file_in, refuse_broken_python, replaced, source
 
 Patches = Sequence[Mapping[str, str]]
 
@@ -147,10 +147,10 @@ def patch(plan: Blueprint, experiment_id: str, patches: Patches, path: str, old:
     code = holding(plan, experiment_id, patches)
     done = next((each for each in code.patches if each.key == (path, old, new)), None)
     if done is not None:
-        return shown(f"{path} holds this change already\n{done.diff}")
+        return f"{path} holds this change already\n{done.diff}"
     code = code.patched(plan, path, old, new)
     notes = "" if patches else "".join(f"note: {note}\n" for note in code.copy.notes[:10])
-    return shown(code.patches[-1].diff + notes)
+    return code.patches[-1].diff + notes
 
 
 def for_launch(plan: Blueprint, experiment_id: str, patches: Patches) -> PatchedCode:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness import launching
-from harness.agent.actions import (
+from harness.actions import (
     LONGEST_WHY,
     AnyAction,
     EditConfig,

@@ -8,11 +8,9 @@ import difflib
 import re
 from pathlib import Path
 
-from harness.agent import excerpts
 from harness.repair.code_copy import CodeCopy
 
 LARGEST_SOURCE = 2_000_000
-_LONGEST_SHOWN = 160
 
 
 class PatchError(Exception):
@@ -61,23 +59,10 @@ def replaced(text: str, old: str, new: str, path: str) -> str:
             f"the text stands {count} times in {path} (lines {shown}): give more of what stands around the "
             "one that is meant"
         )
-    raise PatchError(f"the text does not stand in {path}{_closest(text, old)}")
-
-
-def shown(text: str) -> str:
-    """A diff, cut to what a policy is shown."""
-    return excerpts.fitted("", excerpts.of_text(text))
-
-
-def _closest(text: str, old: str) -> str:
-    """Lines that look like the first line looked for, with their numbers, for a message."""
-    wanted = next((line for line in old.split("\n") if line.strip()), old)[:_LONGEST_SHOWN]
-    lines = [line.rstrip("\r")[:_LONGEST_SHOWN] for line in text.split("\n")[:20_000]]
-    close = difflib.get_close_matches(wanted, list(dict.fromkeys(lines)), n=3, cutoff=0.5)
-    if not close:
-        return "; read_file shows what does"
-    shown = "\n".join(f"  line {lines.index(line) + 1}: {excerpts.plain(line)}" for line in close)
-    return f" exactly as given (spaces and line breaks count). The closest lines to its first one:\n{shown}"
+    raise PatchError(
+        f"the text does not stand in {path} exactly as given (spaces and line breaks count); read_file shows "
+        "what does"
+    )
 
 
 def refuse_broken_python(before: str, after: str, path: str) -> None:

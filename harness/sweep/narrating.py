@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from harness import templating
-from harness.agent.actions import Action
+from harness.actions import Action
 from harness.providers.conversation import LONGEST_TEXT, Account, Answer, Asked, framed, talk
 from harness.results.narrative import sections
 from harness.results.narrative.findings import Section

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from harness import templating
+from harness.actions import Action
 from harness.agent import excerpts
-from harness.agent.actions import Action
 from harness.author.calls import ListKeys, Look, Sentence
 from harness.author.file_view import NotShownError, look
 from harness.author.trainer_keys import NoKeysError, TrainerKeys

@@ -5,9 +5,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from harness.attempt import Diagnosis, Remedy, RemedyKind, Undo
+from harness.attempt import Remedy, RemedyKind, Undo
 from harness.config.values import Scalar, as_text
-from harness.repair.remedies import batches, config_keys, gpu_memory, packages, services
+from harness.repair.remedies import batches, config_keys, gpu_memory, services
 from harness.repair.remedies.settings import Setting
 from harness.repair.remedies.situation import Edits, Repair, Situation, UnknownError
 from harness.repair.remedies.tables import table
@@ -15,7 +15,6 @@ from harness.repair.remedies.tables import table
 _log = logging.getLogger(__name__)
 
 ADVISE = "advise"
-SURE_ENOUGH = 0.5
 LONGEST_WAIT_S = 900.0
 WAITING: tuple[RemedyKind, ...] = ("wait", "resume")
 
@@ -37,7 +36,7 @@ _COMPUTE: Mapping[str, Callable[[Situation], Repair | Edits | None]] = {
     "raise_open_files": services.raise_open_files,
     "torch_compile_off": gpu_memory.torch_compile_off,
     "without_flash_attention": gpu_memory.without_flash_attention,
-    "install_package": packages.install_package,
+    "install_package": services.install_package,
 }
 _MEASURED: Mapping[str, Callable[[Situation], bool]] = {
     "expandable_segments": gpu_memory.is_fragmented,
@@ -65,14 +64,9 @@ def remedies_for(names: Iterable[str], situation: Situation) -> list[Remedy]:
         names = [name for name in names if name not in _MEASURED or _MEASURED[name](situation)]
         return _once([remedy for name in names if (remedy := _described(name)) is not None])
     found = _once([remedy for name in names if (remedy := _computed(name, situation)) is not None])
-    if not is_sure(situation.diagnosis):
+    if not situation.diagnosis.is_sure:
         found = [remedy for remedy in found if remedy.kind in (*WAITING, "advice")]
     return sorted(found, key=lambda remedy: remedy.name in situation.tried)
-
-
-def is_sure(diagnosis: Diagnosis) -> bool:
-    """True if a diagnosis is sure enough for something to be changed."""
-    return diagnosis.confidence >= SURE_ENOUGH
 
 
 def _once(found: list[Remedy]) -> list[Remedy]:

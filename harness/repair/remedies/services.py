@@ -4,6 +4,7 @@ import re
 
 from harness.command import plain, read_or_empty
 from harness.config.keys import parameter
+from harness.config.packages import package_of
 from harness.repair.remedies.settings import Setting
 from harness.repair.remedies.situation import Edits, Repair, Situation
 
@@ -139,3 +140,12 @@ def tracker_offline(now: Situation) -> Repair | Edits | None:
         for each in named
         if each.value not in ("none", "console")
     }
+
+
+def install_package(now: Situation) -> Repair | None:
+    """The package of a missing module, with permission only. What stands before a dot was found: then another
+    version is wanted, or it is shadowed."""
+    module = now.captured("module").strip("'\"` ")
+    package = package_of(module) or package_of(now.captured("package"))
+    may_install = "." not in module and package is not None and now.machine.may_install(package)
+    return Repair(package=package or "") if may_install else None

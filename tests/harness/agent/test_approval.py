@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness import journal
+from harness.actions import Stop
 from harness.agent import approval
-from harness.agent.actions import Stop
 from harness.experiment import Experiment
 from harness.journal.events import Intent, Noted
 from tests.harness.agent.world import World, new_experiment

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from harness import journal
-from harness.agent import actions, approval, loop
+from harness import actions, journal
+from harness.agent import approval, loop
 from harness.agent.approval import Answer
 from harness.agent.executor import Executor
-from harness.agent.observation import Observation
 from harness.agent.playbook import next_launch
 from harness.experiment import Experiment
 from harness.journal.events import ActionResult
 from harness.journal.model_events import CallRejected, Consult
+from harness.observation import Observation
 from harness.providers.chat import Reply, StopReason, ToolCall, Usage
 from harness.providers.tools import CallError, action_of
 from harness.providers.transcript import redacted_reply

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.agent.actions import Check, Diagnose
+from harness.actions import Check, Diagnose
 from harness.agent.executor import Executor
 from harness.diagnosis.signatures import user_folder
 from harness.experiment import Experiment

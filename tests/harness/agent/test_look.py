@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.agent import log_search
-from harness.agent.actions import (
+from harness.actions import (
     Action,
     MetricsSummary,
     ReadBlueprint,
@@ -17,6 +16,7 @@ from harness.agent.actions import (
     ReadPane,
     SearchLog,
 )
+from harness.agent import log_search
 from harness.agent.excerpts import LONGEST_TEXT
 from harness.agent.look import look
 from harness.experiment import Experiment

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from harness import journal
+from harness.actions import Launch, Stop
 from harness.agent import loop
-from harness.agent.actions import Launch, Stop
 from harness.agent.playbook import Playbook
 from harness.journal.events import Launched
 from harness.state import Outcome, fold

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from harness.agent.actions import AnyAction, Check, Collect, Report, Wait
-from harness.agent.observation import Observation
+from harness.actions import AnyAction, Check, Collect, Report, Wait
 from harness.agent.questions import moved_on, question
+from harness.observation import Observation
 from harness.pending_changes import PendingChanges
 from harness.state import AttemptState, Verdict
 from monitors.rules import Health

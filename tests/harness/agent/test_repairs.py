@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from harness import launching
+from harness.actions import arguments
 from harness.agent import loop
-from harness.agent.actions import arguments
-from harness.agent.observation import Observation
 from harness.agent.playbook import Playbook
 from harness.agent.replay import replay
 from harness.experiment import Experiment
 from harness.journal.events import Checked, Intent
+from harness.observation import Observation
 from harness.options import RunOptions
 from harness.pending_changes import PREPARING, PendingChanges
 from harness.repair import apply_changes, installing, repair_plan

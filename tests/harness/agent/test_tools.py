@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from harness.agent.actions import OFFERED, EditConfig, Launch
+from harness.actions import OFFERED, EditConfig, Launch
 from harness.providers.chat import ToolCall
 from harness.providers.tools import CallError, action_of, tools_of
 from tests.model_server.tool_schema import objection

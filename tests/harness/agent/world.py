@@ -4,10 +4,10 @@ any point."""
 from pathlib import Path
 from typing import Any
 
-from harness.agent.observation import Observation
 from harness.agent.verdict import verdict
 from harness.experiment import Experiment
 from harness.journal import Owner
+from harness.observation import Observation
 from harness.options import RunOptions
 from tests.harness.results.narrative.written import run_evidence
 from tests.harness.runs import record, result_of

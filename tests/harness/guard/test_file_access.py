@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from harness.actions import PatchCode, ReadFile
 from harness.agent import disk_access
-from harness.agent.actions import PatchCode, ReadFile
 from harness.agent.disk_access import resolve_reading
 from harness.agent.excerpts import NotShownError
 from harness.blueprint.names import UNATTENDED

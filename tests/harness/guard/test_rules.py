@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harness.agent.actions import (
+from harness.actions import (
     AnyAction,
     Collect,
     Diagnose,
@@ -25,9 +25,9 @@ from harness.agent.actions import (
     Wait,
     WriteReportSection,
 )
-from harness.agent.observation import Observation
 from harness.diagnosis.ends import KILLED
 from harness.guard import rules as guard
+from harness.observation import Observation
 from harness.options import RunOptions
 from harness.pending_changes import PendingChanges
 from harness.state import AttemptState, Outcome

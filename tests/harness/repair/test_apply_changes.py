@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness import launching
-from harness.agent.actions import (
+from harness.actions import (
     Action,
     EditConfig,
     FreeOwned,

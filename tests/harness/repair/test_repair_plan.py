@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.agent.actions import (
+from harness.actions import (
     Diagnose,
     EditConfig,
     FreeOwned,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.repair.remedies.packages import known_packages, package_of
+from harness.config.packages import known_packages, package_of
 from harness.repair.remedies.sizes import gib, whole
 from tests.harness.repair.remedies.samples import (
     AJET,

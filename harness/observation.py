@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from harness.agent.actions import AnyAction
+from harness.actions import AnyAction
 from harness.state import ExperimentState
 from monitors.rules import Health
 

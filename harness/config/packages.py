@@ -1,0 +1,31 @@
+"""The package that a missing module comes in. Only those of `packages.yaml`: a name that somebody made up, or
+that means the author's own code, must not be fetched from anywhere."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+
+import yaml
+
+
+def package_of(name: str) -> str | None:
+    """The package that brings this module, or the one of this name; None where that is not known."""
+    top = name.strip("'\"` ").partition(".")[0]
+    own = {_flat(package): package for package in known_packages()}
+    return _table().get(top) or own.get(_flat(top))
+
+
+def known_packages() -> frozenset[str]:
+    """Every package that may be installed."""
+    return frozenset(_table().values())
+
+
+def _flat(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+@cache
+def _table() -> Mapping[str, str]:
+    """Module to package."""
+    text = (resources.files(__package__) / "packages.yaml").read_text(encoding="utf-8")
+    return dict(yaml.safe_load(text))
