@@ -1,53 +1,110 @@
-"""`harness show` of a sweep: where it stands, what failed, the best so far, where the report is, what to type
-next."""
+"""A sweep in words and as JSON: its plan before it runs, and where it stands (`harness show`).
+
+The sentences are those of `plan.txt.j2` and `status.txt.j2`: one fact a line, its name, a bar, what is said.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from harness import journal
 from harness.cli import tree
-from harness.cli.console import console
+from harness.cli.console import console, print_json
+from harness.config import as_text, same_value
 from harness.result_folders import JOURNAL
+from harness.sweep.forecast import Forecast
 from harness.sweep.state import SweepState
 from harness.sweep.status import SweepStatus, one_line
 from harness.sweep.sweep import load_state
-from harness.wording import short_duration as duration
+from harness.templating import render
+from harness.wording import short_duration, short_labels
 
-MOST_FAILED = 10
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from harness.sweep.plan import SweepPlan
+
 REPORT = "sweep_report.html"
+
+
+def print_plan(plan: SweepPlan, seen: Forecast, out: Console | None = None) -> None:
+    """Print points, runs, time and power."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from harness.sweep.hosts.leases import Capacity
+
+    out = out or console()
+    out.print(Text(plan.name, style="bold"))
+    if plan.question:
+        out.print(Text(plan.question), soft_wrap=False)
+    _print_points(plan, out)
+    said = _facts(
+        "sweeps/plan.txt.j2",
+        plan=plan,
+        seen=seen,
+        needs=Capacity.here().shared(plan.needs),
+        seeds=list(dict.fromkeys(run.seed for run in plan.runs)),
+        canary_labels=short_labels(plan.canary),
+        key_labels=short_labels(key.name for key in plan.keys),
+        text=as_text,
+        same=same_value,
+        duration=short_duration,
+    )
+    facts = Table.grid(padding=(0, 2, 0, 0))
+    facts.add_column(no_wrap=True)
+    facts.add_column(overflow="fold")
+    for name, words in [("", ""), *said]:
+        facts.add_row(Text(name), Text(words))
+    out.print(facts, soft_wrap=False)
+
+
+def plan_json(plan: SweepPlan, seen: Forecast) -> dict[str, Any]:
+    """The plan with its forecast, for `--json`."""
+    found = asdict(seen) | {"fits_budget": seen.fits_budget}
+    return {"plan": plan.as_json(), "points": len(plan.points), **found}
 
 
 def show_sweep(folder: Path, json_output: bool) -> None:
     """Print one sweep for people, or everything about it as JSON."""
     row = tree.sweep_row(folder, with_runs=json_output)
     if "error" in row:
-        typer.echo(json.dumps(row, indent=2) if json_output else f"{row['name']}  damaged\n{row['error']}")
+        print_json(row) if json_output else typer.echo(f"{row['name']}  damaged\n{row['error']}")
         return
     state = load_state(folder)
     now = tree.status_of(folder, state)
     if json_output:
-        typer.echo(json.dumps({**row, **_more(state, now)}, indent=2))
+        print_json({**row, **_status_json(state, now)})
         return
     from rich.text import Text
 
     out = console()
     out.print(Text.assemble((one_line(row["name"]), "bold"), f"  {row['state']}"))
-    for name, words in _facts(folder, state, now):
+    said = _facts(
+        "sweeps/status.txt.j2",
+        now=now,
+        state=state,
+        folder=folder,
+        failed=[run for run in now.compared if run.stage == "failed"],
+        running=next((folder / run.name for run in state.of("running")), None),
+        is_owned=journal.is_owned(folder / JOURNAL),
+        report=folder / REPORT if (folder / REPORT).exists() else None,
+        line=one_line,
+    )
+    for name, words in said:
         out.print(f"{name:<9} {words}", markup=False)
 
 
-def _more(state: SweepState, now: SweepStatus) -> dict[str, Any]:
+def _status_json(state: SweepState, now: SweepStatus) -> dict[str, Any]:
     """What `show --json` says beside the row of `ls --json`."""
     end = state.verdict
     return {
-        "question": state.plan.question if state.plan is not None else "",
-        "metric": now.metric,
+        "question": now.plan.question,
+        "metric": now.plan.metric,
         "points": [
             {"name": point.name, "label": point.label, "mean_so_far": point.mean, "n": len(point.values)}
             for point in now.points
@@ -60,36 +117,29 @@ def _more(state: SweepState, now: SweepStatus) -> dict[str, Any]:
     }
 
 
-def _facts(folder: Path, state: SweepState, now: SweepStatus) -> Iterator[tuple[str, str]]:
-    is_owned, end = journal.is_owned(folder / JOURNAL), state.verdict
-    yield "folder", str(folder)
-    if state.plan is not None and state.plan.question:
-        yield "question", one_line(state.plan.question)
-    yield "runs", now.tally
-    if now.canary is not None:
-        yield "canary", now.canary.cell
-    left = f", about {duration(now.left_s)} left with {now.parallel} at once"
-    budget = f", budget {duration(now.budget_s)}" if now.budget_s is not None else ""
-    yield "time", duration(now.elapsed_s) + (left if is_owned and now.left_s is not None else "") + budget
-    if now.best is not None:
-        yield "best", now.best_so_far + ("" if end is not None else "  (so far)")
-    failed = [run for run in now.runs if run.stage == "failed"]
-    for run in failed[:MOST_FAILED]:
-        yield "failed", f"{one_line(run.name)}: {run.outcome}: {one_line(run.run.reason)}"
-    if len(failed) > MOST_FAILED:
-        yield "", f"… {len(failed) - MOST_FAILED} more: harness ls --tree"
-    if state.closing:
-        yield "closing", f"no run is started any more: {one_line(state.closing)}"
-    if end is not None:
-        yield "outcome", f"{end.outcome.value}: {one_line(end.reason)}"
-    for line in state.reported.headline if state.reported else ():
-        yield "", one_line(line)
-    has_report = (folder / REPORT).exists()
-    if has_report:
-        yield "report", str(folder / REPORT)
-    if end is not None:
-        is_whole = has_report and not (state.reported and state.reported.error)
-        yield "next", f"harness {'verify' if is_whole else 'report'} {folder}"
-    else:
-        follow = [f"harness logs -f {folder / run.run.name}, " for run in state.of("running")[:1]]
-        yield "next", f"{''.join(follow)}harness stop {folder}" if is_owned else f"harness resume {folder}"
+def _facts(template: str, **values: Any) -> list[tuple[str, str]]:
+    """What a template says, as name and words."""
+    lines = filter(None, map(str.strip, render(template, **values).split("\n")))
+    return [(name, words) for name, _, words in (line.partition("|") for line in lines)]
+
+
+def _print_points(plan: SweepPlan, out: Console) -> None:
+    """One line per point; where one key differs at a time, only that one is shown."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("point", no_wrap=True)
+    for label in short_labels(key.name for key in plan.keys).values():
+        table.add_column(Text(label), overflow="fold", min_width=4)
+    table.add_column("")
+    base = plan.points[0].levels
+    for point in plan.points:
+        hides = plan.design == "one-at-a-time" and not point.is_baseline
+        levels = [(point.levels[key.name], base[key.name]) for key in plan.keys]
+        cells = ["·" if hides and same_value(level, own) else as_text(level) for level, own in levels]
+        row = (point.name.partition("-")[0], *cells, "baseline" if point.is_baseline else "")
+        table.add_row(*map(Text, row), style="bold" if point.is_baseline else None)
+    out.print(table, soft_wrap=False)
+    if plan.design == "one-at-a-time":
+        out.print("· as in the baseline")

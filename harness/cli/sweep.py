@@ -183,17 +183,17 @@ def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chos
 
 def _show(asked: _Asked, as_json: bool) -> None:
     """Print the plan, after everything that could be refused has been looked at."""
-    from harness.cli import sweep_plan
+    from harness.cli import show_sweep
     from harness.sweep.create import rehearse
     from harness.sweep.forecast import expected_run_s, forecast
 
     warnings = rehearse(asked.plan, asked.blueprint)
     seen = forecast(asked.plan, expected_run_s(asked.blueprint), asked.blueprint.max_time_s)
     if as_json:
-        found = {**sweep_plan.as_json(asked.plan, seen), "warnings": list(warnings)}
+        found = {**show_sweep.plan_json(asked.plan, seen), "warnings": list(warnings)}
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
         return
-    sweep_plan.print_plan(asked.plan, seen)
+    show_sweep.print_plan(asked.plan, seen)
     for warning in warnings:
         typer.echo(f"consider: {warning}", err=True)
 

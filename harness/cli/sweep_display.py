@@ -17,6 +17,7 @@ from harness.sweep.status import (
     GLYPHS,
     WORDS,
     PointStatus,
+    RunStatus,
     Stage,
     SweepStatus,
     number_text_of,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from harness.sweep.state import RunState, SweepState
     from harness.sweep.sweep import Sweep
 
 STYLES: Mapping[Stage, str] = {
@@ -52,7 +52,7 @@ def display_for(sweep: Sweep) -> Progress:
         return status(sweep.state, at, lambda run: steps.of(run, at))
 
     if not is_terminal():
-        return Lines(News(lambda: sweep.state, now, time.monotonic))
+        return Lines(News(now, time.monotonic))
     return LiveTable(lambda console: render(now(), console.width, console.height))
 
 
@@ -88,15 +88,9 @@ def _header(now: SweepStatus) -> list[Text]:
     runs = Text(", ").join(Text(words, style=STYLES[stage]) for stage, words in now.counted)
     if now.canary is not None:
         runs.append(f"{GAP}canary ").append(now.canary.cell, style=STYLES[now.canary.stage])
-    times = [f"{duration(now.elapsed_s)} so far"]
-    if now.left_s is not None:
-        times.append(f"about {duration(now.left_s)} left, {now.parallel} at once")
-    if now.budget_s is not None:
-        left = f", {duration(now.budget_left_s)} left" if now.budget_left_s is not None else ""
-        times.append(f"budget {duration(now.budget_s)}{left}")
     best = [Text.assemble("best so far  ", (now.best_so_far, "bold"))] if now.best is not None else []
-    name = Text.assemble((one_line(now.name), "bold"), GAP, now.phase)
-    return [name, runs, Text(GAP.join(times)), *best]
+    name = Text.assemble((one_line(now.plan.name), "bold"), GAP, now.state.phase)
+    return [name, runs, Text(GAP.join(now.times)), *best]
 
 
 def _chosen(now: SweepStatus, room: int) -> tuple[list[PointStatus], list[PointStatus]]:
@@ -159,54 +153,45 @@ def _seed_title(now: SweepStatus, place: int) -> str:
 class News:
     """The lines that have become due; remembers what was printed."""
 
-    def __init__(
-        self,
-        state: Callable[[], SweepState],
-        now: Callable[[], SweepStatus],
-        clock: Callable[[], float],
-    ) -> None:
-        self._state, self._now, self._clock = state, now, clock
+    def __init__(self, now: Callable[[], SweepStatus], clock: Callable[[], float]) -> None:
+        self._now, self._clock = now, clock
         self._printed: dict[str, tuple[str, int]] = {}
         self._closing = self._last = ""
         self._due_at = float("-inf")
 
     def __call__(self) -> Iterable[str]:
-        lines = list(self._events(self._state()))
-        is_due = self._clock() > self._due_at
-        if not lines and not is_due:
-            return []
         now = self._now()
-        if is_due:
+        lines = list(self._events(now))
+        if self._clock() > self._due_at:
             self._due_at = self._clock() + LINE_EVERY_S
             best = f"; best so far: {now.best_so_far}" if now.best is not None else ""
             left = f"; about {duration(now.left_s)} left" if now.left_s is not None else ""
-            moved = f"{now.phase}: {now.tally}{best}"
+            moved = f"{now.state.phase}: {now.tally}{best}"
             steps = [run.progress.step for run in now.runs if run.stage == "running"]
             if f"{moved} {steps}" != self._last:
                 lines.append(f"{moved}{left}")
             self._last = f"{moved} {steps}"
         return [f"[{duration(now.elapsed_s):>7}] {one_line(line)}" for line in lines]
 
-    def _events(self, state: SweepState) -> Iterator[str]:
-        for run in state.all_runs:
-            if (run.status, run.job) != self._printed.get(run.run.name, ("queued", 0)):
-                self._printed[run.run.name] = (run.status, run.job)
-                yield f"{run.run.name}: {_became(run, state)}"
-        if state.closing != self._closing:
-            self._closing = state.closing
-            yield f"no run is started any more: {state.closing}"
+    def _events(self, now: SweepStatus) -> Iterator[str]:
+        for run in now.runs:
+            what = (run.run.status, run.run.job)
+            if what != self._printed.get(run.name, ("queued", 0)):
+                self._printed[run.name] = what
+                yield f"{run.name}: {_became(run, now.plan.metric or 'value')}"
+        if now.state.closing != self._closing:
+            self._closing = now.state.closing
+            yield f"no run is started any more: {now.state.closing}"
 
 
-def _became(run: RunState, state: SweepState) -> str:
+def _became(run: RunStatus, metric: str) -> str:
     """What has become of a run."""
-    if run.status == "running":
-        return "started" if run.job == 1 else f"goes on with job {run.job}"
-    if run.status == "not_run":
-        return f"will not run: {run.reason}"
-    took = ""
-    if run.started_at is not None and run.ended_at is not None:
-        took = f" after {duration(run.ended_at - run.started_at)}"
-    metric = (state.plan.metric if state.plan is not None else "") or "value"
-    value = f", {metric} {number_text_of(run.value)}" if run.value is not None else ""
-    why = f": {run.reason}" if run.outcome != "succeeded" else ""
-    return f"{run.outcome.replace('_', ' ')}{took}{value}{why}"
+    known = run.run
+    if known.status == "running":
+        return "started" if known.job == 1 else f"goes on with job {known.job}"
+    if known.status == "not_run":
+        return f"will not run: {known.reason}"
+    took = f" after {duration(run.took_s)}" if run.took_s is not None else ""
+    value = f", {metric} {number_text_of(known.value)}" if known.value is not None else ""
+    why = f": {known.reason}" if known.outcome != "succeeded" else ""
+    return f"{run.outcome}{took}{value}{why}"

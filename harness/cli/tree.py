@@ -107,8 +107,7 @@ def sweep_row(folder: Path, with_runs: bool) -> Row:
         "tally": now.tally,
     }
     if with_runs:
-        canary = [now.canary] if now.canary is not None else []
-        row["runs"] = [_member(folder, member) for member in (*canary, *now.runs)]
+        row["runs"] = [_member(folder, member) for member in now.runs]
     return row
 
 
@@ -121,10 +120,10 @@ def status_of(folder: Path, state: SweepState) -> SweepStatus:
 def _member(folder: Path, member: RunStatus) -> Row:
     """One run of a sweep."""
     run = member.run
-    result_dir = folder / run.run.name
+    result_dir = folder / run.name
     return {
         "kind": "run",
-        "name": run.run.name,
+        "name": run.name,
         "point": run.run.point,
         "seed": run.run.seed,
         "state": run.outcome or (WORDS["cancelled"] if run.status == "not_run" else run.status),

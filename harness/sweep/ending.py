@@ -36,7 +36,7 @@ async def finish(sweep: Sweep, reporter: Reporter | None) -> Verdict:
 
 def verdict(state: SweepState) -> Verdict:
     """How a sweep ended whose runs are all over: `succeeded` only when every planned run did."""
-    runs = tuple(state.runs.values())
+    runs = state.compared
     unusable = tuple(run for run in runs if run.outcome not in SUCCESSES)
     if state.stop_asked:
         return Verdict(Outcome.CANCELLED, f"stopped by {state.stop_asked}; {_tally(runs)}")
@@ -47,7 +47,7 @@ def verdict(state: SweepState) -> Verdict:
     )
     outcome = Outcome.TIMED_OUT if is_out_of_time else Outcome.FAILED
     reason = f"{state.closing}; {_tally(runs)}" if state.closing else _tally(runs)
-    failed = [run.run.name for run in unusable if run.status == "ended"]
+    failed = [run.name for run in unusable if run.status == "ended"]
     return Verdict(outcome, f"{reason} ({listed(failed, MOST_NAMED)})" if failed else reason)
 
 
@@ -55,7 +55,7 @@ def ending(state: SweepState) -> tuple[str, str]:
     """Outcome and reason as a report has them; "" and where it stands while runs are still to end."""
     if state.verdict is None and (state.of("queued") or state.of("running")):
         running = len(state.of("running"))
-        return "", f"not finished ({state.phase}): {_tally(tuple(state.runs.values()))}, {running} running"
+        return "", f"not finished ({state.phase}): {_tally(state.compared)}, {running} running"
     judged = state.verdict or verdict(state)
     return judged.outcome.value, judged.reason
 
@@ -69,7 +69,7 @@ def seal(sweep: Sweep) -> None:
         return
     own = [folder.blueprint, folder.spec, folder.plan, folder.journal, folder.proposal, folder.transcript]
     shared = [*sorted(folder.snapshot.glob("*.json")), *sorted(folder.dir.glob("plan/*/*"))]
-    ends = [folder.result_dir(run.run.name) / "finish.flag" for run in state.all_runs]
+    ends = [folder.result_dir(name) / "finish.flag" for name in state.runs]
     manifest = fingerprints(folder.dir, [*own, *shared, *ends])
     sweep.write_finish_flag({**sweep_flag(state), "manifest": manifest})
 
@@ -78,7 +78,7 @@ def sweep_flag(state: SweepState) -> dict[str, Any]:
     """What finish.flag says of a sweep that has ended, its manifest left out."""
     from harness.results.manifest import flag_of
 
-    runs = {name: run.outcome or run.status for name, run in state.runs.items()}
+    runs = {run.name: run.outcome or run.status for run in state.compared}
     return flag_of(state, sweep_id=state.sweep_id, runs=runs)
 
 

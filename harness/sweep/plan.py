@@ -33,6 +33,11 @@ class SweepRun:
     point: str
     seed: int | None
 
+    @property
+    def is_canary(self) -> bool:
+        """True for the short run that comes before the others and is not compared."""
+        return self.name == CANARY
+
 
 @dataclass(frozen=True)
 class SweepPlan:
@@ -84,7 +89,7 @@ class SweepPlan:
         seed: dict[str, Scalar] = {}
         if self.seed_key and run.seed is not None:
             seed[self.seed_key] = run.seed
-        canary = self.canary if run.name == CANARY else {}
+        canary = self.canary if run.is_canary else {}
         return {**self.settings, **self.point(run.point).levels, **seed, **canary}
 
     def as_json(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from harness.command import CommandError, read
 from harness.config import NOTHING, as_text, same_value
 from harness.config import edit as config_edit
 from harness.config.edit import ConfigEditError, Scalar
-from harness.sweep.folder import CANARY, SweepFolder
+from harness.sweep.folder import SweepFolder
 from harness.sweep.plan import SweepError, SweepPlan, SweepRun
 from harness.sweep.values import bare, kind_of
 from harness.wording import exact_duration
@@ -177,7 +177,7 @@ def _what_differs(plan: SweepPlan, run: SweepRun) -> str:
         point=run.point,
         differs=differs,
         seed=run.seed,
-        is_canary=run.name == CANARY,
+        is_canary=run.is_canary,
     ).strip()
 
 

@@ -17,7 +17,7 @@ from harness.results.comparing.types import PlannedRun, Study
 from harness.sweep import confounds, snapshot
 from harness.sweep.ending import ending
 from harness.sweep.events import Drifted, Narrated, SweepReported
-from harness.sweep.folder import SweepFolder
+from harness.sweep.folder import CANARY, SweepFolder
 from harness.sweep.state import SweepState
 from harness.sweep.sweep import Sweep, load_state
 
@@ -118,7 +118,7 @@ def build(
         outcome=outcome,
         reason=reason,
         started=state.created_at,
-        ended=max((run.ended_at for run in state.all_runs if run.ended_at is not None), default=None),
+        ended=max((run.ended_at for run in state.runs.values() if run.ended_at is not None), default=None),
         design=plan.design,
         seeds=tuple(dict.fromkeys(run.seed for run in plan.runs if run.seed is not None)),
         parallel=plan.parallel,
@@ -140,9 +140,10 @@ def _commit(folder: SweepFolder) -> str:
 
 
 def _canary(state: SweepState) -> str:
-    if state.canary is None:
+    canary = state.runs.get(CANARY)
+    if canary is None:
         return "none of its own: the first run went ahead until its first step"
-    return f"{state.canary.outcome}: {state.canary.reason}" if state.canary.outcome else state.canary.status
+    return f"{canary.outcome}: {canary.reason}" if canary.outcome else canary.status
 
 
 async def _narrative(sweep: Sweep, compared: "Comparison") -> Mapping[str, Any]:

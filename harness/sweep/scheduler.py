@@ -15,7 +15,6 @@ from harness.machine.disk import MIN_FREE_BYTES, in_words
 from harness.state import COUNTING, Verdict
 from harness.sweep.ending import SUCCESSES, Reporter, finish
 from harness.sweep.events import CanaryPassed, Closing, Held, RunLeftOut, RunStarted
-from harness.sweep.folder import CANARY
 from harness.sweep.hosts import Host, Lease, NeverFitsError
 from harness.sweep.run_supervisor import RunSupervisor
 from harness.sweep.state import RunState, usual_s
@@ -70,11 +69,11 @@ class Scheduler:
 
     def _take_over(self) -> None:
         """Go on where the last scheduler was: follow what runs, and judge a canary that has ended."""
-        for run in self.sweep.state.all_runs:
+        for run in self.sweep.state.runs.values():
             if run.status == "running":
-                self._follow(run.run.name)
+                self._follow(run.name)
             elif run.status == "ended" and not self.sweep.state.checked:
-                self._judge_canary(run.run.name)
+                self._judge_first(run.name)
 
     # --- what to do next --------------------------------------------------------------------------------
 
@@ -85,14 +84,14 @@ class Scheduler:
         why = state.stop_asked and f"stopped by {state.stop_asked}"
         if why or state.closing:
             for run in state.of("queued"):
-                self.sweep.record(RunLeftOut(run.run.name, why or state.closing))
+                self.sweep.record(RunLeftOut(run.name, why or state.closing))
         return bool(self._followed or self._next() is not None)
 
     def _close_if_need_be(self) -> None:
         state, left = self.sweep.state, self._left_s()
         if state.closing or state.stop_asked or left is None or not state.of("queued"):
             return
-        takes = usual_s(self.sweep.state.runs.values())
+        takes = usual_s(state.compared)
         if left <= 0:
             self.sweep.record(Closing("the budget of the sweep is used up", budget=True))
         elif takes is not None and takes > left:
@@ -105,16 +104,11 @@ class Scheduler:
         return deadline - self.sweep.clock() if deadline is not None else None
 
     def _next(self) -> RunState | None:
-        """The run to be started next; None while there is none to start, or it must wait for the canary."""
+        """The run to be started next; None while there is none to start, or it must wait for the first."""
         state = self.sweep.state
-        if state.stop_asked or state.closing:
+        if state.stop_asked or state.closing or (not state.checked and self._followed):
             return None
-        if state.canary is not None and state.canary.status == "queued":
-            return state.canary
-        queued = state.of("queued")
-        if not queued or (not state.checked and self._followed):
-            return None
-        return queued[0]
+        return next(iter(state.of("queued")), None)
 
     async def _start_what_fits(self) -> None:
         """Start runs until the slots, the machine or the queue is used up."""
@@ -124,9 +118,8 @@ class Scheduler:
             lease = await self._reserve(run)
             if lease is None:
                 return
-            name, number = run.run.name, run.job + 1
-            self.sweep.record(RunStarted(name, number, lease.id))
-            self._follow(name, lease)
+            self.sweep.record(RunStarted(run.name, run.job + 1, lease.id))
+            self._follow(run.name, lease)
 
     def _has_slot(self) -> bool:
         return not self.sweep.state.held and len(self._followed) < self.sweep.plan.parallel
@@ -141,9 +134,9 @@ class Scheduler:
 
     async def _reserve(self, run: RunState) -> Lease | None:
         try:
-            lease = await self._supervisor.reserve(run.run.name, run.job + 1)
+            lease = await self._supervisor.reserve(run.name, run.job + 1)
         except NeverFitsError as error:
-            if any(started.job for started in self.sweep.state.all_runs):
+            if any(started.job for started in self.sweep.state.runs.values()):
                 raise  # it did fit: a person brings the machine back, or resumes on another one
             self.sweep.record(Closing(str(error)))
             return None
@@ -157,13 +150,14 @@ class Scheduler:
 
     async def _to_its_end(self, run: str, lease: Lease | None) -> None:
         """Follow a run to its end; the canary, or the first run in its place, opens the way for the rest."""
-        if self.sweep.state.checked or run == CANARY:
+        is_canary = self.sweep.state.runs[run].is_canary
+        if self.sweep.state.checked or is_canary:
             await self._supervisor.follow(run, lease)
         else:
             await self._watch_first_run(run, lease)
         if not self.sweep.state.checked:
-            self._judge_canary(run)
-        if self.sweep.state.find(run).outcome in COUNTING and run != CANARY:
+            self._judge_first(run)
+        if self.sweep.state.runs[run].outcome in COUNTING and not is_canary:
             self._measuring.add(asyncio.ensure_future(self._supervisor.measure(run)))
 
     async def _watch_first_run(self, run: str, lease: Lease | None) -> None:
@@ -181,13 +175,13 @@ class Scheduler:
                 task.cancel()
             await asyncio.gather(following, stepping, return_exceptions=True)
 
-    def _judge_canary(self, run: str) -> None:
+    def _judge_first(self, run: str) -> None:
         """Open the way for the rest, or close the sweep: what failed here would fail everywhere."""
-        ended = self.sweep.state.find(run)
+        ended = self.sweep.state.runs[run]
         if ended.outcome in SUCCESSES:
             self.sweep.record(CanaryPassed(f"{run}: {ended.outcome}"))
         elif not self.sweep.state.closing:
-            what = "the canary" if run == CANARY else f"the first run, {run},"
+            what = "the canary" if ended.is_canary else f"the first run, {run},"
             self.sweep.record(Closing(f"{what} {ended.outcome}: {ended.reason}"))
 
     async def _wait(self) -> None:
@@ -217,9 +211,8 @@ class Scheduler:
             self._followed.pop(run).result()
 
     async def _stop_what_runs(self) -> None:
-        for run in (run for run in self.sweep.state.all_runs if run.status == "running"):
-            folder = str(self.sweep.folder.job(run.run.name, run.job))
-            await asyncio.to_thread(self._host.stop, folder)
+        for run in self.sweep.state.of("running"):
+            await asyncio.to_thread(self._host.stop, str(self.sweep.folder.job(run.name, run.job)))
 
     async def _let_go(self) -> None:
         tasks = [*self._followed.values(), *self._measuring]

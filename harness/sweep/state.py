@@ -15,7 +15,6 @@ from harness.journal import Entry, Fold
 from harness.journal.events import Finish, StopAsked
 from harness.outcome import COUNTING, Verdict
 from harness.sweep import events
-from harness.sweep.folder import CANARY
 from harness.sweep.plan import SweepPlan, SweepRun
 
 Status = Literal["queued", "running", "ended", "not_run"]
@@ -23,9 +22,9 @@ Status = Literal["queued", "running", "ended", "not_run"]
 
 @dataclass(frozen=True)
 class RunState:
-    """One run of the sweep. `jobs`: how many were started; `job`: the running or last one's number, 0 before.
-    `outcome`: as in its finish.flag, or "lost" when no job could carry it to an end. `value`: the metric at
-    its end, None where nothing is known. Times are epoch seconds."""
+    """One run of the sweep. `job`: the running or last one's number, 0 before. `outcome`: as in its
+    finish.flag, or "lost" when no job could carry it to an end. `value`: the metric at its end, None where
+    nothing is known. Times are epoch seconds."""
 
     run: SweepRun
     status: Status = "queued"
@@ -39,14 +38,21 @@ class RunState:
     reason: str = ""
     value: float | None = None
 
+    @property
+    def name(self) -> str:
+        return self.run.name
+
+    @property
+    def is_canary(self) -> bool:
+        return self.run.is_canary
+
 
 @dataclass(frozen=True)
 class SweepState:
     """Everything known from the journal; the default value is a sweep that does not exist yet.
 
-    `runs`: by name, in the order in which they are started. `canary`: the short run before them, None where
-    the first run is watched instead. `checked`: the rest may start. `closing`: why no run is started any
-    more, "".
+    `runs`: by name, in the order in which they are started, a canary first. `checked`: the rest may start.
+    `closing`: why no run is started any more, "".
     """
 
     sweep_id: str = ""
@@ -54,7 +60,6 @@ class SweepState:
     created_at: float = 0.0
     plan: SweepPlan | None = None
     runs: Mapping[str, RunState] = field(default_factory=dict)
-    canary: RunState | None = None
     checked: bool = False
     closing: str = ""
     is_out_of_budget: bool = False
@@ -74,16 +79,13 @@ class SweepState:
         return self.created_at + self.plan.budget_s
 
     def of(self, status: Status) -> tuple[RunState, ...]:
-        """The runs with this status, the canary not among them."""
+        """The runs with this status."""
         return tuple(run for run in self.runs.values() if run.status == status)
 
     @property
-    def all_runs(self) -> tuple[RunState, ...]:
-        """The canary, if there is one, and all runs."""
-        return (*((self.canary,) if self.canary is not None else ()), *self.runs.values())
-
-    def find(self, run: str) -> RunState:
-        return self.canary if run == CANARY and self.canary is not None else self.runs[run]
+    def compared(self) -> tuple[RunState, ...]:
+        """The runs that count: all but the canary."""
+        return tuple(run for run in self.runs.values() if not run.is_canary)
 
     @property
     def phase(self) -> str:
@@ -112,16 +114,11 @@ def usual_s(runs: Iterable[RunState]) -> float | None:
 
 
 def _created(state: SweepState, event: events.SweepCreated, entry: Entry) -> SweepState:
-    plan = event.plan
-    runs = {run.name: RunState(run) for run in plan.all_runs}
-    canary = runs.pop(CANARY, None)
-    made = replace(state, sweep_id=event.sweep_id, name=plan.name, created_at=entry.time, plan=plan)
-    return replace(made, runs=runs, canary=canary)
+    runs = {run.name: RunState(run) for run in event.plan.all_runs}
+    return SweepState(event.sweep_id, event.plan.name, entry.time, event.plan, runs)
 
 
 def _changed(state: SweepState, run: str, **changes: Any) -> SweepState:
-    if run == CANARY and state.canary is not None:
-        return replace(state, canary=replace(state.canary, **changes))
     return replace(state, runs={**state.runs, run: replace(state.runs[run], **changes)})
 
 
@@ -132,7 +129,7 @@ def _started(state: SweepState, event: events.RunStarted, entry: Entry) -> Sweep
         status="running",
         job=event.job,
         lease_id=event.lease_id,
-        started_at=state.find(event.run).started_at or entry.time,
+        started_at=state.runs[event.run].started_at or entry.time,
         jobs_without_progress=event.jobs_without_progress,
         entries=event.entries,
     )

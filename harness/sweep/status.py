@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal
 
 from harness.config import same_value
-from harness.results.comparing.types import Goal
 from harness.results.text import clean
 from harness.state import COUNTING
 from harness.sweep.plan import SweepPlan
 from harness.sweep.run_files import Progress
 from harness.sweep.state import RunState, SweepState
-from harness.wording import number_text, point_label, short_labels
+from harness.wording import number_text, point_label, short_duration, short_labels
 
 LEAST_SHARE = 0.05  # of its steps that a run must have made before its own speed tells when it will end
 
@@ -43,8 +42,7 @@ def number_text_of(value: float) -> str:
 
 @dataclass(frozen=True)
 class RunStatus:
-    """One run. `value`: its metric at the end, where the run counts. `took_s`: seconds since its start, or
-    that it took."""
+    """One run. `took_s`: seconds since its start, or that it took."""
 
     run: RunState
     stage: Stage
@@ -53,10 +51,11 @@ class RunStatus:
 
     @property
     def name(self) -> str:
-        return self.run.run.name
+        return self.run.name
 
     @property
     def value(self) -> float | None:
+        """Its metric at the end, where the run counts."""
         return self.run.value if self.stage == "done" else None
 
     @property
@@ -67,7 +66,6 @@ class RunStatus:
 
     @property
     def outcome(self) -> str:
-        """How the run ended, in words."""
         return one_line(self.run.outcome).replace("_", " ")
 
     @property
@@ -76,6 +74,14 @@ class RunStatus:
         number = number_text_of(self.value) if self.value is not None else "no value"
         more = {"running": self.step, "done": number, "failed": self.outcome}.get(self.stage, "")
         return f"{GLYPHS[self.stage]} {more}".rstrip()
+
+    @property
+    def pace_s(self) -> float | None:
+        """Seconds that the whole run takes, by its own speed; None while it has made too few steps."""
+        step, total = self.progress.step, self.progress.total
+        if not step or not total or self.took_s is None or step < LEAST_SHARE * total:
+            return None
+        return self.took_s * total / step
 
 
 @dataclass(frozen=True)
@@ -110,33 +116,28 @@ class PointStatus:
 
 @dataclass(frozen=True)
 class SweepStatus:
-    """The whole sweep at one moment; times in seconds, None where nothing is known.
+    """The whole sweep at `now`, in epoch seconds. `runs`: all of them by point, a canary first; `points`: those that
+    are compared. Times in seconds, None where nothing is known."""
 
-    `left_s`: estimated from the runs that have ended, or from how fast those run that do; `budget_left_s`
-    may be negative.
-    """
-
-    name: str
-    phase: str
-    metric: str
-    goal: Goal
-    canary: RunStatus | None
+    state: SweepState
+    plan: SweepPlan
+    now: float
+    runs: tuple[RunStatus, ...]
     points: tuple[PointStatus, ...]
-    parallel: int
-    elapsed_s: float
-    left_s: float | None
-    budget_s: float | None
-    budget_left_s: float | None
+
+    @property
+    def canary(self) -> RunStatus | None:
+        return next((run for run in self.runs if run.run.is_canary), None)
 
     @cached_property
-    def runs(self) -> tuple[RunStatus, ...]:
-        return tuple(run for point in self.points for run in point.runs)
+    def compared(self) -> tuple[RunStatus, ...]:
+        return tuple(run for run in self.runs if not run.run.is_canary)
 
     @cached_property
     def ranked(self) -> list[PointStatus]:
         """The points that have a mean, the best first."""
         known = [point for point in self.points if point.mean is not None]
-        return sorted(known, key=lambda point: point.mean or 0.0, reverse=self.goal == "max")
+        return sorted(known, key=lambda point: point.mean or 0.0, reverse=self.plan.goal == "max")
 
     @property
     def best(self) -> PointStatus | None:
@@ -144,56 +145,76 @@ class SweepStatus:
 
     @cached_property
     def counts(self) -> Mapping[Stage, int]:
-        """How many runs are where, the canary not among them."""
-        return Counter(run.stage for run in self.runs)
+        """How many of the compared runs are where."""
+        return Counter(run.stage for run in self.compared)
 
     @property
     def counted(self) -> list[tuple[Stage, str]]:
         """`12 of 180 runs done`, `4 running`, `2 failed`, `162 queued`; what is none is left out."""
-        counts = self.counts
         others: tuple[Stage, ...] = ("running", "failed", "queued", "cancelled")
-        words = [(stage, f"{counts[stage]} {WORDS[stage]}") for stage in others if counts[stage]]
-        return [("done", f"{counts['done']} of {len(self.runs)} runs done"), *words]
+        words = [(stage, f"{self.counts[stage]} {WORDS[stage]}") for stage in others if self.counts[stage]]
+        return [("done", f"{self.counts['done']} of {len(self.compared)} runs done"), *words]
 
     @property
     def tally(self) -> str:
-        """`counted` as one text."""
         return ", ".join(words for _, words in self.counted)
 
     @property
     def best_so_far(self) -> str:
         """The best point with its mean; "" before any run has ended with a value."""
-        if self.best is None:
-            return ""
-        metric = one_line(self.metric) or "pass rate or reward"
-        return f"{self.best.mean_so_far}  {one_line(self.best.label)}  {metric}"
+        metric = one_line(self.plan.metric) or "pass rate or reward"
+        return f"{self.best.mean_so_far}  {one_line(self.best.label)}  {metric}" if self.best else ""
+
+    @property
+    def elapsed_s(self) -> float:
+        return (self.state.finished_at or self.now) - self.state.created_at
+
+    @property
+    def budget_left_s(self) -> float | None:
+        """May be negative; None without a budget, or when the sweep has finished."""
+        deadline = self.state.deadline_at if self.state.finished_at is None else None
+        return deadline - self.now if deadline is not None else None
+
+    @cached_property
+    def left_s(self) -> float | None:
+        """Until the last run ends, as if all took as long as those that have ended, or as those that run at
+        their own speed."""
+        running = [run for run in self.compared if run.stage == "running"]
+        took = [run.took_s for run in self.compared if run.stage == "done" and run.took_s is not None]
+        queued = self.counts["queued"]
+        known = took or [run.pace_s for run in running if run.pace_s is not None]
+        if self.state.finished_at is not None or not known or not (running or queued):
+            return None
+        usual = statistics.median(known)
+        rests = [max(0.0, (run.pace_s or usual) - (run.took_s or 0.0)) for run in running]
+        in_turn = (sum(rests) + queued * usual) / max(1, min(self.plan.parallel, len(running) + queued))
+        left = max([in_turn, *rests, *([usual] if queued else [])])
+        return left if self.budget_left_s is None else min(left, max(0.0, self.budget_left_s))
+
+    @property
+    def times(self) -> list[str]:
+        """`1h 02m so far`, `about 3h 00m left, 4 at once`, `budget 12h 00m, 10h 58m left`."""
+        found = [f"{short_duration(self.elapsed_s)} so far"]
+        if self.left_s is not None:
+            found.append(f"about {short_duration(self.left_s)} left, {self.plan.parallel} at once")
+        if self.plan.budget_s is not None:
+            left = f", {short_duration(self.budget_left_s)} left" if self.budget_left_s is not None else ""
+            found.append(f"budget {short_duration(self.plan.budget_s)}{left}")
+        return found
 
 
 def status(state: SweepState, now: float, steps_of: Callable[[str], Progress]) -> SweepStatus:
-    """The sweep as it stands at `now` (epoch seconds); `steps_of` is only asked for runs that run."""
-    plan = state.plan
-    assert plan is not None
-    runs = {run.run.name: _run(run, now, steps_of) for run in state.all_runs}
-    label = labels(plan)
-    members: dict[str, list[RunStatus]] = {point.name: [] for point in plan.points}
-    for run in plan.runs:
-        members[run.point].append(runs[run.name])
+    """The sweep as it stands at `now`; `steps_of` is only asked for runs that run."""
+    assert state.plan is not None
+    by_point = sorted(state.runs.values(), key=lambda run: run.run.point)
+    runs = tuple(_run(run, now, steps_of) for run in by_point)
+    label = labels(state.plan)
+    members: dict[str, list[RunStatus]] = {point.name: [] for point in state.plan.points}
+    for run in runs:
+        if not run.run.is_canary:
+            members[run.run.run.point].append(run)
     points = tuple(PointStatus(name, label[name], tuple(found)) for name, found in members.items())
-    ended = state.finished_at
-    left = state.deadline_at - now if state.deadline_at is not None and ended is None else None
-    return SweepStatus(
-        name=state.name,
-        phase=state.phase,
-        metric=plan.metric,
-        goal=plan.goal,
-        canary=runs[state.canary.run.name] if state.canary is not None else None,
-        points=points,
-        parallel=plan.parallel,
-        elapsed_s=(ended or now) - state.created_at,
-        left_s=_left([runs[run.name] for run in plan.runs], plan.parallel, left) if ended is None else None,
-        budget_s=plan.budget_s,
-        budget_left_s=left,
-    )
+    return SweepStatus(state, state.plan, now, runs, points)
 
 
 def labels(plan: SweepPlan) -> dict[str, str]:
@@ -212,7 +233,7 @@ def _run(run: RunState, now: float, steps_of: Callable[[str], Progress]) -> RunS
     is_running = run.status == "running"
     end = now if is_running else run.ended_at
     took = end - run.started_at if run.started_at is not None and end is not None else None
-    return RunStatus(run, _stage(run), steps_of(run.run.name) if is_running else Progress(), took)
+    return RunStatus(run, _stage(run), steps_of(run.name) if is_running else Progress(), took)
 
 
 def _stage(run: RunState) -> Stage:
@@ -221,28 +242,3 @@ def _stage(run: RunState) -> Stage:
     if run.status == "not_run" or run.outcome == "cancelled":
         return "cancelled"
     return "done" if run.outcome in COUNTING else "failed"
-
-
-def _left(runs: Iterable[RunStatus], slots: int, budget_left_s: float | None) -> float | None:
-    """Seconds until the last run ends, as if all took as long as is usual; None before anything tells."""
-    runs = list(runs)
-    running = [run for run in runs if run.stage == "running"]
-    queued = sum(run.stage == "queued" for run in runs)
-    paces = {run.name: pace for run in running if (pace := _pace(run)) is not None}
-    took = [run.took_s for run in runs if run.stage == "done" and run.took_s is not None]
-    known = took or list(paces.values())
-    if not known or not (running or queued):
-        return None
-    usual = statistics.median(known)
-    rests = [max(0.0, paces.get(run.name, usual) - (run.took_s or 0.0)) for run in running]
-    in_turn = (sum(rests) + queued * usual) / max(1, min(slots, len(running) + queued))
-    left = max([in_turn, *rests, *([usual] if queued else [])])
-    return left if budget_left_s is None else min(left, max(0.0, budget_left_s))
-
-
-def _pace(run: RunStatus) -> float | None:
-    """Seconds that the whole run takes, by its own speed; None while it has made too few steps."""
-    step, total = run.progress.step, run.progress.total
-    if not step or not total or run.took_s is None or step < LEAST_SHARE * total:
-        return None
-    return run.took_s * total / step

@@ -38,7 +38,7 @@ def verify_sweep(folder: Path) -> Checked:
 
 def _apart(state: SweepState) -> tuple[str, ...]:
     """Folders that are checked by themselves, and what harness processes printed, which holds no number."""
-    return ("jobs", _CODE, *(run.run.name for run in state.all_runs if run.job))
+    return ("jobs", _CODE, *(name for name, run in state.runs.items() if run.job))
 
 
 def _rebuild(folder: Path, state: SweepState, into: Path) -> None:
@@ -70,8 +70,8 @@ def _plan(folder: Path, state: SweepState) -> Checked:
 def _runs(folder: Path, state: SweepState) -> Checked:
     """Every run that came to an end, each as a run of its own; its end must be the one in the journal."""
     total = Checked()
-    for run in state.all_runs:
-        name, wrong = run.run.name, []
+    for name, run in state.runs.items():
+        wrong = []
         try:
             if not is_inside(name):
                 raise ValueError(f"{name[:80]!r} is no name of a run's folder")

@@ -88,7 +88,7 @@ class ProcessHost:
 
 
 async def _report(sweep: Sweep) -> SweepReported:
-    return SweepReported((f"{len(sweep.state.of('ended'))} runs",))
+    return SweepReported((f"{sum(run.status == 'ended' for run in sweep.state.compared)} runs",))
 
 
 def schedule(folder: Path, slots: int) -> None:

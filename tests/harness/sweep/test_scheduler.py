@@ -55,7 +55,7 @@ async def test_nothing_else_starts_after_a_canary_that_failed(tmp_path: Path) ->
     assert host.started == ["canary/01"]
     assert verdict.outcome.value == "failed"
     assert "the canary failed: CUDA out of memory" in verdict.reason and "6 not run" in verdict.reason
-    assert {run.reason for run in sweep.state.runs.values()} == {"the canary failed: CUDA out of memory"}
+    assert {run.reason for run in sweep.state.compared} == {"the canary failed: CUDA out of memory"}
 
 
 async def test_without_a_canary_the_first_run_goes_ahead_until_its_first_step(tmp_path: Path) -> None:

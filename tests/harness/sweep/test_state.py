@@ -26,7 +26,7 @@ def test_a_plan_survives_json() -> None:
 
 def test_the_state_follows_the_entries(tmp_path: Path) -> None:
     sweep = begun(tmp_path)
-    assert (sweep.state.phase, len(sweep.state.of("queued"))) == ("canary", 6)
+    assert (sweep.state.phase, len(sweep.state.of("queued"))) == ("canary", 7)
     sweep.record(RunStarted(run="canary", job=1, lease_id="x"))
     sweep.record(RunEnded(run="canary", outcome="succeeded", reason=""))
     sweep.record(CanaryPassed(by="canary"))

@@ -106,7 +106,7 @@ def test_nothing_is_left_once_it_is_finished() -> None:
 def test_the_canary_is_no_run_of_a_point() -> None:
     now = stands(plan(KL, canary={"total_training_steps": 2}), *succeeded(0, 9, "canary", 0.9), at=10)
     assert now.canary is not None and now.canary.stage == "done"
-    assert len(now.runs) == 6 and now.best is None
+    assert len(now.compared) == 6 and now.best is None
 
 
 def test_a_sweep_that_names_no_metric_still_shows_its_best() -> None:
