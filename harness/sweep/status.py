@@ -116,8 +116,8 @@ class PointStatus:
 
 @dataclass(frozen=True)
 class SweepStatus:
-    """The whole sweep at `now`, in epoch seconds. `runs`: all of them by point, a canary first; `points`: those that
-    are compared. Times in seconds, None where nothing is known."""
+    """The whole sweep at `now`, in epoch seconds. `runs`: all of them by point, a canary first; `points`:
+    those that are compared. Times in seconds, None where nothing is known."""
 
     state: SweepState
     plan: SweepPlan
