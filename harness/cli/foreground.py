@@ -1,6 +1,6 @@
-"""One run in this terminal: the loop, its live display, and what signals and Ctrl-C mean.
+"""A run, or a sweep, in this terminal: its work, its live display, and what signals and Ctrl-C mean.
 
-SIGUSR1 (`harness stop`) ends the training. SIGTERM and SIGHUP let go of it: it trains on, `harness resume`
+SIGUSR1 (`harness stop`) ends a run. SIGTERM and SIGHUP let go of it: it trains on, `harness resume`
 goes on. Ctrl-C asks which of the two is meant; without a terminal, it lets go.
 """
 
@@ -8,7 +8,9 @@ import asyncio
 import contextlib
 import signal
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 from harness.agent import approval, loop
 from harness.agent.executor import Executor
@@ -23,46 +25,139 @@ if TYPE_CHECKING:
     from harness.state import Verdict
 
 LOOK_FOR_QUESTIONS_S = 0.5
-QUESTION = "Ctrl-C: [d]etach and leave it training, [s]top it and write the report, [Enter] go on watching? "
 
 
 class Foreground:
-    """Runs an experiment to its end, or until it is let go of; `run` returns the exit status."""
+    """Something at work in this terminal, until it ends or is let go of; `run` returns the exit status.
+
+    Subclasses do the work, and say how it ended. `LET_GO`: the exit status after each signal that lets go.
+    """
+
+    QUESTION: str
+    LET_GO: ClassVar[Mapping[signal.Signals, int]]
+    REPORT: str
+
+    def __init__(self, folder: Path, progress: Progress, ask_to_stop: Callable[[str], None]) -> None:
+        self.dir = folder
+        self.progress = progress
+        self._ask_to_stop = ask_to_stop
+        self._asking = False
+        self._let_go_status = 0
+        self._task: asyncio.Task[Verdict] | None = None
+
+    async def work(self) -> "Verdict":
+        """Do it to its end; cancelled when it is let go of."""
+        raise NotImplementedError
+
+    def was_let_go(self, status: int) -> str:
+        """Record that it was let go of with this exit status; what to tell the person."""
+        raise NotImplementedError
+
+    def said(self, verdict: "Verdict") -> tuple[list[str], str]:
+        """The lines that say how it ended, and why the report could not be built."""
+        raise NotImplementedError
+
+    async def run(self) -> int:
+        """Exit status of the outcome, or of having let go."""
+        self._task = asyncio.ensure_future(self.work())
+        self._listen()
+        display = asyncio.ensure_future(self.progress.run())
+        try:
+            verdict = await self._task
+        except asyncio.CancelledError:
+            told = self.was_let_go(self._let_go_status)
+            self.progress.close()
+            if told:
+                console().print(told, markup=False)
+            return self._let_go_status
+        finally:
+            display.cancel()
+            with contextlib.suppress(OSError, ValueError):  # who reads our output does not decide how it ends
+                self.progress.close()
+        self._say_how_it_ended(verdict)
+        return verdict.outcome.exit_code
+
+    def _listen(self) -> None:
+        events = asyncio.get_running_loop()
+        events.add_signal_handler(signal.SIGUSR1, self._ask_to_stop, "`harness stop`")
+        for signum in (signal.SIGTERM, signal.SIGHUP):
+            events.add_signal_handler(signum, self._let_go, self.LET_GO[signum])
+        events.add_signal_handler(signal.SIGINT, self._on_ctrl_c)
+
+    def _let_go(self, status: int) -> None:
+        self._let_go_status = status
+        if self._task is not None:
+            self._task.cancel()
+
+    def _on_ctrl_c(self) -> None:
+        if self._asking or not sys.stdin.isatty():
+            self._let_go(0 if self._asking else self.LET_GO[signal.SIGINT])
+            return
+        self._asking = True
+        self.progress.pause()
+        ask_for(f"\n{self.QUESTION}", self._on_answer)
+
+    def _on_answer(self) -> None:
+        answer = read_line().strip().lower()
+        self._asking = False
+        if answer.startswith("d"):
+            self._let_go(0)
+            return
+        if answer.startswith("s"):
+            self._ask_to_stop("Ctrl-C")
+        self.progress.go_on()
+
+    def _say_how_it_ended(self, verdict: "Verdict") -> None:
+        out = console()
+        (first, *others), error = self.said(verdict)
+        style = "bold green" if verdict.outcome.exit_code == 0 else "bold yellow"
+        out.print(f"\n{first}", style=style, markup=False)
+        for line in others:
+            out.print(f"  {line}", markup=False)
+        trouble = f"the report could not be built ({error}): `harness report {self.dir}`"
+        out.print(trouble if error else f"report: {self.dir / self.REPORT}", markup=False)
+
+
+class RunForeground(Foreground):
+    """Runs an experiment to its end, or until it is let go of."""
+
+    QUESTION = (
+        "Ctrl-C: [d]etach and leave it training, [s]top it and write the report, [Enter] go on watching? "
+    )
+    LET_GO: ClassVar = {signum: 128 + signum for signum in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
+    REPORT = "report.html"
 
     def __init__(self, experiment: "Experiment") -> None:
         self.experiment = experiment
         self.executor = Executor(experiment)
-        self.progress: Progress = progress_for(self.executor)
-        self._asking = False
+        super().__init__(experiment.dir, progress_for(self.executor), self.executor.ask_to_stop)
         self._put_to_person: approval.OpenQuestion | None = None
-        self._let_go_status = 0
-        self._task: asyncio.Task[Verdict] | None = None
 
-    async def run(self) -> int:
-        """Carry the experiment on; exit status of its outcome, 0 after a detach, 143 after SIGTERM."""
-        self._task = asyncio.ensure_future(loop.run(self.executor, self._policy()))
-        self._listen()
-        display = asyncio.ensure_future(self.progress.run())
+    async def work(self) -> "Verdict":
         questions = asyncio.ensure_future(self._pass_on_questions())
         try:
-            verdict = await self._task
-        except asyncio.CancelledError:
-            if self.experiment.state.verdict is None:
-                self.experiment.record(LetGo(self._let_go_status))
-            self.progress.close()
-            folder = self.experiment.dir
-            console().print(
-                f"let go; the training goes on. `harness resume {folder}` watches it again", markup=False
-            )
-            return self._let_go_status
+            return await loop.run(self.executor, self._policy())
         finally:
-            display.cancel()
             questions.cancel()
-            with contextlib.suppress(OSError, ValueError):  # who reads our output does not decide how it ends
-                self.progress.close()
+
+    async def run(self) -> int:
+        try:
+            return await super().run()
+        finally:
             self.executor.close()
-        self._say_how_it_ended(verdict)
-        return verdict.outcome.exit_code
+
+    def was_let_go(self, status: int) -> str:
+        if self.experiment.state.verdict is None:
+            self.experiment.record(LetGo(status))
+        return f"let go; the training goes on. `harness resume {self.dir}` watches it again"
+
+    def said(self, verdict: "Verdict") -> tuple[list[str], str]:
+        reported = self.experiment.state.reported or Reported()
+        kept = (
+            f"files of the patched code were left in {kept.folder}"
+            for kept in self.experiment.journal.of(CopyKept)
+        )
+        return [*(reported.headline or [f"{verdict.outcome.value}: {verdict.reason}"]), *kept], reported.error
 
     def _policy(self) -> "Policy":
         """The policy of the run's options; where its model cannot be had any more, the playbook goes on."""
@@ -73,26 +168,6 @@ class Foreground:
         except ConfigurationError as error:
             console().print(f"{error}; going on without a language model", markup=False)
             return playbook(self.experiment, str(error))
-
-    def _listen(self) -> None:
-        events = asyncio.get_running_loop()
-        events.add_signal_handler(signal.SIGUSR1, self.executor.ask_to_stop, "`harness stop`")
-        events.add_signal_handler(signal.SIGTERM, self._let_go, 128 + signal.SIGTERM)
-        events.add_signal_handler(signal.SIGHUP, self._let_go, 128 + signal.SIGHUP)
-        events.add_signal_handler(signal.SIGINT, self._on_ctrl_c)
-
-    def _let_go(self, status: int) -> None:
-        self._let_go_status = status
-        if self._task is not None:
-            self._task.cancel()
-
-    def _on_ctrl_c(self) -> None:
-        if self._asking or not sys.stdin.isatty():
-            self._let_go(0 if self._asking else 128 + signal.SIGINT)
-            return
-        self._asking = True
-        self.progress.pause()
-        ask_for(f"\n{QUESTION}", self._on_answer)
 
     async def _pass_on_questions(self) -> None:
         """Put what waits for approval to the person here; others answer with `harness approve`."""
@@ -131,28 +206,3 @@ class Foreground:
         take_back()
         self._asking, self._put_to_person = False, None
         self.progress.go_on()
-
-    def _on_answer(self) -> None:
-        answer = read_line().strip().lower()
-        self._asking = False
-        if answer.startswith("s"):
-            self.executor.ask_to_stop("Ctrl-C")
-        elif answer.startswith("d"):
-            self._let_go(0)
-            return
-        self.progress.go_on()
-
-    def _say_how_it_ended(self, verdict: "Verdict") -> None:
-        out, folder = console(), self.experiment.dir
-        reported = self.experiment.state.reported or Reported()
-        first, *others = reported.headline or [f"{verdict.outcome.value}: {verdict.reason}"]
-        style = "bold green" if verdict.outcome.exit_code == 0 else "bold yellow"
-        out.print(f"\n{first}", style=style, markup=False)
-        for line in others:
-            out.print(f"  {line}", markup=False)
-        report = f"report: {folder / 'report.html'}"
-        if reported.error:
-            report = f"the report could not be built ({reported.error}): `harness report {folder}`"
-        out.print(report, markup=False)
-        for kept in self.experiment.journal.of(CopyKept):
-            out.print(f"files of the patched code were left in {kept.folder}", markup=False)

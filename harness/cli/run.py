@@ -109,13 +109,13 @@ def resume(
 
 def carry_on(experiment: "Experiment") -> None:
     """Run the loop in this process and end with the outcome's exit status."""
-    from harness.cli.foreground import Foreground
+    from harness.cli.foreground import RunForeground
     from harness.repair.text_patch import PatchError
     from monitors.tmux import TmuxError
 
     way_on = f"what runs goes on running, and `harness resume {experiment.dir}` goes on from here"
     try:
-        status = asyncio.run(Foreground(experiment).run())
+        status = asyncio.run(RunForeground(experiment).run())
     except (OSError, TmuxError, PatchError) as error:
         fail(f"{error}. Correct that: {way_on}", 1)
     except Exception:
