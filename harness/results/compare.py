@@ -7,16 +7,14 @@ this module.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from harness.results.collect import collect
 from harness.results.comparing import metrics
-from harness.results.comparing.cells import cells_of
-from harness.results.comparing.contrasts import contrasts_of, expected, judged, key_effects
-from harness.results.comparing.interactions import interactions
-from harness.results.comparing.points import best_point, measure, on_shared_tasks, point_results
+from harness.results.comparing.contrasts import expected, key_effects
+from harness.results.comparing.points import best_point, measured, point_results
 from harness.results.comparing.recorded import Planned, as_asked, gathered
 from harness.results.comparing.runs import ENDED_BY_ITSELF, RunFiles, read_files, result_of, settled
 from harness.results.comparing.types import Comparison, Goal, NotComparableError, RunResult, Study
@@ -92,34 +90,19 @@ def compare_results(
     study: Study, results: Sequence[RunResult], confounds: tuple[str, ...] = ()
 ) -> Comparison:
     """Compare runs whose results are known. The results keep no tasks: what they tell is in the contrasts."""
-    metric = study.metric
-    shared, tasks = on_shared_tasks(tuple(_one_per_seed(settled(results))), metric)
-    measured, yardstick = measure(study, shared, tasks)
-    cells = cells_of(study, measured)
-    contrasts, pairs = judged(contrasts_of(cells, metric), interactions(cells))
-    points = point_results(study, measured, metric)
+    runs, yardstick = measured(study, settled(results))
+    effects, pairs = key_effects(study, runs)
+    points = point_results(study, runs)
     return Comparison(
         study=study,
-        metric=metric,
-        runs=tuple(replace(result, tasks=()) for result in measured),
+        metric=study.metric,
+        runs=tuple(replace(run, tasks=()) for run in runs),
         points=points,
-        keys=key_effects(study, contrasts),
+        keys=effects,
         yardstick=yardstick,
         best=best_point(study, points),
-        expected=expected(study, contrasts),
-        missing=tuple(f"{one.run.name}: {one.why_not}" for one in measured if one.value is None),
+        expected=expected(study, effects),
+        missing=tuple(f"{run.run.name}: {run.why_not}" for run in runs if run.value is None),
         confounds=tuple(confounds),
         interactions=pairs,
     )
-
-
-def _one_per_seed(results: Sequence[RunResult]) -> Iterator[RunResult]:
-    """The runs that count, one per seed of a point: a seed that is run again is no second seed."""
-    firsts: dict[tuple[str, int], RunResult] = {}
-    for result in results:
-        if result.value is None or result.run.seed is None:
-            yield result
-            continue
-        first = firsts.setdefault((result.run.point, result.run.seed), result)
-        why_not = f"the same seed as {first.run.name}: says nothing about other seeds"
-        yield result if result is first else replace(result, value=None, why_not=why_not)

@@ -11,16 +11,15 @@ Power is computed with the standard deviation that was observed, which few seeds
 
 from __future__ import annotations
 
-import gc
 import math
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from scipy import integrate, optimize
 from scipy import stats as scipy_stats
-from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import ttest_power
 
 from harness.results.comparing.types import Estimate
@@ -34,30 +33,18 @@ _ROUNDING = 1e-12  # scatter below this part of the numbers is the rounding of e
 
 @dataclass(frozen=True)
 class Tested:
-    """A contrast of means. `error`: its standard error, with so many `degrees` of freedom; `sd`: pooled
-    within cells, with `sd_degrees`; `low`, `high`: 95 % interval."""
+    """A difference of means and its test over seeds. `low`, `high`: 95 % t interval; `effect`: Hedges' g;
+    `detectable`: the difference that these seeds would have found with 80 % power, tested alone at 5 %;
+    `seeds_needed`: per point, to find the difference that was observed."""
 
     difference: float
     low: float
     high: float
     p: float
-    error: float
     degrees: float
-    sd: float
-    sd_degrees: float
-
-    @property
-    def effect(self) -> float | None:
-        """Hedges' g: the difference in standard deviations within cells, corrected for few runs by
-        1 − 3/(4ν − 1) (Hedges 1981); None with one degree of freedom, where the correction leaves nothing."""
-        if self.sd_degrees < 2:
-            return None
-        return self.difference / self.sd * (1 - 3 / (4 * self.sd_degrees - 1))
-
-    @property
-    def detectable(self) -> float:
-        """The difference that this test would have found with 80 % power, for itself alone at 5 %."""
-        return self.error * needed_ratio(self.degrees)
+    effect: float
+    detectable: float
+    seeds_needed: int | None
 
 
 def estimate(values: np.ndarray) -> Estimate | None:
@@ -67,14 +54,13 @@ def estimate(values: np.ndarray) -> Estimate | None:
     """
     if len(values) == 0:
         return None
-    mean = float(np.mean(values))
-    if len(values) == 1:
-        return Estimate(1, mean)
+    n, mean = len(values), float(np.mean(values))
+    if n == 1:
+        return Estimate(n, mean)
     interval = mean_interval(values) if has_scatter([values]) else None
-    sd = float(np.std(values, ddof=1)) if interval else 0.0
-    return Estimate(
-        len(values), mean, sd, interval.low if interval else None, interval.high if interval else None
-    )
+    if interval is None:
+        return Estimate(n, mean, 0.0)
+    return Estimate(n, mean, float(np.std(values, ddof=1)), interval.low, interval.high)
 
 
 def has_scatter(cells: Sequence[np.ndarray]) -> bool:
@@ -83,54 +69,42 @@ def has_scatter(cells: Sequence[np.ndarray]) -> bool:
     return any(len(cell) > 1 and float(np.ptp(cell)) > _ROUNDING * scale for cell in cells)
 
 
-# --- contrasts of cells -------------------------------------------------------------------------------------
-
-
 def contrast(cells: Sequence[np.ndarray], weights: np.ndarray) -> Tested | None:
-    """Test whether the cells' means, weighted and summed, are 0. Every cell needs two runs, and one of them
-    scatter; None where the numbers are too large or too small to square."""
+    """Test whether the cells' means, weighted and summed, are 0. Every cell has two runs or more. None where
+    none scatters, or where the numbers are too large or too small to square."""
+    if not has_scatter(cells):
+        return None
     runs = np.array([len(cell) for cell in cells])
+    is_pooled = len(set(runs)) == 1
     difference, spare = float(weights @ [cell.mean() for cell in cells]), float((runs - 1).sum())
     with np.errstate(over="ignore"):
         variances = np.array([cell.var(ddof=1) for cell in cells])
         pooled = float((runs - 1) @ variances) / spare
         parts = weights**2 * variances / runs
-        square = pooled * float((weights**2 / runs).sum()) if are_equal(runs) else float(parts.sum())
+        square = pooled * float((weights**2 / runs).sum()) if is_pooled else float(parts.sum())
     if not 0 < square < math.inf:
         return None
-    degrees = spare if are_equal(runs) else 1 / float(((parts / square) ** 2 / (runs - 1)).sum())
+    degrees = spare if is_pooled else 1 / float(((parts / square) ** 2 / (runs - 1)).sum())
     error = math.sqrt(square)
-    p = 2 * float(scipy_stats.t.sf(abs(difference) / error, degrees))
     half = float(scipy_stats.t.ppf(1 - ALPHA / 2, degrees)) * error
-    low, high = difference - half, difference + half
-    return Tested(difference, low, high, p, error, degrees, math.sqrt(pooled), spare)
-
-
-def are_equal(runs: Sequence[int] | np.ndarray) -> bool:
-    """True if all cells have equally many runs, so that they may share one variance."""
-    return len(set(map(int, runs))) == 1
-
-
-def seeds_of_contrast(difference: float, cells: Sequence[np.ndarray], weights: np.ndarray) -> int | None:
-    """The seeds per point that find this contrast when all cells get equally many."""
-    square = float((weights**2) @ [cell.var(ddof=1) for cell in cells])
-    return seeds_needed(
-        difference, lambda seeds: math.sqrt(square / seeds), lambda seeds: len(cells) * (seeds - 1)
+    return Tested(
+        difference=difference,
+        low=difference - half,
+        high=difference + half,
+        p=2 * float(scipy_stats.t.sf(abs(difference) / error, degrees)),
+        degrees=degrees,
+        effect=difference / math.sqrt(pooled) * (1 - 3 / (4 * spare - 1)),  # Hedges 1981
+        detectable=error * needed_ratio(degrees),
+        seeds_needed=seeds_needed(difference, float(weights**2 @ variances), len(cells)),
     )
 
 
-# --- several at once ----------------------------------------------------------------------------------------
-
-
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """The p values adjusted by Holm's method for all of them being looked at."""
-    if not p_values:
-        return ()
-    gc.freeze()  # statsmodels collects garbage here: a large heap of runs would take longer than all tests
-    try:
-        return tuple(float(p) for p in multipletests(p_values, ALPHA, method="holm")[1])
-    finally:
-        gc.unfreeze()
+    """The p values adjusted for all of them being looked at (Holm 1979)."""
+    p = np.array(p_values, dtype=float)
+    order = p.argsort()
+    adjusted = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)).clip(max=1.0)
+    return tuple(adjusted[order.argsort()].tolist())
 
 
 # --- power --------------------------------------------------------------------------------------------------
@@ -150,30 +124,16 @@ def needed_ratio(degrees: float, alpha: float = ALPHA) -> float:
     return float(optimize.brentq(lacking, 0.0, high, xtol=1e-10))
 
 
-def seeds_needed(
-    difference: float, error: Callable[[int], float], degrees: Callable[[int], float]
-) -> int | None:
-    """The fewest seeds per point, at least 2, with which the test has 80 % power for this difference.
-
-    `error`, `degrees`: standard error and degrees of freedom with so many seeds per point. None where the
-    difference is 0 or so small that no number of seeds up to `MOST_SEEDS` would do.
-    """
+def seeds_needed(difference: float, square: float, cells: int) -> int | None:
+    """The fewest seeds per point, at least 2, with which a contrast of so many equal cells has 80 % power for
+    this difference. `square`: its squared standard error with one seed each. None where more than
+    `MOST_SEEDS` would be needed."""
 
     def is_enough(seeds: int) -> bool:
-        return degrees(seeds) >= 1 and abs(difference) >= error(seeds) * needed_ratio(degrees(seeds))
+        return abs(difference) >= math.sqrt(square / seeds) * needed_ratio(cells * (seeds - 1))
 
-    if difference == 0:
-        return None
-    high = 2
-    while not is_enough(high):
-        high *= 2
-        if high > MOST_SEEDS:
-            return None
-    low = max(2, high // 2)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle + 1, high)
-    return low
+    found = 2 + bisect_left(range(2, MOST_SEEDS + 1), True, key=is_enough)
+    return found if found <= MOST_SEEDS else None
 
 
 # --- curves -------------------------------------------------------------------------------------------------

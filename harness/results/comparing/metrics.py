@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.results import task_statistics
+from harness.results.comparing.types import Curve
 from harness.results.facts import RECENT, REWARD_KEYS
 from harness.results.types import Evaluation, Record, Series, Source, TaskResult
 from harness.wording import did_you_mean
@@ -26,13 +27,11 @@ _EVERY_STEP = 0.5  # a metric that has fewer values than this share of the steps
 
 @dataclass(frozen=True)
 class Measured:
-    """A metric over one run. `value`: at its end, NaN where it diverged; `steps`, `values`: every
-    measurement."""
+    """A metric over one run. `value`: at its end, NaN where it diverged."""
 
     value: float
     source: Source
-    steps: tuple[int, ...]
-    values: tuple[float, ...]
+    curve: Curve
 
 
 def full_name(metric: str) -> str:
@@ -75,26 +74,18 @@ def of_tasks(tasks: Sequence[TaskResult], metric: str) -> float | None:
 
 def measured(record: Record, metric: str) -> Measured | None:
     """The metric over the run; None where the run does not have it."""
-    if metric.startswith("val/"):
-        return _validated(record.evaluations, metric)
-    series = record.series.get(metric)
-    return None if series is None else _logged(record, series)
-
-
-def _validated(evaluations: Sequence[Evaluation], metric: str) -> Measured | None:
-    found = [
-        (evaluation.step, value, source)
-        for evaluation in evaluations
-        for value, source in [_of_evaluation(evaluation, metric)]
-        if value is not None and source is not None
-    ]
-    if not found:
+    if not metric.startswith("val/"):
+        series = record.series.get(metric)
+        return None if series is None else _logged(record, series)
+    found = [(one.step, *_validated(one, metric)) for one in record.evaluations]
+    known = [(step, value, source) for step, value, source in found if value is not None and source]
+    if not known:
         return None
-    _, value, source = found[-1]
-    return Measured(value, source, tuple(item[0] for item in found), tuple(item[1] for item in found))
+    steps, values, sources = zip(*known, strict=True)
+    return Measured(values[-1], sources[-1], Curve(steps, values))
 
 
-def _of_evaluation(evaluation: Evaluation, metric: str) -> tuple[float | None, Source | None]:
+def _validated(evaluation: Evaluation, metric: str) -> tuple[float | None, Source | None]:
     value = of_tasks(evaluation.tasks, metric)
     if value is not None:
         return value, evaluation.source
@@ -103,15 +94,13 @@ def _of_evaluation(evaluation: Evaluation, metric: str) -> tuple[float | None, S
 
 
 def _logged(record: Record, series: Series) -> Measured:
-    steps, values = tuple(map(int, series.steps)), tuple(map(float, series.values))
-    most = max(len(other.steps) for other in record.series.values())
-    if len(steps) < _EVERY_STEP * most:
-        return Measured(values[-1], series.source(-1), steps, values)
-    n = min(RECENT, len(values))
-    last = series.attempts[-n:] == series.attempts[-1]  # one source names lines of one file
-    first = series.source(-int(last.sum()))
-    source = Source(first.file, first.line, series.source(-1).line, series.key)
-    return Measured(float(np.mean(values[-n:])), source, steps, values)
+    curve = Curve(tuple(map(int, series.steps)), tuple(map(float, series.values)))
+    if len(curve.steps) < _EVERY_STEP * max(len(other.steps) for other in record.series.values()):
+        return Measured(curve.values[-1], series.source(-1), curve)
+    recent = series.attempts[-RECENT:] == series.attempts[-1]  # one source names lines of one file
+    first, last = series.source(-int(recent.sum())), series.source(-1)
+    source = Source(first.file, first.line, last.line, series.key)
+    return Measured(float(np.mean(series.values[-RECENT:])), source, curve)
 
 
 # --- which metric -------------------------------------------------------------------------------------------
@@ -143,15 +132,15 @@ def suggestion(metric: str, shared: Sequence[str]) -> str:
     return f"{hint}all of them have: {', '.join(shared[:20])}{more}"
 
 
-def _names(record: Record) -> dict[str, None]:
-    names: dict[str, None] = {}
+def _names(record: Record) -> list[str]:
+    names: list[str] = []
     for evaluation in record.evaluations:
         if of_tasks(evaluation.tasks, PASS_RATE) is not None:
-            names |= {PASS_RATE: None, "val/mean_reward": None}
-        names |= {f"val/{name}": None for name in evaluation.reported}
-    return names | {key: None for key in record.series if not key.startswith("val/")}
+            names += [PASS_RATE, "val/mean_reward"]
+        names += [f"val/{name}" for name in evaluation.reported]
+    return list(dict.fromkeys([*names, *(key for key in record.series if not key.startswith("val/"))]))
 
 
 def _changes(record: Record, name: str) -> bool:
     found = measured(record, name)
-    return found is not None and len(set(found.values)) > 1
+    return found is not None and len(set(found.curve.values)) > 1

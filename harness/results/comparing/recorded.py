@@ -9,7 +9,7 @@ which no two differ in one key alone are refused: nothing could be attributed to
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from harness.command import is_output, read_or_empty
 from harness.config.values import Scalar, same_value
 from harness.result_folders import is_sweep
 from harness.results.comparing import provenances
-from harness.results.comparing.cells import pairs_of
+from harness.results.comparing.contrasts import pairs_of
 from harness.results.comparing.runs import NEVER_STARTED, RunFiles, read_files
 from harness.results.comparing.types import Goal, Key, NotComparableError, PlannedRun, Point, Study
 from harness.results.deviations import NOT_SET, flat
@@ -31,16 +31,8 @@ _LONGEST_NAME = 60
 
 Planned = Callable[[Path], "Study | None"]
 """The study that the sweep in a folder was planned as; None where its journal does not hold the plan."""
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """One run: its files, its settings by name (a dotted config key, `arg:--flag`, `env:NAME`), and apart
-    those that are seeds, the likeliest first."""
-
-    files: RunFiles
-    settings: Mapping[str, Scalar]
-    seeds: Mapping[str, Scalar]
+Settings = Mapping[str, Scalar]
+"""Values by name: a dotted config key, `arg:--flag`, `env:NAME`."""
 
 
 @dataclass(frozen=True)
@@ -59,60 +51,48 @@ def gathered(folders: Sequence[Path], planned: Planned) -> Gathered:
 
     Raises NotComparableError for folders that hold no run, and for runs that differ in too much.
     """
-    plans = {folder: _plan(folder, planned) for folder in folders if is_sweep(folder)}
-    seed_keys = {plan.seed_key for plan in plans.values()}
+    plans: dict[Path, Study] = {}
+    for folder in filter(is_sweep, folders):
+        plan = planned(folder)
+        if plan is None:
+            raise NotComparableError(f"{folder}: the journal of this sweep does not hold its plan")
+        plans[folder] = plan
     files, left_out = _once(_read(folders, plans))
-    runs = [_recorded(one, seed_keys) for one in files]
-    seed = _seed_of(runs)
-    columns = _columns(runs)
+    recorded = [_settings(one, {plan.seed_key for plan in plans.values()}) for one in files]
+    columns = _columns([settings for settings, _ in recorded])
+    points = _points(columns, [one.run.name for one in files])
+    seed, seeds = _seeds([found for _, found in recorded])
+    files = [
+        replace(one, run=replace(one.run, point=point.name, seed=number))
+        for one, point, number in zip(files, points, seeds, strict=True)
+    ]
+    names = list(dict.fromkeys(point.name for point in points))
     goals = {(plan.metric, plan.goal) for plan in plans.values()}
     metric, goal = next(iter(goals)) if len(goals) == 1 else ("", "max")
-    labels = short_labels(columns)
-    places = [{name: values[at] for name, values in columns.items()} for at in range(len(runs))]
-    names = [point_label(place, labels) if place else "all runs" for place in places]
-    if any(len(name) > _LONGEST_NAME for name in names):
-        firsts = {name: runs[at].files.run.name for at, name in reversed(list(enumerate(names)))}
-        names = [firsts[name] for name in names]
-    points = {name: Point(name, place, name == names[0]) for name, place in zip(names, places, strict=True)}
-    named = tuple(
-        replace(one.files, run=replace(one.files.run, point=name, seed=_whole(one.seeds.get(seed))))
-        for one, name in zip(runs, names, strict=True)
-    )
     study = Study(
-        name=" v ".join(list(points)[:3]) + (" …" if len(points) > 3 else ""),
+        name=" v ".join(names[:3]) + (" …" if len(names) > 3 else ""),
         question="",
         keys=tuple(Key(name, _levels(values), values[0]) for name, values in columns.items()),
-        points=tuple(points.values()),
-        runs=tuple(one.run for one in named),
+        points=tuple({point.name: point for point in points}.values()),
+        runs=tuple(one.run for one in files),
         metric=metric,
         goal=goal,
         seed_key=seed,
     )
-    _refuse_unpaired(study, named)
-    records = provenances.records_of({one.run.name: one.run.folder for one in named})
-    return Gathered(study, named, left_out, tuple(provenances.surroundings(records)))
+    _refuse_unpaired(study)
+    records = provenances.records_of({one.run.name: one.run.folder for one in files})
+    return Gathered(study, tuple(files), left_out, tuple(provenances.surroundings(records)))
 
 
 def as_asked(
     study: Study, metric: str = "", goal: Goal | None = None, threshold: float | None = None
 ) -> Study:
     """The study with what a person asks for in the place of its own; "" and None leave that."""
-    return replace(
-        study,
-        metric=metric or study.metric,
-        goal=goal or study.goal,
-        threshold=study.threshold if threshold is None else threshold,
-    )
+    threshold = study.threshold if threshold is None else threshold
+    return replace(study, metric=metric or study.metric, goal=goal or study.goal, threshold=threshold)
 
 
 # --- which runs ---------------------------------------------------------------------------------------------
-
-
-def _plan(sweep: Path, planned: Planned) -> Study:
-    plan = planned(sweep)
-    if plan is None:
-        raise NotComparableError(f"{sweep}: the journal of this sweep does not hold its plan")
-    return plan
 
 
 def _read(folders: Sequence[Path], plans: Mapping[Path, Study]) -> list[RunFiles]:
@@ -120,8 +100,8 @@ def _read(folders: Sequence[Path], plans: Mapping[Path, Study]) -> list[RunFiles
     found: dict[Path, str] = {}
     for folder in folders:
         if folder in plans:
-            for run in plans[folder].runs:
-                found[run.folder.resolve()] = plans[folder].not_run.get(run.name, "")
+            never = plans[folder].not_run
+            found |= {run.folder.resolve(): never.get(run.name, "") for run in plans[folder].runs}
         else:
             found.setdefault(folder.resolve(), "")
     files = []
@@ -143,39 +123,33 @@ def _once(files: Sequence[RunFiles]) -> tuple[list[RunFiles], tuple[str, ...]]:
     kept: dict[str, RunFiles] = {}
     left_out = []
     for one in sorted(files, key=lambda each: not each.may_count):
-        name = one.summary.experiment_id or str(one.run.folder)
+        first = kept.get(one.summary.experiment_id or str(one.run.folder))
         if not one.record.attempts:
             left_out.append(f"{one.run.name}: {one.outcome}{f': {one.reason}' if one.reason else ''}")
-        elif name in kept:
-            left_out.append(f"{one.run.name}: a copy of {kept[name].run.name}, the same run counts once")
+        elif first is not None:
+            left_out.append(f"{one.run.name}: a copy of {first.run.name}, the same run counts once")
         else:
-            kept[name] = one
+            kept[one.summary.experiment_id or str(one.run.folder)] = one
     return [one for one in files if any(one is other for other in kept.values())], tuple(left_out)
 
 
 # --- settings -----------------------------------------------------------------------------------------------
 
 
-def _recorded(files: RunFiles, seed_keys: set[str]) -> Recorded:
-    """A run's settings, without what differs by nature: its own folder, its names, where it writes."""
+def _settings(files: RunFiles, seed_keys: set[str]) -> tuple[Settings, Settings]:
+    """A run's settings, without what differs by nature (its own folder, its names, where it writes); and
+    apart those that are seeds, the likeliest first."""
     config = flat(files.record.attempts[0].config_text) or {}
-    settings: dict[str, Scalar] = {}
-    for name, value in (*config.items(), *_of_command(files.summary.command)):
-        last = _last(name)
-        if not (last in _NAMES or is_output(name) or _CACHE.fullmatch(last)):
-            settings[name] = _without_own_places(value, files)
+    command = read_or_empty(files.summary.command)
+    settings = {
+        name: _without_own_places(value, files)
+        for name, value in (*config.items(), *command.values.items(), (COMMAND, command.rest))
+        if not (_last(name) in _NAMES or is_output(name) or _CACHE.fullmatch(_last(name)))
+    }
     seeds = [name for name, value in settings.items() if name in seed_keys or _is_seed(name, value)]
     seeds.sort(key=lambda name: (name not in seed_keys, _last(name) != "seed"))
-    settings |= provenances.code_of(files.run.folder)
-    values = {name: value for name, value in settings.items() if name not in seeds}
-    return Recorded(files, values, {name: settings[name] for name in seeds})
-
-
-def _of_command(command: str) -> Iterator[tuple[str, Scalar]]:
-    """Flags, overrides and variables of a launch command; what is left is the command itself."""
-    given = read_or_empty(command)
-    yield from given.values.items()
-    yield COMMAND, given.rest
+    found = {name: settings.pop(name) for name in seeds}
+    return {**settings, **provenances.code_of(files.run.folder)}, found
 
 
 def _is_seed(name: str, value: Scalar) -> bool:
@@ -197,18 +171,25 @@ def _without_own_places(value: Scalar, files: RunFiles) -> Scalar:
     return re.sub(rf"(?<=/)(?:{own})(?=/|$)", "…", value)
 
 
-def _seed_of(runs: Sequence[Recorded]) -> str:
-    """The seed that makes runs another try of their point: of those that vary the likeliest, "" for none. The
-    others are no settings: a run with the same seed never counts as another try."""
-    names = list(dict.fromkeys(name for one in runs for name in one.seeds))
-    varying = [name for name in names if len({_typed(one.seeds.get(name)) for one in runs}) > 1]
-    return next(iter(varying or names), "")
+def _seeds(runs: Sequence[Settings]) -> tuple[str, list[int | None]]:
+    """The seed that makes runs another try of their point, and each run's: of those that vary the likeliest,
+    "" for none. The others are no settings: a run with the same seed never counts as another try."""
+    names = list(dict.fromkeys(name for one in runs for name in one))
+    varying = [name for name in names if len(_levels([one.get(name) for one in runs])) > 1]
+    seed = next(iter(varying or names), "")
+    return seed, [_whole(one.get(seed)) for one in runs]
 
 
-def _columns(runs: Sequence[Recorded]) -> dict[str, tuple[Scalar, ...]]:
+def _whole(value: Scalar) -> int | None:
+    if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value):
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _columns(runs: Sequence[Settings]) -> dict[str, list[Scalar]]:
     """The settings that differ: one value per run, `NOT_SET` where it has none."""
-    names = dict.fromkeys(name for one in runs for name in one.settings)
-    columns = {name: tuple(one.settings.get(name, NOT_SET) for one in runs) for name in names}
+    names = dict.fromkeys(name for one in runs for name in one)
+    columns = {name: [one.get(name, NOT_SET) for one in runs] for name in names}
     if NOT_SET in columns.get(provenances.CODE, ()):  # what a run does not record counts as equal
         del columns[provenances.CODE]
     return {name: values for name, values in columns.items() if len(_levels(values)) > 1}
@@ -222,29 +203,27 @@ def _levels(values: Sequence[Scalar]) -> tuple[Scalar, ...]:
     return tuple(levels)
 
 
-def _typed(value: Scalar) -> tuple[str, Scalar]:
-    return type(value).__name__, value
+def _points(columns: Mapping[str, Sequence[Scalar]], runs: Sequence[str]) -> list[Point]:
+    """The point of each run, named by its levels; where these are long, by its first run."""
+    labels = short_labels(columns)
+    places = [{name: values[at] for name, values in columns.items()} for at in range(len(runs))]
+    names = [point_label(place, labels) if place else "all runs" for place in places]
+    if any(len(name) > _LONGEST_NAME for name in names):
+        names = [runs[names.index(name)] for name in names]
+    return [Point(name, place, name == names[0]) for name, place in zip(names, places, strict=True)]
 
 
-def _whole(value: Scalar) -> int | None:
-    if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value):
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-# --- what may be compared -----------------------------------------------------------------------------------
-
-
-def _refuse_unpaired(study: Study, files: Sequence[RunFiles]) -> None:
+def _refuse_unpaired(study: Study) -> None:
     """Raise NotComparableError unless every level can be compared between points that differ in it alone."""
-    levels = [
-        (key, level) for key in study.keys for level in key.levels if not same_value(level, key.baseline)
-    ]
-    if all(pairs_of(study, key, level) for key, level in levels):
+    if all(
+        same_value(level, key.baseline) or pairs_of(study, key, level)
+        for key in study.keys
+        for level in key.levels
+    ):
         return
     where = {point.name: point.levels for point in study.points}
     lines = [
-        provenances.differs(key.name, {one.run.name: where[one.run.point][key.name] for one in files})
+        provenances.differs(key.name, {run.name: where[run.point][key.name] for run in study.runs})
         for key in study.keys
     ]
     raise NotComparableError(

@@ -1,7 +1,7 @@
 """What each run came to: its folder read once, then the metric's value, or in plain words why there is none.
 
 In: `PlannedRun`s. Out: `RunFiles` (everything read), then `RunResult`s. `settled` judges what only all runs
-together tell: whether a run that its time limit ended got as far as the others.
+together tell: whether a run that its time limit ended got as far as the others; seeds run again.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from harness import journal
 from harness.results import deviations
 from harness.results.collect import collect
 from harness.results.comparing import metrics
-from harness.results.comparing.types import Curve, PlannedRun, RunResult
+from harness.results.comparing.types import PlannedRun, RunResult
 from harness.results.raw import json_file, number_in
 from harness.results.summary import run_summary
 from harness.results.types import Record, RunSummary
@@ -48,67 +47,51 @@ def read_files(run: PlannedRun) -> RunFiles:
         entries = journal.read(run.folder / "journal.jsonl")
     except journal.JournalDamagedError:
         entries = []
-    summary = run_summary(entries)
     record = collect(run.folder)
     has_begun = bool(entries or record.attempts or flag)
     outcome = str(flag.get("outcome") or (UNFINISHED if has_begun else NEVER_STARTED))
-    return RunFiles(run, outcome, str(flag.get("reason", "")), record, summary)
+    return RunFiles(run, outcome, str(flag.get("reason", "")), record, run_summary(entries))
 
 
 def result_of(files: RunFiles, metric: str, never: Mapping[str, str] | None = None) -> RunResult:
-    """What a run came to; `settled` has the last word on runs that their time limit ended. `never`: run to
-    the reason why it was not started, or not carried to an end."""
-    record = files.record
-    found = metrics.measured(record, metric) if metric else None
-    evaluation = record.evaluations[-1] if record.evaluations else None
+    """What a run came to; `settled` has the last word. `never`: run to the reason why it was not started, or
+    not carried to an end."""
+    record, changed = files.record, [one for one in files.summary.attempts if one.changes]
+    measured = metrics.measured(record, metric) if metric else None
     ends = [attempt.span[1].value for attempt in record.attempts if attempt.span]
     result = RunResult(
         run=files.run,
         outcome=files.outcome,
         reason=files.reason or (never or {}).get(files.run.name, ""),
         value=None,
-        tasks=evaluation.tasks if evaluation else (),
+        tasks=record.evaluations[-1].tasks if record.evaluations else (),
         last_step=int(ends[-1]) if ends else None,
-        hours=_hours([attempt.exit for attempt in record.attempts]),
+        hours=_hours(record),
         attempts=len(record.attempts),
-        deviations=_deviations(files.summary),
-        code_changed=any(c.kind == "code" for one in files.summary.attempts for c in one.changes),
+        deviations=tuple(f"attempt {one.number}: {deviations.sentence(one.changes)}" for one in changed),
+        code_changed=any(change.kind == "code" for one in changed for change in one.changes),
     )
-    if found is not None:
-        result = replace(result, curve=Curve(found.steps, found.values), source=found.source)
-    why_not = _why_not(result, metric)
-    if why_not or found is None:
-        return replace(result, why_not=why_not)
-    return replace(result, value=found.value)
+    if measured is not None:
+        result = replace(result, curve=measured.curve, source=measured.source)
+    if measured is not None and files.may_count:
+        return replace(result, value=measured.value)
+    return replace(result, why_not=_why_not(result, metric))
 
 
 def _why_not(result: RunResult, metric: str) -> str:
     step = f" (last step {result.last_step})" if result.last_step is not None else ""
-    if result.outcome == NEVER_STARTED:
-        return f"never started: {result.reason}" if result.reason else "never started"
-    if result.outcome == UNFINISHED:
-        return f"has not finished{f': {result.reason}' if result.reason else ''}{step}"
-    if result.outcome not in COUNTING:
-        words = result.outcome.replace("_", " ")
-        return f"{words}: {result.reason}{step}" if result.reason else f"{words}{step}"
-    if not result.curve.steps:
+    if result.outcome in COUNTING:
         return f"has no {metric}{step}" if metric else f"no metric to compare it by{step}"
-    return ""
+    words = "has not finished" if result.outcome == UNFINISHED else result.outcome.replace("_", " ")
+    return f"{words}{f': {result.reason}' if result.reason else ''}{step}"
 
 
-def _hours(exits: Sequence[Mapping[str, Any] | None]) -> float | None:
+def _hours(record: Record) -> float | None:
     """Wall time of all attempts together; None where no attempt tells it."""
-    spans = [(number_in(one, "started_at"), number_in(one, "ended_at")) for one in exits if one]
+    exits = [attempt.exit for attempt in record.attempts if attempt.exit]
+    spans = [(number_in(one, "started_at"), number_in(one, "ended_at")) for one in exits]
     known = [end - start for start, end in spans if start is not None and end is not None and end >= start]
     return sum(known) / 3600 if known else None
-
-
-def _deviations(summary: RunSummary) -> tuple[str, ...]:
-    return tuple(
-        f"attempt {attempt.number}: {deviations.sentence(attempt.changes)}"
-        for attempt in summary.attempts
-        if attempt.changes
-    )
 
 
 # --- all runs together --------------------------------------------------------------------------------------
@@ -119,31 +102,34 @@ def settled(results: Sequence[RunResult]) -> tuple[RunResult, ...]:
 
     A run that its time limit ended counts when its last measurement is at least as late as that of the first
     to end among the runs of its point that ended by themselves (of all points, where its own has none); where
-    no run ended by itself, all were given the same time and count.
+    no run ended by itself, all were given the same time and count. A seed of a point counts once.
     """
-    return tuple(_settled(result, results) for result in results)
+    firsts: dict[tuple[str, int], RunResult] = {}
+    found = []
+    for result in results:
+        why_not = "" if result.value is None else _unusable(result, result.value, results)
+        if result.value is not None and not why_not and result.run.seed is not None:
+            first = firsts.setdefault((result.run.point, result.run.seed), result)
+            if result is not first:
+                why_not = f"the same seed as {first.run.name}: says nothing about other seeds"
+        found.append(replace(result, value=None, why_not=why_not) if why_not else result)
+    return tuple(found)
 
 
-def _settled(result: RunResult, results: Sequence[RunResult]) -> RunResult:
-    if result.value is None:
-        return result
-    if not math.isfinite(result.value * result.value):  # the statistics square it
-        return replace(result, value=None, why_not=_diverged(result))
+def _unusable(result: RunResult, value: float, results: Sequence[RunResult]) -> str:
+    """Why the value of a run does not count; "" where it does."""
+    curve = result.curve
+    if not math.isfinite(value * value):  # the statistics square it
+        pairs = zip(curve.steps, curve.values, strict=True)
+        step = next((step for step, number in pairs if not math.isfinite(number)), None)
+        what = f"its value is {value:g}" if step is None else f"NaN or infinite, first at step {step}"
+        return f"diverged: {what}"
     if result.outcome != "timed_out":
-        return result
+        return ""
     whole = [other for other in results if other.outcome in ENDED_BY_ITSELF and other.curve.steps]
     own = [other for other in whole if other.run.point == result.run.point]
     goal = min((other.curve.steps[-1] for other in own or whole), default=0)
-    if result.curve.steps and result.curve.steps[-1] >= goal:
-        return result
-    reached = result.curve.steps[-1] if result.curve.steps else result.last_step
-    why = f"ended by its time limit: last measured at step {reached}, the others until step {goal}"
-    return replace(result, value=None, why_not=why)
-
-
-def _diverged(result: RunResult) -> str:
-    pairs = zip(result.curve.steps, result.curve.values, strict=True)
-    step = next((step for step, value in pairs if not math.isfinite(value)), None)
-    if step is None:
-        return f"diverged: its value is {result.value:g}"
-    return f"diverged: NaN or infinite, first at step {step}"
+    reached = curve.steps[-1] if curve.steps else -1
+    if reached >= goal:
+        return ""
+    return f"ended by its time limit: last measured at step {reached}, the others until step {goal}"

@@ -35,11 +35,6 @@ class Key:
     levels: tuple[Scalar, ...]
     baseline: Scalar
 
-    @property
-    def short(self) -> str:
-        """The last part of the name, as tables and folders show it: `kl_loss_coef`, `lr`, `NAME`."""
-        return self.name.rpartition(":")[2].lstrip("-").rpartition(".")[2]
-
 
 @dataclass(frozen=True)
 class Point:
@@ -103,16 +98,15 @@ class Study:
 class Curve:
     """The metric over one run, one entry per measurement."""
 
-    steps: tuple[int, ...]
-    values: tuple[float, ...]
+    steps: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
 class RunResult:
     """One run as its folder records it. `value`: the metric at its end, None with the reason in `why_not`
     when the run does not count; `tasks`: of the last validation; `area`: mean height of the curve;
-    `deviations`: what repairs changed, in words: such a run counts, and is named; `code_changed`: a model
-    changed its code."""
+    `deviations`: what repairs changed, in words; `code_changed`: a model changed its code."""
 
     run: PlannedRun
     outcome: str
@@ -120,7 +114,7 @@ class RunResult:
     value: float | None
     why_not: str = ""
     source: Source | None = None
-    curve: Curve = field(default_factory=lambda: Curve((), ()))
+    curve: Curve = Curve()
     tasks: tuple[TaskResult, ...] = ()
     last_step: int | None = None
     hours: float | None = None
@@ -136,8 +130,8 @@ class RunResult:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over seeds. `low`, `high`: 95 % t interval over seeds, None with fewer than two; `sd`: sample
-    standard deviation, None likewise."""
+    """A mean over seeds. `low`, `high`: 95 % t interval, None with fewer than two; `sd`: sample standard
+    deviation, None likewise."""
 
     n: int
     mean: float
@@ -149,8 +143,8 @@ class Estimate:
 @dataclass(frozen=True)
 class PointResult:
     """One point over its seeds. `value` None: no run of it counts. `cost`: mean cost units x hours of a run;
-    `cost_per_point`: that per `metrics.cost_per` (0.01 of a rate, 1 of any other metric) of improvement over
-    the first measurement, None where there was none."""
+    `cost_per_point`: that per `metrics.cost_per` of improvement over the first measurement, None where there
+    was none."""
 
     point: Point
     value: Estimate | None
@@ -168,14 +162,12 @@ class PointResult:
 
 @dataclass(frozen=True)
 class Contrast:
-    """One level against the baseline level of its key.
+    """One level against the baseline level of its key: level − baseline.
 
-    `difference`: level − baseline, with its 95 % t interval `low`, `high` over seeds. `p`, `p_adjusted` (Holm
-    over the study's contrasts and interactions). `effect`: Hedges' g. `detectable`: the difference that these
-    seeds would have found with 80 % power; `seeds_needed`: per point, to find the difference that was
-    observed. `over_tasks`: with one seed each, the 95 % interval over the same validation tasks (low, high,
-    tasks), which says nothing about other seeds. `n`, `points`: runs and points on either side. `finding`:
-    the only words a text may use for it.
+    `low` … `seeds_needed`: as in `stats.Tested`, None where it was not tested; `p_adjusted`: by Holm's method
+    over the study's contrasts and interactions. `over_tasks`: with one seed each, the 95 % interval over the
+    same validation tasks (low, high, tasks), which says nothing about other seeds. `n`, `points`: runs and
+    points on either side. `finding`: the only words a text may use for it.
     """
 
     key: str
@@ -197,6 +189,10 @@ class Contrast:
     method: str = ""
     why_not: str = ""
 
+    @property
+    def is_found(self) -> bool:
+        return self.finding in ("higher", "lower")
+
 
 @dataclass(frozen=True)
 class KeyEffect:
@@ -214,8 +210,8 @@ class KeyEffect:
 @dataclass(frozen=True)
 class Interaction:
     """How far what one key does depends on the other: the smallest p of the differences of their differences,
-    times how many of these there are; `p_adjusted`: Holm over the study's contrasts and interactions.
-    `matters`: found, so that a contrast of either key is an average over unlike effects."""
+    times how many of these there are, then adjusted as a contrast's. `matters`: found, so that a contrast of
+    either key is an average over unlike effects."""
 
     keys: tuple[str, str]
     p: float
@@ -251,9 +247,9 @@ class Yardstick:
 class Comparison:
     """Everything a report, a table or a sentence about several runs may say.
 
-    `missing`: runs that do not count, each with the reason, in words. `confounds`: what differs between the
-    points beside the keys. `chosen_afterwards`: the metric was not named before the runs. `interactions`: of
-    every two keys for which one could be tested.
+    `best`: the point with the best mean. `missing`: runs that do not count, each with the reason, in words.
+    `confounds`: what differs between the points beside the keys. `chosen_afterwards`: the metric was not
+    named before the runs. `interactions`: of every two keys for which one could be tested.
     """
 
     study: Study
@@ -262,7 +258,7 @@ class Comparison:
     points: tuple[PointResult, ...]
     keys: tuple[KeyEffect, ...]
     yardstick: Yardstick
-    best: str | None  # name of the point with the best mean
+    best: str | None
     expected: tuple[Expected, ...] = ()
     missing: tuple[str, ...] = ()
     confounds: tuple[str, ...] = ()
@@ -276,7 +272,6 @@ class Comparison:
 
     @property
     def contrasts(self) -> tuple[Contrast, ...]:
-        """Every level of every key against its baseline level."""
         return tuple(contrast for effect in self.keys for contrast in effect.contrasts)
 
     def depends_on(self, key: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from scipy import stats
 
 from harness.config.values import Scalar, same_value
 from harness.results.charts import Chart, Kind, Line, Mark, Panel, save_all
-from harness.results.comparing.cells import with_level
+from harness.results.comparing.contrasts import points_with
 from harness.results.comparing.types import Comparison, Curve, Key, KeyEffect
 from harness.results.drawing import MOST_LABELLED
 from harness.results.sweeps.tables import cost_unit, hours_of
@@ -170,7 +170,7 @@ def groups(effect: KeyEffect, key: Key, comparison: Comparison) -> list[tuple[Sc
         sides = [one.points[0] for one in effect.contrasts if same_value(one.level, level)]
         if same_value(level, key.baseline):
             sides = [max((one.points[1] for one in effect.contrasts), key=len, default=())]
-        points = next(iter(sides), ()) or with_level(comparison.study, key, level)
+        points = next(iter(sides), ()) or points_with(comparison.study, key, level)
         found.append((level, points))
     return [(level, points) for level, points in found if points]
 

@@ -112,7 +112,7 @@ def test_a_value_that_cannot_be_reckoned_with_is_divergence() -> None:
 
 def timed_out(name: str, point: str, last: int) -> RunResult:
     curve = Curve((0, last), (0.2, 0.5))
-    return result(name, point, 0, 0.5, outcome="timed_out", curve=curve)
+    return result(name, point, ord(name), 0.5, outcome="timed_out", curve=curve)
 
 
 def test_a_timed_out_run_counts_when_it_got_as_far_as_its_siblings() -> None:
