@@ -35,11 +35,10 @@ class GpuState:
 
 @dataclass(frozen=True)
 class GpuReading:
-    """All GPUs; the driver's version and the newest CUDA that it runs, such as (12, 4)."""
+    """All GPUs, and the driver's version."""
 
     gpus: tuple[GpuState, ...] = ()
     driver: str = ""
-    driver_cuda: tuple[int, int] | None = None
 
 
 def read_gpus(limit_s: float = LIMIT_S) -> GpuReading:
@@ -65,10 +64,8 @@ def _answer() -> GpuReading | GpuError:
     except pynvml.NVMLError as error:
         return GpuError(f"the GPU driver says: {error}")
     try:
-        version = pynvml.nvmlSystemGetCudaDriverVersion()
         gpus = tuple(_gpu(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount()))
-        cuda = (version // 1000, version % 1000 // 10)
-        return GpuReading(gpus, _text(pynvml.nvmlSystemGetDriverVersion()), cuda)
+        return GpuReading(gpus, _text(pynvml.nvmlSystemGetDriverVersion()))
     except pynvml.NVMLError as error:
         return GpuError(f"the GPU driver says: {error}")
     finally:

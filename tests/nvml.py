@@ -37,9 +37,8 @@ class FakeNvml:
         gpus: Sequence[tuple[str, int | str | None]] = (),
         users: Mapping[int, str] | None = None,
         fails: str = "",
-        cuda: int = 12040,
     ) -> None:
-        self.gpus, self.users, self.fails, self.cuda = list(gpus), dict(users or {}), fails, cuda
+        self.gpus, self.users, self.fails = list(gpus), dict(users or {}), fails
 
     def nvmlInit(self) -> None:
         if self.fails:
@@ -50,7 +49,6 @@ class FakeNvml:
     def __getattr__(self, name: str) -> Any:
         plain = {
             "nvmlShutdown": None,
-            "nvmlSystemGetCudaDriverVersion": self.cuda,
             "nvmlSystemGetDriverVersion": "550.54",
             "nvmlDeviceGetCount": len(self.gpus),
         }

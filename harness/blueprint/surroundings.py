@@ -18,15 +18,17 @@ _Found = tuple[str, str, str]
 
 def check_surroundings(blueprint: Blueprint) -> Blueprint:
     """The same blueprint with the problems of its paths and its config added. Starts no process."""
-    checks = (_codebase, _interpreter, _config, _result_dir, _host) if blueprint.lines else ()
+    found = faults_of(blueprint) if blueprint.lines else ()
     return _with(
         blueprint,
-        [
-            Problem(blueprint.lines.get(section, 1), message, fix)
-            for check in checks
-            for section, message, fix in check(blueprint)
-        ],
+        [Problem(blueprint.lines.get(section, 1), message, fix) for section, message, fix in found],
     )
+
+
+def faults_of(blueprint: Blueprint) -> Iterator[tuple[str, str, str]]:
+    """(section, what is wrong, how to fix it) of its paths and its config."""
+    for check in (_codebase, _interpreter, _config, _result_dir, _host):
+        yield from check(blueprint)
 
 
 def check_trainer(blueprint: Blueprint, timeout_s: float = TIMEOUT_S) -> Blueprint:

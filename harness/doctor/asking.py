@@ -1,8 +1,8 @@
 """The experiment's own interpreter is asked: what it has, and how far its program comes.
 
-In: the interpreter and the programs of a launch. Out: a `Look` (or the `NoAnswer` that says why there is
-none), and a `Start`: the program is started with its own words and ends once it has read them (`dry_start`),
-a Hydra program prints its config and ends (`--cfg job`).
+In: the interpreter and the programs of a launch. Out: a `Look`, and a `Start`: the program is started with
+its own words and ends once it has read them (`dry_start`), a Hydra program prints its config and ends
+(`--cfg job`).
 """
 
 import json
@@ -34,23 +34,16 @@ class Question:
 
 @dataclass(frozen=True)
 class Look:
-    """What the interpreter answered. `torch`: the folder of that package, or None. `missing`: module → who
-    wants it. `broken`: (file, line, why) of sources that are no Python to it. `changes_path`: the sources
-    change `sys.path` themselves. `parser`: what reads the arguments, or ""."""
+    """What the interpreter answered. `missing`: module → who wants it. `broken`: (file, line, why) of sources
+    that are no Python to it. `changes_path`: the sources change `sys.path` themselves. `parser`: what reads
+    the arguments, or "". `failure`: why there is no answer, "" where there is one."""
 
-    version: tuple[int, int, int]
-    torch: Path | None = None
+    version: tuple[int, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
     broken: tuple[tuple[str, int | None, str], ...] = ()
     changes_path: bool = False
     parser: str = ""
-
-
-@dataclass(frozen=True)
-class NoAnswer:
-    """Why there is no answer, in words for people."""
-
-    reason: str
+    failure: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,15 +77,15 @@ def question(programs: tuple[PythonProgram, ...], more: Mapping[str, str]) -> Qu
     )
 
 
-def look(python: Path, asked: Question, environment: Mapping[str, str], cwd: Path) -> Look | NoAnswer:
+def look(python: Path, asked: Question, environment: Mapping[str, str], cwd: Path) -> Look:
     """Start the interpreter and ask it. Never raises."""
     done = _run(python, "look.py", json.dumps(asdict(asked)), environment, cwd)
-    if isinstance(done, NoAnswer):
-        return done
+    if isinstance(done, str):
+        return Look(failure=done)
     answer = _marked(done.stdout)
     if done.returncode != 0 or answer is None:
         last = (done.stderr.strip().splitlines() or ["it is no Python, or says nothing"])[-1]
-        return NoAnswer(f"ends with status {done.returncode}: {last[:300]}")
+        return Look(failure=f"ends with status {done.returncode}: {last[:300]}")
     return TypeAdapter(Look).validate_python(answer)
 
 
@@ -109,8 +102,8 @@ def dry_start(
     }
     variables = {**environment, "HARNESS_DRY_START": json.dumps(asked), "PYTHONDONTWRITEBYTECODE": "1"}
     done = _run(python, "dry_start.py", "", variables, program.call.folder or Path.cwd())
-    answer = None if isinstance(done, NoAnswer) else _marked(done.stdout)
-    if answer is None or isinstance(done, NoAnswer):
+    answer = None if isinstance(done, str) else _marked(done.stdout)
+    if answer is None or isinstance(done, str):
         return Start()
     answer |= {"printed": done.stdout.rpartition(_MARK)[0].strip(), "errors": done.stderr.strip()}
     return TypeAdapter(Start).validate_python(answer)
@@ -118,7 +111,8 @@ def dry_start(
 
 def _run(
     python: Path, program: str, text: str, environment: Mapping[str, str], cwd: Path
-) -> "subprocess.CompletedProcess[str] | NoAnswer":
+) -> "subprocess.CompletedProcess[str] | str":
+    """What the program of that name printed in the interpreter, or why it could not."""
     try:
         return subprocess.run(
             [str(python), "-c", (_HERE / program).read_text(encoding="utf-8")],
@@ -133,9 +127,9 @@ def _run(
             start_new_session=True,
         )
     except subprocess.TimeoutExpired:
-        return NoAnswer(f"did not answer within {LIMIT_S:g} s")
+        return f"did not answer within {LIMIT_S:g} s"
     except OSError as error:
-        return NoAnswer(f"does not start: {error.strerror}")
+        return f"does not start: {error.strerror}"
 
 
 def _marked(printed: str) -> dict[str, Any] | None:

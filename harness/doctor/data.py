@@ -4,7 +4,7 @@ import csv
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from harness.doctor.launch import PlannedLaunch
 from harness.doctor.settings import local_path
 from harness.wording import did_you_mean
 
+Row = dict[str, Any]
 _FIRST_ROWS = 50
 _MOST_JSON_BYTES = 64 * 2**20
 _READABLE = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
@@ -28,12 +29,6 @@ _QUESTIONS = ("main_query", "question", "prompt", "query", "problem")
 """Names the bundled trainer takes a question from."""
 _VERL_MANAGERS = (None, "naive", "dapo", "prime", "batch")
 """Reward managers that take the right answer from the column `reward_model`."""
-Rows = tuple[tuple[str, ...], list[Mapping[str, Any]]]
-"""Columns of a data file and its first rows."""
-
-
-class DataFileError(Exception):
-    """The file cannot be read as rows; the message says where and why."""
 
 
 def rows_parse(launch: PlannedLaunch) -> Iterator[Finding]:
@@ -41,15 +36,16 @@ def rows_parse(launch: PlannedLaunch) -> Iterator[Finding]:
     for path, key in _files(launch).items():
         shown = f"{key}: {launch.shown(path)}"
         try:
-            columns, rows = _first_rows(path)
-        except DataFileError as error:
-            yield problem(f"{shown}: {error}", "correct the file, or write it again", "dataset_error")
+            rows = _first_rows(path)
+        except (ValueError, OSError, csv.Error, RecursionError) as error:
+            why = f"{shown} cannot be read as {path.suffix[1:]}: {str(error).splitlines()[0]}"
+            yield problem(why, "correct the file, or write it again", "dataset_error")
             continue
         if not rows:
             yield problem(f"{shown} has no rows", "put data into it, or name another file", "dataset_error")
             continue
         missing = _without_question if launch.is_bundled else _without_column
-        found = list(missing(launch, launch.shown(path), columns, rows))
+        found = list(missing(launch, launch.shown(path), rows))
         yield from found or [fine(f"{shown}: the first {len(rows)} rows have what the settings name")]
 
 
@@ -65,23 +61,20 @@ def _files(launch: PlannedLaunch) -> dict[Path, str]:
     return found
 
 
-def _without_question(
-    launch: PlannedLaunch, shown: str, columns: tuple[str, ...], rows: list[Mapping[str, Any]]
-) -> Iterator[Finding]:
+def _without_question(launch: PlannedLaunch, shown: str, rows: list[Row]) -> Iterator[Finding]:
     """The first row in which the bundled trainer finds no question."""
     for number, row in enumerate(rows, start=1):
         if not any(str(row.get(name) or "").strip() for name in _QUESTIONS):
-            text = f"{shown}: row {number} has no question; its columns are {', '.join(columns[:12])}"
+            text = f"{shown}: row {number} has no question; its columns are {', '.join(list(row)[:12])}"
             yield problem(text, f"name the question {' or '.join(_QUESTIONS[:3])}", "dataset_error")
             return
 
 
-def _without_column(
-    launch: PlannedLaunch, shown: str, columns: tuple[str, ...], rows: list[Mapping[str, Any]]
-) -> Iterator[Finding]:
+def _without_column(launch: PlannedLaunch, shown: str, rows: list[Row]) -> Iterator[Finding]:
     """Columns that the settings name, or that verl reads by default, and the data has not."""
+    columns = list(dict.fromkeys(str(key) for row in rows for key in row))
     settings = launch.settings
-    is_verl = settings.has_tree("actor_rollout_ref")
+    is_verl = settings.is_of_verl
     wanted = {key: name for key, name in settings.texts() if _COLUMN.search(key) and "api" not in key}
     if is_verl:
         defaults = {"data.prompt_key": "prompt", "data.reward_fn_key": "data_source"}
@@ -95,66 +88,48 @@ def _without_column(
             yield (problem if is_verl and not launch.prepares else warning)(text, fix, "dataset_error")
 
 
-def _first_rows(path: Path) -> Rows:
-    """The columns and the first rows of a file. Raises DataFileError."""
-    try:
-        if path.suffix == ".parquet":
-            return _of_parquet(path)
-        if path.suffix in (".csv", ".tsv"):
-            return _of_csv(path)
-        rows = list(itertools.islice(_of_json(path) if path.suffix == ".json" else _lines(path), _FIRST_ROWS))
-    except UnicodeDecodeError as error:
-        raise DataFileError(f"not UTF-8 text (byte {error.start})") from None
-    except OSError as error:
-        raise DataFileError(error.strerror or str(error)) from None
+def _first_rows(path: Path) -> list[Row]:
+    """The first rows of a file. Raises ValueError, OSError, csv.Error or RecursionError."""
+    readers = {".parquet": _of_parquet, ".json": _of_json, ".jsonl": _of_lines}
+    rows = list(itertools.islice(readers.get(path.suffix, _of_csv)(path), _FIRST_ROWS))
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, dict):
-            raise DataFileError(f"row {number} is a {type(row).__name__}, not an object")
-    return tuple(dict.fromkeys(str(key) for row in rows for key in row)), rows
+            raise ValueError(f"row {number} is a {type(row).__name__}, not an object")
+    return rows
 
 
 def _of_json(path: Path) -> Iterator[Any]:
     """The list in a JSON file, or the one list inside its object; else its lines."""
-    text = path.read_text(encoding="utf-8-sig") if path.stat().st_size <= _MOST_JSON_BYTES else None
+    if path.stat().st_size > _MOST_JSON_BYTES:
+        return _of_lines(path)
+    text = path.read_text(encoding="utf-8-sig")
     try:
-        found = json.loads(text) if text is not None else None
-    except ValueError as error:
-        if text and (text.lstrip().startswith("[") or text.count("\n") < 2):
-            raise DataFileError(f"not JSON: {error}") from None
-        found = None
-    if isinstance(found, dict):
-        lists = [value for value in found.values() if isinstance(value, list)]
-        found = lists[0] if len(lists) == 1 else [found]
-    return iter(found) if isinstance(found, list) else _lines(path)
+        found = json.loads(text)
+    except ValueError:
+        if text.lstrip().startswith("[") or text.count("\n") < 2:
+            raise
+        return _of_lines(path)
+    lists = [value for value in found.values() if isinstance(value, list)] if isinstance(found, dict) else []
+    return iter(found if isinstance(found, list) else lists[0] if len(lists) == 1 else [found])
 
 
-def _lines(path: Path) -> Iterator[Any]:
+def _of_lines(path: Path) -> Iterator[Any]:
     with path.open(encoding="utf-8-sig") as file:
         for number, line in enumerate(file, start=1):
             try:
                 if line.strip():
                     yield json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise DataFileError(f"line {number} is no JSON: {error}") from None
+            except json.JSONDecodeError as error:
+                raise ValueError(f"line {number} is no JSON: {error}") from None
 
 
-def _of_csv(path: Path) -> Rows:
+def _of_csv(path: Path) -> Iterator[Any]:
     with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
-        try:
-            rows: list[Mapping[str, Any]] = list(itertools.islice(reader, _FIRST_ROWS))
-        except csv.Error as error:
-            raise DataFileError(f"line {reader.line_num}: {error}") from None
-        return tuple(reader.fieldnames or ()), rows
+        yield from csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
 
 
-def _of_parquet(path: Path) -> Rows:
-    import pyarrow  # type: ignore[import-untyped]
-    import pyarrow.parquet  # type: ignore[import-untyped]
+def _of_parquet(path: Path) -> Iterator[Any]:
+    from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped]
 
-    try:
-        file = pyarrow.parquet.ParquetFile(path)
-        batch = next(file.iter_batches(batch_size=_FIRST_ROWS), None)
-    except pyarrow.ArrowException as error:
-        raise DataFileError(str(error).splitlines()[0]) from None
-    return tuple(file.schema_arrow.names), batch.to_pylist() if batch is not None else []
+    for batch in ParquetFile(path).iter_batches(batch_size=_FIRST_ROWS):
+        yield from batch.to_pylist()

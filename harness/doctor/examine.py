@@ -14,19 +14,7 @@ from pathlib import Path
 
 from harness.blueprint.trainer import TIMEOUT_S
 from harness.blueprint.types import Blueprint
-from harness.doctor import (
-    config_run,
-    data,
-    gpus,
-    model,
-    paths,
-    ports,
-    program,
-    resources,
-    sizes,
-    terminal,
-    trackers,
-)
+from harness.doctor import configs, data, model, paths, program, resources
 from harness.doctor.asking import LIMIT_S
 from harness.doctor.findings import Finding, warning
 from harness.doctor.launch import PlannedLaunch, planned, this_machine
@@ -54,32 +42,26 @@ CHECKS = (
     Check("interpreter", program.runs, _LOOK_S),
     Check("modules", program.modules, _LOOK_S),
     Check("start", program.starts, 2 * _LOOK_S),
-    Check("dry run", config_run.trainer_takes_it, TIMEOUT_S + _LOOK_S),
-    Check("config is read", config_run.is_read),
-    Check("other configs", config_run.files_parse),
+    Check("dry run", configs.trainer_takes_it, TIMEOUT_S + _LOOK_S),
+    Check("config is read", configs.is_read),
+    Check("other configs", configs.files_parse),
     Check("programs", paths.programs),
     Check("inputs", paths.inputs),
     Check("data", data.rows_parse),
     Check("model config", model.config_is_whole),
     Check("model weights", model.weights_are_whole),
     Check("hub", model.can_be_had),
-    Check("batches", sizes.batches_divide),
-    Check("parallelism", sizes.parallelism_fits),
-    Check("lengths", sizes.lengths_fit),
+    Check("batches", configs.batches_divide),
     Check("disk", resources.disk_of_results, of_machine=True),
-    Check("scratch", resources.scratch, of_machine=True),
     Check("checkpoints", resources.checkpoints),
     Check("memory", resources.memory, 45.0, of_machine=True),
-    Check("shared memory", resources.shared_memory, of_machine=True),
-    Check("limits", resources.limits, of_machine=True),
-    Check("ports", ports.are_free),
-    Check("servers", ports.servers_answer),
-    Check("GPUs", gpus.enough, 45.0),
-    Check("GPUs free", gpus.are_free, 45.0),
-    Check("driver", gpus.driver_fits, 45.0),
-    Check("trackers", trackers.have_keys),
-    Check("tmux", terminal.tmux, of_machine=True),
-    Check("same experiment", terminal.is_not_running),
+    Check("shared memory", resources.shared_memory),
+    Check("open files", resources.open_files, of_machine=True),
+    Check("ports", resources.free_ports),
+    Check("GPUs", resources.enough_gpus, 45.0),
+    Check("GPUs free", resources.free_gpus, 45.0),
+    Check("trackers", configs.trackers_have_keys),
+    Check("tmux", resources.tmux, of_machine=True),
 )
 
 
@@ -119,7 +101,8 @@ def _begun(check: Check, launch: PlannedLaunch) -> Future[list[Finding]]:
         try:
             answer.set_result(list(check.examine(launch)))
         except Exception as error:  # noqa: BLE001  # a broken check must not stop a launch
-            answer.set_exception(error)
+            text = f"the check of {check.name} broke: {type(error).__name__}: {error}"
+            answer.set_result([warning(text, "the launch goes on without it; please report it")])
 
     threading.Thread(target=work, name=f"check {check.name}", daemon=True).start()
     return answer
@@ -127,11 +110,7 @@ def _begun(check: Check, launch: PlannedLaunch) -> Future[list[Finding]]:
 
 def _result(check: Check, answer: Future[list[Finding]], patience_s: float) -> list[Finding]:
     try:
-        error = answer.exception(max(0.0, patience_s))
+        return answer.result(max(0.0, patience_s))
     except NotReadyError:
         text = f"the check of {check.name} was not done within {check.limit_s:g} s"
         return [warning(text, "look at it yourself: a disk or a program there does not answer")]
-    if error is None:
-        return answer.result()
-    text = f"the check of {check.name} broke: {type(error).__name__}: {error}"
-    return [warning(text, "the launch goes on without it; please report it")]

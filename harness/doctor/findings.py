@@ -1,7 +1,4 @@
-"""What an examination finds: findings, each with its fix and the failure that it predicts.
-
-In: what one check saw. Out: `Finding`s for people and programs, and what the journal keeps of them.
-"""
+"""What an examination finds, each with its fix and the failure that it predicts; what the journal keeps."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -42,17 +39,14 @@ class Finding:
 
 
 def problem(text: str, fix: str, predicts: str = "") -> Finding:
-    """Something that makes the launch fail."""
     return Finding("problem", text, fix, predicts)
 
 
 def warning(text: str, fix: str, predicts: str = "") -> Finding:
-    """Something that may make the launch fail."""
     return Finding("warning", text, fix, predicts)
 
 
 def fine(text: str) -> Finding:
-    """Something that was looked at and is as it should be."""
     return Finding("ok", text)
 
 

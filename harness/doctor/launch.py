@@ -18,13 +18,12 @@ from typing import Any, TypeVar
 
 from harness import launching
 from harness.blueprint.types import Blueprint
-from harness.command import Call, PythonProgram, calls, python_programs
-from harness.config import edit, keys
+from harness.command import Call, PythonProgram, calls, python_programs, values_of
+from harness.config import edit, flatten
 from harness.doctor import asking
-from harness.doctor.asking import Look, NoAnswer, Question, Start
-from harness.doctor.imports import modules_of_settings
-from harness.doctor.settings import Settings, gather
-from harness.machine.gpus import GpuError, GpuReading, read_gpus
+from harness.doctor.asking import Look, Question, Start
+from harness.doctor.settings import Settings, modules_of, spellings
+from harness.machine.gpus import GpuError, GpuState, read_gpus
 from harness.options import RunOptions
 from monitors.files import AttemptFiles
 
@@ -94,7 +93,7 @@ class PlannedLaunch:
     def settings(self) -> Settings:
         """All that config and command set; known variables are put in, words that are not known left out."""
         known = ((word for word in call.words if call.is_known(word) or "=" in word) for call in self.calls)
-        return gather(self.config, "\n".join(map(shlex.join, known)))
+        return Settings(flatten(self.config) | values_of("\n".join(map(shlex.join, known))))
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -118,39 +117,29 @@ class PlannedLaunch:
     @Once
     def question(self) -> Question:
         """What its interpreter is asked."""
-        wanted = modules_of_settings(self.settings, self.programs, self.is_bundled)
-        return asking.question(self.programs, wanted)
+        return asking.question(self.programs, modules_of(self.settings, self.programs, self.is_bundled))
 
     @Once
-    def look(self) -> Look | NoAnswer:
+    def look(self) -> Look:
         """What its interpreter answers."""
         return asking.look(self.python, self.question, self.environment, self.codebase)
 
     @Once
-    def starts(self) -> tuple[tuple[PythonProgram, Start], ...]:
-        """How far the last program with a parser of arguments comes."""
-        seen = self.look
-        if isinstance(seen, NoAnswer) or not seen.parser or seen.missing or seen.broken:
-            return ()
-        # brackets and braces of a value are nearly always meant as they stand: `files=[a,b]`, `'{"a": 1}'`
-        sure = [
-            p for p in self.programs if p.call.certain and not re.search(r"[$`*?]", " ".join(p.arguments))
-        ]
-        return tuple(
-            (
-                each,
-                asking.dry_start(self.python, each, seen.parser, self.question.search, each.call.variables),
-            )
-            for each in sure[-1:]
-        )
+    def started(self) -> tuple[PythonProgram, Start] | None:
+        """The last program with a parser of arguments, and how far it comes."""
+        seen, sure = self.look, [program for program in self.programs if _is_sure(program)]
+        if not seen.parser or seen.missing or seen.broken or not sure:
+            return None
+        program, search = sure[-1], self.question.search
+        return program, asking.dry_start(self.python, program, seen.parser, search, program.call.variables)
 
     @Once
-    def gpus(self) -> GpuReading:
+    def gpus(self) -> tuple[GpuState, ...]:
         """The GPUs of this machine; none where their driver does not answer."""
         try:
-            return read_gpus()
+            return read_gpus().gpus
         except GpuError:
-            return GpuReading()
+            return ()
 
     @property
     def is_bundled(self) -> bool:
@@ -169,7 +158,7 @@ class PlannedLaunch:
             return True
         named = {program.module.partition(".")[0] for program in self.programs if program.module}
         named |= {call.program for call in self.calls}
-        return bool(named & set(_CLUSTER_MODULES)) or self.settings.has_tree("actor_rollout_ref")
+        return bool(named & set(_CLUSTER_MODULES)) or self.settings.is_of_verl
 
     @property
     def gpus_asked(self) -> int:
@@ -188,9 +177,10 @@ class PlannedLaunch:
         return str(path.relative_to(self.codebase)) if path.is_relative_to(self.codebase) else str(path)
 
 
-def spellings(parameter: str) -> tuple[str, ...]:
-    """The keys of a setting in all known trees."""
-    return keys.parameter(parameter).spellings
+def _is_sure(program: PythonProgram) -> bool:
+    """True if the program is started with these very words. Brackets and braces of a value are nearly always
+    meant as they stand: `files=[a,b]`, `'{"a": 1}'`."""
+    return program.call.certain and not re.search(r"[$`*?]", " ".join(program.arguments))
 
 
 def _workers(program: PythonProgram) -> int:

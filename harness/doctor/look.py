@@ -20,11 +20,11 @@ broken = []  # type: ignore[var-annotated]
 texts = {}  # type: ignore[var-annotated]
 
 
-def spec_of(module):  # type: ignore[no-untyped-def]
+def is_there(module):  # type: ignore[no-untyped-def]
     try:
-        return importlib.util.find_spec(module)
+        return importlib.util.find_spec(module) is not None
     except (ImportError, AttributeError, ValueError):
-        return None
+        return False
 
 
 def follow(name, where):  # type: ignore[no-untyped-def]
@@ -39,7 +39,7 @@ def follow(name, where):  # type: ignore[no-untyped-def]
             for file in local:
                 read(file)
             return
-    if top and spec_of(top) is None:
+    if top and not is_there(top):
         missing.setdefault(top, where)
 
 
@@ -75,11 +75,9 @@ for script in asked["scripts"]:
 for module, wanted_by in asked["modules"].items():
     follow(module, wanted_by)
 text = "".join(texts.values())
-torch = spec_of("torch")
 parser = "argparse" if "parse_args" in text or "parse_known_args" in text else ""
 found = {
     "version": sys.version_info[:3],
-    "torch": next(iter((torch and torch.submodule_search_locations) or []), None),
     "missing": missing,
     "broken": broken,
     "changes_path": "sys.path" in text or "addsitedir" in text,

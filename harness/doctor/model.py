@@ -8,9 +8,8 @@ from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
 
 _TRUE = ("1", "true", "yes", "on")
-_GATED = ("meta-llama/", "google/gemma", "mistralai/mistral-large")
-_TOKENIZERS = "tokenizer.json tokenizer.model vocab.json tokenizer_config.json tekken.json spiece.model"
-_TEMPLATES = "chat_template.jinja chat_template.json additional_chat_templates"
+_TOKENIZERS = {"tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json", "spiece.model"}
+_TEMPLATES = {"chat_template.jinja", "chat_template.json", "additional_chat_templates"}
 _OWN_TOKENIZER = ("tokenizer", "tokenizer_name_or_path", "actor_rollout_ref.model.tokenizer_path")
 _OWN_TEMPLATE = ("actor_rollout_ref.model.custom_chat_template", "chat_template", "chat_template_path")
 _TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -18,7 +17,7 @@ _TOKENIZER_CONFIG = "tokenizer_config.json"
 
 def config_is_whole(launch: PlannedLaunch) -> Iterator[Finding]:
     """A local model's folder has a config and a tokenizer that can be read, for chats with a template."""
-    folder = _local(launch)
+    folder = _named_folder(launch)
     if folder is None or (folder / "adapter_config.json").exists():
         return
     there = {path.name for path in folder.iterdir()}
@@ -30,17 +29,16 @@ def config_is_whole(launch: PlannedLaunch) -> Iterator[Finding]:
             yield problem(f"{folder / name} cannot be read: {error}", "copy the model's files again", family)
             return
         if name == _TOKENIZER_CONFIG and config.get("chat_template"):
-            there.update(_TEMPLATES.split())
-    own_template = launch.settings.get(*_OWN_TEMPLATE) is not None
-    chats = launch.is_bundled or launch.settings.has_tree("actor_rollout_ref")
+            there |= _TEMPLATES
+    chats = launch.is_bundled or launch.settings.is_of_verl
     if "config.json" not in there:
         fix = "name the folder that config.json is in (a training's checkpoint has to be merged first)"
         yield problem(f"the model folder {folder} has no config.json", fix, "path_not_found")
-    elif not there & set(_TOKENIZERS.split()):
+    elif not there & {_TOKENIZER_CONFIG, *_TOKENIZERS}:
         if launch.settings.get(*_OWN_TOKENIZER) is None:
             text = f"the model folder {folder} has no tokenizer"
             yield warning(text, "copy the tokenizer's files into it", "tokenizer_template")
-    elif chats and not own_template and not there & set(_TEMPLATES.split()):
+    elif chats and launch.settings.get(*_OWN_TEMPLATE) is None and not there & _TEMPLATES:
         fix = "use the instruct version's tokenizer files, or add a chat_template.jinja"
         yield warning(f"the tokenizer of {folder} has no chat template", fix, "tokenizer_template")
     else:
@@ -56,7 +54,7 @@ def weights_are_whole(launch: PlannedLaunch) -> Iterator[Finding]:
     for name, why in bad:
         yield problem(f"{folder / name} {why}", "copy or download that file again", "corrupt_weights")
     weights = model_files.weight_files(folder)
-    if not weights and (folder / "config.json").exists() and _local(launch) is not None:
+    if not weights and (folder / "config.json").exists() and folder == _named_folder(launch):
         fix = "copy its *.safetensors files into it"
         yield problem(f"the model folder {folder} has no weights", fix, "path_not_found")
     if weights and not bad:
@@ -64,16 +62,15 @@ def weights_are_whole(launch: PlannedLaunch) -> Iterator[Finding]:
 
 
 def can_be_had(launch: PlannedLaunch) -> Iterator[Finding]:
-    """A model or dataset of the hub is cached where the hub cannot be asked."""
+    """A model or dataset of the hub is cached where the hub must not be asked."""
     variables, settings = launch.environment, launch.settings
     switches = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
     offline = [name for name in switches if variables.get(name, "").lower() in _TRUE]
-    named = model_files.model_name(launch)
     keys: tuple[str, ...] = ("dataset_name", "data.dataset_name")
     if launch.is_bundled:
         reads_hub = settings.get("ajet.task_reader.type") == "huggingface_dat_repo"
         keys = ("ajet.task_reader.huggingface_dat_repo.dataset_path",) if reads_hub else ()
-    wanted = [("models", *named)] if named else []
+    wanted = [("models", *model_files.model_name(launch))]
     wanted += [("datasets", key, settings.text(key)) for key in keys]
     for kind, key, name in wanted:
         if not model_files.is_hub_name(launch, name):
@@ -85,20 +82,9 @@ def can_be_had(launch: PlannedLaunch) -> Iterator[Finding]:
             text = f"{key}: {name} is not in {cache}, and {offline[0]} forbids to download it"
             fix = f"download it first (`hf download {name}`), or unset {offline[0]}"
             yield problem(text, fix, "hub_offline")
-        elif name.lower().startswith(_GATED) and not _has_token(launch):
-            text = f"{key}: {name} is only given to people who are logged in, and there is no token"
-            fix = "accept its licence on the hub, then set HF_TOKEN or run `hf auth login`"
-            yield warning(text, fix, "auth")
 
 
-def _has_token(launch: PlannedLaunch) -> bool:
-    home = Path(launch.environment.get("HF_HOME") or "~/.cache/huggingface").expanduser()
-    names = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
-    return any(launch.environment.get(name) for name in names) or (home / "token").exists()
-
-
-def _local(launch: PlannedLaunch) -> Path | None:
+def _named_folder(launch: PlannedLaunch) -> Path | None:
     """The model's folder, where a person named a folder."""
-    named = model_files.model_name(launch)
-    is_folder = named is not None and not model_files.is_hub_name(launch, named[1])
-    return model_files.model_folder(launch) if is_folder else None
+    _, name = model_files.model_name(launch)
+    return None if model_files.is_hub_name(launch, name) else model_files.model_folder(launch)

@@ -1,18 +1,14 @@
-"""A model's folder: where it is, and what its files say without loading them.
-
-In: a launch. Out: the local folder of its model (named by a path, or cached from the hub), its config, and
-what is wrong with its weight files.
-"""
+"""A model's folder: where it is (by a path, or cached from the hub), and what is wrong with its files."""
 
 import json
 import os
 import re
-import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.doctor.launch import PlannedLaunch, spellings
+from harness.doctor.launch import PlannedLaunch
+from harness.doctor.settings import spellings
 
 _OTHER_KEYS = """
 model_name_or_path model.path model.name_or_path model.model_name_or_path model.pretrained_model_name_or_path
@@ -21,17 +17,16 @@ pretrained_model_name_or_path model_path model_name model.name base_model model
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _REVISION = re.compile(r"[A-Za-z0-9][\w.-]{0,99}(/[A-Za-z0-9][\w.-]{0,99})?")
 _LONGEST_NAME = 200
-_MOST_HEADER_BYTES = 100 * 2**20
 _LFS_POINTER = b"version https://git-lfs"
 
 
-def model_name(launch: PlannedLaunch) -> tuple[str, str] | None:
-    """(key, name) of the model that is trained; None where the settings name none."""
+def model_name(launch: PlannedLaunch) -> tuple[str, str]:
+    """(key, name) of the model that is trained; empty where the settings name none."""
     for key in (*spellings("model"), *_OTHER_KEYS.split()):
         value = launch.settings.text(key)
         if value and "$" not in value and value != "tiny":
             return key, value
-    return None
+    return "", ""
 
 
 def is_hub_name(launch: PlannedLaunch, name: str) -> bool:
@@ -41,21 +36,11 @@ def is_hub_name(launch: PlannedLaunch, name: str) -> bool:
 
 def model_folder(launch: PlannedLaunch) -> Path | None:
     """The folder with the model's files on this machine; None where there is none."""
-    _, name = model_name(launch) or ("", "")
-    if name and is_hub_name(launch, name):
+    _, name = model_name(launch)
+    if is_hub_name(launch, name):
         return cached_repository(launch.environment, "models", name)
     folder = launch.codebase / Path(name).expanduser()
     return folder if name and folder.is_dir() else None
-
-
-def model_config(launch: PlannedLaunch, name: str) -> Any:
-    """A value of the config of the model on this machine; None where there is none."""
-    folder = model_folder(launch)
-    try:
-        config = read_json(folder / "config.json") if folder else {}
-    except ValueError:
-        return None
-    return config.get(name) or (config.get("text_config") or {}).get(name)
 
 
 def hub_cache(environment: Mapping[str, str]) -> Path:
@@ -135,25 +120,16 @@ def faults(folder: Path) -> Iterator[tuple[str, str]]:
 
 def fault_of_weights(file: Path) -> str:
     """Why a weight file is damaged; empty when its size is what its header says."""
-    size = file.stat().st_size
     with file.open("rb") as stream:
         start = stream.read(64)
-        if start.startswith(_LFS_POINTER):
-            return "is a pointer of Git LFS, not the weights"
-        if file.suffix != ".safetensors":
-            return "" if start[:2] == b"PK" or start[:1] == b"\x80" else "is no checkpoint of PyTorch"
-        if size < 8:
-            return f"has {size} bytes: it was cut off"
-        (length,) = struct.unpack("<Q", start[:8])
-        if length > min(size - 8, _MOST_HEADER_BYTES):
-            return f"is cut off or damaged: its header should have {length} bytes, the file has {size}"
-        stream.seek(8)
-        try:
-            header = json.loads(stream.read(length))
-            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return "has a damaged header"
-    expected = 8 + length + max(ends, default=0)
-    return (
-        f"has {size} bytes, its header says {expected}: it was cut off or damaged" if size != expected else ""
-    )
+    if start.startswith(_LFS_POINTER):
+        return "is a pointer of Git LFS, not the weights"
+    if file.suffix != ".safetensors":
+        return "" if start[:2] == b"PK" or start[:1] == b"\x80" else "is no checkpoint of PyTorch"
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(file, "numpy"):
+            return ""
+    except (SafetensorError, OSError) as error:
+        return f"was cut off or damaged: {error}"

@@ -8,12 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.blueprint import names
-from harness.blueprint.surroundings import check_surroundings
+from harness.blueprint.surroundings import faults_of
 from harness.command import BUILTINS, Call
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
 from harness.doctor.settings import local_path
-from harness.machine import disk
 from harness.wording import did_you_mean
 
 _ARE_READ = re.compile(
@@ -30,37 +29,26 @@ _LOOKS_LOCAL = re.compile(
 
 
 def surroundings(launch: PlannedLaunch) -> Iterator[Finding]:
-    """What the blueprint names is there and can be used, as `harness check` sees it."""
-    blueprint = launch.blueprint
-    config = blueprint.yaml_path
+    """What the blueprint names is there and can be used, as `harness check` sees it. The interpreter of the
+    training may be another than the blueprint's, and has a check of its own."""
+    blueprint, config = launch.blueprint, launch.config_path
     families = {
         names.CODEBASE: "permission" if blueprint.codebase_dir.is_dir() else "path_not_found",
         names.YAML: "config_error" if config and config.is_file() else "path_not_found",
         names.RESULT: "permission",
-        names.VENV: "",  # the interpreter of the training may be another, and has a check of its own
-        names.HOST: "",
     }
     if launch.is_drafted:
-        families[names.YAML] = ""  # the author's own is not read any more
-    lines = {section: number for number, section in enumerate(families)}
-    asked = replace(blueprint, result_dir=launch.result_dir, problems=(), lines=lines)
-    predicted = [(each, list(families.values())[each.line]) for each in check_surroundings(asked).problems]
-    found = [problem(each.message, each.fix, family) for each, family in predicted if family]
-    if disk.is_read_only(launch.result_dir):
-        text = f"results cannot go to {launch.result_dir}, which is mounted read-only"
-        found.append(problem(text, "name another [exp_result_dir]", "permission"))
+        del families[names.YAML]  # the author's own is not read any more
+    faults = faults_of(replace(blueprint, result_dir=launch.result_dir))
+    found = [problem(text, fix, families[section]) for section, text, fix in faults if section in families]
     yield from found or [fine("the codebase, the config and the result folder can be used")]
 
 
 def programs(launch: PlannedLaunch) -> Iterator[Finding]:
     """The programs and scripts that the command starts exist and can be executed."""
     make = warning if launch.prepares else problem
-    found = [
-        finding
-        for call in launch.calls
-        if call.certain and call.is_known(call.program)
-        for finding in _program(launch, call)
-    ]
+    certain = (call for call in launch.calls if call.certain and call.is_known(call.program))
+    found = [finding for call in certain for finding in _program(launch, call)]
     for program in launch.programs:
         script = program.script
         if script is not None and program.call.certain and not script.is_file():
@@ -73,30 +61,29 @@ def programs(launch: PlannedLaunch) -> Iterator[Finding]:
 
 def _program(launch: PlannedLaunch, call: Call) -> Iterator[Finding]:
     word = call.program
+    path = call.folder / word if call.folder is not None else launch.python
+    shown = launch.shown(path)
     if word in BUILTINS or word.endswith(".py"):
         return
     if "/" not in word:
         searched = call.variables.get("PATH", "")
         if call.is_known(searched) and shutil.which(word, path=searched) is None:
             make = warning if launch.prepares else problem
-            fix = f"install {word}, or write its path"
-            yield make(f"the program {word} is not on PATH", fix, "path_not_found")
+            yield make(
+                f"the program {word} is not on PATH", f"install {word}, or write its path", "path_not_found"
+            )
+    elif path == launch.python:
         return
-    path = call.folder / word if call.folder is not None else launch.python
-    if path == launch.python:
-        return
-    if not path.exists():
-        yield problem(
-            f"the program {launch.shown(path)} does not exist", "correct its path", "path_not_found"
-        )
+    elif not path.exists():
+        yield problem(f"the program {shown} does not exist", "correct its path", "path_not_found")
     elif path.is_file() and not os.access(path, os.X_OK):
         fix = f"run `chmod +x {path}`, or start it by `bash`"
-        yield problem(f"{launch.shown(path)} cannot be executed", fix, "permission")
+        yield problem(f"{shown} cannot be executed", fix, "permission")
 
 
 def inputs(launch: PlannedLaunch) -> Iterator[Finding]:
     """Files and folders that the settings say are read exist and can be read."""
-    is_ours = launch.is_bundled or launch.settings.has_tree("actor_rollout_ref")
+    is_ours = launch.is_bundled or launch.settings.is_of_verl
     named = {text: key for key, text in reversed(list(launch.settings.texts())) if _ARE_READ.search(key)}
     good = 0
     for text, key in reversed(named.items()):

@@ -1,18 +1,17 @@
 """The training's interpreter and programs: they start, find what they import, and take their arguments."""
 
-import difflib
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.command import PythonProgram
 from harness.config import edit, flatten
 from harness.config.packages import package_of
-from harness.doctor.asking import Look, NoAnswer, Start
+from harness.doctor.asking import Start
 from harness.doctor.findings import Finding, fine, problem, warning
-from harness.doctor.imports import FLASH_ATTENTION
 from harness.doctor.launch import PlannedLaunch
+from harness.doctor.settings import FLASH_ATTENTION
+from harness.wording import did_you_mean
 
 _OLDEST_FOR_THE_TRAINER, _OLDEST_KEPT_UP = (3, 10), (3, 9)
 _RAISED = {
@@ -34,16 +33,15 @@ def runs(launch: PlannedLaunch) -> Iterator[Finding]:
         return  # the command runs no Python that we can see
     is_file = python.is_file()
     if not is_file or not os.access(python, os.X_OK):
-        what = (
-            "cannot be executed" if is_file else "is no file" if os.path.lexists(python) else "does not exist"
-        )
+        missing = "is no file" if os.path.lexists(python) else "does not exist"
+        text = f"the Python {python} {'cannot be executed' if is_file else missing}"
         family = "permission" if is_file else "path_not_found"
-        yield problem(f"the Python {python} {what}", "name the executable under [exp_venv_exe]", family)
+        yield problem(text, "name the executable under [exp_venv_exe]", family)
         return
     seen = launch.look
-    if isinstance(seen, NoAnswer):
+    if seen.failure:
         fix = "make its environment again, or name another"
-        yield problem(f"the Python {python} {seen.reason}", fix, "path_not_found")
+        yield problem(f"the Python {python} {seen.failure}", fix, "path_not_found")
         return
     shown = f"{python} is Python {'.'.join(map(str, seen.version))}"
     if launch.is_bundled and seen.version[:2] < _OLDEST_FOR_THE_TRAINER:
@@ -59,27 +57,26 @@ def modules(launch: PlannedLaunch) -> Iterator[Finding]:
     """The program's files are valid Python, and every module that they import at the top, or that a setting
     asks for, is there."""
     seen = launch.look
-    if isinstance(seen, NoAnswer):
-        return
     for file, line, why in seen.broken:
         text = f"{launch.shown(Path(file))} is no valid Python: line {line}: {why}"
         yield problem(text, "correct it there", "config_error")
     for name, where in seen.missing.items():
         text = f"{where} imports {name}, which {launch.python} does not find"
-        yield _missing(launch, text, name, where, may_come=seen.changes_path)
-    if not seen.missing and not seen.broken and (launch.question.scripts or launch.question.modules):
+        yield _missing(launch, text, name, where)
+    is_whole = not (seen.failure or seen.missing or seen.broken)
+    if is_whole and (launch.question.scripts or launch.question.modules):
         yield fine("the program's sources parse, and what they import is installed")
 
 
-def _missing(launch: PlannedLaunch, text: str, module: str, where: str, may_come: bool = False) -> Finding:
+def _missing(launch: PlannedLaunch, text: str, module: str, where: str = "") -> Finding:
     """A module that is not there, and its repair: the setting that asks for it, else its package, installed
     where the training runs. A package is named only where it is known: somebody else may have put anything
-    under the module's name. `may_come`: it may be put in place before the import."""
+    under the module's name. `where`: who wants it, where it was only looked for and not imported."""
     package = package_of(module)
     fix = "install the package that brings it; if it is your own code, put its folder on PYTHONPATH"
     if package is not None:
         fix = f"install it there: `{launch.python} -m pip install {package}`"
-    if may_come or launch.prepares:
+    if launch.prepares or (where and launch.look.changes_path):
         return warning(text, f"{fix}, unless it is put in place before the import", "module_not_found")
     found = problem(text, fix, "module_not_found")
     if where.startswith(FLASH_ATTENTION):
@@ -88,27 +85,18 @@ def _missing(launch: PlannedLaunch, text: str, module: str, where: str, may_come
     return found.fixed_by("install_package", module=module) if is_planned else found
 
 
-# --- the program itself, asked --------------------------------------------------------------------------
-
-
 def starts(launch: PlannedLaunch) -> Iterator[Finding]:
     """The program comes as far as its arguments, and takes them; a Hydra program composes its config."""
-    for program, start in launch.starts:
-        name = program.script.name if program.script else program.module or ""
-        found = list(_judged(launch, program, name, start))
-        yield from found
-        if start.outcome == "not_contained":
-            yield fine(f"{name} was not started: this system cannot keep it from writing (no Landlock)")
-        elif not found and start.outcome in ("read", "ended"):
-            yield fine(f"{name} starts and takes its arguments")
-
-
-def _judged(launch: PlannedLaunch, program: PythonProgram, name: str, start: Start) -> Iterator[Finding]:
-    looked = launch.look
-    is_hydra = isinstance(looked, Look) and looked.parser == "hydra"
+    if launch.started is None:
+        return
+    program, start = launch.started
+    name = program.script.name if program.script else program.module or ""
+    is_hydra = launch.look.parser == "hydra"
     surely = warning if launch.prepares else problem
-    if start.outcome == "refused":
-        yield surely(f"{name}: {start.message}", _meant(program, start), "config_error")
+    if start.outcome == "not_contained":
+        yield fine(f"{name} was not started: this system cannot keep it from writing (no Landlock)")
+    elif start.outcome == "refused":
+        yield surely(f"{name}: {start.message}", _meant(program.arguments, start), "config_error")
     elif start.outcome == "raised" and "RuntimeError" not in start.kinds:  # as where it may not write
         yield _raised(launch, name, start)
     elif start.outcome == "ended" and start.status not in (0, ""):
@@ -116,17 +104,19 @@ def _judged(launch: PlannedLaunch, program: PythonProgram, name: str, start: Sta
         said = str(start.status) if isinstance(start.status, str) else " ".join(lines)[:400]
         text = f"{name} ends at its start: {said or f'status {start.status}'}"
         yield (surely if is_hydra else warning)(text, _CORRECT, "config_error")
-    elif start.outcome == "ended" and is_hydra:
-        yield from _left_open(name, start.printed)
+    elif is_hydra and (left_open := _left_open(start.printed)):
+        text = f"{', '.join(left_open)} is ??? in the config of {name}, and the command does not give it"
+        yield warning(text, f"add {left_open[0]}=VALUE", "config_error")
+    elif start.outcome in ("read", "ended"):
+        yield fine(f"{name} starts and takes its arguments")
 
 
-def _meant(program: PythonProgram, start: Start) -> str:
+def _meant(words: tuple[str, ...], start: Start) -> str:
     """The flag of the program that a word of the command is nearest to."""
-    for word in program.arguments:
-        flag = word.partition("=")[0]
+    for flag in (word.partition("=")[0] for word in words):
         is_unknown = flag.startswith("--") and flag not in start.flags and flag in start.message
-        if is_unknown and (close := difflib.get_close_matches(flag, start.flags, 1)):
-            return f"did you mean {close[0]}?"
+        if is_unknown and (meant := did_you_mean(flag, start.flags, "did you mean {}?")):
+            return meant
     return "correct the launch command; `--help` of the program lists its flags"
 
 
@@ -141,23 +131,18 @@ def _raised(launch: PlannedLaunch, name: str, start: Start) -> Finding:
     text = f"{name} fails at its start{place}: {start.kinds[0]}: {start.message}"
     family = next((_RAISED[kind] for kind in start.kinds if kind in _RAISED), "config_error")
     if family == "module_not_found" and (module := _MODULE.search(start.message)):
-        return _missing(launch, text, module[1], "")
+        return _missing(launch, text, module[1])
     is_sure = family == "version_skew" and not launch.prepares
     return (problem if is_sure else warning)(text, _CORRECT, family)
 
 
-def _left_open(name: str, printed: str) -> Iterator[Finding]:
-    """`???` in the config that a Hydra program has composed; parts that are switched off are left out."""
+def _left_open(printed: str) -> list[str]:
+    """Keys that are `???` in the config that a Hydra program has composed, without parts that are switched
+    off."""
     try:
         values = flatten(edit.load(printed))
     except edit.ConfigEditError:
-        return
-    off = [
-        key.rpartition(".")[0]
-        for key, value in values.items()
-        if re.search(r"\.enabled?$", key) and value is False
-    ]
-    for key, value in values.items():
-        if value == "???" and not key.startswith(tuple(f"{tree}." for tree in off)):
-            text = f"{key} is ??? in the config of {name} and the command does not give it"
-            yield warning(text, f"add {key}=VALUE", "config_error")
+        return []
+    switches = (key for key, value in values.items() if re.search(r"\.enabled?$", key) and value is False)
+    off = tuple(f"{key.rpartition('.')[0]}." for key in switches)
+    return [key for key, value in values.items() if value == "???" and not key.startswith(off)]

@@ -1,50 +1,46 @@
-"""What the machine still has: disk where it is written, memory, shared memory, limits of the shell."""
+"""What the machine still has: disk where it is written, memory, GPUs, ports, open files, a terminal."""
 
-import os
+import re
 import resource
 import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from harness.config import edit
 from harness.doctor.findings import Finding, fine, problem, warning
-from harness.doctor.launch import PlannedLaunch, spellings
+from harness.doctor.launch import PlannedLaunch
 from harness.doctor.model_files import weights_bytes
+from harness.doctor.settings import spellings
 from harness.machine import disk
 from harness.machine.disk import in_words
-from harness.machine.memory import memory_available, processes_left
+from harness.machine.gpus import BUSY_SHARE, Device, users_of, visible
+from harness.machine.memory import memory_available
+from harness.machine.ports import a_free_port, holder, is_taken
 
 _FEW_FREE_FILES = 1000
-_LITTLE_SCRATCH = 100 * 2**20
 _LITTLE_MEMORY = 512 * 2**20
 _FULL_STATE = 7.0
 """Bytes of a checkpoint with optimizer per byte of bfloat16 weights: the weights, and three copies in
 float32 (parameters, two moments)."""
-_SMALL_SHM, _LITTLE_SHM = 64 * 2**20, 32 * 2**20
+_SMALL_SHM = 64 * 2**20
 _SHM = Path("/dev/shm")
 _FEW_OPEN_FILES, _FEW_OPEN_FILES_CLUSTER = 256, 4096
-_FEW_PROCESSES, _FEW_PROCESSES_CLUSTER = 64, 1024
 _OUTPUT_KEYS = "trainer.default_local_dir output_dir training.output_dir checkpoint_dir save_dir"
 _SAVE_KEYS = "trainer.save_freq ajet.trainer_common.save_freq save_steps"
 _STEPS_KEYS = "trainer.total_training_steps ajet.trainer_common.total_training_steps max_steps"
-_WORKERS = ("num_workers", "dataloader_num_workers")
-_NARROW = (
-    (resource.RLIMIT_FSIZE, "f", 100 * 2**30, "disk_full", "a file may have {} bytes at most"),
-    (
-        resource.RLIMIT_CPU,
-        "t",
-        resource.RLIM_INFINITY,
-        "time_limit",
-        "a process is ended after {} s of CPU time",
-    ),
-    (
-        resource.RLIMIT_AS,
-        "v",
-        16 * 2**30,
-        "host_oom",
-        "the address space is {} bytes, torch alone may reserve more",
-    ),
+_LISTENS = re.compile(
+    r"(?:^|[._])(?:master_port|main_process_port|interchange_server_port|dashboard_port|rollout_server_port"
+    r"|listen_port|bind_port|tensorboard_port)$"
 )
-"""(limit, its letter for `ulimit`, what is enough, the family of the failure, what it means)."""
+"""Settings that surely mean "listen here": the port of a judge or a database is taken, and should be."""
+_HERE = ("", "localhost", "127.0.0.1", "0.0.0.0", "::1", "::", "[::]", socket.gethostname())
+_TORCHRUN, _RAY = 29500, 6379
+_OTHER_RENDEZVOUS = re.compile(r"--standalone|--rdzv|--master[-_]port|--node[-_]rank")
+
+
+# --- disk and memory --------------------------------------------------------------------------------------
 
 
 def disk_of_results(launch: PlannedLaunch) -> Iterator[Finding]:
@@ -60,19 +56,6 @@ def disk_of_results(launch: PlannedLaunch) -> Iterator[Finding]:
         yield fine(f"{in_words(free)} are free for the results")
 
 
-def scratch(launch: PlannedLaunch) -> Iterator[Finding]:
-    """Scratch files can be written."""
-    folder = Path(launch.environment.get("TMPDIR") or "/tmp")
-    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        fix = "make that folder, or unset TMPDIR"
-        yield warning(f"TMPDIR is {folder}, which cannot be written to", fix, "path_not_found")
-    elif (free := disk.free_bytes(folder)) < _LITTLE_SCRATCH:
-        text = f"only {in_words(free)} are free in {folder}, where scratch files go"
-        yield warning(text, "make room, or set TMPDIR", "disk_full")
-    else:
-        yield fine(f"{in_words(free)} are free in {folder}")
-
-
 def checkpoints(launch: PlannedLaunch) -> Iterator[Finding]:
     """The checkpoints of the whole run fit on their disk, by the size of the model's files."""
     settings = launch.settings
@@ -80,8 +63,7 @@ def checkpoints(launch: PlannedLaunch) -> Iterator[Finding]:
     if not weights or not every:
         return
     keep, steps = settings.whole(*spellings("kept_checkpoints")), settings.whole(*_STEPS_KEYS.split())
-    counts = [keep or 0, (steps or 0) // every]
-    count = min(filter(None, counts), default=1)
+    count = min(filter(None, [keep or 0, (steps or 0) // every]), default=1)
     given = settings.text(*_OUTPUT_KEYS.split())
     is_ours = launch.is_bundled or not given or "$" in given
     folder = launch.result_dir if is_ours else launch.codebase / Path(given).expanduser()
@@ -97,7 +79,7 @@ def checkpoints(launch: PlannedLaunch) -> Iterator[Finding]:
 def memory(launch: PlannedLaunch) -> Iterator[Finding]:
     """The memory left, inside the container's limit, holds the model."""
     available, weights = memory_available(), weights_bytes(launch)
-    on_cpu = bool(weights) and not launch.uses_cluster and not launch.gpus.gpus
+    on_cpu = bool(weights) and not launch.uses_cluster and not launch.gpus
     need = int(weights * (_FULL_STATE + 1)) if on_cpu else weights
     if need > available:
         what = "training it on the CPU" if on_cpu else "loading it"
@@ -112,66 +94,134 @@ def memory(launch: PlannedLaunch) -> Iterator[Finding]:
 
 
 def shared_memory(launch: PlannedLaunch, shm: Path = _SHM) -> Iterator[Finding]:
-    """/dev/shm is large enough for loader workers, NCCL and object stores, where there are such."""
-    if not shm.is_dir():
-        return
-    usage = shutil.disk_usage(shm)
-    loads = any(
-        isinstance(value, int) and value > 0
-        for key, value in launch.settings.values.items()
-        if key.rpartition(".")[2] in _WORKERS
-    )
-    if usage.total <= _SMALL_SHM and (loads or launch.uses_cluster or launch.workers > 1):
-        text = f"{shm} has {in_words(usage.total)}, too little for several processes that share data"
-        yield warning(text, "start the container with --shm-size=16g or --ipc=host", "shm_exhausted")
-    elif usage.free < _LITTLE_SHM:
-        text = f"{shm} has {in_words(usage.free)} left"
-        yield warning(text, "delete files there that you left behind", "shm_exhausted")
-    else:
-        yield fine(f"{in_words(usage.free)} are free in {shm}")
+    """/dev/shm is larger than Docker makes it, where several processes share data."""
+    loaders = launch.settings.whole("num_workers", "dataloader_num_workers")
+    if shm.is_dir() and (loaders or launch.uses_cluster or launch.workers > 1):
+        total = shutil.disk_usage(shm).total
+        if total <= _SMALL_SHM:
+            text = f"{shm} has {in_words(total)}, too little for several processes that share data"
+            yield warning(text, "start the container with --shm-size=16g or --ipc=host", "shm_exhausted")
+        else:
+            yield fine(f"{shm} has {in_words(total)}")
 
 
-def limits(launch: PlannedLaunch) -> Iterator[Finding]:
-    """What the shell and the container allow: open files, processes, sizes of files and memory, CPU time."""
-    found = [*_open_files(launch), *_processes(launch)]
-    for limit, letter, enough, family, meaning in _NARROW:
-        allowed = resource.getrlimit(limit)[0]
-        if allowed != resource.RLIM_INFINITY and (allowed < enough or enough == resource.RLIM_INFINITY):
-            text = f"{meaning.format(allowed)} (ulimit -{letter})"
-            found.append(warning(text, f"run `ulimit -{letter} unlimited` before the start", family))
-    yield from found or [fine("limits of open files, processes, file size and CPU time are wide enough")]
-
-
-def _open_files(launch: PlannedLaunch) -> Iterator[Finding]:
+def open_files(launch: PlannedLaunch) -> Iterator[Finding]:
+    """The shell lets a process open as many files as a training does."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for call in launch.calls:
         sets_it = call.program == "ulimit" and any(word[:1] == "-" and "n" in word for word in call.words[1:])
         if sets_it and call.words[-1].isdigit():
             soft = int(call.words[-1])
     few = _FEW_OPEN_FILES_CLUSTER if launch.uses_cluster else _FEW_OPEN_FILES
-    if soft != resource.RLIM_INFINITY and soft < few:
+    if soft == resource.RLIM_INFINITY or soft >= few:
+        yield fine("a process may open enough files")
+    else:
         most = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
         text = f"a process may open {soft} files (ulimit -n)"
         yield warning(text, f"run `ulimit -n {most}` before the start", "os_limit")
 
 
-def _processes(launch: PlannedLaunch) -> Iterator[Finding]:
-    few = _FEW_PROCESSES_CLUSTER if launch.uses_cluster else _FEW_PROCESSES
-    soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
-    if soft != resource.RLIM_INFINITY and os.geteuid() != 0 and (left := soft - _own_threads()) < few:
-        text = f"{left} more processes or threads may be started (ulimit -u)"
-        yield warning(text, "run `ulimit -u unlimited`, or end other programs of yours", "os_limit")
-    group = processes_left()
-    if group is not None and group[0] - group[1] < few:
-        text = f"the container allows {group[0]} processes and threads, {group[1]} are running"
-        yield warning(text, "start it with a larger --pids-limit", "os_limit")
+# --- GPUs -------------------------------------------------------------------------------------------------
 
 
-def _own_threads() -> int:
-    """Threads of all processes of this user, which is what the limit counts."""
-    import psutil
+def enough_gpus(launch: PlannedLaunch) -> Iterator[Finding]:
+    """As many GPUs are visible as the settings ask for."""
+    asked = launch.workers
+    if asked and not launch.gpus and launch.gpus_asked:  # workers of a launcher can do without
+        text = f"{asked} GPU(s) are asked for, and this machine shows none"
+        fix = "run it where there are GPUs (in a container: start it with --gpus all)"
+        yield problem(text, fix, "driver_or_arch")
+    if not asked or not launch.gpus:
+        return
+    found, unknown = _usable(launch)
+    if unknown and unknown != "-1":
+        text = f"CUDA_VISIBLE_DEVICES names {unknown}, this machine has GPUs 0 to {len(launch.gpus) - 1}"
+        yield problem(text, "correct CUDA_VISIBLE_DEVICES", "gpu_placement")
+    elif len(found) < asked:
+        text = f"{asked} GPU(s) per machine are asked for, {len(found)} can be used here"
+        fix = f"ask for {len(found)}, or make more visible (CUDA_VISIBLE_DEVICES)"
+        yield (problem if launch.gpus_asked else warning)(text, fix, "gpu_placement")
+    else:
+        yield fine(f"{len(found)} GPU(s) are there, {asked} asked for")
 
-    processes = (process.info for process in psutil.process_iter(["uids", "num_threads"]))
-    return sum(
-        each["num_threads"] or 1 for each in processes if each["uids"] and each["uids"].real == os.getuid()
-    )
+
+def free_gpus(launch: PlannedLaunch) -> Iterator[Finding]:
+    """Nobody else holds the memory that the training asks for."""
+    share = launch.settings.get(*spellings("engine_memory_share"), "gpu_memory_utilization")
+    for device in _usable(launch)[0][: launch.workers]:
+        gpu = device.state
+        if gpu is None:
+            continue
+        used = gpu.memory_used_bytes / gpu.memory_total_bytes if gpu.memory_total_bytes else 0.0
+        has = f"{in_words(gpu.memory_used_bytes)} of {in_words(gpu.memory_total_bytes)} in use"
+        text = f"GPU {gpu.index} has {has}{f'; used by {users_of(gpu)}' if gpu.pids else ''}"
+        if isinstance(share, int | float) and share > 1 - used:
+            fix = "wait until it is free, use another GPU, or lower gpu_memory_utilization"
+            yield warning(f"{text}; gpu_memory_utilization asks for {share:.0%} of it", fix, "gpu_occupied")
+        elif used > BUSY_SHARE:
+            yield warning(text, "wait until it is free, or use another GPU", "gpu_occupied")
+        else:
+            yield fine(f"GPU {gpu.index} ({gpu.name}) is free")
+
+
+def _usable(launch: PlannedLaunch) -> tuple[tuple[Device, ...], str]:
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves, and its first word that names none."""
+    given = launch.environment.get("CUDA_VISIBLE_DEVICES")
+    return visible(launch.gpus, None if given is None or "$" in given else given)
+
+
+# --- ports and the terminal -------------------------------------------------------------------------------
+
+
+def free_ports(launch: PlannedLaunch) -> Iterator[Finding]:
+    """Nobody listens on the ports that the training will listen on."""
+    for port, who in _ports(launch).items():
+        if not is_taken(port):
+            yield fine(f"port {port} ({who}) is free")
+            continue
+        make = warning if launch.prepares or who.endswith("default") else problem
+        free = a_free_port()
+        fix = f"choose another in {who}, such as {free}, or end what listens there if it is yours"
+        found = make(f"port {port} ({who}) is taken{holder(port)}", fix, "port_in_use")
+        known = {"port": str(port), "free_port": str(free)}
+        if launch.given.get(who) == str(port):
+            found = found.fixed_by("free_port", variable=who, **known)
+        elif edit.get(launch.config, who) == port:
+            found = found.fixed_by("free_port", **known)
+        yield found
+
+
+def _ports(launch: PlannedLaunch) -> dict[int, str]:
+    """Port → who says that it will be listened on."""
+    settings = launch.settings
+    named = [(value, key) for key, value in settings.values.items() if _LISTENS.search(key)]
+    named.append((_port_here(settings.text("rdzv_endpoint")), "--rdzv_endpoint"))
+    variables = (launch.environment, *(call.variables for call in launch.calls))
+    given = [each.get("MASTER_PORT", "") for each in variables]
+    named += [(int(port), "MASTER_PORT") for port in given if port.isdigit()]
+    found = {port: who for port, who in reversed(named) if isinstance(port, int) and 0 < port < 65536}
+    for call in (*launch.calls, *(program.call for program in launch.programs)):
+        is_torchrun = call.program.endswith("torchrun") and not _OTHER_RENDEZVOUS.search(" ".join(call.words))
+        if is_torchrun and not found:
+            found[_TORCHRUN] = "torchrun's default"
+        if call.words[:3] == ("ray", "start", "--head") and settings.whole("port") is None:
+            found.setdefault(_RAY, "ray start's default")
+    return found
+
+
+def _port_here(endpoint: str) -> int:
+    """The port of `host:port` if the host is this one, else 0."""
+    try:
+        parts = urlsplit(f"//{endpoint}")
+        return (parts.port or 0) if (parts.hostname or "") in _HERE else 0
+    except ValueError:
+        return 0
+
+
+def tmux(launch: PlannedLaunch) -> Iterator[Finding]:
+    """tmux, in whose sessions trainings run, is installed."""
+    if shutil.which("tmux") is None:
+        fix = "use your package manager, e.g. `apt-get install tmux`"
+        yield problem("tmux is not installed", fix, "path_not_found")
+    else:
+        yield fine("tmux is installed")

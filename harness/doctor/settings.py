@@ -1,7 +1,7 @@
 """Everything a training is given, as one flat table: its config, and what the command line adds to it.
 
-In: a parsed config and a launch command. Out: dotted key → value. Overrides (`data.train_files=x`), and flags
-(`--learning-rate 1e-6`) by the names that configs have for them, win over the config.
+Overrides (`data.train_files=x`), and flags (`--learning-rate 1e-6`) by the names that configs have for them,
+win over the config. Out: dotted key → value, and the modules that values ask for.
 """
 
 import re
@@ -10,8 +10,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.command import values_of
-from harness.config import flatten
+from harness.command import PythonProgram
+from harness.config import keys
+
+FLASH_ATTENTION = "attn_implementation"
+"""The setting that asks for a kernel of its own package."""
+_TRACKERS = ("wandb", "swanlab", "mlflow")
+_TRAINER_MODULES = ("numpy", "pydantic", "ruamel.yaml", "safetensors", "tokenizers", "torch", "transformers")
+_LAUNCHER_MODULES = {"torchrun": "torch", "accelerate": "accelerate", "deepspeed": "deepspeed"}
+_FOR_A_SETTING: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
+    ("actor_rollout_ref.rollout.name", "vllm", ("vllm",)),
+    ("actor_rollout_ref.rollout.name", "sglang", ("sglang",)),
+    (FLASH_ATTENTION, "flash_attention_2", ("flash_attn",)),
+    ("use_vllm", True, ("vllm",)),
+    ("use_peft", True, ("peft",)),
+    ("load_in_4bit", True, ("bitsandbytes",)),
+    ("load_in_8bit", True, ("bitsandbytes",)),
+    ("ajet.backbone", "verl", ("verl", "ray", "vllm")),
+    ("ajet.backbone", "trinity", ("trinity", "ray", "vllm")),
+    ("ajet.task_reader.type", "huggingface_dat_repo", ("datasets",)),
+    *((key, name, (name,)) for key in ("trainer.logger", "report_to") for name in _TRACKERS),
+    *(("ajet.trainer_common.logger", name, (name,)) for name in ("swanlab", "wandb", "tensorboard")),
+)
+"""(key, value, modules): with this value of this key the modules are imported, late and often in a worker."""
 
 
 @dataclass(frozen=True)
@@ -20,18 +41,18 @@ class Settings:
 
     values: Mapping[str, Any]
 
-    def get(self, *keys: str) -> Any:
+    def get(self, *names: str) -> Any:
         """The value of the first of these exact keys that is set to something; else None."""
-        return next((self.values[key] for key in keys if self.values.get(key) is not None), None)
+        return next((self.values[name] for name in names if self.values.get(name) is not None), None)
 
-    def text(self, *keys: str) -> str:
+    def text(self, *names: str) -> str:
         """As `get`, "" unless it is a text."""
-        value = self.get(*keys)
+        value = self.get(*names)
         return value if isinstance(value, str) else ""
 
-    def whole(self, *keys: str) -> int | None:
+    def whole(self, *names: str) -> int | None:
         """As `get`, None unless it is a positive integer."""
-        value = self.get(*keys)
+        value = self.get(*names)
         return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
     def texts(self) -> Iterator[tuple[str, str]]:
@@ -41,14 +62,15 @@ class Settings:
                 if isinstance(item, str):
                     yield key, item
 
-    def has_tree(self, name: str) -> bool:
-        """True if there are keys below `name`."""
-        return any(key.startswith(f"{name}.") for key in self.values)
+    @property
+    def is_of_verl(self) -> bool:
+        """True if these are settings of verl."""
+        return any(key.startswith("actor_rollout_ref.") for key in self.values)
 
 
-def gather(config: Mapping[str, Any], command: str) -> Settings:
-    """The settings of a config and of the command behind it."""
-    return Settings(flatten(config) | values_of(command))
+def spellings(parameter: str) -> tuple[str, ...]:
+    """The keys of a setting in all known trees."""
+    return keys.parameter(parameter).spellings
 
 
 def local_path(text: str, folder: Path) -> Path | None:
@@ -56,3 +78,21 @@ def local_path(text: str, folder: Path) -> Path | None:
     if not text or re.search(r"[$*?{}\n]|://|^\?\?\?$", text):
         return None
     return folder / Path(text).expanduser()
+
+
+def modules_of(settings: Settings, programs: tuple[PythonProgram, ...], bundled: bool) -> dict[str, str]:
+    """Module → who wants it: the bundled trainer, a launcher, a setting of verl, TRL or transformers."""
+    found = dict.fromkeys(_TRAINER_MODULES, "the bundled trainer") if bundled else {}
+    if not bundled and not (programs and all(program.call.certain for program in programs)):
+        return found
+    for program in programs:
+        if program.launcher in _LAUNCHER_MODULES:
+            found.setdefault(_LAUNCHER_MODULES[program.launcher], "the launch command")
+    if settings.is_of_verl:
+        found.setdefault("ray", "verl")
+    for key, value, modules in _FOR_A_SETTING:
+        given = settings.get(key)
+        is_asked = value in given if isinstance(given, list) else value == given
+        if is_asked and key.startswith("ajet.") == bundled:
+            found = dict.fromkeys(modules, f"{key}: {value}") | found
+    return found

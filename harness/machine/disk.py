@@ -24,11 +24,6 @@ def free_files(path: Path) -> int | None:
     return state.f_favail if state.f_files else None
 
 
-def is_read_only(path: Path) -> bool:
-    """True if the file system is mounted without write access."""
-    return bool(os.statvfs(existing(path)).f_flag & os.ST_RDONLY)
-
-
 def in_words(count: float) -> str:
     """`1536` MiB → `1.5 GiB`."""
     return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"

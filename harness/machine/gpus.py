@@ -7,9 +7,9 @@ Where the driver does not answer no GPU is called idle: `GpuError`.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from monitors.gpus import GpuError, GpuReading, GpuState, read_gpus
+from monitors.gpus import GpuError, GpuState, read_gpus
 
-__all__ = ["Device", "GpuError", "GpuReading", "GpuState", "read_gpus", "usable", "users_of", "visible"]
+__all__ = ["Device", "GpuError", "GpuState", "read_gpus", "usable", "users_of", "visible"]
 
 BUSY_SHARE = 0.1
 """Share of a GPU's memory in use from which on somebody uses it, also where processes are hidden from us."""

@@ -1,6 +1,6 @@
-"""Memory, cores and processes that this process may use: what the machine or its container leaves.
+"""Memory and cores that this process may use: what the machine or its container leaves.
 
-In: /proc and the control groups of versions 1 and 2. Out: bytes, cores, numbers of processes.
+In: /proc and the control groups of versions 1 and 2. Out: bytes and cores.
 """
 
 import os
@@ -22,7 +22,7 @@ def memory_total(root: Path = CGROUP, own: Path = OWN_GROUPS) -> int:
     """Bytes of memory that this machine has, or that the container's limit allows."""
     import psutil
 
-    limits = (_limit(folder) for folder in groups("memory", root, own))
+    limits = (_limit(folder) for folder in _groups("memory", root, own))
     return min([int(psutil.virtual_memory().total), *(limit for limit in limits if limit is not None)])
 
 
@@ -31,24 +31,14 @@ def memory_available(root: Path = CGROUP, own: Path = OWN_GROUPS) -> int:
     import psutil
 
     free = int(psutil.virtual_memory().available)
-    for folder in groups("memory", root, own):
+    for folder in _groups("memory", root, own):
         if (limit := _limit(folder)) is not None:
-            used = number_in(folder / "memory.current") or number_in(folder / "memory.usage_in_bytes") or 0
+            used = _number_in(folder / "memory.current") or _number_in(folder / "memory.usage_in_bytes") or 0
             free = min(free, max(0, limit - used + _reclaimable(folder)))
     return free
 
 
-def processes_left(root: Path = CGROUP, own: Path = OWN_GROUPS) -> tuple[int, int] | None:
-    """(most, now) of the processes and threads of the container whose limit is nearest; None for no limit."""
-    pairs = []
-    for folder in groups("pids", root, own):
-        most, now = number_in(folder / "pids.max"), number_in(folder / "pids.current")
-        if most is not None and now is not None:
-            pairs.append((most, now))
-    return min(pairs, key=lambda pair: pair[0] - pair[1], default=None)
-
-
-def groups(controller: str, root: Path = CGROUP, own: Path = OWN_GROUPS) -> Iterator[Path]:
+def _groups(controller: str, root: Path = CGROUP, own: Path = OWN_GROUPS) -> Iterator[Path]:
     """The groups whose limits hold here, from our own up to the top: the parents' count too. Version 1 has a
     tree per controller, whose top is our own group where the container shows no more of it."""
     for line in _text(own).splitlines():
@@ -62,19 +52,19 @@ def groups(controller: str, root: Path = CGROUP, own: Path = OWN_GROUPS) -> Iter
         yield from (parent for parent in (folder, *folder.parents) if top in (parent, *parent.parents))
 
 
-def number_in(path: Path) -> int | None:
+def _number_in(path: Path) -> int | None:
     """The number that a file of the kernel holds; None where it holds none, such as `max`."""
     text = _text(path)
     return int(text) if text.isdigit() else None
 
 
 def _limit(folder: Path) -> int | None:
-    found = (number_in(folder / name) for name in ("memory.max", "memory.limit_in_bytes"))
+    found = (_number_in(folder / name) for name in ("memory.max", "memory.limit_in_bytes"))
     return min((limit for limit in found if limit is not None and limit < _NO_LIMIT), default=None)
 
 
 def _quotas(root: Path, own: Path) -> Iterator[float]:
-    for folder in groups("cpu", root, own):
+    for folder in _groups("cpu", root, own):
         quota, _, period = _text(folder / "cpu.max").partition(" ")
         if not quota:
             quota, period = _text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")

@@ -11,7 +11,6 @@ from monitors.processes import ATTEMPT_VARIABLE
 EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 PORTS = range(20_000, 30_000)
 _ADDRESSES = ("127.0.0.1", "0.0.0.0")
-_ANSWER_S = 0.5
 
 
 def is_free(port: int, winding_down_counts: bool = True) -> bool:
@@ -48,13 +47,6 @@ def a_free_port() -> int:
     """A port that is free now, and that no connection gets by chance."""
     usable = usable_ports()
     return next(port for port in random.sample(usable, len(usable)) if not is_taken(port))
-
-
-def answers(port: int) -> bool:
-    """True if somebody listens on the port of this machine."""
-    with socket.socket() as probe:
-        probe.settimeout(_ANSWER_S)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def holder(port: int) -> str:

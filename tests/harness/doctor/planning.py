@@ -3,7 +3,7 @@
 import json
 import struct
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,13 +42,6 @@ def launch(
 ) -> PlannedLaunch:
     """The launch of such a plan, with `variables` set."""
     return planned(plan(folder, command, config, **changed), folder / "results", repairs=variables)
-
-
-def examined(
-    check: Callable[[PlannedLaunch], Iterable[Finding]], planned_launch: PlannedLaunch
-) -> list[Finding]:
-    """What one check found."""
-    return list(check(planned_launch))
 
 
 def bad(found: Iterable[Finding]) -> list[tuple[str, str]]:

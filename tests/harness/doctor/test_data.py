@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.doctor import data
-from tests.harness.doctor.planning import bad, examined, launch
+from tests.harness.doctor.planning import bad, launch
 
 FAULTY = [("problem", "dataset_error")]
 VERL = "python -m verl.trainer.main_ppo actor_rollout_ref.rollout.n=2 data.train_files={} "
@@ -28,7 +28,7 @@ def jsonl(file: Path, *rows: dict[str, Any]) -> Path:
 
 def test_rows_that_parse(tmp_path: Path) -> None:
     jsonl(tmp_path / "train.jsonl", {"prompt": "a"}, {"prompt": "b"})
-    found = examined(data.rows_parse, launch(tmp_path, "python t.py --train_file train.jsonl"))
+    found = list(data.rows_parse(launch(tmp_path, "python t.py --train_file train.jsonl")))
     assert bad(found) == [] and "first 2 rows" in found[0].text
 
 
@@ -38,21 +38,21 @@ def test_rows_that_parse(tmp_path: Path) -> None:
         ("a.jsonl", '{"a": 1}\n{"a": \n', "line 2"),
         ("a.jsonl", "", "no rows"),
         ("a.json", '[{"a": 1}, 2]', "row 2"),
-        ("a.json", '[{"a": 1},', "not JSON"),
+        ("a.json", '[{"a": 1},', "as json"),
         ("a.csv", "a,b\n", "no rows"),
         ("a.parquet", "nothing", "arquet"),
     ],
 )
 def test_rows_that_do_not(tmp_path: Path, name: str, text: str, where: str) -> None:
     (tmp_path / name).write_text(text)
-    found = examined(data.rows_parse, launch(tmp_path, f"python t.py --train_file {name}"))
+    found = list(data.rows_parse(launch(tmp_path, f"python t.py --train_file {name}")))
     assert bad(found) == FAULTY and where in found[0].text
 
 
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b'{"a": "\xff"}\n')
-    found = examined(data.rows_parse, launch(tmp_path, "python t.py --train_file a.jsonl"))
-    assert bad(found) == FAULTY and "UTF-8" in found[0].text
+    found = list(data.rows_parse(launch(tmp_path, "python t.py --train_file a.jsonl")))
+    assert bad(found) == FAULTY and "utf-8" in found[0].text
 
 
 def parquet(file: Path, **columns: list[Any]) -> None:
@@ -65,32 +65,32 @@ def parquet(file: Path, **columns: list[Any]) -> None:
 def test_the_columns_of_verl(tmp_path: Path) -> None:
     rest = {"data_source": ["s"], "reward_model": [{"ground_truth": "1"}]}
     parquet(tmp_path / "a.parquet", prompts=["x"], **rest)
-    found = examined(data.rows_parse, launch(tmp_path, VERL.format("a.parquet")))
+    found = list(data.rows_parse(launch(tmp_path, VERL.format("a.parquet"))))
     assert bad(found) == FAULTY and found[0].fix == "did you mean prompts?"
     named = launch(tmp_path, VERL.format("a.parquet") + "data.prompt_key=prompts")
-    assert bad(examined(data.rows_parse, named)) == []
+    assert bad(data.rows_parse(named)) == []
 
 
 def test_raw_data_of_the_hub_is_not_what_verl_reads(tmp_path: Path) -> None:
     parquet(tmp_path / "a.parquet", question=["x"], answer=["y"])
     given = launch(tmp_path, VERL.format("a.parquet") + "data.prompt_key=question")
-    found = examined(data.rows_parse, given)
+    found = list(data.rows_parse(given))
     assert bad(found) == FAULTY * 2 and "'reward_model'" in found[1].text
 
 
 def test_a_column_that_a_config_names(tmp_path: Path) -> None:
     jsonl(tmp_path / "a.jsonl", {"question": "x", "answer": "y"})
     config = "data: {train_file: a.jsonl, text_column: questoin}\njudge: {api_key: k}\n"
-    found = examined(data.rows_parse, launch(tmp_path, "python t.py config.yaml", config))
+    found = list(data.rows_parse(launch(tmp_path, "python t.py config.yaml", config)))
     assert bad(found) == [("warning", "dataset_error")] and "question" in found[0].fix
     config = config.replace("questoin", "question")
-    assert bad(examined(data.rows_parse, launch(tmp_path, "python t.py config.yaml", config))) == []
+    assert bad(data.rows_parse(launch(tmp_path, "python t.py config.yaml", config))) == []
 
 
 def test_a_question_for_the_bundled_trainer(tmp_path: Path) -> None:
     config = TRAINER.format(model="tiny", limit=8)
     jsonl(tmp_path / "train.jsonl", {"question": "a"}, {"text": "b"})
-    found = examined(data.rows_parse, launch(tmp_path, None, config))
+    found = list(data.rows_parse(launch(tmp_path, None, config)))
     assert bad(found) == FAULTY and "row 2" in found[0].text
     jsonl(tmp_path / "train.jsonl", {"question": "a"}, {"query": "b"})
-    assert bad(examined(data.rows_parse, launch(tmp_path, None, config))) == []
+    assert bad(data.rows_parse(launch(tmp_path, None, config))) == []

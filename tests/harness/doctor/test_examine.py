@@ -82,7 +82,7 @@ def test_secrets_are_never_shown(tmp_path: Path) -> None:
 
 def test_the_machine_alone(tmp_path: Path) -> None:
     found = examine(None, tmp_path)
-    assert {"disk", "memory", "limits", "tmux"} <= {finding.check for finding in found}
+    assert {"disk", "memory", "open files", "tmux"} <= {finding.check for finding in found}
     assert not {"surroundings", "modules"} & {finding.check for finding in found}
 
 

@@ -1,4 +1,4 @@
-"""Models whose files are damaged, missing, or cannot be had."""
+"""Models whose files are damaged or missing, that cannot be had; which revision of one is complete here."""
 
 import json
 from collections.abc import Callable
@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.doctor import model as checks
-from tests.harness.doctor.planning import bad, examined, launch, model, safetensors
+from harness.doctor.model_files import hub_cache, is_cached
+from tests.harness.doctor.planning import bad, launch, model, safetensors
 
 CORRUPT = [("problem", "corrupt_weights")]
 GONE = [("problem", "path_not_found")]
@@ -68,7 +69,7 @@ def test_files_of_a_model(
 
 def hub(folder: Path, name: str, **variables: str) -> list[tuple[str, str]]:
     given = launch(folder, f"python t.py --model_name_or_path {name}", variables=variables)
-    return bad(examined(checks.can_be_had, given))
+    return bad(checks.can_be_had(given))
 
 
 def test_a_model_of_the_hub_without_a_network(tmp_path: Path) -> None:
@@ -79,9 +80,60 @@ def test_a_model_of_the_hub_without_a_network(tmp_path: Path) -> None:
     assert hub(tmp_path, "org/other", HF_HOME=str(tmp_path / "hf"), HF_HUB_OFFLINE="0") == []
 
 
-def test_a_model_that_needs_a_login(tmp_path: Path) -> None:
-    home = {"HF_HOME": str(tmp_path), "HF_TOKEN": "", "HF_HUB_OFFLINE": ""}
-    assert hub(tmp_path, "meta-llama/Llama-3.1-8B", **home) == [("warning", "auth")]
-    assert hub(tmp_path, "meta-llama/Llama-3.1-8B", **{**home, "HF_TOKEN": "x"}) == []
-    (tmp_path / "token").write_text("x")
-    assert hub(tmp_path, "meta-llama/Llama-3.1-8B", **home) == []
+# --- the cache of the hub -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    """The snapshot of `main`, still without weights."""
+    folder = tmp_path / "models--org--model"
+    found = folder / "snapshots" / "abc"
+    found.mkdir(parents=True)
+    (found / "config.json").write_text("{}")
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text("abc\n")
+    return found
+
+
+def cached(snapshot: Path, model: str = "org/model", revision: str = "main") -> bool:
+    return is_cached({"HF_HUB_CACHE": str(snapshot.parents[2])}, model, revision)
+
+
+def test_a_model_in_one_file(snapshot: Path) -> None:
+    assert not cached(snapshot) and not cached(snapshot, "org/other")
+    (snapshot / "model.safetensors").symlink_to(snapshot / "not-there")
+    assert not cached(snapshot), "its download was cut off"
+    (snapshot / "not-there").touch()
+    assert cached(snapshot)
+
+
+def test_a_model_in_parts_needs_all_of_them(snapshot: Path) -> None:
+    parts = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+    (snapshot / "model.safetensors.index.json").write_text(json.dumps(parts))
+    (snapshot / "model-1.safetensors").touch()
+    assert not cached(snapshot)
+    (snapshot / "model-2.safetensors").touch()
+    assert cached(snapshot)
+    (snapshot / "model.safetensors.index.json").write_text("[")
+    assert not cached(snapshot)
+
+
+def test_only_the_revision_that_would_be_used(snapshot: Path) -> None:
+    (snapshot / "model.safetensors").touch()
+    assert cached(snapshot, revision="abc") and not cached(snapshot, revision="v2")
+    (snapshot.parents[1] / "refs" / "main").write_text("def")
+    assert not cached(snapshot), "what is cached is not what main means now"
+
+
+@pytest.mark.parametrize(
+    ("model", "revision"),
+    [("../../etc", "main"), ("org/" + "x" * 300, "main"), ("org/model", "../main"), ("model", "")],
+)
+def test_no_name_leads_elsewhere(snapshot: Path, model: str, revision: str) -> None:
+    assert not cached(snapshot, model, revision)
+
+
+def test_where_the_cache_is() -> None:
+    assert hub_cache({"HUGGINGFACE_HUB_CACHE": "/a", "HF_HOME": "/b"}) == Path("/a")
+    assert hub_cache({"HF_HOME": "/b"}) == Path("/b/hub")
+    assert hub_cache({"XDG_CACHE_HOME": "/c"}) == Path("/c/huggingface/hub")

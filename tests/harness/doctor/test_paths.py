@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.doctor import paths
-from tests.harness.doctor.planning import bad, examined, launch
+from tests.harness.doctor.planning import bad, launch
 
 GONE = [("problem", "path_not_found")]
 UNSURE = [("warning", "path_not_found")]
@@ -29,14 +29,14 @@ VERL = "python -m verl.trainer.main_ppo actor_rollout_ref.rollout.n=2 data.train
 def test_programs(tmp_path: Path, command: str, expected: list[tuple[str, str]]) -> None:
     (tmp_path / "train.py").write_text("")
     (tmp_path / "run").write_text("#!/bin/sh\n")
-    found = examined(paths.programs, launch(tmp_path, command))
+    found = list(paths.programs(launch(tmp_path, command)))
     assert bad(found) == expected
     assert "trian" not in command or found[0].fix == "did you mean train.py?"
 
 
 def test_a_script_that_a_prepare_command_may_make(tmp_path: Path) -> None:
     given = launch(tmp_path, "python train.py", prepare_command="git clone somewhere .")
-    assert bad(examined(paths.programs, given)) == UNSURE
+    assert bad(paths.programs(given)) == UNSURE
 
 
 @pytest.mark.parametrize(
@@ -63,15 +63,15 @@ def test_files_that_settings_name(
     tmp_path: Path, command: str, config: str, expected: list[tuple[str, str]], words: str
 ) -> None:
     (tmp_path / "train.parquet").write_text("")
-    found = examined(paths.inputs, launch(tmp_path, command, config or None))
+    found = list(paths.inputs(launch(tmp_path, command, config or None)))
     assert bad(found) == expected and all(words in each.sentence for each in found)
 
 
 def test_what_the_blueprint_names(tmp_path: Path) -> None:
-    assert bad(examined(paths.surroundings, launch(tmp_path, "python t.py", "a: 1\n"))) == []
-    assert bad(examined(paths.surroundings, launch(tmp_path / "none"))) == GONE
+    assert bad(paths.surroundings(launch(tmp_path, "python t.py", "a: 1\n"))) == []
+    assert bad(paths.surroundings(launch(tmp_path / "none"))) == GONE
     for text in ("a: 1\n\tb: 2\n", "a: [1, 2\n", "a: 1\na: 2\n", "- 1\n"):
-        found = examined(paths.surroundings, launch(tmp_path, "python t.py config.yaml", text))
+        found = list(paths.surroundings(launch(tmp_path, "python t.py config.yaml", text)))
         assert bad(found) == [("problem", "config_error")], text
     (tmp_path / "results").write_text("")
-    assert bad(examined(paths.surroundings, launch(tmp_path))) == REFUSED
+    assert bad(paths.surroundings(launch(tmp_path))) == REFUSED

@@ -10,7 +10,7 @@ import pytest
 from harness.doctor import program
 from harness.doctor.asking import Start
 from harness.doctor.findings import Finding
-from tests.harness.doctor.planning import bad, examined, launch
+from tests.harness.doctor.planning import bad, launch
 
 MISSING = [("problem", "module_not_found")]
 BROKEN = [("problem", "config_error")]
@@ -46,11 +46,11 @@ def write(folder: Path, text: str, **more: str) -> None:
 
 
 def modules(folder: Path, command: str = "python train.py", config: str | None = None) -> list[Finding]:
-    return examined(program.modules, launch(folder, command, config))
+    return list(program.modules(launch(folder, command, config)))
 
 
 def starts(folder: Path, command: str) -> list[Finding]:
-    return examined(program.starts, launch(folder, command))
+    return list(program.starts(launch(folder, command)))
 
 
 # --- the interpreter ------------------------------------------------------------------------------------
@@ -70,10 +70,10 @@ def test_an_interpreter(tmp_path: Path, text: str | None, mode: int, expected: s
     if text is not None:
         python.write_text(text)
         python.chmod(mode)
-    (found,) = examined(program.runs, launch(tmp_path, venv_exe=python))
+    (found,) = list(program.runs(launch(tmp_path, venv_exe=python)))
     assert bad([found]) == [("problem", expected)] and words in found.text
-    assert bad(examined(program.runs, launch(tmp_path))) == []
-    assert examined(program.runs, launch(tmp_path, "./train", venv_exe=tmp_path / "no")) == []
+    assert bad(program.runs(launch(tmp_path))) == []
+    assert bad(program.runs(launch(tmp_path, "./train", venv_exe=tmp_path / "no"))) == []
 
 
 # --- modules --------------------------------------------------------------------------------------------
@@ -238,8 +238,8 @@ def test_where_the_system_cannot_keep_a_program_from_writing_it_is_not_started(t
         [sys.executable, "-c", without], env=variables, capture_output=True, text=True, check=True
     )
     assert '"not_contained"' in done.stdout
-    given.__dict__["starts"] = ((given.programs[0], Start("not_contained")),)
-    (found,) = examined(program.starts, given)
+    given.__dict__["started"] = (given.programs[0], Start("not_contained"))
+    (found,) = list(program.starts(given))
     assert found.severity == "ok" and "Landlock" in found.text
 
 

@@ -1,7 +1,8 @@
-"""Disk, memory and shared memory that do not suffice."""
+"""Disk, memory, open files, GPUs and ports that do not suffice."""
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,12 @@ import pytest
 
 from harness.doctor import resources
 from harness.doctor.findings import Finding
-from tests.harness.doctor.planning import bad, examined, launch, model, safetensors
+from harness.doctor.launch import PlannedLaunch
+from harness.machine.ports import a_free_port
+from tests.harness.doctor.planning import bad, launch, model, safetensors
+from tests.nvml import stand_in
+
+# --- disk and memory --------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -34,91 +40,195 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    """A folder with a model of a MiB."""
+    (model(tmp_path / "model") / "model.safetensors").write_bytes(safetensors(b"\0" * 2**20))
+    return tmp_path
+
+
 def test_the_disk_of_the_results(small_disk: Path, tmp_path: Path) -> None:
-    assert bad(examined(resources.disk_of_results, launch(small_disk))) == [("problem", "disk_full")]
-    assert bad(examined(resources.disk_of_results, launch(tmp_path))) == []
+    assert bad(resources.disk_of_results(launch(small_disk))) == [("problem", "disk_full")]
+    assert bad(resources.disk_of_results(launch(tmp_path))) == []
     with mounted(tmp_path / "crowded", "size=1g,nr_inodes=20") as folder:
-        found = examined(resources.disk_of_results, launch(folder))
-    assert bad(found) == [("problem", "disk_full")] and "more files" in found[0].text
+        (found,) = resources.disk_of_results(launch(folder))
+    assert bad([found]) == [("problem", "disk_full")] and "more files" in found.text
 
 
-def test_scratch_files(small_disk: Path, tmp_path: Path) -> None:
-    def found(scratch: Path) -> list[tuple[str, str]]:
-        return bad(examined(resources.scratch, launch(tmp_path, "true", variables={"TMPDIR": str(scratch)})))
+def test_checkpoints_on_their_own_disk(small_disk: Path, weights: Path) -> None:
+    def found(target: Path, more: str = "") -> Finding:
+        command = "python t.py --model_name_or_path ./model --output_dir {} --save_steps 10 --max_steps 40 {}"
+        return next(iter(resources.checkpoints(launch(weights, command.format(target, more)))))
 
-    assert found(small_disk) == [("warning", "disk_full")]
-    assert found(tmp_path / "none") == [("warning", "path_not_found")]
-    assert found(tmp_path) == []
-
-
-def test_checkpoints_on_their_own_disk(small_disk: Path, tmp_path: Path) -> None:
-    folder = model(tmp_path / "model")
-    (folder / "model.safetensors").write_bytes(safetensors(b"\0" * 2**20))
-    command = "python t.py --model_name_or_path ./model --output_dir {} --save_steps 10 --max_steps 40 {}"
-
-    def found(target: Path, more: str = "") -> list[Finding]:
-        return examined(resources.checkpoints, launch(tmp_path, command.format(target, more)))
-
-    assert (
-        bad(found(small_disk)) == [("warning", "disk_full")]
-        and "4 checkpoint(s)" in found(small_disk)[0].text
-    )
-    assert bad(found(small_disk, "--save_total_limit 1")) == []
-    assert bad(found(tmp_path)) == []
+    assert bad([found(small_disk)]) == [("warning", "disk_full")]
+    assert "4 checkpoint(s)" in found(small_disk).text
+    assert bad([found(small_disk, "--save_total_limit 1"), found(weights)]) == []
 
 
-def test_memory_for_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = model(tmp_path / "model")
-    (folder / "model.safetensors").write_bytes(safetensors(b"\0" * 2**20))
-    given = launch(tmp_path, "python t.py --model_name_or_path ./model")
-    assert bad(examined(resources.memory, given)) == []
+def test_memory_for_the_model(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = launch(weights, "python t.py --model_name_or_path ./model")
+    assert bad(resources.memory(given)) == []
     monkeypatch.setattr(resources, "memory_available", lambda: 6 * 2**20)
-    assert bad(examined(resources.memory, given)) == [("warning", "host_oom")]
+    assert bad(resources.memory(given)) == [("warning", "host_oom")]
 
 
-def test_shared_memory(small_disk: Path, tmp_path: Path) -> None:
+def test_shared_memory_of_several_processes(small_disk: Path, tmp_path: Path) -> None:
     workers = launch(tmp_path, "python t.py --num_workers 4")
     assert bad(resources.shared_memory(workers, small_disk)) == [("warning", "shm_exhausted")]
     assert bad(resources.shared_memory(workers, tmp_path)) == []
-
-
-def test_small_shared_memory_is_enough_for_one_process(tmp_path: Path) -> None:
-    with mounted(tmp_path / "shm", "size=64m") as folder:
-        assert bad(resources.shared_memory(launch(tmp_path, "python t.py"), folder)) == []
-        assert bad(resources.shared_memory(launch(tmp_path, "python t.py --num_workers 2"), folder)) != []
+    assert bad(resources.shared_memory(launch(tmp_path, "python t.py"), small_disk)) == []
 
 
 PROGRAM = """
 import json, resource, sys
 from pathlib import Path
 from harness.doctor import resources
-from tests.harness.doctor.planning import bad, examined, launch
+from tests.harness.doctor.planning import bad, launch
 given = launch(Path(sys.argv[1]), sys.argv[2])
-name, value = sys.argv[3].split("=")
-resource.setrlimit(getattr(resource, name), (int(value), resource.getrlimit(getattr(resource, name))[1]))
-print(json.dumps(bad(examined(getattr(resources, sys.argv[4]), given))))
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[3]), resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+print(json.dumps(bad(resources.open_files(given))))
 """
 
 
 @pytest.mark.parametrize(
-    ("limit", "command", "check", "expected"),
+    ("limit", "command", "suffices"),
     [
-        ("RLIMIT_NOFILE=128", "python t.py", "limits", "os_limit"),
-        ("RLIMIT_NOFILE=128", "ulimit -Sn 4096 && python t.py", "limits", ""),
-        ("RLIMIT_NOFILE=1024", "python -m verl.trainer.main_ppo", "limits", "os_limit"),
-        ("RLIMIT_NOFILE=1024", "python t.py", "limits", ""),
-        ("RLIMIT_NOFILE=1024", "ulimit -n 64; python t.py", "limits", "os_limit"),
-        ("RLIMIT_FSIZE=1048576", "python t.py", "limits", "disk_full"),
-        ("RLIMIT_CPU=600", "python t.py", "limits", "time_limit"),
-        (f"RLIMIT_AS={4 * 2**30}", "python t.py", "limits", "host_oom"),
+        ("128", "python t.py", False),
+        ("128", "ulimit -Sn 4096 && python t.py", True),
+        ("1024", "python -m verl.trainer.main_ppo", False),
+        ("1024", "python t.py", True),
+        ("1024", "ulimit -n 64; python t.py", False),
     ],
 )
-def test_limits_really_lowered(tmp_path: Path, limit: str, command: str, check: str, expected: str) -> None:
+def test_a_limit_of_open_files_really_lowered(
+    tmp_path: Path, limit: str, command: str, suffices: bool
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path), command, limit, check],
+        [sys.executable, "-c", PROGRAM, str(tmp_path), command, limit],
         capture_output=True,
         text=True,
         check=True,
         cwd=Path(__file__).parents[3],
     )
-    assert json.loads(done.stdout) == ([["warning", expected]] if expected else [])
+    assert json.loads(done.stdout) == ([] if suffices else [["warning", "os_limit"]])
+
+
+# --- GPUs -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    stand_in(monkeypatch, ("GPU-aaa", 4), ("GPU-bbb", 4))
+
+
+def asked(folder: Path, count: int, more: str = "", **variables: str) -> PlannedLaunch:
+    return launch(folder, f"torchrun --nproc_per_node {count} t.py {more}", variables=variables)
+
+
+@pytest.mark.parametrize(
+    ("count", "more", "visible", "expected"),
+    [
+        (2, "", None, []),
+        (4, "", None, ["warning"]),
+        (4, "trainer.n_gpus_per_node=4", None, ["problem"]),
+        (2, "", "0,1", []),
+        (2, "", "1", ["warning"]),
+        (2, "", "0,7", ["problem"]),
+        (2, "", "GPU-aaa,GPU-bbb", []),
+    ],
+)
+@pytest.mark.usefixtures("two_gpus")
+def test_as_many_gpus_as_asked_for(
+    tmp_path: Path, count: int, more: str, visible: str | None, expected: list[str]
+) -> None:
+    variables = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    found = bad(resources.enough_gpus(asked(tmp_path, count, more, **variables)))
+    assert found == [(severity, "gpu_placement") for severity in expected]
+
+
+def test_no_gpu_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(monkeypatch)
+    no_gpu = launch(tmp_path, "python -m verl.trainer.main_ppo trainer.n_gpus_per_node=2")
+    assert bad(resources.enough_gpus(no_gpu)) == [("problem", "driver_or_arch")]
+    workers = asked(tmp_path, 2)
+    assert [*resources.enough_gpus(workers), *resources.free_gpus(workers)] == [], "workers can do without"
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_a_gpu_in_use_names_who_uses_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(monkeypatch, ("GPU-aaa", 20_000), ("GPU-bbb", 4), users={os.getpid(): "GPU-aaa"})
+    (found,) = resources.free_gpus(asked(tmp_path, 1))
+    assert bad([found]) == [("warning", "gpu_occupied")] and f"pid {os.getpid()}" in found.text
+    assert bad(resources.free_gpus(asked(tmp_path, 1, CUDA_VISIBLE_DEVICES="1"))) == []
+    (found,) = resources.free_gpus(asked(tmp_path, 1, "--vllm_gpu_memory_utilization 0.9"))
+    assert "asks for 90%" in found.text
+
+
+def test_the_bundled_trainer_on_a_laptop_asks_for_none(tmp_path: Path) -> None:
+    config = "ajet: {{backbone: {}, trainer_common: {{n_gpus_per_node: 8}}}}\n"
+    assert [launch(tmp_path, None, config.format(name)).gpus_asked for name in ("local", "verl")] == [0, 8]
+
+
+# --- ports ------------------------------------------------------------------------------------------------
+
+AJET = "ajet: {{interchange_server: {{interchange_server_port: {}}}}}\n"
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(1)
+        yield server.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("command", "config", "variables", "asks"),
+    [
+        ("torchrun --nproc_per_node 2 --master_port {} t.py", None, {}, None),
+        ("torchrun --nnodes 1 --rdzv_endpoint localhost:{} t.py", None, {}, None),
+        ("MASTER_PORT={} python t.py", None, {}, None),
+        (None, AJET, {}, {}),
+        ("python t.py config.yaml", "ray: {{dashboard_port: {}}}\n", {}, {}),
+        ("python t.py", None, {"MASTER_PORT": "{}"}, {"variable": "MASTER_PORT"}),
+    ],
+)
+def test_a_port_that_is_taken_and_the_repair_that_reaches_it(
+    tmp_path: Path,
+    taken: int,
+    command: str | None,
+    config: str | None,
+    variables: dict[str, str],
+    asks: dict[str, str] | None,
+) -> None:
+    def found_with(port: int) -> list[Finding]:
+        given = {name: text.format(port) for name, text in variables.items()}
+        planned = launch(tmp_path, command and command.format(port), config and config.format(port), given)
+        return [each for each in resources.free_ports(planned) if each.severity != "ok"]
+
+    assert found_with(a_free_port()) == []
+    (found,) = found_with(taken)
+    assert bad([found]) == [("problem", "port_in_use")] and f"pid {os.getpid()}" in found.text
+    assert found.remedies == (() if asks is None else ("free_port",))
+    if asks is not None:
+        captures = dict(found.captures)
+        assert captures.pop("free_port") != captures.pop("port") == str(taken)
+        assert captures == asks
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python t.py --judge_port {0} --base_url http://127.0.0.1:{0}/v1",
+        "torchrun --rdzv_endpoint other-host:{0} t.py",
+    ],
+)
+def test_a_port_of_somebody_else_may_be_taken(tmp_path: Path, taken: int, command: str) -> None:
+    assert list(resources.free_ports(launch(tmp_path, command.format(taken)))) == []
+
+
+def test_tmux_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert bad(resources.tmux(launch(tmp_path))) == []
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert bad(resources.tmux(launch(tmp_path))) == [("problem", "path_not_found")]

@@ -21,7 +21,7 @@ def test_gpus_and_who_is_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
         ("3", True),
     ]
     assert "77" in found[1].users and "40000" in found[3].users
-    assert read_gpus().driver_cuda == (12, 4)
+    assert read_gpus().driver == "550.54"
     assert resources.gpus()[3] == resources.Gpu(3, "NVIDIA H100 80GB HBM3", 37.0, 40000 * MIB, 81559 * MIB)
 
 

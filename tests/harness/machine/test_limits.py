@@ -1,4 +1,4 @@
-"""Cores, memory and processes under a container's limits; ports."""
+"""Cores and memory under a container's limits; ports."""
 
 import os
 import socket
@@ -43,10 +43,9 @@ def test_memory_under_a_limit(tmp_path: Path) -> None:
     files(fs / "memory", memory__limit_in_bytes=str(2**63 - 4096))
     assert memory.memory_total(fs, own) == total, "that number means no limit"
     files(fs / "job", memory__max=str(300 * 2**20), memory__current=str(200 * 2**20))
-    files(fs / "job", memory__stat=f"anon 1\ninactive_file {50 * 2**20}", pids__max="9", pids__current="7")
+    files(fs / "job", memory__stat=f"anon 1\ninactive_file {50 * 2**20}")
     assert memory.memory_total(fs, own) == 300 * 2**20
     assert memory.memory_available(fs, own) == 150 * 2**20, "file cache is given up before anything is killed"
-    assert memory.processes_left(fs, own) == (9, 7)
 
 
 def test_ports_are_none_that_the_kernel_gives_to_connections(tmp_path: Path) -> None:
@@ -63,14 +62,14 @@ def test_a_port_that_somebody_holds_is_taken(host: str) -> None:
     with socket.socket() as theirs:
         theirs.bind((host, 0))
         port = theirs.getsockname()[1]
-        assert not ports.is_free(port) and not ports.answers(port)
+        assert not ports.is_free(port)
         theirs.listen()
-        assert ports.is_taken(port) and ports.answers(port) and str(os.getpid()) in ports.holder(port)
+        assert ports.is_taken(port) and str(os.getpid()) in ports.holder(port)
     assert not ports.is_taken(port)
     assert not ports.is_taken(ports.a_free_port())
 
 
 def test_room_is_that_of_the_nearest_folder(tmp_path: Path) -> None:
     assert disk.existing(tmp_path / "a/b") == tmp_path
-    assert disk.free_bytes(tmp_path / "a") > 0 and not disk.is_read_only(tmp_path / "a")
+    assert disk.free_bytes(tmp_path / "a") > 0
     assert disk.in_words(1536 << 20) == "1.5 GiB"

@@ -1,0 +1,161 @@
+"""The config: the trainer takes it, the command reads it, other files that it names parse, its batches
+divide, its tracker has a key (which is never shown)."""
+
+import json
+import netrc
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness import launching
+from harness.blueprint.trainer import ask_trainer
+from harness.config import edit
+from harness.doctor.findings import Finding, fine, problem, warning
+from harness.doctor.launch import PlannedLaunch
+
+_LARGEST_CONFIG = 1_000_000
+_ROLLOUT = "actor_rollout_ref.rollout"
+_ACTOR = "actor_rollout_ref.actor"
+_BATCH, _MINI = "data.train_batch_size", f"{_ACTOR}.ppo_mini_batch_size"
+_MICRO = f"{_ACTOR}.ppo_micro_batch_size_per_gpu"
+_LOGGERS = "trainer.logger ajet.trainer_common.logger report_to training.report_to logger log_with"
+_QUIET = ("offline", "disabled", "dryrun", "local")
+_TRACKERS = {"wandb": "api.wandb.ai", "swanlab": "swanlab.cn"}
+"""Tracker → a part of its host as it stands in a netrc file."""
+
+
+def trainer_takes_it(launch: PlannedLaunch) -> Iterator[Finding]:
+    """The bundled trainer's own dry run of the config that would be launched."""
+    if not launch.is_bundled or not launch.codebase.is_dir() or launch.look.failure:
+        return  # the interpreter's own finding says it
+    with tempfile.TemporaryDirectory() as folder:
+        config = launch.config_path
+        if launch.is_drafted and launch.config_text is not None:
+            config = Path(folder) / "config.yaml"
+            config.write_text(launch.config_text, encoding="utf-8")
+        verdict = ask_trainer(launch.python, config, launch.codebase)
+    if verdict.failure:
+        fix = "install the trainer there, or name another Python under [exp_venv_exe]"
+        yield problem(verdict.failure, fix, "module_not_found")
+    for text, fix, severity in verdict.remarks:
+        make = problem if severity == "error" else warning
+        yield make(text.replace(f"{folder}/", ""), fix, "config_error")
+    if not verdict.failure and not verdict.remarks:
+        yield fine("the trainer's dry run takes the config")
+
+
+def is_read(launch: PlannedLaunch) -> Iterator[Finding]:
+    """The command names the config, so that the attempt's own copy is what it reads."""
+    if launch.config_path is not None and not launching.uses_config(launch.blueprint):
+        yield warning(
+            f"the launch command does not name {launch.config_path}: it reads its config by itself, and its "
+            "outputs are not pointed into the result folder",
+            "name the config file in the command, if the training reads it",
+        )
+
+
+def files_parse(launch: PlannedLaunch) -> Iterator[Finding]:
+    """YAML and JSON files that the command names parse, such as a DeepSpeed config."""
+    words = {(call.folder, word.rpartition("=")[2]) for call in launch.calls for word in call.words[1:]}
+    named = {folder / word for folder, word in words if folder and word.endswith((".yaml", ".yml", ".json"))}
+    for path in sorted(named - {launch.config_path}):
+        if not path.is_file() or path.stat().st_size > _LARGEST_CONFIG:
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        try:
+            json.loads(text) if path.suffix == ".json" else edit.load(text)
+        except (edit.ConfigEditError, ValueError, RecursionError) as error:
+            if isinstance(error, ValueError) or error.__cause__:  # a list is a config, too
+                why = f"{launch.shown(path)} cannot be parsed: {error}"
+                yield warning(why, "correct it there", "config_error")
+
+
+def batches_divide(launch: PlannedLaunch) -> Iterator[Finding]:
+    """Batches, micro-batches and groups divide as verl and TRL insist; the trainer's dry run knows its own
+    rules."""
+    if launch.is_bundled and not launch.uses_cluster:
+        return
+    found = [problem(text, fix, "batch_divisibility") for text, fix in (*_of_verl(launch), *_of_trl(launch))]
+    yield from found
+    if not found and launch.settings.get(_BATCH):
+        yield fine("batch sizes divide")
+
+
+def _of_verl(launch: PlannedLaunch) -> Iterator[tuple[str, str]]:
+    """verl's own assertions: on prompts × repeats per GPU, and on micro-batches per mini-batch."""
+    settings = launch.settings
+    batch, mini, micro = (settings.whole(key) for key in (_BATCH, _MINI, _MICRO))
+    is_megatron = settings.get(f"{_ACTOR}.strategy") == "megatron"  # its parallel sizes count otherwise
+    if not settings.is_of_verl or batch is None or is_megatron:
+        return
+    dynamic = settings.get(f"{_ACTOR}.use_dynamic_bsz") is True
+    repeats = settings.whole(f"{_ROLLOUT}.n") or 1
+    world = (settings.whole("trainer.n_gpus_per_node") or 8) * (settings.whole("trainer.nnodes") or 1)
+    parts = world // (settings.whole(f"{_ACTOR}.ulysses_sequence_parallel_size") or 1) or 1
+    if batch * repeats % parts:
+        yield _indivisible(f"{_BATCH} × {_ROLLOUT}.n", batch * repeats, "data-parallel GPUs", parts)
+    if mini is None:
+        return
+    if mini > batch and not dynamic:
+        yield (
+            f"{_MINI} {mini} is larger than {_BATCH} {batch}",
+            "a mini-batch is a part of the batch: lower it",
+        )
+    per_gpu = mini * repeats // parts
+    if not per_gpu:
+        text = f"{_MINI} {mini} × {repeats} repeats leave nothing for each of {parts} GPUs"
+        yield text, "use fewer GPUs, or have the experiment's author raise it"
+    elif micro and not dynamic and per_gpu % micro:
+        yield _indivisible("the mini-batch of a GPU", per_gpu, _MICRO, micro)
+
+
+def _of_trl(launch: PlannedLaunch) -> Iterator[tuple[str, str]]:
+    """TRL's GRPO: the generation batch is made of whole groups."""
+    settings = launch.settings
+    group, size = settings.whole("num_generations"), settings.whole("per_device_train_batch_size")
+    if group is None or size is None or settings.get("generation_batch_size"):
+        return
+    steps = settings.whole("steps_per_generation", "gradient_accumulation_steps") or 1
+    batch = max(launch.workers, 1) * size * steps
+    if group < 2:
+        yield "num_generations is 1: a group needs two answers to compare", "write 2 or more"
+    elif launch.workers and batch % group:
+        what = "workers × per_device_train_batch_size × steps"
+        yield _indivisible(what, batch, "num_generations", group)
+
+
+def _indivisible(what: str, value: int, by: str, divisor: int) -> tuple[str, str]:
+    below = max(divisor, value - value % divisor)
+    fix = f"choose numbers that divide (the nearest multiples of {divisor} are {below} and {below + divisor})"
+    return f"{what} = {value} cannot be divided by {by} = {divisor}", fix
+
+
+def trackers_have_keys(launch: PlannedLaunch) -> Iterator[Finding]:
+    """A tracker that is written to over the network has a key."""
+    variables = launch.environment
+    value = launch.settings.get(*_LOGGERS.split())
+    words = value if isinstance(value, list | tuple) else re.split(r"[\s,\[\]'\"]+", str(value or ""))
+    for name in _TRACKERS:
+        key, mode = f"{name.upper()}_API_KEY", f"{name.upper()}_MODE"
+        if name not in words or variables.get(mode, "").lower() in _QUIET:
+            continue
+        if variables.get(key) or _is_logged_in(name, Path(variables.get("HOME") or "~").expanduser()):
+            yield fine(f"{name} has a key")
+            continue
+        brings_one = f"{name} login" in (launch.blueprint.launch_command or "")
+        make = warning if launch.prepares or brings_one or (launch.codebase / ".env").exists() else problem
+        text = f"the config asks for {name}, and there is no key for it: it would ask for one"
+        fix = f"run `{name} login` or export {key}; without a network set {mode}=offline"
+        yield make(text, fix, "auth")
+
+
+def _is_logged_in(name: str, home: Path) -> bool:
+    for place in (home / ".netrc", home / f".{name}" / ".netrc"):
+        try:
+            hosts = netrc.netrc(place).hosts
+        except (OSError, netrc.NetrcParseError):
+            continue
+        if any(_TRACKERS[name] in host for host in hosts):
+            return True
+    return False

@@ -1,0 +1,87 @@
+"""Configs that are not taken or not read, whose batches do not divide, whose tracker has no key."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.doctor import configs
+from tests.harness.doctor.planning import bad, launch
+
+BROKEN = [("problem", "config_error")]
+QUICKSTART = Path(__file__).parents[3] / "blueprints/quickstart/config.yaml"
+VERL = "python -m verl.trainer.main_ppo actor_rollout_ref.rollout.n=4 trainer.n_gpus_per_node=8 "
+ACTOR = "actor_rollout_ref.actor"
+MINI = f"{VERL} data.train_batch_size=64 {ACTOR}.ppo_mini_batch_size"
+MICRO = f"{ACTOR}.ppo_micro_batch_size_per_gpu"
+GROUPS = "torchrun --nproc_per_node 2 t.py --per_device_train_batch_size 4 --num_generations"
+
+
+def test_the_bundled_trainer_is_asked(tmp_path: Path) -> None:
+    good = QUICKSTART.read_text()
+    assert bad(configs.trainer_takes_it(launch(tmp_path, None, good))) == []
+    typo = launch(tmp_path, None, good.replace("num_repeat:", "num_repeats:"))
+    (found,) = configs.trainer_takes_it(typo)
+    assert bad([found]) == BROKEN and "num_repeat" in found.sentence
+    no_python = launch(tmp_path, None, "ajet: {}\n", venv_exe=tmp_path / "none")
+    assert list(configs.trainer_takes_it(no_python)) == [], "another check says it"
+
+
+def test_a_config_that_the_command_does_not_name(tmp_path: Path) -> None:
+    assert bad(configs.is_read(launch(tmp_path, "python t.py", "a: 1\n"))) == [("warning", "")]
+    assert bad(configs.is_read(launch(tmp_path, "python t.py config.yaml", "a: 1\n"))) == []
+
+
+def test_other_files_of_the_command(tmp_path: Path) -> None:
+    given = launch(tmp_path, "deepspeed t.py --deepspeed ds.json")
+    (tmp_path / "ds.json").write_text('{"zero": 3,}')
+    assert bad(configs.files_parse(given)) == [("warning", "config_error")]
+    (tmp_path / "ds.json").write_text('{"zero": 3}')
+    assert bad(configs.files_parse(given)) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "problems"),
+    [
+        (f"{MINI}=16 {MICRO}=4", 0),
+        (f"{MINI}=16 {MICRO}=3", 1),
+        (f"{MINI}=16 {MICRO}=3 {ACTOR}.use_dynamic_bsz=True", 0),
+        (f"{MINI}=1", 1),
+        (f"{MINI}=128", 1),
+        (f"{VERL} data.train_batch_size=33", 1),
+        (f"{VERL} data.train_batch_size=33 {ACTOR}.ulysses_sequence_parallel_size=2", 0),
+        (f"{VERL} data.train_batch_size=33 {ACTOR}.strategy=megatron", 0),
+        (f"{GROUPS} 8", 0),
+        (f"{GROUPS} 6", 1),
+        (f"{GROUPS} 1", 1),
+    ],
+)
+def test_batches_of_verl_and_groups_of_trl(tmp_path: Path, command: str, problems: int) -> None:
+    found = bad(configs.batches_divide(launch(tmp_path, command)))
+    assert found == [("problem", "batch_divisibility")] * problems
+
+
+NO_KEY = [("problem", "auth")]
+NETRC = "machine api.wandb.ai\n  login user\n  password hunter2\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "variables", "logins", "expected"),
+    [
+        (VERL + "trainer.logger=['console','wandb']", {}, "", NO_KEY),
+        (VERL + "trainer.logger=['console','swanlab']", {}, NETRC, NO_KEY),
+        ("python t.py --report_to wandb", {}, "", NO_KEY),
+        ("python t.py --report_to none", {}, "", []),
+        ("python t.py --report_to wandb", {"WANDB_API_KEY": "hunter2"}, "", []),
+        ("python t.py --report_to wandb", {}, NETRC, []),
+        ("WANDB_MODE=offline python t.py --report_to wandb", {}, "", []),
+        ("wandb login && python t.py --report_to wandb", {}, "", [("warning", "auth")]),
+    ],
+)
+def test_trackers_without_a_key_which_would_wait_for_one(
+    tmp_path: Path, command: str, variables: dict[str, str], logins: str, expected: list[tuple[str, str]]
+) -> None:
+    (tmp_path / ".netrc").write_text(logins)
+    neither = {"WANDB_API_KEY": "", "WANDB_MODE": "", "SWANLAB_API_KEY": "", "SWANLAB_MODE": ""}
+    given = launch(tmp_path, command, variables={**neither, "HOME": str(tmp_path), **variables})
+    found = list(configs.trackers_have_keys(given))
+    assert bad(found) == expected and not any("hunter2" in each.sentence for each in found)
