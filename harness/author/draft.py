@@ -5,7 +5,6 @@ What the person gave with `--set` wins over the model; what a model may not deci
 anything is composed.
 """
 
-import re
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -14,8 +13,8 @@ from pathlib import Path
 
 from harness import templating
 from harness.author.calls import Finish, RenderBlueprint, RenderConfig
+from harness.author.lookups import TrainerKeys
 from harness.author.request_text import names_path
-from harness.author.trainer_keys import TrainerKeys
 from harness.blueprint import Blueprint, Problem, check_surroundings, check_trainer, read
 from harness.blueprint.scaffold import (
     Composed,
@@ -30,7 +29,6 @@ from harness.config.keys import short_names
 from harness.guard.science import refuse_settings
 
 _PACKAGE = "ajet_harness-*.dist-info"
-_BACKBONE = re.compile(r"ajet\.backbone is refused")
 
 
 class RefusedError(Exception):
@@ -165,7 +163,7 @@ def check(draft: Draft, brief: Brief, keys: TrainerKeys) -> Findings:
             if config and not keys.knows(key)
         ]
         for problem in plan.problems:
-            if _BACKBONE.search(problem.message):
+            if "ajet.backbone is refused" in problem.message:
                 found["need"].append(_need(problem, config))
             else:
                 text = f"{problem.message} — {problem.fix}".replace(f"{folder}/", "")
@@ -184,31 +182,27 @@ def _is_named(draft: Draft, brief: Brief) -> bool:
 
 def _checked_from_elsewhere(plan: Blueprint) -> Blueprint:
     """`check_trainer` without running anything of the codebase: its Python is looked at, not started."""
-    if plan.launch_command is not None or not plan.can_run or plan.yaml_path is None:
+    if plan.launch_command is not None or not plan.can_run:
         return plan
-    verdict = ask_own_trainer(plan.yaml_path, plan.codebase_dir)
-    found = [Problem(1, text, fix, severity) for text, fix, severity in verdict.remarks]
-    if verdict.failure:
-        found.append(Problem(1, verdict.failure, "install this package again"))
-    if plan.venv_exe != Path(sys.executable):
-        found.append(_unasked(plan.venv_exe))
-    return replace(plan, problems=(*plan.problems, *found))
-
-
-def _unasked(python: Path) -> Problem:
-    """The finding about a Python that was not run."""
+    python = plan.venv_exe
+    plan = check_trainer(plan, ask=lambda python, config, codebase, _: ask_own_trainer(config, codebase))
+    if python == Path(sys.executable):
+        return plan
     if any(python.parent.parent.glob(f"lib/python*/site-packages/{_PACKAGE}")):
         what = f"{python} was not run: the check was made with the trainer installed beside the harness"
-        return Problem(1, what, "`harness check` asks this Python itself", "warning")
-    what = f"the Python {python} of the codebase does not have the bundled trainer"
-    return Problem(1, what, "use the one that runs the harness (python: harness), or name the one to use")
+        unasked = Problem(1, what, "`harness check` asks this Python itself", "warning")
+    else:
+        what = f"the Python {python} of the codebase does not have the bundled trainer"
+        fix = "use the one that runs the harness (python: harness), or name the one to use"
+        unasked = Problem(1, what, fix)
+    return replace(plan, problems=(*plan.problems, unasked))
 
 
 def _need(problem: Problem, config: str) -> str:
     """A backbone that is not here, in words about machines."""
     data = load(config)
-    backbone = get(data, "ajet.backbone")
-    gpus = get(data, "ajet.trainer_common.n_gpus_per_node")
-    machine = f"a machine with {gpus} GPUs" if isinstance(gpus, int) else "a machine with GPUs"
+    backbone, gpus = get(data, "ajet.backbone"), get(data, "ajet.trainer_common.n_gpus_per_node")
     said = problem.message.partition("refused: ")[2]
-    return f"needs {machine} and a trainer that has the backbone {backbone}; the trainer here says: {said}"
+    return (
+        f"needs a machine with {gpus or ''} GPUs and a trainer that has the backbone {backbone}; here: {said}"
+    )

@@ -25,8 +25,7 @@ from harness.author.draft import (
     refuse_blueprint,
     refuse_config,
 )
-from harness.author.file_view import NotShownError, look
-from harness.author.trainer_keys import NoKeysError, TrainerKeys
+from harness.author.lookups import NoKeysError, NotShownError, TrainerKeys, look
 from harness.blueprint.scaffold import Composed, ScaffoldError, place_for, render_config
 from harness.providers.conversation import LONGEST_TEXT, Account, Answer, Asked, Ended, cut, framed, talk
 from harness.providers.tools import Action

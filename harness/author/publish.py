@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from harness.author.draft import Brief, Draft, Findings, RefusedError, composed, dotted
 from harness.author.draft_session import DraftSession
+from harness.author.lookups import NoKeysError
 from harness.author.request_text import states
-from harness.author.trainer_keys import NoKeysError
 from harness.blueprint.scaffold import DEFAULTS, Composed, ScaffoldError, place_for, publish, sort_answers
 from harness.config.edit import get, load
 from harness.config.keys import short_names
@@ -94,10 +94,6 @@ def check_place(brief: Brief) -> None:
     """Raises ScaffoldError when no folder can be made where the experiment is to go."""
     parent = place_for("draft", brief.folder, brief.cwd, may_be_taken=True).parent
     there = next(folder for folder in (parent, *parent.parents) if folder.exists() or folder.is_symlink())
-    if not there.is_dir():
-        raise ScaffoldError(
-            f"the experiment cannot go to {parent}: {there} is no folder; choose another --dir"
-        )
     try:
         with tempfile.TemporaryDirectory(prefix=".harness-new-", dir=there):
             pass

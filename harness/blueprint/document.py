@@ -1,24 +1,28 @@
 """From Markdown to sections: which lines belong to which section, as items that know their line and label.
 
-Block structure comes from markdown-it's token stream. A section opens at a heading, at a bold line, or,
-where a document has no such heading for it, at a line or list item that starts with its name in brackets.
+A section opens at a heading, at a bold line, or, where a document has no such heading for it, at a line or
+list entry that starts with its name in brackets. markdown-it says which lines are code, and reads what stands
+below each name.
 """
 
 import re
+import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from harness.blueprint.labels import Role, role_of, split_label
 from harness.blueprint.names import Title, read_heading, read_title
-from harness.blueprint.unwrap import unwrap
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock
-    from markdown_it.token import Token
 
+_FENCE = re.compile(r"\s*(?P<fence>`{3,}|~{3,})\s*(?P<info>[^`]*)$")
+_HEADING = re.compile(r" {0,3}(?P<marks>#{1,6})(?:[ \t]+(?P<text>.*))?$")
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
+_ENTRY = re.compile(r"\s*(?:[-*+]|\d+[.)])\s")
 _MARKUP_LINE = re.compile(r"\s*(?:</?\w+/?>|<!--.*?-->)\s*")
 _NO_HEADING = 7
 """The level of a section that something else than a heading opened."""
@@ -72,84 +76,151 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Document:
-    """The sections in order, repeated and unknown ones included, and the text outside all of them."""
+class _Opening:
+    """A line, counted from 0, that opens a section or, without a title, ends one. `below`: where its text
+    begins."""
 
-    sections: tuple[Section, ...]
-    outside: str
-
-
-@dataclass
-class _Node:
-    """A block of the document before sections are known."""
-
-    kind: str  # heading | underlined | text | code
-    line: int
-    text: str
-    depth: int = 0
-    level: int = 0
-    info: str = ""
-    label: str = ""
-    value: str = ""
-    role: Role | None = None
-
-    @property
-    def is_heading(self) -> bool:
-        """Several underlined lines are a paragraph above a rule, not a heading."""
-        return self.kind == "heading" or (self.kind == "underlined" and "\n" not in self.text)
-
-
-@dataclass
-class _Open:
-    """A section (or text outside of one) while it is collected; `body`: index of its first line below."""
-
-    title: Title | None
     line: int
     level: int
-    body: int = 0
-    items: list[Item] = field(default_factory=list)
-    context: Role | None = None
+    title: Title | None
+    below: int
+
+    @property
+    def is_strong(self) -> bool:
+        """True for headings and bold lines; what they name, no other line opens."""
+        return self.level < _NO_HEADING or bool(self.title and self.title.bold)
 
 
-def read_document(text: str) -> Document:
-    """Split Markdown into sections. Any text is accepted."""
-    lines = unwrap(text.split("\n"))
-    nodes = list(_nodes("\n".join(lines)))
-    headings = {id(node): title for node in nodes if node.is_heading and (title := read_heading(node.text))}
-    strong = {title.name for title in (*headings.values(), *_bold_lines(nodes)) if title.known}
-    underlines = any(node.kind == "underlined" and id(node) in headings for node in nodes)
-    parts = [_Open(None, 1, 0)]
-    for node in nodes:
-        if node.kind == "heading" or (node.is_heading and underlines):
-            _place_heading(node, headings.get(id(node)), parts)
-        elif node.kind == "code":
-            role = node.role or parts[-1].context or Role.STATED
-            parts[-1].items.append(Item(node.line, node.text, "", node.text, role, True, node.info))
-        elif node.depth > 1:
-            _add(parts[-1], node.line, node.text, node.role)
-        else:
-            _place_lines(node, parts, strong)
-    return _assemble(parts, lines)
+def read_document(text: str) -> tuple[list[Section], str]:
+    """The sections of a Markdown text in order, repeated and unknown ones included, and the text outside all
+    of them. Any text is accepted."""
+    lines = _unwrapped(text.split("\n"))
+    parts = [_Opening(0, 0, None, 0)]
+    for opening in _openings(lines):
+        title, level = opening.title, opening.level
+        is_ours = title and not title.loose and (title.known or title.name.startswith("exp"))
+        if parts[-1].title and parts[-1].level < level < _NO_HEADING and not is_ours:
+            continue  # a deeper heading labels a part of its section
+        is_document_title = not title and level == 1 and not any(part.title for part in parts)
+        below = opening.below if title or is_document_title else opening.line
+        parts.append(_Opening(opening.line, level, title, below))
+    sections, outside = [], []
+    for part, end in zip(parts, [*(part.line for part in parts[1:]), len(lines)], strict=True):
+        body = lines[part.below : end]
+        written = "\n".join(line for line in body if not _MARKUP_LINE.fullmatch(line)).strip()
+        if part.title:
+            text = "\n".join(body)
+            text = textwrap.dedent(text) if _ENTRY.match(lines[part.line]) else text
+            items = (*_title_items(part.title.remark, part.line + 1), *_items(text, part.below + 1))
+            sections.append(Section(part.title, part.line + 1, items, written, part.level < _NO_HEADING))
+        elif written:
+            outside.append(written)
+    return sections, "\n\n".join(outside)
 
 
-# --- Markdown to blocks ---------------------------------------------------------------------------------
+# --- lines to sections ------------------------------------------------------------------------------------
+
+
+def _unwrapped(lines: list[str]) -> list[str]:
+    """As many lines, taken out of what a blueprint was pasted in: a code fence around the first section,
+    the sections' indentation, the quotation marks of a reply."""
+    lines = [re.sub(r"^[ \t]+", lambda found: found[0].expandtabs(4), line) for line in lines]
+    titles = [number for number, line in enumerate(lines) if _names_section(line)]
+    if not titles:
+        return lines
+    if lines[titles[0]].lstrip().startswith(">"):
+        lines = [re.sub(r"^ *> ?", "", line) for line in lines]
+    depth = min(_indent(lines[number]) for number in titles)
+    for number in _outer_fence(lines, titles[0]):
+        lines[number] = ""
+    return [line[min(depth, _indent(line)) :] for line in lines]
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _names_section(line: str) -> bool:
+    title = read_title(line)
+    return bool(title and title.known and title.name.startswith("exp_"))
+
+
+def _outer_fence(lines: list[str], first_title: int) -> list[int]:
+    """The lines of the fence that is open at the first title; it ends at the last bare one unless that closes
+    a fence inside."""
+    fences = {number: found for number, line in enumerate(lines) if (found := _FENCE.match(line))}
+    opener: int | None = None
+    for number in (number for number in fences if number < first_title):
+        if opener is None:
+            opener = number
+        elif fences[number]["fence"].startswith(fences[opener]["fence"]) and not fences[number]["info"]:
+            opener = None
+    if opener is None:
+        return []
+    fence = fences[opener]["fence"]
+    later = [number for number in fences if number > opener and fences[number]["fence"][0] == fence[0]]
+    bare = [n for n in later if not fences[n]["info"] and len(fences[n]["fence"]) >= len(fence)]
+    return [opener, *(bare[-1:] if len(later) % 2 else [])]
+
+
+def _openings(lines: list[str]) -> list[_Opening]:
+    """What the lines outside code open."""
+    code = {
+        number
+        for token in _markdown().parse("\n".join(lines))
+        if token.type in ("fence", "code_block", "comment") and token.map
+        for number in range(*token.map)
+    }
+    found = [_opening(lines, number) for number in range(len(lines)) if number not in code]
+    openings = [one for one in found if one]
+    strong = {one.title.name for one in openings if one.is_strong and one.title and one.title.known}
+    return [one for one in openings if one.is_strong or (one.title and one.title.name not in strong)]
+
+
+def _opening(lines: list[str], number: int) -> _Opening | None:
+    """A heading opens anything; other lines a section whose name is underlined, bold, in brackets or before a
+    colon."""
+    line, below = lines[number], "".join(lines[number + 1 : number + 2])
+    if heading := _HEADING.match(line):
+        return _Opening(number, len(heading["marks"]), read_heading(heading["text"] or ""), number + 1)
+    is_underlined = _UNDERLINE.match(below) and not (number and lines[number - 1].strip())
+    if is_underlined and (title := read_heading(line)):
+        return _Opening(number, 2, title, number + 2)
+    title = read_title(line) if _indent(line) < 4 else None
+    if not title or not (title.bold or title.bracketed or title.remark.startswith((":", "："))):
+        return None
+    return None if title.loose and not title.bracketed else _Opening(number, _NO_HEADING, title, number + 1)
+
+
+def _title_items(remark: str, line: int) -> Iterator[Item]:
+    """The value in a heading: behind its colon, or the only thing there; parentheses are remarks unless
+    alone."""
+    if not remark:
+        return
+    outside = re.sub(r"\([^()]*\)|（[^（）]*）", lambda found: " " * len(found.group()), remark)
+    colon = re.match(r"[^-/.=:：]*(?:：|:(?=[\s/`~.$\"'*]|$)(?!//))|:", outside)
+    value = remark[colon.end() :].strip() if colon else outside.strip() or remark.strip("()（） ")
+    yield Item(line, remark, "", value, Role.STATED if colon else Role.PROSE, title=True)
+
+
+# --- what stands below a name to items --------------------------------------------------------------------
 
 
 @cache
 def _markdown() -> "MarkdownIt":
-    """CommonMark blocks only. Without link definitions (`[exp_x]: /y` is a section) and HTML apart from
-    comments."""
+    """CommonMark blocks only. Without link definitions (`[exp_x]: /y` is a section), underlined headings (or
+    values above rules), and HTML apart from comments."""
     from markdown_it import MarkdownIt
 
     markdown = MarkdownIt("commonmark", {"maxNesting": 30})
-    markdown.disable(["reference", "html_block"])
+    markdown.disable(["reference", "html_block", "lheading"])
     markdown.core.ruler.disable("inline")
     markdown.block.ruler.before("fence", "comment", _comment, {"alt": ["paragraph", "blockquote", "list"]})
     return markdown
 
 
 def _comment(state: "StateBlock", start: int, end: int, silent: bool) -> bool:
-    """Block rule: skip `<!-- … -->`, over blank lines too."""
+    """Block rule: `<!-- … -->`, over blank lines too."""
     if not state.src.startswith("<!--", state.bMarks[start] + state.tShift[start]):
         return False
     for line in range(start, end):
@@ -157,151 +228,68 @@ def _comment(state: "StateBlock", start: int, end: int, silent: bool) -> bool:
         if closed:
             if not behind.strip() and not silent:
                 state.line = line + 1
+                state.push("comment", "", 0).map = [start, state.line]
             return not behind.strip()
     return False
 
 
-def _nodes(text: str) -> Iterator[_Node]:
-    """The leaf blocks in order; those in a list know its depth and the label of the entry they stand
-    under."""
-    entries: list[_Node | None] = []
-    lead_in: _Node | None = None
-    heading: Token | None = None
+def _items(text: str, first: int) -> Iterator[Item]:
+    """The blocks of a text that begins in line `first`. `parents`: the lead-in of a list (`Paths:`), then for
+    each open entry what its blocks stand under."""
+    parents: list[Item | None] = [None]
+    context: Role | None = None
+    is_heading = False
     for token in _markdown().parse(text):
+        is_heading = token.type == "heading_open" or (is_heading and token.type != "heading_close")
         if token.type == "list_item_open":
-            entries.append(lead_in if lead_in and not entries else None)
+            parents.append(parents[-1])
         elif token.type == "list_item_close":
-            entries.pop()
-        elif token.type in ("heading_open", "heading_close"):
-            heading = token if token.type == "heading_open" else None
-        elif token.type in ("bullet_list_close", "ordered_list_close") and not entries:
-            lead_in = None
+            parents.pop()
+        elif token.type in ("bullet_list_close", "ordered_list_close", "heading_open") and len(parents) == 1:
+            parents[0] = None
+        elif token.type == "inline" and is_heading and len(parents) == 1:
+            context = role_of(split_label(f"{token.content}:")[0])
         elif token.type in ("inline", "fence", "code_block"):
-            node = _node(token, heading, len(entries))
-            parent = next((entry for entry in reversed(entries) if entry), None)
-            if not entries and node.kind == "code":
-                parent = lead_in
-            if parent and node.role is None:
-                node.role = _inherited(node, parent)
-            if not entries:
-                ends_in_colon = node.kind == "text" and node.text.rstrip("*_ ").endswith((":", "："))
-                lead_in = node if ends_in_colon else None
-            elif node.kind != "code" and not (entries[-1] and entries[-1].depth):
-                entries[-1] = node
-            yield node
+            line, is_code = first + (token.map or [0])[0], token.type != "inline"
+            role = (_inherited(parents[-1], is_code) if is_code or len(parents) > 1 else None) or context
+            if is_code:
+                code, info = token.content.rstrip("\n"), token.info.strip().lower()
+                line += token.type == "fence"
+                found = [Item(line, code, "", code, role or Role.STATED, True, info)]
+            else:
+                found = _paragraph(token.content, line, role)
+            yield from found
+            if len(parents) == 1:
+                leads = not is_code and token.content.rstrip("*_ ").endswith((":", "："))
+                parents[0] = found[-1] if leads and found else None
+            elif found and not is_code and parents[-1] is parents[-2]:
+                parents[-1] = found[-1]
 
 
-def _node(token: "Token", heading: "Token | None", depth: int) -> _Node:
-    line = token.map[0] + 1 if token.map else 1
-    if token.type != "inline":
-        line += token.type == "fence"
-        return _Node("code", line, token.content.rstrip("\n"), depth, info=token.info.strip().lower())
-    if heading:
-        kind = "heading" if heading.markup.startswith("#") else "underlined"
-        return _Node(kind, line, token.content, depth, level=int(heading.tag[1]))
-    label, value = split_label(token.content)
-    return _Node("text", line, token.content, depth, label=label, value=value, role=role_of(label))
-
-
-def _inherited(node: _Node, parent: _Node) -> Role | None:
+def _inherited(parent: Item | None, is_code: bool) -> Role | None:
     """What an unlabelled block under an entry is: the entry's value if the entry has none itself, else a
     sentence."""
+    if parent is None:
+        return None
     if parent.role in (Role.REMARK, Role.DEFAULT, Role.DESCRIPTION):
         return parent.role
-    if node.kind == "code":
+    if is_code:
         return Role.STATED
-    label, value = (parent.label, parent.value) if parent.kind == "text" else split_label(parent.text)
-    return parent.role if label and not value else Role.PROSE
+    return parent.role if parent.label and not parent.value else Role.PROSE
 
 
-# --- blocks to sections ---------------------------------------------------------------------------------
-
-
-def _bold_lines(nodes: list[_Node]) -> Iterator[Title]:
-    """The sections that a bold line of their own opens."""
-    for node in nodes:
-        if node.kind in ("text", "underlined") and node.depth <= 1:
-            titles = map(_line_title, node.text.split("\n"))
-            yield from (title for title in titles if title and title.bold)
-
-
-def _line_title(line: str) -> Title | None:
-    """The section a line of ordinary text opens: its name in bold or brackets, or followed by a colon."""
-    title = read_title(line)
-    if not title or not (title.bold or title.bracketed or title.remark.startswith((":", "："))):
-        return None
-    return None if title.loose and not title.bracketed else title
-
-
-def _place_heading(node: _Node, title: Title | None, parts: list[_Open]) -> None:
-    """A real heading opens a section, ends one, or (deeper, with another name) labels a part of one."""
-    deeper = parts[-1].title is not None and node.level > parts[-1].level
-    if title and (not deeper or ((title.name.startswith("exp") or title.known) and not title.loose)):
-        parts.append(_opened(title, node.line, node.level, node.line + (node.kind == "underlined")))
-    elif deeper:
-        parts[-1].context = role_of(split_label(node.text + ":")[0])
-    else:
-        is_document_title = node.level == 1 and not any(part.title for part in parts)
-        body = node.line + (node.kind == "underlined") if is_document_title else node.line - 1
-        parts.append(_Open(None, node.line, node.level, body))
-
-
-def _place_lines(node: _Node, parts: list[_Open], strong: set[str]) -> None:
-    """A paragraph or list entry: each of its lines may open a section."""
-    gathered: list[str] = []
-    start, role = node.line, node.role
-    for number, line in enumerate(node.text.split("\n"), start=node.line):
-        title = _line_title(line)
-        if title and (title.bold or title.name not in strong):
-            _add(parts[-1], start, "\n".join(gathered), role)
-            parts.append(_opened(title, number, _NO_HEADING, number))
-            gathered, start, role = [], number + 1, None
-        else:
-            gathered.append(line)
-    _add(parts[-1], start, "\n".join(gathered), role)
-
-
-def _opened(title: Title, line: int, level: int, below: int) -> _Open:
-    return _Open(title, line, level, below, [_title_item(title.remark, line)] if title.remark else [])
-
-
-def _title_item(remark: str, line: int) -> Item:
-    """The value in a heading: behind its colon, or the only thing there; parentheses are remarks unless
-    alone."""
-    outside = re.sub(r"\([^()]*\)|（[^（）]*）", lambda found: " " * len(found.group()), remark)
-    colon = re.match(r"[^-/.=:：]*(?:：|:(?=[\s/`~.$\"'*]|$)(?!//))|:", outside)
-    if colon:
-        return Item(line, remark, "", remark[colon.end() :].strip(), Role.STATED, title=True)
-    alone = remark.strip("()（） ") if not outside.strip() else outside.strip()
-    return Item(line, remark, "", alone, Role.PROSE, title=True)
-
-
-def _add(part: _Open, line: int, text: str, role: Role | None) -> None:
-    """Add a paragraph as one item, or as several where its lines carry labels of their own."""
+def _paragraph(text: str, line: int, role: Role | None) -> list[Item]:
+    """A paragraph as one item, or as several where its lines carry labels of their own."""
     pieces: list[tuple[int, list[str]]] = []
     for number, piece in enumerate(text.split("\n"), start=line):
         if not pieces or role_of(split_label(piece.strip())[0]) is not None:
             pieces.append((number, []))
         pieces[-1][1].append(piece)
+    items = []
     for number, lines in pieces:
         body = re.sub(r"<!--.*?-->", "", "\n".join(lines).strip(), flags=re.DOTALL).strip()
-        if not body or _MARKUP_LINE.fullmatch(body):
-            continue
-        label, value = split_label(body)
-        own = role_of(label)
-        part.items.append(Item(number, body, label, value, own if own is not None else role or part.context))
-
-
-def _assemble(parts: list[_Open], lines: list[str]) -> Document:
-    """Close every part where the next begins."""
-    sections = []
-    outside = []
-    ends = [part.line - 1 for part in parts[1:]] + [len(lines)]
-    for part, end in zip(parts, ends, strict=True):
-        body = "\n".join(line for line in lines[part.body : end] if not _MARKUP_LINE.fullmatch(line)).strip()
-        if part.title:
-            heading = part.level < _NO_HEADING
-            sections.append(Section(part.title, part.line, tuple(part.items), body, heading))
-        elif body:
-            outside.append(body)
-    return Document(tuple(sections), "\n\n".join(outside))
+        if body and not _MARKUP_LINE.fullmatch(body):
+            label, value = split_label(body)
+            own = role_of(label)
+            items.append(Item(number, body, label, value, role if own is None else own))
+    return items

@@ -14,17 +14,19 @@ _KEY = re.compile(r"[A-Za-z_*][\w.*-]*")
 _HOST = re.compile(r"(?:[a-z]+://)?[\w.@:%\[\]-]+(?:/.*)?")
 _HERE = ("local", "localhost", "here", "本机", "127.0.0.1")
 _GLOB = re.compile(r"(?:\./)?[\w*?][\w*?.\[\]!@+=-]*(?:/[\w*?.\[\]!@+=-]+)*/?")
-_ALLOWED = re.compile(
-    r"(?:allow(?:ed)?|yes|true|all|any(?:thing| file)?|all files|允许|是)[.。!]?", re.IGNORECASE
-)
-_FORBIDDEN = re.compile(
-    r"(?:no|not allowed|none|never|false|forbidden|nothing|no code changes|不允许|禁止|否|不)[.。!]?",
-    re.IGNORECASE,
-)
-_CHANGE_LABEL = re.compile(
-    r"(?:(?:allowed|code|source|changes?|files?|folders?|paths?|globs?|patterns?|values?|content|item"
-    r"|exp_code_changes)(?: ?\d+)? ?)*|(?:允许|文件|路径|值|代码|内容)*",
-    re.IGNORECASE,
+_ALLOWED = ("allowed", "allow", "yes", "true", "all", "允许", "是")
+_FORBIDDEN = ("no", "not allowed", "never", "false", "forbidden", "不允许", "禁止", "否", "不")
+_CHANGE_LABELS = (
+    "",
+    "allowed",
+    "changes",
+    "files",
+    "paths",
+    "globs",
+    "content",
+    "exp_code_changes",
+    "允许",
+    "文件",
 )
 _QUOTED_LINE = re.compile(r"(?m)^[ \t]*(?:[-*+][ \t]+|\d+[.)][ \t]+)*>(?P<text>.*)$")
 _LONE_STAR = re.compile(r"(?m)^[ \t]*(?:[-+*][ \t]+)?\*[ \t]*$")
@@ -100,16 +102,14 @@ def read_host(section: Section, problems: list[Problem]) -> str | None:
     for _, line, value in _lines(section):
         literals = spans(value).literals
         host = literals[0].strip() if literals else value.rstrip(".。,; ")
-        if not is_nothing(host) and host.lower() not in _HERE:
-            hosts.setdefault(host, line)
-    (host, line), *others = hosts.items() or [("", 0)]
-    if others:
-        problems.append(Problem(others[0][1], f"two hosts: `{host}` and `{others[0][0]}`", "keep one"))
-    elif host and not _HOST.fullmatch(host):
-        problems.append(Problem(line, f"{host!r} is no host", "write `user@machine`, or `local`"))
-    else:
-        return host or None
-    return None
+        if is_nothing(host) or host.lower() in _HERE:
+            continue
+        if hosts and host not in hosts:
+            problems.append(Problem(line, f"two hosts: `{next(iter(hosts))}` and `{host}`", "keep one"))
+        elif not _HOST.fullmatch(host):
+            problems.append(Problem(line, f"{host!r} is no host", "write `user@machine`, or `local`"))
+        hosts.setdefault(host, line)
+    return next((host for host in hosts if _HOST.fullmatch(host)), None)
 
 
 def read_code_changes(section: Section, problems: list[Problem]) -> tuple[str, ...]:
@@ -125,16 +125,15 @@ def read_code_changes(section: Section, problems: list[Problem]) -> tuple[str, .
     found = [_no_permission(section.line, "*")] if _LONE_STAR.search(section.text) else []
     quoted = {match["text"].strip("> \t") for match in _QUOTED_LINE.finditer(section.text)}
     for item, line, value in _lines(section):
-        plain = value.strip(" *_`")
-        if not item.title and value.strip("> \t") in quoted:
-            found.append(_no_permission(line, f"> {value}"))
-        elif not _CHANGE_LABEL.fullmatch(item.label):
+        answer = value.strip(" *_`.。!").lower()
+        if item.label.rstrip("0123456789 ") not in _CHANGE_LABELS:
             found.append(_no_permission(line, item.text.split("\n")[0]))
-        elif plain.lower() == UNATTENDED:
+        elif not item.title and value.strip("> \t") in quoted:
+            found.append(_no_permission(line, f"> {value}"))
+        elif answer == UNATTENDED:
             asks = False
-        elif _FORBIDDEN.fullmatch(plain) or is_nothing(value) or _ALLOWED.fullmatch(plain):
-            is_allowed = _ALLOWED.fullmatch(plain) and not is_nothing(value)
-            answers.setdefault(bool(is_allowed), line)
+        elif answer in (*_ALLOWED, *_FORBIDDEN) or is_nothing(value):
+            answers.setdefault(answer in _ALLOWED, line)
         elif (words := _globs(value, item.block)) is None:
             found.append(_no_permission(line, value))
         else:

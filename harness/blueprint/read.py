@@ -11,7 +11,7 @@ from typing import TypeVar
 from harness.blueprint import names
 from harness.blueprint.choice import Candidate, choose
 from harness.blueprint.commands import find_commands
-from harness.blueprint.document import Document, Section, read_document
+from harness.blueprint.document import Section, read_document
 from harness.blueprint.extras import read_code_changes, read_host, read_keys, read_metrics
 from harness.blueprint.labels import Role, is_nothing, role_of
 from harness.blueprint.limits import read_limits
@@ -21,12 +21,6 @@ from harness.blueprint.types import DEFAULT_FIRST_STEP_S, DEFAULT_MAX_TIME_S, Bl
 from harness.wording import exact_duration
 
 T = TypeVar("T")
-_IN_CODEBASE = re.compile(
-    r"relative to (?:the )?(?:main )?(?:experiment )?(?:code|repo|project|\[?exp_codebase_dir)"
-    r"|(?:in(?:side)?|within|under) (?:the )?(?:main )?(?:code(?: ?base| path| dir)|repo|\[?exp_codebase_dir)"
-    r"|相对于?(?:实验)?(?:代码|项目|仓库|工程)|(?:代码|项目|仓库|工程)(?:路径|目录|根目录)?(?:下|中|里|内)",
-    re.IGNORECASE,
-)
 _EXPORT = re.compile(r"export [A-Za-z_]\w*=\S*")
 _ORIGINAL_DEFAULTS = {".", "venv/bin/python", ".venv/bin/python", "auto_agent/exp_results"}
 _PURPOSE_LABEL = re.compile(
@@ -76,7 +70,7 @@ class _Reader:
         self.lines: dict[str, int] = {}
 
     def read(self, text: str, problem: Problem | None = None) -> Blueprint:
-        document = self._document(text, problem)
+        notes = self._notes(text, problem)
         name = (self.folder.name if self.path.name == "blueprint.md" else self.path.stem) or "experiment"
         codebase = self._path(names.CODEBASE, "codebase directory") or self._default(
             names.CODEBASE, self.folder, "the blueprint's folder"
@@ -101,7 +95,7 @@ class _Reader:
             result_dir=result_dir,
             max_time_s=max_time,
             first_step_s=first_step,
-            notes=_notes(document),
+            notes=notes,
             metrics=self._extra(names.METRICS, read_metrics, None),
             protected_keys=self._extra(names.PROTECTED, read_keys, ()),
             code_changes=self._extra(names.CODE_CHANGES, read_code_changes, ()),
@@ -113,19 +107,24 @@ class _Reader:
             lines=self.lines,
         )
 
-    def _document(self, text: str, problem: Problem | None) -> Document:
-        """Sort the sections by name; repeated, unknown and missing ones are problems."""
+    def _notes(self, text: str, problem: Problem | None) -> str:
+        """Sort the sections by name, with problems for repeated and unknown ones; returns the other text."""
         text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
-        document = read_document(text)
-        for section in document.sections:
+        sections, outside = read_document(text)
+        notes = []
+        for section in sections:
             self._swallowed(section)
             first = self.sections.get(section.name)
             if not section.title.known:
                 self._unknown(section)
+                notes.append(f"[{section.name}]\n{section.text}")
+            elif section.name == names.NOTES:
+                behind = section.title.remark.lstrip(":： ")
+                notes.append(f"{'' if behind.startswith('(') else behind}\n{section.text}".strip())
             elif first:
                 message = f"[{section.name}] stands here again (first on line {first.line})"
                 self._problem(section.line, message, "merge the two")
-            elif section.name != names.NOTES:
+            else:
                 self.sections[section.name] = section
                 self.lines[section.name] = section.line
         if problem:
@@ -134,7 +133,8 @@ class _Reader:
             shown = " ".join(f"[{name}]" for name in names.REQUIRED)
             fix = f"write headings such as `## [exp_purpose]`: {shown}"
             self._problem(1, "no blueprint section in this file", fix)
-        return document
+        kept = [part for part in (*notes, outside) if part and not (len(part) < 12 and is_nothing(part))]
+        return "\n\n".join(kept)
 
     def _swallowed(self, section: Section) -> None:
         """A code block that was never closed takes the sections below it."""
@@ -231,8 +231,7 @@ class _Reader:
         return given
 
     def _yaml(self, codebase: Path) -> Path | None:
-        """The config: beside the blueprint, else in the codebase; where it is in neither, the section's
-        words decide."""
+        """The config: in the codebase where it is only there, else beside the blueprint."""
 
         def find(section: Section) -> list[Candidate]:
             return find_paths(section, config=True)
@@ -250,9 +249,7 @@ class _Reader:
         if exists(beside) and exists(inside) and beside != inside:
             message = f"{chosen.value} is there twice: {beside} (taken) and {inside}"
             self._problem(line, message, "write the absolute path of the one that is meant", "warning")
-        section = self.sections[names.YAML]
-        is_inside = exists(inside) or _IN_CODEBASE.search(f"{section.title.remark}\n{section.text}")
-        return inside if is_inside and not exists(beside) else beside
+        return inside if exists(inside) and not exists(beside) else beside
 
     def _command(self, name: str) -> str | None:
         chosen = self._chosen(name, find_commands, "command", "the command in backticks")
@@ -301,16 +298,3 @@ def _purpose_text(section: Section) -> str:
         if text and not (is_nothing(text) and len(text) < 12):
             body.append(text.strip())
     return "\n".join(body)
-
-
-def _notes(document: Document) -> str:
-    """Everything that is in no section of ours: `Other Notes` and the text outside."""
-    parts = []
-    for section in document.sections:
-        if section.name == names.NOTES:
-            behind = section.title.remark.lstrip(":： ")
-            parts.append("\n".join(filter(None, ("" if behind.startswith("(") else behind, section.text))))
-        elif not section.title.known:
-            parts.append(f"[{section.name}]\n{section.text}")
-    kept = [part for part in (*parts, document.outside) if part and not (len(part) < 12 and is_nothing(part))]
-    return "\n\n".join(kept)

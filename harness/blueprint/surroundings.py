@@ -3,12 +3,12 @@ trainer take it."""
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from harness.blueprint import names
-from harness.blueprint.trainer import TIMEOUT_S, ask_trainer
+from harness.blueprint.trainer import TIMEOUT_S, Verdict, ask_trainer
 from harness.blueprint.types import Blueprint, Problem
 from harness.config import edit as config_edit
 
@@ -31,7 +31,9 @@ def faults_of(blueprint: Blueprint) -> Iterator[tuple[str, str, str]]:
         yield from check(blueprint)
 
 
-def check_trainer(blueprint: Blueprint, timeout_s: float = TIMEOUT_S) -> Blueprint:
+def check_trainer(
+    blueprint: Blueprint, timeout_s: float = TIMEOUT_S, ask: Callable[..., Verdict] = ask_trainer
+) -> Blueprint:
     """The same blueprint with the bundled trainer's objections to the config added.
 
     Asks the trainer itself, in the blueprint's Python and codebase, and only when it is the trainer that
@@ -44,7 +46,7 @@ def check_trainer(blueprint: Blueprint, timeout_s: float = TIMEOUT_S) -> Bluepri
     if config is not None and "ajet" not in config_edit.load(config.read_text(encoding="utf-8")):
         message = f"{config.name} has no `ajet:` tree, and no command says what else runs it"
         return _with(blueprint, [Problem(line, message, "write the command under [exp_launch_command]")])
-    verdict = ask_trainer(blueprint.venv_exe, config, blueprint.codebase_dir, timeout_s)
+    verdict = ask(blueprint.venv_exe, config, blueprint.codebase_dir, timeout_s)
     found = [Problem(line, text, fix, severity) for text, fix, severity in verdict.remarks]
     if verdict.failure:
         fix = "install this package there, name another Python, or write the training's own command"
@@ -90,7 +92,8 @@ def _config(blueprint: Blueprint) -> Iterator[_Found]:
     try:
         config_edit.load(config.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        what, fix = "does not exist", "write it, or NA to have one rendered"
+        what = "does not exist, beside the blueprint or in the codebase"
+        fix = "write it, or NA to have one rendered"
     except OSError as error:
         what = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError:

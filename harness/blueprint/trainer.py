@@ -1,4 +1,4 @@
-"""Ask the bundled trainer what it thinks of a config, as a program: the harness never imports it."""
+"""Ask the bundled trainer about a config or its keys, as a program: the harness never imports it."""
 
 import json
 import subprocess
@@ -10,12 +10,12 @@ from typing import Any
 
 from harness.blueprint.types import Severity
 
-MODULE = "trainer_core.cli"
 TIMEOUT_S = 60.0
 
+_MODULE = "trainer_core.cli"
 _FROM_ELSEWHERE = (
     "import os, runpy, sys; sys.path[:1] = filter(None, sys.path[:1]); os.chdir(sys.argv.pop(1)); "
-    f"runpy.run_module({MODULE!r}, run_name='__main__', alter_sys=True)"
+    f"runpy.run_module({_MODULE!r}, run_name='__main__', alter_sys=True)"
 )
 """Starts the trainer where there is nothing to import; it finds a config's relative paths all the same."""
 
@@ -36,36 +36,50 @@ def ask_trainer(python: Path, config: Path | None, cwd: Path, timeout_s: float =
 
     Takes about a second and trains nothing, but runs code of the directory: its packages come first.
     """
-    return _ask(python, ["-m", MODULE], config, cwd, timeout_s)
+    return _verdict([str(python), "-m", _MODULE], config, cwd, timeout_s)
 
 
-def ask_own_trainer(config: Path, codebase: Path, timeout_s: float = TIMEOUT_S) -> Verdict:
+def ask_own_trainer(config: Path, codebase: Path) -> Verdict:
     """The verdict of the trainer that is installed beside the harness; no code of the codebase is run."""
     if not codebase.is_dir():
         return Verdict(failure=f"the codebase {codebase} is not a folder")
     with tempfile.TemporaryDirectory() as empty:
-        program = ["-c", _FROM_ELSEWHERE, str(codebase)]
-        return _ask(Path(sys.executable), program, config, Path(empty), timeout_s)
+        program = [sys.executable, "-c", _FROM_ELSEWHERE, str(codebase)]
+        return _verdict(program, config, Path(empty), TIMEOUT_S)
 
 
-def _ask(python: Path, program: list[str], config: Path | None, cwd: Path, timeout_s: float) -> Verdict:
+def explain_keys() -> list[dict[str, Any]]:
+    """Every key of the trainer that is installed beside the harness, as it explains them itself. Raises
+    SubprocessError, OSError, ValueError."""
+    with tempfile.TemporaryDirectory() as empty:
+        command = [sys.executable, "-m", _MODULE, "--explain", "*", "--json"]
+        done = _run(command, Path(empty), TIMEOUT_S)
+    done.check_returncode()
+    return list(json.loads(done.stdout))
+
+
+def _run(command: list[str], cwd: Path, timeout_s: float) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        start_new_session=True,  # Ctrl-C is for the harness, which decides what becomes of the answer
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+def _verdict(program: list[str], config: Path | None, cwd: Path, timeout_s: float) -> Verdict:
     arguments = ["--conf", str(config), "--dry-run", "--json"] if config else ["--help"]
     try:
-        done = subprocess.run(
-            [str(python), *program, *arguments],
-            cwd=cwd,
-            start_new_session=True,  # Ctrl-C is for the harness, which decides what becomes of the answer
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
-            check=False,
-        )
+        done = _run([*program, *arguments], cwd, timeout_s)
     except subprocess.TimeoutExpired:
-        return Verdict(failure=f"the trainer of {python} did not answer within {timeout_s:g} s")
+        return Verdict(failure=f"the trainer of {program[0]} did not answer within {timeout_s:g} s")
     except OSError as error:
-        return Verdict(failure=f"{python} does not start: {error.strerror}")
+        return Verdict(failure=f"{program[0]} does not start: {error.strerror}")
     if config is None and done.returncode == 0:
         return Verdict()
     try:
@@ -75,7 +89,7 @@ def _ask(python: Path, program: list[str], config: Path | None, cwd: Path, timeo
         return Verdict(tuple((*_sentence(remark), severity) for remark in noted))
     except (ValueError, TypeError, KeyError):
         last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        return Verdict(failure=f"{python} cannot run the bundled trainer: {last}")
+        return Verdict(failure=f"{program[0]} cannot run the bundled trainer: {last}")
 
 
 def _sentence(remark: dict[str, Any]) -> tuple[str, str]:

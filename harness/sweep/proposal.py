@@ -21,8 +21,7 @@ from harness import templating
 from harness.actions import Action
 from harness.agent import excerpts
 from harness.author.calls import ListKeys, Look, Sentence
-from harness.author.file_view import NotShownError, look
-from harness.author.trainer_keys import NoKeysError, TrainerKeys
+from harness.author.lookups import NoKeysError, NotShownError, TrainerKeys, look
 from harness.config import as_text, keys, same_value
 from harness.config.edit import Scalar
 from harness.guard import science, variables

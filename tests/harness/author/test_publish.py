@@ -24,7 +24,7 @@ def test_a_place_is_tried_out_and_left_as_it_was(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
     for folder in ("notes.txt", "notes.txt/deeper"):
-        with pytest.raises(ScaffoldError, match=r"notes\.txt is no folder; choose another --dir"):
+        with pytest.raises(ScaffoldError, match=r"notes\.txt \(Not a directory\); choose another --dir"):
             check_place(brief(tmp_path, folder))
     with pytest.raises(ScaffoldError, match="nothing can be made in /proc"):
         check_place(brief(tmp_path, "/proc/experiments"))

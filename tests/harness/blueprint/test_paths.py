@@ -213,14 +213,6 @@ class TestYaml:
         assert len(warnings(self.blueprint)) == 1  # there twice
 
     @pytest.mark.parametrize(
-        "words",
-        ["relative to the code path", "relative to exp_codebase_dir", "in the codebase", "相对代码路径"],
-    )
-    def test_the_words_decide_when_it_is_in_neither(self, tmp_path: Path, words: str) -> None:
-        assert self.read(tmp_path, f"c.yaml ({words})") == tmp_path / "code/c.yaml"
-        assert self.read(tmp_path, f"- path: c.yaml\n- hint: {words}") == tmp_path / "code/c.yaml"
-
-    @pytest.mark.parametrize(
         "body",
         [
             "config.yaml",

@@ -1,11 +1,28 @@
-"""What a model may see of the person's files."""
+"""What a model may see of the person's files, and of the trainer's keys, asked of the trainer."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from harness.author.file_view import NotShownError, look
+from harness.author.lookups import MOST_KEYS, NoKeysError, NotShownError, TrainerKeys, look
+
+
+@pytest.fixture(scope="module")
+def keys() -> TrainerKeys:
+    return TrainerKeys.ask()
+
+
+def test_keys_are_found_by_name_and_meaning(keys: TrainerKeys) -> None:
+    assert "ajet.trainer_common.n_gpus_per_node: int > 0, default 8" in keys.search("GPU machine")
+    assert "ajet.trainer_common.kl_loss_coef" in keys.search("kl_loss")
+    assert keys.search("a").count("\n") == MOST_KEYS
+
+
+def test_what_does_not_exist_is_said(keys: TrainerKeys) -> None:
+    with pytest.raises(NoKeysError, match="no key has 'zebra'"):
+        keys.search("zebra")
+    assert keys.knows("ajet.model") and keys.knows("ajet.model.*") and not keys.knows("ajet.modell")
 
 
 @pytest.fixture
