@@ -11,7 +11,6 @@ from harness.config.training import TRAINER_COMMON
 from harness.sweep.hosts import Needs
 from harness.sweep.plan import SweepError
 from harness.sweep.spec import SweepSpec
-from harness.sweep.values import memory_bytes
 
 Now = Callable[[str], object]
 """The value that the blueprint has for a key, NOTHING where it names none."""
@@ -71,15 +70,14 @@ class Defaults:
             asked = self._gpus_of_config() if self.is_ajet else None
             gpus = asked if asked is not None else min(1, self.gpus_here())
         parallel = self.spec.parallel or (max(1, self.gpus_here() // gpus) if gpus else 1)
-        memory = memory_bytes(each.memory) if each.memory is not None else None
         ports = tuple(dict.fromkeys(each.ports))
-        return Needs(gpus, each.cpus, memory, ports, each.share_gpus, parallel), parallel
+        return Needs(gpus, each.cpus, each.memory_bytes, ports, each.share_gpus, parallel), parallel
 
     def canary(self) -> Mapping[str, Scalar]:
         """Settings of the short run before all others: a few steps, then a validation and a checkpoint, where
         the blueprint has them at all; {} where the first run itself is watched until its first step."""
         if self.spec.canary is not None:
-            return self.spec.canary or {}
+            return self.spec.canary
         lengths = self._of("total_training_steps")
         is_short = any(type(steps) is int and steps <= CANARY_STEPS for steps in lengths)
         if not self.is_ajet or is_short or True in self._of("val_only"):

@@ -10,23 +10,25 @@ import itertools
 import math
 import os
 import random
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from harness.config import Scalar, same_meaning, same_value
+from harness.config import Scalar, as_text, same_meaning, same_value
 from harness.config.edit import ConfigEditError
 from harness.config.training import TrainingConfig
 from harness.results.comparing.types import Expectation, Key, Point
 from harness.sweep.defaults import Defaults, Now
 from harness.sweep.plan import SweepError, SweepPlan, SweepRun
 from harness.sweep.spec import DEFAULT_SAMPLES, SweepSpec
-from harness.sweep.values import point_name
 from harness.wording import short_labels
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
 
 MOST_RUNS = 2000
+LONGEST_NAME = 60
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 Places = tuple[int, ...]
 """A point of the grid: for every key, which of its levels."""
 
@@ -39,7 +41,7 @@ def make_plan(
     `gpus_here`: the number of GPUs that may be used, asked of the machine if left out. Raises SweepError.
     """
     keys = tuple(_key(name, spec, now) for name in spec.vary)
-    defaults = Defaults(spec, _is_ajet(blueprint), now, gpus_here or count_gpus)
+    defaults = Defaults(spec, is_ajet(blueprint), now, gpus_here or count_gpus)
     points = _points(spec, keys)
     seed_key, seeds = defaults.seeds()
     _check_count(spec, len(points), len(seeds))
@@ -79,7 +81,7 @@ def count_gpus() -> int:
         raise SweepError(f"{error}; `gpus: 0` under `each` makes a sweep without GPUs") from error
 
 
-def _is_ajet(blueprint: Blueprint) -> bool:
+def is_ajet(blueprint: Blueprint) -> bool:
     """True if the bundled trainer's config tree is what the runs are made from."""
     if blueprint.yaml_path is None:
         return blueprint.launch_command is None
@@ -130,6 +132,15 @@ def _points(spec: SweepSpec, keys: Sequence[Key]) -> tuple[Point, ...]:
         ]
         points.append(Point(point_name(number, digits, named or [("baseline", "")]), levels, places == base))
     return tuple(points)
+
+
+def point_name(number: int, digits: int, parts: Sequence[tuple[str, Scalar]]) -> str:
+    """`p03-kl_loss_coef-0.01-num_repeat-8`: safe as a folder's name; the number makes it unique."""
+    words = [
+        word for label, value in parts for word in (label, as_text(value).rstrip("/").rpartition("/")[2])
+    ]
+    tail = [_UNSAFE.sub("_", word).strip(".") for word in words]
+    return "-".join([f"p{number:0{digits}d}", *filter(None, tail)])[:LONGEST_NAME].rstrip("-.")
 
 
 def _others(spec: SweepSpec, base: Places, sizes: Sequence[int]) -> list[Places]:

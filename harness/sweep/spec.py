@@ -11,26 +11,55 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    field_validator,
+    model_validator,
+)
 from pydantic_core.core_schema import ValidationInfo
 
 from harness.blueprint import durations
 from harness.config import as_text, same_value
 from harness.config.edit import Scalar
 from harness.results.comparing.types import Goal
-from harness.sweep import values as rules
 from harness.sweep.plan import Design
-from harness.sweep.values import kind_of
+from harness.sweep.values import checked_key, checked_value, kind_of
 from harness.wording import did_you_mean
 
 DEFAULT_SAMPLES = 10
+LEAST_MEMORY = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
-def _checked_key(key: str) -> str:
-    if problem := rules.key_problem(key):
-        raise ValueError(problem)
-    return key
+def _typed(key: object, value: Any) -> Any:
+    """The value; as a text where the key wants texts."""
+    is_text = isinstance(key, str) and kind_of(key) != "config"
+    return as_text(value) if is_text and isinstance(value, Scalar) else value
+
+
+def _settings(settings: Any) -> dict[Any, Any]:
+    if not isinstance(settings, dict):
+        raise ValueError(f"{settings!r} is no mapping of keys to values")
+    return {key: _typed(key, value) for key, value in settings.items()}
+
+
+def _levels(vary: Any) -> Any:
+    """`key: [v1, v2]` as `key: {values: [v1, v2]}`."""
+    if not isinstance(vary, dict) or not vary:
+        raise ValueError("nothing to vary; name a key with two or more values")
+    made: dict[Any, Any] = {}
+    for key, levels in vary.items():
+        given = levels if isinstance(levels, dict) else {"values": levels}
+        made[key] = levels if isinstance(levels, Varied) else {
+            name: [_typed(key, each) for each in value] if isinstance(value, list) else _typed(key, value)
+            for name, value in given.items()
+        }  # fmt: skip
+    return made
 
 
 def _one_line(text: str) -> str:
@@ -42,9 +71,11 @@ def _one_line(text: str) -> str:
 
 KeyName = Annotated[
     str,
-    AfterValidator(_checked_key),
+    AfterValidator(checked_key),
     Field(description="A config key with its dots, `arg:--flag` of the launch command, or `env:NAME`."),
 ]
+Value = Annotated[Scalar, BeforeValidator(checked_value)]
+Settings = Annotated[dict[KeyName, Value], BeforeValidator(_settings)]
 Line = Annotated[str, AfterValidator(_one_line)]
 
 
@@ -59,24 +90,26 @@ class Section(BaseModel):
 class Varied(Section):
     """The levels of one key."""
 
-    values: list[Scalar]
+    values: list[Value]
     """Two or more values."""
-    baseline: Scalar = None
+    baseline: Value = None
     """The value that the others are compared with. Left out: the blueprint's own if it is among the values,
     else the first."""
 
-    @field_validator("values", mode="before")
+    @field_validator("values")
     @classmethod
-    def _values(cls, values: Any) -> Any:
-        if not isinstance(values, list):
-            raise ValueError(f"{values!r} is no list of values; write [v1, v2]")
-        if problem := rules.values_problem(values):
-            raise ValueError(problem)
+    def _values(cls, values: list[Scalar]) -> list[Scalar]:
+        if len(values) < 2:
+            count = f"{len(values)} value{'s' * (not values)}"
+            raise ValueError(f"{count}, so nothing is varied; give two or more")
+        for number, value in enumerate(values):
+            if any(same_value(value, other) for other in values[:number]):
+                raise ValueError(f"the value {value!r} stands there twice")
         return values
 
-    @field_validator("baseline", mode="before")
+    @field_validator("baseline")
     @classmethod
-    def _baseline(cls, baseline: Any, info: ValidationInfo) -> Any:
+    def _baseline(cls, baseline: Scalar, info: ValidationInfo) -> Scalar:
         values = info.data.get("values", [])
         if values and not any(same_value(baseline, value) for value in values):
             raise ValueError(f"{baseline!r} is not among the values; add it there")
@@ -93,7 +126,7 @@ class Expect(Section):
 
     key: str
     """A key of `vary`."""
-    level: Scalar
+    level: Value
     """One of its values, other than the baseline."""
     effect: Literal["higher", "lower", "none"]
     """Of the metric itself against the baseline, whatever the goal is."""
@@ -103,9 +136,8 @@ class Expect(Section):
     @model_validator(mode="before")
     @classmethod
     def _level(cls, data: Any) -> Any:
-        if isinstance(data, dict) and "level" in data:
-            return {**data, "level": _typed(data.get("key"), data["level"])}
-        return data
+        has_level = isinstance(data, dict) and "level" in data
+        return {**data, "level": _typed(data.get("key"), data["level"])} if has_level else data
 
 
 class Each(Section):
@@ -125,16 +157,27 @@ class Each(Section):
     @field_validator("memory", mode="before")
     @classmethod
     def _memory(cls, memory: Any) -> Any:
-        if memory is not None and rules.memory_bytes(str(memory)) is None:
+        if memory is not None and _bytes(str(memory)) < LEAST_MEMORY:
             raise ValueError(f"{memory!r} is no amount of memory; write it as `4 GB`")
         return memory
+
+    @property
+    def memory_bytes(self) -> int | None:
+        return _bytes(self.memory) if self.memory is not None else None
+
+
+def _bytes(text: str) -> int:
+    """`4 GB` or `512 MiB` in bytes; 0 for what is no such amount."""
+    from harness.repair.remedies.sizes import gib
+
+    return int((gib(text) or 0) * 2**30)
 
 
 class Ablation(Section):
     """What is varied, how often it is run, and what is expected: the part of a sweep that a model may
     propose."""
 
-    vary: dict[KeyName, Varied]
+    vary: Annotated[dict[KeyName, Varied], BeforeValidator(_levels)]
     """Keys and their values: `key: [v1, v2]`, or `key: {values: [v1, v2], baseline: v1}`. A key is a config
     key with its dots, `arg:--flag` of the command, or `env:NAME`."""
     design: Design = "grid"
@@ -145,7 +188,7 @@ class Ablation(Section):
     seeds: int | list[int] = 1
     """Runs per point, each with another seed: a number of them, counted from the blueprint's own seed, or a
     list. With one, nothing can be said about other seeds."""
-    set: dict[KeyName, Scalar] = {}
+    set: Settings = {}
     """Settings that differ from the blueprint in all points alike."""
     metric: Line = ""
     """What is compared, as in metrics.jsonl, with `val/` for validations. Left out: `val/task_pass_rate@1`
@@ -154,13 +197,6 @@ class Ablation(Section):
     """`max` or `min`: which way is better."""
     expect: list[Expect] = []
     """What is expected, before anything runs."""
-
-    @field_validator("vary", mode="before")
-    @classmethod
-    def _vary(cls, vary: Any) -> Any:
-        if not isinstance(vary, dict) or not vary:
-            raise ValueError("nothing to vary; name a key with two or more values")
-        return {key: _levels(key, levels) for key, levels in vary.items()}
 
     @field_validator("samples")
     @classmethod
@@ -175,17 +211,15 @@ class Ablation(Section):
         given = seeds if isinstance(seeds, list) else [seeds]
         if not given or any(type(seed) is not int or seed < 0 for seed in given) or seeds == 0:
             raise ValueError(f"{seeds!r}: write how many (3), or the seeds themselves ([0, 1, 2])")
-        if len(set(given)) < len(given):
+        if len({*given}) < len(given):
             raise ValueError("a seed stands there twice; the same seed gives no new information")
         return seeds
 
-    @field_validator("set", mode="before")
+    @field_validator("set")
     @classmethod
-    def _set(cls, settings: Any, info: ValidationInfo) -> Any:
-        settings = _settings(settings)
-        for key in settings:
-            if key in info.data.get("vary", {}):
-                raise ValueError(f"{key} is varied and set; leave it out of one of them")
+    def _set(cls, settings: dict[str, Scalar], info: ValidationInfo) -> dict[str, Scalar]:
+        if both := settings.keys() & info.data.get("vary", {}):
+            raise ValueError(f"{', '.join(both)} is varied and set; leave it out of one of them")
         return settings
 
     @field_validator("expect")
@@ -223,7 +257,7 @@ class SweepSpec(Ablation):
     budget: str | None = None
     """Wall-clock time for all of it, as `12h`. When it is used up no run is started any more. Left out: no
     limit."""
-    canary: dict[KeyName, Scalar] | Literal[False] | None = None
+    canary: Settings | None = None
     """Settings of the short run that must pass before the rest starts; false: none, the first run is
     watched until its first step. Left out: two steps, for a config with `ajet:`."""
     each: Each = Each()
@@ -257,7 +291,7 @@ class SweepSpec(Ablation):
     @field_validator("canary", mode="before")
     @classmethod
     def _canary(cls, settings: Any) -> Any:
-        return settings if settings is None or settings is False else _settings(settings)
+        return {} if settings is False else settings
 
     @field_validator("each")
     @classmethod
@@ -267,30 +301,3 @@ class SweepSpec(Ablation):
             if f"env:{name}" in used:
                 raise ValueError(f"{name} gets a port of its own in every run and cannot be set as well")
         return each
-
-
-def _settings(settings: Any) -> dict[Any, Any]:
-    if not isinstance(settings, dict):
-        raise ValueError(f"{settings!r} is no mapping of keys to values")
-    for key, value in settings.items():
-        if problem := rules.value_problem(value):
-            raise ValueError(f"{key}: {problem}")
-    return {key: _typed(key, value) for key, value in settings.items()}
-
-
-def _levels(key: object, levels: Any) -> Any:
-    """`[v1, v2]` as `{values: [v1, v2]}`; what is no text is made one where the key wants texts."""
-    if isinstance(levels, Varied):
-        return levels
-    made = dict(levels) if isinstance(levels, dict) else {"values": levels}
-    if isinstance(made.get("values"), list):
-        made["values"] = [_typed(key, value) for value in made["values"]]
-    if "baseline" in made:
-        made["baseline"] = _typed(key, made["baseline"])
-    return made
-
-
-def _typed(key: object, value: Any) -> Any:
-    """The value; as a text where the key wants texts."""
-    is_text = isinstance(key, str) and kind_of(key) != "config"
-    return as_text(value) if is_text and isinstance(value, Scalar) else value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
@@ -22,8 +22,7 @@ from harness.wording import did_you_mean
 
 Place = tuple[str | int, ...]
 _FIRST = ("blueprint", "name", "question")
-_SECTIONS = ("each", "canary")
-"""Fields of which `--set FIELD.KEY=VALUE` sets one entry."""
+_SECTIONS = ("each", "canary")  # fields of which `--set FIELD.KEY=VALUE` sets one entry
 _INNER: dict[str, type[BaseModel]] = {"vary": Varied, "expect": Expect, "each": Each}
 
 
@@ -124,7 +123,7 @@ def _put(data: dict[str, Any], key: str, written: str) -> None:
         raise SweepError(f"--set {key}: write --vary KEY=v1,v2, the blueprint's path, or --set KEY=VALUE")
     if key in SweepSpec.model_fields:
         section, name = data, key
-    elif head in (*_SECTIONS, "set") and rest:
+    elif head in _SECTIONS and rest:
         section, name = data.setdefault(head, {}), rest
     else:
         section, name = data.setdefault("set", {}), key
@@ -192,16 +191,15 @@ def _data(text: str, source: str, lines: dict[Place, int], *, is_text: bool = Fa
 
 def _sentence(problem: Mapping[str, Any]) -> str:
     """One finding of the schema: the name of the field, what is wrong, what to write."""
-    place = [str(part) for part in problem["loc"] if part != "[key]"]
+    place = [part for part in problem["loc"] if isinstance(part, str) and part != "[key]"]
     name = ".".join(place[:-1] if place[0] == "vary" and place[-1] == "values" else place)
-    known = (_INNER.get(place[0], SweepSpec) if len(place) > 1 else SweepSpec).model_fields
     if problem["type"] == "extra_forbidden":
+        known = (_INNER.get(place[0], SweepSpec) if len(place) > 1 else SweepSpec).model_fields
         return f"{name} is unknown{did_you_mean(place[-1], known) or '; known are ' + ', '.join(known)}"
     if problem["type"] == "missing":
         return f"{name} is missing"
+    message = str(problem["msg"]).removeprefix("Value error, ").replace("Input should", "should")
     if problem["type"] == "literal_error":
-        choices = [str(choice) for choice in get_args(known[place[-1]].annotation)]
-        hint = did_you_mean(str(problem["input"]), choices) or f"; use {', '.join(choices)}"
-        return f"{name}: there is no {problem['input']!r}{hint}"
-    message = str(problem["msg"]).removeprefix("Value error, ")
-    return f"{name}: {message.replace('Input should', 'should')}"
+        given, choices = str(problem["input"]), str(problem["ctx"]["expected"]).split("'")
+        message += f", not {given!r}{did_you_mean(given, choices)}"
+    return f"{name}: {message}"

@@ -1,4 +1,4 @@
-"""Keys and values of a sweep: what may be a key, what may be a value, what points are called.
+"""Keys and values of a sweep: what may be a key, and what may be a value.
 
 A key is a dotted config key, `arg:--flag` of the launch command, or `env:NAME`. A config's values are typed
 as YAML 1.2 types them; those of `arg:` and `env:` are the exact text that was written.
@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
-from harness.config import Scalar, as_text, same_value
 from harness.templating import yaml_scalar
 from monitors.launch import is_secret_name
 
 Kind = Literal["config", "arg", "env"]
-LONGEST_NAME = 60
-LEAST_MEMORY = 1 << 20
 _CONFIG_KEY = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*")
 _ARGUMENT = re.compile(r"--?[A-Za-z][\w.-]*|\+{0,2}[A-Za-z_][\w./@-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -26,7 +22,6 @@ _SET_BY_HARNESS = (
     "ajet.trainer_common.val_print_to_markdown_file_path",
     "ajet.trainer_common.checkpoint_base_dir",
 )
-_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 def kind_of(key: str) -> Kind:
@@ -39,73 +34,46 @@ def bare(key: str) -> str:
     return key if kind_of(key) == "config" else key.partition(":")[2]
 
 
-def key_problem(key: str) -> str:
-    """Why nothing can be set by this key, and what to write instead; "" where it can."""
-    kind, name = kind_of(key), bare(key)
+def checked_key(key: str) -> str:
+    """The key. Raises ValueError where nothing can be set by it, with what to write instead."""
+    kind, name, why = kind_of(key), bare(key), ""
     if kind == "arg":
-        return (
-            "" if _ARGUMENT.fullmatch(name) else f"{key!r} names no flag; write arg:--lr, arg:-n or arg:a.b"
-        )
-    if kind == "env":
+        if not _ARGUMENT.fullmatch(name):
+            why = f"{key!r} names no flag; write arg:--lr, arg:-n or arg:a.b"
+    elif kind == "env":
         if not _VARIABLE.fullmatch(name):
-            return f"{key!r} names no environment variable; write env:NAME"
-        if name == "CUDA_VISIBLE_DEVICES":
-            return f"{key} is what keeps runs apart; say how many GPUs a run gets with each.gpus"
-        is_secret = is_secret_name(name)
-        why = f"{key} looks like a secret, and its values would stand in every report; export it instead"
-        return why if is_secret else ""
-    if ":" in key:
-        return f"{key!r}: there is no such kind of key; write arg:--flag, env:NAME or a config key"
-    if key.startswith(("-", "+")):
-        return f"{key!r} is no config key; a flag of the command is written arg:{key}"
-    if not _CONFIG_KEY.fullmatch(key):
-        return f"{key!r} is no config key; write it with dots, as ajet.trainer_common.optim.lr"
-    if key in _SET_BY_HARNESS:
-        return f"{key} is set anew for every launch, so that runs do not write into each other; leave it out"
-    return ""
+            why = f"{key!r} names no environment variable; write env:NAME"
+        elif name == "CUDA_VISIBLE_DEVICES":
+            why = f"{key} is what keeps runs apart; say how many GPUs a run gets with each.gpus"
+        elif is_secret_name(name):
+            why = f"{key} looks like a secret, and its values would stand in every report; export it instead"
+    elif ":" in key:
+        why = f"{key!r}: there is no such kind of key; write arg:--flag, env:NAME or a config key"
+    elif key.startswith(("-", "+")):
+        why = f"{key!r} is no config key; a flag of the command is written arg:{key}"
+    elif not _CONFIG_KEY.fullmatch(key):
+        why = f"{key!r} is no config key; write it with dots, as ajet.trainer_common.optim.lr"
+    elif key in _SET_BY_HARNESS:
+        why = f"{key} is set anew for every launch, so that runs do not write into each other; leave it out"
+    if why:
+        raise ValueError(why)
+    return key
 
 
-def values_problem(values: Sequence[object]) -> str:
-    """Why a key cannot be varied over these values; "" where it can."""
-    if len(values) < 2:
-        return f"{len(values)} value{'s' * (not values)}, so nothing is varied; give two or more"
-    for number, value in enumerate(values):
-        if problem := value_problem(value):
-            return problem
-        if any(same_value(value, other) for other in values[:number]):
-            return f"the value {yaml_scalar(value)} stands there twice"
-    return ""
-
-
-def value_problem(value: object) -> str:
-    """Why this cannot be a value; "" where it can."""
+def checked_value(value: Any) -> Any:
+    """The value. Raises ValueError for what cannot be one."""
+    why = ""
     if isinstance(value, list | dict):
-        return (
+        why = (
             f"{value!r} is a list or mapping, and only single values can be set: name a key inside it, or "
             "put quotes around it where it is a text"
         )
-    if not isinstance(value, str | int | float | None):
-        return f"{value} is read as a {type(value).__name__}; put quotes around it"
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"{yaml_scalar(value)} is no finite number"
-    if isinstance(value, str) and not value.isprintable():
-        return f"{value!r} holds characters that cannot be seen"
-    return ""
-
-
-def memory_bytes(text: str) -> int | None:
-    """`4 GB` or `512 MiB` in bytes; None for what is no such amount."""
-    from harness.repair.remedies.sizes import gib
-
-    found = gib(text)
-    amount = int(found * 2**30) if found is not None else 0
-    return amount if amount >= LEAST_MEMORY else None
-
-
-def point_name(number: int, digits: int, parts: Sequence[tuple[str, Scalar]]) -> str:
-    """`p03-kl_loss_coef-0.01-num_repeat-8`: safe as a folder's name; the number makes it unique."""
-    words = [
-        word for label, value in parts for word in (label, as_text(value).rstrip("/").rpartition("/")[2])
-    ]
-    tail = [_UNSAFE.sub("_", word).strip(".") for word in words]
-    return "-".join([f"p{number:0{digits}d}", *filter(None, tail)])[:LONGEST_NAME].rstrip("-.")
+    elif not isinstance(value, str | int | float | None):
+        why = f"{value} is read as a {type(value).__name__}; put quotes around it"
+    elif isinstance(value, float) and not math.isfinite(value):
+        why = f"{yaml_scalar(value)} is no finite number"
+    elif isinstance(value, str) and not value.isprintable():
+        why = f"{value!r} holds characters that cannot be seen"
+    if why:
+        raise ValueError(why)
+    return value

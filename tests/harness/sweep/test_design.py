@@ -20,23 +20,8 @@ from harness.sweep.design import MOST_RUNS, make_plan
 from harness.sweep.hosts import Needs
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.spec_text import checked, fields_of
+from tests.harness.sweep.varied import experiment
 
-BLUEPRINT = """
-## [exp_purpose]
-Something
-## [exp_codebase_dir]
-./
-## [exp_venv_exe]
-NA
-## [exp_yaml_path]
-{yaml}
-## [exp_launch_command]
-{command}
-## [exp_result_dir]
-NA
-## [exp_max_time]
-1 hour
-"""
 AJET = {
     "ajet.trainer_common.kl_loss_coef": 0.001,
     "ajet.trainer_common.seed": 7,
@@ -52,20 +37,13 @@ REPEAT = "ajet.rollout.num_repeat=4,8,16"
 @pytest.fixture
 def ajet(tmp_path: Path) -> Blueprint:
     """A blueprint with a config of the bundled trainer."""
-    (tmp_path / "config.yaml").write_text("ajet: {trainer_common: {seed: 7}}\n")
-    return blueprint(tmp_path, "`config.yaml`", "NA")
+    return experiment(tmp_path, "", "ajet: {trainer_common: {seed: 7}}\n")
 
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Blueprint:
     """A blueprint with a command of the author's own."""
-    return blueprint(tmp_path, "NA", "`python train.py --lr 1e-4`")
-
-
-def blueprint(folder: Path, yaml: str, command: str) -> Blueprint:
-    path = folder / "mine.md"
-    path.write_text(BLUEPRINT.format(yaml=yaml, command=command))
-    return read(path)
+    return experiment(tmp_path, "python train.py --lr 1e-4", None)
 
 
 def planned(
@@ -277,7 +255,7 @@ def test_the_rest_of_the_spec_is_in_the_plan(ajet: Blueprint) -> None:
         each={"memory": "4 GB", "ports": []},
         expect=[{"key": "ajet.trainer_common.kl_loss_coef", "level": 0.01, "effect": "lower"}],
     )
-    assert (plan.name, plan.blueprint) == ("mine-sweep", str(ajet.path))
+    assert (plan.name, plan.blueprint) == ("trial-sweep", str(ajet.path))
     assert (plan.settings, plan.budget_s, plan.threshold, plan.goal) == ({"a.b": 3}, 5400.0, 0.5, "min")
     assert plan.needs == Needs(0, None, 4_000_000_000, (), False)
     assert plan.expectations[0].level == 0.01
@@ -286,9 +264,10 @@ def test_the_rest_of_the_spec_is_in_the_plan(ajet: Blueprint) -> None:
 
 
 def test_a_config_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text("a: [")
-    with pytest.raises(SweepError, match=r"config\.yaml cannot be read"):
-        planned(blueprint(tmp_path, "`config.yaml`", "NA"), vary=["a.b=1,2"])
+    base = experiment(tmp_path)
+    (base.codebase_dir / "conf/run.yaml").write_text("a: [")
+    with pytest.raises(SweepError, match=r"run\.yaml cannot be read"):
+        planned(base, vary=["a.b=1,2"])
 
 
 def test_the_metric_of_the_bundled_trainers_validations_is_named_beforehand(

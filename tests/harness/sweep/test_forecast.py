@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from statsmodels.stats.power import TTestIndPower
 
-from harness.blueprint import Blueprint, read
+from harness.blueprint import Blueprint
 from harness.experiment import create
 from harness.journal.events import Collected, Finish, Intent
 from harness.state import Outcome
 from harness.sweep.forecast import expected_run_s, forecast
-from harness.sweep.plan import SweepPlan
-from tests.harness.sweep.plans import plan
+from tests.harness.sweep.plans import grid, plan
+from tests.harness.sweep.varied import experiment
 
 
 def test_power_is_that_of_the_t_test() -> None:
@@ -28,7 +28,7 @@ def test_two_values_in_a_grid_are_found_as_often_as_foretold() -> None:
     """By simulation: 2 x 3 points with 3 seeds, a value of the second key against its baseline."""
     from scipy import stats
 
-    seen = forecast(grid(2, 3, seeds=3), None, 1.0)
+    seen = forecast(grid({"a": range(2), "b": range(3)}, range(3)), None, 1.0)
     difference, runs = seen.two_levels["b"], 4000
     draws = np.random.default_rng(0).normal(size=(runs, 2, 2, 3))  # the other key, the two values, seeds
     draws[:, :, 1] += difference
@@ -37,14 +37,6 @@ def test_two_values_in_a_grid_are_found_as_often_as_foretold() -> None:
     t = effect / np.sqrt(variance * 2 / 6)
     found = (2 * stats.t.sf(np.abs(t), 8) < 0.05).mean()
     assert found == pytest.approx(0.8, abs=0.025)
-
-
-def grid(first: int, second: int, seeds: int) -> SweepPlan:
-    from harness.results.comparing.types import Key
-
-    made = plan(points=first * second, seeds=seeds)
-    keys = (Key("a", tuple(range(first)), 0), Key("b", tuple(range(second)), 0))
-    return SweepPlan(**{**vars(made), "keys": keys})
 
 
 @pytest.mark.parametrize(
@@ -65,7 +57,7 @@ def test_time_and_budget(
 
 
 def test_runs_of_the_same_blueprint_tell_how_long_one_takes(tmp_path: Path) -> None:
-    mine, other = blueprint(tmp_path / "a"), blueprint(tmp_path / "b")
+    mine, other = experiment(tmp_path / "a"), experiment(tmp_path / "b")
     assert expected_run_s(mine) is None
     for base, seconds, outcome in (
         (mine, 100.0, Outcome.SUCCEEDED),
@@ -77,17 +69,6 @@ def test_runs_of_the_same_blueprint_tell_how_long_one_takes(tmp_path: Path) -> N
         record(base, seconds, outcome)
     assert expected_run_s(mine) == 120.0
     assert expected_run_s(other) == 2.0
-
-
-def blueprint(folder: Path) -> Blueprint:
-    folder.mkdir()
-    path = folder / "same-name.md"
-    path.write_text(
-        "## [exp_purpose]\nx\n## [exp_codebase_dir]\n./\n## [exp_venv_exe]\nNA\n## [exp_yaml_path]\nNA\n"
-        f"## [exp_launch_command]\n`python t.py`\n## [exp_result_dir]\n{folder}/results\n"
-        "## [exp_max_time]\n1 hour\n"
-    )
-    return read(path)
 
 
 def record(base: Blueprint, seconds: float, outcome: Outcome) -> None:
