@@ -24,9 +24,9 @@ from harness.agent.look import look
 from harness.agent.verdict import shortfall, verdict
 from harness.atomic_write import write_json
 from harness.blueprint import read
+from harness.codec import encode
 from harness.diagnosis import diagnose
 from harness.experiment import Experiment, begin
-from harness.journal.codec import encode
 from harness.journal.events import ActionResult, AttemptEvent, Finish
 from harness.journal.model_events import Consult, LlmSettled
 from harness.observation import Observation

@@ -1,4 +1,4 @@
-"""Writing files so that a reader never sees half of one, whatever dies in the middle."""
+"""Writing files so that a reader never sees half of what was written, whatever dies in the middle."""
 
 import glob
 import json
@@ -11,7 +11,10 @@ def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> Non
     """Replace `path` with `content` in one step: temporary file beside it, fsync, rename, fsync of the
     folder. What a writer that was killed has left beside it is removed."""
     data = content.encode() if isinstance(content, str) else content
-    _remove_leftovers(path)
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        pid = leftover.name.split(".")[-2]
+        if pid.isdigit() and not is_running(int(pid)):
+            leftover.unlink(missing_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
@@ -30,23 +33,25 @@ def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> Non
         os.close(folder)
 
 
-def _remove_leftovers(path: Path) -> None:
-    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        pid = leftover.name.split(".")[-2]
-        if pid.isdigit() and not _is_running(int(pid)):
-            leftover.unlink(missing_ok=True)
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
 def write_json(path: Path, value: Any, mode: int = 0o644) -> None:
     """`write_atomically` for JSON, indented so that people can read it."""
     write_atomically(path, json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n", mode)
+
+
+def append_lines(path: Path, text: str, mode: int = 0o644) -> None:
+    """Append whole lines in one write, so that concurrent writers do not mix theirs; what a full disk cut off
+    stays a line by itself."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, mode), "ab+", buffering=0) as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+        is_cut_off = file.read(1) not in (b"", b"\n")
+        file.write(("\n" * is_cut_off + text).encode(errors="replace"))
+
+
+def is_running(pid: int) -> bool:
+    """True if this machine has a process of this number."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, PermissionError) as error:
+        return isinstance(error, PermissionError)
+    return True

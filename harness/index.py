@@ -1,5 +1,5 @@
-"""Where this user's result folders are: `$XDG_STATE_HOME/harness/runs.jsonl`, one line per experiment and
-one per sweep created.
+"""Where this user's result folders are (`$XDG_STATE_HOME/harness/runs.jsonl`, one line per experiment and one
+per sweep created), and of which kind a folder is.
 
 The index only finds folders; what is true of an experiment or a sweep stands in its own journal. A folder
 that was moved or deleted simply is not listed any more.
@@ -7,18 +7,21 @@ that was moved or deleted simply is not listed any more.
 
 import difflib
 import json
-import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 from harness import journal
+from harness.atomic_write import append_lines
 from harness.errors import UserError
-from harness.result_folders import is_sweep, sweep_of
 from harness.state import ExperimentState, fold
+from harness.wording import listed
 from monitors.launch import state_home
 
 Kind = Literal["run", "sweep"]
+JOURNAL = "sweep.jsonl"
+"""The journal of a sweep; that of a run is `journal.jsonl`."""
 MOST_NAMED = 5  # runs that a message about a sweep names
 
 
@@ -41,36 +44,35 @@ class IndexedRun:
         return Path(self.result_dir)
 
 
+def is_sweep(folder: Path) -> bool:
+    """True if a sweep has begun in this folder."""
+    return journal.has_begun(folder / JOURNAL)
+
+
+def sweep_of(run_dir: Path) -> Path | None:
+    """The sweep that a run's result folder belongs to; None for a run of its own."""
+    return run_dir.parent if is_sweep(run_dir.parent) else None
+
+
+def whole_sweep(folders: Sequence[Path]) -> Path | None:
+    """The sweep that these folders are, runs of its own beside it or not; None for anything else."""
+    whole = {folder.resolve() for folder in folders if is_sweep(folder)}
+    others = {sweep_of(folder.resolve()) for folder in folders if not is_sweep(folder)}
+    return next(iter(whole)) if len(whole) == 1 and others <= whole else None
+
+
+def load_state(result_dir: Path) -> ExperimentState:
+    """The state of the experiment in this folder, read without owning it."""
+    return fold(journal.read(result_dir / "journal.jsonl"))
+
+
 def add(run: IndexedRun) -> None:
-    """Append one line; a single small write, so that concurrent runs do not mix theirs. A line that a full
-    disk cut off stays alone."""
-    path = state_home() / "runs.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab+", buffering=0) as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - 1))
-        is_cut_off = file.read(1) not in (b"", b"\n")
-        file.write(("\n" * is_cut_off + json.dumps(asdict(run)) + "\n").encode())
+    append_lines(state_home() / "runs.jsonl", json.dumps(asdict(run)) + "\n")
 
 
-def add_sweep(sweep_id: str, name: str, folder: Path, created_at: float) -> None:
-    """Append the line of a sweep."""
-    add(IndexedRun(sweep_id, name, str(folder), created_at, "sweep"))
-
-
-def runs() -> list[IndexedRun]:
-    """Every indexed experiment that had begun and whose folder still exists, oldest first; a folder listed
-    twice counts once. Runs of sweeps are among them, sweeps are not."""
-    return [entry for entry in everything() if entry.kind == "run"]
-
-
-def sweeps() -> list[IndexedRun]:
-    """Every indexed sweep that had begun and whose folder still exists, oldest first."""
-    return [entry for entry in everything() if entry.kind == "sweep"]
-
-
-def everything() -> list[IndexedRun]:
-    """Runs and sweeps together, as `runs` and `sweeps` list them."""
+def everything(kind: Kind | None = None) -> list[IndexedRun]:
+    """Every indexed experiment and sweep (or only one kind) that had begun and whose folder still exists,
+    oldest first; a folder listed twice counts once. Runs of sweeps are among the runs."""
     try:
         lines = (state_home() / "runs.jsonl").read_text(errors="replace").splitlines()
     except FileNotFoundError:
@@ -81,14 +83,13 @@ def everything() -> list[IndexedRun]:
             run = IndexedRun(**json.loads(line))
         except (json.JSONDecodeError, TypeError):
             continue
-        if _has_begun(run.dir, run.kind):
+        if kind in (None, run.kind) and _has_begun(run.dir, run.kind):
             found[run.result_dir] = run
     return list(found.values())
 
 
-def load_state(result_dir: Path) -> ExperimentState:
-    """The state of the experiment in this folder, read without owning it."""
-    return fold(journal.read(result_dir / "journal.jsonl"))
+def runs() -> list[IndexedRun]:
+    return everything("run")
 
 
 def find(word: str | None) -> Path:
@@ -97,14 +98,13 @@ def find(word: str | None) -> Path:
 
     Raises UnknownRunError with the closest names.
     """
-    known = everything()
     if word is None:
-        newest = _newest(known)
+        newest = _newest(everything())
         return sweep_of(newest) or newest
     path = Path(word).expanduser()
     if _has_begun(path, "run") or is_sweep(path):
         return path.resolve()
-    return _by_word(word, path, known)
+    return _by_word(word, path, everything())
 
 
 def find_run(word: str | None) -> Path:
@@ -112,26 +112,24 @@ def find_run(word: str | None) -> Path:
 
     Raises UnknownRunError.
     """
-    known = everything()
-    only_runs = [entry for entry in known if entry.kind == "run"]
     if word is None:
-        return _newest(only_runs)
+        return _newest(runs())
     path = Path(word).expanduser()
     if _has_begun(path, "run"):
         return path.resolve()
-    if is_sweep(path):
-        raise UnknownRunError(_not_a_run(path.resolve()))
+    sweep = path.resolve() if is_sweep(path) else None
     try:
-        return _by_word(word, path, only_runs)
+        if sweep is None:
+            return _by_word(word, path, runs())
     except UnknownRunError:
-        sweep = _answering(word, [entry for entry in known if entry.kind == "sweep"])
+        sweep = _answering(word, everything("sweep"))
         if sweep is None:
             raise
-        raise UnknownRunError(_not_a_run(sweep)) from None
+    raise UnknownRunError(_not_a_run(sweep))
 
 
 def _has_begun(folder: Path, kind: Kind) -> bool:
-    return is_sweep(folder) if kind == "sweep" else journal.has_begun(folder / "journal.jsonl")
+    return journal.has_begun(folder / (JOURNAL if kind == "sweep" else "journal.jsonl"))
 
 
 def _newest(known: list[IndexedRun]) -> Path:
@@ -168,6 +166,5 @@ def _not_a_run(sweep: Path) -> str:
     begun = [entry.dir.name for entry in runs() if entry.dir.parent == sweep]
     if not begun:
         return f"{sweep} is a sweep, not a run, and none of its runs has begun; `harness show {sweep}`"
-    named = ", ".join(begun[:MOST_NAMED])
-    more = f" and {len(begun) - MOST_NAMED} more (`harness ls --tree`)" if len(begun) > MOST_NAMED else ""
-    return f"{sweep} is a sweep, not a run; name one of its runs, such as {sweep / begun[0]}: {named}{more}"
+    named = listed(begun, MOST_NAMED) + (" (`harness ls --tree`)" if len(begun) > MOST_NAMED else "")
+    return f"{sweep} is a sweep, not a run; name one of its runs, such as {sweep / begun[0]}: {named}"

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from harness.codec import encode
 from harness.journal import Entry, Event
-from harness.journal.codec import encode
 from harness.journal.events import ActionResult, Intent, Refused
 from harness.journal.model_events import (
     CallRejected,

@@ -3,8 +3,7 @@
 Kept in the journal as an entry `options`, so that `harness resume` goes on as the run was started.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 LLM_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
@@ -41,16 +40,6 @@ class RunOptions:
         own = {self.key_variable} if self.key_variable else set()
         return frozenset({*LLM_KEYS, *own} - set(self.pass_keys))
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     def changed(self, **given: Any) -> "RunOptions":
         """These options with what was given anew; None means not given."""
         return replace(self, **{name: value for name, value in given.items() if value is not None})
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "RunOptions":
-        """The options of an entry; fields of other versions are left out."""
-        known = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
-        lists = {name: tuple(known.get(name, ())) for name in ("approve", "pass_keys")}
-        return cls(**{**known, **lists})

@@ -18,10 +18,10 @@ from harness.agent.monitoring import AttemptMonitor
 from harness.agent.verdict import shortfall, verdict
 from harness.atomic_write import write_json
 from harness.attempt import AttemptEnd
+from harness.codec import encode
 from harness.diagnosis import diagnose
 from harness.diagnosis.signatures import load_usable
 from harness.experiment import Experiment
-from harness.journal.codec import encode
 from harness.journal.events import (
     ActionResult,
     AttemptEvent,

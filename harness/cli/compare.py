@@ -67,7 +67,7 @@ def compare(
 
 def _compared(folders: list[Path], metric: str, goal: "Goal | None", threshold: float | None) -> "Comparison":
     """A whole sweep as its own report compares it; any other runs by what their folders tell."""
-    from harness.result_folders import whole_sweep
+    from harness.index import whole_sweep
     from harness.results.compare import comparable, compare_folders, with_metric_judged
     from harness.sweep import reporting
     from harness.sweep.folder import SweepFolder

@@ -65,7 +65,7 @@ def find_run(word: str | None) -> Path:
 
 
 def find_any(word: str | None) -> Path:
-    """The result folder of the run or of the sweep that a person means (`harness.result_folders.is_sweep`
+    """The result folder of the run or of the sweep that a person means (`harness.index.is_sweep`
     tells which). Raises UnknownRunError."""
     from harness import index
 

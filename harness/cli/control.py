@@ -70,7 +70,7 @@ def approve(
 
 
 def _journal(folder: Path) -> Path:
-    from harness.result_folders import is_sweep
+    from harness.index import is_sweep
     from harness.sweep.folder import SweepFolder
 
     return SweepFolder(folder).journal if is_sweep(folder) else folder / "journal.jsonl"
@@ -78,7 +78,7 @@ def _journal(folder: Path) -> Path:
 
 def _has_finished(folder: Path) -> bool:
     from harness import index
-    from harness.result_folders import is_sweep
+    from harness.index import is_sweep
     from harness.sweep import sweep
 
     state = sweep.load_state(folder) if is_sweep(folder) else index.load_state(folder)
@@ -96,8 +96,8 @@ def _live_owner(folder: Path) -> "Owner | None":
 def _stop_unwatched(folder: Path) -> None:
     from harness.cli.run import carry_on
     from harness.experiment import Experiment
+    from harness.index import is_sweep
     from harness.journal.events import StopAsked
-    from harness.result_folders import is_sweep
 
     if is_sweep(folder):
         from harness.cli.sweep_foreground import carry_on_sweep

@@ -43,7 +43,7 @@ def ls(
 
 def show(run: Run = None, json_output: AsJson = False) -> None:
     """Show one run or sweep: its state, its attempts or runs, its headline numbers."""
-    from harness.result_folders import is_sweep
+    from harness.index import is_sweep
 
     folder = find_any(run)
     if is_sweep(folder):

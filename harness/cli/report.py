@@ -16,7 +16,7 @@ def report(
 ) -> None:
     """Build the report, its JSON and its figures again; raw files are only read."""
     from harness import journal
-    from harness.result_folders import is_sweep
+    from harness.index import is_sweep
     from harness.results.report import build_report
     from harness.results.summary import run_summary
 

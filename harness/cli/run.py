@@ -85,8 +85,8 @@ def resume(
     """Go on with a run or a sweep whose harness went away: no training was interrupted, and none is launched
     twice."""
     from harness.experiment import Experiment
+    from harness.index import is_sweep
     from harness.journal.events import OptionsGiven
-    from harness.result_folders import is_sweep
 
     is_changed = given != options.Given()
     if resume_all:
@@ -165,12 +165,12 @@ def _resume_all() -> None:
     """Put a harness in a session of its own for every unfinished run and sweep that has none, and say
     what became of it meanwhile. The runs of an unfinished sweep are the sweep's to go on with."""
     from harness import index
-    from harness.result_folders import sweep_of
+    from harness.index import sweep_of
 
     def unfinished(entries: list[index.IndexedRun]) -> list[Path]:
         return [entry.dir for entry in entries if not (entry.dir / "finish.flag").exists()]
 
-    sweeps, runs = unfinished(index.sweeps()), unfinished(index.runs())
+    sweeps, runs = unfinished(index.everything("sweep")), unfinished(index.runs())
     alone = [folder for folder in runs if sweep_of(folder) not in sweeps]
     found = sum(_go_on(folder, _go_on_with_sweep, "sweep.jsonl") for folder in sweeps)
     found += sum(_go_on(folder, _go_on_with_run, "journal.jsonl") for folder in alone)

@@ -15,7 +15,7 @@ from harness import journal
 from harness.cli import tree
 from harness.cli.console import console, print_json
 from harness.config import as_text, same_value
-from harness.result_folders import JOURNAL
+from harness.index import JOURNAL
 from harness.sweep.forecast import Forecast
 from harness.sweep.state import SweepState
 from harness.sweep.status import SweepStatus, one_line

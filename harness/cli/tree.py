@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import index, journal
-from harness.result_folders import JOURNAL, is_sweep
+from harness.index import JOURNAL, is_sweep
 from harness.state import ExperimentState
 from harness.sweep.folder import SweepFolder
 from harness.sweep.run_files import Steps, last_step

@@ -41,7 +41,7 @@ def verify(
 
 
 def _verified(folder: Path) -> "Checked":
-    from harness.result_folders import is_sweep
+    from harness.index import is_sweep
     from harness.results.verify import verify_run
     from harness.sweep.verify import verify_sweep
 

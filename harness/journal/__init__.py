@@ -1,11 +1,11 @@
 """What happened in a run or a sweep, for good: typed events in an append-only file.
 
 `events` and `model_events` have one class per kind of entry of a run (`harness.sweep.events` those of a
-sweep), `run_order` the table of which may follow which; `order` reads such tables; `codec` turns events into
-JSON and back; `journal` is the file; `recorded` is a folder with its journal and the state folded from it.
+sweep) and say which may follow which (`order`); `journal` is the file; `recorded` is a folder with its
+journal and the state folded from it.
 """
 
-from harness.journal.events import Owner
+from harness.journal.events import RUN, Owner
 from harness.journal.journal import (
     Entry,
     Journal,
@@ -19,7 +19,6 @@ from harness.journal.journal import (
 )
 from harness.journal.order import Event, ImpossibleEventError, Order
 from harness.journal.recorded import Clock, Fold, Recorded
-from harness.journal.run_order import RUN
 
 __all__ = [
     "RUN",

@@ -1,17 +1,18 @@
-"""What can stand in a run's journal: one class per kind of entry; those of the model are in `model_events`,
-and which may follow which stands in `run_order`."""
+"""What can stand in a run's journal (`RUN`): one class per kind of entry, each with which may come before it;
+those of the model are in `model_events`."""
 
 from __future__ import annotations
 
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 from harness.attempt import AttemptEnd, Diagnosis
 from harness.blueprint.types import Blueprint
-from harness.journal.order import Event
+from harness.journal import model_events
+from harness.journal.order import Event, Order, Step
 from harness.options import RunOptions
 from harness.outcome import Outcome
 from harness.pending_changes import Change
@@ -24,7 +25,7 @@ Args = Mapping[str, Any]
 # --- the run as a whole ---------------------------------------------------------------------------------
 
 
-class Created(Event, kind="created"):
+class Created(Event, kind="created", sets="begun"):
     """The run begins. `policy`: who decides; `deadline_at`: when its time is used up."""
 
     experiment_id: str
@@ -41,7 +42,7 @@ class OptionsGiven(Event, kind="options"):
     options: RunOptions
 
 
-class Owner(Event, kind="owner"):
+class Owner(Event, kind="owner", clears="acting calling"):
     """A process took the journal over; what the one before had begun and not ended is done once more."""
 
     pid: int
@@ -77,13 +78,15 @@ class StopAsked(Event, kind="stop_asked"):
     by: str
 
 
-class CopyKept(Event, kind="copy_kept"):
+class CopyKept(Event, kind="copy_kept", needs="acting:finish"):
     """Something that the training wrote into the private copy of its code was left there."""
 
     folder: str
 
 
-class Finish(Event, kind="finish"):
+class Finish(
+    Event, kind="finish", needs="acting:finish collected", bars="running", clears="acting", sets="finished"
+):
     """The end; nothing follows it."""
 
     outcome: Outcome
@@ -93,7 +96,7 @@ class Finish(Event, kind="finish"):
 # --- decisions ------------------------------------------------------------------------------------------
 
 
-class Intent(Event, kind="intent"):
+class Intent(Event, kind="intent", bars="acting calling", sets="acting:{event.action}"):
     """An action is about to be carried out. `observed`: what the policy saw beside the state."""
 
     action: str
@@ -101,7 +104,7 @@ class Intent(Event, kind="intent"):
     observed: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Refused(Event, kind="refused"):
+class Refused(Event, kind="refused", bars="acting calling", clears="asking"):
     """An action that the rules, or a person, did not let through."""
 
     action: str
@@ -110,28 +113,28 @@ class Refused(Event, kind="refused"):
     observed: Mapping[str, Any] = field(default_factory=dict)
 
 
-class ActionFailed(Event, kind="action_failed"):
+class ActionFailed(Event, kind="action_failed", needs="acting:{event.action}", clears="acting"):
     """Carrying the action out raised an error; the run ends here until it is resumed."""
 
     action: str
     error: str
 
 
-class ApprovalAsked(Event, kind="approval_asked"):
+class ApprovalAsked(Event, kind="approval_asked", bars="acting calling", sets="asking"):
     """A person is asked whether this may be done."""
 
     action: str
     args: Args
 
 
-class Approved(Event, kind="approved"):
+class Approved(Event, kind="approved", needs="asking", clears="asking"):
     """A person said yes."""
 
     action: str
     by: str
 
 
-class Denied(Event, kind="denied"):
+class Denied(Event, kind="denied", needs="asking", clears="asking"):
     """A person said no."""
 
     action: str
@@ -142,8 +145,8 @@ class Denied(Event, kind="denied"):
 # --- what came of an action -----------------------------------------------------------------------------
 
 
-class ActionResult(Event):
-    """What an action led to; every subclass has `action`, the one that its intent named."""
+class ActionResult(Event, needs="acting:{event.action}", clears="acting"):
+    """What an action led to, which closes its intent; every subclass has `action`, as the intent named it."""
 
 
 class Looked(ActionResult, kind="looked"):
@@ -154,7 +157,7 @@ class Looked(ActionResult, kind="looked"):
     error: str = ""
 
 
-class ChangePrepared(ActionResult, kind="change_prepared"):
+class ChangePrepared(ActionResult, kind="change_prepared", bars="running"):
     """An action that changes the next launch. `error`: why it changed nothing."""
 
     action: str
@@ -169,7 +172,7 @@ class Prepared(ActionResult, kind="prepared"):
     action: ClassVar[str] = "prepare"
 
 
-class Checked(ActionResult, kind="checked"):
+class Checked(ActionResult, kind="checked", bars="running"):
     """The check of the next launch. `problems`, `warnings`: sentences. `causes`: for each problem what a
     diagnosis would say of the failure that it would become."""
 
@@ -180,7 +183,7 @@ class Checked(ActionResult, kind="checked"):
     causes: tuple[Diagnosis, ...] = ()
 
 
-class Launched(ActionResult, kind="launched"):
+class Launched(ActionResult, kind="launched", bars="running collected", sets="running launched"):
     """The attempt runs. `checkpoint`: what it goes on from, None for the beginning."""
 
     action: ClassVar[str] = "launch"
@@ -189,7 +192,7 @@ class Launched(ActionResult, kind="launched"):
     checkpoint: str | None = None
 
 
-class Waited(ActionResult, kind="waited"):
+class Waited(ActionResult, kind="waited", needs="running"):
     """Something happened while the attempt ran. `ended`: its end, None while it goes on."""
 
     action: ClassVar[str] = "wait"
@@ -197,6 +200,10 @@ class Waited(ActionResult, kind="waited"):
     detail: str = ""
     waited_s: float = 0.0
     ended: AttemptEnd | None = None
+
+    def now(self) -> Step:
+        step = super().now()
+        return step if self.ended is None else replace(step, clears="acting running")
 
 
 class Paused(ActionResult, kind="paused"):
@@ -207,7 +214,7 @@ class Paused(ActionResult, kind="paused"):
     reason: str = ""
 
 
-class Stopped(ActionResult, kind="stopped"):
+class Stopped(ActionResult, kind="stopped", needs="running", clears="running"):
     """The attempt was ended. `why`: as in the action, None where it had ended by itself."""
 
     action: ClassVar[str] = "stop"
@@ -216,7 +223,7 @@ class Stopped(ActionResult, kind="stopped"):
     detail: str = ""
 
 
-class Diagnosed(ActionResult, kind="diagnosed"):
+class Diagnosed(ActionResult, kind="diagnosed", needs="launched", bars="running"):
     """Why the attempt ended, with the repairs that apply."""
 
     action: ClassVar[str] = "diagnose"
@@ -230,7 +237,7 @@ class Noted(ActionResult, kind="noted"):
     text: str
 
 
-class SectionWritten(ActionResult, kind="section_written"):
+class SectionWritten(ActionResult, kind="section_written", needs="collected"):
     """A section of the narrative, as `results.narrative` has it; `left_out`: what could not stand."""
 
     action: ClassVar[str] = "write_report_section"
@@ -238,7 +245,7 @@ class SectionWritten(ActionResult, kind="section_written"):
     left_out: tuple[str, ...] = ()
 
 
-class Collected(ActionResult, kind="collected"):
+class Collected(ActionResult, kind="collected", bars="running", sets="collected"):
     """How the run is judged, from its raw files."""
 
     action: ClassVar[str] = "collect"
@@ -246,7 +253,7 @@ class Collected(ActionResult, kind="collected"):
     reason: str
 
 
-class Reported(ActionResult, kind="reported"):
+class Reported(ActionResult, kind="reported", needs="collected", sets="reported"):
     """The report is written. `headline`: its first sentences; `discrepancies`: numbers that were withheld;
     `error`: why it could not be built, "" where it could."""
 
@@ -259,7 +266,7 @@ class Reported(ActionResult, kind="reported"):
 # --- what befell a training -----------------------------------------------------------------------------
 
 
-class AttemptEvent(Event, kind="event"):
+class AttemptEvent(Event, kind="event", needs="launched"):
     """Something seen of an attempt. `event`: as monitors name it, or `session_gone`, `log_lost`. `at`: when
     it happened; `step` and `line` of its log, None where they are not known."""
 
@@ -269,3 +276,11 @@ class AttemptEvent(Event, kind="event"):
     text: str = ""
     step: int | None = None
     line: int | None = None
+
+
+_KINDS = [
+    kind
+    for kind in (*vars(model_events).values(), *globals().values())
+    if isinstance(kind, type) and issubclass(kind, Event) and "kind" in vars(kind)
+]
+RUN = Order(Created, _KINDS)

@@ -20,11 +20,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from harness.atomic_write import is_running
+from harness.codec import MisfitError, decode, encode
 from harness.errors import UserError
-from harness.journal.codec import MisfitError, decode, encode
-from harness.journal.events import VERSION, JournalRepaired, Owner
+from harness.journal.events import RUN, VERSION, JournalRepaired, Owner
 from harness.journal.order import Event, ImpossibleEventError, Marks, Order
-from harness.journal.run_order import RUN
 
 E = TypeVar("E", bound=Event)
 LOCK_PATIENCE_S = 1.0
@@ -254,12 +254,4 @@ def last_owner(path: Path) -> Owner | None:
 
 def _runs_here(owner: Owner | None) -> bool:
     """True if a process of this machine has the pid of this owner."""
-    if owner is None or owner.host != socket.gethostname():
-        return False
-    try:
-        os.kill(owner.pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return owner is not None and owner.host == socket.gethostname() and is_running(owner.pid)

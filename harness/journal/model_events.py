@@ -21,7 +21,7 @@ class ModelUnavailable(Event, kind="model_unavailable"):
     why: str
 
 
-class Consult(Event, kind="consult"):
+class Consult(Event, kind="consult", bars="consulting", sets="consulting"):
     """A question to the model is opened. `topic` names it for good; `facts` fill its prompt."""
 
     topic: str
@@ -29,7 +29,7 @@ class Consult(Event, kind="consult"):
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Consulted(Event, kind="consulted"):
+class Consulted(Event, kind="consulted", needs="consulting", clears="consulting"):
     """The question is closed. `gave_up`: no launch may follow; `drops_draft`: what it had changed for the
     next launch is dropped."""
 
@@ -39,21 +39,21 @@ class Consulted(Event, kind="consulted"):
     drops_draft: bool = False
 
 
-class ViewShrunk(Event, kind="view_shrunk"):
+class ViewShrunk(Event, kind="view_shrunk", needs="consulting"):
     """The request did not fit the model; the next one is half as long."""
 
     topic: str
     why: str
 
 
-class CallRejected(Event, kind="call_rejected"):
+class CallRejected(Event, kind="call_rejected", needs="consulting"):
     """An answer that is no usable tool call. `call`: number of the call."""
 
     call: int
     why: str
 
 
-class LlmReserved(Event, kind="llm_reserved"):
+class LlmReserved(Event, kind="llm_reserved", bars="calling", sets="calling"):
     """A call is about to be made. `reserved_usd`: the most it can cost, None where the price is not known;
     `request`: the hash by which the transcript has it."""
 
@@ -63,7 +63,7 @@ class LlmReserved(Event, kind="llm_reserved"):
     request: str
 
 
-class LlmRetried(Event, kind="llm_retried"):
+class LlmRetried(Event, kind="llm_retried", needs="calling"):
     """The provider did not answer; the call is tried again. `cost_usd`: of all tries so far."""
 
     call: int
@@ -73,7 +73,7 @@ class LlmRetried(Event, kind="llm_retried"):
     reserved_usd: float | None = None
 
 
-class LlmSettled(Event, kind="llm_settled"):
+class LlmSettled(Event, kind="llm_settled", needs="calling", clears="calling"):
     """The model answered. `usage`: tokens by kind; `calls`: tool calls, each {id, name, arguments}."""
 
     call: int
@@ -86,7 +86,7 @@ class LlmSettled(Event, kind="llm_settled"):
     tries: int = 1
 
 
-class LlmFailed(Event, kind="llm_failed"):
+class LlmFailed(Event, kind="llm_failed", needs="calling", clears="calling"):
     """The call came to nothing; what it cost is `is_estimated` where it was cut off."""
 
     call: int

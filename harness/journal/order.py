@@ -1,48 +1,57 @@
-"""Which event may follow which, as one table per journal.
+"""Which event may follow which: each class of events says it of itself, in marks.
 
-A journal is at a set of *marks*, such as `running` or `acting:launch` (a name, and perhaps what of). A row of
-the table says of one kind of event which marks must stand before it, which must not, which it removes and
-which it leaves. What no row allows is an impossible journal.
+A journal is at a set of *marks*, such as `running` or `acting:launch` (a name, and perhaps what of). A class
+says which marks must stand before its events, which must not, which they remove and which they leave. What
+that does not allow is an impossible journal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from typing_extensions import dataclass_transform
 
-from harness.journal.codec import MisfitError, decode
+from harness.codec import MisfitError, decode
 
 Marks = frozenset[str]
 BEGUN, FINISHED = "begun", "finished"
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
-class Event:
-    """One kind of entry; a subclass becomes a frozen dataclass and names its `kind` in the journal."""
-
-    kind: ClassVar[str]
-
-    def __init_subclass__(cls, kind: str = "", **others: Any) -> None:
-        super().__init_subclass__(**others)
-        if kind:
-            cls.kind = kind
-            dataclass(frozen=True)(cls)
-
-
 @dataclass(frozen=True)
 class Step:
-    """A row: marks, separated by blanks; a name alone means each mark of that name."""
+    """Marks, separated by blanks; a name alone means each mark of that name, `{event.…}` a field's value."""
 
     needs: str = ""
     bars: str = ""
     clears: str = ""
     sets: str = ""
 
+    def of(self, event: Event) -> Step:
+        """The step of just this event."""
+        return Step(*(each.format(event=event) if "{" in each else each for each in vars(self).values()))
 
-Row = Step | Callable[[Any], Step]
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class Event:
+    """One kind of entry; a subclass becomes a frozen dataclass, names its `kind` in the journal, and adds to
+    the step (`row`) of its parent. A field that it does not have is an error."""
+
+    kind: ClassVar[str]
+    row: ClassVar[Step] = Step()
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    def __init_subclass__(cls, kind: str = "", **marks: str) -> None:
+        super().__init_subclass__()
+        cls.row = Step(**{name: f"{had} {marks.get(name, '')}" for name, had in vars(cls.row).items()})
+        if kind:
+            cls.kind = kind
+            dataclass(frozen=True)(cls)
+
+    def now(self) -> Step:
+        """The step that this event takes."""
+        return self.row.of(self)
 
 
 class ImpossibleEventError(ValueError):
@@ -50,13 +59,19 @@ class ImpossibleEventError(ValueError):
 
 
 class Order:
-    """The table of one kind of journal: the classes of its events, each with its row. The event of class
-    `first` begins a journal, and nothing follows one that leaves the mark `finished`."""
+    """One kind of journal: the classes of its events. The event of class `first` begins a journal, nothing
+    follows one that leaves the mark `finished`. `others`: steps that are not those of the class itself."""
 
-    def __init__(self, first: type[Event], rows: Mapping[type[Event], Row]) -> None:
+    def __init__(
+        self,
+        first: type[Event],
+        kinds: Iterable[type[Event]],
+        others: Mapping[type[Event], Step] | None = None,
+    ) -> None:
         self.first = first
-        self.rows = rows
-        self._classes = {event.kind: event for event in rows}
+        self.rows = {kind: (others or {}).get(kind, kind.row) for kind in kinds}
+        self._others = others or {}
+        self._classes = {kind.kind: kind for kind in self.rows}
 
     def decode(self, kind: str, data: Mapping[str, Any]) -> Event:
         """The event that an entry holds. Raises MisfitError."""
@@ -69,8 +84,7 @@ class Order:
         if (BEGUN in marks) == isinstance(event, self.first):
             where = "come twice" if marks else "begin a journal"
             raise ImpossibleEventError(f"`{event.kind}` cannot {where}")
-        row = self.rows[type(event)]
-        step = row if isinstance(row, Step) else row(event)
+        step = self._others.get(type(event)) or event.now()
         missing = [mark for mark in step.needs.split() if not _stands(mark, marks)]
         barred = [mark for mark in (*step.bars.split(), FINISHED) if _stands(mark, marks)]
         if missing or barred:
@@ -78,7 +92,7 @@ class Order:
             raise ImpossibleEventError(f"`{event.kind}` cannot come {' and '.join(there)}")
         gone = set(step.clears.split())
         left = (mark for mark in marks if mark not in gone and mark.partition(":")[0] not in gone)
-        return frozenset({*left, *step.sets.split()}) if gone or step.sets else marks
+        return frozenset({*left, *step.sets.split()})
 
 
 def _stands(word: str, marks: Marks) -> bool:

@@ -7,7 +7,6 @@ person explained it (`harness lessons teach`).
 
 import json
 import logging
-import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from harness.atomic_write import append_lines
 from harness.attempt import UNKNOWN, Diagnosis, failure_of
 from harness.diagnosis.signatures import SignatureError
 from harness.lessons import proposals
@@ -83,13 +83,8 @@ def all_lessons() -> list[Lesson]:
 def keep(lessons: Iterable[Lesson]) -> None:
     """Append lessons; a line that was cut off stays by itself. Raises OSError."""
     text = "".join(json.dumps(asdict(lesson), ensure_ascii=False) + "\n" for lesson in lessons)
-    if not text:
-        return
-    path().parent.mkdir(parents=True, exist_ok=True)
-    with os.fdopen(os.open(path(), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "ab+", buffering=0) as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
-        is_cut_off = file.read(1) not in (b"", b"\n")
-        file.write(("\n" * is_cut_off + text).encode(errors="replace"))
+    if text:
+        append_lines(path(), text, mode=0o600)
 
 
 def preferred(diagnosis: Diagnosis) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harness.atomic_write import write_atomically, write_json
 from harness.blueprint.types import Blueprint
-from harness.journal.codec import decode, encode
+from harness.codec import decode, encode
 from harness.pending_changes import diff
 from harness.repair import code_copy
 from harness.repair.code_copy import CodeCopy, CopyError

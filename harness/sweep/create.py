@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from harness import index
 from harness.atomic_write import write_atomically, write_json
+from harness.codec import encode
 from harness.experiment import Clock
+from harness.index import is_sweep
 from harness.journal import JournalOwnedError, Owner
 from harness.options import RunOptions
-from harness.result_folders import is_sweep
 from harness.sweep import confounds, points, snapshot
 from harness.sweep.design import make_plan
 from harness.sweep.events import SweepCreated
@@ -44,7 +45,7 @@ def planned(spec: SweepSpec, blueprint: "Blueprint", options: RunOptions) -> Swe
     cost = options.max_cost_usd / runs if options.max_cost_usd is not None else None
     return replace(
         plan,
-        options=replace(options, max_cost_usd=cost).as_json(),
+        options=encode(replace(options, max_cost_usd=cost)),
     )
 
 
@@ -83,7 +84,7 @@ def make(
         write_json(folder.plan, plan.as_json())
         sweep_id = uuid.uuid4().hex[:12]
         try:
-            index.add_sweep(sweep_id, plan.name, sweep.dir, clock())
+            index.add(index.IndexedRun(sweep_id, plan.name, str(sweep.dir), clock(), "sweep"))
         except OSError as error:
             _log.warning("%s will not be listed by `harness ls`: %s", sweep.dir, error)
         sweep.record(SweepCreated(sweep_id, plan))

@@ -1,5 +1,5 @@
-"""Everything that can stand in a sweep's journal: one class per kind of entry, and `SWEEP`, the table of
-which may follow which."""
+"""Everything that can stand in a sweep's journal (`SWEEP`): one class per kind of entry, each with which may
+come before it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.journal.order import Event, Order, Step
 from harness.sweep.plan import SweepPlan
 
 
-class SweepCreated(Event, kind="sweep_created"):
+class SweepCreated(Event, kind="sweep_created", sets="begun"):
     """The plan is fixed; the budget runs from now."""
 
     sweep_id: str
@@ -28,13 +28,13 @@ class SweepCreated(Event, kind="sweep_created"):
     version: int = VERSION
 
 
-class CanaryPassed(Event, kind="checked"):
+class CanaryPassed(Event, kind="checked", sets="checked"):
     """The first run, or a short one before it, has shown that the rest may start. `by`: what showed it."""
 
     by: str
 
 
-class RunStarted(Event, kind="started"):
+class RunStarted(Event, kind="started", bars="over:{event.run}", sets="running:{event.run}"):
     """A job for this run is about to be started. `job`: its number, from 1; `jobs_without_progress`: how many
     in a row brought the run no further; `entries`: of its journal until now."""
 
@@ -45,7 +45,9 @@ class RunStarted(Event, kind="started"):
     entries: int = 0
 
 
-class RunEnded(Event, kind="ended"):
+class RunEnded(
+    Event, kind="ended", needs="running:{event.run}", clears="running:{event.run}", sets="over:{event.run}"
+):
     """The run is over; nothing of it is started any more. `outcome`: as in its finish.flag, or "lost"."""
 
     run: str
@@ -53,14 +55,14 @@ class RunEnded(Event, kind="ended"):
     reason: str
 
 
-class RunMeasured(Event, kind="measured"):
+class RunMeasured(Event, kind="measured", needs="over:{event.run}"):
     """The metric at the end of the run."""
 
     run: str
     value: float | None
 
 
-class RunLeftOut(Event, kind="not_run"):
+class RunLeftOut(Event, kind="not_run", bars="running:{event.run} over:{event.run}", sets="over:{event.run}"):
     """The run will never be started."""
 
     run: str
@@ -92,31 +94,17 @@ class Narrated(Event, kind="narrated"):
     sections: Mapping[str, Any] = field(default_factory=dict)
 
 
-class SweepReported(Event, kind="reported"):
+class SweepReported(Event, kind="reported", bars="running"):
     """The report is there. `error`: why it could not be built, "" where it could."""
 
     headline: tuple[str, ...] = ()
     error: str = ""
 
 
-_ASIDE = Step()
+_SHARED = (Owner, JournalRepaired, StopAsked, LetGo, Detached, Finish)
+_OWN = (CanaryPassed, RunStarted, RunEnded, RunMeasured, RunLeftOut, Held, Closing, Drifted, Narrated)
 SWEEP = Order(
     SweepCreated,
-    {
-        SweepCreated: Step(sets="begun"),
-        **dict.fromkeys((Owner, JournalRepaired, StopAsked, LetGo, Detached, Held, Closing), _ASIDE),
-        CanaryPassed: Step(sets="checked"),
-        RunStarted: lambda event: Step(bars=f"over:{event.run}", sets=f"running:{event.run}"),
-        RunEnded: lambda event: Step(
-            f"running:{event.run}", clears=f"running:{event.run}", sets=f"over:{event.run}"
-        ),
-        RunLeftOut: lambda event: Step(
-            bars=f"running:{event.run} over:{event.run}", sets=f"over:{event.run}"
-        ),
-        RunMeasured: lambda event: Step(f"over:{event.run}"),
-        Drifted: _ASIDE,
-        Narrated: _ASIDE,
-        SweepReported: Step(bars="running"),
-        Finish: Step(bars="running", sets="finished"),
-    },
+    (SweepCreated, *_SHARED, *_OWN, SweepReported),
+    {Finish: Step(bars="running", sets="finished")},
 )

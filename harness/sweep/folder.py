@@ -17,7 +17,7 @@ exp_results/<sweep>/
 import os
 from pathlib import Path
 
-from harness.result_folders import JOURNAL
+from harness.index import JOURNAL
 
 CANARY = "canary"
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from harness.codec import decode, encode
 from harness.config.edit import Scalar
 from harness.errors import UserError
-from harness.journal.codec import decode, encode
 from harness.results.comparing.types import Expectation, Goal, Key, Point
 from harness.sweep.folder import CANARY
 from harness.sweep.hosts import Needs
@@ -47,7 +47,7 @@ class SweepPlan:
     keys of `keys`. `metric` "": chosen afterwards, and marked so. `budget_s`: wall-clock seconds for all of
     it, None for no limit. `parallel`: runs at once. `canary`: settings of the short run that must pass first,
     {} where the first run itself is the canary until its first step. `author`: "person" or the model that
-    proposed it. `options`: of each run's harness (`RunOptions.as_json`).
+    proposed it. `options`: of each run's harness (`RunOptions` as JSON).
     """
 
     name: str

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.codec import decode
 from harness.options import RunOptions
 from harness.results.comparing.types import PlannedRun, Study
 from harness.sweep import confounds, snapshot
@@ -111,7 +112,7 @@ def build(
     plan = state.plan
     assert plan is not None
     outcome, reason = ending(state)
-    options = RunOptions.from_json(plan.options)
+    options = decode(RunOptions, plan.options)
     about = SweepAbout(
         name=plan.name,
         question=plan.question,
@@ -148,7 +149,7 @@ def _canary(state: SweepState) -> str:
 
 async def _narrative(sweep: Sweep, compared: "Comparison") -> Mapping[str, Any]:
     """What a configured model writes about the results; {} without one, or when it cannot be asked."""
-    options = RunOptions.from_json(sweep.plan.options)
+    options = decode(RunOptions, sweep.plan.options)
     if options.policy != "llm":
         return {}
     from harness.agent.policies import limits_of

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from harness import journal
+from harness.codec import decode
 from harness.journal.events import AttemptEvent, LetGo, OptionsGiven, Owner
 from harness.options import RunOptions
 from harness.self_command import HARNESS_WITHOUT_PYTHONPATH
@@ -36,7 +37,7 @@ class RunSupervisor:
         self._host = host
         self._environment = environment
         self._pause_s = pause_s
-        self._options = RunOptions.from_json(sweep.plan.options)
+        self._options = decode(RunOptions, sweep.plan.options)
 
     async def follow(self, run: str, lease: Lease | None = None) -> None:
         """Follow the run, whose job is recorded as started, until its end is recorded. `lease`: of a job that

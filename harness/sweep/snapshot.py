@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.atomic_write import write_json
+from harness.codec import decode, encode
 from harness.command import paths_replaced, read_or_empty
 from harness.config import changed as config_changed
 from harness.config import edit as config_edit
-from harness.journal.codec import decode, encode
 from harness.repair.code_copy import CACHES, CodeCopy, CopyError, freeze, installed_from
 from harness.results import provenance
 from harness.results.manifest import sha256

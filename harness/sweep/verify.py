@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.guard.file_access import SOURCE_SUFFIXES
-from harness.result_folders import JOURNAL
+from harness.index import JOURNAL
 from harness.results.content import is_inside, read_text, regular_and_other, tree_differences
 from harness.results.manifest import SKIPPED_FOLDERS, relative_name, sha256
 from harness.results.types import Discrepancy

@@ -12,11 +12,10 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from harness.attempt import AttemptEnd, Diagnosis
 from harness.blueprint import Blueprint
+from harness.codec import decode, encode
 from harness.journal import Entry, Recorded, events
-from harness.journal.codec import decode, encode
-from harness.journal.events import ActionResult, Checked, Collected, Created, Reported
+from harness.journal.events import RUN, ActionResult, Checked, Collected, Created, Reported
 from harness.journal.order import Event, Order
-from harness.journal.run_order import RUN
 from harness.pending_changes import PREPARING
 from harness.state import ExperimentState
 from harness.sweep.events import SWEEP, SweepCreated

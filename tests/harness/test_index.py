@@ -8,40 +8,36 @@ from harness import index
 from harness.index import IndexedRun, UnknownRunError
 from harness.journal import Journal
 from harness.sweep.events import SWEEP, SweepCreated
-from tests.harness.runs import event_of
+from tests.harness.runs import created
 from tests.harness.sweep.sweep_states import plan
 
 
-def make(folder: Path, experiment_id: str) -> IndexedRun:
+def make(folder: Path, experiment_id: str, name: str = "", kind: index.Kind = "run") -> IndexedRun:
     folder.mkdir()
-    with Journal(folder / "journal.jsonl", lambda: 1.0) as journal:
-        journal.append(event_of("created", {}))
-    run = IndexedRun(experiment_id, folder.name, str(folder), 1.0)
-    index.add(run)
+    if kind == "run":
+        with Journal(folder / "journal.jsonl", lambda: 1.0) as journal:
+            journal.append(created())
+    else:
+        with Journal(folder / "sweep.jsonl", lambda: 1.0, SWEEP) as journal:
+            journal.append(SweepCreated("5eed", plan({"lr": (1, 2)})))
+    index.add(run := IndexedRun(experiment_id, name or folder.name, str(folder), 1.0, kind))
     return run
 
 
 def test_by_path_name_id_and_newest(tmp_path: Path) -> None:
     first = make(tmp_path / "alpha", "aaaa00000000")
     second = make(tmp_path / "beta", "bbbb00000000")
-    assert index.find(str(first.dir)) == first.dir
-    assert index.find("alpha") == first.dir
-    assert index.find("bbbb") == second.dir
-    assert index.find(None) == second.dir
+    assert index.find(str(first.dir)) == index.find("alpha") == first.dir
+    assert index.find("bbbb") == index.find(None) == second.dir
+    with pytest.raises(UnknownRunError, match="did you mean alpha"):
+        index.find("alhpa")
 
 
 def test_a_folder_of_that_name_comes_before_a_later_run_of_that_name(tmp_path: Path) -> None:
     first = make(tmp_path / "trial", "aaaa00000000")
-    again = make(tmp_path / "trial-2", "bbbb00000000")
-    index.add(IndexedRun("bbbb00000000", "trial", again.result_dir, 2.0))
+    again = make(tmp_path / "trial-2", "bbbb00000000", name="trial")
     assert index.find("trial") == first.dir
     assert index.find("trial-2") == again.dir
-
-
-def test_unknown_names_the_closest(tmp_path: Path) -> None:
-    make(tmp_path / "quickstart", "cccc00000000")
-    with pytest.raises(UnknownRunError, match="did you mean quickstart"):
-        index.find("quikstart")
 
 
 def test_nothing_yet() -> None:
@@ -69,35 +65,26 @@ def test_a_run_killed_before_its_first_entry_is_not_one_to_resume(tmp_path: Path
         index.find(str(run.dir))
 
 
-def make_sweep(folder: Path, sweep_id: str) -> Path:
-    folder.mkdir()
-    with Journal(folder / "sweep.jsonl", lambda: 1.0, SWEEP) as journal:
-        journal.append(SweepCreated("5eed", plan({"lr": (1, 2)})))
-    index.add_sweep(sweep_id, folder.name, folder, 1.0)
-    return folder
-
-
 def test_sweeps_are_found_beside_runs_and_are_none(tmp_path: Path) -> None:
     run = make(tmp_path / "alpha", "aaaa00000000")
-    sweep = make_sweep(tmp_path / "ablation", "5eed00000000")
+    sweep = make(tmp_path / "ablation", "5eed00000000", kind="sweep")
     (tmp_path / "nothing").mkdir()
-    index.add_sweep("dddd00000000", "nothing", tmp_path / "nothing", 1.0)
-    assert index.runs() == [run]
-    assert [entry.dir for entry in index.sweeps()] == [sweep]
-    for word in (str(sweep), "ablation", "5eed", None):
-        assert index.find(word) == sweep
+    index.add(IndexedRun("dddd00000000", "nothing", str(tmp_path / "nothing"), 1.0, "sweep"))
+    assert index.runs() == [run] and index.everything("sweep") == [sweep]
+    for word in (str(sweep.dir), "ablation", "5eed", None):
+        assert index.find(word) == sweep.dir
     assert index.find("alpha") == run.dir and index.find_run(None) == run.dir
 
 
 def test_a_run_of_a_sweep_stands_for_it_when_the_newest_is_meant(tmp_path: Path) -> None:
-    sweep = make_sweep(tmp_path / "ablation", "5eed00000000")
-    run = make(sweep / "p01-s0", "aaaa00000000")
-    assert index.find(None) == sweep
+    sweep = make(tmp_path / "ablation", "5eed00000000", kind="sweep")
+    run = make(sweep.dir / "p01-s0", "aaaa00000000")
+    assert index.find(None) == sweep.dir
     assert index.find_run(None) == run.dir == index.find("p01-s0")
 
 
 def test_who_needs_a_run_is_told_the_runs_of_a_sweep(tmp_path: Path) -> None:
-    sweep = make_sweep(tmp_path / "ablation", "5eed00000000")
+    sweep = make(tmp_path / "ablation", "5eed00000000", kind="sweep").dir
     with pytest.raises(UnknownRunError, match="none of its runs has begun"):
         index.find_run("ablation")
     for number in range(7):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harness.command import is_output, read_or_empty
 from harness.config.values import Scalar, same_value
-from harness.result_folders import is_sweep
+from harness.index import is_sweep
 from harness.results.comparing import provenances
 from harness.results.comparing.contrasts import pairs_of
 from harness.results.comparing.runs import NEVER_STARTED, RunFiles, read_files

@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.journal.codec import decode, encode
+from harness.codec import decode, encode
 from harness.machine import memory
 from harness.machine.disk import in_words
 from harness.machine.gpus import Device

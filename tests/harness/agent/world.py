@@ -1,6 +1,7 @@
 """A world without processes: hands whose effects are entries in a dictionary, and which can be killed at
 any point."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +167,7 @@ def new_experiment(folder: Path, world: World, options: RunOptions | None = None
             plan={"max_time_s": world.max_time_s, "yaml_path": None, "launch_command": "train", **plan},
         )
         if options is not None:
-            record(experiment, "options", **options.as_json())
+            record(experiment, "options", **asdict(options))
         if not (folder / "blueprint.md").exists():
             (folder / "blueprint.md").write_text("# A plan\n")
     elif experiment.state.finished_at is None:

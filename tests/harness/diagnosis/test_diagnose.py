@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from harness.codec import decode, encode
 from harness.diagnosis import Diagnosis, diagnose
-from harness.journal.codec import decode, encode
 from monitors.files import AttemptFiles
 from tests.harness.runs import end as as_end
 

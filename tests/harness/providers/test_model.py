@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from harness.codec import encode
 from harness.journal import Event
-from harness.journal.codec import encode
 from harness.providers.chat import (
     RejectedError,
     Reply,

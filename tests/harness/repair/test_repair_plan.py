@@ -1,7 +1,7 @@
 """What is asked of the machine and the rules, and what becomes of a repair."""
 
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ def launched(folder: Path, config: str, command: str | None = None) -> Experimen
     made = Experiment(folder, lambda: 1000.0)
     given = {"experiment_id": "7f3a", "name": "x", "deadline_at": 9e9, "policy": "playbook"}
     record(made, "created", **given, plan={**plan, **more})
-    record(made, "options", **RunOptions().as_json())
+    record(made, "options", **asdict(RunOptions()))
     args = {"attempt": 1, "session": "s", "attempt_id": "7f3a-01", "why": "first"}
     record(made, "intent", action="launch", args=args)
     record(made, "outcome", action="launch", launched_at=1.0)

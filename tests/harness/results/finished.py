@@ -10,7 +10,7 @@ import numpy as np
 
 from harness import blueprint
 from harness.atomic_write import write_json
-from harness.journal.codec import encode
+from harness.codec import encode
 from harness.results.manifest import vouched_for
 from harness.results.report import build_report
 from harness.results.verify import run_flag

@@ -57,7 +57,7 @@ def write(folder: Path, plan: SweepPlan, *events: Timed, sweep_id: str = "5eed5e
     """The sweep's folder with its journal, listed in the index."""
     folder.mkdir(parents=True)
     times = iter([BEGIN, *(BEGIN + at for at, _ in events)])
-    index.add_sweep(sweep_id, plan.name, folder, BEGIN)
+    index.add(index.IndexedRun(sweep_id, plan.name, str(folder), BEGIN, "sweep"))
     with Journal(folder / "sweep.jsonl", lambda: next(times), SWEEP) as journal:
         journal.append(SweepCreated(sweep_id, plan))
         for _, event in events:

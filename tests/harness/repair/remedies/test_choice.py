@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from harness.attempt import Diagnosis
 from harness.cli.app import app
+from harness.codec import encode
 from harness.config import edit as config_edit
 from harness.guard import rules as guard
 from harness.guard.science import refuse_repair
-from harness.journal.codec import encode
 from harness.observation import Observation
 from harness.options import RunOptions
 from harness.repair.remedies import Remedy, Situation, known_names, remedies_for
