@@ -1,18 +1,18 @@
-"""A workbench for end-to-end tests: blueprints written into a folder, the real command line, the real
-tmux."""
+"""A workbench for end-to-end tests: blueprints written into a folder, the command line, the real tmux."""
 
 import json
 import os
 import subprocess
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from harness import journal
 from harness.journal.events import Launched
 from harness.state import ExperimentState, fold
+from tests.e2e import mortal
+from tests.e2e.mortal import Disturbance, Life
 
 PATIENCE_S = 120.0
 
@@ -49,6 +49,7 @@ class Bench:
         self.codebase.mkdir(parents=True)
         self.result_dir = (disk or folder) / "results" / "trial"
         self.blueprint = folder / "trial.md"
+        self.lives = folder.with_name(f"{folder.name}-lives")
 
     def plan(
         self,
@@ -70,30 +71,26 @@ class Bench:
         """Put a program into the codebase."""
         (self.codebase / name).write_text(text)
 
-    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+    def start(
+        self, *arguments: str, env: Mapping[str, str] | None = None, disturbance: Disturbance | None = None
+    ) -> Life:
         """Start `harness …` and return at once."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "harness.cli.app", *arguments],
-            stdin=options.pop("stdin", subprocess.DEVNULL),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            cwd=self.folder,
-            env={**os.environ, **options.pop("env", {})},
-        )
+        self.lives.mkdir(exist_ok=True)
+        output = self.lives / f"{len(list(self.lives.iterdir())) + 1:02d}.txt"
+        return mortal.start(arguments, self.folder, {**os.environ, **(env or {})}, output, disturbance)
 
     def harness(
         self,
         *arguments: str,
         status: int | None = 0,
-        env: dict[str, str] | None = None,
+        env: Mapping[str, str] | None = None,
         patience_s: float = PATIENCE_S,
     ) -> str:
         """Run `harness …` to its end; returns what it printed, and checks its exit status."""
-        process = self.start(*arguments, env=env or {})
-        output, _ = process.communicate(timeout=patience_s)
-        assert status is None or process.returncode == status, f"exit status {process.returncode}:\n{output}"
-        return output
+        life = self.start(*arguments, env=env)
+        ended = life.end(patience_s)
+        assert status is None or ended == status, f"exit status {ended}:\n{life.output}"
+        return life.output
 
     def run(self, status: int = 0) -> str:
         return self.harness("run", str(self.blueprint), status=status)

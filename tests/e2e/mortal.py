@@ -1,9 +1,9 @@
-"""The harness in a process of its own that dies where a test says, by its own SIGKILL or by its parent's.
+"""The harness in a process of its own, which may die where a test says.
 
-In: the command line, the environment, and a `Death`. Out: the process; what it printed is in a file. The
+In: the command line, the environment, and a `Disturbance`. Out: the process; what it prints is in a file. The
 processes are forked from one server that has imported the product already, so that a hundred lives cost what
-they do, not what importing costs. What a life passes on its way (entries, syncs, tmux commands) is counted,
-so that a test knows every place where a harness can die.
+they do, not what importing costs. What a disturbed life passes on its way (entries, syncs, tmux commands) is
+counted, so that a test knows every place where a harness can die.
 """
 
 import importlib
@@ -35,10 +35,13 @@ IMPORTED_BEFOREHAND = [
     "harness.results.provenance",
     "harness.results.report",
     "harness.results.figures",
+    "anthropic",
     "libtmux",
     "matplotlib.pyplot",
     "matplotlib.backends.backend_agg",
     "matplotlib.backends.backend_svg",
+    "openai",
+    "scipy.stats",
 ]
 PAUSE_BEFORE_A_RESTART_S = 0.4  # instead of the 30 s that a real transient failure is given
 
@@ -64,6 +67,16 @@ class ClockJump:
     by_s: float
 
 
+@dataclass(frozen=True)
+class Disturbance:
+    """What happens to a life. `counts_file`: where it writes, if it ends by itself, how often it came to each
+    place. Nothing of it set: a life on a small disk whose pauses are short."""
+
+    death: Death | None = None
+    jump: ClockJump | None = None
+    counts_file: Path | None = None
+
+
 @dataclass
 class Life:
     """One process of the harness and the file with what it printed."""
@@ -86,9 +99,14 @@ class Life:
         assert self.process.exitcode is not None
         return self.process.exitcode
 
-    def kill(self) -> None:
-        self.process.kill()
-        wait([self.process.sentinel])
+    def kill(self, signal_number: int = signal.SIGKILL) -> None:
+        """Send a signal that ends it, and wait for the end."""
+        self.send_signal(signal_number)
+        assert self.is_over(30.0), self.output
+
+    def send_signal(self, signal_number: int) -> None:
+        assert self.process.pid is not None
+        os.kill(self.process.pid, signal_number)
 
     @property
     def output(self) -> str:
@@ -100,16 +118,13 @@ def start(
     folder: Path,
     env: Mapping[str, str],
     output_file: Path,
-    death: Death | None = None,
-    jump: ClockJump | None = None,
-    counts_file: Path | None = None,
+    disturbance: Disturbance | None = None,
 ) -> Life:
-    """Start `harness …` in `folder`; with `counts_file` a life that ends by itself writes how often it came
-    to each place."""
+    """Start `harness …` in `folder`."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(IMPORTED_BEFOREHAND)
     output_file.touch(mode=0o600)
-    target = (list(arguments), folder, dict(env), output_file, death, jump, counts_file)
+    target = (list(arguments), folder, dict(env), output_file, disturbance)
     process = context.Process(target=_live, args=target, daemon=True)
     with _STATUS:
         process.start()
@@ -121,9 +136,7 @@ def _live(
     folder: Path,
     env: dict[str, str],
     output_file: Path,
-    death: Death | None,
-    jump: ClockJump | None,
-    counts_file: Path | None,
+    disturbance: Disturbance | None,
 ) -> None:
     from harness.cli.app import app
 
@@ -134,18 +147,18 @@ def _live(
     os.dup2(output, 1)
     os.dup2(output, 2)
     sys.argv = ["harness", *arguments]
-    road = _Road(death, jump)
+    road = _Road(disturbance) if disturbance is not None else None
     try:
         app(arguments)
     finally:
-        if counts_file is not None:
-            counts_file.write_text(json.dumps(road.counts))
+        if road is not None and road.disturbance.counts_file is not None:
+            road.disturbance.counts_file.write_text(json.dumps(road.counts))
 
 
 class _Road:
     """Counts the places that this process comes to, and kills it at the one that is its death."""
 
-    def __init__(self, death: Death | None, jump: ClockJump | None) -> None:
+    def __init__(self, disturbance: Disturbance) -> None:
         import libtmux
 
         from harness.journal import Journal
@@ -153,7 +166,7 @@ class _Road:
 
         disk.MIN_FREE_BYTES = 0  # the tests' disks are small
         diagnose = importlib.import_module("harness.diagnosis.diagnose")
-        self.death, self.jump = death, jump
+        self.disturbance = disturbance
         self.counts: dict[str, int] = dict.fromkeys(PLACES, 0)
         self._tearing = False
         os.write = self._tear(os.write)
@@ -172,7 +185,8 @@ class _Road:
     def come_to(self, place: Place) -> bool:
         """Count a place; whether it is the one to die at."""
         self.counts[place] += 1
-        return self.death is not None and (self.death.place, self.death.nth) == (place, self.counts[place])
+        death = self.disturbance.death
+        return death is not None and (death.place, death.nth) == (place, self.counts[place])
 
     def _before(self, place: Place, act: Callable[..., Any]) -> Callable[..., Any]:
         def dangerous(*arguments: Any) -> Any:
@@ -188,9 +202,9 @@ class _Road:
                 self._strike()
             self._tearing = self.come_to("torn")
             entry = append(*arguments, **data)
-            if self.jump is not None and entry.seq == 1:
+            if (jump := self.disturbance.jump) is not None and entry.seq == 1:
                 clock = importlib.import_module("tests.e2e.movable_clock")
-                threading.Timer(self.jump.after_s, clock.set_by, (self.jump.by_s,)).start()
+                threading.Timer(jump.after_s, clock.set_by, (jump.by_s,)).start()
             return entry
 
         return dangerous
@@ -216,7 +230,8 @@ class _Road:
         return dangerous
 
     def _strike(self) -> None:
-        if self.death is not None and self.death.victim == "tmux server":
+        death = self.disturbance.death
+        if death is not None and death.victim == "tmux server":
             command = ["tmux", "-L", os.environ["AJET_TMUX_SOCKET"], "kill-server"]
             subprocess.run(command, capture_output=True, check=False)
         else:

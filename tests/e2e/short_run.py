@@ -6,7 +6,6 @@ runs of the same training, one disturbed, have equal stories.
 """
 
 import hashlib
-import itertools
 import os
 import re
 import signal
@@ -27,9 +26,8 @@ from harness.journal.events import (
 )
 from monitors.files import AttemptFiles
 from monitors.processes import members_of_attempt
-from tests.e2e import mortal
 from tests.e2e.bench import Bench
-from tests.e2e.mortal import Death, Life
+from tests.e2e.mortal import Death, Disturbance, Life
 
 PATIENCE_S = 90.0
 
@@ -71,7 +69,7 @@ _ONLY_WHILE_WATCHED = {"resources.jsonl"}  # samples are taken while a harness w
 
 
 class ShortRun(Bench):
-    """One experiment in `folder`; `env` is what its harnesses, its tmux server and its training get."""
+    """One experiment in `folder`; `env` is what its harnesses get beside this process's."""
 
     def __init__(
         self,
@@ -91,7 +89,6 @@ class ShortRun(Bench):
         self.disk = disk or folder
         self.socket = f"ajet-test-{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
         self.env = {
-            **{name: value for name, value in os.environ.items() if name != "TMUX"},
             "XDG_STATE_HOME": str(state or self.disk / "state"),
             "XDG_CACHE_HOME": str(folder / "cache"),
             "XDG_CONFIG_HOME": str(folder / "settings"),
@@ -100,14 +97,12 @@ class ShortRun(Bench):
             "WANDB_API_KEY": "the-secret-of-this-run",
         }
         self.plan(command, purpose="see whether it survives", **limits)
-        self._lives = itertools.count(1)
 
     # --- living and dying -----------------------------------------------------------------------------
 
     def live(self, *arguments: str, **disturbance: Any) -> Life:
-        """Start `harness …` and return at once; what may disturb it stands in `mortal.start`."""
-        output = self.folder / f"life-{next(self._lives)}.txt"
-        return mortal.start(arguments, self.folder, self.env, output, **disturbance)
+        """Start `harness …` and return at once; what may disturb it stands in `mortal.Disturbance`."""
+        return self.start(*arguments, env=self.env, disturbance=Disturbance(**disturbance))
 
     def begin(self, **disturbance: Any) -> Life:
         return self.live("run", str(self.blueprint), **disturbance)
@@ -155,7 +150,7 @@ class ShortRun(Bench):
     def clean_up(self) -> None:
         """End what is left of this run, whatever a test did to it."""
         self.tmux("kill-server")
-        (Path(self.env.get("TMUX_TMPDIR", "/tmp")) / f"tmux-{os.getuid()}" / self.socket).unlink(
+        (Path(os.environ.get("TMUX_TMPDIR", "/tmp")) / f"tmux-{os.getuid()}" / self.socket).unlink(
             missing_ok=True
         )
         for pid in self.processes():

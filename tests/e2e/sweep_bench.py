@@ -7,7 +7,6 @@ that only the seed decides; the note does nothing. What it is told to do wrong s
 import json
 import os
 import signal
-import subprocess
 from collections import Counter
 from typing import Any
 
@@ -15,6 +14,7 @@ from harness import journal
 from harness.sweep.state import SweepState
 from harness.sweep.sweep import load_state
 from tests.e2e.bench import Bench
+from tests.e2e.mortal import Life
 
 NAME = "trial-sweep"
 TRAIN = """
@@ -63,7 +63,7 @@ class SweepBench:
         name = ("--parallel", str(parallel), "--set", f"name={NAME}", "--policy", "playbook")
         return ["sweep", str(self.bench.blueprint), *keys, *more, *name]
 
-    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+    def start(self, *arguments: str) -> Life:
         return self.bench.start(*arguments, env=self.env)
 
     def harness(self, *arguments: str, status: int | None = 0) -> str:

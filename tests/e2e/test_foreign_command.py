@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.bench import Bench, sessions, until
+from tests.e2e.mortal import Life
 
 TRAIN = """
 import sys, time
@@ -36,7 +37,7 @@ def alive(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
-def watched(bench: Bench, steps: int, pause: float, step: int = 3, **plan: str) -> "subprocess.Popen[str]":
+def watched(bench: Bench, steps: int, pause: float, step: int = 3, **plan: str) -> Life:
     """A harness whose training of so many steps has printed this one."""
     bench.script("train.py", TRAIN)
     bench.plan(f"python train.py {steps} {pause}", **plan)
@@ -138,8 +139,7 @@ def test_run_again_goes_beside_the_finished_one(bench: Bench) -> None:
 @pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM])
 def test_harness_dies_training_goes_on_and_resume_completes(bench: Bench, signal_number: int) -> None:
     watching = watched(bench, 80, 0.1, step=5)
-    watching.send_signal(signal_number)
-    watching.communicate(timeout=30)
+    watching.kill(signal_number)
     refused = bench.run(status=2)
     assert "harness resume" in refused
     seen = len(_log(bench))
@@ -155,8 +155,7 @@ def test_harness_dies_training_goes_on_and_resume_completes(bench: Bench, signal
 def test_tmux_server_dies_and_the_run_ends_well(bench: Bench) -> None:
     watching = watched(bench, 30, 0.1)
     subprocess.run(["tmux", "-L", os.environ["AJET_TMUX_SOCKET"], "kill-server"], check=True)
-    output, _ = watching.communicate(timeout=60)
-    assert watching.returncode == 0, output
+    assert watching.end(60.0) == 0, watching.output
     assert "step=30 " in _log(bench)
 
 
@@ -169,7 +168,6 @@ def test_resumed_after_the_first_step_time_a_healthy_training_goes_on(bench: Ben
     watching = bench.start("run", str(bench.blueprint))
     until(lambda: bench.attempt().joinpath("started", "supervisor.json").exists(), "the launch")
     watching.kill()
-    watching.communicate(timeout=30)
     until(lambda: "step=30 " in _log(bench), "step 30, after the first-step time")
     bench.harness("resume", str(bench.result_dir))
     assert bench.flag["outcome"] == "succeeded"
@@ -178,7 +176,6 @@ def test_resumed_after_the_first_step_time_a_healthy_training_goes_on(bench: Ben
 def test_stopping_what_had_ended_by_itself_keeps_its_success(bench: Bench) -> None:
     watching = watched(bench, 20, 0.05, step=2)
     watching.kill()
-    watching.communicate(timeout=30)
     until(lambda: (bench.attempt() / "exit.json").exists(), "the end of the training")
     bench.harness("stop", str(bench.result_dir))
     assert bench.flag["outcome"] == "succeeded"
@@ -231,8 +228,7 @@ def test_a_reader_that_goes_away_does_not_decide_the_outcome(bench: Bench) -> No
 def test_stop_from_another_terminal(bench: Bench) -> None:
     watching = watched(bench, 10000, 0.05)
     bench.harness("stop", str(bench.result_dir))
-    watching.communicate(timeout=30)
-    assert watching.returncode == 130
+    assert watching.end(30.0) == 130
     assert bench.flag["outcome"] == "cancelled"
     assert sessions() == []
 

@@ -1,7 +1,6 @@
 """Whole runs with a language model: the real command line, tmux, SDK and HTTP; only the model is scripted."""
 
 import json
-import os
 import stat
 import subprocess
 from collections.abc import Callable
@@ -132,10 +131,9 @@ def test_killed_while_the_model_thinks_it_goes_on_with_the_same_question(bench: 
 
     with ModelServer(model) as server:
         word = f"anthropic:scripted@{server.anthropic_url}"
-        process = bench.start("run", str(bench.blueprint), "--model", word)
+        life = bench.start("run", str(bench.blueprint), "--model", word)
         server.wait_for_request(1)
-        process.kill()
-        process.communicate(timeout=30)
+        life.kill()
         server.release()
         bench.harness("resume", str(bench.result_dir))
         server.take_violations()
@@ -166,13 +164,12 @@ def test_read_only_plans_and_does_nothing(bench: Bench) -> None:
 @pytest.mark.parametrize("answer", ["yes", "no"])
 def test_a_person_approves_or_denies_the_launch(bench: Bench, answer: str) -> None:
     bench.plan("echo step:1 - loss:0.5")
-    process = bench.start("run", str(bench.blueprint), "--approve", "launch")
+    life = bench.start("run", str(bench.blueprint), "--approve", "launch")
     journal_file = bench.result_dir / "journal.jsonl"
     until(lambda: journal_file.exists() and '"approval_asked"' in journal_file.read_text(), "the question")
     assert not bench.attempt().exists()
     bench.harness("approve", str(bench.result_dir), *(["--deny"] if answer == "no" else []))
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == (0 if answer == "yes" else 130), output
+    assert life.end(60.0) == (0 if answer == "yes" else 130), life.output
     assert bench.launches() == (1 if answer == "yes" else 0)
     assert bench.flag["outcome"] == ("succeeded" if answer == "yes" else "cancelled")
 
@@ -200,7 +197,7 @@ def test_a_key_of_the_harness_never_reaches_the_training(bench: Bench) -> None:
         word = f"anthropic:scripted@{server.anthropic_url}"
         (bench.folder / "harness.toml").write_text('[llm]\nkey_env = "MY_GATEWAY_KEY"\n')
         env = {"MY_GATEWAY_KEY": key, "ANTHROPIC_API_KEY": "sk-ant-" + "y" * 40}
-        bench.harness("run", str(bench.blueprint), "--model", word, env={**os.environ, **env})
+        bench.harness("run", str(bench.blueprint), "--model", word, env=env)
         headers = [exchange.seen.headers for exchange in server.log if exchange.seen]
     assert all("y" * 40 not in json.dumps(each) for each in headers)
     seen = (bench.codebase / "seen.txt").read_text()

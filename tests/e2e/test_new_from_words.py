@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -109,16 +108,15 @@ def test_on_a_terminal_an_outage_leads_to_the_questions(
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_keeps_what_there_is(bench: Bench, number: signal.Signals) -> None:
     with ModelServer([*begun()[:2], hang(60)]) as server:
-        process = bench.start(*model(server))
+        life = bench.start(*model(server))
         server.wait_for_request(3)
-        process.send_signal(number)
+        life.send_signal(number)
         for _ in range(20):  # as a person who has no patience, through all that follows
-            time.sleep(0.05)
-            if process.poll() is None and not written(bench):
-                process.send_signal(number)
-        shown, _ = process.communicate(timeout=60)
+            if not life.is_over(0.05) and not written(bench):
+                life.send_signal(number)
+        status = life.end(60.0)
         server.release()
-    assert process.returncode == 130, shown
+    assert status == 130, life.output
     assert written(bench)
 
 

@@ -74,8 +74,7 @@ def test_kill_9_in_the_middle_then_resume(bench: Bench) -> None:
     watching = bench.start("run", str(bench.blueprint))
     log = bench.attempt() / "pane.log"
     until(lambda: log.exists() and "step:12 " in log.read_text(), "the twelfth step")
-    watching.send_signal(signal.SIGKILL)
-    watching.communicate(timeout=30)
+    watching.kill()
     bench.harness("resume", str(bench.result_dir))
     assert bench.flag["outcome"] == "succeeded"
     assert bench.launches() == 1
@@ -91,8 +90,7 @@ def test_a_training_ended_from_outside_goes_on_from_its_checkpoint(bench: Bench)
     until(lambda: log.exists() and "step:22 " in log.read_text(), "step 22")
     started = json.loads((bench.attempt() / "started" / "supervisor.json").read_text())
     os.kill(started["command_pid"], signal.SIGTERM)
-    output, _ = watching.communicate(timeout=PATIENCE_S)
-    assert watching.returncode == 0, output
+    assert watching.end(PATIENCE_S) == 0, watching.output
     assert bench.flag["attempts"] == 2
     lines = (bench.attempt(2) / "metrics.jsonl").read_text().splitlines()
     steps = [json.loads(line)["step"] for line in lines]

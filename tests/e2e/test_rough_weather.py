@@ -32,7 +32,7 @@ def end_or_resume(run: ShortRun, status: int) -> None:
     """A harness that gave up (1), or could not begin (2), has said what to fix and how to go on, and that
     brings the run to a good end."""
     if status != 0:
-        said = (run.folder / "life-1.txt").read_text()
+        said = (run.lives / "01.txt").read_text()
         assert status in (1, 2), f"exit status {status}:\n{said}"
         assert ("harness resume" if status == 1 else "No space left on device") in said, said
         run.finish()
@@ -156,7 +156,7 @@ def test_the_disk_is_full_for_a_while(on_a_small_disk: Undisturbed, tmp_path: Pa
                     life.is_over(full_for_s)
                 end_or_resume(run, life.end(PATIENCE_S))
                 if not (run.result_dir / "result.json").exists():
-                    assert any("harness report" in said.read_text() for said in run.folder.glob("life-*.txt"))
+                    assert any("harness report" in said.read_text() for said in run.lives.iterdir())
                     assert run.live("report", str(run.result_dir)).end(PATIENCE_S) == 0
                 on_a_small_disk.assert_same(run.story(), "flag")
                 run.assert_tidy()

@@ -1,11 +1,10 @@
 """Sweeps through the real command line: real trainings, real tmux, a leader that is killed."""
 
 import random
-import subprocess
 
 import pytest
 
-from tests.e2e.bench import Bench, sessions, until
+from tests.e2e.bench import PATIENCE_S, Bench, sessions, until
 from tests.e2e.sweep_bench import SweepBench
 
 
@@ -14,7 +13,7 @@ def test_a_sweep_survives_its_leader_and_names_what_failed(bench: Bench) -> None
     leader = sweep.start(*sweep.arguments("arg:--lr=0.1,0.2", seeds=2))
     until(lambda: len(sweep.starts()) >= 2, "two trainings")
     assert sweep.kill_leader()
-    leader.communicate()
+    leader.end(PATIENCE_S)
     output = sweep.harness("resume", str(sweep.dir), status=1)
     assert "p02-lr-0.2-s1" in output
     assert set(sweep.starts().values()) == {1}
@@ -43,14 +42,12 @@ def test_thirty_kills_of_the_leader(bench: Bench) -> None:
     until(lambda: (sweep.dir / "sweep.jsonl").exists() and sweep.state.plan is not None, "the sweep")
     kills = 0
     while kills < 30 and not (sweep.dir / "finish.flag").exists():
-        try:
-            leader.wait(timeout=draw.uniform(0.2, 6.0))
-        except subprocess.TimeoutExpired:
+        if not leader.is_over(draw.uniform(0.2, 6.0)):
             leader.kill()
             kills += 1
-        leader.communicate()
+        leader.end(PATIENCE_S)
         leader = sweep.start("resume", str(sweep.dir))
-    leader.communicate(timeout=600)
+    leader.end(600.0)
     assert kills == 30
     assert len(sweep.state.runs) == 18
     assert {run.outcome for run in sweep.state.runs.values()} == {"succeeded"}
