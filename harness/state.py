@@ -64,9 +64,9 @@ class ExperimentState:
     """Everything known from the journal; the default value is an experiment that does not exist yet.
 
     `draft` is what the next launch will change; `checked` is the check of just that, None when there was none
-    since it last changed. `unusable` are built-in repairs that could not be carried out since the last
-    launch. `denied` is what a person did not approve (see `is_denied`), `asks` the action they are being
-    asked about.
+    since it last changed. `unusable` are built-in repairs that were refused or could not be carried out since
+    the last launch. `denied` is what a person did not approve (see `is_denied`), `asks` the action they are
+    being asked about.
     """
 
     experiment_id: str = ""
@@ -190,7 +190,8 @@ def _change_prepared(state: ExperimentState, event: events.ChangePrepared, _: En
 
 
 def _refused(state: ExperimentState, event: events.Refused, _: Entry) -> ExperimentState:
-    return replace(state, asks="", refusals=(*state.refusals, event.why))
+    unusable = state.unusable | {event.args.get("remedy", "")} - {""}
+    return replace(state, asks="", refusals=(*state.refusals, event.why), unusable=unusable)
 
 
 def _denied(state: ExperimentState, event: events.Denied, _: Entry) -> ExperimentState:

@@ -27,7 +27,7 @@ from harness.repair import installing
 def refuse(action: AnyAction, result_dir: Path, plan: Blueprint) -> str | None:
     """Why the action cannot be carried out on this disk, or None."""
     if isinstance(action, InstallPackage):
-        return installing.refuse(action.package, plan.venv_exe)
+        return installing.refuse(plan.venv_exe)
     try:
         if isinstance(action, ReadFile):
             resolve_reading(action.path, result_dir, plan.codebase_dir)

@@ -1,9 +1,10 @@
 """The built-in policy: no language model, no key, the same decisions every time.
 
 It finishes every experiment that needs no invention. After a failure it takes the first repair of the
-diagnosis (`repair.repair_plan`) that the rules let through, prepares it, has it checked, and launches again;
-a cause that is known to go away by itself is waited out. Each repair comes on top of those before it. What
-the check before a launch finds is repaired in the same way, if all of it can be, and checked again.
+diagnosis (`repair.repair_plan`), prepares it, has it checked, and launches again; one that the rules refuse
+is left out. A cause that is known to go away by itself is waited out. Each repair comes on top of those
+before it. What the check before a launch finds is repaired in the same way, if all of it can be, and checked
+again.
 """
 
 from collections.abc import Iterator
@@ -102,7 +103,7 @@ class Playbook:
         for repair in _repairs(diagnosis):
             if repair.name in state.draft.remedies and repair.name not in state.unusable:
                 for action in _left(repair, diagnosis, state.draft):
-                    if _is_possible(action, observation):
+                    if not _is_denied(action, state):
                         return action
         changed = "; ".join(f"{change.what}: {change.new}" for change in state.draft.changes)
         action = self._launch(observation, f"{_ended(attempt, diagnosis)} Changed for this: {changed}")
@@ -126,8 +127,8 @@ class Playbook:
             draft = with_outcome(draft, step.kind, arguments(step))
         after = replace(observation, state=replace(state, draft=draft))
         launch = next_launch(state, "to see whether one could follow")
-        may_follow = guard.check(launch, after) is None and "launch" not in state.denied
-        return steps[0] if may_follow and all(_is_possible(step, observation) for step in steps) else None
+        may_follow = guard.check_progress(launch, after) is None and "launch" not in state.denied
+        return steps[0] if may_follow and not any(_is_denied(step, state) for step in steps) else None
 
     def _again(
         self, observation: Observation, attempt: AttemptState, diagnosis: Diagnosis, wait_s: float
@@ -201,15 +202,14 @@ def _step_against(cause: Diagnosis, observation: Observation, config: str) -> An
             for repair in repair_plan.before_launch(cause, state, config)
             if repair.name not in state.unusable
             for action in _left(repair, cause, state.draft)
-            if _is_possible(action, observation)
+            if not _is_denied(action, state)
         ),
         None,
     )
 
 
-def _is_possible(action: AnyAction, observation: Observation) -> bool:
-    denied = observation.state.is_denied(action.kind, arguments(action))
-    return not denied and guard.check(action, observation) is None
+def _is_denied(action: AnyAction, state: ExperimentState) -> bool:
+    return state.is_denied(action.kind, arguments(action))
 
 
 def _ended(attempt: AttemptState, diagnosis: Diagnosis) -> str:

@@ -42,16 +42,21 @@ class Meaning:
     to: str = ".*"
 
     @property
+    def may_change(self) -> bool:
+        """True if a repair may set some other value."""
+        return self.role in ("resource", "cosmetic")
+
+    @property
     def is_free(self) -> bool:
         """True if a repair may set any value."""
-        return self.role in ("resource", "cosmetic") and self.was == self.to == ".*"
+        return self.may_change and self.was == self.to == ".*"
 
     def allows(self, old: str, new: str) -> bool:
         """True if a repair may go from one value to the other, as texts."""
         fits = re.fullmatch(self.was, old, re.DOTALL) and re.fullmatch(
             self.to, new.strip().lower(), re.DOTALL
         )
-        return self.role in ("resource", "cosmetic") and bool(fits)
+        return self.may_change and bool(fits)
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,11 @@ class Parameter:
     def is_at(self, path: Path | str) -> bool:
         """True if the key at `path` is this setting."""
         return re.fullmatch(self.names, last_name((path,) if isinstance(path, str) else path)) is not None
+
+    @property
+    def is_judged(self) -> bool:
+        """True if an edit is judged by what it comes to, not by the role of its key."""
+        return bool(self.factor) or self.name == "engine_length"
 
     @property
     def spellings(self) -> tuple[str, ...]:

@@ -53,6 +53,12 @@ def check(action: AnyAction, observation: Observation) -> str | None:
     return next((why for rule in RULES if (why := rule(action, observation)) is not None), None)
 
 
+def check_progress(launch: Launch, observation: Observation) -> str | None:
+    """Why no launch with this draft may follow, whatever its changes do to what is studied; or None."""
+    rules: tuple[Rule, ...] = (launches_fit_the_limits, repairs_must_differ_or_progress)
+    return next((why for rule in rules if (why := rule(launch, observation)) is not None), None)
+
+
 def healthy_runs_go_on(action: AnyAction, observation: Observation) -> str | None:
     """Rule 1: a healthy run is not stopped before its time."""
     if not isinstance(action, Stop):

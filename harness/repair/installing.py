@@ -5,7 +5,6 @@ In: the environment's interpreter, the package's name. Out: the version that was
 constraints.
 """
 
-import re
 import subprocess
 import sys
 import tempfile
@@ -19,8 +18,8 @@ class InstallError(Exception):
     """The package is not there; the message says what pip said."""
 
 
-def refuse(package: str, python: Path) -> str | None:
-    """Why the package may not be installed into the environment of `python`, or None."""
+def refuse(python: Path) -> str | None:
+    """Why nothing may be installed into the environment of `python`, or None."""
     home = python.parent.parent
     if not (home / "pyvenv.cfg").is_file():
         return (
@@ -31,16 +30,6 @@ def refuse(package: str, python: Path) -> str | None:
         return (
             "the experiment uses the harness's own environment, which stays as it is; give it one of its own"
         )
-    return None
-
-
-def is_there(package: str, python: Path) -> str | None:
-    """Why installing the package cannot help: the environment of `python` has it already; or None."""
-    home = python.parent.parent
-    for info in home.glob("lib*/python*/site-packages/*.dist-info"):
-        name, _, version = info.name.removesuffix(".dist-info").partition("-")
-        if _flat(name) == _flat(package):
-            return f"{package} {version} is installed already"
     return None
 
 
@@ -87,8 +76,3 @@ def _run(python: Path, arguments: list[str]) -> str:
         said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
         raise InstallError(f"{python} {' '.join(arguments[:3])}: {' '.join(said[-3:])[:600]}")
     return done.stdout
-
-
-def _flat(name: str) -> str:
-    """Names of packages do not differ by case, `-`, `_` or `.`."""
-    return re.sub(r"[-_.]+", "-", name).lower()

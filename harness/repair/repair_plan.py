@@ -26,8 +26,8 @@ from harness.actions import (
 from harness.attempt import Diagnosis, Remedy
 from harness.doctor import model_files
 from harness.experiment import Experiment
-from harness.guard import progress, science
-from harness.machine.ports import a_free_port, is_taken
+from harness.guard import progress
+from harness.machine.ports import a_free_port
 from harness.pending_changes import MEASURES, PendingChanges, measure
 from harness.repair import apply_changes, installing, leftovers
 from harness.repair.remedies import Machine, Situation, remedies_for
@@ -42,7 +42,7 @@ _FREES: dict[str, Any] = {"free_leftovers": "processes", "free_own_checkpoints":
 def repairs(
     experiment: Experiment, diagnosis: Diagnosis, preferred: Sequence[str] = ()
 ) -> tuple[Remedy, ...]:
-    """What can be done about it and is allowed, in the order in which it is to be tried.
+    """What can be done about it, in the order in which it is to be tried.
 
     `preferred`: remedies in the order in which they helped before; the others follow. A cause that passes is
     waited out first, also where its signature does not say so.
@@ -50,14 +50,19 @@ def repairs(
     names = [*preferred, *diagnosis.remedies]
     if diagnosis.transient and not {"wait_and_retry", "resume_from_checkpoint"} & set(names):
         names.insert(0, "wait_and_retry")
-    state = experiment.state
-    config = apply_changes.config_before(experiment)
+    state, plan = experiment.state, experiment.state.blueprint
     files = experiment.attempt_files(len(state.attempts))
-    environment = launching.environment(state.blueprint, files, state.options.hidden, state.environment)
-    tried = progress.tried([*state.attempts[:-1], replace(state.attempts[-1], diagnosis=diagnosis)])
-    here = machine(experiment, environment)
-    now = Situation(diagnosis, config, environment, state.command, tried, here)
-    return tuple(_allowed(remedies_for(names, now), config, state)[:MOST_REPAIRS])
+    environment = launching.environment(plan, files, state.options.hidden, state.environment)
+    now = Situation(
+        diagnosis,
+        apply_changes.config_before(experiment),
+        environment,
+        state.command,
+        progress.tried([*state.attempts[:-1], replace(state.attempts[-1], diagnosis=diagnosis)]),
+        tuple(plan.protected_keys),
+        machine(experiment, environment),
+    )
+    return tuple(remedies_for(names, now)[:MOST_REPAIRS])
 
 
 def before_launch(cause: Diagnosis, state: ExperimentState, config: str) -> list[Remedy]:
@@ -66,26 +71,17 @@ def before_launch(cause: Diagnosis, state: ExperimentState, config: str) -> list
     seen, environment = cause.captures, dict(state.environment)
     if "variable" in seen:
         environment[seen["variable"]] = seen["port"]
-    here = Machine(may_install=lambda package: True)
+    here = Machine(may_install=lambda: True)
     if "free_port" in seen:
         here = replace(here, free_port=lambda: int(seen["free_port"]))
-    now = Situation(cause, config, environment, state.command, machine=here)
-    return _allowed(remedies_for(cause.remedies, now), config, state)
-
-
-def _allowed(found: list[Remedy], config: str, state: ExperimentState) -> list[Remedy]:
-    protected = state.blueprint.protected_keys
-    return [each for each in found if science.refuse_repair(each, config, protected, state.command) is None]
+    protected = tuple(state.blueprint.protected_keys)
+    now = Situation(cause, config, environment, state.command, protected=protected, machine=here)
+    return remedies_for(cause.remedies, now)
 
 
 def machine(experiment: Experiment, environment: dict[str, str]) -> Machine:
     """This machine. `environment`: of the training."""
     state = experiment.state
-    python = state.blueprint.venv_exe
-
-    def may_install(package: str) -> bool:
-        refused = installing.refuse(package, python) or installing.is_there(package, python)
-        return state.options.allow_install and refused is None
 
     def owned(what: str) -> int:
         found = leftovers.leftovers if what == "processes" else leftovers.superseded_bytes
@@ -93,12 +89,11 @@ def machine(experiment: Experiment, environment: dict[str, str]) -> Machine:
 
     return Machine(
         free_port=a_free_port,
-        is_taken=is_taken,
         cpu_count=lambda: os.cpu_count() or 1,
         open_files=lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
         is_cached=lambda name, revision: model_files.is_cached(environment, name, revision),
         owned=owned,
-        may_install=may_install,
+        may_install=lambda: state.options.allow_install and not installing.refuse(state.blueprint.venv_exe),
     )
 
 

@@ -168,7 +168,7 @@ class Each(Section):
 
 def _bytes(text: str) -> int:
     """`4 GB` or `512 MiB` in bytes; 0 for what is no such amount."""
-    from harness.repair.remedies.sizes import gib
+    from harness.repair.remedies.situation import gib
 
     return int((gib(text) or 0) * 2**30)
 

@@ -1,16 +1,18 @@
 """From names to remedies: each is looked up, computed and put into words."""
 
 import logging
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import yaml
 
 from harness.attempt import Remedy, RemedyKind, Undo
 from harness.config.values import Scalar, as_text
-from harness.repair.remedies import batches, config_keys, gpu_memory, services
-from harness.repair.remedies.settings import Setting
+from harness.repair.remedies import memory, services
 from harness.repair.remedies.situation import Edits, Repair, Situation, UnknownError
-from harness.repair.remedies.tables import table
 
 _log = logging.getLogger(__name__)
 
@@ -19,37 +21,37 @@ LONGEST_WAIT_S = 900.0
 WAITING: tuple[RemedyKind, ...] = ("wait", "resume")
 
 _COMPUTE: Mapping[str, Callable[[Situation], Repair | Edits | None]] = {
-    "lower_gpu_memory_utilization": gpu_memory.lower_share,
-    "raise_gpu_memory_utilization": gpu_memory.raise_share,
-    "halve_micro_batch": batches.halve_micro_batch,
-    "lower_tokens_per_gpu": batches.lower_tokens,
-    "expandable_segments": gpu_memory.expandable_segments,
-    "drop_expandable_segments": gpu_memory.drop_expandable_segments,
+    "lower_gpu_memory_utilization": memory.lower_share,
+    "raise_gpu_memory_utilization": memory.raise_share,
+    "halve_micro_batch": memory.halve_micro_batch,
+    "lower_tokens_per_gpu": memory.lower_tokens,
+    "expandable_segments": memory.expandable_segments,
+    "drop_expandable_segments": memory.drop_expandable_segments,
     "fewer_loader_workers": services.fewer_loader_workers,
     "fewer_threads": services.fewer_threads,
-    "smaller_tensor_parallel": batches.smaller_tensor_parallel,
-    "fit_max_model_len": batches.fit_engine_length,
+    "smaller_tensor_parallel": memory.smaller_tensor_parallel,
+    "fit_max_model_len": memory.fit_engine_length,
     "free_port": services.free_port,
-    "correct_key": config_keys.correct_key,
+    "correct_key": services.correct_key,
     "hub_offline": services.hub_offline,
     "tracker_offline": services.tracker_offline,
     "raise_open_files": services.raise_open_files,
-    "torch_compile_off": gpu_memory.torch_compile_off,
-    "without_flash_attention": gpu_memory.without_flash_attention,
+    "torch_compile_off": memory.torch_compile_off,
+    "without_flash_attention": memory.without_flash_attention,
     "install_package": services.install_package,
 }
-_MEASURED: Mapping[str, Callable[[Situation], bool]] = {
-    "expandable_segments": gpu_memory.is_fragmented,
-    "fit_max_model_len": batches.speaks_of_engine_length,
+_IN_GENERAL: Mapping[str, Callable[[Situation], bool]] = {
+    "expandable_segments": memory.is_fragmented,
+    "fit_max_model_len": lambda now: bool(now.captured("max_model_len")),
+    **dict.fromkeys(("fewer_env_workers", "free_own_checkpoints", "free_leftovers"), lambda now: False),
 }
-"""What is not even described unless the log has measured, or says, that it would help."""
-_OF_A_RUN = ("fewer_env_workers", "free_own_checkpoints", "free_leftovers")
-"""What means nothing where only a log is known: it is about what the harness itself started."""
+"""When these mean something although only a log is known: it has measured that they would help; never where
+they are about what the harness itself started."""
 
 
 def known_names() -> frozenset[str]:
     """Every name that a signature may list, besides `advise: …`."""
-    return frozenset(table("remedies"))
+    return frozenset(_table())
 
 
 def remedies_for(names: Iterable[str], situation: Situation) -> list[Remedy]:
@@ -60,31 +62,19 @@ def remedies_for(names: Iterable[str], situation: Situation) -> list[Remedy]:
     """
     names = list(dict.fromkeys(names))
     if situation.config is None:
-        names = [name for name in names if name not in _OF_A_RUN]
-        names = [name for name in names if name not in _MEASURED or _MEASURED[name](situation)]
-        return _once([remedy for name in names if (remedy := _described(name)) is not None])
-    found = _once([remedy for name in names if (remedy := _computed(name, situation)) is not None])
+        names = [name for name in names if name not in _IN_GENERAL or _IN_GENERAL[name](situation)]
+        return [remedy for name in names if (remedy := _described(name)) is not None]
+    found = [remedy for name in names if (remedy := _computed(name, situation)) is not None]
     if not situation.diagnosis.is_sure:
         found = [remedy for remedy in found if remedy.kind in (*WAITING, "advice")]
     return sorted(found, key=lambda remedy: remedy.name in situation.tried)
-
-
-def _once(found: list[Remedy]) -> list[Remedy]:
-    """Without advice to run the very commands (in backticks) that one of the remedies stands for."""
-    done = " ".join(remedy.change for remedy in found if remedy.kind != "advice")
-
-    def is_known(remedy: Remedy) -> bool:
-        commands = re.findall("`([^`]+)`", remedy.change)
-        return remedy.kind == "advice" and bool(commands) and all(command in done for command in commands)
-
-    return [remedy for remedy in found if not is_known(remedy)]
 
 
 def _described(name: str) -> Remedy | None:
     """The remedy in general words."""
     if name.startswith(f"{ADVISE}:"):
         return Remedy(ADVISE, "advice", name.removeprefix(f"{ADVISE}:").strip(), "")
-    row = table("remedies").get(name)
+    row = _table().get(name)
     if row is None:
         return None
     return Remedy(name, row["kind"], row["change"], row["why"], row["side_effect"], Undo(words=row["undo"]))
@@ -115,34 +105,27 @@ def _computed(name: str, situation: Situation) -> Remedy | None:
 
 def _from_table(name: str, now: Situation) -> Repair | Edits | None:
     """What a row's `does` comes to (see `remedies.yaml`)."""
-    row = table("remedies")[name]
+    row = _table()[name]
     if row["kind"] in WAITING:
         wait_s = now.diagnosis.wait_s * 2 ** now.tried.count("wait_and_retry")
         return Repair(wait_s=min(LONGEST_WAIT_S, wait_s)) if now.diagnosis.transient else None
     match row["does"]:
         case {"switch_on": parameter}:
-            return {each.key: True for each in now.settings.of(parameter) if each.value is False}
+            return {each.key: True for each in now.changeable(parameter) if each.value is False}
         case {"halve": parameter, "least": least}:
-            return halved(now.settings.of(parameter), least)
+            wholes = [(each.key, each.whole or 0) for each in now.changeable(parameter)]
+            return {key: max(least, size // 2) for key, size in wholes if size > least}
         case {"double": parameter, "most": most}:
-            found = [(each.key, each.whole or most) for each in now.settings.of(parameter)]
-            return {key: min(most, 2 * number) for key, number in found if 0 < number < most}
+            wholes = [(each.key, each.whole or most) for each in now.changeable(parameter)]
+            return {key: min(most, 2 * number) for key, number in wholes if 0 < number < most}
         case {"keep": parameter, "last": last}:
-            kept = [
-                (each.key, 0 if each.value is None else each.whole) for each in now.settings.of(parameter)
-            ]
-            return {key: last for key, number in kept if number is not None and not 0 < number <= last}
+            kept = [(each.key, each.whole or 0) for each in now.changeable(parameter)]
+            return {key: last for key, number in kept if not 0 < number <= last}
         case {"free": what}:
             return Repair() if now.machine.owned(what) > 0 else None
         case {"set": variable, "to": value}:
-            return now.variable(variable, value)
+            return now.variables({variable: value})
     raise KeyError(f"remedies.yaml: {name} does nothing that is known")
-
-
-def halved(settings: Iterable[Setting], least: int) -> Edits:
-    """Whole numbers above `least`, halved."""
-    wholes = [(each.key, each.whole) for each in settings]
-    return {key: max(least, size // 2) for key, size in wholes if size is not None and size > least}
 
 
 def _in_words(repair: Repair, situation: Situation) -> list[str]:
@@ -168,3 +151,10 @@ def _undo(repair: Repair, situation: Situation, words: str) -> Undo:
     before: dict[str, Scalar] = {key: values[key] for key in (*repair.edits, *repair.remove) if key in values}
     added = tuple(key for key in repair.edits if key not in values)
     return Undo(words, before, added, {name: situation.environment.get(name) for name in repair.environment})
+
+
+@cache
+def _table() -> Mapping[str, Any]:
+    """What `remedies.yaml` holds."""
+    text = (resources.files(__package__) / "remedies.yaml").read_text(encoding="utf-8")
+    return dict(yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Literal
 
 from harness.command import overlaid
@@ -21,6 +21,7 @@ Tree = Literal["ajet", "verl", "huggingface", ""]
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _HUGGINGFACE = "per_device_train_batch_size"
 _TOO_LARGE = 10**9
+_TOPS: dict[Tree, str] = {"ajet": "ajet", "verl": "actor_rollout_ref"}
 
 
 @dataclass(frozen=True)
@@ -66,32 +67,30 @@ class Settings:
     above: str = ""
 
     @classmethod
-    @lru_cache(maxsize=16)
     def read(cls, text: str, command: str = "") -> Settings:
         """`command`: what is launched; what it sets holds against the config. A text that is no mapping,
-        or contains itself, has no values. The same few texts are read again and again."""
+        or contains itself, has no values."""
         try:
             data = config_edit.read(text)
             found = flatten(data)
         except (config_edit.ConfigEditError, RecursionError):
             data, found = {}, {}
         reached = {key: value for key, value in found.items() if config_edit.get(data, key, NOTHING) is value}
-        values = {key: value for key, value in reached.items() if _is_plain(key, value)}
-        values = {key: value for key, value in overlaid(values, command).items() if _is_plain(key, value)}
+        together = overlaid({key: value for key, value in reached.items() if _is_plain(key, value)}, command)
+        values = {key: value for key, value in together.items() if _is_plain(key, value)}
         tops = {key.partition(".")[0] for key in values}
-        if "ajet" in tops:
-            return cls(values, "ajet")
-        if "actor_rollout_ref" in tops:
-            return cls(values, "verl")
+        for tree, top in _TOPS.items():
+            if top in tops:
+                return cls(values, tree)
         batches = [key for key in values if key.rpartition(".")[2] == _HUGGINGFACE]
         if len(batches) == 1:
             return cls(values, "huggingface", batches[0].removesuffix(_HUGGINGFACE))
         return cls(values)
 
-    def of(self, *parameters: str) -> list[Setting]:
+    def of(self, *names: str) -> list[Setting]:
         """The keys that are one of these parameters: those in the config, then those with a known default.
         Keys that the config's backbone does not read are left out."""
-        wanted = [keys.parameter(name) for name in parameters]
+        wanted = [keys.parameter(name) for name in names]
         return [each for each in self.all if any(parameter.is_at(each.key) for parameter in wanted)]
 
     @cached_property

@@ -132,9 +132,11 @@ class RepairExecutor(FakeExecutor):
         return {"diagnosis": replace(known, repairs=repairs)}
 
 
-def experiment_in(folder: Path, world: World, options: RunOptions | None = None, **plan: Any) -> Experiment:
+def experiment_in(
+    folder: Path, world: World, options: RunOptions | None = None, config: str = CONFIG, **plan: Any
+) -> Experiment:
     """An experiment with a config of its own."""
-    (folder / "config.yaml").write_text(CONFIG)
+    (folder / "config.yaml").write_text(config)
     given = {
         "name": "sort digits",
         "path": str(folder / "blueprint.md"),
@@ -463,7 +465,12 @@ CASES = {
     ),
     "what can be done against a passing cause comes after a wait": Case(
         lambda values, env, n: done() if "WANDB_MODE" in env else failed(**SLOW),
-        [[], [], [("WANDB_MODE", "offline")]],
+        [[], [], [("WANDB_MODE", "offline"), ("SWANLAB_MODE", "offline")]],
+    ),
+    "what the rules refuse is left out and the next repair is taken": Case(
+        until(OPTIMIZER, bool, **OOM),
+        [[], [(OPTIMIZER, True)]],
+        plan={"config": CONFIG + "  extra: {temperature: '${..rollout.gpu_memory_utilization}'}\n"},
     ),
     "a doubtful diagnosis changes nothing": Case(
         lambda values, env, n: failed(**{**OOM, "confidence": 0.3}), [[]], FAILED

@@ -306,3 +306,33 @@ class TestWhatTheCommandSets:
         kept = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4}
         assert refuse_edit(text, kept, (), (), command) is None
         assert "1/2 of" in str(refuse_edit(text, {**kept, "gradient_accumulation_steps": 2}, (), (), command))
+
+
+FLASH = "attn_implementation: flash_attention_2\n"
+OF_VERL = "actor_rollout_ref: {model: {%soverride_config: {attn_implementation: flash_attention_2}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("config", "command", "may_change"),
+    [
+        (FLASH, "trl sft --config c.yaml", True),
+        (FLASH + "packing: false\n", "trl sft", True),
+        (FLASH + "packing: true\n", "trl sft", False),
+        (FLASH + "train: {padding_free: true}\n", "trl sft", False),
+        (FLASH + "data: {flatten: 'yes'}\n", "python t.py", False),
+        (FLASH, "trl sft --packing", False),
+        (FLASH + "packing: true\n", "trl sft --packing false", True),
+        (FLASH + "packing: true\n", "trl sft --eval_packing false", False),
+        (FLASH, "trl sft --padding-free=true", False),
+        (OF_VERL % "", "", False),
+        (OF_VERL % "use_remove_padding: false, ", "", True),
+        (OF_VERL % "use_remove_padding: false, ", "x actor_rollout_ref.model.use_remove_padding=True", False),
+        (OF_VERL % "", "x actor_rollout_ref.model.use_remove_padding=False", True),
+    ],
+)
+def test_packed_sequences_keep_the_attention_that_parts_them(
+    config: str, command: str, may_change: bool
+) -> None:
+    section = "actor_rollout_ref.model.override_config." if config.startswith("actor_rollout_ref") else ""
+    refusal = refuse_edit(config, {f"{section}attn_implementation": "sdpa"}, (), (), command)
+    assert (refusal is None) is may_change

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.config.packages import known_packages, package_of
-from harness.repair.remedies.sizes import gib, whole
+from harness.repair.remedies.situation import gib, whole
 from tests.harness.repair.remedies.samples import (
     AJET,
     HUGGINGFACE,
@@ -35,8 +35,6 @@ LOADER = "loader: {num_workers: %d, %s}\n"
 FRAGMENTED = {"tried": "2.00 GiB", "reserved": "9.00 GiB", "free": "0.50 GiB"}
 OWN = {ALLOCATOR: "backend:cudaMallocAsync"}
 SPLIT = {ALLOCATOR: "max_split_size_mb:128"}
-FLASH = "attn_implementation: flash_attention_2\n"
-OF_VERL = "actor_rollout_ref: {model: {%soverride_config: {attn_implementation: flash_attention_2}}}\n"
 
 
 def verl(share: float) -> str:
@@ -252,10 +250,9 @@ SERVICES: list[Row] = [
     ),
     ("tracker_offline", HUGGINGFACE, {"WANDB_MODE": "offline"}, {}),
     ("tracker_offline", AJET, {"SWANLAB_MODE": "offline"}, {}),
-    ("tracker_offline", PLAIN, {"WANDB_MODE": "offline"}, {"cause": "wandb has no key"}),
+    ("tracker_offline", PLAIN, {"WANDB_MODE": "offline", "SWANLAB_MODE": "offline"}, {}),
     ("tracker_offline", HUGGINGFACE, {}, {"environment": {"WANDB_MODE": "offline"}}),
-    ("tracker_offline", "report_to: mlflow\n", {"report_to": "none"}, {"cause": "mlflow is down"}),
-    ("tracker_offline", "report_to: mlflow\n", {}, {"cause": "nothing known"}),
+    ("tracker_offline", "report_to: mlflow\n", {"report_to": "none"}, {}),
 ]
 SERVER = "server: {port: 8000}\n"
 STORE = "The TCPStore cannot listen on port 29500."
@@ -265,17 +262,13 @@ PORTS: list[Row] = [
     ("free_port", PLAIN, {}, {}),
     ("free_port", PLAIN, {}, measured(port="8265")),
     ("free_port", "redis: {host: localhost, port: 6379}\n", {}, {}),
-    ("free_port", SERVER, {"server.port": 31234}, {}),
-    ("free_port", SERVER, {}, {"machine": {"is_taken": lambda port: False}}),
-    ("free_port", f"{SERVER}judge: {{port: 8001}}\n", {}, {}),  # which of the two?
-    ("free_port", "server: {port: 8000, host: gpu-box-7}\n", {}, {}),
+    ("free_port", SERVER, {}, {}),
     *(
         ("free_port", text, dict.fromkeys(moved, 31234), measured(port="8000"))
         for text, moved in (
             ("judge: {host: gpu-box-7, port: 8000}\n", []),
             ("judge: {base_url: 'http://10.0.0.7', port: 8000}\n", []),
             ("judge_host: gpu-box-7\njudge_port: 8000\n", []),
-            ("judge_host: gpu-box-7\nvllm_port: 8000\n", ["vllm_port"]),
             ("judge: {server_host: gpu-box-7, server_port: 8000}\nvllm_port: 8000\n", ["vllm_port"]),
             ("server: {host: 0.0.0.0, port: 8000}\n", ["server.port"]),
             (f"{SERVER}client: {{api: 'http://localhost:8000/v1'}}\n", []),
@@ -343,30 +336,6 @@ def test_pieces_that_are_cut_by_tokens_stay() -> None:
     assert f"{ACTOR}.ppo_micro_batch_size_per_gpu" not in values("halve_micro_batch", DYNAMIC)
 
 
-@pytest.mark.parametrize(
-    ("config", "command", "may_change"),
-    [
-        (FLASH, "trl sft --config c.yaml", True),
-        (FLASH + "packing: false\n", "trl sft", True),
-        (FLASH + "packing: true\n", "trl sft", False),
-        (FLASH + "train: {padding_free: true}\n", "trl sft", False),
-        (FLASH + "data: {flatten: 'yes'}\n", "python t.py", False),
-        (FLASH, "trl sft --packing", False),
-        (FLASH + "packing: true\n", "trl sft --packing false", True),
-        (FLASH + "packing: true\n", "trl sft --eval_packing false", False),
-        (FLASH, "trl sft --padding-free=true", False),
-        (OF_VERL % "", "", False),
-        (OF_VERL % "use_remove_padding: false, ", "", True),
-        (OF_VERL % "use_remove_padding: false, ", "x actor_rollout_ref.model.use_remove_padding=True", False),
-        (OF_VERL % "", "x actor_rollout_ref.model.use_remove_padding=False", True),
-    ],
-)
-def test_packed_sequences_keep_the_attention_that_parts_them(
-    config: str, command: str, may_change: bool
-) -> None:
-    assert bool(values("without_flash_attention", config, command=command)) is may_change
-
-
 def test_every_model_of_the_config_counts_with_its_revision() -> None:
     asked: list[tuple[str, str]] = []
 
@@ -396,7 +365,7 @@ def test_what_changes_no_value_needs_something_to_do(
 
 
 def test_a_changed_key_makes_it_a_repair_of_the_config() -> None:
-    found = remedy("tracker_offline", "report_to: mlflow\n", cause="mlflow is down")
+    found = remedy("tracker_offline", "report_to: mlflow\n")
     assert found is not None and found.kind == "config"
 
 
@@ -419,7 +388,7 @@ class TestPackages:
     def test_it_needs_permission(self) -> None:
         found = remedy("install_package", captures={"module": "cv2"})
         assert found is not None and (found.package, found.kind) == ("opencv-python-headless", "install")
-        no = {"may_install": lambda package: False}
+        no = {"may_install": lambda: False}
         assert remedy("install_package", captures={"module": "cv2"}, machine=no) is None
 
     @pytest.mark.parametrize("module", ["tqdm.contrib.nosuch", "'redis.evil'", "PIL.Image"])
@@ -449,7 +418,6 @@ OF_THE_TRAINER = "ajet:\n  rollout:\n    max_num_sqs: 8\n  trainer_common: {save
             for captures in (
                 {"key": "num_wokers", "meant": "num_workers"},
                 {"key": "num_wokers", "meant": "'num_workers'"},
-                {"key": "num_wokers", "meant": "no such key. Did you mean `train.num_workers`?"},
                 {"wanted": "'num_workers'"},
                 {"key": "train.num_workers"},
             )
