@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli import options
-from harness.cli.console import fail
+from harness.cli.console import fail, print_json
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
@@ -19,60 +19,71 @@ if TYPE_CHECKING:
     from harness.sweep.plan import SweepPlan
     from harness.sweep.spec import SweepSpec
 
-Words = list[str] | None
+What = Annotated[
+    str,
+    typer.Argument(
+        metavar="BLUEPRINT|SWEEP.yaml|QUESTION",
+        help="A blueprint to vary, a sweep as `harness new sweep` writes it, or in quotes a question that a "
+        "language model plans a sweep for (with --from).",
+    ),
+]
+Vary = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--vary",
+        metavar="KEY=V1,V2",
+        help="What differs: a config key, arg:--flag of the command, or env:NAME. Once per key.",
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="A field of sweep.yaml, such as design=one-at-a-time, goal=min, each.gpus=2, canary=false or "
+        "name=NAME; any other key is set in all points alike.",
+    ),
+]
+Seeds = Annotated[
+    str | None, typer.Option("--seeds", metavar="N|S1,S2", help="How many seeds per point, or which.")
+]
+SeedKey = Annotated[
+    str | None, typer.Option("--seed-key", metavar="KEY", help="What sets the seed, such as arg:--seed.")
+]
+Metric = Annotated[
+    str | None, typer.Option("--metric", help="What is compared, such as val/task_pass_rate@1.")
+]
+Parallel = Annotated[int | None, typer.Option("--parallel", min=1, help="Runs at once.")]
+Budget = Annotated[
+    str | None, typer.Option("--budget", metavar="TIME", help="Wall-clock time for all of it: 12h.")
+]
+Source = Annotated[
+    Path | None, typer.Option("--from", metavar="BLUEPRINT", help="The blueprint that a question is about.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show every run, what differs and what it takes; start nothing.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the plan as JSON (with --dry-run).")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Start a proposed sweep without asking.")]
+Detach = Annotated[
+    bool, typer.Option("--detach", help="Start, put the sweep in its own tmux session, return.")
+]
 
 
 def sweep(
-    what: Annotated[
-        str,
-        typer.Argument(
-            metavar="BLUEPRINT|SWEEP.yaml|QUESTION",
-            help="A blueprint to vary, a sweep as `harness new sweep` writes it, or in quotes a question "
-            "that a language model plans a sweep for (with --from).",
-        ),
-    ],
-    vary: Annotated[
-        Words,
-        typer.Option(
-            "--vary",
-            metavar="KEY=V1,V2",
-            help="What differs: a config key, arg:--flag of the command, or env:NAME. Once per key.",
-        ),
-    ] = None,
-    settings: Annotated[
-        Words,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="A field of sweep.yaml, such as design=one-at-a-time, goal=min, each.gpus=2, canary=false "
-            "or name=NAME; any other key is set in all points alike.",
-        ),
-    ] = None,
-    seeds: Annotated[
-        str | None, typer.Option("--seeds", metavar="N|S1,S2", help="How many seeds per point, or which.")
-    ] = None,
-    seed_key: Annotated[
-        str | None, typer.Option("--seed-key", metavar="KEY", help="What sets the seed, such as arg:--seed.")
-    ] = None,
-    metric: Annotated[
-        str | None, typer.Option("--metric", help="What is compared, such as val/task_pass_rate@1.")
-    ] = None,
-    parallel: Annotated[int | None, typer.Option("--parallel", min=1, help="Runs at once.")] = None,
-    budget: Annotated[
-        str | None, typer.Option("--budget", metavar="TIME", help="Wall-clock time for all of it: 12h.")
-    ] = None,
-    source: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="BLUEPRINT", help="The blueprint that a question is about."),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show every run, what differs and what it takes; start nothing.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON (with --dry-run).")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Start a proposed sweep without asking.")] = False,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Start, put the sweep in its own tmux session, return.")
-    ] = False,
+    what: What,
+    vary: Vary = None,
+    settings: Settings = None,
+    seeds: Seeds = None,
+    seed_key: SeedKey = None,
+    metric: Metric = None,
+    parallel: Parallel = None,
+    budget: Budget = None,
+    source: Source = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    yes: Yes = False,
+    detach: Detach = False,
     policy: options.PolicyName = None,
     model: options.ModelName = None,
     max_cost: options.MaxCost = None,
@@ -145,7 +156,7 @@ def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chos
     from harness.providers.conversation import Account
     from harness.sweep.create import planned, rehearse
     from harness.sweep.forecast import expected_run_s
-    from harness.sweep.proposal import Bounds, Proposed, propose
+    from harness.sweep.proposal import Proposing
 
     def checked(spec: "SweepSpec") -> "SweepPlan":
         plan = planned(spec, blueprint, chosen)
@@ -158,17 +169,13 @@ def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chos
             "a question needs a language model (--model anthropic:NAME, or `model` in the [llm] section of "
             "harness.toml); or say what to vary: `harness sweep BLUEPRINT --vary KEY=V1,V2`"
         )
-    name, bounds = choice.config.model_word, Bounds(given, run_s=expected_run_s(blueprint))
-
-    async def talk(model: Any, account: Account, *ways: Any) -> Proposed:
-        return await propose(question, blueprint, model, account, checked, name, bounds, *ways)
-
-    account = Account()
+    author, run_s, account = choice.config.model_word, expected_run_s(blueprint), Account()
+    errand = Proposing(question, blueprint, checked, author, given, run_s)
     with tempfile.TemporaryDirectory() as folder, asking.held_signals() as stop:
         transcript = Path(folder) / "transcript.jsonl"
         transcript.touch(mode=0o600)
         try:
-            proposed = asyncio.run(asking.with_model(choice, account, transcript, stop, talk))
+            proposed = asyncio.run(asking.with_model(choice, account, transcript, stop, errand.propose))
         finally:
             asking.print_cost(account, choice.config)
         calls = [json.loads(line) for line in transcript.read_text(encoding="utf-8").splitlines()]
@@ -183,17 +190,16 @@ def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chos
 
 def _show(asked: _Asked, as_json: bool) -> None:
     """Print the plan, after everything that could be refused has been looked at."""
-    from harness.cli import show_sweep
+    from harness.cli.show_sweep import plan_json, print_plan
     from harness.sweep.create import rehearse
     from harness.sweep.forecast import expected_run_s, forecast
 
     warnings = rehearse(asked.plan, asked.blueprint)
     seen = forecast(asked.plan, expected_run_s(asked.blueprint), asked.blueprint.max_time_s)
     if as_json:
-        found = {**show_sweep.plan_json(asked.plan, seen), "warnings": list(warnings)}
-        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        print_json({**plan_json(asked.plan, seen), "warnings": list(warnings)})
         return
-    show_sweep.print_plan(asked.plan, seen)
+    print_plan(asked.plan, seen)
     for warning in warnings:
         typer.echo(f"consider: {warning}", err=True)
 

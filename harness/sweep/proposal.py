@@ -13,6 +13,7 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -84,17 +85,6 @@ class Decline(Action):
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """What a proposal has to keep to. `given`: fields of `SweepSpec` that the person has fixed, which hold
-    whatever the model says; `most_runs`: of all points and seeds together; `run_s`: what one run takes, None
-    if unknown."""
-
-    given: Mapping[str, Any] = field(default_factory=dict)
-    most_runs: int = MOST_RUNS
-    run_s: float | None = None
-
-
-@dataclass(frozen=True)
 class Proposal:
     """A sweep that could start as it is, and what was thought when it was made."""
 
@@ -119,46 +109,48 @@ class Proposed:
     interrupted: bool = False
 
 
-async def propose(
-    question: str,
-    blueprint: Blueprint,
-    model: Asked,
-    account: Account,
-    planned: Callable[[SweepSpec], SweepPlan],
-    author: str,
-    bounds: Bounds | None = None,
-    interrupted: asyncio.Event | None = None,
-    say: Callable[[str], None] = lambda line: None,
-) -> Proposed:
-    """Let a model propose a sweep. `planned`: makes the plan of a spec and checks it, raises SweepError;
-    `author`: the model's name, for the plan.
-
-    Raises SweepError for what is wrong in `bounds.given`, and for a config that cannot be read.
-    """
-    bounds = bounds or Bounds()
-    checked({"vary": {"any": [0, 1]}, **bounds.given, "blueprint": blueprint.path})  # before a call is paid
-    errand = _Proposing(question, blueprint, planned, author, bounds, known_metrics(blueprint))
-    ended = await talk(errand, model, account, interrupted or asyncio.Event(), say)
-    if errand.declined:
-        return Proposed(trouble=f"the model declined: {errand.declined}")
-    return Proposed(errand.proposal, ended.trouble, ended.interrupted)
-
-
 @dataclass
-class _Proposing:
-    """The errand of proposing a sweep."""
+class Proposing:
+    """The errand of proposing a sweep that answers a question.
+
+    `planned`: makes the plan of a spec and checks it, raises SweepError; `author`: the model's name, for the
+    plan; `given`: fields of `SweepSpec` that the person has fixed, which hold whatever the model says;
+    `run_s`: what one run takes, None if unknown; `most_runs`: of all points and seeds together.
+    """
 
     question: str
     blueprint: Blueprint
     planned: Callable[[SweepSpec], SweepPlan]
     author: str
-    bounds: Bounds
-    metrics: Sequence[str]
+    given: Mapping[str, Any] = field(default_factory=dict)
+    run_s: float | None = None
+    most_runs: int = MOST_RUNS
     proposal: Proposal | None = None
     declined: str = ""
     handover: str = "decline"
     most_calls: int = 15
     offered: Sequence[type[Action]] = (Look, ListKeys, ProposeSweep, Decline)
+
+    async def propose(
+        self,
+        model: Asked,
+        account: Account,
+        interrupted: asyncio.Event,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> Proposed:
+        """Let the model propose. Raises SweepError for what is wrong in `given`, and for a config that cannot
+        be read."""
+        checked(
+            {"vary": {"any": [0, 1]}, **self.given, "blueprint": self.blueprint.path}
+        )  # before a call
+        ended = await talk(self, model, account, interrupted, say)
+        if self.declined:
+            return Proposed(trouble=f"the model declined: {self.declined}")
+        return Proposed(self.proposal, ended.trouble, ended.interrupted)
+
+    @cached_property
+    def metrics(self) -> tuple[str, ...]:
+        return known_metrics(self.blueprint)
 
     @property
     def is_done(self) -> bool:
@@ -168,18 +160,17 @@ class _Proposing:
         return templating.render("prompts/sweep_propose.md.j2")
 
     def opening(self) -> str:
-        blueprint, bounds = self.blueprint, self.bounds
-        config = config_text(blueprint)
+        blueprint, config = self.blueprint, config_text(self.blueprint)
         return templating.render(
             "prompts/sweep_question.md.j2",
             question=framed(self.question),
-            given={name: framed(str(value)) for name, value in bounds.given.items()},
+            given={name: framed(str(value)) for name, value in self.given.items()},
             blueprint=_shown(blueprint.path.read_text(encoding="utf-8", errors="replace"), LONGEST_BLUEPRINT),
             config=None if config is None else _shown(config, LONGEST_CONFIG),
             protected=blueprint.protected_keys,
             metrics=[framed(name) for name in self.metrics],
-            most_runs=bounds.most_runs,
-            run_minutes=None if bounds.run_s is None else bounds.run_s / 60,
+            most_runs=self.most_runs,
+            run_minutes=None if self.run_s is None else self.run_s / 60,
             most_minutes=blueprint.max_time_s / 60,
             power={seeds: detectable(seeds, 1) for seeds in _SEEDS},
         )
@@ -201,10 +192,10 @@ class _Proposing:
         assert isinstance(call, ProposeSweep)
         spec = self._spec(call.sweep)
         plan = replace(self.planned(spec), author=self.author)
-        if len(plan.runs) > self.bounds.most_runs:
+        if len(plan.runs) > self.most_runs:
             raise SweepError(
                 f"{len(plan.points)} points x {len(plan.runs) // len(plan.points)} seeds = {len(plan.runs)} "
-                f"runs, and at most {self.bounds.most_runs} may run: take fewer values, fewer seeds, or the "
+                f"runs, and at most {self.most_runs} may run: take fewer values, fewer seeds, or the "
                 "design one-at-a-time"
             )
         cautions = tuple(map(_line, call.cautions))
@@ -214,7 +205,7 @@ class _Proposing:
     def _spec(self, proposed: Ablation) -> SweepSpec:
         """The sweep that the model means, with the person's own words in the place of the model's. Raises
         SweepError for what is wrong, or not the model's to decide."""
-        given = self.bounds.given
+        given = self.given
         if silent := [name for name in _ASKED_FOR if name not in {*proposed.model_fields_set, *given}]:
             raise SweepError(f"sweep: {', '.join(silent)} must be said")
         settings = [(key, value) for key, varied in proposed.vary.items() for value in varied.values]

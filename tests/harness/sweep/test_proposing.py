@@ -16,7 +16,7 @@ from harness.providers.conversation import MAX_TROUBLES, Account
 from harness.sweep.design import make_plan
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.points import current
-from harness.sweep.proposal import Bounds, Proposed, known_metrics, propose
+from harness.sweep.proposal import Proposed, Proposing, known_metrics
 from harness.sweep.spec import SweepSpec
 from harness.sweep.spec_text import fields_of, read_spec, to_yaml
 from tests.harness.author.authoring import FakeModel, Said, told
@@ -76,8 +76,8 @@ async def ask(plan: blueprints.Blueprint, said: list[Said], **bounds: Any) -> tu
         return make_plan(spec, plan, lambda key: current(plan, key), lambda: 0)
 
     model = FakeModel(said)
-    made = await propose(QUESTION, plan, model, Account(), planned, "acme:wise", Bounds(**bounds))
-    return made, model
+    errand = Proposing(QUESTION, plan, planned, "acme:wise", **bounds)
+    return await errand.propose(model, Account(), asyncio.Event()), model
 
 
 async def test_what_is_wrong_is_corrected_and_the_rest_is_the_persons(ajet: blueprints.Blueprint) -> None:
@@ -223,12 +223,9 @@ async def test_over_the_wire_with_the_real_sdks(
 ) -> None:
     steps = [call("propose_sweep", **proposal(expect=[])[1]), call("propose_sweep", **proposal()[1])]  # type: ignore[index]
     async with scripted(tmp_path, protocol, steps) as (model, account):
-        made = await propose(
-            *(QUESTION, ajet, model, account),
-            lambda spec: make_plan(spec, ajet, lambda key: current(ajet, key), lambda: 0),
-            author=model.name,
-            interrupted=asyncio.Event(),
-        )
+        planned = lambda spec: make_plan(spec, ajet, lambda key: current(ajet, key), lambda: 0)  # noqa: E731
+        errand = Proposing(QUESTION, ajet, planned, model.name)
+        made = await errand.propose(model, account, asyncio.Event())
     assert made.proposal is not None and made.proposal.plan.author == model.name
     assert account.spending.calls == 2
     kinds = [json.loads(line)["kind"] for line in (tmp_path / "transcript.jsonl").read_text().splitlines()]
