@@ -140,9 +140,7 @@ class Proposing:
     ) -> Proposed:
         """Let the model propose. Raises SweepError for what is wrong in `given`, and for a config that cannot
         be read."""
-        checked(
-            {"vary": {"any": [0, 1]}, **self.given, "blueprint": self.blueprint.path}
-        )  # before a call
+        checked({"vary": {"any": [0, 1]}, **self.given, "blueprint": self.blueprint.path})  # before a call
         ended = await talk(self, model, account, interrupted, say)
         if self.declined:
             return Proposed(trouble=f"the model declined: {self.declined}")
