@@ -115,13 +115,10 @@ def build(
     options = decode(RunOptions, plan.options)
     about = SweepAbout(
         name=plan.name,
-        question=plan.question,
         outcome=outcome,
         reason=reason,
         started=state.created_at,
         ended=max((run.ended_at for run in state.runs.values() if run.ended_at is not None), default=None),
-        design=plan.design,
-        seeds=tuple(dict.fromkeys(run.seed for run in plan.runs if run.seed is not None)),
         parallel=plan.parallel,
         budget_s=plan.budget_s,
         canary=_canary(state),

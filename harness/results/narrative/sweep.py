@@ -20,8 +20,7 @@ from harness.results.narrative.findings import (
     RunFinding,
     ValueFinding,
 )
-from harness.results.sweeps.tables import best_points
-from harness.results.sweeps.wording import FOUND, Digits, key_labels, level_text, point_labels
+from harness.results.sweeps.wording import Digits, best_points, key_labels, level_text, point_labels
 from harness.wording import duration
 
 
@@ -139,7 +138,7 @@ class SweepEvidence:
             "level": level_text(contrast.level),
             "baseline": level_text(contrast.baseline),
             "finding": contrast.finding,
-            "better": is_better if contrast.finding in FOUND else None,
+            "better": is_better if contrast.is_found else None,
             "difference": f"{digits.difference(contrast.difference)} {interval}".strip(),
             "has_difference": contrast.difference is not None,
             "detectable": "" if contrast.detectable is None else f"±{digits.value(contrast.detectable)}",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ from harness.results.charts import Chart, Kind, Line, Mark, Panel, save_all
 from harness.results.comparing.contrasts import points_with
 from harness.results.comparing.types import Comparison, Curve, Key, KeyEffect
 from harness.results.drawing import MOST_LABELLED
-from harness.results.sweeps.tables import cost_unit, hours_of
+from harness.results.sweeps.tables import cost_unit
 from harness.results.sweeps.wording import bounds_of, key_labels, level_text, point_labels
 from harness.results.types import Figure
 from harness.templating import render
@@ -28,9 +27,8 @@ MOST_POINTS = 8  # lines in one panel; more points are shown level by level
 MOST_STEPS = 200  # longer curves are drawn as means of this many neighbourhoods
 _MOST_PANELS = 12  # keys that are drawn
 
-Steps = np.ndarray  # int or float64 [steps]
 Matrix = np.ndarray  # float64 [runs, steps]
-Ends = np.ndarray | None
+Ends = np.ndarray | None  # float64 [steps]
 
 
 def draw_figures(comparison: Comparison, folder: Path, into: Path | None = None) -> list[Figure]:
@@ -52,8 +50,8 @@ def _chart(
 
 
 def _curves(comparison: Comparison) -> Iterator[Chart]:
-    by_key = _panels_by_key(comparison) if len(comparison.points) > MOST_POINTS else ()
-    panels = by_key or (_panel_of_points(comparison),)
+    by_key = _panels_by_key(comparison) if len(comparison.points) > MOST_POINTS else []
+    panels = by_key or [_panel_of_points(comparison)]
     lines = [line for panel in panels for line in panel.lines]
     if any(len(line.x) > 1 for line in lines):
         yield _chart(
@@ -69,12 +67,12 @@ def _curves(comparison: Comparison) -> Iterator[Chart]:
 
 def _panel_of_points(comparison: Comparison) -> Panel:
     labels = point_labels(comparison)
-    points = [(point.point.name, point.point.is_baseline) for point in comparison.points]
-    lines = [_line(comparison, (name,), labels[name], is_baseline) for name, is_baseline in points]
-    return Panel(lines=tuple(line for line in lines if line is not None))
+    points = [one.point for one in comparison.points]
+    lines = [_line(comparison, (one.name,), labels[one.name], one.is_baseline) for one in points]
+    return Panel(lines=tuple(filter(None, lines)))
 
 
-def _panels_by_key(comparison: Comparison) -> tuple[Panel, ...]:
+def _panels_by_key(comparison: Comparison) -> list[Panel]:
     names, panels = key_labels(comparison), []
     for effect, key in _effects(comparison):
         lines = []
@@ -82,28 +80,31 @@ def _panels_by_key(comparison: Comparison) -> tuple[Panel, ...]:
             is_baseline = same_value(level, key.baseline)
             label = f"{level_text(level)} (baseline)" if is_baseline else level_text(level)
             lines.append(_line(comparison, points, label, is_baseline))
-        panels.append(Panel(names[key.name], tuple(line for line in lines if line is not None)))
-    return tuple(panel for panel in panels if panel.lines)
+        panels.append(Panel(names[key.name], tuple(filter(None, lines))))
+    return [panel for panel in panels if panel.lines]
 
 
 def _line(comparison: Comparison, points: Sequence[str], label: str, is_baseline: bool) -> Line | None:
     """The mean of a point's runs with its `band`; of several points their mean, each counting the same, with
     a band from the lowest to the highest of them. None where no run that counts has a curve."""
-    by_point = [curves for point in points if (curves := _curves_of(comparison, point))]
+    by_point = list(filter(None, (_curves_of(comparison, point) for point in points)))
     if not by_point:
         return None
-    if len(points) == 1:
-        steps, values = common(by_point[0])
-        low, high = band(values, bounds_of(comparison))
-        runs = tuple((one.steps, one.values) for one in map(_mean_of, zip(by_point[0])))
-    else:
-        steps, values = common([_mean_of(curves) for curves in by_point])
-        low, high = (values.min(axis=0), values.max(axis=0)) if len(values) > 1 else (None, None)
-        runs = ()
-    line = Line(label, tuple(steps.tolist()), tuple(values.mean(axis=0).tolist()), is_baseline=is_baseline)
-    if low is None or high is None:
-        return line
-    return replace(line, runs=runs, low=tuple(low.tolist()), high=tuple(high.tolist()))
+    is_alone = len(points) == 1
+    curves = by_point[0] if is_alone else [_mean_of(each) for each in by_point]
+    steps, values = common(curves)
+    low, high = band(values, bounds_of(comparison)) if is_alone else (values.min(axis=0), values.max(axis=0))
+    has_band = len(values) > 1
+    runs = map(_mean_of, zip(curves)) if is_alone and has_band else ()
+    return Line(
+        label,
+        tuple(steps.tolist()),
+        tuple(values.mean(axis=0).tolist()),
+        low=tuple(low.tolist()) if has_band and low is not None else (),
+        high=tuple(high.tolist()) if has_band and high is not None else (),
+        runs=tuple((one.steps, one.values) for one in runs),
+        is_baseline=is_baseline,
+    )
 
 
 def _curves_of(comparison: Comparison, point: str) -> list[Curve]:
@@ -123,7 +124,7 @@ def _mean_of(curves: Sequence[Curve]) -> Curve:
     return Curve(tuple(steps.tolist()), tuple(values.mean(axis=0).tolist()))
 
 
-def common(curves: Sequence[Curve]) -> tuple[Steps, Matrix]:
+def common(curves: Sequence[Curve]) -> tuple[np.ndarray, Matrix]:
     """The steps that all curves have, and the values there; where they share fewer than two, all steps of
     their common range, with values between measurements on the straight line."""
     shared = sorted(set(curves[0].steps).intersection(*(curve.steps for curve in curves[1:])))
@@ -163,15 +164,14 @@ def _effects(comparison: Comparison) -> list[tuple[KeyEffect, Key]]:
 
 
 def groups(effect: KeyEffect, key: Key, comparison: Comparison) -> list[tuple[Scalar, tuple[str, ...]]]:
-    """Each level of a key with the points behind it: those that its contrasts compare, else all that have it.
-    Pairs and no mapping, where 1, 1.0 and true would be one level."""
-    found = []
+    """Each level of a key with the points behind it: those that its contrasts compare,
+    else all that have it. Pairs and no mapping, where 1, 1.0 and true would be one level."""
+    found: list[tuple[Scalar, tuple[str, ...]]] = []
     for level in key.levels:
         sides = [one.points[0] for one in effect.contrasts if same_value(one.level, level)]
         if same_value(level, key.baseline):
             sides = [max((one.points[1] for one in effect.contrasts), key=len, default=())]
-        points = next(iter(sides), ()) or points_with(comparison.study, key, level)
-        found.append((level, points))
+        found.append((level, next(iter(sides), ()) or points_with(comparison.study, key, level)))
     return [(level, points) for level, points in found if points]
 
 
@@ -186,29 +186,28 @@ def _levels(comparison: Comparison) -> Iterator[Chart]:
 
 def _level_marks(effect: KeyEffect, key: Key, comparison: Comparison) -> tuple[Mark, ...]:
     """Every level at its mean; where it was compared, at the baseline's mean plus the difference."""
-    values = {one.point.name: one.value.mean for one in comparison.points if one.value is not None}
-    base, marks = math.nan, []
-    for level, points in sorted(
-        groups(effect, key, comparison), key=lambda one: not same_value(one[0], key.baseline)
-    ):
-        known = [values[name] for name in points if name in values]
-        y = float(np.mean(known)) if known else math.nan
-        is_baseline = same_value(level, key.baseline)
-        base = y if is_baseline else base
-        contrast = next((one for one in effect.contrasts if same_value(one.level, level)), None)
+    means = {one.point.name: one.value.mean for one in comparison.points if one.value is not None}
+    found = [
+        (level, points, [means[name] for name in points if name in means])
+        for level, points in groups(effect, key, comparison)
+    ]
+    by_level = [(level, points, float(np.mean(known)) if known else None) for level, points, known in found]
+    base = next((mean for level, _, mean in by_level if same_value(level, key.baseline)), None)
+    marks = []
+    for level, points, y in by_level:
         low = high = None
-        if contrast is not None and contrast.difference is not None and math.isfinite(base):
+        contrast = next((one for one in effect.contrasts if same_value(one.level, level)), None)
+        if contrast is not None and contrast.difference is not None and base is not None:
             y = base + contrast.difference
             low = None if contrast.low is None else base + contrast.low
             high = None if contrast.high is None else base + contrast.high
-        if math.isfinite(y):
+        if y is not None:
             counting = [run.value for run in comparison.runs if run.run.point in points]
             runs = tuple(value for value in counting if value is not None)
-            marks.append(
-                Mark(level_text(level), as_number(level), y, low, high, len(runs), runs, is_baseline)
-            )
-    order = [level_text(level) for level in key.levels]
-    return tuple(sorted(marks, key=lambda mark: order.index(mark.label)))
+            is_baseline = same_value(level, key.baseline)
+            number = as_number(level)
+            marks.append(Mark(level_text(level), number, y, low, high, len(runs), runs, is_baseline))
+    return tuple(marks)
 
 
 def as_number(level: Scalar) -> float | None:
@@ -227,9 +226,8 @@ def _quality(comparison: Comparison) -> Iterator[Chart]:
     labels, (least, most) = point_labels(comparison), bounds_of(comparison)
     found = []
     for one in comparison.points:
-        cost = one.cost if one.cost is not None else hours_of(one.point.name, comparison)
-        if one.value is not None and cost is not None and math.isfinite(one.value.mean + cost):
-            found.append((one.point, cost, one.value))
+        if one.value is not None and one.cost is not None:
+            found.append((one.point, one.cost, one.value))
     sign = 1 if comparison.study.goal == "max" else -1
     marks = []
     for point, cost, value in found:

@@ -1,25 +1,18 @@
-"""What a comparison found, in sentences: made from its numbers and findings, never by a model.
-
-In: a `Comparison`. Out: the verdict, one sentence per key, reasons for caution, and how the metric's numbers
-and labels are written. A sentence says "higher" or "lower" only where the contrast's finding does.
-"""
+"""How the numbers, keys, levels and points of a comparison are written: the same in sentences and tables."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from harness.config.values import Scalar, as_text, same_value
 from harness.results.comparing import metrics
 from harness.results.comparing.contrasts import WHOLE
-from harness.results.comparing.types import Comparison, Contrast, Estimate, KeyEffect
-from harness.wording import DASH, listed, point_label, short_labels, shortened
+from harness.results.comparing.types import Comparison, Estimate
+from harness.wording import DASH, point_label, short_labels, shortened
 
-MOST_NAMED = 4  # contrasts or runs named in one sentence; the tables have all
-FOUND = ("higher", "lower")
 _MOST_DECIMALS = 8
 _LONGEST_NAME = 60  # characters of a key or level in a sentence or table; sweep.json has the whole
 _NUMBER = re.compile(r"p\d+(?=-)")
@@ -123,94 +116,11 @@ def short_names(comparison: Comparison) -> dict[str, str]:
     return dict(zip(names, numbers if is_unique else names, strict=True))
 
 
-# --- what was found -----------------------------------------------------------------------------------------
-
-
-def verdict(comparison: Comparison) -> str:
-    """The first line of the report."""
-    names = key_labels(comparison)
-    if not any(point.value is not None for point in comparison.points):
-        return "Nothing can be compared: no run counts"
-    if comparison.is_single_seed:
-        return "Single seed: nothing can be said about other seeds"
-    joined = {key for pair in comparison.interactions if pair.matters for key in pair.keys}
-    differing = [names[one.key] for one in comparison.keys if is_found(one) and one.key not in joined]
-    lines = []
-    if differing:
-        count = "A detectable difference" if len(differing) == 1 else "Differences"
-        lines.append(f"{count}: {listed(differing, MOST_NAMED)}")
-    for one, other in [pair.keys for pair in comparison.interactions if pair.matters]:
-        one, other = names[one], names[other]
-        lines.append(f"{one} and {other} matter together: what {one} does depends on {other}")
-    if lines:
-        return listed(lines, MOST_NAMED, "; ")
-    return "No detectable difference" if is_tested(comparison) else "Nothing was tested"
-
-
-def is_tested(comparison: Comparison) -> bool:
-    """True if any difference was tested over seeds."""
-    return any(effect.matters is not None for effect in comparison.keys)
-
-
-def is_found(effect: KeyEffect) -> bool:
-    """True if one of the key's levels makes a difference that was found."""
-    return any(contrast.finding in FOUND for contrast in effect.contrasts)
-
-
-def found(comparison: Comparison) -> tuple[str, ...]:
-    """One sentence per key, those with a difference first."""
-    names, digits = key_labels(comparison), Digits.of(comparison)
-    effects = sorted(comparison.keys, key=lambda effect: (not is_found(effect), effect.matters is None))
-    return tuple(f"{names[effect.key]}{_about_key(effect, comparison, digits)}." for effect in effects)
-
-
-def _about_key(effect: KeyEffect, comparison: Comparison, digits: Digits) -> str:
-    names = key_labels(comparison)
-    others = [names[key] for key in comparison.depends_on(effect.key)]
-    average = f"on average over {listed(others, MOST_NAMED)}: " if others else ""
-    differing = [contrast for contrast in effect.contrasts if contrast.finding in FOUND]
-    if differing:
-        differences = _differences(differing, comparison, digits)
-        return f" matters; {average}{differences}" if others else f" matters: {differences}"
-    if effect.matters is None:
-        return f": not tested ({effect.why_not})"
-    seen = _seen(effect, digits)
-    if others:  # an average of nearly 0 over unlike effects says nothing of the power to find them
-        return f", {average}no detectable difference ({'; '.join(seen)})"
-    detectable = [contrast.detectable for contrast in effect.contrasts if contrast.detectable is not None]
-    if detectable:
-        seen.append(f"these seeds would have found a difference of ±{digits.value(max(detectable))}")
-    return f": no detectable difference ({'; '.join(seen)})"
-
-
-def _differences(differing: Sequence[Contrast], comparison: Comparison, digits: Digits) -> str:
-    """`8 is higher (better) than 4 by +0.120 [0.050, 0.190]`; several levels in one list per direction."""
-    parts = []
-    for finding in FOUND:
-        alike = [contrast for contrast in differing if contrast.finding == finding]
-        if not alike:
-            continue
-        better = "better" if (finding == "higher") == (comparison.study.goal == "max") else "worse"
-        than = f"{finding} ({better}) than {level_text(alike[0].baseline)}"
-        amounts = [f"by {digits.difference(c.difference)} {digits.interval(c.low, c.high)}" for c in alike]
-        levels = [level_text(contrast.level) for contrast in alike]
-        if len(alike) == 1:
-            parts.append(f"{levels[0]} is {than} {amounts[0]}")
-        else:
-            each = [f"{level} {amount}" for level, amount in zip(levels, amounts, strict=True)]
-            parts.append(f"{than} are {listed(each, MOST_NAMED)}")
-    return "; ".join(parts)
-
-
-def _seen(effect: KeyEffect, digits: Digits) -> list[str]:
-    """The largest difference that was seen."""
-    seen = [contrast for contrast in effect.contrasts if contrast.difference is not None]
-    if not seen:
-        return []
-    largest = max(seen, key=lambda contrast: abs(contrast.difference or 0.0))
-    amount = f"{digits.difference(largest.difference)} {digits.interval(largest.low, largest.high)}".rstrip()
-    which = f"{level_text(largest.level)} against {level_text(largest.baseline)}"
-    return [f"{which}: {amount}{', the largest' if len(seen) > 1 else ''}"]
+def best_points(comparison: Comparison) -> tuple[str, ...]:
+    """The point with the best mean, and those that share it."""
+    means = {point.point.name: point.value.mean for point in comparison.points if point.value is not None}
+    best = means.get(comparison.best or "")
+    return tuple(name for name, mean in means.items() if mean == best)
 
 
 def p_value(p: float | None) -> str:

@@ -20,11 +20,9 @@ from tests.harness.results.page import Page
 
 ABOUT = SweepAbout(
     "kl-sweep",
-    "Does the KL weight matter?",
     "succeeded",
     started=1.76e9,
     ended=1.76e9 + 7200,
-    seeds=(0, 1, 2),
     parallel=2,
     budget_s=43200.0,
     canary="passed in 3 min",
@@ -184,7 +182,7 @@ def test_no_run_that_counts_is_said_and_draws_nothing(tmp_path: Path) -> None:
 
 
 def test_nothing_that_was_written_by_others_becomes_active(tmp_path: Path) -> None:
-    evil = "<script>alert(1)</script>|`x`[a](javascript:b)" + "y" * 90
+    evil = "<script>alert(1)</script>|`x`[a](javascript:b)" + "y" * 90 + "\n# x\n- z"
     made = comparison((Key(f"ajet.{evil}", ("a", evil), "a"),), 2, tmp_path)
     first = replace(made.runs[0], deviations=(evil,), outcome=evil)
     study: Study = replace(made.study, question=evil)
@@ -196,7 +194,7 @@ def test_nothing_that_was_written_by_others_becomes_active(tmp_path: Path) -> No
         confounds=(evil,),
         missing=(evil,),
     )
-    about = replace(ABOUT, name=evil, question=evil, outcome="failed", reason=evil, settings={evil: evil})
+    about = replace(ABOUT, name=evil, outcome="failed", reason=evil, settings={evil: evil})
     report = build_sweep_report(
         tmp_path, made, about, narrative={"findings": section(words=evil.replace("1", "x") + " <img src=x>")}
     )

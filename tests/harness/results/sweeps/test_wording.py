@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,9 +18,9 @@ from harness.results.comparing.types import (
     Point,
     PointResult,
 )
-from harness.results.sweeps import wording as wording
-from harness.results.sweeps.cautions import cautions
-from harness.results.sweeps.tables import SweepAbout, best_line, build_page, key_row, point_rows
+from harness.results.sweeps import wording
+from harness.results.sweeps.sentences import cautions, findings
+from harness.results.sweeps.tables import SweepAbout, build_page
 from harness.results.sweeps.wording import Digits
 from tests.harness.results.comparisons import KL, LR, REPEAT, comparison
 
@@ -33,20 +34,24 @@ NONE = replace(
 )
 
 
+def page(made: Comparison) -> dict[str, Any]:
+    return build_page(made, SweepAbout("s"), Path("/x"))
+
+
 def about(*contrasts: Contrast, matters: bool | None = True, **more: object) -> Comparison:
     effect = KeyEffect("arg:--lr", matters, 0.01, 0.02, contrasts, **more)  # type: ignore[arg-type]
     return replace(comparison((LR,), 2), keys=(effect,))
 
 
 def test_a_level_is_higher_only_where_its_contrast_says_so() -> None:
-    assert wording.found(about(HIGHER, NONE)) == (
+    assert findings(about(HIGHER, NONE)).found == (
         "lr matters: 3e-6 is higher (better) than 1e-6 by +0.120 [0.050, 0.190].",
     )
-    assert wording.found(about(HIGHER, LOWER)) == (
+    assert findings(about(HIGHER, LOWER)).found == (
         "lr matters: 3e-6 is higher (better) than 1e-6 by +0.120 [0.050, 0.190]; "
         "1e-4 is lower (worse) than 1e-6 by −0.200 [−0.300, −0.100].",
     )
-    assert wording.found(about(HIGHER, replace(HIGHER, level="1e-5", difference=0.1))) == (
+    assert findings(about(HIGHER, replace(HIGHER, level="1e-5", difference=0.1))).found == (
         "lr matters: higher (better) than 1e-6 are 3e-6 by +0.120 [0.050, 0.190], "
         "1e-5 by +0.100 [0.050, 0.190].",
     )
@@ -54,11 +59,11 @@ def test_a_level_is_higher_only_where_its_contrast_says_so() -> None:
 
 def test_nothing_found_says_what_would_have_been() -> None:
     sentence = "lr: no detectable difference (1e-5 against 1e-6: +0.010 [−0.050, 0.070]; these seeds would "
-    assert wording.found(about(NONE, matters=False)) == (sentence + "have found a difference of ±0.080).",)
+    assert findings(about(NONE, matters=False)).found == (sentence + "have found a difference of ±0.080).",)
     wider = replace(NONE, level="1e-4", difference=-0.02, detectable=0.11)
-    (told,) = wording.found(about(NONE, wider, matters=False))
+    (told,) = findings(about(NONE, wider, matters=False)).found
     assert "1e-4 against 1e-6: −0.020" in told and "the largest" in told and "±0.110" in told
-    assert wording.verdict(about(NONE, matters=False)) == "No detectable difference"
+    assert findings(about(NONE, matters=False)).verdict == "No detectable difference"
 
 
 def together(made: Comparison) -> Comparison:
@@ -69,32 +74,32 @@ def together(made: Comparison) -> Comparison:
 
 def test_keys_that_act_together_are_never_nothing() -> None:
     made = together(comparison((KL, REPEAT), 3, effect=0.0))
-    assert wording.verdict(made) == (
+    assert findings(made).verdict == (
         "kl_loss_coef and num_repeat matter together: what kl_loss_coef does depends on num_repeat"
     )
-    told = wording.found(made)
+    told = findings(made).found
     assert told[0].startswith("kl_loss_coef, on average over num_repeat: no detectable difference (")
     assert not any("these seeds would have found" in sentence for sentence in told)
     (warned,) = cautions(made)
     assert warned.title == "What one key does depends on another" and "p < 0.001" in warned.lines[0]
-    view = build_page(made, SweepAbout("s"), Path("/x"))
+    view = page(made)
     assert view["tone"] == "" and all("what it does depends on" in key["verdict"] for key in view["varied"])
 
 
 def test_a_difference_that_depends_on_another_key_is_an_average() -> None:
     made = together(comparison((KL, REPEAT), 3))
-    assert wording.found(made)[0].startswith("num_repeat matters; on average over kl_loss_coef: 8 is higher")
+    assert findings(made).found[0].startswith("num_repeat matters; on average over kl_loss_coef: 8 is higher")
 
 
 def test_what_was_not_tested_says_why() -> None:
     untested = Contrast("arg:--lr", "3e-6", "1e-6", "not tested", 0.1, n=(1, 1), why_not="one seed")
     nothing = about(untested, matters=None, why_not="one seed")
-    assert wording.found(nothing) == ("lr: not tested (one seed).",)
-    assert wording.verdict(nothing) == "Nothing was tested"
-    assert build_page(nothing, SweepAbout("s"), Path("/x"))["tone"] == ""
-    assert build_page(about(NONE, matters=False), SweepAbout("s"), Path("/x"))["tone"] == "good"
+    assert findings(nothing).found == ("lr: not tested (one seed).",)
+    assert findings(nothing).verdict == "Nothing was tested"
+    assert page(nothing)["tone"] == ""
+    assert page(about(NONE, matters=False))["tone"] == "good"
     with_tasks = about(replace(untested, over_tasks=(-0.02, 0.22, 64)), matters=None, why_not="one seed")
-    table = key_row(with_tasks.keys[0], with_tasks, Digits(3))
+    (table,) = page(with_tasks)["varied"]
     (row,) = table["rows"]
     assert row["remark"] == ("one seed; over the same 64 tasks [−0.020, 0.220]: other tasks, not other seeds")
     assert (row["finding"], row["p"]) == ("not tested", "—")
@@ -103,7 +108,10 @@ def test_what_was_not_tested_says_why() -> None:
 
 def test_keys_with_a_difference_come_first() -> None:
     made = comparison((KL, REPEAT), 3)
-    assert [sentence.partition(" ")[0] for sentence in wording.found(made)] == ["num_repeat", "kl_loss_coef:"]
+    assert [sentence.partition(" ")[0] for sentence in findings(made).found] == [
+        "num_repeat",
+        "kl_loss_coef:",
+    ]
 
 
 def test_keys_that_end_alike_keep_their_whole_names() -> None:
@@ -160,25 +168,24 @@ def test_small_rates_and_what_only_sounds_like_one_show_their_spread(metric: str
 
 def test_intervals_of_rates_end_where_rates_end() -> None:
     made = with_mean("val/task_pass_rate@1", 0.987, 0.015, 0.949, 1.025)
-    assert point_rows(made, Digits.of(made))[0]["interval"] == "[0.949, 1.000]"
+    assert page(made)["points"][0]["interval"] == "[0.949, 1.000]"
     loss = replace(made, metric="loss")
-    assert point_rows(loss, Digits.of(loss))[0]["interval"] == "[0.9490, 1.0250]"
+    assert page(loss)["points"][0]["interval"] == "[0.9490, 1.0250]"
     percent = with_mean("accuracy", 71.2, 0.5, 70.1, 72.3)
-    assert point_rows(percent, Digits.of(percent))[0]["interval"] == "[70.10, 72.30]"
+    assert page(percent)["points"][0]["interval"] == "[70.10, 72.30]"
 
 
 def test_a_best_mean_that_several_points_share_is_no_ones() -> None:
     made = comparison((KL,), 3)
     points = tuple(replace(point, value=made.points[0].value) for point in made.points)
     made = replace(made, points=points, best=points[0].point.name)
-    assert best_line(made).endswith("shared by 3 points (p01, p02, p03)")
-    assert all("highest mean" in row["marks"] for row in point_rows(made, Digits(3)))
+    assert findings(made).best.endswith("shared by 3 points (p01, p02, p03)")
+    assert all("highest mean" in row["marks"] for row in page(made)["points"])
 
 
 def test_the_cost_is_told_for_an_improvement_that_fits_the_metric() -> None:
     assert [
-        build_page(replace(TWO, metric=metric), SweepAbout("s"), Path("/x"))["cost_per"]
-        for metric in ("val/task_pass_rate@1", "reward")
+        page(replace(TWO, metric=metric))["cost_per"] for metric in ("val/task_pass_rate@1", "reward")
     ] == ["0.01", "1"]
 
 
