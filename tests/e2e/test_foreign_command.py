@@ -138,7 +138,7 @@ def test_run_again_goes_beside_the_finished_one(bench: Bench) -> None:
 
 @pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM])
 def test_harness_dies_training_goes_on_and_resume_completes(bench: Bench, signal_number: int) -> None:
-    watching = watched(bench, 80, 0.1, step=5)
+    watching = watched(bench, 40, 0.1, step=5)
     watching.kill(signal_number)
     refused = bench.run(status=2)
     assert "harness resume" in refused
@@ -148,8 +148,8 @@ def test_harness_dies_training_goes_on_and_resume_completes(bench: Bench, signal
     assert bench.flag["outcome"] == "succeeded"
     assert bench.launches() == 1
     steps = [line.split()[0] for line in _log(bench).splitlines() if line.startswith("step=")]
-    assert steps == [f"step={step}" for step in range(1, 81)]
-    assert len((bench.attempt() / "metrics.jsonl").read_text().splitlines()) == 80
+    assert steps == [f"step={step}" for step in range(1, 41)]
+    assert len((bench.attempt() / "metrics.jsonl").read_text().splitlines()) == 40
 
 
 def test_tmux_server_dies_and_the_run_ends_well(bench: Bench) -> None:
@@ -164,7 +164,7 @@ NAMED = "\n## [exp_metrics]\n- pattern: `step=(?P<step>\\d+) loss=(?P<loss>[\\d.
 
 def test_resumed_after_the_first_step_time_a_healthy_training_goes_on(bench: Bench) -> None:
     bench.script("train.py", TRAIN)
-    bench.plan("python train.py 60 0.1", first_step="2 seconds", more=NAMED)
+    bench.plan("python train.py 40 0.1", first_step="2 seconds", more=NAMED)
     watching = bench.start("run", str(bench.blueprint))
     until(lambda: bench.attempt().joinpath("started", "supervisor.json").exists(), "the launch")
     watching.kill()

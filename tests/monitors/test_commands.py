@@ -64,7 +64,7 @@ async def test_run_again_in_the_same_session_and_max_time(tmp_path: Path) -> Non
     "line",
     [
         "bash train.sh; touch done",
-        "for i in 1 2 3 4 5 6; do bash -c 'sleep 0.3'; for j in {1..20000}; do :; done; done; touch done",
+        "for i in 1 2 3 4 5 6; do bash -c 'sleep 0.3'; for j in $(seq 20000); do :; done; done; touch done",
         "{ bash train.sh; touch done; } | cat",
     ],
 )
