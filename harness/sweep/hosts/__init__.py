@@ -92,21 +92,20 @@ class Host(Protocol):
     def reserve(self, lease_id: str, needs: Needs, job_folder: str, result_dir: str) -> Lease | None:
         """A part of the machine for one job, exclusively; None while there is no room.
 
-        The lease holds from now on until `release`, or until neither its job nor a training below
-        `result_dir` runs any more and the process that reserved it is gone. Raises NeverFitsError for what
-        this machine could not give even when it is idle.
+        It is held until `release`, or until neither its job nor a training below `result_dir` runs any more
+        and the process that reserved it is gone. Raises NeverFitsError for what this machine could not give
+        even when it is idle, HostError when it cannot be asked.
         """
         ...
 
     def release(self, lease_id: str) -> None:
         """Give a lease back; one that is not held is ignored. While its job or its training still runs the
-        part
-        stays held, for the run's next job."""
+        part stays held, for the run's next job."""
         ...
 
     async def room(self) -> None:
-        """Wait until anybody on this machine gave a lease back or lost it since the last `reserve` that found
-        no room. May also return without a word: ask `reserve` again. Cancelling is safe."""
+        """Wait until anybody gave a lease back or lost it since the last `reserve` that found no room. May
+        also return without a word: ask `reserve` again. Cancelling is safe."""
         ...
 
     def start(self, job: Job) -> None:
@@ -123,7 +122,8 @@ class Host(Protocol):
         ...
 
     def stop(self, job_folder: str) -> None:
-        """Ask the job's harness to end its run in good order (as `harness stop` does). Returns at once."""
+        """Ask the job's harness to end its run in good order (as `harness stop` does), where it can listen
+        already. Returns at once."""
         ...
 
 

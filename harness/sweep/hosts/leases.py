@@ -16,6 +16,7 @@ import logging
 import os
 import re
 import socket
+import time
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,9 +27,11 @@ from harness.machine import memory
 from harness.machine.disk import in_words
 from harness.machine.gpus import Device
 from harness.machine.ports import is_free
+from harness.sweep.folder import newest_attempt
 from harness.sweep.hosts import HostError, Lease, Needs, NeverFitsError
-from harness.sweep.hosts.occupants import Process
+from monitors.files import START_PATIENCE_S, AttemptFiles, SupervisorInfo, is_alive
 from monitors.launch import state_home
+from monitors.processes import boot_id, members_of_attempt, read_process
 from monitors.records import write_atomically
 
 LOCK = "ledger.lock"
@@ -55,6 +58,23 @@ class Capacity:
             cpus=self.cores / needs.sharers if cpus is None else cpus,
             memory_bytes=self.memory_bytes // needs.sharers if size is None else size,
         )
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process, distinguished from a later one of the same pid by when it started, and in which boot."""
+
+    pid: int
+    start_ticks: int | None
+    boot_id: str
+
+    @classmethod
+    def of(cls, pid: int) -> Process:
+        entry = read_process(pid)
+        return cls(pid, entry.start_ticks if entry else None, boot_id())
+
+    def lives(self) -> bool:
+        return is_alive(SupervisorInfo("", self.pid, self.start_ticks, boot_id=self.boot_id))
 
 
 @dataclass(frozen=True)
@@ -86,18 +106,17 @@ class LeaseBook:
         del self.records[lease_id]
         self.freed += 1
 
-    def held_for(self, lease_id: str, result_dir: Path) -> Record | None:
-        """What is held already under this id, or for a training of the same run that outlived its lease."""
+    def hand_over(self, lease_id: str, job_folder: Path, result_dir: Path, to: Process) -> Lease | None:
+        """Give what is held under this id, or for a training of the same run that outlived its lease, to
+        another reserver: unchanged but for its id, and free at no moment. None where nothing is held."""
         left = (r for r in self.records.values() if r.reserver is None and r.result_dir == result_dir)
-        return self.records.get(lease_id) or next(left, None)
-
-    def hand_over(self, held: Record, lease_id: str, job_folder: Path, reserver: Process) -> Lease:
-        """Give what is held to another reserver, unchanged but for its id; no moment is it free."""
-        before, lease = held.lease.id, replace(held.lease, id=lease_id)
-        self.put(replace(held, lease=lease, job_folder=job_folder, reserver=reserver))
-        if before != lease_id:
-            (self.folder / f"{before}.json").unlink(missing_ok=True)
-            del self.records[before]
+        held = self.records.get(lease_id) or next(left, None)
+        if held is None:
+            return None
+        lease = replace(held.lease, id=lease_id)
+        self.put(replace(held, lease=lease, job_folder=job_folder, reserver=to))
+        if held.lease.id != lease_id:
+            self.remove(held.lease.id)
         return lease
 
 
@@ -147,6 +166,45 @@ class Ledger:
             except ValueError as error:
                 _log.warning("%s cannot be read (%s) and is removed; it held nothing", path, error)
                 path.unlink(missing_ok=True)
+
+
+# --- who uses a lease ---------------------------------------------------------------------------------------
+
+
+class Occupants:
+    """Finds who still uses a lease whose reserver is gone. Remembers folders, since an attempt that never
+    came up is known only after it was watched for a while."""
+
+    def __init__(self) -> None:
+        self._files: dict[Path, AttemptFiles] = {}
+
+    def files(self, folder: Path) -> AttemptFiles:
+        return self._files.setdefault(folder, AttemptFiles(folder))
+
+    def use(self, job_folder: Path, result_dir: Path) -> bool:
+        """True if the job in this folder, or the newest training of this run, still uses its lease."""
+        newest = newest_attempt(result_dir)
+        return self._is_used_by(job_folder) or (newest is not None and self._is_used_by(newest))
+
+    def _is_used_by(self, folder: Path) -> bool:
+        files = self.files(folder)
+        state, info = files.state(), files.supervisor()
+        if state == "running":
+            return True
+        if state == "not_started" and (files.started.exists() or _is_young(files.script)):
+            return True
+        if info is None:
+            return False
+        left = members_of_attempt(info.attempt_id) - {info.pid, info.front_pid}  # those are about to end
+        return any(Process.of(pid).lives() for pid in left)
+
+
+def _is_young(script: Path) -> bool:
+    """True if a launch script was written a moment ago: the line that runs it may just be being typed."""
+    try:
+        return abs(time.time() - script.stat().st_mtime) < START_PATIENCE_S
+    except OSError:
+        return False
 
 
 # --- what fits --------------------------------------------------------------------------------------

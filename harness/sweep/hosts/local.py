@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,14 +17,12 @@ from pathlib import Path
 from harness.machine.gpus import Device, GpuError, usable
 from harness.machine.ports import usable_ports
 from harness.sweep.hosts import HostError, Job, JobEnd, JobState, Lease, Needs, leases, tmux_jobs
-from harness.sweep.hosts.leases import Capacity, LeaseBook, Ledger, Record
-from harness.sweep.hosts.occupants import Occupants, Process
+from harness.sweep.hosts.leases import Capacity, LeaseBook, Ledger, Occupants, Process, Record
 from monitors.alarms import Alarms
 from monitors.clock import Clock, SystemClock
 
 LOOK_AGAIN_S = 3.0
 """Between looks for room that is not announced: the end of another program on a GPU, or of a reserver."""
-GPU_PATIENCE_S = 600.0
 _log = logging.getLogger(__name__)
 
 
@@ -51,22 +48,17 @@ class LocalHost:
         self._self = Process.of(os.getpid())
         self._ports = usable_ports()
         self._freed_when_full: int | None = None
-        self._gpus_seen_at = -math.inf
+        self._has_seen_gpus = False
 
     # --- leases -----------------------------------------------------------------------------------------
 
     def reserve(self, lease_id: str, needs: Needs, job_folder: str, result_dir: str) -> Lease | None:
-        """As `Host.reserve`. What the needs do not say is an equal share of the machine. A run whose training
-        still holds what an earlier lease of it gave gets that again.
-
-        Takes milliseconds, with GPUs as long as the driver takes to answer. Raises HostError when that does
-        not, or the ledger cannot be written.
-        """
-        needs = self.machine.shared(needs)
+        """What the needs do not say is an equal share of the machine. A run whose training still holds what
+        an earlier lease of it gave gets that again. Takes milliseconds, with GPUs as long as the driver."""
+        needs, job, run = self.machine.shared(needs), Path(job_folder), Path(result_dir)
         with self._ledger.open() as book:
-            held = book.held_for(lease_id, Path(result_dir))
-            if held is not None:
-                return book.hand_over(held, lease_id, Path(job_folder), self._self)
+            if (held := book.hand_over(lease_id, job, run, self._self)) is not None:
+                return held
         devices = self._devices() if needs.gpus else ()  # not under the lock: the driver may take its time
         if devices is None:
             return None
@@ -78,12 +70,10 @@ class LocalHost:
                 self._freed_when_full = book.freed
                 return None
             lease, uuids = part
-            book.put(Record(lease, Path(job_folder), Path(result_dir), self._self, uuids))
+            book.put(Record(lease, job, run, self._self, uuids))
             return lease
 
     def release(self, lease_id: str) -> None:
-        """Give a lease back. While its job or its training still runs the part stays held, for the run's next
-        job or until they end."""
         with self._ledger.open() as book:
             record = book.records.get(lease_id)
             if record is None:
@@ -95,8 +85,6 @@ class LocalHost:
         tmux_jobs.close_session(self._occupants.files(record.job_folder))
 
     async def room(self) -> None:
-        """As `Host.room`, seen from the last `reserve` that found none; after LOOK_AGAIN_S without a word
-        only another `reserve` can tell."""
         woken = asyncio.Event()
         with Alarms(woken) as alarms:
             alarms.on_change(self._ledger.lock_file)
@@ -118,22 +106,22 @@ class LocalHost:
             _log.info("lease %s was taken back: it is not used any more", record.lease.id)
 
     def _devices(self) -> tuple[Device, ...] | None:
-        """The GPUs; None while the driver, which has answered before, is silent for once."""
+        """The GPUs; None while the driver, which has answered before, is silent."""
         try:
             devices = usable(self._environment)
         except GpuError as error:
-            if self._clock.time() - self._gpus_seen_at > GPU_PATIENCE_S:
+            if not self._has_seen_gpus:
                 raise HostError(f"{error}; without its answer no GPU is given out") from error
             _log.warning("no GPU is given out for now: %s", error)
             return None
-        self._gpus_seen_at = self._clock.time()
+        self._has_seen_gpus = True
         return devices
 
     # --- jobs -------------------------------------------------------------------------------------------
 
     def start(self, job: Job) -> None:
-        """As `Host.start`. Takes some 50 ms, most of it tmux's: call it in a thread. Raises HostError also
-        for a job whose lease is not held."""
+        """Takes some 50 ms, most of it tmux's: call it in a thread. Raises HostError also for a job whose
+        lease is not held."""
         if self._occupants.files(job.folder).started.exists():
             return
         with self._ledger.open() as book:
@@ -148,14 +136,10 @@ class LocalHost:
         tmux_jobs.start(job)
 
     def state(self, job_folder: str) -> JobState:
-        """As `Host.state`."""
         return self._occupants.files(Path(job_folder)).state()
 
     async def ended(self, job_folder: str) -> JobEnd:
-        """As `Host.ended`; also closes the job's tmux session."""
         return await tmux_jobs.ended(self._occupants.files(Path(job_folder)), self._clock)
 
     def stop(self, job_folder: str) -> None:
-        """As `Host.stop`. A harness that is only just starting cannot listen yet and is not disturbed: ask
-        again."""
         tmux_jobs.ask_to_stop(self._occupants.files(Path(job_folder)))

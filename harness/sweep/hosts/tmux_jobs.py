@@ -18,7 +18,7 @@ import zlib
 from pathlib import Path
 
 from harness.sweep.hosts import HostError, Job, JobEnd
-from harness.sweep.hosts.occupants import Process
+from harness.sweep.hosts.leases import Process
 from monitors.clock import Clock
 from monitors.files import AttemptFiles
 from monitors.launch import LaunchError, LaunchSpec, kill_leftovers, launch, withdraw
