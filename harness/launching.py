@@ -71,24 +71,20 @@ def base_config(
 
 
 def write_config(plan: Blueprint, files: AttemptFiles, request: LaunchRequest) -> Path | None:
-    """Write the attempt's config.yaml, with the draft's changes; None when there is none. What is changed is
-    kept as change.diff."""
+    """Write the attempt's config.yaml, with the draft's changes; None when there is none. What was changed to
+    get here is kept as change.diff of the attempt before; before the first launch, of the first attempt,
+    where the changes that follow it come behind. Can be repeated."""
     base = base_config(plan, request.previous, request.draft.settings)
     text = request.draft.apply(base) if base is not None else ""
-    _keep_diff(files, request, diff(base or "", text, "config.yaml") + request.code_diff)
-    if base is None:
-        return None
-    write_atomically(files.config, training_config.for_attempt(text, files.dir), mode=0o600)
-    return files.config
-
-
-def _keep_diff(files: AttemptFiles, request: LaunchRequest, changes: str) -> None:
-    """Write what was changed to get here into the folder of the attempt before; before the first launch, into
-    the first attempt's own, where the changes that follow it come behind. Can be repeated."""
+    changes = diff(base or "", text, "config.yaml") + request.code_diff
     kept = (request.previous or files).dir / "change.diff"
     there = kept.read_text(encoding="utf-8") if kept.exists() else ""
     if changes and not there.endswith(changes):
         write_atomically(kept, there + changes, mode=0o600)
+    if base is None:
+        return None
+    write_atomically(files.config, training_config.for_attempt(text, files.dir), mode=0o600)
+    return files.config
 
 
 def command(plan: Blueprint, config: Path | None, arguments: Mapping[str, Scalar] | None = None) -> str:
@@ -114,8 +110,7 @@ def uses_config(plan: Blueprint) -> bool:
     reads."""
     if plan.launch_command is None or plan.yaml_path is None:
         return True
-    marker = Path("/attempt/config.yaml")
-    return str(marker) in command(plan, marker)
+    return "/attempt/config.yaml" in command(plan, Path("/attempt/config.yaml"))
 
 
 def environment(
@@ -140,21 +135,22 @@ def environment(
     return {**wanted, **(repairs or {})}
 
 
-def carry_checkpoint(previous: AttemptFiles, files: AttemptFiles) -> str | None:
-    """Give an attempt of the bundled trainer the last checkpoint of the one before, which it goes on from.
-
-    The files are hard links: nothing is copied, and the earlier attempt keeps its own. Returns the name of
-    the checkpoint, None when there is none or the config wants a fresh start. Can be repeated.
-    """
-    config = TrainingConfig.read(previous.config)
-    source, target = previous.trainer / "checkpoints", files.trainer / "checkpoints"
-    pointer = source / "latest"
-    if not config.goes_on_from_checkpoints or not pointer.is_file():
+def last_checkpoint(files: AttemptFiles) -> str | None:
+    """The checkpoint of the bundled trainer that an attempt after this one goes on from; None when there is
+    none or the config wants a fresh start."""
+    pointer = files.trainer / "checkpoints" / "latest"
+    if not TrainingConfig.read(files.config).goes_on_from_checkpoints or not pointer.is_file():
         return None
-    name = pointer.read_text(encoding="utf-8").strip()
-    if not (target / "latest").exists():
+    return pointer.read_text(encoding="utf-8").strip()
+
+
+def carry_checkpoint(previous: AttemptFiles, files: AttemptFiles) -> str | None:
+    """Give an attempt the last checkpoint of the one before, which it goes on from, and return its name. The
+    files are hard links: nothing is copied, and the earlier attempt keeps its own. Can be repeated."""
+    name, target = last_checkpoint(previous), files.trainer / "checkpoints"
+    if name is not None and not (target / "latest").exists():
         shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(source / name, target / name, copy_function=os.link)
+        shutil.copytree(previous.trainer / "checkpoints" / name, target / name, copy_function=os.link)
         write_atomically(target / "latest", name + "\n")
     return name
 
@@ -162,11 +158,9 @@ def carry_checkpoint(previous: AttemptFiles, files: AttemptFiles) -> str | None:
 def _at_home(plan: Blueprint, request: LaunchRequest, text: str | None) -> str | None:
     """Preparing and cleaning up is done in the author's own codebase, also where the training runs in a copy:
     what they install or fetch must outlive it."""
-    if text is None:
-        return None
-    if request.codebase == plan.codebase_dir:
-        return unattended(text)
-    return unattended(f"cd {shlex.quote(str(plan.codebase_dir))} || exit 1\n{text}")
+    is_away = request.codebase != plan.codebase_dir
+    go_home = f"cd {shlex.quote(str(plan.codebase_dir))} || exit 1\n" if is_away else ""
+    return None if text is None else unattended(go_home + text)
 
 
 def unattended(text: str) -> str:

@@ -6,12 +6,12 @@ calls and actions that answer it. It begins with an entry `consult`, and ends wi
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.codec import encode
-from harness.journal import Entry, Event
+from harness.journal import Entry
 from harness.journal.events import ActionResult, Intent, Refused
 from harness.journal.model_events import (
     CallRejected,
@@ -41,8 +41,22 @@ class Consultation:
 
     def repeats(self, kind: str, args: Mapping[str, Any]) -> int:
         """How often this very call has been answered in the same words as the time before."""
-        results = [result for call, result in self.seen if call == signature(kind, args)]
+        results = [result for call, result in self.seen if call == _signature(kind, args)]
         return results.count(results[-1]) if results else 0
+
+    def after(self, event: object) -> "Consultation":
+        """The question after one more event."""
+        if isinstance(event, Intent):
+            return replace(self, asked=_signature(event.action, event.args))
+        if isinstance(event, ActionResult) and self.asked:
+            result = json.dumps(encode(event), sort_keys=True)
+            pair = self.asked, hashlib.sha256(result.encode()).hexdigest()[:16]
+            return replace(self, asked="", troubles=0, seen=(*self.seen, pair))
+        if isinstance(event, Refused | CallRejected):
+            return replace(self, asked="", troubles=self.troubles + 1)
+        if isinstance(event, LlmSettled):
+            return replace(self, calls=self.calls + 1)
+        return replace(self, shrunk=self.shrunk + 1) if isinstance(event, ViewShrunk) else self
 
 
 @dataclass(frozen=True)
@@ -71,79 +85,28 @@ class LlmUse:
         return self.spending.total_usd
 
 
-def signature(kind: str, args: Mapping[str, Any]) -> str:
+def _signature(kind: str, args: Mapping[str, Any]) -> str:
     """One line that is the same for the same call."""
     return f"{kind} {json.dumps(args, sort_keys=True, ensure_ascii=False)}"
-
-
-def digest(outcome: Mapping[str, Any]) -> str:
-    """One word that is the same for the same result."""
-    return hashlib.sha256(json.dumps(outcome, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def after(use: LlmUse, entry: Entry) -> LlmUse:
     """The use after one more entry of the journal; those that it has no part in change nothing."""
     event = entry.event
-    use = replace(use, spending=cost.after(use.spending, event))
-    if isinstance(event, ActionResult):
-        return _with_result(use, event)
+    consultation = use.consultation.after(event) if use.consultation is not None else None
+    use = replace(use, spending=cost.after(use.spending, event), consultation=consultation)
+    if isinstance(event, Intent | Refused | CallRejected):  # the answer is used up
+        return replace(use, answer=None)
+    if isinstance(event, LlmReserved):
+        return replace(use, model=event.model)
+    if isinstance(event, LlmSettled):
+        names = use.tokens.keys() | event.usage.keys()
+        tokens = {name: use.tokens.get(name, 0) + event.usage.get(name, 0) for name in sorted(names)}
+        return replace(use, tokens=tokens, answer=event)
     if isinstance(event, Consult):
         return replace(use, consultation=Consultation(event.topic, entry.seq), answer=None)
-    handle = _HANDLERS.get(type(event))
-    return handle(use, event) if handle else use
-
-
-def _intended(use: LlmUse, event: Intent) -> LlmUse:
-    """An answer that became an action is used up."""
-    return _consulting(replace(use, answer=None), asked=signature(event.action, event.args))
-
-
-def _with_result(use: LlmUse, event: ActionResult) -> LlmUse:
-    """What an action of the consultation brought."""
-    open_now = use.consultation
-    if open_now is None or not open_now.asked:
-        return use
-    return _consulting(
-        use, asked="", troubles=0, seen=(*open_now.seen, (open_now.asked, digest(encode(event))))
-    )
-
-
-def _consulting(use: LlmUse, **changes: Any) -> LlmUse:
-    if use.consultation is None:
-        return use
-    return replace(use, consultation=replace(use.consultation, **changes))
-
-
-def _trouble(use: LlmUse) -> LlmUse:
-    """An answer that led to nothing."""
-    troubles = use.consultation.troubles + 1 if use.consultation else 0
-    return _consulting(replace(use, answer=None), troubles=troubles, asked="")
-
-
-def _settled(use: LlmUse, event: LlmSettled) -> LlmUse:
-    tokens = dict(use.tokens)
-    for name, count in event.usage.items():
-        tokens[name] = tokens.get(name, 0) + count
-    use = replace(use, tokens=tokens, answer=event)
-    return _consulting(use, calls=use.consultation.calls + 1) if use.consultation else use
-
-
-def _consulted(use: LlmUse, event: Consulted) -> LlmUse:
-    gave_up = event.why if event.gave_up else use.gave_up
-    closed = use.closed | {event.topic}
-    return replace(use, consultation=None, answer=None, closed=closed, gave_up=gave_up)
-
-
-def _shrunk(use: LlmUse, _: ViewShrunk) -> LlmUse:
-    return _consulting(use, shrunk=use.consultation.shrunk + 1) if use.consultation else use
-
-
-_HANDLERS: dict[type[Event], Callable[[LlmUse, Any], LlmUse]] = {
-    LlmReserved: lambda use, event: replace(use, model=event.model),
-    LlmSettled: _settled,
-    Intent: _intended,
-    Refused: lambda use, event: _trouble(use),
-    CallRejected: lambda use, event: _trouble(use),
-    ViewShrunk: _shrunk,
-    Consulted: _consulted,
-}
+    if isinstance(event, Consulted):
+        gave_up = event.why if event.gave_up else use.gave_up
+        closed = use.closed | {event.topic}
+        return replace(use, consultation=None, answer=None, closed=closed, gave_up=gave_up)
+    return use

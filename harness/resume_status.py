@@ -9,8 +9,8 @@ from pathlib import Path
 
 from harness.actions import Launch
 from harness.attempt import AttemptEnd, Diagnosis
-from harness.config.training import TrainingConfig
 from harness.guard import rules as guard
+from harness.launching import last_checkpoint
 from harness.observation import Observation
 from harness.state import AttemptState, ExperimentState
 from monitors.files import AttemptFiles
@@ -42,11 +42,15 @@ def aftermath(state: ExperimentState, result_dir: Path, now: float) -> str:
 
 
 def _restart(state: ExperimentState, attempt: AttemptState, files: AttemptFiles, now: float) -> str:
-    """True if the guard lets a lost attempt be started again, and from where."""
+    """Whether the guard lets a lost attempt be started again, and from where."""
+    try:
+        rows = read_metrics(files.metrics)
+    except ValueError:  # damaged when the machine went down; resuming writes the file anew from the log
+        rows = []
     lost = replace(
         attempt,
         launched_at=attempt.launched_at or now,
-        ended=AttemptEnd("lost", last_step=_last_step(files)),
+        ended=AttemptEnd("lost", last_step=rows[-1]["step"] if rows else None),
         diagnosis=Diagnosis("", "supervisor_lost", "it was lost", transient=True),
     )
     after = replace(state, attempts=(*state.attempts[:-1], lost), pending=None)
@@ -56,20 +60,5 @@ def _restart(state: ExperimentState, attempt: AttemptState, files: AttemptFiles,
     refusal = guard.check(again, Observation(after, now))
     if refusal is not None:
         return f"it is not started again: {refusal}"
-    checkpoint = _last_checkpoint(files)
+    checkpoint = last_checkpoint(files)
     return f"it is started again {f'from checkpoint {checkpoint}' if checkpoint else 'from the beginning'}"
-
-
-def _last_step(files: AttemptFiles) -> int | None:
-    try:
-        rows = read_metrics(files.metrics)
-    except ValueError:  # damaged when the machine went down; resuming writes the file anew from the log
-        return None
-    return rows[-1]["step"] if rows else None
-
-
-def _last_checkpoint(files: AttemptFiles) -> str | None:
-    pointer = files.trainer / "checkpoints" / "latest"
-    if not TrainingConfig.read(files.config).goes_on_from_checkpoints or not pointer.is_file():
-        return None
-    return pointer.read_text(encoding="utf-8").strip()

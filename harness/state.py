@@ -6,7 +6,7 @@ in one table.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -100,10 +100,13 @@ class ExperimentState:
         return self.attempts[-1] if self.attempts else None
 
     @property
+    def _drafts(self) -> tuple[PendingChanges, ...]:
+        return (*(attempt.draft for attempt in self.attempts), self.draft)
+
+    @property
     def environment(self) -> dict[str, str]:
         """Variables set by repairs, for the next launch."""
-        drafts = [*(attempt.draft for attempt in self.attempts), self.draft]
-        return {name: value for draft in drafts for name, value in draft.environment.items()}
+        return {name: value for draft in self._drafts for name, value in draft.environment.items()}
 
     @property
     def changed_files(self) -> tuple[str, ...]:
@@ -114,8 +117,7 @@ class ExperimentState:
     @property
     def arguments(self) -> dict[str, Scalar]:
         """Keys that the launch command sets and that repairs have changed there, for the next launch."""
-        drafts = [*(attempt.draft for attempt in self.attempts), self.draft]
-        return {key: value for draft in drafts for key, value in draft.arguments.items()}
+        return {key: value for draft in self._drafts for key, value in draft.arguments.items()}
 
     @property
     def command(self) -> str:
@@ -125,8 +127,7 @@ class ExperimentState:
     @property
     def limits(self) -> frozenset[str]:
         """Limits that repairs have raised, for the next launch."""
-        drafts = [*(attempt.draft for attempt in self.attempts), self.draft]
-        done = [done.split(" ", 1) for draft in drafts for done in draft.measures]
+        done = (measure.split(" ", 1) for draft in self._drafts for measure in draft.measures)
         return frozenset(what for action, what in done if action == "raise_limit")
 
     def is_denied(self, action: str, args: Mapping[str, Any]) -> bool:
@@ -194,10 +195,6 @@ def _refused(state: ExperimentState, event: events.Refused, _: Entry) -> Experim
     return replace(state, asks="", refusals=(*state.refusals, event.why), unusable=unusable)
 
 
-def _denied(state: ExperimentState, event: events.Denied, _: Entry) -> ExperimentState:
-    return replace(state, denied=state.denied | {_barred(event.action, event.args)})
-
-
 def _barred(action: str, args: Mapping[str, Any]) -> str:
     """What a person's "no" bars: every such action, but of those that prepare a launch this very change,
     whatever the reason given."""
@@ -209,34 +206,16 @@ def _barred(action: str, args: Mapping[str, Any]) -> str:
 
 def _attempt_event(state: ExperimentState, event: events.AttemptEvent, _: Entry) -> ExperimentState:
     attempt = state.attempt
-    is_first = event.event == "first_step" and attempt is not None and attempt.first_step_at is None
-    if attempt is None or event.attempt != attempt.number or not is_first:
+    if attempt is None or event.attempt != attempt.number or event.event != "first_step":
         return state
-    return _with_attempt(state, first_step_at=event.at)
-
-
-def _consulted(state: ExperimentState, event: model_events.Consulted, _: Entry) -> ExperimentState:
-    return replace(state, draft=PendingChanges(), checked=None) if event.drops_draft else state
+    return state if attempt.first_step_at is not None else _with_attempt(state, first_step_at=event.at)
 
 
 def _with_attempt(state: ExperimentState, **changes: Any) -> ExperimentState:
     return replace(state, attempts=(*state.attempts[:-1], replace(state.attempts[-1], **changes)))
 
 
-def _waited(state: ExperimentState, event: events.Waited, _: Entry) -> ExperimentState:
-    return _with_attempt(state, ended=event.ended) if event.ended is not None else state
-
-
-def _stopped(state: ExperimentState, event: events.Stopped, _: Entry) -> ExperimentState:
-    return _with_attempt(state, ended=event.ended, stop_reason=event.why, stop_detail=event.detail)
-
-
-def _finish(state: ExperimentState, event: events.Finish, entry: Entry) -> ExperimentState:
-    verdict = Verdict(event.outcome, event.reason)
-    return replace(state, verdict=verdict, finished_at=entry.time, pending=None)
-
-
-_HANDLERS: dict[type[Event], Any] = {
+_HANDLERS: dict[type[Event], Callable[[ExperimentState, Any, Entry], ExperimentState]] = {
     events.Created: _created,
     events.OptionsGiven: lambda state, event, _: replace(state, options=event.options),
     events.StopAsked: lambda state, event, _: replace(state, stop_asked=event.by),
@@ -244,7 +223,9 @@ _HANDLERS: dict[type[Event], Any] = {
     events.Refused: _refused,
     events.ApprovalAsked: lambda state, event, _: replace(state, asks=event.action),
     events.Approved: lambda state, event, _: replace(state, asks=""),
-    events.Denied: _denied,
+    events.Denied: lambda state, event, _: replace(
+        state, denied=state.denied | {_barred(event.action, event.args)}
+    ),
     events.AttemptEvent: _attempt_event,
     events.ChangePrepared: _change_prepared,
     events.Prepared: lambda state, event, _: replace(state, prepared=True),
@@ -252,18 +233,24 @@ _HANDLERS: dict[type[Event], Any] = {
     events.Launched: lambda state, event, _: _with_attempt(
         state, launched_at=event.launched_at, checkpoint=event.checkpoint
     ),
-    events.Waited: _waited,
-    events.Stopped: _stopped,
+    events.Waited: lambda state, event, _: _with_attempt(state, ended=event.ended) if event.ended else state,
+    events.Stopped: lambda state, event, _: _with_attempt(
+        state, ended=event.ended, stop_reason=event.why, stop_detail=event.detail
+    ),
     events.Diagnosed: lambda state, event, _: _with_attempt(state, diagnosis=event.diagnosis),
     events.Collected: lambda state, event, _: replace(state, collected=event),
     events.SectionWritten: lambda state, event, _: replace(
         state, narrative={**state.narrative, event.written["section"]: event.written}
     ),
     events.Reported: lambda state, event, _: replace(state, reported=event),
-    model_events.Consulted: _consulted,
+    model_events.Consulted: lambda state, event, _: (
+        replace(state, draft=PendingChanges(), checked=None) if event.drops_draft else state
+    ),
     model_events.ModelUnavailable: lambda state, event, _: replace(state, without_model=True),
     model_events.ModelAvailable: lambda state, event, _: replace(state, without_model=False),
-    events.Finish: _finish,
+    events.Finish: lambda state, event, entry: replace(
+        state, verdict=Verdict(event.outcome, event.reason), finished_at=entry.time, pending=None
+    ),
 }
 
 

@@ -20,9 +20,19 @@ HEAVY = {
 
 
 ROOMS = (
-    *("errors", "redaction", "atomic_write", "templating", "self_command", "config", "wording", "command"),
-    *("machine", "blueprint", "attempt", "options", "outcome", "pending_changes", "launching", "journal"),
-    *("providers", "llm_use", "state", "result_folders", "index", "experiment", "diagnosis", "doctor"),
+    *(
+        "errors",
+        "redaction",
+        "atomic_write",
+        "codec",
+        "templating",
+        "self_command",
+        "config",
+        "wording",
+        "command",
+    ),
+    *("machine", "blueprint", "attempt", "options", "outcome", "pending_changes", "launching"),
+    *("journal", "providers", "llm_use", "state", "index", "experiment", "diagnosis", "doctor"),
     *("lessons", "results", "actions", "observation", "guard", "repair", "agent", "resume_status", "author"),
     *("sweep", "cli"),
 )
