@@ -241,11 +241,10 @@ class Executor:
 
     async def _report(self, action: actions.Report) -> Reported:
         from harness.results.report import build_report
-        from harness.results.summary import run_summary
 
         try:
             report = await asyncio.to_thread(
-                build_report, self.experiment.dir, run_summary(self.experiment.journal.entries)
+                build_report, self.experiment.dir, self.experiment.journal.entries
             )
         except Exception as error:  # a report can be built again; the run still has to finish
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -18,13 +18,12 @@ def report(
     from harness import journal
     from harness.index import is_sweep
     from harness.results.report import build_report
-    from harness.results.summary import run_summary
 
     folder = find_any(run)
     if is_sweep(folder):
         _report_sweep(folder)
         return
-    built = build_report(folder, run_summary(journal.read(folder / "journal.jsonl")))
+    built = build_report(folder, journal.read(folder / "journal.jsonl"))
     for line in built.headline:
         typer.echo(line)
     for discrepancy in built.discrepancies:

@@ -8,31 +8,34 @@ that the blueprint leaves open; as a sentence, and as rows that say whether the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.config.edit import ConfigEditError, leaves
 from harness.config.values import as_text, changed
 from harness.pending_changes import Change, PendingChanges, diff
-from harness.results.types import AttemptRecord, AttemptSummary
+from harness.results.types import AttemptRecord
+from harness.state import AttemptState
 from harness.wording import listed, shortened
 
 NOT_SET = "(not set)"
 _ATTEMPT_PATH = re.compile(r"attempts/\d{2,}")  # differs by nature, and is not counted
 _IN_CONFIG = ("config", "removed")
+_KINDS = {"environment": "environment variable", "argument": "launch command", "code": "code"}
 _LONGEST = 160  # characters of a value in a table; the full ones stand in result.json
 _MOST_IN_SENTENCE = 6
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """One deviation. `confirmed`: whether the attempt's config.yaml holds it; None where that is no question
-    or cannot be looked up. Texts are made of `change` when they are shown: cut ones cannot be redacted."""
+    """What an attempt runs with, and the one before did not. `confirmed`: whether its config.yaml holds it;
+    None where that is no question or cannot be looked up. Texts are made of `change` when they are shown: cut
+    ones cannot be redacted."""
 
     attempt: int
     change: Change
-    confirmed: bool | None
+    confirmed: bool | None = None
 
     @property
     def before(self) -> str:
@@ -40,14 +43,14 @@ class Deviation:
 
     @property
     def after(self) -> str:
-        return new_value(self.change)
+        if self.change.kind == "removed":
+            return "(taken out)"
+        return shortened(as_text(self.change.new), _LONGEST)
 
     @property
     def kind(self) -> str:
         """What kind of thing was changed, where it is not a key of the config."""
-        return {"environment": "environment variable", "argument": "launch command", "code": "code"}.get(
-            self.change.kind, ""
-        )
+        return _KINDS.get(self.change.kind, "")
 
     @property
     def doubt(self) -> str:
@@ -61,13 +64,14 @@ class Deviation:
             return ""
         return diff(str(self.change.old), str(self.change.new), self.change.what)
 
-    def explains(self, difference: ConfigChange) -> bool:
+    def explains(self, difference: Deviation) -> bool:
         """True if a difference between two attempts' configs is this deviation."""
         if difference.attempt != self.attempt or self.change.kind not in _IN_CONFIG:
             return False
+        key, new = difference.change.what, difference.change.new
         if self.change.kind == "removed":
-            return _is_below(difference.key, self.change.what)
-        return difference.key == self.change.what and difference.after == str(self.change.new)
+            return _is_below(key, self.change.what)
+        return key == self.change.what and new == str(self.change.new)
 
     def as_json(self) -> dict[str, Any]:
         return {"attempt": self.attempt, **vars(self.change), "confirmed": self.confirmed}
@@ -93,54 +97,33 @@ def net(changes: Iterable[Change]) -> tuple[Change, ...]:
     Corrections of code are kept one by one."""
     found: dict[tuple[Any, ...], Change] = {}
     for change in changes:
-        place = _place(change)
-        first = found.get(place)
-        if first is None:
-            found[place] = change
-        elif change.kind != "code":
+        place: tuple[Any, ...] = ("config" if change.kind in _IN_CONFIG else change.kind, change.what)
+        if change.kind == "code":
+            place = (*place, change.old, change.new)
+        first = found.setdefault(place, change)
+        if first is not change and change.kind != "code":
             found[place] = replace(change, old=first.old)
-            if _is_undone(first, change):
+            if type(first.old) is type(change.new) and first.old == change.new:
                 del found[place]
     return tuple(found.values())
 
 
-def _place(change: Change) -> tuple[Any, ...]:
-    if change.kind == "code":
-        return ("code", change.what, change.old, change.new)
-    return ("config" if change.kind in _IN_CONFIG else change.kind, change.what)
-
-
-def _is_undone(first: Change, last: Change) -> bool:
-    return type(first.old) is type(last.new) and first.old == last.new
-
-
-def sentence(changes: tuple[Change, ...]) -> str:
+def sentence(changes: Iterable[Change]) -> str:
     """`ajet.rollout.x 4 → 2, PYTORCH_CUDA_ALLOC_CONF set to expandable_segments:True`."""
     return listed([change.text for change in changes], _MOST_IN_SENTENCE)
 
 
-def new_value(change: Change) -> str:
-    """What a change leads to, as a table shows it."""
-    return "(taken out)" if change.kind == "removed" else shortened(as_text(change.new), _LONGEST)
-
-
-def deviations(
-    attempts: tuple[AttemptSummary, ...], records: tuple[AttemptRecord, ...]
-) -> tuple[Deviation, ...]:
+def deviations(attempts: Iterable[AttemptState], records: Iterable[AttemptRecord]) -> tuple[Deviation, ...]:
     """All deviations of all attempts, in their order, looked up in the attempts' configs."""
     configs = {record.number: flat(record.config_text) for record in records}
     return tuple(
-        Deviation(
-            attempt.number,
-            change,
-            _confirmed(change, configs.get(attempt.number)),
-        )
+        Deviation(attempt.number, change, _confirmed(change, configs.get(attempt.number)))
         for attempt in attempts
-        for change in attempt.changes
+        for change in deviating(attempt.draft)
     )
 
 
-def _confirmed(change: Change, config: dict[str, Any] | None) -> bool | None:
+def _confirmed(change: Change, config: Mapping[str, Any] | None) -> bool | None:
     if config is None or change.kind not in _IN_CONFIG:
         return None
     if change.kind == "removed":
@@ -152,41 +135,26 @@ def _is_below(key: str, parent: str) -> bool:
     return key == parent or key.startswith(f"{parent}.")
 
 
-# --- differences between the attempts' own configs ----------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ConfigChange:
-    """One key whose value differs."""
-
-    attempt: int  # the attempt that runs with `after`
-    key: str
-    before: str
-    after: str
-
-
-def config_changes(attempts: tuple[AttemptRecord, ...]) -> tuple[ConfigChange, ...]:
-    """All changes, attempt by attempt; an attempt without a readable config is passed over."""
-    changes: list[ConfigChange] = []
-    before: dict[str, Any] | None = None
+def config_changes(attempts: Iterable[AttemptRecord]) -> tuple[Deviation, ...]:
+    """All differences between the attempts' own configs, attempt by attempt; one without a readable config is
+    passed over."""
+    changes: list[Deviation] = []
+    before: Mapping[str, Any] | None = None
     for attempt in attempts:
         after = flat(attempt.config_text)
         if after is None:
             continue
-        if before is not None:
-            for key, (was, now) in changed(before, after, NOT_SET).items():
-                old, new = str(was), str(now)
-                if _ATTEMPT_PATH.sub("", old) != _ATTEMPT_PATH.sub("", new):
-                    changes.append(ConfigChange(attempt.number, key, old, new))
+        for key, values in changed(after if before is None else before, after, NOT_SET).items():
+            old, new = map(str, values)
+            if _ATTEMPT_PATH.sub("", old) != _ATTEMPT_PATH.sub("", new):
+                changes.append(Deviation(attempt.number, Change("config", key, old, new, "")))
         before = after
     return tuple(changes)
 
 
-def flat(text: str | None) -> dict[str, Any] | None:
+def flat(text: str | None) -> Mapping[str, Any] | None:
     """The leaves of a config by dotted key; None when there is none or it cannot be read."""
-    if text is None:
-        return None
     try:
-        return dict(leaves(text))
+        return None if text is None else leaves(text)
     except ConfigEditError:
         return None

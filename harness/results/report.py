@@ -1,24 +1,24 @@
-"""From a result folder and the journal's summary to the documents a person reads.
+"""From a result folder and its journal to the documents a person reads.
 
-collect → facts → verify → figures → documents. Everything is built from the raw files each time, so a report
-can be built again at any moment and comes out the same; each file is replaced in one step.
+collect → facts → figures → documents. Everything is built from the raw files each time, so a report can be
+built again at any moment and comes out the same; each file is replaced in one step.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness.atomic_write import write_atomically
+from harness.journal import Entry
 from harness.redaction import secret_values
 from harness.results import text
 from harness.results.collect import collect
-from harness.results.deviations import new_value
 from harness.results.drawing_style import colour_variables
 from harness.results.facts import build_facts
 from harness.results.figures import draw_figures
@@ -27,17 +27,18 @@ from harness.results.narrative.run import RunEvidence
 from harness.results.narrative.sections import Narrative, tell
 from harness.results.raw import json_file
 from harness.results.recompute import check_facts
-from harness.results.types import Discrepancy, Fact, Figure, Record, Report, RunSummary
+from harness.results.run import RunStory
+from harness.results.types import Discrepancy, Fact, Figure, Record, Report
 from harness.results.validation_facts import reported_differences
-from harness.results.view import build_page, with_interval
+from harness.results.view import AttemptView, View, build_view
 from harness.templating import render
-from harness.wording import number_text
+from harness.wording import duration, number_text, time_text
 
 _SCHEMA = 1
 DOCUMENTS = ("validation.md", "trial_and_error.md", "result.md", "report.html")
 
 
-def build_report(result_dir: Path, summary: RunSummary, into: Path | None = None) -> Report:
+def build_report(result_dir: Path, entries: Sequence[Entry], into: Path | None = None) -> Report:
     """Write validation.md, trial_and_error.md, result.md, result.json, report.html and figures/.
 
     A number that cannot be found again where it should stand is withheld and named among the discrepancies.
@@ -47,30 +48,23 @@ def build_report(result_dir: Path, summary: RunSummary, into: Path | None = None
     """
     result_dir = result_dir.resolve()
     target = into or result_dir
-    known_secrets = secret_values(os.environ) if into is None else ()
+    secrets = secret_values(os.environ) if into is None else ()
     record = collect(result_dir)
     facts, discrepancies = _checked_facts(record)
     figures, undrawn = draw_figures(record, facts, into)
     provenance = json_file(result_dir / "provenance.json", "provenance.json", [])
     missing = (*_missing(record, facts, provenance is not None), *undrawn)
-    page = build_page(record, facts, summary, missing, discrepancies)
-    page = text.clean_tree(page, known_secrets)
-    provenance = text.clean_tree(provenance, known_secrets)
-    said = tell(page["summary"].narrative, RunEvidence(record, facts, page["summary"]), known_secrets)
-    _write_documents(target, page, figures, provenance, said)
-    result = _result_json(page, record, facts, figures, provenance, said)
+    view = build_view(record, facts, RunStory.of(entries), missing, discrepancies)
+    view, provenance = text.clean_tree(view, secrets), text.clean_tree(provenance, secrets)
+    said = tell(view.run.state.narrative, RunEvidence(record, facts, view.run), secrets)
+    _write_documents(target, view, figures, provenance, said)
+    result = _result_json(view, facts, figures, provenance, said)
+    result["manifest"] = manifest(result_dir)
     built = (*DOCUMENTS, *(file for figure in figures for file in figure.files))
     result["documents"] = fingerprints(target, [target / name for name in built])
-    write_atomically(target / "result.json", with_checksum(text.clean_tree(result, known_secrets)))
-    return Report(
-        result_dir=result_dir,
-        html=result_dir / "report.html",
-        json=result_dir / "result.json",
-        headline=page["headline"],
-        facts=facts,
-        missing=page["missing"],
-        discrepancies=page["discrepancies"],
-    )
+    write_atomically(target / "result.json", with_checksum(text.clean_tree(result, secrets)))
+    html, json = result_dir / "report.html", result_dir / "result.json"
+    return Report(html, json, view.headline, facts, view.missing, view.discrepancies)
 
 
 def _checked_facts(record: Record) -> tuple[dict[str, Fact], tuple[Discrepancy, ...]]:
@@ -110,79 +104,91 @@ def _missing(record: Record, facts: dict[str, Fact], has_provenance: bool) -> tu
 
 
 def _write_documents(
-    result_dir: Path,
-    page: dict[str, Any],
+    folder: Path,
+    view: View,
     figures: list[Figure],
     provenance: dict[str, Any] | None,
     said: Narrative | None,
 ) -> None:
     values: dict[str, Any] = {
-        "view": page,
-        "mark": page["mark"],
-        "narrative": said,
-        "figures": figures,
-        "provenance": provenance,
-        "with_interval": with_interval,
-        "new_value": new_value,
-        "count": partial(number_text, unit="count"),
+        **{"view": view, "run": view.run, "plan": view.run.state.blueprint, "mark": view.mark},
+        **{"narrative": said, "author": view.run.author, "figures": figures, "provenance": provenance},
+        **{"count": partial(number_text, unit="count"), "duration": duration, "time_text": time_text},
+        **{"md": text.markdown, "code": text.code, "fenced": text.fenced},
+        **{"light_colours": colour_variables(is_dark=False), "dark_colours": colour_variables(is_dark=True)},
     }
-    formats: dict[str, Callable[..., str]] = {"md": text.markdown, "code": text.code, "fenced": text.fenced}
-    for name in ("validation.md", "trial_and_error.md", "result.md"):
-        write_atomically(result_dir / name, render(f"reports/{name}.j2", **values, **formats))
-    light, dark = colour_variables(is_dark=False), colour_variables(is_dark=True)
-    html = render("reports/report.html.j2", **values, light_colours=light, dark_colours=dark)
-    write_atomically(result_dir / "report.html", html)
+    for name in DOCUMENTS:
+        write_atomically(folder / name, render(f"reports/{name}.j2", **values))
 
 
 def _result_json(
-    page: dict[str, Any],
-    record: Record,
-    facts: dict[str, Fact],
+    view: View,
+    facts: Mapping[str, Fact],
     figures: list[Figure],
     provenance: dict[str, Any] | None,
     said: Narrative | None,
 ) -> dict[str, Any]:
-    summary: RunSummary = page["summary"]
-    of_attempt = ("number", "session", "why_started", "reason", "cause", "repair")
+    run, plan = view.run, view.run.state.blueprint
     data = {
         "schema": _SCHEMA,
-        "name": summary.name,
-        "experiment_id": summary.experiment_id,
-        "purpose": summary.purpose,
-        "blueprint": summary.blueprint_path,
-        "command": summary.command,
-        "policy": summary.policy,
-        "outcome": summary.outcome,
-        "reason": summary.reason,
-        **{name: page[name] for name in ("started", "ended", "headline", "finding")},
+        "name": run.state.name,
+        "experiment_id": run.state.experiment_id,
+        "purpose": plan.purpose,
+        "blueprint": str(plan.path),
+        "command": run.command,
+        "policy": run.state.options.policy,
+        "outcome": run.outcome,
+        "reason": run.reason,
+        "started": time_text(run.state.created_at),
+        "ended": time_text(run.ended_at),
+        "headline": view.headline,
+        "finding": view.finding,
         "seeds": (provenance or {}).get("seeds", {}),
-        "seed_note": page["seed_note"],
-        "deviations": [deviation.as_json() for deviation in page["deviations"]],
-        "code_changed_by_model": [one.diff for one in page["code_changes"]],
-        "attempts": [
-            {**{name: one[name] for name in of_attempt}, "changes": [asdict(each) for each in one["changes"]]}
-            for one in page["attempts"]
-        ],
+        "seed_note": view.seed_note,
+        "deviations": [deviation.as_json() for deviation in view.deviations],
+        "code_changed_by_model": [deviation.diff for deviation in view.code_changes],
+        "attempts": [_attempt_json(view, attempt) for attempt in view.attempts],
         "facts": [fact_to_json(fact) for fact in facts.values()],
-        "figures": [{"title": figure.title, "files": list(figure.files)} for figure in figures],
-        "missing": list(page["missing"]),
-        "discrepancies": [asdict(discrepancy) for discrepancy in page["discrepancies"]],
-        "manifest": manifest(record.result_dir),
+        "figures": [{"title": figure.title, "files": figure.files} for figure in figures],
+        "missing": view.missing,
+        "discrepancies": [asdict(discrepancy) for discrepancy in view.discrepancies],
     }
-    if page["settings"]:
-        data["chosen_settings"] = [vars(change) for change in page["settings"]]
-    if summary.llm is not None:
-        use = {**asdict(summary.llm), "cost": summary.llm.cost}
-        data["llm"] = use if use["cost"] != "price unknown" else {**use, "cost_usd": None}
+    if view.settings:
+        data["chosen_settings"] = [vars(setting.change) for setting in view.settings]
+    if run.llm is not None:
+        cost = run.llm.cost
+        data["llm"] = {**asdict(run.llm), "cost": cost}
+        if cost == "price unknown":
+            data["llm"]["cost_usd"] = None
     if said is not None:
-        data["narrative"] = {"written_by": page["author"], **said.as_json()}
+        data["narrative"] = {"written_by": run.author, **said.as_json()}
     return data
+
+
+def _attempt_json(view: View, attempt: AttemptView) -> dict[str, Any]:
+    state, number = attempt.state, attempt.state.number
+    return {
+        "number": number,
+        "session": state.session,
+        "why_started": state.why,
+        "reason": attempt.reason,
+        "cause": state.diagnosis.cause if state.diagnosis else "",
+        "repair": view.run.repair_after(number),
+        "changes": [
+            {"attempt": number, "key": one.change.what, "before": one.change.old, "after": one.change.new}
+            for one in view.changes
+            if one.attempt == number
+        ],
+    }
 
 
 def fact_to_json(fact: Fact) -> dict[str, Any]:
     """A fact as result.json keeps it; NaN and ∞, which JSON does not know, are null with a `text`."""
-    interval = fact.interval
-    data: dict[str, Any] = {
+    known = {
+        "interval_95": asdict(fact.interval) if fact.interval else None,
+        **{"measure": fact.measure, "note": fact.note, "withheld": fact.withheld},
+    }
+    return {
         "id": fact.id,
         "label": fact.label,
         "value": fact.value if math.isfinite(fact.value) and not fact.withheld else None,
@@ -193,13 +199,5 @@ def fact_to_json(fact: Fact) -> dict[str, Any]:
             {key: value for key, value in vars(source).items() if value is not None}
             for source in fact.sources
         ],
+        **{key: value for key, value in known.items() if value},
     }
-    if interval is not None and not fact.withheld:
-        data["interval_95"] = {
-            "low": interval.low,
-            "high": interval.high,
-            "method": interval.method,
-            "n": interval.n,
-        }
-    optional = {"measure": fact.measure, "note": fact.note, "withheld": fact.withheld}
-    return data | {key: value for key, value in optional.items() if value}

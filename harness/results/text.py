@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from harness.redaction import redact
@@ -28,9 +30,11 @@ def clean(text: str, known_secrets: Iterable[str] = ()) -> str:
 
 
 def clean_tree(value: Any, known_secrets: tuple[str, ...]) -> Any:
-    """`clean` on every string in dicts, lists, tuples and frozen dataclasses."""
-    if isinstance(value, str):
+    """`clean` on every string and path in dicts, lists, tuples and frozen dataclasses."""
+    if isinstance(value, str) and not isinstance(value, Enum):
         return clean(value, known_secrets)
+    if isinstance(value, Path):
+        return Path(clean(str(value), known_secrets))
     if is_dataclass(value) and not isinstance(value, type):
         changed = {item.name: clean_tree(getattr(value, item.name), known_secrets) for item in fields(value)}
         return replace(value, **changed)

@@ -1,78 +1,16 @@
-"""The words of this room: what comes in (a run's summary), what is read (rows), what goes out (facts).
-
-Nothing heavy is imported here, so the loop can build a `RunSummary` without paying for numpy.
-"""
+"""The words of this room: what is read (rows), what goes out (facts). Nothing heavy is imported here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from harness.attempt import Diagnosis
-from harness.pending_changes import Change
-from harness.results.model_use import ModelUse
 from harness.wording import number_text
 
 if TYPE_CHECKING:
     import numpy as np
-
-# --- in: what the journal says -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class EventNote:
-    """Something that happened and that a reader of the report should know."""
-
-    time: float  # seconds since the epoch
-    kind: str  # e.g. "first_step", "nan", "hang", "note"
-    text: str
-    attempt: int | None = None
-
-
-@dataclass(frozen=True)
-class AttemptSummary:
-    """One launch, as the journal tells it; the raw files of the attempt say the rest."""
-
-    number: int  # 1, 2, …; the folder is attempts/01, attempts/02, …
-    session: str = ""  # tmux session name
-    started_at: float | None = None  # seconds since the epoch
-    reason: str = ""  # exit.json's reason, or "lost"
-    status: int | None = None  # exit status as a shell gives it
-    why_started: str = ""  # "first attempt", or which repair this attempt tries
-    diagnosis: Diagnosis | None = None
-    repair: str | None = None  # what was done after this attempt failed
-    changes: tuple[Change, ...] = ()  # how this attempt was made to deviate from the blueprint
-    settings: tuple[Change, ...] = ()  # what was chosen for a config that the blueprint does not name
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """A whole run, folded from its journal."""
-
-    name: str
-    purpose: str
-    experiment_id: str
-    blueprint_path: str
-    command: str
-    outcome: (
-        str  # "succeeded", "failed", "timed_out", "stopped_early", "cancelled"; "running" while unfinished
-    )
-    reason: str
-    started_at: float | None  # seconds since the epoch
-    ended_at: float | None
-    max_time_s: float | None
-    policy: str  # who decided: "playbook", or the LLM's name
-    attempts: tuple[AttemptSummary, ...] = ()
-    events: tuple[EventNote, ...] = ()
-    remarks: tuple[EventNote, ...] = ()  # notes and refusals, each with the newest attempt of its time
-    unused: tuple[Change, ...] = ()  # prepared for a launch that never came
-    narrative: Mapping[str, Any] = field(default_factory=dict)  # what a model wrote, section by section
-    llm: ModelUse | None = None  # None when no model was asked
-
-
-# --- read: what the raw files say --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -224,6 +162,11 @@ class Fact:
         return "withheld" if self.withheld else number_text(self.value, self.unit)
 
     @property
+    def with_interval(self) -> str:
+        """`0.912 [0.889, 0.935]`, the interval being the 95 % one over tasks."""
+        return f"{self.text} {self.interval.text}" if self.interval else self.text
+
+    @property
     def place(self) -> str:
         """Its sources in short."""
         return describe_sources(self.sources)
@@ -252,13 +195,12 @@ class Figure:
 class Report:
     """What `build_report` leaves behind."""
 
-    result_dir: Path
     html: Path
     json: Path
     headline: tuple[str, ...]  # lines for the terminal
     facts: Mapping[str, Fact]
     missing: tuple[str, ...]
-    discrepancies: tuple[Discrepancy, ...] = field(default=())
+    discrepancies: tuple[Discrepancy, ...]
 
 
 def attempt_folder(number: int) -> str:

@@ -277,9 +277,8 @@ def run_flag(state: ExperimentState) -> dict[str, Any]:
 
 def _rebuild_run(result_dir: Path, state: ExperimentState, into: Path) -> None:
     from harness.results.report import build_report
-    from harness.results.summary import run_summary
 
-    build_report(result_dir, run_summary(journal.read(result_dir / RUN.journal)), into)
+    build_report(result_dir, journal.read(result_dir / RUN.journal), into)
 
 
 RUN = Kind("run", "journal.jsonl", journal.RUN, "result.json", fold, run_flag, _rebuild_run)

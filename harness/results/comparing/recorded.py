@@ -123,13 +123,13 @@ def _once(files: Sequence[RunFiles]) -> tuple[list[RunFiles], tuple[str, ...]]:
     kept: dict[str, RunFiles] = {}
     left_out = []
     for one in sorted(files, key=lambda each: not each.may_count):
-        first = kept.get(one.summary.experiment_id or str(one.run.folder))
+        first = kept.get(one.story.state.experiment_id or str(one.run.folder))
         if not one.record.attempts:
             left_out.append(f"{one.run.name}: {one.outcome}{f': {one.reason}' if one.reason else ''}")
         elif first is not None:
             left_out.append(f"{one.run.name}: a copy of {first.run.name}, the same run counts once")
         else:
-            kept[one.summary.experiment_id or str(one.run.folder)] = one
+            kept[one.story.state.experiment_id or str(one.run.folder)] = one
     return [one for one in files if any(one is other for other in kept.values())], tuple(left_out)
 
 
@@ -140,7 +140,7 @@ def _settings(files: RunFiles, seed_keys: set[str]) -> tuple[Settings, Settings]
     """A run's settings, without what differs by nature (its own folder, its names, where it writes); and
     apart those that are seeds, the likeliest first."""
     config = flat(files.record.attempts[0].config_text) or {}
-    command = read_or_empty(files.summary.command)
+    command = read_or_empty(files.story.command)
     settings = {
         name: _without_own_places(value, files)
         for name, value in (*config.items(), *command.values.items(), (COMMAND, command.rest))
@@ -167,7 +167,7 @@ def _without_own_places(value: Scalar, files: RunFiles) -> Scalar:
     if not isinstance(value, str):
         return value
     value = re.sub(r"attempts/\d{2,}", "attempts/…", value.replace(str(files.run.folder), "…"))
-    own = "|".join(re.escape(name) for name in (files.run.folder.name, files.summary.name) if name)
+    own = "|".join(re.escape(name) for name in (files.run.folder.name, files.story.state.name) if name)
     return re.sub(rf"(?<=/)(?:{own})(?=/|$)", "…", value)
 
 

@@ -16,8 +16,8 @@ from harness.results.collect import collect
 from harness.results.comparing import metrics
 from harness.results.comparing.types import PlannedRun, RunResult
 from harness.results.raw import json_file, number_in
-from harness.results.summary import run_summary
-from harness.results.types import Record, RunSummary
+from harness.results.run import RunStory
+from harness.results.types import Record
 from harness.state import COUNTING
 
 NEVER_STARTED, UNFINISHED = "never started", "unfinished"
@@ -33,7 +33,7 @@ class RunFiles:
     outcome: str
     reason: str
     record: Record
-    summary: RunSummary
+    story: RunStory
 
     @property
     def may_count(self) -> bool:
@@ -50,13 +50,15 @@ def read_files(run: PlannedRun) -> RunFiles:
     record = collect(run.folder)
     has_begun = bool(entries or record.attempts or flag)
     outcome = str(flag.get("outcome") or (UNFINISHED if has_begun else NEVER_STARTED))
-    return RunFiles(run, outcome, str(flag.get("reason", "")), record, run_summary(entries))
+    return RunFiles(run, outcome, str(flag.get("reason", "")), record, RunStory.of(entries))
 
 
 def result_of(files: RunFiles, metric: str, never: Mapping[str, str] | None = None) -> RunResult:
     """What a run came to; `settled` has the last word. `never`: run to the reason why it was not started, or
     not carried to an end."""
-    record, changed = files.record, [one for one in files.summary.attempts if one.changes]
+    record = files.record
+    made = {attempt.number: deviations.deviating(attempt.draft) for attempt in files.story.attempts}
+    changed = {number: changes for number, changes in made.items() if changes}
     measured = metrics.measured(record, metric) if metric else None
     ends = [attempt.span[1].value for attempt in record.attempts if attempt.span]
     result = RunResult(
@@ -68,8 +70,10 @@ def result_of(files: RunFiles, metric: str, never: Mapping[str, str] | None = No
         last_step=int(ends[-1]) if ends else None,
         hours=_hours(record),
         attempts=len(record.attempts),
-        deviations=tuple(f"attempt {one.number}: {deviations.sentence(one.changes)}" for one in changed),
-        code_changed=any(change.kind == "code" for one in changed for change in one.changes),
+        deviations=tuple(
+            f"attempt {number}: {deviations.sentence(each)}" for number, each in changed.items()
+        ),
+        code_changed=any(change.kind == "code" for each in changed.values() for change in each),
     )
     if measured is not None:
         result = replace(result, curve=measured.curve, source=measured.source)

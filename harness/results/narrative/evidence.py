@@ -1,14 +1,14 @@
 """What a narrative may cite, and the error for what it may not.
 
-In: facts of a run or a comparison. Out: `Evidence`, which words one finding or raises `CitationError`.
+In: what is known of a run or a comparison. Out: `Evidence`, which words a finding or raises `CitationError`.
 Everything is in memory, so that the guard asks it without reading a file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from harness.results.narrative.findings import Finding
 from harness.wording import did_you_mean
@@ -43,40 +43,41 @@ class Sentence:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Evidence(Protocol):
-    """What is known of a run or a sweep."""
+class Evidence:
+    """What is known of a run or a sweep: `citable` by id. A subclass says in `answers` how each kind of
+    finding, a value apart, is looked up (raises CitationError).
 
-    @property
-    def citable(self) -> Mapping[str, Citable]:
-        """Everything that may be cited, by id."""
-        ...
+    `due`: findings that a report must not leave out: the program adds them where the model does. `cautions`:
+    what a reader must know besides; the program always adds it.
+    """
 
-    @property
-    def due(self) -> tuple[Finding, ...]:
-        """Findings that a report must not leave out: the program adds them where the model does."""
-        ...
+    answers: Mapping[str, Callable[[Any], Sentence]]
+    due: tuple[Finding, ...]
+    cautions: tuple[Sentence, ...]
 
-    @property
-    def cautions(self) -> tuple[Sentence, ...]:
-        """What a reader must know besides; the program always adds it."""
-        ...
+    def __init__(self, citable: Iterable[Citable]) -> None:
+        self.citable = {item.id: item for item in citable}
+
+    def number(self, name: str) -> Citable:
+        """The fact of that id. Raises CitationError."""
+        return lookup(name, {name: item for name, item in self.citable.items() if item.label}, "fact")
 
     def resolve(self, finding: Finding) -> Sentence:
         """The finding looked up. Raises CitationError."""
-        ...
+        if finding.kind == "value":
+            return Sentence("value", {"fact": self.number(finding.fact)})
+        if finding.kind not in self.answers:
+            others = ", ".join(("value", *self.answers))
+            raise CitationError(f"{finding.kind} is not of this kind of report; cite one of {others}")
+        return self.answers[finding.kind](finding)
 
 
-def lookup(name: str, known: Mapping[str, _Item], what: str) -> _Item:
+def lookup(name: object, known: Mapping[Any, _Item], what: str) -> _Item:
     """The item of that name. Raises CitationError with the nearest name and the list."""
     if name in known:
         return known[name]
-    raise unknown(name, known, what)
-
-
-def unknown(name: object, known: Iterable[object], what: str) -> CitationError:
-    """The error for a name that is not known."""
     names = [str(item) for item in known]
     hint = did_you_mean(str(name), names, "did you mean {}? ")
     more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
     listed = ", ".join(names[:_MOST_LISTED]) or "none"
-    return CitationError(f"there is no {what} {str(name)[:80]!r}; {hint}known are: {listed}{more}")
+    raise CitationError(f"there is no {what} {str(name)[:80]!r}; {hint}known are: {listed}{more}")

@@ -1,4 +1,4 @@
-"""Journals made by hand: what was decided in a run, and a whole run that a language model repaired."""
+"""Journals made by hand: what was decided in a run; and whole runs, raw files with their journal."""
 
 from __future__ import annotations
 
@@ -9,15 +9,22 @@ from typing import Any
 
 import numpy as np
 
+from harness.attempt import Evidence
 from harness.journal import Entry
 from harness.journal.model_events import LlmRetried
 from harness.pending_changes import Change
-from harness.results.summary import run_summary
-from harness.results.types import RunSummary
+from harness.results.narrative.findings import Section
 from harness.state import fold
-from tests.harness.results.narrative.written import section
 from tests.harness.results.synthetic import START, attempt, draw_successes, training_rows
 from tests.harness.runs import event_of, missing_before
+
+
+def section(
+    *findings: Mapping[str, Any], words: str = "", name: str = "findings", **more: Any
+) -> dict[str, Any]:
+    """A section of a narrative as the journal keeps it."""
+    written = {"section": name, "findings": findings, "interpretation": words, **more}
+    return Section.model_validate(written).as_json()
 
 
 @dataclass
@@ -34,13 +41,10 @@ class Story:
             self.entries.append(Entry(number, START + 60.0 * (number - 1), each))
         return self
 
-    def created(self, policy: str = "llm", **plan: Any) -> Story:
-        words = {"purpose": "Does it learn?", "path": "/b/blueprint.md", "max_time_s": 86400.0}
-        return self.add(
-            *("created",),
-            **{"experiment_id": self.identity, "name": "sort_digits", "policy": policy},
-            **{"deadline_at": START + 86400.0, "plan": {**words, **plan}},
-        )
+    def created(self, policy: str = "llm", called: str = "sort_digits", **plan: Any) -> Story:
+        words = {"purpose": "Does it learn?", "path": "/b/blueprint.md", "max_time_s": 86400.0, **plan}
+        about = {"experiment_id": self.identity, "name": called, "policy": policy}
+        return self.add("created", **about, deadline_at=START + 86400.0, plan=words)
 
     def act(self, action: str, args: Mapping[str, Any] | None = None, **outcome: Any) -> Story:
         """An intent with its outcome."""
@@ -77,28 +81,26 @@ class Story:
         return self.change("render_config", why, made, settings=settings)
 
     def attempt(
-        self, number: int, cause: str = "", checkpoint: str | None = None, why: str = "first"
+        self, number: int, cause: str = "", checkpoint: str | None = None, why: str = "first", **found: Any
     ) -> Story:
-        """A launch, its end, and with a cause its diagnosis."""
+        """A launch, its end, and with a cause its diagnosis (`found`: what else it says)."""
         args = {"attempt": number, "session": f"ajet_x-{number:02d}", "attempt_id": f"a-{number}", "why": why}
         launched = self.entries[-1].time if self.entries else START
         self.act("launch", args, launched_at=launched, command="python train.py", checkpoint=checkpoint)
-        ended = {
-            **{"reason": "exited", "status": 1 if cause else 0, "complete": not cause},
-            **{"ended_at": launched + 600.0},
-        }
-        self.act("wait", reason="exited", detail="", ended=ended)
-        if cause:
-            diagnosis = {"family": "memory", "cause": cause, "evidence": [], "last_lines": []}
-            self.act("diagnose", diagnosis=diagnosis)
-        return self
+        end = {"status": 1 if cause else 0, "complete": not cause, "ended_at": launched + 600.0}
+        self.act("wait", reason="exited", detail="", ended={"reason": "exited", **end})
+        return (
+            self.act("diagnose", diagnosis={"family": "memory", "cause": cause, **found}) if cause else self
+        )
 
-    def asked(self, call: int, cost: float | None = 0.0125, **usage: int) -> Story:
+    def asked(
+        self, call: int, cost: float | None = 0.0125, model: str = "acme:wise-1", **usage: int
+    ) -> Story:
         """One call to the model, answered."""
         tokens = usage or {"input_tokens": 1200, "cache_read_tokens": 9000, "output_tokens": 300}
         reserved = None if cost is None else 0.05
         if not isinstance(self.entries[-1].event, LlmRetried):
-            self.add("llm_reserved", call=call, reserved_usd=reserved, model="acme:wise-1", request="x")
+            self.add("llm_reserved", call=call, reserved_usd=reserved, model=model, request="x")
         return self.add(
             "llm_settled", call=call, cost_usd=cost, usage=tokens, stop="tool_call", text="", calls=[]
         )
@@ -106,10 +108,84 @@ class Story:
     def ended(self, outcome: str = "succeeded", reason: str = "attempt 3 ran to its end") -> Story:
         return self.act("collect", outcome=outcome, reason=reason)
 
-    def write(self, result_dir: Path) -> RunSummary:
-        """Write journal.jsonl; returns what is folded from it."""
+    def write(self, result_dir: Path) -> list[Entry]:
+        """Write journal.jsonl; returns its entries."""
         (result_dir / "journal.jsonl").write_bytes(b"".join(entry.to_line() for entry in self.entries))
-        return run_summary(self.entries)
+        return self.entries
+
+
+def ended(outcome: str = "succeeded", reason: str = "attempt 1 ran to its end") -> list[Entry]:
+    """The journal of a run of one attempt."""
+    return Story().created("playbook").attempt(1).ended(outcome, reason).entries
+
+
+def successful_run(result_dir: Path, tasks: int = 256) -> list[Entry]:
+    """A run like the quickstart: 120 steps, validation before training and every 40 steps."""
+    rng = np.random.default_rng(7)
+    made = attempt(result_dir).exit().config("ajet:\n  lr: 1e-6\n  seed: 0\n")
+    made.metrics(training_rows(rng, range(1, 121)))
+    rates = {0: 0.28, 40: 0.66, 80: 0.84, 120: 0.91}
+    made.validations({step: draw_successes(rng, rate, tasks, 4) for step, rate in rates.items()})
+    return Story().created("playbook").attempt(1).ended().write(result_dir)
+
+
+def retried_run(result_dir: Path) -> list[Entry]:
+    """Two attempts: the first dies in step 60, the second goes on from step 41 with another setting."""
+    rng = np.random.default_rng(8)
+    text = "loading\n" * 80 + 'Traceback (most recent call last):\n  File "train.py", line 9\n'
+    text += "\x1b[31mConnectionResetError: [Errno 104] peer\x1b[0m\n"
+    config = "ajet:\n  rollout:\n    timeout: {}\n  key: attempts/0{}/trainer\n"
+    for number, steps in ((1, range(1, 61)), (2, range(41, 91))):
+        made = attempt(result_dir, number).exit(1, seconds=60 + number).pane(text)
+        made.config(config.format(number * 30, number)).metrics(training_rows(rng, steps))
+    lines = text.splitlines()
+    found = {
+        "family": "network",
+        "evidence": [Evidence("pane.log", 83, "ConnectionResetError: [Errno 104] peer")],
+        "last_lines": [Evidence("pane.log", line, lines[line - 1]) for line in (81, 82)],
+    }
+    story = Story().created("playbook").attempt(1, "The connection was reset.", **found)
+    story.attempt(2, "The connection was reset.", why="the failure may pass", **found)
+    return story.ended("failed", "the same failure came back").entries
+
+
+def foreign_run(result_dir: Path) -> list[Entry]:
+    """Somebody's own train.py: loss and accuracy from console lines, no config, no validation files."""
+    steps = np.arange(0, 200, 5)
+    values = {
+        "loss": 2 * np.exp(-steps / 50),
+        "val_accuracy": 1 - np.exp(-steps / 60),
+        "lr": 0 * steps + 3e-4,
+    }
+    rows = [
+        (step, {key: float(value[row]) for key, value in values.items()})
+        for row, step in enumerate(steps.tolist())
+    ]
+    attempt(result_dir).exit(seconds=4000.0).metrics(rows, origin="console")
+    return ended()
+
+
+def collected_run(folder: Path) -> Path:
+    """A run of a language model whose results were collected: attempt 1 failed, attempt 2 went to its end."""
+    folder.mkdir()
+    (folder / "blueprint.md").write_text("## [exp_purpose]\nDoes it learn?\n")
+    attempt(folder).exit(1, seconds=60.0).config("lr: 1e-4\n").pane("loading\n")
+    made = attempt(folder, 2).exit(seconds=597.0).config("lr: 1e-4\n").pane("loading\n")
+    made.metrics(training_rows(np.random.default_rng(3), range(1, 13)))
+    tries = {0: "1000", 6: "xxxx", 12: "11x1"}  # x: of every other task
+    made.validations(
+        {
+            step: {
+                f"t{task}": [each == "1" or (each == "x" and task % 2 == 0) for each in row]
+                for task in range(24)
+            }
+            for step, row in tries.items()
+        }
+    )
+    story = Story().created(protected_keys=[], code_changes=[]).act("prepare")
+    story.attempt(1, "CUDA out of memory.").edit("less memory", ajet__batch=(8, 4)).attempt(2)
+    story.ended(reason="attempt 2 ran to its end").write(folder)
+    return folder
 
 
 NARRATIVE = (
@@ -125,7 +201,7 @@ NARRATIVE = (
 )
 
 
-def repaired_run(result_dir: Path) -> RunSummary:
+def repaired_run(result_dir: Path) -> list[Entry]:
     """Three attempts, two of them repaired by a language model, which also wrote the narrative."""
     rng = np.random.default_rng(11)
     config = "ajet:\n  rollout:\n    n_vllm_engine: {}\n    port: {}\n  key: attempts/0{}/trainer\n"

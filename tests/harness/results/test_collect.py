@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from harness.results.collect import collect
 from harness.results.report import build_report
 from harness.results.types import Source
-from tests.harness.results.synthetic import attempt, summary
+from tests.harness.results.journals import ended
+from tests.harness.results.synthetic import attempt
 
 numbers = st.floats(allow_nan=False, width=32)
 rows = st.lists(st.tuples(st.integers(0, 12), st.dictionaries(st.sampled_from("abc"), numbers)), max_size=12)
@@ -113,7 +114,7 @@ def test_a_metric_whose_rows_were_all_replaced_is_gone(tmp_path: Path) -> None:
     attempt(tmp_path, 2).metrics([(1, {"loss": 1.0}), (2, {"loss": 0.9})]).exit()
     record = collect(tmp_path)
     assert set(record.series) == {"loss"}
-    assert build_report(tmp_path, summary()).discrepancies == ()
+    assert build_report(tmp_path, ended()).discrepancies == ()
 
 
 def test_an_attempt_that_went_on_from_a_checkpoint_keeps_that_checkpoints_validation(tmp_path: Path) -> None:

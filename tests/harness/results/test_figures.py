@@ -10,7 +10,8 @@ import numpy as np
 from harness.results.collect import collect
 from harness.results.facts import build_facts
 from harness.results.figures import draw_figures
-from tests.harness.results.synthetic import attempt, retried_run, successful_run
+from tests.harness.results.journals import retried_run, successful_run
+from tests.harness.results.synthetic import attempt
 
 
 def draw(result_dir: Path) -> tuple[dict[str, str], list[str]]:

@@ -16,7 +16,8 @@ from harness.results.manifest import manifest, vouched_for
 from harness.results.recompute import check_facts
 from harness.results.report import build_report
 from harness.results.types import Fact, Source
-from tests.harness.results.synthetic import attempt, foreign_run, successful_run, summary
+from tests.harness.results.journals import ended, foreign_run, successful_run
+from tests.harness.results.synthetic import attempt
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +103,7 @@ def test_a_number_that_contradicts_its_origin_is_withheld_before_release(tmp_pat
     made = attempt(tmp_path).exit().metrics([(1, {"loss": 0.125}), (2, {"loss": 0.0625})])
     rows = '{"step": 1, "loss": 0.125}\n{"step": 2, "loss": 9}\n'
     made.folder.joinpath("trainer/metrics.jsonl").write_text(rows)
-    report = build_report(tmp_path, summary())
+    report = build_report(tmp_path, ended())
     assert report.facts["metric/loss/last"].withheld
     assert "0.0625" not in report.html.read_text().partition("Numbers that do not agree")[0]
     assert ">withheld<" in report.html.read_text()
@@ -114,7 +115,7 @@ def test_a_number_that_contradicts_its_origin_is_withheld_before_release(tmp_pat
 def test_a_trainer_that_contradicts_its_own_task_results_is_named(tmp_path: Path) -> None:
     made = attempt(tmp_path).exit().metrics([(0, {"val/task_pass_rate@1": 0.9}), (1, {"loss": 1.0})])
     made.validations({0: {"a": [True, False], "b": [False, False]}})
-    (found,) = build_report(tmp_path, summary()).discrepancies
+    (found,) = build_report(tmp_path, ended()).discrepancies
     assert "reported 0.9" in found.what and "give 0.25" in found.what
 
 
@@ -124,7 +125,7 @@ def test_a_source_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "secret.jsonl").write_text('{"loss": 7.0}\n')
     row = {"step": 1, "values": {"loss": 7.0}, "source": {"file": "../../../secret.jsonl", "line": 1}}
     made.folder.joinpath("metrics.jsonl").write_text(json.dumps(row) + "\n")
-    assert build_report(result_dir, summary()).facts["metric/loss/first"].withheld
+    assert build_report(result_dir, ended()).facts["metric/loss/first"].withheld
 
 
 def test_manifest_holds_raw_files_without_checkpoints_and_links(tmp_path: Path) -> None:

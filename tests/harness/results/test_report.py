@@ -13,21 +13,15 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from harness.attempt import Diagnosis, Evidence
-from harness.pending_changes import Change
-from harness.results.model_use import ModelUse
+from harness import journal
+from harness.attempt import Evidence
+from harness.journal import Entry
 from harness.results.recompute import check_facts
 from harness.results.report import build_report
-from harness.results.types import AttemptSummary, EventNote, Report
+from harness.results.types import Report
+from tests.harness.results.journals import Story, ended, foreign_run, retried_run, successful_run
 from tests.harness.results.page import Page
-from tests.harness.results.synthetic import (
-    START,
-    attempt,
-    foreign_run,
-    retried_run,
-    successful_run,
-    summary,
-)
+from tests.harness.results.synthetic import attempt
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +107,7 @@ def test_built_again_it_is_the_same_to_the_byte(good: tuple[Path, Report]) -> No
     result_dir, _ = good
     before = {path: path.read_bytes() for path in result_dir.rglob("*") if path.is_file()}
     (result_dir / "figures/stale.svg").write_text("an older report's figure")
-    build_report(result_dir, summary())
+    build_report(result_dir, journal.read(result_dir / "journal.jsonl"))
     after = {path: path.read_bytes() for path in result_dir.rglob("*") if path.is_file()}
     assert {path.name for path in before if before[path] != after.get(path)} == set()
     assert set(after) == set(before)
@@ -135,10 +129,8 @@ def test_failed_run_says_what_failed_and_what_was_tried(tmp_path: Path) -> None:
 
 def test_invented_evidence_is_marked(tmp_path: Path) -> None:
     attempt(tmp_path).exit(1).pane("all is well\n")
-    evidence = (Evidence("pane.log", 1, "CUDA out of memory"),)
-    diagnosis = Diagnosis("", None, "x", evidence=evidence)
-    told = AttemptSummary(1, "s", START, "exited", 1, "first", diagnosis)
-    build_report(tmp_path, summary("failed", attempts=(told,)))
+    evidence = [Evidence("pane.log", 1, "CUDA out of memory")]
+    build_report(tmp_path, Story().created().attempt(1, "x", evidence=evidence).ended("failed").entries)
     assert "`CUDA out of memory` (not found there)" in (tmp_path / "trial_and_error.md").read_text()
 
 
@@ -157,7 +149,7 @@ def test_foreign_command_gets_figures_and_says_what_is_missing(tmp_path: Path) -
 def test_a_best_validation_that_is_not_the_last_is_shown_as_picked(tmp_path: Path) -> None:
     made = attempt(tmp_path).exit()
     made.validations({step: {"a": [step == 5], "b": [True]} for step in (0, 5, 9)})
-    report = build_report(tmp_path, summary())
+    report = build_report(tmp_path, ended())
     best = report.facts["key/pass_rate_best"]
     assert (best.value, best.label) == (1.0, "highest task pass rate of 3 validations (step 5)")
     assert "picked afterwards" in report.html.read_text()
@@ -165,7 +157,7 @@ def test_a_best_validation_that_is_not_the_last_is_shown_as_picked(tmp_path: Pat
 
 
 def test_nothing_at_all_is_still_a_report(tmp_path: Path) -> None:
-    report = build_report(tmp_path, summary("cannot_run", reason="tmux is missing", attempts=()))
+    report = build_report(tmp_path, Story().created().ended("cannot_run", "tmux is missing").entries)
     assert report.headline == ("Could not run: tmux is missing", "0 attempts")
     assert report.missing[0].startswith("no attempt was launched")
     assert "No attempt was launched: tmux is missing" in (tmp_path / "trial_and_error.md").read_text()
@@ -175,7 +167,7 @@ def test_nothing_at_all_is_still_a_report(tmp_path: Path) -> None:
 
 def test_attempt_that_left_nothing(tmp_path: Path) -> None:
     attempt(tmp_path)
-    report = build_report(tmp_path, summary("failed"))
+    report = build_report(tmp_path, ended("failed"))
     assert "attempts/01/exit.json: how attempt 1 ended was not recorded" in report.missing
     assert "no metrics: no attempt wrote a metric row" in report.missing
 
@@ -187,7 +179,7 @@ def test_numbers_that_are_none_are_said_and_kept_out_of_the_json(tmp_path: Path)
         (3, {"loss": 0.5}),
     ]
     attempt(tmp_path).exit().metrics(rows)
-    report = build_report(tmp_path, summary())
+    report = build_report(tmp_path, ended())
     assert "loss is NaN at step 2 (attempts/01/metrics.jsonl:2)" in report.missing
     assert report.facts["metric/loss/lowest"].value == 0.5
     stored = json.loads(report.json.read_text(), parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
@@ -197,7 +189,7 @@ def test_numbers_that_are_none_are_said_and_kept_out_of_the_json(tmp_path: Path)
 
 def test_long_run_is_drawn_small_and_kept_whole(tmp_path: Path) -> None:
     attempt(tmp_path).exit().metrics([(step, {"loss": math.sin(step / 900)}) for step in range(20_000)])
-    report = build_report(tmp_path, summary())
+    report = build_report(tmp_path, ended())
     assert report.html.stat().st_size < 200_000
     data = json.loads((tmp_path / "figures/metric_01_loss.json").read_text())
     assert len(data["panels"][0]["lines"][0]["y"]) == 20_000
@@ -209,10 +201,8 @@ def test_secrets_do_not_reach_any_document(tmp_path: Path, monkeypatch: pytest.M
     made = attempt(tmp_path).exit(1).config("judge:\n  api_key: abcdef123456\n")
     made.pane("ValueError: key sk-abcdefghijklmnop1234 and correct-horse-battery\n")
     evidence = [Evidence("pane.log", 1, "key sk-abcdefghijklmnop1234 and correct-horse-battery")]
-    told = AttemptSummary(
-        1, "s", diagnosis=Diagnosis("", None, "TOKEN=abcdef123456", evidence=tuple(evidence))
-    )
-    build_report(tmp_path, summary("failed", purpose="password: hunter2hunter2", attempts=(told,)))
+    story = Story().created(purpose="password: hunter2hunter2")
+    build_report(tmp_path, story.attempt(1, "TOKEN=abcdef123456", evidence=evidence).ended("failed").entries)
     for path in tmp_path.iterdir():
         if path.is_file():
             content = path.read_text()
@@ -260,31 +250,7 @@ def elements_with(word: str, result_dir: Path) -> list[object]:
     made.validations({0: {word or "t": [True, False]}})
     other = attempt(result_dir, 2).exit(1).config(f"a: {json.dumps(word + 'x')}\n")
     other.pane("line\n")
-    words = f"x {word} x"
-    evidence = (Evidence("pane.log", 1, words),)
-    diagnosis = Diagnosis(words, None, words, evidence=evidence, last_lines=evidence)
-    changes = tuple(
-        Change(kind, words, words, words, words) for kind in ("config", "removed", "environment", "code")
-    )
-    told = tuple(
-        AttemptSummary(n, words, START, words, 1, words, diagnosis, words, changes, changes) for n in (1, 2)
-    )
-    report = build_report(
-        result_dir,
-        summary(
-            "failed",
-            name=words,
-            purpose=words,
-            reason=words,
-            command=words,
-            policy=words,
-            attempts=told,
-            events=(EventNote(START, "note", words),),
-            remarks=tuple(EventNote(START, "note", words, number) for number in (None, 1)),
-            unused=changes,
-            llm=ModelUse(words, 1, 2, 3, 4, 0.5),
-        ),
-    )
+    report = build_report(result_dir, journal_of(f"x {word} x"))
     page = Page(report.html.read_text(encoding="utf-8"))
     lines = (result_dir / "validation.md").read_text(encoding="utf-8").splitlines()
     table = [line.replace("\\|", "") for line in lines if line.startswith("|")]
@@ -295,8 +261,23 @@ def elements_with(word: str, result_dir: Path) -> list[object]:
     return [(tag, frozenset(attributes)) for tag, attributes in page.elements] + blocks
 
 
+def journal_of(words: str) -> list[Entry]:
+    """A journal that holds these words wherever somebody can write."""
+    lines = [Evidence("pane.log", 1, words)]
+    story = Story().created(called=words, purpose=words, path=words)
+    for number in (1, 2):
+        story.act("note", {}, text=words).render(words, **{words: words}).edit(words, **{words: (words, "y")})
+        story.remove(words, words, words).variable(words, words, words).patch(
+            words, words, words, f"{words}y"
+        )
+        story.add("consult", topic=words, why=words).asked(number, model=words)
+        story.add("consulted", topic=words, why=words).add("stop_asked", by=words)
+        story.attempt(number, words, words, words, family=words, evidence=lines, last_lines=lines)
+    return story.variable(words, words, "y").ended("failed", words).entries
+
+
 def test_a_rise_on_every_task_is_told(tmp_path: Path) -> None:
     never, always = ({f"t{number}": [value] * 2 for number in range(40)} for value in (False, True))
     attempt(tmp_path).metrics([(1, {"loss": 1.0})]).validations({0: never, 1: always}).exit()
-    build_report(tmp_path, summary())
+    build_report(tmp_path, ended())
     assert "The task pass rate rose" in (tmp_path / "result.md").read_text()

@@ -8,11 +8,9 @@ import pytest
 
 from harness import journal
 from harness.results.report import build_report
-from harness.results.summary import run_summary
-from tests.harness.results.journals import Story, repaired_run
-from tests.harness.results.narrative.written import section
+from tests.harness.results.journals import Story, repaired_run, section, successful_run
 from tests.harness.results.page import Page
-from tests.harness.results.synthetic import attempt, successful_run
+from tests.harness.results.synthetic import attempt
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +159,7 @@ def test_an_unknown_price_is_said_and_not_called_nothing(tmp_path: Path) -> None
 
 def test_reports_of_models_are_the_same_when_built_again(repaired: Path) -> None:
     before = {path: path.read_bytes() for path in repaired.iterdir() if path.is_file()}
-    build_report(repaired, run_summary(journal.read(repaired / "journal.jsonl")))
+    build_report(repaired, journal.read(repaired / "journal.jsonl"))
     assert {path: path.read_bytes() for path in repaired.iterdir() if path.is_file()} == before
 
 

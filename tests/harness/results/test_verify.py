@@ -14,7 +14,7 @@ from harness.results.content import is_same_text, line_difference, tree_differen
 from harness.results.manifest import sha256, with_checksum
 from harness.results.verify import NotFinishedError, verify_run
 from tests.harness.results.finished import finished_run
-from tests.harness.results.narrative.written import section
+from tests.harness.results.journals import section
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from harness.sweep.folder import SweepFolder
 from harness.sweep.plan import SweepPlan
 from harness.sweep.reporting import build, study
 from tests.harness.results.finished import finished_run
-from tests.harness.results.narrative.written import section
+from tests.harness.results.journals import section
 from tests.harness.sweep.plans import begun, plan
 
 TOKEN = "zebra-crossing-4"

@@ -26,7 +26,8 @@ from harness.results.narrative.evidence import Evidence
 from harness.results.narrative.sections import Narrative, tell
 from harness.results.narrative.sweep import SweepEvidence
 from harness.sweep.narrating import narrate
-from tests.harness.results.narrative.written import collected_run, failed_sweep
+from tests.harness.results.journals import collected_run
+from tests.harness.results.narrative.written import failed_sweep
 from tests.harness.results.synthetic import START
 from tests.harness.sweep.asking import scripted
 from tests.model_server.seen import Seen

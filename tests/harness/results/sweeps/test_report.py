@@ -15,7 +15,7 @@ from harness.results.comparing.types import Comparison, Curve, Key, Study
 from harness.results.sweeps.report import SweepReport, build_sweep_report
 from harness.results.sweeps.tables import SweepAbout
 from tests.harness.results.comparisons import KL, LR, OPTIMIZER, REPEAT, comparison
-from tests.harness.results.narrative.written import section
+from tests.harness.results.journals import section
 from tests.harness.results.page import Page
 
 ABOUT = SweepAbout(

@@ -1,0 +1,261 @@
+"""A run as its journal tells it: its state, and what a reader of the report wants to know besides.
+
+In: the entries. Out: a `RunStory`: the time line, notes and refusals in their places, what a language model
+took.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, get_args
+
+from harness.attempt import AttemptEnd
+from harness.journal import Entry, Event, events, events_of
+from harness.journal import model_events as model
+from harness.llm_use import LlmUse
+from harness.results import deviations
+from harness.state import AttemptState, ExperimentState, fold
+from harness.wording import count_text, duration, number_text, time_text
+from monitors.rules import AlarmKind
+
+_SHOWN = {
+    *get_args(AlarmKind),
+    *("first_step", "hang", "log_lost", "plateau", "disk_low", "session_gone"),
+    *("first_step_timeout", "error_line"),
+}
+_LEFT_OUT = {"why", "detail", "attempt", "session", "attempt_id", "text", "old", "new", "outcome", "reason"}
+
+
+@dataclass(frozen=True)
+class EventNote:
+    """Something that a reader should know. `attempt`: the one it belongs to, None for none."""
+
+    time: float
+    kind: str
+    text: str
+    attempt: int | None = None
+
+
+@dataclass(frozen=True)
+class ModelUse:
+    """What asking a language model took, as the journal keeps it; shown, never a fact.
+
+    `input_tokens`: all of them, also the `cached_tokens`. `cost_usd`: of the calls with a known price, with
+    the most that calls may have cost which were cut off before their price was known.
+    """
+
+    model: str
+    calls: int
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    cost_usd: float
+    unpriced_calls: int = 0
+    cut_off_calls: int = 0
+
+    @property
+    def cost(self) -> str:
+        """In words, e.g. `0.0412 USD`, `price unknown`."""
+        if self.unpriced_calls >= self.calls:
+            return "price unknown"
+        cost = f"{self.cost_usd:.4f} USD" if 0 < self.cost_usd < 10 else f"{self.cost_usd:.2f} USD"
+        cut_off, unpriced = (count_text(n, "call") for n in (self.cut_off_calls, self.unpriced_calls))
+        if self.cut_off_calls:
+            cost = f"at most {cost} ({cut_off} cut off before the price was known)"
+        return f"{cost}, and {unpriced} of unknown price" if self.unpriced_calls else cost
+
+    @property
+    def tokens(self) -> str:
+        """In words, e.g. `12 000 input tokens (8 000 from the cache), 900 output tokens`."""
+        read = f" ({number_text(self.cached_tokens, 'count')} from the cache)" if self.cached_tokens else ""
+        sent, written = (number_text(count, "count") for count in (self.input_tokens, self.output_tokens))
+        return f"{sent} input tokens{read}, {written} output tokens"
+
+
+@dataclass(frozen=True)
+class RunStory:
+    """The state of a run, and what it does not keep. `command`: as it was launched; `ended_at`: when results
+    were collected; `remarks`: notes and refused wishes, each with the newest attempt of its time; `llm`: None
+    when no model was asked."""
+
+    state: ExperimentState
+    command: str
+    ended_at: float | None
+    events: tuple[EventNote, ...]
+    remarks: tuple[EventNote, ...]
+    llm: ModelUse | None
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry]) -> RunStory:
+        """The run so far."""
+        state = fold(entries)
+        command = next((launched.command for launched in events_of(entries, events.Launched)), "")
+        ends = (entry.time for entry in entries if isinstance(entry.event, events.Collected))
+        return cls(
+            state,
+            command or state.blueprint.launch_command or "",
+            next(ends, None),
+            _time_line(entries),
+            _remarks(entries),
+            _model_use(entries, state.llm),
+        )
+
+    @property
+    def attempts(self) -> tuple[AttemptState, ...]:
+        return self.state.attempts
+
+    @property
+    def outcome(self) -> str:
+        """An `Outcome`, or "running" while nothing has been collected."""
+        judged = self.state.verdict or self.state.collected
+        return judged.outcome.value if judged else "running"
+
+    @property
+    def reason(self) -> str:
+        judged = self.state.verdict or self.state.collected
+        return judged.reason if judged else f"in phase {self.state.phase}"
+
+    @property
+    def author(self) -> str:
+        """Who wrote a narrative, or rendered a config."""
+        return self.llm.model if self.llm else self.state.options.policy
+
+    def after(self, number: int) -> AttemptState | None:
+        """The attempt that followed this one."""
+        return next((attempt for attempt in self.attempts if attempt.number > number), None)
+
+    def repair_after(self, number: int) -> str:
+        """What was done to get to the next attempt; "" where there was none."""
+        following = self.after(number)
+        if following is None:
+            return ""
+        start = "the beginning" if following.checkpoint is None else f"its checkpoint {following.checkpoint}"
+        changes = deviations.sentence(deviations.net(following.draft.changes))
+        return f"started again from {start}, {f'with {changes}' if changes else 'without a change'}"
+
+    def came_after(self, number: int) -> str:
+        """How it went on after an attempt."""
+        following = self.after(number)
+        if following is None:
+            return f"The run ended: {self.outcome}" + (f" ({self.reason})" if self.reason else "")
+        ended = following.ended or AttemptEnd()
+        status = "" if ended.status is None else f", status {ended.status}"
+        return f"Attempt {following.number} followed; it ended: {ended.reason or 'unknown'}{status}"
+
+
+# --- the time line ------------------------------------------------------------------------------------------
+
+
+def _time_line(entries: Iterable[Entry]) -> tuple[EventNote, ...]:
+    """What befell training and harness, and when a model or a person was asked. Failed calls up to the next
+    answer, or until the question was given up, are one note."""
+    notes = []
+    failed: list[Entry] = []
+    for line, entry in enumerate(entries, start=1):
+        event = entry.event
+        if isinstance(event, model.LlmRetried | model.LlmFailed):
+            failed.append(entry)
+        elif failed and isinstance(event, model.LlmSettled | model.Consult | model.Consulted):
+            notes.append(_outage(failed, entry.time))
+            failed = []
+        kind, text = _words(event, line)
+        if kind:
+            attempt = event.attempt if isinstance(event, events.AttemptEvent) else None
+            notes.append(EventNote(entry.time, kind, text, attempt))
+    if failed:
+        notes.append(_outage(failed, failed[-1].time))
+    return tuple(sorted(notes, key=lambda note: note.time))
+
+
+def _words(event: Event, line: int) -> tuple[str, str]:
+    """Kind and text of an event on the time line; "" for one that is not on it."""
+    match event:
+        case events.AttemptEvent() if event.event in _SHOWN:
+            return event.event, event.text
+        case events.Owner() if line > 3:
+            return "resumed", f"the harness was started again (process {event.pid})"
+        case model.Consult():
+            return "language model asked", f"{event.why} ({event.topic})"
+        case model.Consulted():
+            return "language model done", f"{event.why} ({event.topic})"
+        case events.Approved():
+            return "approved by a person", f"{event.action} ({event.by})"
+        case events.Denied():
+            return "refused by a person", f"{event.action} ({event.by})"
+        case events.StopAsked():
+            return "stop asked", f"by {event.by}"
+        case model.ModelUnavailable():
+            return "model not available", f"the playbook decides: {event.why}"
+        case events.ActionFailed():
+            return "harness error", event.error
+    return "", ""
+
+
+def _outage(failed: Sequence[Entry], end: float) -> EventNote:
+    start, event = failed[0].time, failed[0].event
+    lasted = f"until {time_text(end)}, for {duration(end - start)}: " if end - start >= 1.0 else ""
+    assert isinstance(event, model.LlmRetried | model.LlmFailed)
+    return EventNote(start, "no answer from the language model", f"{lasted}{event.error}")
+
+
+# --- remarks ------------------------------------------------------------------------------------------------
+
+
+def _remarks(entries: Iterable[Entry]) -> tuple[EventNote, ...]:
+    """The same remark several times in a row stands once."""
+    notes = []
+    for _, same in groupby(_every_remark(entries), key=lambda note: (note.kind, note.text, note.attempt)):
+        first, *others = same
+        text = f"{first.text} ({len(others) + 1} times)" if others else first.text
+        notes.append(replace(first, text=text))
+    return tuple(notes)
+
+
+def _every_remark(entries: Iterable[Entry]) -> Iterator[EventNote]:
+    attempt: int | None = None
+    for entry in entries:
+        match entry.event:
+            case events.Intent(action="launch", args=args):
+                attempt = args["attempt"]
+            case events.Noted(text=text):
+                yield EventNote(entry.time, "noted by the policy, unchecked", text, attempt)
+            case events.Refused(action=action, args=args, why=why):
+                yield EventNote(entry.time, "refused", f"{_wish(action, args)}: {why}", attempt)
+
+
+def _wish(action: str, args: Mapping[str, Any]) -> str:
+    """`edit_config (changes {"lr": 0.1})`: without the reasons and the identity of a launch."""
+    shown = {name: value for name, value in args.items() if name not in _LEFT_OUT and value}
+    words = ", ".join(f"{name} {json.dumps(value, ensure_ascii=False)}" for name, value in shown.items())
+    return f"{action} ({words})" if words else action
+
+
+# --- the language model -------------------------------------------------------------------------------------
+
+
+def _model_use(entries: Iterable[Entry], use: LlmUse) -> ModelUse | None:
+    if not use.calls:
+        return None
+    begun: set[int] = set()
+    ended: set[int] = set()
+    unpriced: set[int] = set()
+    for event in (entry.event for entry in entries):
+        if isinstance(event, model.LlmReserved):
+            begun.add(event.call)
+            unpriced |= {event.call} if event.reserved_usd is None else set()
+        elif isinstance(event, model.LlmSettled | model.LlmFailed) and not event.is_estimated:
+            ended.add(event.call)
+            unpriced |= {event.call} if event.cost_usd is None else set()
+    return ModelUse(
+        model=use.model,
+        calls=use.calls,
+        input_tokens=sum(count for name, count in use.tokens.items() if name != "output_tokens"),
+        cached_tokens=use.tokens.get("cache_read_tokens", 0),
+        output_tokens=use.tokens.get("output_tokens", 0),
+        cost_usd=use.cost_usd,
+        unpriced_calls=len(unpriced),
+        cut_off_calls=len(begun - ended - unpriced),
+    )
