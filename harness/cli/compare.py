@@ -86,7 +86,7 @@ def _write(comparison: "Comparison", out: Path) -> Path:
     from harness.results.sweeps.tables import SweepAbout
 
     try:
-        return build_sweep_report(out.expanduser(), comparison, SweepAbout(comparison.study.name)).html
+        return build_sweep_report(out.expanduser(), comparison, SweepAbout()).html
     except OSError as error:
         fail(f"{out}: the report could not be written: {error.strerror or error}")
 
@@ -109,7 +109,7 @@ def _show(comparison: "Comparison") -> None:
     from harness.results.text import clean_tree
 
     comparison = clean_tree(comparison, secret_values(os.environ))
-    view = build_page(comparison, SweepAbout(comparison.study.name), Path.cwd())
+    view = build_page(comparison, SweepAbout(), Path.cwd())
     out = console()
     out.print(view["verdict"], style="bold", markup=False)
     for line in view["found"]:

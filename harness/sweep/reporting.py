@@ -4,6 +4,8 @@ In: a sweep's folder and state. Out: the documents beside it. Everything is read
 runs each time, so the report can be built again at any moment.
 """
 
+from __future__ import annotations
+
 import asyncio
 import errno
 import logging
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
     from harness.results.sweeps.report import SweepReport
 
 _log = logging.getLogger(__name__)
+_OF_THE_PLAN = (
+    *("name", "question", "keys", "points", "metric", "goal", "design", "threshold", "expectations"),
+    "seed_key",
+)
 
 
 async def report(sweep: Sweep) -> SweepReported:
@@ -55,9 +61,9 @@ def comparison(
     folder: SweepFolder,
     state: SweepState,
     metric: str = "",
-    goal: "Goal | None" = None,
+    goal: Goal | None = None,
     threshold: float | None = None,
-) -> "Comparison":
+) -> Comparison:
     """What the runs of the sweep came to, compared. `metric`, `goal`, `threshold`: in place of the plan's."""
     from harness.results.compare import compare
     from harness.results.comparing.recorded import as_asked
@@ -78,73 +84,48 @@ def study(folder: Path, state: SweepState) -> Study:
     """The sweep as something to compare."""
     plan = state.plan
     assert plan is not None
-    per_run = float(plan.needs.gpus or 1)
     return Study(
-        name=plan.name,
-        question=plan.question,
-        keys=plan.keys,
-        points=plan.points,
+        **{name: getattr(plan, name) for name in _OF_THE_PLAN},
         runs=tuple(PlannedRun(run.name, run.point, run.seed, folder / run.name) for run in plan.runs),
-        metric=plan.metric,
-        goal=plan.goal,
-        design=plan.design,
-        threshold=plan.threshold,
-        cost_units=per_run,
+        cost_units=float(plan.needs.gpus or 1),
         cost_unit="GPU" if plan.needs.gpus else "run",
-        expectations=plan.expectations,
-        seed_key=plan.seed_key,
         not_run={
             name: run.reason or run.status
             for name, run in state.runs.items()
-            if run.status == "not_run" or run.outcome in ("lost", "cannot_run")
+            if name != CANARY and (run.status == "not_run" or run.outcome in ("lost", "cannot_run"))
         },
     )
 
 
 def build(
-    folder: SweepFolder, state: SweepState, compared: "Comparison | None" = None, into: Path | None = None
-) -> "SweepReport":
+    folder: SweepFolder, state: SweepState, compared: Comparison | None = None, into: Path | None = None
+) -> SweepReport:
     """Write the sweep's documents. `into`: as `results.report.build_report`. Raises OSError when the folder
     cannot be written."""
     from harness.results.sweeps.report import build_sweep_report
     from harness.results.sweeps.tables import SweepAbout
 
-    plan = state.plan
-    assert plan is not None
+    assert state.plan is not None
     outcome, reason = ending(state)
-    options = decode(RunOptions, plan.options)
+    git, canary = snapshot.load(folder).git, state.runs.get(CANARY)
+    went = "none of its own: the first run went ahead until its first step"
+    if canary is not None:
+        went = f"{canary.outcome}: {canary.reason}" if canary.outcome else canary.status
     about = SweepAbout(
-        name=plan.name,
         outcome=outcome,
         reason=reason,
         started=state.created_at,
         ended=max((run.ended_at for run in state.runs.values() if run.ended_at is not None), default=None),
-        parallel=plan.parallel,
-        budget_s=plan.budget_s,
-        canary=_canary(state),
-        author=plan.author,
-        model=options.model or "",
-        commit=_commit(folder),
-        settings=plan.settings,
+        canary=went,
+        model=decode(RunOptions, state.plan.options).model or "",
+        commit=f"{git['commit']}{' with uncommitted changes' if git.get('dirty') else ''}" if git else "",
+        plan=state.plan.as_json(),
     )
     compared = compared or comparison(folder, state)
-    return build_sweep_report(folder.dir, compared, about, plan.as_json(), state.narrative, into)
+    return build_sweep_report(folder.dir, compared, about, state.narrative, into)
 
 
-def _commit(folder: SweepFolder) -> str:
-    """The commit the snapshot was taken from, and whether there were changes beside it; "" without git."""
-    git = snapshot.load(folder).git
-    return f"{git['commit']}{' with uncommitted changes' if git.get('dirty') else ''}" if git else ""
-
-
-def _canary(state: SweepState) -> str:
-    canary = state.runs.get(CANARY)
-    if canary is None:
-        return "none of its own: the first run went ahead until its first step"
-    return f"{canary.outcome}: {canary.reason}" if canary.outcome else canary.status
-
-
-async def _narrative(sweep: Sweep, compared: "Comparison") -> Mapping[str, Any]:
+async def _narrative(sweep: Sweep, compared: Comparison) -> Mapping[str, Any]:
     """What a configured model writes about the results; {} without one, or when it cannot be asked."""
     options = decode(RunOptions, sweep.plan.options)
     if options.policy != "llm":

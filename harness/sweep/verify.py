@@ -18,11 +18,10 @@ from harness.results.content import is_inside, read_text, regular_and_other, tre
 from harness.results.manifest import SKIPPED_FOLDERS, relative_name, sha256
 from harness.results.types import Discrepancy
 from harness.results.verify import FLAG, Checked, Kind, NotFinishedError, verify_folder, verify_run
-from harness.sweep import confounds
 from harness.sweep.ending import sweep_flag
 from harness.sweep.events import SWEEP
 from harness.sweep.folder import SweepFolder
-from harness.sweep.reporting import build, study
+from harness.sweep.reporting import build
 from harness.sweep.state import SweepState, fold
 
 _CODE = "snapshot/code"
@@ -42,14 +41,11 @@ def _apart(state: SweepState) -> tuple[str, ...]:
 
 
 def _rebuild(folder: Path, state: SweepState, into: Path) -> None:
-    from harness.results.compare import compare
-
     assert state.plan is not None
     for run in state.plan.runs:
         if not is_inside(run.name) or not all(regular for _, regular in regular_and_other(folder / run.name)):
             raise ValueError(f"{run.name} is no folder of plain files")
-    differ = (*confounds.afterwards(state.plan, SweepFolder(folder)), *(state.drifted or ()))
-    build(SweepFolder(folder), state, compare(study(folder, state), differ), into)
+    build(SweepFolder(folder), state, into=into)
 
 
 FINISHED = Kind("sweep", JOURNAL, SWEEP, "sweep.json", fold, sweep_flag, _rebuild, _apart)

@@ -7,7 +7,7 @@ the same; each file is replaced in one step.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from harness.results.narrative.sweep import SweepEvidence
 from harness.results.sweeps.figures import draw_figures
 from harness.results.sweeps.tables import SweepAbout, build_page
 from harness.results.sweeps.wording import level_text
-from harness.results.types import Figure
 from harness.templating import render
 from harness.wording import duration, time_text
 
@@ -48,15 +47,13 @@ def build_sweep_report(
     folder: Path,
     comparison: Comparison,
     about: SweepAbout,
-    plan: Mapping[str, Any] | None = None,
     narrative: Mapping[str, Any] | None = None,
     into: Path | None = None,
 ) -> SweepReport:
     """Write the report into `folder`, which is made if it is not there.
 
-    `plan`: the sweep's plan as its journal has it, kept whole in sweep.json. `narrative`: what a model wrote,
-    section by section. `into`: as `results.report.build_report`. Raises OSError when the folder cannot be
-    written.
+    `narrative`: what a model wrote, section by section. `into`: as `results.report.build_report`. Raises
+    OSError when the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     folder = folder.resolve()
@@ -68,41 +65,29 @@ def build_sweep_report(
     figures = draw_figures(comparison, folder, into)
     values = {"view": view, "comparison": comparison, "figures": figures, "narrative": told}
     words = {"duration": duration, "time_text": time_text, "level": level_text}
-    formats: dict[str, Callable[..., str]] = {"md": text.markdown, "code": text.code}
-    light, dark = colour_variables(is_dark=False), colour_variables(is_dark=True)
-    page = render("reports/sweep_report.html.j2", **values, **words, light_colours=light, dark_colours=dark)
-    write_atomically(target / "sweep_report.html", page)
-    write_atomically(
-        target / "sweep_report.md", render("reports/sweep_report.md.j2", **values, **words, **formats)
-    )
-    write_atomically(target / "points.csv", points_csv(comparison))
-    data = _json(view, to_json(comparison, folder), figures, text.clean_tree(plan, secrets))
+    colours = {f"{name}_colours": colour_variables(is_dark=name == "dark") for name in ("light", "dark")}
+    documents = {
+        "sweep_report.html": render("reports/sweep_report.html.j2", **values, **words, **colours),
+        "sweep_report.md": render(
+            "reports/sweep_report.md.j2", **values, **words, md=text.markdown, code=text.code
+        ),
+        "points.csv": points_csv(comparison),
+    }
+    for name, content in documents.items():
+        write_atomically(target / name, content)
+    data = {
+        "schema": _SCHEMA,
+        "name": comparison.study.name,
+        **{key: view[key] for key in ("verdict", "found", "headline", "notes")},
+        "cautions": [asdict(caution) for caution in view["cautions"]],
+        "about": {key: value for key, value in vars(about).items() if key != "plan"},
+        "comparison": to_json(comparison, folder),
+        "figures": [{"title": one.title, "caption": one.caption, "files": one.files} for one in figures],
+        "plan": about.plan or None,
+    }
     if told is not None:
         data["narrative"] = {"written_by": about.model, **told.as_json()}
     names = (*DOCUMENTS, *(file for figure in figures for file in figure.files))
     data["documents"] = fingerprints(target, [target / name for name in names])
     write_atomically(target / "sweep.json", with_checksum(data))
     return SweepReport(folder, view["headline"])
-
-
-def _json(
-    view: Mapping[str, Any],
-    compared: Mapping[str, Any],
-    figures: list[Figure],
-    plan: Mapping[str, Any] | None,
-) -> dict[str, Any]:
-    return {
-        "schema": _SCHEMA,
-        "name": view["about"].name,
-        "verdict": view["verdict"],
-        "found": list(view["found"]),
-        "headline": list(view["headline"]),
-        "cautions": [asdict(caution) for caution in view["cautions"]],
-        "notes": list(view["notes"]),
-        "about": asdict(view["about"]),
-        "comparison": compared,
-        "figures": [
-            {"title": one.title, "caption": one.caption, "files": list(one.files)} for one in figures
-        ],
-        "plan": plan,
-    }

@@ -31,22 +31,17 @@ _OUTCOMES = {"stopped_early": "stopped early", "timed_out": "ended at its time l
 @dataclass(frozen=True)
 class SweepAbout:
     """What the comparison itself does not know. `outcome`, `reason`: of the sweep, "" for runs that were
-    compared without one. `started`, `ended`: epoch seconds. `canary`: what came of it, in words. `author`:
-    "person", or the model that proposed the sweep. `model`: the one that wrote the narrative, "".
-    `commit`: of the snapshot. `settings`: set in all points alike."""
+    compared without one. `started`, `ended`: epoch seconds. `canary`: what came of it, in words. `model`: the
+    one that wrote the narrative, "". `commit`: of the snapshot. `plan`: the sweep's, as in its journal."""
 
-    name: str
     outcome: str = ""
     reason: str = ""
     started: float | None = None
     ended: float | None = None
-    parallel: int | None = None
-    budget_s: float | None = None
     canary: str = ""
-    author: str = ""
     model: str = ""
     commit: str = ""
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    plan: Mapping[str, Any] = field(default_factory=dict)
 
 
 def build_page(comparison: Comparison, about: SweepAbout, folder: Path) -> dict[str, Any]:

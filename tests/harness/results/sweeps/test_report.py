@@ -18,18 +18,14 @@ from tests.harness.results.comparisons import KL, LR, OPTIMIZER, REPEAT, compari
 from tests.harness.results.journals import section
 from tests.harness.results.page import Page
 
-ABOUT = SweepAbout(
-    "kl-sweep",
-    "succeeded",
-    started=1.76e9,
-    ended=1.76e9 + 7200,
-    parallel=2,
-    budget_s=43200.0,
-    canary="passed in 3 min",
-    author="person",
-    commit="4f3a9c1",
-    settings={"ajet.trainer_common.total_training_steps": 240},
-)
+PLAN = {
+    "name": "kl-sweep",
+    "parallel": 2,
+    "budget_s": 43200.0,
+    "author": "person",
+    "settings": {"a.steps": 240},
+}
+ABOUT = SweepAbout("succeeded", started=1.76e9, ended=1.76e9 + 7200, canary="passed in 3 min", plan=PLAN)
 
 
 def built(folder: Path, made: Comparison, **more: object) -> SweepReport:
@@ -59,7 +55,7 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Comparison, Sw
     run = folder / made.runs[0].run.name
     run.mkdir()
     (run / "report.html").write_text("")
-    return folder, made, built(folder, made, plan={"name": "kl-sweep"})
+    return folder, made, built(folder, made)
 
 
 def test_all_documents_are_there_and_agree(grid: tuple[Path, Comparison, SweepReport]) -> None:
@@ -69,7 +65,7 @@ def test_all_documents_are_there_and_agree(grid: tuple[Path, Comparison, SweepRe
         "".join(Page(report.html.read_text()).text),
         (report.folder / "sweep_report.md").read_text(),
     )
-    assert data["headline"] == list(report.headline) and data["plan"] == {"name": "kl-sweep"}
+    assert data["headline"] == list(report.headline) and data["plan"] == PLAN
     for sentence in data["found"]:
         assert sentence in page
     for point in made.points:
@@ -140,7 +136,7 @@ def test_a_run_links_to_its_own_report_if_there_is_one(grid: tuple[Path, Compari
 def test_building_again_gives_the_same_bytes(grid: tuple[Path, Comparison, SweepReport]) -> None:
     folder, made, _ = grid
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    built(folder, made, plan={"name": "kl-sweep"})
+    built(folder, made)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
@@ -185,7 +181,7 @@ def test_nothing_that_was_written_by_others_becomes_active(tmp_path: Path) -> No
     evil = "<script>alert(1)</script>|`x`[a](javascript:b)" + "y" * 90 + "\n# x\n- z"
     made = comparison((Key(f"ajet.{evil}", ("a", evil), "a"),), 2, tmp_path)
     first = replace(made.runs[0], deviations=(evil,), outcome=evil)
-    study: Study = replace(made.study, question=evil)
+    study: Study = replace(made.study, name=evil, question=evil)
     made = replace(
         made,
         study=study,
@@ -194,7 +190,7 @@ def test_nothing_that_was_written_by_others_becomes_active(tmp_path: Path) -> No
         confounds=(evil,),
         missing=(evil,),
     )
-    about = replace(ABOUT, name=evil, outcome="failed", reason=evil, settings={evil: evil})
+    about = replace(ABOUT, outcome="failed", reason=evil, plan={"settings": {evil: evil}})
     report = build_sweep_report(
         tmp_path, made, about, narrative={"findings": section(words=evil.replace("1", "x") + " <img src=x>")}
     )
@@ -211,12 +207,11 @@ def test_nothing_that_was_written_by_others_becomes_active(tmp_path: Path) -> No
 def test_secrets_are_masked_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "correct-horse-battery")
     made = replace(comparison((REPEAT,), 2, tmp_path), confounds=("key correct-horse-battery",))
-    about = replace(ABOUT, settings={"token": "correct-horse-battery"})
+    about = replace(ABOUT, plan={"settings": {"token": "correct-horse-battery"}})
     build_sweep_report(
         tmp_path,
         made,
         about,
-        {"x": "correct-horse-battery"},
         {"findings": section(words="it is correct-horse-battery")},
     )
     for path in tmp_path.rglob("*"):

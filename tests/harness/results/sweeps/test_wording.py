@@ -35,7 +35,7 @@ NONE = replace(
 
 
 def page(made: Comparison) -> dict[str, Any]:
-    return build_page(made, SweepAbout("s"), Path("/x"))
+    return build_page(made, SweepAbout(), Path("/x"))
 
 
 def about(*contrasts: Contrast, matters: bool | None = True, **more: object) -> Comparison:
