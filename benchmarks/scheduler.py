@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import random
 import resource
 import statistics
@@ -25,9 +26,10 @@ from pathlib import Path
 from _claim import Row, parser, publish
 
 from harness.sweep.folder import CANARY
+from harness.sweep.hosts import Job, JobEnd
 from harness.sweep.scheduler import Scheduler
 from tests.harness.sweep.plans import begun, plan
-from tests.harness.sweep.simulated_host import SimulatedHost
+from tests.harness.sweep.scripted_host import ScriptedHost, ends
 
 RESULTS = Path(__file__).resolve().parents[1] / "exp_results"
 POLL_S = 2.0
@@ -108,19 +110,29 @@ async def poll(runs: Sequence[str], slots: int, seconds: Callable[[str], float])
     return spans
 
 
+def _measured(job: Job) -> JobEnd:
+    """The job brings its run to an end, with a result."""
+    end = ends()(job)
+    facts = [{"id": "key/pass_rate_end", "value": 0.5}]
+    (job.result_dir / "result.json").write_text(json.dumps({"facts": facts}))
+    return end
+
+
 async def run(points: int, slots: int, seed: int, folder: Path) -> Result:
     """Both schedulers, once."""
     planned = plan(points, SEEDS, parallel=slots)
     sweep = begun(folder, planned)
     seconds = duration_of(seed)
-    host = SimulatedHost(slots, seconds)
+    host = ScriptedHost(
+        room_for=slots, seconds=seconds, plays={run.name: [_measured] for run in planned.runs}
+    )
     cpu = time.process_time()
     peer = asyncio.ensure_future(poll([run.name for run in planned.runs], slots, seconds))
     await Scheduler(sweep, host, dict, None).run()
     cpu = time.process_time() - cpu
     sweep.close()
-    lives = [life for life in host.lives.values() if life.run != CANARY]
-    counts = Counter(life.run for life in lives)
+    lives = [life for life in host.lives.values() if life.job.run != CANARY]
+    counts = Counter(life.job.run for life in lives)
     ours = [Span(life.started_at, life.ended_at) for life in lives if life.ended_at is not None]
     return Result(
         ours=use(ours, slots),

@@ -9,10 +9,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from harness.cli.progress import Lines, LiveTable, Progress, is_terminal
-from harness.sweep.run_files import Steps
+from harness.sweep.run_files import progress
 from harness.sweep.status import (
     GLYPHS,
     WORDS,
@@ -45,11 +46,9 @@ GAP = "  "
 
 def display_for(sweep: Sweep) -> Progress:
     """The display of a sweep that suits standard output."""
-    steps = Steps(sweep.folder)
 
     def now() -> SweepStatus:
-        at = sweep.clock()
-        return status(sweep.state, at, lambda run: steps.of(run, at))
+        return status(sweep.state, sweep.clock(), partial(progress, sweep.folder))
 
     if not is_terminal():
         return Lines(News(now, time.monotonic))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from harness import index, journal
 from harness.index import JOURNAL, is_sweep
 from harness.state import ExperimentState
 from harness.sweep.folder import SweepFolder
-from harness.sweep.run_files import Steps, last_step
+from harness.sweep.run_files import last_step, progress
 from harness.sweep.state import SweepState
 from harness.sweep.status import WORDS, RunStatus, SweepStatus, number_text_of, one_line, status
 from harness.sweep.sweep import load_state
@@ -113,8 +114,7 @@ def sweep_row(folder: Path, with_runs: bool) -> Row:
 
 def status_of(folder: Path, state: SweepState) -> SweepStatus:
     """The sweep in this folder as it stands now, seen from outside its scheduler."""
-    now, steps = time.time(), Steps(SweepFolder(folder))
-    return status(state, now, lambda run: steps.of(run, now))
+    return status(state, time.time(), partial(progress, SweepFolder(folder)))
 
 
 def _member(folder: Path, member: RunStatus) -> Row:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,9 @@ from harness.sweep.folder import SweepFolder, newest_attempt
 from monitors.files import AttemptFiles
 from monitors.logs import tail
 
-LOOK_EVERY_S = 2.0
 TAIL_BYTES = 64 << 10
 CHOSEN = ("key/pass_rate_end", "key/reward_recent")
 """What stands for a run while it is not known which metric the comparison will choose."""
-
-
-# --- while it runs ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -37,41 +34,33 @@ class Progress:
     total: int | None = None
 
 
-class Steps:
-    """Where the runs of one sweep are; each is looked up at most every LOOK_EVERY_S."""
+@dataclass(frozen=True)
+class RunEnd:
+    """How a run ended: its outcome, and the reason for it in a sentence."""
 
-    def __init__(self, folder: SweepFolder) -> None:
-        self._folder = folder
-        self._steps: dict[str, tuple[float, int | None]] = {}
-        self._totals: dict[str, int | None] = {}
+    outcome: str
+    reason: str
 
-    def of(self, run: str, now: float) -> Progress:
-        """Where the run is, as seen at most LOOK_EVERY_S before `now`."""
-        looked = self._steps.get(run)
-        if looked is None or not 0 <= now - looked[0] < LOOK_EVERY_S:
-            looked = self._steps[run] = (now, last_step(self._folder.result_dir(run)))
-        if run not in self._totals:
-            self._totals[run] = self._total(run)
-        return Progress(looked[1], self._totals[run])
 
-    def _total(self, run: str) -> int | None:
-        try:
-            return TrainingConfig.read(self._folder.run_config(run)).total_steps
-        except (ConfigEditError, OSError, ValueError):
-            return None
+def progress(folder: SweepFolder, run: str) -> Progress:
+    """Where a run of the sweep is now."""
+    return Progress(last_step(folder.result_dir(run)), _total_steps(folder.run_config(run)))
+
+
+@lru_cache(maxsize=4096)
+def _total_steps(config: Path) -> int | None:
+    try:
+        return TrainingConfig.read(config).total_steps
+    except (ConfigEditError, OSError, ValueError):
+        return None
 
 
 def last_step(result_dir: Path) -> int | None:
     """The newest step in the metrics of the newest attempt; None before its first."""
     newest = newest_attempt(result_dir)
-    if newest is None:
-        return None
-    for line in reversed(_end_of(newest / "metrics.jsonl")):
-        row = parse_object(line)
-        step = number_in(row, "step") if row is not None else None
-        if step is not None and math.isfinite(step):
-            return int(step)
-    return None
+    rows = map(parse_object, reversed(_end_of(newest / "metrics.jsonl"))) if newest is not None else ()
+    steps = (number_in(row, "step") for row in rows if row is not None)
+    return next((int(step) for step in steps if step is not None and math.isfinite(step)), None)
 
 
 def _end_of(path: Path) -> list[bytes]:
@@ -84,17 +73,6 @@ def _end_of(path: Path) -> list[bytes]:
     except OSError:
         return []
     return lines[1 if start else 0 : -1]
-
-
-# --- at its end ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class RunEnd:
-    """How a run ended: its outcome, and the reason for it in a sentence."""
-
-    outcome: str
-    reason: str
 
 
 def run_end(result_dir: Path) -> RunEnd | None:
@@ -111,26 +89,19 @@ def last_words(job_folder: Path) -> str:
 
 def value_at_end(result_dir: Path, metric: str) -> float | None:
     """The metric at the run's end, as its own report has it; None where it is not known."""
-    result = json_file(result_dir / "result.json", "result.json", [])
-    known = (result or {}).get("facts", ())
+    known = (json_file(result_dir / "result.json", "result.json", []) or {}).get("facts", ())
     facts = {str(fact.get("id")): fact.get("value") for fact in known}
     name = metric.removeprefix("val/")
     if not metric or name == "task_pass_rate@1":
         wanted = CHOSEN if not metric else CHOSEN[:1]
     elif metric.startswith("val/"):
-        steps = [step for fact in facts if (step := _validated_at(fact, name)) is not None]
+        places = (fact.split("/", 2) for fact in facts if fact.startswith("val/") and fact.count("/") > 1)
+        steps = [int(step) for _, step, of in places if of == name and step.isdigit()]
         wanted = (f"val/{max(steps, default='')}/{name}",)
     else:  # the comparison, too, takes the mean of the last rows
         recent = (f["id"] for f in known if f.get("recipe") == "mean" and f.get("note") == metric)
         wanted = (*recent, f"metric/{metric}/last")
     return next((float(facts[fact]) for fact in wanted if _is_number(facts.get(fact))), None)
-
-
-def _validated_at(fact: str, name: str) -> int | None:
-    """`val/40/mean_reward` → 40 for `mean_reward`."""
-    kind, _, rest = fact.partition("/")
-    step, _, metric = rest.partition("/")
-    return int(step) if kind == "val" and metric == name and step.isdigit() else None
 
 
 def _is_number(value: Any) -> bool:

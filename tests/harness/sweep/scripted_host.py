@@ -1,10 +1,14 @@
-"""A host on which every run goes as a test says, and which remembers what was asked of it."""
+"""A machine with so many slots on which a job is a play instead of a process: it goes as a test says, for as
+long as it says, and leaves the files that a run leaves. What happened, and when, is kept."""
+
+from __future__ import annotations
 
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from dataclasses import dataclass
 
 from harness.journal import Journal
 from harness.journal.events import StopAsked
@@ -55,23 +59,41 @@ def begins(job: Job) -> None:
         file.write("{}\n")
 
 
-class ScriptedHost:
-    """`plays`: what the jobs of a run do, one after the other; `room_for`: jobs at once. A run that no play
-    is given for ends well. `held`: runs that go on until they are taken out of it or stopped."""
+@dataclass
+class Life:
+    """One job. Times are those of `time.perf_counter`; `done` is set at its end."""
 
-    def __init__(self, plays: Mapping[str, list[Play]] | None = None, room_for: int = 99) -> None:
+    job: Job
+    started_at: float
+    done: asyncio.Event
+    end: JobEnd | None = None
+    ended_at: float | None = None
+
+
+class ScriptedHost:
+    """Made inside the event loop that the jobs run on. `lives`: by job folder, in the order of their start.
+    `held`: runs that go on until they are let end or stopped. `twice`: jobs that were started again although
+    they had been. `most`: leases at once."""
+
+    def __init__(
+        self,
+        plays: Mapping[str, list[Play]] | None = None,
+        room_for: int = 99,
+        seconds: Callable[[str], float] = lambda run: 0.0,
+    ) -> None:
+        """`plays`: what the jobs of a run do, one after the other; a run that no play is given for ends well.
+        `room_for`: jobs at once; `seconds`: how long a job of this run takes."""
         self.plays = {run: list(given) for run, given in (plays or {}).items()}
         self.room_for = room_for
         self.held: set[str] = set()
         self.fits = True
         self.leases: dict[str, Lease] = {}
-        self.started: list[str] = []
+        self.lives: dict[str, Life] = {}
         self.stopped: list[str] = []
-        self.commands: dict[str, list[tuple[str, ...]]] = {}
+        self.twice: list[str] = []
         self.most = 0
-        self._running: dict[str, Job] = {}
-        self._ended: dict[str, JobEnd] = {}
-        self._changed = asyncio.Event()
+        self._seconds = seconds
+        self._room = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
 
@@ -87,59 +109,60 @@ class ScriptedHost:
     def release(self, lease_id: str) -> None:
         with self._lock:
             self.leases.pop(lease_id, None)
-        self.change()
+        self._loop.call_soon_threadsafe(self._room.set)
 
     async def room(self) -> None:
-        await self._until_changed()
+        self._room.clear()
+        await self._room.wait()
 
     def start(self, job: Job) -> None:
         folder = str(job.folder)
         with self._lock:
-            if folder in self._running or folder in self._ended:
+            if folder in self.lives:
+                self.twice.append(folder)
                 return
-            assert job.lease.id in self.leases
-            self.started.append(f"{job.run}/{job.folder.name[-2:]}")
-            self.commands.setdefault(job.run, []).append(job.command)
-            self._running[folder] = job
-        self.change()
+            assert job.lease.id in self.leases, f"{job.run} was started without its lease"
+            self.lives[folder] = life = Life(job, time.perf_counter(), asyncio.Event())
+        if job.run not in self.held:
+            self._loop.call_soon_threadsafe(self._loop.call_later, self._seconds(job.run), self._end, life)
+
+    def _end(self, life: Life) -> None:
+        if life.end is None:
+            given = self.plays.get(life.job.run, [])
+            life.end = (given.pop(0) if given else ends())(life.job)
+            life.ended_at = time.perf_counter()
+            life.done.set()
 
     def state(self, job_folder: str) -> JobState:
-        if job_folder in self._running:
-            return "running"
-        return "ended" if job_folder in self._ended else "not_started"
+        life = self.lives.get(job_folder)
+        return "not_started" if life is None else "running" if life.end is None else "ended"
 
     async def ended(self, job_folder: str) -> JobEnd:
-        while self._running.get(job_folder) is not None and self._running[job_folder].run in self.held:
-            await self._until_changed()
-        if job_folder not in self._ended:
-            job = self._running.pop(job_folder)
-            given = self.plays.get(job.run, [])
-            self._ended[job_folder] = (given.pop(0) if given else ends())(job)
-        return self._ended[job_folder]
+        life = self.lives[job_folder]
+        await life.done.wait()
+        assert life.end is not None
+        return life.end
 
     def stop(self, job_folder: str) -> None:
-        job = self._running.get(job_folder)
-        if job is not None:
-            self.stopped.append(job.run)
-            self.plays[job.run] = [ends("cancelled", "stopped", 130)]
-            self.held.discard(job.run)
-            self.change()
+        life = self.lives.get(job_folder)
+        if life is not None and life.end is None:
+            self.stopped.append(life.job.run)
+            self.plays[life.job.run] = [ends("cancelled", "stopped", 130)]
+            self._loop.call_soon_threadsafe(self._end, life)
 
     def let_end(self, run: str) -> None:
         self.held.discard(run)
-        self.change()
+        for life in self.lives.values():
+            if life.job.run == run:
+                self._end(life)
 
-    def change(self) -> None:
-        self._loop.call_soon_threadsafe(self._changed.set)
+    @property
+    def started(self) -> list[str]:
+        """`p01-s0/01`: run and number of every job, in the order of their start."""
+        return [f"{life.job.run}/{life.job.folder.name[-2:]}" for life in self.lives.values()]
 
-    async def _until_changed(self) -> None:
-        self._changed.clear()
-        await self._changed.wait()
+    def commands(self, run: str) -> list[tuple[str, ...]]:
+        return [life.job.command for life in self.lives.values() if life.job.run == run]
 
     def running(self) -> set[str]:
-        return {job.run for job in self._running.values()}
-
-
-def folder_of(path: Path) -> Path:
-    path.mkdir()
-    return path
+        return {life.job.run for life in self.lives.values() if life.end is None}

@@ -8,12 +8,11 @@ import pytest
 from harness.sweep import run_files
 from harness.sweep.folder import SweepFolder
 from harness.sweep.run_files import (
-    LOOK_EVERY_S,
     Progress,
     RunEnd,
-    Steps,
     last_step,
     last_words,
+    progress,
     run_end,
     value_at_end,
 )
@@ -54,25 +53,18 @@ def test_only_the_end_of_a_long_file_is_read(tmp_path: Path, monkeypatch: pytest
     assert last_step(tmp_path) == 1000
 
 
-def test_looked_up_now_and_then_with_the_steps_of_the_runs_own_config(tmp_path: Path) -> None:
-    folder = SweepFolder(tmp_path)
-    folder.run_config("p01").parent.mkdir(parents=True)
-    folder.run_config("p01").write_text(CONFIG)
-    write_metrics(tmp_path / "p01", 12)
-    looks = Steps(folder)
-    assert looks.of("p01", 100.0) == Progress(12, 240)
-    write_metrics(tmp_path / "p01", 20, attempt=2)
-    assert looks.of("p01", 100.0 + LOOK_EVERY_S / 2) == Progress(12, 240)
-    assert looks.of("p01", 100.0 + LOOK_EVERY_S) == Progress(20, 240)
-
-
-@pytest.mark.parametrize("config", ["a: [", "steps: 3\n", None])
-def test_a_config_that_does_not_tell_the_number_of_steps(tmp_path: Path, config: str | None) -> None:
+@pytest.mark.parametrize(
+    ("config", "total"), [(CONFIG, 240), ("a: [", None), ("steps: 3\n", None), (None, None)]
+)
+def test_the_steps_to_come_are_those_of_the_runs_own_config(
+    tmp_path: Path, config: str | None, total: int | None
+) -> None:
     folder = SweepFolder(tmp_path)
     if config is not None:
         folder.run_config("p01").parent.mkdir(parents=True)
         folder.run_config("p01").write_text(config)
-    assert Steps(folder).of("p01", 0.0) == Progress(None, None)
+    write_metrics(tmp_path / "p01", 12)
+    assert progress(folder, "p01") == Progress(12, total)
 
 
 def with_facts(folder: Path, facts: dict[str, object]) -> Path:

@@ -18,7 +18,7 @@ from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.scheduler import Scheduler
 from harness.sweep.sweep import Sweep
 from tests.harness.sweep.plans import begun, plan
-from tests.harness.sweep.scripted_host import ScriptedHost, dies, ends, folder_of, gets_on
+from tests.harness.sweep.scripted_host import ScriptedHost, dies, ends, gets_on
 
 PATIENCE_S = 20.0
 
@@ -62,7 +62,7 @@ async def test_without_a_canary_the_first_run_goes_ahead_until_its_first_step(tm
     sweep, host = begun(tmp_path, plan(2, 2, parallel=2, canary={})), ScriptedHost()
     host.held = {"p01-s0"}
     running = asyncio.ensure_future(done(sweep, host))
-    await until(lambda: host.running())
+    await until(host.running)
     for _ in range(50):
         await asyncio.sleep(0)
     assert host.started == ["p01-s0/01"]
@@ -97,7 +97,7 @@ async def test_a_run_that_failed_is_named_and_not_started_again(tmp_path: Path) 
 async def test_a_harness_that_died_is_followed_by_one_that_resumes(tmp_path: Path) -> None:
     sweep, host = begun(tmp_path), ScriptedHost({"p02-s0": [dies(137), dies(None, begun=True)]})
     assert (await done(sweep, host)).outcome.value == "succeeded"
-    first, second, third = host.commands["p02-s0"]
+    first, second, third = host.commands("p02-s0")
     assert first[4] == "run" and second[4] == third[4] == "resume"
     assert second[5] == str(sweep.folder.result_dir("p02-s0"))
 
@@ -197,7 +197,7 @@ async def test_the_budget_closes_the_queue_and_bounds_what_runs(tmp_path: Path) 
     assert verdict.outcome.value == "timed_out"
     assert "a run takes about 60 s, and 40 s of the budget are left" in verdict.reason
     assert host.started == ["canary/01", "p01-s0/01"]
-    command = host.commands["p01-s0"][0]
+    command = host.commands("p01-s0")[0]
     assert command[command.index("--max-time") + 1] == "100 s"
 
 
@@ -246,7 +246,8 @@ async def test_a_scheduler_that_dies_before_or_after_any_entry_loses_nothing(
 
 
 async def _story(folder: Path, made: SweepPlan, death: tuple[int, bool] | None) -> dict[str, Any]:
-    sweep, host = begun(folder_of(folder), made), ScriptedHost({"p02-s0": [dies(137)]}, room_for=2)
+    folder.mkdir()
+    sweep, host = begun(folder, made), ScriptedHost({"p02-s0": [dies(137)]}, room_for=2)
     if death is not None:
         nth, is_written = death
         append = sweep.journal.append
