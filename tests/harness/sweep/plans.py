@@ -39,6 +39,7 @@ def plan(points: int = 3, seeds: int = 2, **changes: Any) -> SweepPlan:
 
 def begun(folder: Path, made: SweepPlan | None = None, **clock: Any) -> Sweep:
     """A sweep whose journal has begun in `folder`."""
+    folder.mkdir(exist_ok=True)
     sweep = Sweep(folder, **clock)
     sweep.record(SweepCreated("abcdef123456", made or plan()))
     return sweep

@@ -246,7 +246,6 @@ async def test_a_scheduler_that_dies_before_or_after_any_entry_loses_nothing(
 
 
 async def _story(folder: Path, made: SweepPlan, death: tuple[int, bool] | None) -> dict[str, Any]:
-    folder.mkdir()
     sweep, host = begun(folder, made), ScriptedHost({"p02-s0": [dies(137)]}, room_for=2)
     if death is not None:
         nth, is_written = death
