@@ -49,6 +49,11 @@ def is_sweep(folder: Path) -> bool:
     return journal.has_begun(folder / JOURNAL)
 
 
+def journal_of(folder: Path) -> Path:
+    """The journal of the run or the sweep in this folder."""
+    return folder / (JOURNAL if is_sweep(folder) else "journal.jsonl")
+
+
 def sweep_of(run_dir: Path) -> Path | None:
     """The sweep that a run's result folder belongs to; None for a run of its own."""
     return run_dir.parent if is_sweep(run_dir.parent) else None

@@ -39,6 +39,11 @@ class Consultation:
     asked: str = ""
     shrunk: int = 0
 
+    @property
+    def kind(self) -> str:
+        """What kind of question it is: `failure`, `results` …"""
+        return self.topic.split(":")[0]
+
     def repeats(self, kind: str, args: Mapping[str, Any]) -> int:
         """How often this very call has been answered in the same words as the time before."""
         results = [result for call, result in self.seen if call == _signature(kind, args)]

@@ -7,7 +7,7 @@ question again, and an answer that was given meanwhile counts.
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -55,12 +55,24 @@ def is_needed(action: Action, state: ExperimentState) -> bool:
     return action.kind == "patch_code" and not is_allowed
 
 
-def open_question(entries: list[Entry]) -> OpenQuestion | None:
+def open_question(entries: Sequence[Entry]) -> OpenQuestion | None:
     """The newest question without an answer."""
-    asked = [entry for entry in entries if isinstance(entry.event, ApprovalAsked | Approved | Refused)]
-    if not asked or not isinstance(event := asked[-1].event, ApprovalAsked):
-        return None
-    return OpenQuestion(asked[-1].seq, event.action, event.args)
+    question, is_granted = _newest(entries)
+    return None if is_granted else question
+
+
+def _newest(entries: Sequence[Entry]) -> tuple[OpenQuestion | None, bool]:
+    """The newest question that is not settled, and whether a person has said yes to it."""
+    question, is_granted = None, False
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, ApprovalAsked):
+            question, is_granted = OpenQuestion(entry.seq, event.action, event.args), False
+        elif isinstance(event, Approved):
+            is_granted = True
+        elif isinstance(event, ActionResult | Refused):
+            question, is_granted = None, False
+    return question, is_granted
 
 
 def answer(result_dir: Path, question: OpenQuestion, word: Answer, by: str) -> None:
@@ -76,12 +88,13 @@ async def ask(
 ) -> str | None:
     """Wait for a person's answer: None for yes, else why not. `still_wanted` says whether the question
     stands; `woken` is set when something else wants attention."""
-    if _is_granted(experiment.journal.entries, action):
+    args = arguments(action)
+    question, is_granted = _newest(experiment.journal.entries)
+    if question is None or (question.action, question.args) != (action.kind, args):
+        entry = experiment.record(ApprovalAsked(action.kind, args))
+        question, is_granted = OpenQuestion(entry.seq, action.kind, args), False
+    if is_granted:
         return None
-    question = open_question(experiment.journal.entries)
-    if question is None or (question.action, question.args) != (action.kind, arguments(action)):
-        entry = experiment.record(ApprovalAsked(action.kind, arguments(action)))
-        question = OpenQuestion(entry.seq, action.kind, arguments(action))
     while not _file(experiment.dir, question).exists():
         if not still_wanted():
             return "what it was for is over, and there was no answer"
@@ -92,25 +105,10 @@ async def ask(
             pass
     given = json.loads(_file(experiment.dir, question).read_text(encoding="utf-8"))
     if given["answer"] != "yes":
-        experiment.record(Denied(action.kind, arguments(action), given["by"]))
+        experiment.record(Denied(action.kind, args, given["by"]))
         return f"a person ({given['by']}) did not approve this"
     experiment.record(Approved(action.kind, given["by"]))
     return None
-
-
-def _is_granted(entries: list[Entry], action: Action) -> bool:
-    """True if the newest answer was a yes to this very action, which has not been carried out since."""
-    args: object = None
-    granted = False
-    for entry in entries:
-        event = entry.event
-        if isinstance(event, ApprovalAsked):
-            args, granted = (event.action, event.args), False
-        elif isinstance(event, Approved):
-            granted = True
-        elif isinstance(event, ActionResult | Refused):
-            granted = False
-    return granted and args == (action.kind, arguments(action))
 
 
 def _file(result_dir: Path, question: OpenQuestion) -> Path:

@@ -28,22 +28,26 @@ def refuse(action: AnyAction, result_dir: Path, plan: Blueprint) -> str | None:
     """Why the action cannot be carried out on this disk, or None."""
     if isinstance(action, InstallPackage):
         return installing.refuse(plan.venv_exe)
+    if not isinstance(action, ReadFile | PatchCode):
+        return None
     try:
         if isinstance(action, ReadFile):
             resolve_reading(action.path, result_dir, plan.codebase_dir)
-        if isinstance(action, PatchCode):
+        else:
             _check_patched(action.path, plan.codebase_dir)
     except NotShownError as refusal:
         return str(refusal)
+    except OSError as error:
+        return f"{action.path} cannot be read: {error.strerror}"
     return None
 
 
 def resolve_reading(path: str, result_dir: Path, codebase_dir: Path | None) -> Path:
     """The file that `path` means, all links followed. Relative paths start at the result folder, then at the
-    codebase. Raises NotShownError for a file that may not be read."""
+    codebase. Raises NotShownError for a file that may not be read, OSError for one that cannot be."""
     _raise(refuse_wording(path))
-    result, codebase = result_dir.resolve(), _narrow(codebase_dir) if codebase_dir else None
-    roots = [result] if codebase is None else [result, codebase]
+    codebase = _narrow(codebase_dir) if codebase_dir else None
+    roots = [result_dir.resolve(), *([codebase] if codebase else [])]
     root = next((root for root in roots if os.path.lexists(root / path)), None)
     if root is None:
         raise NotShownError(
@@ -57,7 +61,7 @@ def resolve_reading(path: str, result_dir: Path, codebase_dir: Path | None) -> P
     asked = next((root for root in roots if Path(path).is_relative_to(root)), Path(path).anchor)
     _raise(refuse_names(path, Path(path).relative_to(asked).parts))
     _raise(refuse_names(path, found.relative_to(home).parts))
-    _refuse_kind(path, found, is_result=home == result)
+    _raise(_refuse_kind(found, is_result=home == roots[0]), f"{path} ")
     return found
 
 
@@ -66,19 +70,19 @@ def _check_patched(path: str, codebase_dir: Path) -> None:
     codebase = _narrow(codebase_dir)
     if codebase is None:
         raise NotShownError("the codebase is the home folder or a folder above it; nothing is changed there")
-    if not os.path.lexists(codebase / path):
-        raise NotShownError(
-            f"there is no file {path} in the codebase; only files that are there can be corrected"
-        )
-    if _resolved(codebase / path, path) != codebase / path:
-        raise NotShownError(f"{path} goes through a symbolic link; name the file itself")
-    if _size(path, codebase / path) > LARGEST_SOURCE_BYTES:
-        raise NotShownError(f"{path} is too large to be corrected here")
+    file = codebase / path
+    if not os.path.lexists(file):
+        _raise(f"there is no file {path} in the codebase; only files that are there can be corrected")
+    if _resolved(file, path) != file:
+        _raise(f"{path} goes through a symbolic link; name the file itself")
+    _raise(_no_plain_file(file.stat()), f"{path} ")
+    if file.stat().st_size > LARGEST_SOURCE_BYTES:
+        _raise(f"{path} is too large to be corrected here")
 
 
-def _raise(why: str | None) -> None:
+def _raise(why: str | None, subject: str = "") -> None:
     if why is not None:
-        raise NotShownError(why)
+        raise NotShownError(f"{subject}{why}")
 
 
 def _narrow(codebase_dir: Path) -> Path | None:
@@ -90,38 +94,28 @@ def _narrow(codebase_dir: Path) -> Path | None:
 def _resolved(path: Path, asked: str) -> Path:
     try:
         return path.resolve(strict=True)
-    except (OSError, RuntimeError) as error:
-        raise NotShownError(
-            f"{asked} leads nowhere: a symbolic link in it is broken or turns in circles"
-        ) from error
+    except (OSError, RuntimeError):
+        why = f"{asked} leads nowhere: a symbolic link in it is broken or turns in circles"
+        raise NotShownError(why) from None
 
 
-def _refuse_kind(asked: str, found: Path, is_result: bool) -> None:
-    size = _size(asked, found)
+def _refuse_kind(found: Path, is_result: bool) -> str | None:
+    """Why a file of this kind is not read, or None."""
+    if why := _no_plain_file(found.stat()):
+        return why
     is_in_results = is_result or any((folder / "journal.jsonl").exists() for folder in found.parents)
     if found.name in OWN_PRIVATE and is_in_results:
-        raise NotShownError(f"{asked} is the harness's own record; use read_pane, search_log or read_config")
+        return "is the harness's own record; use read_pane, search_log or read_config"
     if not is_result and found.suffix.lower() not in READABLE_SUFFIXES and found.name not in READABLE_NAMES:
-        raise NotShownError(f"{asked}: of the codebase only source code, settings and plain text are read")
-    if size > LARGEST_BYTES:
-        raise NotShownError(f"{asked} is too large to be read here; use search_log or metrics_summary")
-    try:
-        with found.open("rb") as file:
-            is_binary = b"\0" in file.read(8192)
-    except OSError as error:
-        raise NotShownError(f"{asked} cannot be read: {error.strerror}") from error
-    if is_binary:
-        raise NotShownError(f"{asked} is a binary file")
+        return "is of another kind: of the codebase only source code, settings and plain text are read"
+    if found.stat().st_size > LARGEST_BYTES:
+        return "is too large to be read here; use search_log or metrics_summary"
+    with found.open("rb") as file:
+        return "is a binary file" if b"\0" in file.read(8192) else None
 
 
-def _size(asked: str, found: Path) -> int:
-    """The size of a plain file: anything else could block, or do something when it is opened."""
-    try:
-        status = found.stat()
-    except OSError as error:
-        raise NotShownError(f"{asked} cannot be read: {error.strerror}") from error
-    if stat.S_ISDIR(status.st_mode):
-        raise NotShownError(f"{asked} is a folder; name a file in it")
-    if not stat.S_ISREG(status.st_mode):
-        raise NotShownError(f"{asked} is a device, pipe or socket, no file")
-    return status.st_size
+def _no_plain_file(found: os.stat_result) -> str | None:
+    """Why this is no plain file: anything else could block, or do something when it is opened."""
+    if stat.S_ISDIR(found.st_mode):
+        return "is a folder; name a file in it"
+    return None if stat.S_ISREG(found.st_mode) else "is a device, pipe or socket, no file"

@@ -96,11 +96,10 @@ def lines_of(reader: LogReader) -> Iterator[Line]:
             return
 
 
-def numbered(lines: Iterable[str], first: int) -> list[str]:
-    """The lines with their numbers, from `first` on."""
-    lines = list(lines)
-    width = len(str(first + len(lines)))
-    return [f"{number:>{width}}| {line}" for number, line in enumerate(lines, start=first)]
+def numbered(lines: Sequence[str], numbers: Sequence[int]) -> list[str]:
+    """The lines with their numbers before them."""
+    width = len(str(numbers[-1])) if numbers else 0
+    return [f"{number:>{width}}| {line}" for number, line in zip(numbers, lines, strict=False)]
 
 
 def fitted(

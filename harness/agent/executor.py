@@ -7,9 +7,9 @@ In: an action and the experiment. Out: what the journal keeps as its outcome. Sl
 import asyncio
 import errno
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from harness import actions, launching, lessons
 from harness.agent import disk_access
@@ -22,25 +22,8 @@ from harness.codec import encode
 from harness.diagnosis import diagnose
 from harness.diagnosis.signatures import load_usable
 from harness.experiment import Experiment
-from harness.journal.events import (
-    ActionResult,
-    AttemptEvent,
-    Checked,
-    Collected,
-    CopyKept,
-    Detached,
-    Diagnosed,
-    Finish,
-    Launched,
-    Noted,
-    Paused,
-    Prepared,
-    Reported,
-    SectionWritten,
-    StopAsked,
-    Stopped,
-    Waited,
-)
+from harness.journal import events
+from harness.journal.events import ActionResult
 from harness.observation import Observation
 from harness.pending_changes import PREPARING
 from harness.redaction import redact
@@ -51,15 +34,17 @@ from harness.state import AttemptState
 from monitors.rules import Health
 
 _log = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
 
 
 class Executor:
-    """Carries out actions on one experiment; keeps the monitor of the running attempt between two waits."""
+    """Carries out actions on one experiment; keeps the monitor of the running attempt between two waits,
+    `current_monitor`, which a display may look at. `interrupted`: a person wants something of the run."""
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
         self.interrupted = asyncio.Event()
-        self._monitor: AttemptMonitor | None = None
+        self.current_monitor: AttemptMonitor | None = None
         self._evidence: Evidence | None = None
 
     def observe(self) -> Observation:
@@ -92,19 +77,14 @@ class Executor:
 
     def monitor(self, attempt: AttemptState) -> AttemptMonitor:
         """The monitor of this attempt, made when first asked for."""
-        if self._monitor is None or self._monitor.number != attempt.number:
-            self._monitor = AttemptMonitor(self.experiment, attempt)
-        return self._monitor
-
-    @property
-    def current_monitor(self) -> AttemptMonitor | None:
-        """The monitor in use, for a display to look at."""
-        return self._monitor
+        if self.current_monitor is None or self.current_monitor.number != attempt.number:
+            self.current_monitor = AttemptMonitor(self.experiment, attempt)
+        return self.current_monitor
 
     def ask_to_stop(self, by: str) -> None:
         """A person wants the run to end; the loop is woken and sees it in the state."""
         if self.experiment.state.stop_asked is None and self.experiment.state.verdict is None:
-            self.experiment.record(StopAsked(by))
+            self.experiment.record(events.StopAsked(by))
         self.interrupted.set()
 
     def refuse(self, action: actions.AnyAction) -> str | None:
@@ -138,19 +118,19 @@ class Executor:
         carry_out: Callable[[Any], Awaitable[ActionResult | None]] = getattr(self, f"_{action.kind}")
         return await carry_out(action)
 
-    async def _prepare(self, action: actions.Prepare) -> Prepared:
+    async def _prepare(self, action: actions.Prepare) -> events.Prepared:
         from harness.results.provenance import gather
 
         plan = self.experiment.blueprint
         facts = gather(plan.codebase_dir, plan.venv_exe, plan.yaml_path, plan.launch_command)
         write_json(self.experiment.dir / "provenance.json", facts)
         (self.experiment.dir / "attempts").mkdir(mode=0o700, exist_ok=True)
-        return Prepared()
+        return events.Prepared()
 
-    async def _check(self, action: actions.Check) -> Checked:
+    async def _check(self, action: actions.Check) -> events.Checked:
         return await asyncio.to_thread(apply_changes.check, self.experiment, self.experiment.state.draft)
 
-    async def _launch(self, action: actions.Launch) -> Launched:
+    async def _launch(self, action: actions.Launch) -> events.Launched:
         from monitors.launch import launch
         from monitors.tmux import Session, TmuxError
 
@@ -166,39 +146,37 @@ class Executor:
                 launch(spec, Session.find(action.session) or Session.create(action.session, spec.cwd))
         command = launching.command(self.experiment.blueprint, files.config, self.experiment.state.arguments)
         command = launch_request.relocated(self.experiment, command)
-        return Launched(self.experiment.clock(), command, checkpoint)
+        return events.Launched(self.experiment.clock(), command, checkpoint)
 
-    async def _wait(self, action: actions.Wait) -> Waited:
+    async def _wait(self, action: actions.Wait) -> events.Waited:
         attempt = self._attempt()
-        monitor = self.monitor(attempt)
+        waited = await self._unless_interrupted(self.monitor(attempt).wait())
+        if waited is None:
+            return events.Waited("interrupted")
+        return replace(waited, ended=self._ended(attempt, waited.ended)) if waited.ended else waited
+
+    async def _pause(self, action: actions.Pause) -> events.Paused:
+        seconds = max(0.0, min(action.until, self.experiment.state.deadline_at) - self.experiment.clock())
+        if await self._unless_interrupted(asyncio.sleep(seconds, True)):
+            return events.Paused(seconds)
+        return events.Paused(reason="interrupted")
+
+    async def _unless_interrupted(self, work: Coroutine[Any, Any, _Result]) -> _Result | None:
+        """What the work comes to; None where a person wants something first."""
         self.interrupted.clear()
         if self.experiment.state.stop_asked:
-            return Waited("interrupted")
-        waiting = asyncio.ensure_future(monitor.wait())
+            self.interrupted.set()
+        working = asyncio.ensure_future(work)
         interrupted = asyncio.ensure_future(self.interrupted.wait())
         try:
-            await asyncio.wait({waiting, interrupted}, return_when=asyncio.FIRST_COMPLETED)
-            if not waiting.done():
-                return Waited("interrupted")
-            outcome = await waiting
+            await asyncio.wait({working, interrupted}, return_when=asyncio.FIRST_COMPLETED)
+            return await working if working.done() else None
         finally:
+            working.cancel()
             interrupted.cancel()
-            waiting.cancel()
-            await asyncio.gather(waiting, interrupted, return_exceptions=True)
-        return replace(outcome, ended=self._ended(attempt, outcome.ended)) if outcome.ended else outcome
+            await asyncio.gather(working, interrupted, return_exceptions=True)
 
-    async def _pause(self, action: actions.Pause) -> Paused:
-        seconds = max(0.0, min(action.until, self.experiment.state.deadline_at) - self.experiment.clock())
-        self.interrupted.clear()
-        if self.experiment.state.stop_asked:
-            return Paused(reason="interrupted")
-        try:
-            await asyncio.wait_for(self.interrupted.wait(), timeout=seconds)
-        except asyncio.TimeoutError:
-            return Paused(seconds)
-        return Paused(reason="interrupted")
-
-    async def _stop(self, action: actions.Stop) -> Stopped:
+    async def _stop(self, action: actions.Stop) -> events.Stopped:
         from monitors.launch import stop
 
         attempt = self._attempt()
@@ -207,12 +185,12 @@ class Executor:
         await asyncio.to_thread(stop, files, launching.LONGEST_END_S)
         ended = self._ended(attempt, await asyncio.to_thread(self.monitor(attempt).ended))
         if ended.reason not in ("stopped", "lost"):
-            return Stopped(ended, None, "it had ended by itself")
+            return events.Stopped(ended, None, "it had ended by itself")
         is_fatal = action.why == "fatal_error" and health.fatal
         ended = replace(ended, complete=False, sign=health.sign if is_fatal else "")
-        return Stopped(ended, action.why, "; ".join(health.fatal) if is_fatal else action.detail)
+        return events.Stopped(ended, action.why, "; ".join(health.fatal) if is_fatal else action.detail)
 
-    async def _diagnose(self, action: actions.Diagnose) -> Diagnosed:
+    async def _diagnose(self, action: actions.Diagnose) -> events.Diagnosed:
         attempt = self._attempt()
         assert attempt.ended is not None
         files = self.experiment.attempt_files(attempt.number)
@@ -225,21 +203,21 @@ class Executor:
             write_json(files.dir / "diagnosis.json", encode(found))
         preferred = await asyncio.to_thread(lessons.preferred, found)
         repairs = await asyncio.to_thread(repair_plan.repairs, self.experiment, found, preferred)
-        return Diagnosed(replace(found, repairs=repairs))
+        return events.Diagnosed(replace(found, repairs=repairs))
 
-    async def _note(self, action: actions.Note) -> Noted:
-        return Noted(redact(action.text))
+    async def _note(self, action: actions.Note) -> events.Noted:
+        return events.Noted(redact(action.text))
 
-    async def _write_report_section(self, action: actions.WriteReportSection) -> SectionWritten:
+    async def _write_report_section(self, action: actions.WriteReportSection) -> events.SectionWritten:
         evidence = self._citable()
         assert evidence is not None  # the guard has asked for it
-        return SectionWritten(**sections.published(action, evidence))
+        return events.SectionWritten(**sections.published(action, evidence))
 
-    async def _collect(self, action: actions.Collect) -> Collected:
+    async def _collect(self, action: actions.Collect) -> events.Collected:
         judged = verdict(self.experiment.state, self.experiment.clock())
-        return Collected(judged.outcome, judged.reason)
+        return events.Collected(judged.outcome, judged.reason)
 
-    async def _report(self, action: actions.Report) -> Reported:
+    async def _report(self, action: actions.Report) -> events.Reported:
         from harness.results.report import build_report
 
         try:
@@ -249,8 +227,8 @@ class Executor:
         except Exception as error:  # a report can be built again; the run still has to finish
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise  # once there is room again, resuming builds it
-            return Reported(error=f"{type(error).__name__}: {error}")
-        return Reported(tuple(report.headline), tuple(asdict(item) for item in report.discrepancies))
+            return events.Reported(error=f"{type(error).__name__}: {error}")
+        return events.Reported(tuple(report.headline), tuple(asdict(item) for item in report.discrepancies))
 
     async def _finish(self, action: actions.Finish) -> None:
         self._close_sessions()
@@ -258,9 +236,9 @@ class Executor:
         if launch_request.patches(self.experiment) or state.draft.patches:
             kept = await asyncio.to_thread(patched_code.remove, state.experiment_id)
             if kept is not None:
-                self.experiment.record(CopyKept(str(kept)))
+                self.experiment.record(events.CopyKept(str(kept)))
         await asyncio.to_thread(lessons.learn, self.experiment.state, self.experiment.clock())
-        self.experiment.record(Finish(action.outcome, action.reason))
+        self.experiment.record(events.Finish(action.outcome, action.reason))
 
     def seal(self) -> None:
         """Write finish.flag, the last file of a finished experiment, unless it is there."""
@@ -274,8 +252,8 @@ class Executor:
 
     def close(self) -> None:
         """Let go of the running attempt, which goes on without us."""
-        if self._monitor is not None:
-            self._monitor.close()
+        if self.current_monitor is not None:
+            self.current_monitor.watch.close()
 
     def _attempt(self) -> AttemptState:
         attempt = self.experiment.state.attempt
@@ -299,10 +277,10 @@ class Executor:
     def _tell_lost_lines(self, attempt: AttemptState, lost: int) -> None:
         """Say once that the log is not whole."""
         text = f"{lost} bytes of the log were lost while the disk was full"
-        seen = self.experiment.journal.of(AttemptEvent)
+        seen = self.experiment.journal.of(events.AttemptEvent)
         if lost and not any((event.attempt, event.text) == (attempt.number, text) for event in seen):
             now = self.experiment.clock()
-            self.experiment.record(AttemptEvent(attempt.number, "log_lost", now, text))
+            self.experiment.record(events.AttemptEvent(attempt.number, "log_lost", now, text))
 
     def _close_sessions(self) -> None:
         """Kill what is left of our attempts, and this run's sessions unless a person wants to keep them.
@@ -312,7 +290,7 @@ class Executor:
         from monitors.launch import kill_leftovers
         from monitors.tmux import Session
 
-        names = [detached.session for detached in self.experiment.journal.of(Detached)]
+        names = [detached.session for detached in self.experiment.journal.of(events.Detached)]
         for attempt in self.experiment.state.attempts:
             kill_leftovers(attempt.attempt_id)
             names.append(attempt.session)

@@ -12,9 +12,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from pydantic import TypeAdapter
-
-from harness.actions import OFFERED, AnyAction, Finish, Launch, Wait
+from harness.actions import OFFERED, AnyAction, Finish, Launch, Wait, action_of_entry
 from harness.agent import view
 from harness.agent.playbook import Playbook, next_launch
 from harness.agent.questions import moved_on, question
@@ -23,7 +21,7 @@ from harness.journal.model_events import CallRejected, Consult, Consulted, ViewS
 from harness.llm_use import Consultation
 from harness.observation import Observation
 from harness.providers.chat import ProviderError, RequestTooLongError, ToolCall
-from harness.providers.conversation import BUDGET_CHARS, MAX_TROUBLES, action_in
+from harness.providers.conversation import MAX_TROUBLES, action_in
 from harness.providers.model import InterruptedAskError, LimitReachedError, Model, OutOfPatienceError
 from harness.providers.tools import CallError
 from harness.state import ExperimentState, Outcome
@@ -35,7 +33,6 @@ PATIENCE_FOR_WORDS_S = 1800.0  # a report is not kept waiting for its narrative 
 PATIENCE_WHILE_RUNNING_S = 60.0
 ASK_AGAIN_S = 3600.0
 
-_ACTION: TypeAdapter[AnyAction] = TypeAdapter(AnyAction)
 _log = logging.getLogger(__name__)
 
 
@@ -87,8 +84,6 @@ class LlmPolicy:
     def _state(self) -> ExperimentState:
         return self._experiment.state
 
-    # --- opening and closing --------------------------------------------------------------------------
-
     def _open(self, observation: Observation, fallback: AnyAction) -> bool:
         asked = question(observation, fallback)
         if asked is None or asked.topic in self._state.llm.closed:
@@ -102,8 +97,7 @@ class LlmPolicy:
         What a repair that was not launched has changed is dropped: half a repair is none. A config that was
         written and checked stands.
         """
-        kind = consultation.topic.split(":")[0]
-        draft, checked = self._state.draft, self._state.checked
+        kind, draft, checked = consultation.kind, self._state.draft, self._state.checked
         written = draft.settings is not None and checked is not None and checked.can_run
         if kind == "config" and (gave_up is None or written):
             gave_up = not written
@@ -122,21 +116,25 @@ class LlmPolicy:
         pending = self._state.pending
         if not consultation.asked or pending is None:
             return None
-        return _ACTION.validate_python({"kind": pending.action, **pending.args})
-
-    # --- asking ---------------------------------------------------------------------------------------
+        return action_of_entry(pending.action, pending.args)
 
     async def _ask(self, consultation: Consultation, observation: Observation) -> bool:
         """Have the next call settled in the journal. False: there is no answer now, the playbook goes on."""
         attempt = self._state.attempt
         running = attempt is not None and attempt.is_running
-        patience = _patience(consultation, running, self._state.deadline_at - observation.now)
-        patience = min(patience, self._longest_patience_s)
-        budget = BUDGET_CHARS >> consultation.shrunk
+        patience = max(PATIENCE_WHILE_RUNNING_S, min(PATIENCE_S, self._state.deadline_at - observation.now))
+        if running:
+            patience = PATIENCE_WHILE_RUNNING_S  # asked again at the next wake
+        elif consultation.kind == "results":
+            patience = PATIENCE_FOR_WORDS_S
         try:
-            request = view.request(self._experiment, consultation, budget, observation.evidence)
-            spending = self._state.llm.spending
-            await self._model.ask(request, spending, patience_s=patience, interrupted=self._interrupted)
+            request = view.request(self._experiment, consultation, observation.evidence)
+            await self._model.ask(
+                request,
+                self._state.llm.spending,
+                patience_s=min(patience, self._longest_patience_s),
+                interrupted=self._interrupted,
+            )
         except InterruptedAskError:
             return False
         except OutOfPatienceError as error:
@@ -155,8 +153,6 @@ class LlmPolicy:
             return True
         return True
 
-    # --- taking an answer -----------------------------------------------------------------------------
-
     def _take(self, consultation: Consultation) -> AnyAction | None:
         """The action of the settled answer; None after it was turned down or has closed the question."""
         answer = self._state.llm.answer
@@ -169,14 +165,13 @@ class LlmPolicy:
         except CallError as error:
             self._experiment.record(CallRejected(answer.call, str(error)))
             return None
-        kind = consultation.topic.split(":")[0]
         if isinstance(action, Finish):
-            gives_up = kind in ("config", "check", "failure")
+            gives_up = consultation.kind in ("config", "check", "failure")
             self._close(consultation, action.reason or "the model has nothing to add", gave_up=gives_up)
             return None
-        if isinstance(action, Wait) and kind == "alarm":
+        if isinstance(action, Wait) and consultation.kind == "alarm":
             self._close(consultation, "the model chose to wait")
-        return action  # type: ignore[return-value]
+        return action
 
     def _filled(self) -> dict[str, dict[str, Any]]:
         """The arguments that no model is asked for."""
@@ -192,15 +187,6 @@ class LlmPolicy:
             raise CallError("Call check first: something has changed since the last check, or none was made.")
         if not checked.can_run:
             raise CallError(f"It cannot run yet: {'; '.join(checked.problems)[:1000]}")
-
-
-def _patience(consultation: Consultation, running: bool, left_s: float) -> float:
-    """Seconds to wait for a provider that is down; `left_s`: what is left of the experiment's time."""
-    if running:
-        return PATIENCE_WHILE_RUNNING_S  # asked again at the next wake
-    if consultation.topic.startswith("results:"):
-        return PATIENCE_FOR_WORDS_S
-    return min(PATIENCE_S, max(PATIENCE_WHILE_RUNNING_S, left_s))
 
 
 def _enough(consultation: Consultation) -> str | None:

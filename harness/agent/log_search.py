@@ -87,8 +87,8 @@ def title(found: Found, most: int, name: str) -> str:
 
 def serve_request() -> None:
     """The search process: a request on standard input, what was found on standard output."""
-    log, pattern, around, most = json.load(sys.stdin)
-    json.dump(asdict(search_here(Path(log), pattern, around, most)), sys.stdout)
+    log, *asked = json.load(sys.stdin)
+    json.dump(asdict(search_here(Path(log), *asked)), sys.stdout)
 
 
 def search_here(log: Path, pattern: str, around: int, most: int) -> Found:
@@ -135,9 +135,9 @@ def _tail(log: Path) -> tuple[int, int]:
     start = log.stat().st_size - TAIL_BYTES
     if start <= 0:
         return 0, 0
-    passed, position = 0, 0
+    passed = 0
     with log.open("rb") as file:
-        while position < start and (block := file.read(min(_BLOCK_BYTES, start - position))):
+        while file.tell() < start and (block := file.read(min(_BLOCK_BYTES, start - file.tell()))):
             passed += block.count(b"\n")
-            position += len(block)
-        return position + len(file.readline()), passed + 1
+        file.readline()
+        return file.tell(), passed + 1

@@ -8,15 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.actions import (
-    Action,
-    MetricsSummary,
-    ReadBlueprint,
-    ReadConfig,
-    ReadFile,
-    ReadPane,
-    SearchLog,
-)
+from harness import actions
 from harness.agent import disk_access, log_search, metric_table
 from harness.agent.excerpts import (
     NotShownError,
@@ -41,7 +33,7 @@ from monitors.logs import is_progress_bar, last_useful_lines, tail
 _PANE_HEAD = 0.2  # of a terminal the end matters most
 
 
-def look(action: Action, experiment: Experiment) -> Looked:
+def look(action: actions.Action, experiment: Experiment) -> Looked:
     """What the action is to show."""
     try:
         return Looked(action.kind, _LOOKS[type(action)](action, experiment))
@@ -52,21 +44,17 @@ def look(action: Action, experiment: Experiment) -> Looked:
     return Looked(action.kind, error=plain(redact(cut(why, 1_000), known_secrets())))
 
 
-def _blueprint(action: ReadBlueprint, experiment: Experiment) -> str:
-    path = experiment.dir / "blueprint.md"
-    if not path.exists():
-        raise NotShownError("the result folder holds no blueprint.md")
-    return _whole(path.read_text(encoding="utf-8", errors="replace"), path.name)
+def _blueprint(action: actions.ReadBlueprint, experiment: Experiment) -> str:
+    return _whole("blueprint.md", experiment, "the result folder holds no blueprint.md")
 
 
-def _config(action: ReadConfig, experiment: Experiment) -> str:
+def _config(action: actions.ReadConfig, experiment: Experiment) -> str:
     if action.attempt is not None:
-        path = _attempt(action.attempt, experiment).config
-        if not path.exists():
-            raise NotShownError(
-                f"attempt {action.attempt} has no config.yaml: its command reads none that the harness knows"
-            )
-        return _whole(path.read_text(encoding="utf-8", errors="replace"), _relative(path, experiment))
+        name = f"attempts/{_attempt(action.attempt, experiment).dir.name}/config.yaml"
+        missing = (
+            f"attempt {action.attempt} has no config.yaml: its command reads none that the harness knows"
+        )
+        return _whole(name, experiment, missing)
     text = apply_changes.config_after(experiment) or apply_changes.config_before(experiment)
     if not text:
         raise NotShownError(
@@ -76,23 +64,30 @@ def _config(action: ReadConfig, experiment: Experiment) -> str:
     return fitted("", of_text(text), lambda index: f"from line {index + 1} on")
 
 
-def _whole(text: str, name: str) -> str:
-    return fitted("", of_text(text), lambda index: f"ask read_file for {name} with first_line={index + 1}")
+def _whole(name: str, experiment: Experiment, missing: str) -> str:
+    path = experiment.dir / name
+    if not path.exists():
+        raise NotShownError(missing)
+    lines = of_text(path.read_text(encoding="utf-8", errors="replace"))
+    return fitted("", lines, lambda index: f"ask read_file for {name} with first_line={index + 1}")
 
 
-def _file(action: ReadFile, experiment: Experiment) -> str:
-    path = disk_access.resolve_reading(action.path, experiment.dir, experiment.blueprint.codebase_dir)
-    name, first = _relative(path, experiment), action.first_line
+def _file(action: actions.ReadFile, experiment: Experiment) -> str:
+    codebase, first = experiment.blueprint.codebase_dir, action.first_line
+    path = disk_access.resolve_reading(action.path, experiment.dir, codebase)
+    roots = (root for root in (experiment.dir.resolve(), codebase.resolve()) if path.is_relative_to(root))
+    name = str(path.relative_to(next(roots)))
     lines, total = of_file(path, first, action.lines)
     if not lines:
         raise NotShownError(f"{name} has {total} lines, so nothing stands at line {first}")
     last = first + len(lines) - 1
     more = f"; for more ask with first_line={last + 1}" if last < total else ""
     title = f"{name}, lines {first} to {last} of {total}{more}"
-    return fitted(title, numbered(lines, first), lambda index: f"ask with first_line={first + index}")
+    shown = numbered(lines, range(first, last + 1))
+    return fitted(title, shown, lambda index: f"ask with first_line={first + index}")
 
 
-def _pane(action: ReadPane, experiment: Experiment) -> str:
+def _pane(action: actions.ReadPane, experiment: Experiment) -> str:
     log, name = _log(action.attempt, experiment)
     lines = last_useful_lines(log, action.lines)
     if not lines:
@@ -100,38 +95,31 @@ def _pane(action: ReadPane, experiment: Experiment) -> str:
     if not lines:
         raise NotShownError(f"it has printed nothing yet ({name} is empty)")
     numbers = [line.number for line in lines]
-    width = len(str(numbers[-1]))
-    texts = masked(line.text for line in lines)
-    shown = [f"{number:>{width}}| {text}" for number, text in zip(numbers, texts, strict=True)]
-    title = f"the last lines of {name}"
-    return fitted(title, shown, lambda index: _further(log, name, numbers[index]), _PANE_HEAD)
+
+    def further(index: int) -> str:
+        if log.stat().st_size > file_access.LARGEST_BYTES:
+            return "ask again for fewer"
+        return f"ask read_file for {name} with first_line={numbers[index]}"
+
+    shown = numbered(masked(line.text for line in lines), numbers)
+    return fitted(f"the last lines of {name}", shown, further, _PANE_HEAD)
 
 
-def _search(action: SearchLog, experiment: Experiment) -> str:
+def _search(action: actions.SearchLog, experiment: Experiment) -> str:
     log, name = _log(action.attempt, experiment)
     found = log_search.search(log, action.pattern, action.around, action.most)
-    width = len(str(found.lines[-1][0])) if found.lines else 1
+    numbers = [number for number, _, _ in found.lines]
+    lines = numbered(masked(text for _, text, _ in found.lines), numbers)
     shown: list[str] = []
-    numbers: list[int] = []
-    texts = masked(text for _, text, _ in found.lines)
-    for (number, _, hit), text in zip(found.lines, texts, strict=False):
-        if numbers and number != numbers[-1] + 1:
+    for place, (number, _, hit) in enumerate(found.lines):
+        if place and number != numbers[place - 1] + 1:
             shown.append("--")
-            numbers.append(number)
-        shown.append(f"{'>' if hit else ' '} {number:>{width}}| {text}")
-        numbers.append(number)
+        shown.append(f"{'>' if hit else ' '} {lines[place]}")
     title = log_search.title(found, action.most, name)
-    return fitted(title, shown, lambda index: _further(log, name, numbers[index]))
+    return fitted(title, shown, lambda index: "ask for fewer with most=… or around=…")
 
 
-def _further(log: Path, name: str, number: int) -> str:
-    """How to see lines of a log that were left out."""
-    if log.stat().st_size > file_access.LARGEST_BYTES:
-        return "ask again for fewer"
-    return f"ask read_file for {name} with first_line={number}"
-
-
-def _metrics(action: MetricsSummary, experiment: Experiment) -> str:
+def _metrics(action: actions.MetricsSummary, experiment: Experiment) -> str:
     files = _attempt(action.attempt, experiment)
     number = int(files.dir.name)
     metrics = metric_table.read(files.metrics)
@@ -164,26 +152,17 @@ def _attempt(number: int | None, experiment: Experiment) -> AttemptFiles:
 def _log(number: int | None, experiment: Experiment) -> tuple[Path, str]:
     """The log of an attempt, and how it is called."""
     files = _attempt(number, experiment)
-    name = _relative(files.pane_log, experiment)
+    name = f"attempts/{files.dir.name}/{files.pane_log.name}"
     if not files.pane_log.exists():
         raise NotShownError(f"attempt {int(files.dir.name)} has printed nothing yet ({name} is missing)")
     return files.pane_log, name
 
 
-def _relative(path: Path, experiment: Experiment) -> str:
-    """How the file is called: from the result folder or the codebase on."""
-    for base in (experiment.dir, experiment.blueprint.codebase_dir):
-        for root in (base.absolute(), base.resolve()):
-            if path.is_relative_to(root):
-                return str(path.relative_to(root))
-    return path.name
-
-
-_LOOKS: dict[type[Action], Callable[[Any, Experiment], str]] = {
-    ReadBlueprint: _blueprint,
-    ReadConfig: _config,
-    ReadFile: _file,
-    ReadPane: _pane,
-    SearchLog: _search,
-    MetricsSummary: _metrics,
+_LOOKS: dict[type[actions.Action], Callable[[Any, Experiment], str]] = {
+    actions.ReadBlueprint: _blueprint,
+    actions.ReadConfig: _config,
+    actions.ReadFile: _file,
+    actions.ReadPane: _pane,
+    actions.SearchLog: _search,
+    actions.MetricsSummary: _metrics,
 }

@@ -20,13 +20,7 @@ _HEADER = (
     "| metric | rows | first | last | min (step) | max (step) | course |",
     "|---|---|---|---|---|---|---|",
 )
-_TELLING = [
-    re.compile(words, re.IGNORECASE)
-    for words in (
-        *("reward|score", "kl", "loss"),
-        *("^val|eval|pass_rate|pass@|accuracy", "grad_norm|entropy", "length"),
-    )
-]
+_TELLING = ("reward|score", "kl", "loss", "^val|eval|pass_rate|pass@|accuracy", "grad_norm|entropy", "length")
 Point = tuple[float, int | None]
 """A value and its step."""
 
@@ -50,27 +44,26 @@ def read(path: Path) -> Metrics:
             continue
         metrics.rows += 1
         step = step if isinstance(step, int) else None
-        if step is not None:
-            metrics.steps.append(step)
+        metrics.steps += [] if step is None else [step]
         for name in values:
             value = number_in(values, name)
-            is_kept = name in metrics.courses or len(metrics.courses) < _MOST_NAMES
-            if value is not None and is_kept:
+            if value is not None and (name in metrics.courses or len(metrics.courses) < _MOST_NAMES):
                 metrics.courses.setdefault(name, []).append((value, step))
     return metrics
 
 
 def choose(metrics: Metrics, parts: Sequence[str]) -> list[str]:
     """Names that hold one of `parts` (all of them when there are none), the most telling first."""
+    wanted = [part.lower() for part in parts]
 
     def is_wanted(name: str) -> bool:
-        texts = name.lower(), shown_name(name).lower()
-        return not parts or any(part.lower() in text for part in parts for text in texts)
+        return not wanted or any(part in f"{name}\n{shown_name(name)}".lower() for part in wanted)
 
-    def rank(name: str) -> int:
-        return next((rank for rank, words in enumerate(_TELLING) if words.search(name)), len(_TELLING))
+    def rank(name: str) -> tuple[int, str]:
+        found = (place for place, words in enumerate(_TELLING) if re.search(words, name, re.IGNORECASE))
+        return next(found, len(_TELLING)), name
 
-    return sorted(filter(is_wanted, metrics.courses), key=lambda name: (rank(name), name))
+    return sorted(filter(is_wanted, metrics.courses), key=rank)
 
 
 def title(metrics: Metrics) -> str:
@@ -83,10 +76,8 @@ def rows(metrics: Metrics, names: Sequence[str]) -> list[str]:
     """The lines of the table, and what is left out of it."""
     lines = [*_HEADER, *(_row(name, metrics.courses[name]) for name in names[:MOST_METRICS])]
     if len(names) > MOST_METRICS:
-        left = f"{len(names) - MOST_METRICS} more"
-        if len(metrics.courses) == _MOST_NAMES:
-            left = "many more"
-        lines.append(f"… {left} metrics left out: ask for parts of names with metrics=…")
+        left = "many" if len(metrics.courses) == _MOST_NAMES else len(names) - MOST_METRICS
+        lines.append(f"… {left} more metrics left out: ask for parts of names with metrics=…")
     return lines
 
 
@@ -99,21 +90,17 @@ def _row(name: str, points: list[Point]) -> str:
     numbers = [point for point in points if not math.isnan(point[0])]
     nans, inner = len(points) - len(numbers), MOST_POINTS - 1
     count = f"{len(points)} ({nans} NaN)" if nans else str(len(points))
-    low, high = (pick(numbers, key=lambda point: point[0], default=None) for pick in (min, max))
     shown = points
     if len(points) > MOST_POINTS:
         shown = [*(points[index * len(points) // inner] for index in range(inner)), points[-1]]
     course = " ".join(f"{value:.3g}" for value, _ in shown).replace("nan", "NaN")
-    ends = [_number(points[0][0]), _number(points[-1][0]), _extreme(low), _extreme(high)]
-    return f"| {' | '.join([shown_name(name), count, *ends, course])} |"
+    ends = [_number((points[0][0], None)), _number((points[-1][0], None))]
+    extremes = [_number(pick(numbers, key=lambda point: point[0], default=points[0])) for pick in (min, max)]
+    return f"| {' | '.join([shown_name(name), count, *ends, *extremes, course])} |"
 
 
-def _number(value: float) -> str:
-    return "NaN" if math.isnan(value) else f"{value:.6g}"
-
-
-def _extreme(point: Point | None) -> str:
-    if point is None:
-        return "NaN"
+def _number(point: Point) -> str:
     value, step = point
-    return _number(value) if step is None else f"{_number(value)} ({step})"
+    if math.isnan(value):
+        return "NaN"
+    return f"{value:.6g}" if step is None else f"{value:.6g} ({step})"

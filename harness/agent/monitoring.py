@@ -6,7 +6,7 @@ files from their start, and events that the journal knows already are not record
 
 import asyncio
 import time
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 from harness.attempt import AttemptEnd
 from harness.blueprint.types import MetricSpec
@@ -30,19 +30,8 @@ SWALLOWED_AFTER_S = 15.0
 MOST_TYPED_AGAIN = 3
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What a display shows of an attempt; rates between 0 and 1, None where nothing has been seen."""
-
-    step: int | None
-    total_steps: int | None
-    reward: float | None
-    pass_rates: tuple[float, ...]
-    last_line: str
-
-
 class AttemptMonitor:
-    """Waits for, and looks at, the attempt `number`."""
+    """Waits for, and looks at, the attempt `number`; `watch` holds what was seen of it so far."""
 
     def __init__(self, experiment: Experiment, attempt: AttemptState) -> None:
         plan = experiment.blueprint
@@ -51,6 +40,7 @@ class AttemptMonitor:
         self._attempt_id = attempt.attempt_id
         self._files = experiment.attempt_files(attempt.number)
         self._config = TrainingConfig.read(self._files.config)
+        self.total_steps = self._config.total_steps
         self._names_metrics = plan.metrics is not None
         metrics = plan.metrics or MetricSpec(())
         rules = WatchRules(
@@ -59,14 +49,11 @@ class AttemptMonitor:
             first_step_timeout_s=plan.first_step_s,
         )
         source = MetricSource.TRAINER if self._config.is_ajet else MetricSource.CONSOLE
-        self._recorded = {
-            (event.event, event.text)
-            for event in experiment.journal.of(AttemptEvent)
-            if event.attempt == attempt.number
-        }
-        self._watch = Watch(self._files, source, rules)
+        known = (event for event in experiment.journal.of(AttemptEvent) if event.attempt == attempt.number)
+        self._recorded = {(event.event, event.text) for event in known}
+        self.watch = Watch(self._files, source, rules)
         self._session = Session(attempt.session)
-        self._waiter = Waiter(self._files, self._session, watch=self._watch, clock=SystemClock())
+        self._waiter = Waiter(self._files, self._session, watch=self.watch, clock=SystemClock())
         self._typed_at = experiment.clock()
         self._typed_again = 0
         self._sampler: ResourceSampler | None = None
@@ -98,7 +85,7 @@ class AttemptMonitor:
         """The exit record of an attempt that is over; one without a record is ended for good and called
         lost."""
         exit_record = self._files.exit()
-        self._watch.poll(final=True)
+        self.watch.poll(final=True)
         if exit_record is not None:
             known = {field.name for field in fields(AttemptEnd)}
             return AttemptEnd(**{name: value for name, value in vars(exit_record).items() if name in known})
@@ -109,7 +96,7 @@ class AttemptMonitor:
 
     def achieved(self) -> tuple[int, int | None]:
         """Number of metric rows, and the last step."""
-        return self._watch.rows.count, self._watch.rows.step
+        return self.watch.rows.count, self.watch.rows.step
 
     def first_step_overdue(self, attempt: AttemptState, now: float) -> bool:
         """True if the first step is late although it could have been seen: the metrics of the attempt are
@@ -117,53 +104,36 @@ class AttemptMonitor:
         due = self._first_step_due()
         if attempt.first_step_at is not None or due is None or now < due or self._files.state() != "running":
             return False
-        for event in self._watch.poll_piece():
+        for event in self.watch.poll_piece():
             self._record(event)
-        if not self._watch.at_end:  # a long log is read by the next wait, which can be interrupted
+        if not self.watch.at_end:  # a long log is read by the next wait, which can be interrupted
             return False
-        metrics_known = self._config.is_ajet or self._names_metrics or self._watch.rows.count > 0
-        return metrics_known and not self._watch.rows.first_step_seen
+        metrics_known = self._config.is_ajet or self._names_metrics or self.watch.rows.count > 0
+        return metrics_known and not self.watch.rows.first_step_seen
 
     def health(self, attempt: AttemptState, now: float) -> Health:
         """What would justify ending the running attempt before its time; nothing does while a
         part of its log is still unread, since what was read may be long over."""
-        if not self._watch.at_end:
+        if not self.watch.at_end:
             return Health()
         launched_at = now if attempt.launched_at is None else attempt.launched_at
-        deadline_at = self._experiment.state.deadline_at
-        looked_at = time.time()
+        step, deadline_at, looked_at = self.watch.rows.step, self._experiment.state.deadline_at, time.time()
         return Health(
-            fatal=self._watch.fatal(looked_at),
-            sign=self._watch.fatal_sign(looked_at),
-            plateau=self._watch.plateau,
-            second_half=in_second_half(
-                self._watch.rows.step, self._config.total_steps, launched_at, deadline_at, now
-            ),
-        )
-
-    def seen(self) -> Seen:
-        """What has been seen so far."""
-        rows = self._watch.rows
-        return Seen(
-            step=rows.step,
-            total_steps=self._config.total_steps,
-            reward=rows.rewards[-1][1] if rows.rewards else None,
-            pass_rates=tuple(rate for _, rate in rows.pass_rates),
-            last_line=self._watch.last_line,
+            fatal=self.watch.fatal(looked_at),
+            sign=self.watch.fatal_sign(looked_at),
+            plateau=self.watch.plateau,
+            second_half=in_second_half(step, self.total_steps, launched_at, deadline_at, now),
         )
 
     def remaining_s(self, now: float) -> float | None:
         """Seconds to the last step at the pace since the first look, or None while it is not known."""
-        step, total = self._watch.rows.step, self._config.total_steps
+        step, total = self.watch.rows.step, self.total_steps
         if step is None or total is None or step < 1:
             return None
         if self._pace is None:
             self._pace = (now, step)
         since, first = self._pace
         return (now - since) / (step - first) * (total - step) if step > first else None
-
-    def close(self) -> None:
-        self._watch.close()
 
     def _record(self, event: Event) -> None:
         if (event.kind, event.text) in self._recorded:
@@ -179,7 +149,7 @@ class AttemptMonitor:
         due = self._first_step_due()
         if due is None:
             return min(end, now + STARTING_LOOK_S)
-        return min(end, due) if now < due and not self._watch.rows.first_step_seen else end
+        return min(end, due) if now < due and not self.watch.rows.first_step_seen else end
 
     def _first_step_due(self) -> float | None:
         """When the first step is late, None while the command has not been started yet."""

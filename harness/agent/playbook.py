@@ -10,21 +10,8 @@ again.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from harness.actions import (
-    LONGEST_WHY,
-    AnyAction,
-    Check,
-    Collect,
-    Diagnose,
-    Finish,
-    Launch,
-    Pause,
-    Prepare,
-    Report,
-    Stop,
-    Wait,
-    arguments,
-)
+from harness import actions
+from harness.actions import LONGEST_WHY, AnyAction, Collect, Launch, arguments
 from harness.attempt import Diagnosis, Remedy
 from harness.config.edit import ConfigEditError
 from harness.guard import rules as guard
@@ -42,118 +29,110 @@ class Playbook:
     name = "playbook"
 
     async def decide(self, observation: Observation) -> AnyAction:
-        state = observation.state
+        state, attempt = observation.state, observation.state.attempt
+        is_running = attempt is not None and attempt.is_running
         if state.collected is not None:
-            return self._end(state)
-        if state.attempt is None and (state.stop_asked or observation.now >= state.deadline_at):
+            if state.reported is None:
+                return actions.Report()
+            return actions.Finish(outcome=state.collected.outcome, reason=state.collected.reason)
+        if attempt is None and (state.stop_asked or observation.now >= state.deadline_at):
             return Collect()
-        if state.llm.gave_up and not (state.attempt is not None and state.attempt.is_running):
+        if state.llm.gave_up and not is_running:
             return Collect()
         if not state.prepared:
-            return Prepare()
-        if state.attempt is not None and state.attempt.is_running:
-            return self._watch(observation)
-        if state.attempt is None or state.attempt.launched_at is None:
-            return self._launch(observation, "the first launch")
-        return self._after(observation, state.attempt)
+            return actions.Prepare()
+        if is_running:
+            return _watch(observation)
+        if attempt is None or attempt.launched_at is None:
+            return _launch(observation, "the first launch")
+        return _after(observation, attempt)
 
-    def _end(self, state: ExperimentState) -> AnyAction:
-        assert state.collected is not None
-        if state.reported is None:
-            return Report()
-        return Finish(outcome=state.collected.outcome, reason=state.collected.reason)
 
-    def _watch(self, observation: Observation) -> AnyAction:
-        if observation.state.stop_asked:
-            return Stop(why="person", detail=f"asked by {observation.state.stop_asked}")
-        if "stop" in observation.state.denied:
-            return Wait()
-        if observation.first_step_overdue:
-            return Stop(
-                why="first_step_timeout", detail="no first step was seen within the first-step time-out"
-            )
-        return Wait()
+def _watch(observation: Observation) -> AnyAction:
+    if observation.state.stop_asked:
+        return actions.Stop(why="person", detail=f"asked by {observation.state.stop_asked}")
+    if observation.first_step_overdue and "stop" not in observation.state.denied:
+        late = "no first step was seen within the first-step time-out"
+        return actions.Stop(why="first_step_timeout", detail=late)
+    return actions.Wait()
 
-    def _after(self, observation: Observation, attempt: AttemptState) -> AnyAction:
-        assert attempt.ended is not None
-        if attempt.ended.complete or attempt.stop_reason in ("person", "plateau"):
-            return Collect()
-        if attempt.diagnosis is None:
-            return Diagnose()
-        if not observation.state.draft.is_empty:
-            return self._repair(observation, attempt, attempt.diagnosis)
-        return self._next_repair(observation, attempt, attempt.diagnosis) or Collect()
 
-    def _next_repair(
-        self, observation: Observation, attempt: AttemptState, diagnosis: Diagnosis
-    ) -> AnyAction | None:
-        """The first step of the next repair that can be made."""
-        begun = observation.state.draft.remedies
-        steps = (
-            self._first_action(observation, attempt, repair)
-            for repair in _repairs(diagnosis)
-            if repair.name not in begun
-        )
-        return next((step for step in steps if step is not None), None)
+def _after(observation: Observation, attempt: AttemptState) -> AnyAction:
+    """What follows the end of an attempt."""
+    state, ended, diagnosis = observation.state, attempt.ended, attempt.diagnosis
+    assert ended is not None
+    if ended.complete or attempt.stop_reason in ("person", "plateau"):
+        return Collect()
+    if diagnosis is None:
+        return actions.Diagnose()
+    if state.draft.is_empty:
+        return _next_repair(observation, attempt, diagnosis) or Collect()
+    for repair in diagnosis.repairs:  # what is left to do of the repair that was begun
+        if repair.name in state.draft.remedies and repair.name not in state.unusable:
+            for action in _left(repair, diagnosis, state.draft):
+                if not _is_denied(action, state):
+                    return action
+    changed = "; ".join(f"{change.what}: {change.new}" for change in state.draft.changes)
+    launch = _launch(observation, f"{_ended(attempt, diagnosis)} Changed for this: {changed}")
+    if isinstance(launch, Collect) and state.checked is not None and not state.checked.can_run:
+        return _next_repair(observation, attempt, diagnosis) or launch
+    return launch
 
-    def _repair(self, observation: Observation, attempt: AttemptState, diagnosis: Diagnosis) -> AnyAction:
-        """What is left to do of the repair that was begun, then the launch; where the check refuses that, the
-        next repair on top."""
-        state = observation.state
-        for repair in _repairs(diagnosis):
-            if repair.name in state.draft.remedies and repair.name not in state.unusable:
-                for action in _left(repair, diagnosis, state.draft):
-                    if not _is_denied(action, state):
-                        return action
-        changed = "; ".join(f"{change.what}: {change.new}" for change in state.draft.changes)
-        action = self._launch(observation, f"{_ended(attempt, diagnosis)} Changed for this: {changed}")
-        if isinstance(action, Collect) and state.checked is not None and not state.checked.can_run:
-            return self._next_repair(observation, attempt, diagnosis) or action
-        return action
 
-    def _first_action(
-        self, observation: Observation, attempt: AttemptState, repair: Remedy
-    ) -> AnyAction | None:
-        """The first step of this repair, None where it cannot be made or no launch could follow it."""
-        assert attempt.ended is not None and attempt.diagnosis is not None
-        state, diagnosis = observation.state, attempt.diagnosis
+def _next_repair(observation: Observation, attempt: AttemptState, diagnosis: Diagnosis) -> AnyAction | None:
+    """The first step of the next repair that can be made."""
+    begun = observation.state.draft.remedies
+    for repair in diagnosis.repairs:
+        if repair.kind == "advice" or repair.name in begun:
+            continue
         if repair.kind in WAITING:
-            return self._again(observation, attempt, diagnosis, repair.wait_s)
-        steps = repair_plan.actions_of(repair, diagnosis)
-        if not steps or repair.name in state.unusable:
-            return None
-        draft = state.draft
-        for step in steps:
-            draft = with_outcome(draft, step.kind, arguments(step))
-        after = replace(observation, state=replace(state, draft=draft))
-        launch = next_launch(state, "to see whether one could follow")
-        may_follow = guard.check_progress(launch, after) is None and "launch" not in state.denied
-        return steps[0] if may_follow and not any(_is_denied(step, state) for step in steps) else None
+            step = _again(observation, attempt, diagnosis, repair.wait_s)
+        else:
+            step = _first_step(observation, repair, diagnosis)
+        if step is not None:
+            return step
+    return None
 
-    def _again(
-        self, observation: Observation, attempt: AttemptState, diagnosis: Diagnosis, wait_s: float
-    ) -> AnyAction | None:
-        """The same once more, after a wait; None where that is not allowed."""
-        assert attempt.ended is not None
-        why = f"{_ended(attempt, diagnosis)} This is known to pass."
-        ready_at = (attempt.ended.ended_at or observation.now) + wait_s
-        if ready_at >= observation.state.deadline_at:
-            return None
-        launch = self._launch(observation, why)
-        if isinstance(launch, Launch) and observation.now < ready_at:
-            return Pause(until=ready_at, why=why)
-        return None if isinstance(launch, Collect) else launch
 
-    def _launch(self, observation: Observation, why: str) -> AnyAction:
-        """The next launch, after a check of what it would use; `Collect` where neither can help."""
-        state, launch = observation.state, next_launch(observation.state, why)
-        if guard.check(launch, observation) is not None or "launch" in state.denied:
-            return Collect()
-        if state.attempt is not None and state.attempt.launched_at is None:
-            return launch  # decided before a kill, after a check of what it uses
-        if state.checked is None:
-            return Check()
-        return launch if state.checked.can_run else (_against_problems(observation) or Collect())
+def _first_step(observation: Observation, repair: Remedy, diagnosis: Diagnosis) -> AnyAction | None:
+    """The first step of this repair, None where it cannot be made or no launch could follow it."""
+    state, draft = observation.state, observation.state.draft
+    steps = repair_plan.actions_of(repair, diagnosis)
+    if not steps or repair.name in state.unusable or "launch" in state.denied:
+        return None
+    for step in steps:
+        draft = with_outcome(draft, step.kind, arguments(step))
+    after = replace(observation, state=replace(state, draft=draft))
+    if guard.check_progress(next_launch(state, "to see whether one could follow"), after) is not None:
+        return None
+    return None if any(_is_denied(step, state) for step in steps) else steps[0]
+
+
+def _again(
+    observation: Observation, attempt: AttemptState, diagnosis: Diagnosis, wait_s: float
+) -> AnyAction | None:
+    """The same once more, after a wait; None where that is not allowed."""
+    assert attempt.ended is not None
+    why = f"{_ended(attempt, diagnosis)} This is known to pass."
+    ready_at = (attempt.ended.ended_at or observation.now) + wait_s
+    if ready_at >= observation.state.deadline_at:
+        return None
+    launch = _launch(observation, why)
+    if isinstance(launch, Launch) and observation.now < ready_at:
+        return actions.Pause(until=ready_at, why=why)
+    return None if isinstance(launch, Collect) else launch
+
+
+def _launch(observation: Observation, why: str) -> AnyAction:
+    """The next launch, after a check of what it would use; `Collect` where neither can help."""
+    state, launch = observation.state, next_launch(observation.state, why)
+    if guard.check(launch, observation) is not None or "launch" in state.denied:
+        return Collect()
+    if state.attempt is not None and state.attempt.launched_at is None:
+        return launch  # decided before a kill, after a check of what it uses
+    if state.checked is None:
+        return actions.Check()
+    return launch if state.checked.can_run else (_against_problems(observation) or Collect())
 
 
 def next_launch(state: ExperimentState, why: str) -> Launch:
@@ -168,44 +147,33 @@ def next_launch(state: ExperimentState, why: str) -> Launch:
     )
 
 
-def _repairs(diagnosis: Diagnosis) -> list[Remedy]:
-    """The repairs that were found with the diagnosis."""
-    return [repair for repair in diagnosis.repairs if repair.kind != "advice"]
-
-
-def _left(repair: Remedy, diagnosis: Diagnosis, draft: PendingChanges) -> Iterator[AnyAction]:
+def _left(repair: Remedy, cause: Diagnosis, draft: PendingChanges) -> Iterator[AnyAction]:
     """The actions of a repair that the draft does not hold yet."""
-    for action in repair_plan.actions_of(repair, diagnosis):
-        if not repair_plan.is_done(action, draft):
-            yield action
+    return (step for step in repair_plan.actions_of(repair, cause) if not repair_plan.is_done(step, draft))
 
 
 def _against_problems(observation: Observation) -> AnyAction | None:
     """The first step against what the check found; None unless something is left to do about all of it."""
     state = observation.state
     assert state.checked is not None
-    causes = state.checked.causes
     try:
         config = state.draft.apply(observation.config) if observation.config else ""
     except ConfigEditError:
         return None
-    steps = [_step_against(cause, observation, config) for cause in causes]
+    steps = [_step_against(cause, observation, config) for cause in state.checked.causes]
     return steps[0] if steps and None not in steps else None
 
 
 def _step_against(cause: Diagnosis, observation: Observation, config: str) -> AnyAction | None:
     """The first step against one problem that is possible and not done yet."""
     state = observation.state
-    return next(
-        (
-            action
-            for repair in repair_plan.before_launch(cause, state, config)
-            if repair.name not in state.unusable
-            for action in _left(repair, cause, state.draft)
-            if not _is_denied(action, state)
-        ),
-        None,
+    steps = (
+        step
+        for repair in repair_plan.before_launch(cause, state, config)
+        if repair.name not in state.unusable
+        for step in _left(repair, cause, state.draft)
     )
+    return next((step for step in steps if not _is_denied(step, state)), None)
 
 
 def _is_denied(action: AnyAction, state: ExperimentState) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from harness.actions import AnyAction, Collect
 from harness.guard.rules import MAX_ATTEMPTS
 from harness.observation import Observation
-from harness.state import AttemptState, ExperimentState
+from harness.state import AttemptState
 
 
 @dataclass(frozen=True)
@@ -26,25 +26,32 @@ class Question:
 
 def question(observation: Observation, fallback: AnyAction) -> Question | None:
     """What to ask, given what the built-in playbook would do; None where its action is good enough."""
-    state = observation.state
+    state, attempt, plan = observation.state, observation.state.attempt, observation.state.blueprint
     if state.verdict is not None or state.stop_asked:
         return None
-    attempt = state.attempt
     if state.collected is not None:
-        return _results(state) if attempt is not None and attempt.launched_at is not None else None
+        is_open = state.reported is None and attempt is not None and attempt.launched_at is not None
+        return Question("results", "results:1", "the results are to be read") if is_open else None
     if observation.now >= state.deadline_at or not state.prepared or "launch" in state.denied:
         return None
     if state.llm.gave_up:
         return None
     if attempt is not None and attempt.is_running:
         return _alarm(observation, attempt)
-    if attempt is None and _needs_config(state):
+    if (
+        attempt is None
+        and plan.yaml_path is None
+        and plan.launch_command is None
+        and state.draft.settings is None
+    ):
         return Question("config", "config:1", "the blueprint names no config")
     if not isinstance(fallback, Collect) or len(state.attempts) >= MAX_ATTEMPTS:
         return None
     if state.checked is not None and not state.checked.can_run:
         return Question("check", f"check:{len(state.attempts) + 1}", "the check before the launch failed")
-    if attempt is not None and attempt.diagnosis is not None and not _ended_as_it_should(attempt):
+    if attempt is None or (attempt.ended is not None and attempt.ended.complete):
+        return None
+    if attempt.diagnosis is not None and attempt.stop_reason not in ("person", "plateau"):
         why = f"no built-in repair for attempt {attempt.number}: {attempt.diagnosis.cause}"
         return Question("failure", f"failure:{attempt.number}", why)
     return None
@@ -53,8 +60,7 @@ def question(observation: Observation, fallback: AnyAction) -> Question | None:
 def moved_on(topic: str, observation: Observation) -> str | None:
     """Why a question that was put is none any more; None while it still stands."""
     state = observation.state
-    kind, number = topic.split(":")[:2]
-    attempt = state.attempt
+    attempt, (kind, number) = state.attempt, topic.split(":")[:2]
     if state.stop_asked:
         return f"stopped on request of {state.stop_asked}"
     if kind == "results":
@@ -68,12 +74,6 @@ def moved_on(topic: str, observation: Observation) -> str | None:
         return None if same else f"attempt {number} is over"
     before = int(number) if kind == "failure" else int(number) - 1  # attempts there were when it was put
     return None if len(state.attempts) == before else f"attempt {before + 1} was launched"
-
-
-def _results(state: ExperimentState) -> Question | None:
-    if state.reported is not None:
-        return None
-    return Question("results", "results:1", "the results are to be read")
 
 
 def _alarm(observation: Observation, attempt: AttemptState) -> Question | None:
@@ -93,14 +93,3 @@ def _alarm(observation: Observation, attempt: AttemptState) -> Question | None:
 def _slug(sentence: str) -> str:
     """What kind of alarm it is: its words without its numbers."""
     return re.sub(r"[^a-z]+", "-", re.sub(r"\d\S*", "", sentence.lower())).strip("-")[:40]
-
-
-def _needs_config(state: ExperimentState) -> bool:
-    plan = state.blueprint
-    unwritten = plan.yaml_path is None and plan.launch_command is None
-    return unwritten and state.draft.settings is None
-
-
-def _ended_as_it_should(attempt: AttemptState) -> bool:
-    complete = attempt.ended is not None and attempt.ended.complete
-    return complete or attempt.stop_reason in ("person", "plateau")

@@ -10,7 +10,7 @@ from harness.config.training import TrainingConfig
 from harness.results.raw import json_lines
 from harness.state import ExperimentState, Outcome, Verdict
 from monitors.files import AttemptFiles
-from monitors.health import Alarm, assess, runs
+from monitors.health import assess, runs
 from monitors.metrics import Row
 
 
@@ -37,50 +37,43 @@ def shortfall(
     if rows == 0:
         owes_rows = config.is_ajet or names_metrics
         return Shortfall("it exited with status 0 without a single metric row") if owes_rows else None
-    missing = config.expected_validations(last_step or 0) - _validated_steps(attempts)
+    merged, validated = _merged(attempts)
+    missing = config.expected_validations(last_step or 0) - validated
     if missing:
         steps = ", ".join(map(str, sorted(missing)))
         return Shortfall(f"it exited with status 0, but the validation at step {steps} is missing")
-    alarm = _worthless(attempts)
+    # Of a command that began anew by itself, only what it did last counts.
+    alarms = (alarm for run in list(runs(merged))[-1:] for alarm in assess(run))
+    alarm = next((alarm for alarm in alarms if alarm.worthless and not alarm.passed), None)
     return Shortfall(f"it exited with status 0, but {alarm.text}", alarm.family) if alarm else None
 
 
-def _worthless(attempts: Sequence[AttemptFiles]) -> Alarm | None:
-    """Why the metrics say that nothing came of the training, attempts merged; None where something did. Of a
-    command that began anew by itself, only what it did last counts.
-    """
+def _merged(attempts: Sequence[AttemptFiles]) -> tuple[list[tuple[int, Row]], set[int]]:
+    """The metric rows of all attempts with their lines, and the steps with a validation, in the trainer's raw
+    file or among the rows; a later attempt replaces what was from its first step on."""
     rows: list[tuple[int, Row]] = []
+    validated: set[int] = set()
     for files in attempts:
-        later = [
+        own = [
             (row.line, Row(row.data["step"], row.data["values"]))
             for row in json_lines(files.metrics, files.metrics.name, [])
         ]
-        first = min((row.step or 0 for _, row in later), default=None)
-        rows = [(line, row) for line, row in rows if first is None or (row.step or 0) < first] + later
-    last = list(runs(rows))[-1:]
-    found = (alarm for run in last for alarm in assess(run))
-    return next((alarm for alarm in found if alarm.worthless and not alarm.passed), None)
-
-
-def _validated_steps(attempts: Sequence[AttemptFiles]) -> set[int]:
-    """Steps with a validation in the trainer's raw file or among the metric rows, attempts merged."""
-    steps: set[int] = set()
-    for files in attempts:
+        if own:
+            first = min(row.step or 0 for _, row in own)
+            rows = [(line, row) for line, row in rows if (row.step or 0) < first]
+            validated = {step for step in validated if step < first}
+        rows += own
         tasks = json_lines(files.trainer / "validation.jsonl", "validation.jsonl", [])
-        rows = list(json_lines(files.metrics, "metrics.jsonl", []))
-        first = min((row.data["step"] for row in rows), default=None)
-        steps = {step for step in steps if first is None or step < first}
-        steps |= {row.data["step"] for row in tasks}
-        steps |= {
-            row.data["step"] for row in rows if any(key.startswith("val") for key in row.data["values"])
-        }
-    return steps
+        validated |= {task.data["step"] for task in tasks}
+        validated |= {row.step or 0 for _, row in own if any(key.startswith("val") for key in row.values)}
+    return rows, validated
 
 
 def verdict(state: ExperimentState, now: float) -> Verdict:
     """The outcome of an experiment whose last attempt is over (or that never launched one)."""
     attempt = state.attempt
-    if state.stop_asked and (attempt is None or attempt.stop_reason == "person" or not _complete(state)):
+    is_complete = attempt is not None and attempt.ended is not None and attempt.ended.complete
+    if state.stop_asked and (attempt is None or attempt.stop_reason == "person" or not is_complete):
         return Verdict(Outcome.CANCELLED, f"stopped on request of {state.stop_asked}")
     if attempt is None or attempt.ended is None:
         return _never_ran(state, now)
@@ -101,10 +94,6 @@ def verdict(state: ExperimentState, now: float) -> Verdict:
         return Verdict(Outcome.TIMED_OUT, f"the time limit was reached after step {ended.last_step or 0}")
     cause = attempt.diagnosis.cause if attempt.diagnosis else "the cause is unknown"
     return Verdict(Outcome.FAILED, f"attempt {attempt.number}: {cause}")
-
-
-def _complete(state: ExperimentState) -> bool:
-    return bool(state.attempt and state.attempt.ended and state.attempt.ended.complete)
 
 
 def _never_ran(state: ExperimentState, now: float) -> Verdict:

@@ -15,30 +15,12 @@ from harness.agent import excerpts
 from harness.attempt import AttemptEnd, Diagnosis
 from harness.experiment import Experiment
 from harness.guard.rules import MAX_ATTEMPTS
-from harness.journal import Entry, Event, events_of
-from harness.journal.events import (
-    ActionResult,
-    AttemptEvent,
-    ChangePrepared,
-    Checked,
-    Collected,
-    Diagnosed,
-    Noted,
-    Refused,
-    SectionWritten,
-)
+from harness.journal import Entry, Event, events, events_of
 from harness.journal.model_events import CallRejected, Consult, LlmSettled
 from harness.llm_use import Consultation
+from harness.providers import conversation
 from harness.providers.chat import Request, ToolCall
-from harness.providers.conversation import (
-    BUDGET_CHARS,
-    LONGEST_TEXT,
-    Answer,
-    Exchange,
-    exchange,
-    framed,
-    request_of,
-)
+from harness.providers.conversation import BUDGET_CHARS, Answer, Exchange, exchange, framed, request_of
 from harness.repair import apply_changes
 from harness.results.narrative.evidence import Evidence
 from harness.results.narrative.sections import LONGEST_LISTING, listing
@@ -48,18 +30,13 @@ from harness.wording import duration
 LONGEST_BLUEPRINT = 12_000
 
 
-def request(
-    experiment: Experiment,
-    consultation: Consultation,
-    budget: int = BUDGET_CHARS,
-    evidence: Evidence | None = None,
-) -> Request:
+def request(experiment: Experiment, consultation: Consultation, evidence: Evidence | None) -> Request:
     """The next request of the open consultation. `evidence`: what a narrative may cite."""
-    entries = experiment.journal.entries
-    start = consultation.since
+    entries, start = experiment.journal.entries, consultation.since
     opening = _opening(experiment, entries[start - 1], fold(entries[: start - 1]), evidence)
     memory = exchanges(entries[start:], experiment.state.deadline_at)
-    return request_of(templating.render("prompts/system.md.j2"), OFFERED, opening, memory, budget)
+    system, budget = templating.render("prompts/system.md.j2"), BUDGET_CHARS >> consultation.shrunk
+    return request_of(system, OFFERED, opening, memory, budget)
 
 
 def citable(result_dir: Path, entries: Sequence[Entry]) -> Evidence:
@@ -67,11 +44,8 @@ def citable(result_dir: Path, entries: Sequence[Entry]) -> Evidence:
     recorded since."""
     from harness.results.narrative.run import evidence_of_run
 
-    end = next((entry.seq for entry in entries if isinstance(entry.event, Collected)), len(entries))
+    end = next((entry.seq for entry in entries if isinstance(entry.event, events.Collected)), len(entries))
     return evidence_of_run(result_dir, list(entries[:end]))
-
-
-# --- the opening ----------------------------------------------------------------------------------------
 
 
 def _opening(
@@ -80,7 +54,10 @@ def _opening(
     """What was known when the question was put, and the question."""
     plan = state.blueprint
     blueprint = (experiment.dir / "blueprint.md").read_text(encoding="utf-8", errors="replace")
-    notes = [framed(noted.text, 600) for noted in events_of(experiment.journal.entries[: consult.seq], Noted)]
+    notes = [
+        framed(noted.text, 600)
+        for noted in events_of(experiment.journal.entries[: consult.seq], events.Noted)
+    ]
     return templating.render(
         "prompts/context.md.j2",
         name=state.name,
@@ -99,20 +76,19 @@ def _question(
     experiment: Experiment, consult: Event, state: ExperimentState, evidence: Evidence | None
 ) -> str:
     assert isinstance(consult, Consult)
-    kind = consult.topic.split(":")[0]
+    kind, *rest = consult.topic.split(":")
     facts: dict[str, Any] = {"attempt": len(state.attempts), **consult.facts}
     if kind in ("failure", "check", "config"):
-        facts["config"] = framed(apply_changes.config_before(experiment, state), LONGEST_TEXT)
+        facts["config"] = framed(apply_changes.config_before(experiment, state), conversation.LONGEST_TEXT)
     if kind == "failure" and state.attempt is not None:
         lines = state.attempt.diagnosis.last_lines if state.attempt.diagnosis else ()
         facts["last_lines"] = [framed(f"{line.line}: {line.text}", 400) for line in lines]
     elif kind == "check":
-        facts["problems"] = [
-            framed(problem, 1000) for problem in (state.checked.problems if state.checked else ())
-        ]
+        problems = state.checked.problems if state.checked else ()
+        facts["problems"] = [framed(problem, 1000) for problem in problems]
     elif kind == "alarm":
         facts["alarm"] = [framed(sentence, 600) for sentence in facts["alarm"]]
-        facts["reason"] = consult.topic.split(":")[2]
+        facts["reason"] = rest[1]
     elif kind == "results":
         if state.collected is not None:
             reason = framed(state.collected.reason, 600)
@@ -137,9 +113,6 @@ def _attempt(attempt: AttemptState) -> dict[str, Any]:
     }
 
 
-# --- the exchanges --------------------------------------------------------------------------------------
-
-
 def exchanges(entries: Sequence[Entry], deadline_at: float) -> list[Exchange]:
     """Each settled call of a consultation, with the outcome, refusal or rejection that answered it and the
     events that came meanwhile."""
@@ -154,44 +127,45 @@ def _exchange(span: Sequence[Entry], number: int, deadline_at: float) -> Exchang
     reply = span[0].event
     assert isinstance(reply, LlmSettled)
     call = ToolCall(**reply.calls[0]) if reply.calls else None
-    answers = ((entry.time, entry.event) for entry in span if isinstance(entry.event, _ANSWERS))
-    time, answer = next(answers, (0.0, None))
+    answer = next((entry for entry in span if isinstance(entry.event, _ANSWERS)), None)
     if answer is None:
         return exchange(reply.text, call, None)
-    seen = events_of(span, AttemptEvent)
     return exchange(
         reply.text,
         call,
-        _answer(answer),
-        source=str(getattr(answer, "action", "harness")),
-        meanwhile=[framed(f"{event.event}: {event.text}", 300) for event in seen],
-        left=duration(max(0.0, deadline_at - time)),
+        _answer(answer.event),
+        source=str(getattr(answer.event, "action", "harness")),
+        meanwhile=[
+            framed(f"{seen.event}: {seen.text}", 300) for seen in events_of(span, events.AttemptEvent)
+        ],
+        left=duration(max(0.0, deadline_at - answer.time)),
         number=number,
     )
 
 
-_ANSWERS = (ActionResult, Refused, CallRejected)
+_ANSWERS = (events.ActionResult, events.Refused, CallRejected)
 
 
 def _answer(event: Event) -> Answer:
     """What the model is shown of what its call led to."""
-    if isinstance(event, Refused):
+    if isinstance(event, events.Refused):
         return Answer(f"refused: {event.why}", is_error=True)
     if isinstance(event, CallRejected):
         return Answer(event.why, is_error=True)
-    if isinstance(event, Checked):
-        lines = [f"problem: {text}" for text in event.problems]
-        lines += [f"note: {text}" for text in event.warnings]
-        verdict = "can run" if event.can_run else "cannot run"
-        return Answer("\n".join([verdict, *lines]), is_error=not event.can_run)
-    if isinstance(event, Noted):
-        return Answer("kept")
-    if isinstance(event, SectionWritten):
-        left_out = ", ".join(event.left_out)
+    if isinstance(event, events.Checked):
+        lines = ["can run" if event.can_run else "cannot run"]
+        lines += [f"problem: {text}" for text in event.problems] + [
+            f"note: {text}" for text in event.warnings
+        ]
+        return Answer("\n".join(lines), is_error=not event.can_run)
+    if isinstance(event, events.Noted | events.SectionWritten):
+        left_out = ", ".join(getattr(event, "left_out", ()))
         return Answer(f"kept without {left_out}" if left_out else "kept")
-    if isinstance(event, Diagnosed):
+    if isinstance(event, events.Diagnosed):
         return Answer(event.diagnosis.cause)
     if error := str(getattr(event, "error", "")):
         return Answer(error, is_error=True)
     text = str(getattr(event, "text", "") or getattr(event, "detail", "") or "done")
-    return Answer(excerpts.fitted("", excerpts.of_text(text)) if isinstance(event, ChangePrepared) else text)
+    return Answer(
+        excerpts.fitted("", excerpts.of_text(text)) if isinstance(event, events.ChangePrepared) else text
+    )

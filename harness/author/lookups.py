@@ -39,7 +39,7 @@ def look(path: str, lines: int, cwd: Path) -> str:
     except OSError as error:
         raise NotShownError(f"{path} cannot be read: {error.strerror}") from error
     title = f"{path}: the first {len(shown)} of {total} lines"
-    return excerpts.fitted(title, excerpts.numbered(shown, 1))
+    return excerpts.fitted(title, excerpts.numbered(shown, range(1, len(shown) + 1)))
 
 
 def _listing(path: str, root: Path) -> str:

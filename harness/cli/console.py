@@ -1,5 +1,5 @@
-"""What every command shares: where a run is found, how an error is said, the console that people read, and
-questions at this terminal."""
+"""What every command shares: how a run is named and found, how an error is said, the console that people
+read, and questions at this terminal."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ import sys
 import termios
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 WIDEST = 1000
+
+Run = Annotated[
+    str | None, typer.Argument(help="A result folder, a run's name or its id; default: the newest run.")
+]
+RunOrSweep = Annotated[
+    str | None,
+    typer.Argument(help="A result folder, the name or the id of a run or a sweep; default: newest."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def console(width: int | None = None) -> "Console":

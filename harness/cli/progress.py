@@ -32,30 +32,34 @@ def figures(executor: "Executor") -> dict[str, str]:
     """The run as it stands now, in words; what is not known is a dash."""
     experiment, monitor = executor.experiment, executor.current_monitor
     state, now = experiment.state, experiment.clock()
-    attempt, seen = state.attempt, monitor.seen() if monitor is not None else None
+    attempt, limit_s = state.attempt, state.deadline_at - now
     shown = dict.fromkeys(("attempt", "session", "step", "reward", "pass rate", "remaining"), UNKNOWN)
-    limit_s = state.deadline_at - now
-    if attempt is not None:
-        shown |= {"attempt": str(attempt.number), "session": attempt.session}
-        remaining_s = monitor.remaining_s(now) if monitor is not None and attempt.is_running else None
-        if remaining_s is not None:
-            shown["remaining"] = f"about {duration(min(remaining_s, limit_s))}"
-    if seen is not None and seen.step is not None:
-        shown["step"] = f"{seen.step} of {seen.total_steps}" if seen.total_steps else str(seen.step)
-    if seen is not None and seen.reward is not None:
-        shown["reward"] = f"{seen.reward:.3f}"
-    if seen is not None and seen.pass_rates:
-        first, latest = (f"{rate:.3f}" for rate in (seen.pass_rates[0], seen.pass_rates[-1]))
-        shown["pass rate"] = first if len(seen.pass_rates) == 1 else f"{first} → {latest}"
-    return shown | {
+    shown |= {
         "experiment": state.name,
         "phase": state.phase,
-        "validations": str(len(seen.pass_rates) if seen else 0),
+        "validations": "0",
         "elapsed": duration(now - state.created_at),
         "limit": duration(limit_s),
         "model": model_use(state.llm),
-        "last line": seen.last_line if seen else "",
+        "last line": "",
     }
+    if attempt is not None:
+        shown |= {"attempt": str(attempt.number), "session": attempt.session}
+    if monitor is None:
+        return shown
+    rows, total = monitor.watch.rows, monitor.total_steps
+    shown |= {"last line": monitor.watch.last_line, "validations": str(len(rows.pass_rates))}
+    if rows.step is not None:
+        shown["step"] = f"{rows.step} of {total}" if total else str(rows.step)
+    if rows.rewards:
+        shown["reward"] = f"{rows.rewards[-1][1]:.3f}"
+    if rows.pass_rates:
+        ends = [f"{rows.pass_rates[place][1]:.3f}" for place in (0, -1)]
+        shown["pass rate"] = " → ".join(ends[: len(rows.pass_rates)])
+    remaining_s = monitor.remaining_s(now)
+    if attempt is not None and attempt.is_running and remaining_s is not None:
+        shown["remaining"] = f"about {duration(min(remaining_s, limit_s))}"
+    return shown
 
 
 def model_use(use: "LlmUse") -> str:

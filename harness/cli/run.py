@@ -3,21 +3,22 @@
 import asyncio
 import shlex
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from harness.cli import options
-from harness.cli.console import console, fail, find_any
+from harness.cli.console import RunOrSweep, console, fail, find_any
 from harness.errors import UserError
 
 if TYPE_CHECKING:
     from harness.experiment import Experiment
     from harness.sweep.sweep import Sweep
+    from monitors.files import AttemptFiles
 
 PATIENCE_S = 60.0
+SHELL_PATIENCE_S = 120.0
 LOOK_EVERY_S = 0.05
 
 
@@ -72,10 +73,7 @@ def run(
 
 @options.of_a_run
 def resume(
-    run: Annotated[
-        str | None,
-        typer.Argument(help="A result folder, the name or the id of a run or a sweep; default: newest."),
-    ] = None,
+    run: RunOrSweep = None,
     resume_all: Annotated[
         bool, typer.Option("--all", help="Every unfinished run and sweep without a harness.")
     ] = False,
@@ -84,30 +82,38 @@ def resume(
 ) -> None:
     """Go on with a run or a sweep whose harness went away: no training was interrupted, and none is launched
     twice."""
+    if not resume_all:
+        go_on_here(find_any(run), given=given)
+    if given != options.Given():
+        fail("--all goes on with every run as it was started; give options to one run")
+    _resume_all()
+
+
+def go_on_here(
+    folder: Path, given: options.Given = options.Given(), stopped_by: str | None = None
+) -> NoReturn:
+    """Go on with the run or the sweep in this folder, and end with its exit status. `stopped_by`: who wants
+    it to end."""
     from harness.experiment import Experiment
     from harness.index import is_sweep
-    from harness.journal.events import OptionsGiven
+    from harness.journal.events import OptionsGiven, StopAsked
 
     is_changed = given != options.Given()
-    if resume_all:
-        if is_changed:
-            fail("--all goes on with every run as it was started; give options to one run")
-        _resume_all()
-        return
-    folder = find_any(run)
     if is_sweep(folder):
         if is_changed:
             fail("a sweep goes on as it was started; its runs can be given other options one by one")
         from harness.cli.sweep_foreground import carry_on_sweep
 
-        carry_on_sweep(folder)
+        carry_on_sweep(folder, stopped_by)
     experiment = Experiment.open(folder)
     if experiment.state.finished_at is None and is_changed:
         experiment.record(OptionsGiven(given.over(experiment.state.options)))
+    if experiment.state.finished_at is None and stopped_by is not None:
+        experiment.record(StopAsked(stopped_by))
     carry_on(experiment)
 
 
-def carry_on(experiment: "Experiment") -> None:
+def carry_on(experiment: "Experiment") -> NoReturn:
     """Run the loop in this process and end with the outcome's exit status."""
     from harness.cli.foreground import RunForeground
     from harness.repair.text_patch import PatchError
@@ -153,73 +159,84 @@ def let_go(owned: "Experiment | Sweep", identity: str) -> None:
         launch(spec, Session.create(name, Path.cwd()))
     except (TmuxError, LaunchError, OSError) as error:
         fail(f"{error}; nothing is lost: `harness resume {folder}`")
-    files, give_up = AttemptFiles(spec.attempt_dir), time.monotonic() + PATIENCE_S
+    _await_successor(owned, name, AttemptFiles(spec.attempt_dir))
+    typer.echo(f"running on in tmux session {name}; `harness show {folder}` looks at it")
+
+
+def _await_successor(owned: "Experiment | Sweep", name: str, files: "AttemptFiles") -> None:
+    """Wait until another harness has taken over in this tmux session; a clear end where none does in time.
+    The start-up files of the session's shell may take longer than the harness itself."""
+    from harness import journal
+
+    folder, began = owned.dir, time.monotonic()
+    started = began
     while not journal.is_owned(owned.journal.path) and not (folder / "finish.flag").exists():
-        if files.exit() is not None or time.monotonic() > give_up:
+        now = time.monotonic()
+        if files.state() == "not_started":
+            started = now
+        if now - began > SHELL_PATIENCE_S and started == now:
+            fail(
+                f"the shell in tmux session {name} has not come to its first command in "
+                f"{SHELL_PATIENCE_S:g} s (start-up files of the shell?). It goes on by itself when it does: "
+                f"`harness show {folder}` looks at it, `harness resume {folder}` goes on here instead"
+            )
+        if files.exit() is not None or now - started > PATIENCE_S:
             fail(f"it did not go on in tmux session {name} ({files.pane_log}): `harness resume {folder}`")
         time.sleep(LOOK_EVERY_S)
-    typer.echo(f"running on in tmux session {name}; `harness show {folder}` looks at it")
 
 
 def _resume_all() -> None:
     """Put a harness in a session of its own for every unfinished run and sweep that has none, and say
     what became of it meanwhile. The runs of an unfinished sweep are the sweep's to go on with."""
-    from harness import index
-    from harness.index import sweep_of
+    from harness import index, journal
+    from harness.index import journal_of, sweep_of
 
-    def unfinished(entries: list[index.IndexedRun]) -> list[Path]:
-        return [entry.dir for entry in entries if not (entry.dir / "finish.flag").exists()]
-
-    sweeps, runs = unfinished(index.everything("sweep")), unfinished(index.runs())
-    alone = [folder for folder in runs if sweep_of(folder) not in sweeps]
-    found = sum(_go_on(folder, _go_on_with_sweep, "sweep.jsonl") for folder in sweeps)
-    found += sum(_go_on(folder, _go_on_with_run, "journal.jsonl") for folder in alone)
+    unfinished = [entry for entry in index.everything() if not (entry.dir / "finish.flag").exists()]
+    sweeps = [entry.dir for entry in unfinished if entry.kind == "sweep"]
+    runs = [entry.dir for entry in unfinished if entry.kind == "run" and sweep_of(entry.dir) not in sweeps]
+    found = False
+    for folder in (*sweeps, *runs):
+        try:
+            if journal.is_owned(journal_of(folder)):
+                continue
+            found = True
+            _go_on_detached(folder)
+        except (UserError, OSError, ValueError) as error:  # what goes wrong with one holds up no other
+            found = True
+            typer.echo(f"skipped {folder}: {error}", err=True)
+        except typer.Exit:
+            pass  # why it could not be detached has been said
     if not found:
         typer.echo("no unfinished run without a harness")
 
 
-def _go_on(folder: Path, go_on: Callable[[Path], None], journal_name: str) -> bool:
-    """True if what is in this folder had no harness; what goes wrong with one holds up no other."""
-    from harness import journal
-
-    try:
-        if journal.is_owned(folder / journal_name):
-            return False
-        go_on(folder)
-    except (UserError, OSError, ValueError) as error:
-        typer.echo(f"skipped {folder}: {error}", err=True)
-    except typer.Exit:
-        pass  # why it could not be detached has been said
-    return True
-
-
-def _go_on_with_sweep(folder: Path) -> None:
+def _go_on_detached(folder: Path) -> None:
+    """Let another process go on, or write the finish.flag where only that is missing."""
+    from harness import index
+    from harness.agent.executor import Executor
+    from harness.experiment import Experiment
+    from harness.index import is_sweep
+    from harness.resume_status import aftermath
     from harness.sweep import snapshot
     from harness.sweep.ending import seal
     from harness.sweep.sweep import Sweep
 
-    sweep = Sweep.open(folder)
-    state = sweep.state
-    if state.finished_at is not None:
-        seal(sweep)
-        sweep.close()
+    if is_sweep(folder):
+        sweep = Sweep.open(folder)
+        if sweep.state.finished_at is not None:
+            seal(sweep)
+            sweep.close()
+            return
+        snapshot.environment(sweep.folder)  # what is missing is said here, where somebody reads it
+        counts = (len(sweep.state.of(status)) for status in ("running", "queued"))
+        typer.echo("{}: {} runs were running, {} queued".format(folder, *counts))
+        let_go(sweep, sweep.state.sweep_id)
         return
-    snapshot.environment(sweep.folder)  # what is missing is said here, where somebody reads it
-    typer.echo(f"{folder}: {len(state.of('running'))} runs were running, {len(state.of('queued'))} queued")
-    let_go(sweep, state.sweep_id)
-
-
-def _go_on_with_run(folder: Path) -> None:
-    from harness import index
-    from harness.agent.executor import Executor
-    from harness.experiment import Experiment
-    from harness.resume_status import aftermath
-
     state = index.load_state(folder)
     typer.echo(f"{folder}: {aftermath(state, folder, time.time())}")
     experiment = Experiment.open(folder)
     if state.finished_at is None:
         let_go(experiment, state.experiment_id)
-    else:  # killed between its last entry and its finish.flag
+    else:
         Executor(experiment).seal()
         experiment.close()

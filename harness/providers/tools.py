@@ -21,7 +21,11 @@ class Action(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     doing: ClassVar[str] = ""
-    kind: str
+    kind: ClassVar[str]
+
+    def __init_subclass__(cls, kind: str, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        cls.kind = kind
 
 
 class Filled:
@@ -37,11 +41,6 @@ def tools_of(actions: Sequence[type[Action]]) -> tuple[Tool, ...]:
     return tuple(map(_tool, actions))
 
 
-def name_of(action: type[Action]) -> str:
-    """What an action's tool is called."""
-    return str(action.model_fields["kind"].default)
-
-
 def action_of(
     call: ToolCall,
     offered: Sequence[type[Action]],
@@ -49,7 +48,7 @@ def action_of(
 ) -> Action:
     """The action out of `offered` that a call asks for. `filled`: by tool, the arguments that code fills in.
     Raises CallError."""
-    by_name = {name_of(action): action for action in offered}
+    by_name = {action.kind: action for action in offered}
     action = by_name.get(call.name)
     if action is None:
         hint = did_you_mean(call.name, by_name, " Did you mean {}?")
@@ -105,7 +104,7 @@ def _explain(error: ValidationError) -> str:
 @cache
 def _tool(action: type[Action]) -> Tool:
     schema = action.model_json_schema()
-    hidden = {"kind", *_filled_fields(action)}
+    hidden = _filled_fields(action)
     properties = {
         key: _plain(value, schema.get("$defs", {}))
         for key, value in schema["properties"].items()
@@ -115,7 +114,7 @@ def _tool(action: type[Action]) -> Tool:
     required = [key for key in schema.get("required", []) if key not in hidden]
     if required:
         parameters["required"] = required
-    return Tool(name_of(action), " ".join((action.__doc__ or "").split()), parameters)
+    return Tool(action.kind, " ".join((action.__doc__ or "").split()), parameters)
 
 
 def _plain(node: Any, definitions: Mapping[str, Any]) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_CALLS = 6
 
 
-class WriteSections(Action):
+class WriteSections(Action, kind="write_sections"):
     """Write the sections of the report: of each, findings whose sentences, numbers and directions the program
     fills in, and an interpretation in your own words without any digits. Example: {"sections": [{"section":
     "findings", "findings": [{"kind": "contrast", "key": "lr", "level": 0.001}, {"kind": "best", "metric":
@@ -33,7 +33,6 @@ class WriteSections(Action):
     "en"}]}. What cannot be cited comes back with the reason, at most twice."""
 
     doing: ClassVar[str] = "writing about the results"
-    kind: Literal["write_sections"] = "write_sections"
     sections: Annotated[tuple[Section, ...], Field(min_length=1, max_length=4)]
 
 

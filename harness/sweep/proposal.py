@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -51,12 +51,11 @@ _PLAIN_VALUE = re.compile(r"(?=.{1,120}$)[A-Za-z0-9][\w.+-]*(?:/[A-Za-z0-9][\w.+
 _Paragraph = Annotated[str, Field(min_length=1, max_length=1200)]
 
 
-class ProposeSweep(Action):
+class ProposeSweep(Action, kind="propose_sweep"):
     """Propose the sweep that answers the question. It is checked at once; what is wrong comes back to be
     corrected. When nothing is wrong, the person is shown the plan and decides whether it runs."""
 
     doing: ClassVar[str] = "proposing a sweep"
-    kind: Literal["propose_sweep"] = "propose_sweep"
     sweep: Annotated[
         Ablation,
         Field(
@@ -76,11 +75,10 @@ class ProposeSweep(Action):
     ]
 
 
-class Decline(Action):
+class Decline(Action, kind="decline"):
     """Say that no sweep over this blueprint can answer the question, and what would. Nothing runs then."""
 
     doing: ClassVar[str] = "declining"
-    kind: Literal["decline"] = "decline"
     why: _Paragraph
 
 

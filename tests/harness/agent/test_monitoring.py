@@ -64,7 +64,7 @@ def test_healthy_attempt_whose_steps_are_known(experiment: Experiment) -> None:
         file.write('{"step": 5, "loss": 0.5}\n')
     monitor.ended()
     assert monitor.health(attempt, START + 1).second_half is True
-    monitor.close()
+    monitor.watch.close()
 
 
 async def test_long_log_is_no_reason_to_call_an_attempt_lost_before_it_is_read_to_its_end(
@@ -87,7 +87,7 @@ async def test_long_log_is_no_reason_to_call_an_attempt_lost_before_it_is_read_t
         judged.append(monitor.health(attempt, START + 1).fatal)
     assert len(judged) > 3 and set(judged) == {()}
     assert monitor.achieved() == (26, 9)
-    monitor.close()
+    monitor.watch.close()
 
 
 def test_foreign_attempt_is_judged_by_its_time_and_its_console(experiment: Experiment) -> None:
@@ -100,4 +100,4 @@ def test_foreign_attempt_is_judged_by_its_time_and_its_console(experiment: Exper
     assert (early.second_half, late.second_half) == (False, True)
     assert early.plateau is not None and "0.5 at step 7" in early.plateau
     assert len(early.fatal) == 1 and "line 10 of pane.log" in early.fatal[0]
-    monitor.close()
+    monitor.watch.close()

@@ -1,0 +1,73 @@
+"""Detaching into a tmux session whose shell has slow start-up files."""
+
+import time
+from math import inf
+from pathlib import Path
+
+import pytest
+import typer
+
+from harness.cli import run
+from tests.harness.agent.world import World, new_experiment
+
+
+class Looks:
+    """Time passes 10 s a look while the shell reads its start-up files; that ends at `through_at`."""
+
+    def __init__(self, gate: Path, through_at: float) -> None:
+        self.gate, self.through_at, self.now = gate, through_at, 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+        if not self.gate.exists():
+            self.now += 10
+        if self.now >= self.through_at:
+            self.gate.touch()
+
+
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that the shell waits for before it reads its first command. What is started then only says so
+    by the last file of a run."""
+    shell, gate = tmp_path / "slow_shell", tmp_path / "through"
+    shell.write_text(f"#!/bin/sh\nwhile [ ! -e {gate} ]; do sleep 0.05; done\nexec /bin/sh\n")
+    shell.chmod(0o755)
+    monkeypatch.setenv("SHELL", str(shell))
+    harness = ("sh", "-c", 'touch "$2/finish.flag"; sleep 1', "harness")
+    monkeypatch.setattr("harness.self_command.HARNESS", harness)
+    (tmp_path / "trial").mkdir()
+    return gate
+
+
+def detach(folder: Path) -> None:
+    experiment = new_experiment(folder, World([]))
+    run.let_go(experiment, experiment.state.experiment_id)
+
+
+def test_patience_begins_with_the_first_command(
+    gate: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "time", Looks(gate, run.PATIENCE_S + 40))
+    detach(gate.parent / "trial")
+    assert "running on in tmux session ajet_watch_sort_digits-7f3a-" in capsys.readouterr().out
+
+
+def test_a_shell_that_never_comes_to_it_is_named_and_goes_on_later(
+    gate: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = gate.parent / "trial"
+    monkeypatch.setattr(run, "time", Looks(gate, inf))
+    with pytest.raises(typer.Exit):
+        detach(folder)
+    said = capsys.readouterr().err
+    assert "the shell in tmux session ajet_watch_sort_digits-7f3a-" in said
+    assert "has not come to its first command in 120 s (start-up files of the shell?)" in said
+    assert f"`harness show {folder}`" in said and f"`harness resume {folder}`" in said
+    gate.touch()
+    give_up = time.monotonic() + 30
+    while not (folder / "finish.flag").exists():
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
