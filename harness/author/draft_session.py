@@ -27,7 +27,8 @@ from harness.author.draft import (
 )
 from harness.author.lookups import NoKeysError, NotShownError, TrainerKeys, look
 from harness.blueprint.scaffold import Composed, ScaffoldError, place_for, render_config
-from harness.providers.conversation import LONGEST_TEXT, Account, Answer, Asked, Ended, cut, framed, talk
+from harness.providers.conversation import LONGEST_TEXT, Account, Answer, Ended, cut, framed, talk
+from harness.providers.model import Model
 from harness.providers.tools import Action
 
 MAX_CALLS = 25
@@ -50,7 +51,7 @@ class DraftSession:
 
     async def write(
         self,
-        model: Asked,
+        model: Model,
         account: Account,
         interrupted: asyncio.Event,
         say: Callable[[str], None] = lambda line: None,

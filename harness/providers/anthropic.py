@@ -5,26 +5,23 @@ to the shortest: one hour after tools and after system, five minutes after the f
 """
 
 import json
-import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable
+from itertools import groupby
+from typing import Any, ClassVar
 
 import anthropic
 
 from harness.providers.chat import (
     AssistantTurn,
-    Reply,
     Request,
     StopReason,
     ToolResultTurn,
     Turn,
     Usage,
 )
-from harness.providers.stream import PartialCall, Parts, Place, client_options, put_together
+from harness.providers.stream import PartialCall, Parts, StreamedProvider
 from harness.providers.wire import (
-    OFFICIAL_URLS,
     arguments_object,
-    by_side,
     count,
     field,
     functions,
@@ -35,53 +32,16 @@ from harness.providers.wire import (
 
 _HOUR = {"type": "ephemeral", "ttl": "1h"}
 _MINUTES = {"type": "ephemeral"}
-_STOPS = {
-    "max_tokens": StopReason.TRUNCATED,
-    "model_context_window_exceeded": StopReason.TRUNCATED,
-    "refusal": StopReason.REFUSED,
-}
-
-
-class AnthropicProvider:
-    """One model on Anthropic's server, or on another one that speaks its protocol."""
-
-    name = "anthropic"
-
-    def __init__(
-        self,
-        model: str,
-        key: str | None,
-        base_url: str | None = None,
-        is_token: bool = False,
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        """`key` None: the server needs none. `is_token`: the key is an OAuth-style token."""
-        self.model = model
-        self._now = now
-        self._place = Place(self.name, model, base_url, key)
-        sent_key = key or "none"  # the SDK wants one; without it, it would look for one in the environment
-        # Gateways read either header; naming both keeps those in ANTHROPIC_CUSTOM_HEADERS at home.
-        headers = {"Authorization": f"Bearer {sent_key}", "X-Api-Key": sent_key} if base_url else None
-        self._client = anthropic.AsyncAnthropic(
-            **{"auth_token" if is_token else "api_key": sent_key},  # type: ignore[arg-type]
-            default_headers=headers,
-            **client_options(anthropic, base_url or OFFICIAL_URLS[self.name]),
-        )
-
-    async def complete(self, request: Request) -> Reply:
-        """The model's reply. Raises ProviderError, with what is known of the usage."""
-        wire = wire_request(self.model, request)
-        create = self._client.messages.create
-        return await put_together(
-            anthropic, self._place, lambda: create(**wire, stream=True), _Parts(request, _STOPS), self._now
-        )
-
-    async def close(self) -> None:
-        await self._client.close()
 
 
 class _Parts(Parts):
     """A reply while it streams in."""
+
+    stops: ClassVar = {
+        "max_tokens": StopReason.TRUNCATED,
+        "model_context_window_exceeded": StopReason.TRUNCATED,
+        "refusal": StopReason.REFUSED,
+    }
 
     def add(self, event: Any) -> None:
         """One event of the stream; events of other kinds (thinking, pings) change nothing."""
@@ -123,6 +83,28 @@ class _Parts(Parts):
         )
 
 
+class AnthropicProvider(StreamedProvider):
+    """One model on Anthropic's server, or on another one that speaks its protocol."""
+
+    name = "anthropic"
+    sdk = anthropic
+    parts = _Parts
+
+    def __init__(
+        self, model: str, key: str | None, base_url: str | None = None, is_token: bool = False
+    ) -> None:
+        """`is_token`: the key is an OAuth-style token."""
+        super().__init__(model, key, base_url)
+        sent_key = key or "none"  # the SDK wants one; without it, it would look for one in the environment
+        # Gateways read either header; naming both keeps those in ANTHROPIC_CUSTOM_HEADERS at home.
+        headers = {"Authorization": f"Bearer {sent_key}", "X-Api-Key": sent_key} if base_url else None
+        credentials: dict[str, Any] = {"auth_token" if is_token else "api_key": sent_key}
+        self._client = anthropic.AsyncAnthropic(**credentials, default_headers=headers, **self._options())
+
+    def _open(self, request: Request) -> Awaitable[Any]:
+        return self._client.messages.create(**wire_request(self.model, request), stream=True)
+
+
 def wire_request(model: str, request: Request) -> dict[str, Any]:
     """The request in the protocol's own form."""
     wire: dict[str, Any] = {"model": model, "max_tokens": request.max_output_tokens}
@@ -140,13 +122,14 @@ def _messages(request: Request) -> list[dict[str, Any]]:
     """Turns as messages whose sides alternate, with the two short-lived cache marks."""
     marked = {0, len(request.turns) - 1}
     messages = []
-    for side, group in by_side(request.turns):
+    is_theirs = [isinstance(turn, AssistantTurn) for turn in request.turns]
+    for role, group in groupby(range(len(request.turns)), lambda position: is_theirs[position]):
         content: list[dict[str, Any]] = []
-        for position, turn in group:
-            content += _blocks(turn)
+        for position in group:
+            content += _blocks(request.turns[position])
             if position in marked:
                 content[-1]["cache_control"] = _MINUTES
-        messages.append({"role": side, "content": content})
+        messages.append({"role": "assistant" if role else "user", "content": content})
     return messages
 
 

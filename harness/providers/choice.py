@@ -18,7 +18,7 @@ from harness.journal.order import Event
 from harness.providers.chat import Provider
 from harness.providers.cost import Limits, Price, is_loopback, price_of
 from harness.providers.model import Model
-from harness.providers.settings import ConfigurationError, Found, find
+from harness.providers.settings import OWN_FILE, ConfigurationError, Settings, find
 from harness.providers.stream import SHORTEST_SECRET
 from harness.providers.transcript import Transcript
 from harness.providers.wire import OFFICIAL_URLS
@@ -29,7 +29,6 @@ _KEY_VARIABLES = {
     "openai": ("OPENAI_API_KEY",),
 }
 _FORM = "write provider:NAME (anthropic:… or openai:…), with @http://host:port/… behind it for another server"
-_OWN_FILE = "~/.config/harness/harness.toml"
 
 
 @dataclass(frozen=True)
@@ -51,26 +50,23 @@ class LlmConfig:
     """A model that can be asked.
 
     `is_token`: the key is an OAuth-style token. `price` None: not known. `max_cost_usd` and `max_calls` are
-    what harness.toml says, None when it says nothing. `source`: who named the model.
-    `key_variable`: the environment variable with a key of the harness, which no training is given.
+    what harness.toml says, None when it says nothing. `key_variable`: the environment variable with a key of
+    the harness, which no training is given.
     """
 
-    provider: str
-    model: str
-    base_url: str | None
+    word: ModelWord
     key: str | None = field(repr=False)
     is_token: bool
     price: Price | None
     max_cost_usd: float | None
     max_calls: int | None
-    source: str
     warnings: tuple[str, ...] = ()
     key_variable: str | None = None
 
     @property
     def model_word(self) -> str:
         """As written for `--model`."""
-        return ModelWord(self.provider, self.model, self.base_url).text
+        return self.word.text
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -83,47 +79,58 @@ def configured(model_option: str | None, cwd: Path, environ: Mapping[str, str]) 
 
     Raises ConfigurationError for words, files and keys that cannot be used.
     """
-    found = find(cwd, environ)
-    text = model_option or found.settings.llm.model
+    settings = find(cwd, environ)
+    text = model_option or settings.llm.model
     if not text:
         return None
-    source = "--model" if model_option else f"`model` in {found.path}"
-    word = parse_model(text, source)
-    if not model_option:
-        _refuse_unasked_host(word, found)
-    key, variable = _key(word, found, environ, is_named_by_person=bool(model_option))
-    own = {name: price.model_dump() for name, price in found.settings.prices.items()}
-    price = price_of(word.provider, word.model, word.base_url, own)
+    word = parse_model(text, "--model" if model_option else f"`model` in {settings.path}")
+    url, name = word.base_url, f"{word.provider}:{word.model}"
+    is_remote = url is not None and not is_loopback(url)
+    if is_remote and not model_option and settings.is_projects:
+        raise ConfigurationError(
+            f"{settings.path} names the server {url}; a file in the working directory may not choose who is "
+            f"sent prompts and keys. Write --model {word.text}, or move the file to {OWN_FILE}"
+        )
+    variable = _key_variable(word, settings, environ, is_named_by_person=bool(model_option))
+    own = {name: price.model_dump() for name, price in settings.prices.items()}
+    price = price_of(word.provider, word.model, url, own)
+    warnings = [*settings.warnings]
+    if is_remote and variable:
+        risk = ", unencrypted" if str(url).startswith("http:") else ""
+        warnings.append(f"{OWN_FILE} sends the key in {variable} to {url}{risk}")
+    if price is None:
+        warnings.append(
+            f"the price of {name} is not known, so its cost is not counted; "
+            f'[prices."{name}"] in harness.toml sets it'
+        )
     return LlmConfig(
-        word.provider,
-        word.model,
-        word.base_url,
-        key,
-        variable == "ANTHROPIC_AUTH_TOKEN",
-        price,
-        found.settings.llm.max_cost,
-        found.settings.llm.max_calls,
-        source,
-        found.warnings + _warnings(word, found, variable, price),
-        found.settings.llm.key_env or variable,
+        word=word,
+        key=_key(variable, environ) if variable else None,
+        is_token=variable == "ANTHROPIC_AUTH_TOKEN",
+        price=price,
+        max_cost_usd=settings.llm.max_cost,
+        max_calls=settings.llm.max_calls,
+        warnings=tuple(warnings),
+        key_variable=settings.llm.key_env or variable,
     )
 
 
 def make_provider(config: LlmConfig) -> Provider:
     """The provider of a config; imports its SDK. Raises ConfigurationError for a proxy it cannot use."""
+    word = config.word
     try:
-        if config.provider == "anthropic":
+        if word.provider == "anthropic":
             from harness.providers.anthropic import AnthropicProvider
 
-            return AnthropicProvider(config.model, config.key, config.base_url, config.is_token)
+            return AnthropicProvider(word.model, config.key, word.base_url, config.is_token)
         from harness.providers.openai import OpenAIProvider
 
-        return OpenAIProvider(config.model, config.key, config.base_url)
+        return OpenAIProvider(word.model, config.key, word.base_url)
     except (ImportError, ValueError) as error:
         if "proxy" not in (text := redact(str(error))).lower():
             raise
         raise ConfigurationError(
-            f"{config.model_word} cannot be asked through the proxy that the environment names: {text} For a "
+            f"{word.text} cannot be asked through the proxy that the environment names: {text} For a "
             "SOCKS proxy `pip install socksio`; or unset ALL_PROXY and HTTPS_PROXY, or add the server to "
             "NO_PROXY"
         ) from error
@@ -191,91 +198,55 @@ def _guess(text: str) -> str:
     return f", did you mean {likely}:{text}?" if re.match(r"claude|gpt|o\d|chatgpt", text) else ""
 
 
-def _key(
-    word: ModelWord, found: Found, environ: Mapping[str, str], is_named_by_person: bool
-) -> tuple[str | None, str | None]:
-    """The key and the variable it came from."""
-    variable = found.settings.llm.key_env
-    if variable and _is_meant_for(word, found):
-        _refuse_chosen_variable(variable, word, found, is_named_by_person)
-        if not environ.get(variable, "").strip():
-            raise ConfigurationError(
-                f"{found.path}: [llm] key_env names {variable}, which is not set; `export {variable}=…`"
-            )
-    elif word.base_url:
-        return None, None
-    else:
-        variables = _KEY_VARIABLES[word.provider]
-        variable = next((name for name in variables if environ.get(name, "").strip()), None)
-        if variable is None:
-            raise ConfigurationError(
-                f"{word.provider}:{word.model} needs a key: `export {variables[0]}=…`, or name the variable "
-                "that holds it as `key_env` in the [llm] section of harness.toml"
-            )
-        _refuse_redirected_key(word, variable, environ)
+# --- keys, and where they must not go --------------------------------------------------------------------
+
+
+def _key_variable(
+    word: ModelWord, settings: Settings, environ: Mapping[str, str], is_named_by_person: bool
+) -> str | None:
+    """The variable with the key for this model's server; None for a server of another address, unless the
+    person's own file names one for it."""
+    variable = settings.llm.key_env
+    if variable and _is_meant_for(word, settings, is_named_by_person):
+        if environ.get(variable, "").strip():
+            return variable
+        raise ConfigurationError(
+            f"{OWN_FILE}: [llm] key_env names {variable}, which is not set; `export {variable}=…`"
+        )
+    if word.base_url:
+        return None
+    variables = _KEY_VARIABLES[word.provider]
+    variable = next((name for name in variables if environ.get(name, "").strip()), None)
+    if variable is None:
+        raise ConfigurationError(
+            f"{word.text} needs a key: `export {variables[0]}=…`, or name the variable that holds it as "
+            "`key_env` in the [llm] section of harness.toml"
+        )
+    address = f"{word.provider.upper()}_BASE_URL"
+    url = environ.get(address, "").strip().rstrip("/")
+    if url and _base_url(word.provider, url, address) is not None:  # it may belong to that server
+        raise ConfigurationError(
+            f"{address} is set to {url}, so {variable} may be meant for that server. To use it, write "
+            f'{word.text}@{url} and, in {OWN_FILE}, [llm] key_env = "{variable}"; to use '
+            f"{OFFICIAL_URLS[word.provider]}, unset {address}"
+        )
+    return variable
+
+
+def _is_meant_for(word: ModelWord, settings: Settings, is_named_by_person: bool) -> bool:
+    """True if the key in harness.toml belongs to the server this model is on: that of the model beside it, or
+    the one that the person has named."""
+    if not settings.own_model:
+        return is_named_by_person
+    own = parse_model(settings.own_model, f"`model` in {OWN_FILE}")
+    return (own.provider, own.base_url) == (word.provider, word.base_url)
+
+
+def _key(variable: str, environ: Mapping[str, str]) -> str:
     key = environ[variable].strip()
     if not re.fullmatch(r"[!-~]+", key):  # it would fail in the middle of a header, and be quoted there
         raise ConfigurationError(
             f"{variable} holds something that is no key: it has blanks, line breaks or characters that are "
             "not plain ASCII (a quotation mark from a web page?). Copy the key again"
         )
-    return key, variable
-
-
-def _is_meant_for(word: ModelWord, found: Found) -> bool:
-    """True if the key in harness.toml belongs to the server this model is on."""
-    if not found.settings.llm.model:
-        return True
-    own = parse_model(found.settings.llm.model, f"`model` in {found.path}")
-    return (own.provider, own.base_url) == (word.provider, word.base_url)
-
-
-# --- where a key must not go ------------------------------------------------------------------------------
-
-
-def _refuse_redirected_key(word: ModelWord, variable: str, environ: Mapping[str, str]) -> None:
-    """A key that was set together with another server's address belongs to that server."""
-    name = f"{word.provider.upper()}_BASE_URL"
-    url = environ.get(name, "").strip().rstrip("/")
-    if url and _base_url(word.provider, url, name) is not None:
-        raise ConfigurationError(
-            f"{name} is set to {url}, so {variable} may be meant for that server. To use the server, write "
-            f'{word.provider}:{word.model}@{url} and, in harness.toml, [llm] key_env = "{variable}"; to use '
-            f"{OFFICIAL_URLS[word.provider]}, unset {name}"
-        )
-
-
-def _refuse_chosen_variable(variable: str, word: ModelWord, found: Found, is_named_by_person: bool) -> None:
-    """A file in the working directory chooses no variable of the environment that is sent somewhere: it may
-    name the provider's own, and any other only for a server on this machine that the person has named."""
-    is_own_server = is_named_by_person and word.base_url is not None and is_loopback(word.base_url)
-    if found.is_project and variable not in _KEY_VARIABLES[word.provider] and not is_own_server:
-        raise ConfigurationError(
-            f"{found.path}: [llm] key_env names {variable}; a file in the working directory may only name "
-            f"{' or '.join(_KEY_VARIABLES[word.provider])}. To use another variable, move the file to "
-            f"{_OWN_FILE}"
-        )
-
-
-def _refuse_unasked_host(word: ModelWord, found: Found) -> None:
-    """A file in the working directory, perhaps of a cloned repository, sends nothing to a stranger."""
-    if found.is_project and word.base_url and not is_loopback(word.base_url):
-        raise ConfigurationError(
-            f"{found.path} names the server {word.base_url}; a file in the working directory may not choose "
-            f"who is sent prompts and keys. Write --model {word.text}, or move the file to {_OWN_FILE}"
-        )
-
-
-def _warnings(word: ModelWord, found: Found, variable: str | None, price: Price | None) -> tuple[str, ...]:
-    warnings = []
-    url = word.base_url
-    if url and variable and not is_loopback(url):
-        risk = ", unencrypted" if url.startswith("http:") else ""
-        warnings.append(f"{found.path} sends the key in {variable} to {url}{risk}")
-    if price is None:
-        name = f"{word.provider}:{word.model}"
-        warnings.append(
-            f"the price of {name} is not known, so its cost is not counted; "
-            f'[prices."{name}"] in harness.toml sets it'
-        )
-    return tuple(warnings)
+    return key

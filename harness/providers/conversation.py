@@ -26,7 +26,7 @@ from harness.providers.chat import (
     UserTurn,
 )
 from harness.providers.cost import Spending, after
-from harness.providers.model import AskError, InterruptedAskError
+from harness.providers.model import AskError, InterruptedAskError, Model
 from harness.providers.tools import Action, CallError, action_of, tools_of
 
 LONGEST_TEXT = 8_000  # of an answer, and of a call that is read back
@@ -138,19 +138,6 @@ def _length(turn: Turn) -> int:
 # --- errands: conversations that are kept in memory -------------------------------------------------------
 
 
-class Asked(Protocol):
-    """What is needed of a `harness.providers.model.Model`."""
-
-    async def ask(
-        self,
-        request: Request,
-        spending: Spending,
-        *,
-        patience_s: float,
-        interrupted: asyncio.Event | None = None,
-    ) -> Reply: ...
-
-
 class Account:
     """What the conversation has cost so far: `record` is what its Model writes to."""
 
@@ -195,7 +182,7 @@ class Errand(Protocol):
 
 async def talk(
     errand: Errand,
-    model: Asked,
+    model: Model,
     account: Account,
     interrupted: asyncio.Event,
     say: Callable[[str], None] = lambda line: None,

@@ -7,26 +7,22 @@ In: a `Request`. Out: a `Reply`, put together from the chunks, whatever libertie
 import hashlib
 import json
 import re
-import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable
+from typing import Any, ClassVar
 
 import openai
 
 from harness.providers.chat import (
     AssistantTurn,
-    Reply,
     Request,
     StopReason,
     ToolResultTurn,
     Turn,
     Usage,
 )
-from harness.providers.stream import PartialCall, Parts, Place, client_options, put_together
+from harness.providers.stream import PartialCall, Parts, StreamedProvider
 from harness.providers.wire import (
-    OFFICIAL_URLS,
     arguments_object,
-    by_side,
     count,
     field,
     functions,
@@ -35,51 +31,16 @@ from harness.providers.wire import (
     wire_name,
 )
 
-_STOPS = {"length": StopReason.TRUNCATED, "content_filter": StopReason.REFUSED}
 _WITHOUT_PARALLEL_SWITCH = re.compile(r"o\d")
-
-
-class OpenAIProvider:
-    """One model on OpenAI's server, or on another one that speaks its protocol."""
-
-    name = "openai"
-
-    def __init__(
-        self,
-        model: str,
-        key: str | None,
-        base_url: str | None = None,
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        """`key` None: the server needs none."""
-        self.model = model
-        self._now = now
-        self._is_official = base_url is None
-        self._place = Place(self.name, model, base_url, key)
-        sent_key = key or "none"  # the SDK wants one; without it, it would take OPENAI_API_KEY
-        self._client = openai.AsyncOpenAI(
-            api_key=sent_key,
-            # Named so that an Authorization in OPENAI_CUSTOM_HEADERS goes to no other server.
-            default_headers={"Authorization": f"Bearer {sent_key}"} if base_url else None,
-            **client_options(openai, base_url or OFFICIAL_URLS[self.name]),
-        )
-        if base_url is not None:  # what the SDK took from the environment is OpenAI's business alone
-            self._client.organization = self._client.project = None
-
-    async def complete(self, request: Request) -> Reply:
-        """The model's reply. Raises ProviderError, with what is known of the usage."""
-        wire = wire_request(self.model, request, self._is_official)
-        create = self._client.chat.completions.create
-        return await put_together(
-            openai, self._place, lambda: create(**wire, stream=True), _Parts(request, _STOPS), self._now
-        )
-
-    async def close(self) -> None:
-        await self._client.close()
 
 
 class _Parts(Parts):
     """A reply while it streams in."""
+
+    stops: ClassVar = {
+        "length": StopReason.TRUNCATED,
+        "content_filter": StopReason.REFUSED,
+    }
 
     def add(self, event: Any) -> None:
         """One chunk."""
@@ -92,39 +53,47 @@ class _Parts(Parts):
                 self._add_delta(choice.delta)
 
     def _add_delta(self, delta: Any) -> None:
-        content = getattr(delta, "content", None)
-        refusal = field(delta, "refusal")
-        thought = getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None) or ""
+        thought = field(delta, "reasoning_content") or field(delta, "reasoning")
         self.text += field(delta, "content")
-        self.refusal += refusal
-        self.count(f"{content or ''}{refusal}{thought}")
+        self.refusal += field(delta, "refusal")
+        self.count(f"{field(delta, 'content')}{field(delta, 'refusal')}{thought}")
         for fragment in getattr(delta, "tool_calls", None) or []:
-            self._add_call(fragment)
+            function = getattr(fragment, "function", None)
+            name, arguments = field(function, "name"), field(function, "arguments")
+            call = self._continued(getattr(fragment, "index", None), field(fragment, "id"), name)
+            call.name = call.name or name
+            call.arguments += arguments
+            self.count(name + arguments)
 
-    def _add_call(self, fragment: Any) -> None:
-        """One fragment. Servers may send a call whole, leave out its index or id, or repeat either."""
-        function = getattr(fragment, "function", None)
-        index, id, name = getattr(fragment, "index", None), field(fragment, "id"), field(function, "name")
-        arguments = getattr(function, "arguments", None) or ""
-        if not isinstance(arguments, str):
-            arguments = json.dumps(arguments)
-        call = self._continued(index, id, name)
-        if call is None:
-            call = PartialCall(index)
-            self.calls.append(call)
-        call.id, call.name = call.id or id, call.name or name
-        call.arguments += arguments
-        self.count(name + arguments)
+    def _continued(self, index: int | None, id: str, name: str) -> PartialCall:
+        """The call that a fragment goes on with. Servers may send a call whole, leave out its index or id, or
+        repeat either: a new id begins a new call, and so does a name without index and id."""
+        same = [call for call in self.calls if index is None or call.index == index]
+        is_new = not same or (id and id != same[-1].id) or (index is None and name and not id)
+        if is_new:
+            self.calls.append(PartialCall(index, id))
+        return self.calls[-1] if is_new else same[-1]
 
-    def _continued(self, index: int | None, id: str, name: str) -> PartialCall | None:
-        """The call that a fragment goes on with; None for the first fragment of a new one."""
-        if not self.calls:
-            return None
-        if index is None:
-            last = self.calls[-1]
-            return last if (id == last.id if id else not name) else None
-        same = next((call for call in reversed(self.calls) if call.index == index), None)
-        return None if same is None or (id and same.id and id != same.id) else same
+
+class OpenAIProvider(StreamedProvider):
+    """One model on OpenAI's server, or on another one that speaks its protocol."""
+
+    name = "openai"
+    sdk = openai
+    parts = _Parts
+
+    def __init__(self, model: str, key: str | None, base_url: str | None = None) -> None:
+        super().__init__(model, key, base_url)
+        sent_key = key or "none"  # the SDK wants one; without it, it would take OPENAI_API_KEY
+        # Named so that an Authorization in OPENAI_CUSTOM_HEADERS goes to no other server.
+        headers = {"Authorization": f"Bearer {sent_key}"} if base_url else None
+        self._client = openai.AsyncOpenAI(api_key=sent_key, default_headers=headers, **self._options())
+        if base_url is not None:  # what the SDK took from the environment is OpenAI's business alone
+            self._client.organization = self._client.project = None
+
+    def _open(self, request: Request) -> Awaitable[Any]:
+        wire = wire_request(self.model, request, is_official=self._base_url is None)
+        return self._client.chat.completions.create(**wire, stream=True)
 
 
 def _usage(usage: Any) -> Usage:
@@ -163,14 +132,11 @@ def _messages(request: Request) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     if request.system.strip():
         messages.append({"role": "system", "content": sendable(request.system)})
-    for side, group in by_side(request.turns):
-        for _, turn in group:
-            message = _message(turn)
-            last = messages[-1] if messages else {}
-            if side == "user" and message["role"] == last.get("role") == "user":
-                last["content"] += "\n\n" + message["content"]
-            else:
-                messages.append(message)
+    for message in map(_message, request.turns):
+        if messages and message["role"] == messages[-1]["role"] == "user":
+            messages[-1]["content"] += "\n\n" + message["content"]
+        else:
+            messages.append(message)
     return messages
 
 

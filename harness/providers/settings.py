@@ -2,15 +2,15 @@
 
 In: the working directory and the environment, which say where the files may be: a project's, which may have
 come with somebody else's code, and the person's own. Out: `Settings`, checked. A project's file may name a
-model and lower limits; prices are the person's alone. Every problem is a `ConfigurationError` that names the
-file, the key in it and what to write instead.
+model and lower limits; keys and prices are the person's alone. Every problem is a `ConfigurationError` that
+names the file, the key in it and what to write instead.
 """
 
 import importlib
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +21,7 @@ from harness.providers.cost import DEFAULT_LIMIT_CALLS, DEFAULT_LIMIT_USD
 from harness.wording import did_you_mean
 
 FILE_NAME = "harness.toml"
+OWN_FILE = f"~/.config/harness/{FILE_NAME}"
 _Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -32,7 +33,7 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class LlmSettings(_Section):
+class Llm(_Section):
     """The section [llm]."""
 
     model: str | None = None
@@ -45,7 +46,7 @@ class LlmSettings(_Section):
     """The most calls that one experiment may make."""
 
 
-class PriceSettings(_Section):
+class Prices(_Section):
     """A section [prices."provider:NAME"], in USD per million tokens."""
 
     input: _Usd
@@ -55,64 +56,61 @@ class PriceSettings(_Section):
     cache_write_1h: _Usd | None = None
 
 
-class Settings(_Section):
-    """A whole harness.toml."""
-
-    llm: LlmSettings = LlmSettings()
-    prices: dict[str, PriceSettings] = {}
+class _File(_Section):
+    llm: Llm = Llm()
+    prices: dict[str, Prices] = {}
 
 
 @dataclass(frozen=True)
-class Found:
-    """The settings that hold; `path`, None when there is no file, is the one that names model and key.
-    `is_project`: that is the working directory's, which may have come with somebody else's code."""
+class Settings:
+    """What holds of both files. `llm`: the project's model, else the person's own, with the lower limits and
+    the person's key, which is for the server of `own_model` where there is one. `path` names the model;
+    `is_projects`: that is the working directory's file."""
 
-    path: Path | None
-    settings: Settings
-    warnings: tuple[str, ...] = ()
-    is_project: bool = False
+    llm: Llm
+    own_model: str | None
+    prices: Mapping[str, Prices]
+    path: Path
+    is_projects: bool
+    warnings: tuple[str, ...]
 
 
-def find(cwd: Path, environ: Mapping[str, str]) -> Found:
-    """The settings of the working directory's harness.toml and the user's own together."""
+def find(cwd: Path, environ: Mapping[str, str]) -> Settings:
+    """The settings of the working directory's harness.toml and the person's own together."""
     home = Path(environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or Path.home()) / ".config")
     own_path, path = home / "harness" / FILE_NAME, cwd / FILE_NAME
-    own = _read(own_path) if own_path.is_file() else Found(None, Settings())
-    if not path.is_file() or (own.path and path.samefile(own.path)):
-        return own
-    return _together(replace(_read(path), is_project=True), own)
-
-
-def _together(project: Found, own: Found) -> Found:
-    """The project's model and key, or the user's own where it names none; the lowest limits; own prices."""
-    llm, mine = project.settings.llm, own.settings.llm
-    base = project if llm.model or llm.key_env else own
+    own = _read(own_path)
+    is_same = own_path.is_file() and path.is_file() and path.samefile(own_path)
+    project = _File() if is_same else _read(path)
+    if project.llm.key_env or project.prices:
+        raise ConfigurationError(
+            f"{path}: a file in the working directory may only say `model`, `max_cost` and `max_calls`; move "
+            f"{'`key_env`' if project.llm.key_env else 'the prices'} to {OWN_FILE}"
+        )
     limits: dict[str, float | None] = {}
-    warnings = [*own.warnings, *project.warnings]
-    for name, asked, allowed, usual in (
-        ("max_cost", llm.max_cost, mine.max_cost, DEFAULT_LIMIT_USD),
-        ("max_calls", llm.max_calls, mine.max_calls, DEFAULT_LIMIT_CALLS),
-    ):
+    warnings = []
+    for name, usual in (("max_cost", DEFAULT_LIMIT_USD), ("max_calls", DEFAULT_LIMIT_CALLS)):
+        asked, allowed = getattr(project.llm, name), getattr(own.llm, name)
         bound = usual if allowed is None else allowed
         limits[name] = allowed if asked is None else min(asked, bound)
         if asked is not None and asked > bound:
             warnings.append(
-                f"{project.path}: `{name}` = {asked:g} is more than the {bound:g} that hold without "
+                f"{path}: `{name}` = {asked:g} is more than the {bound:g} that hold without "
                 "it; a file in the working directory can only lower it, the command line can raise it"
             )
-    if project.settings.prices:
-        warnings.append(
-            f"{project.path}: its prices are not used; a file in the working directory cannot set them, "
-            "~/.config/harness/harness.toml can"
-        )
-    settings = Settings(llm=base.settings.llm.model_copy(update=limits), prices=own.settings.prices)
-    return Found(base.path or project.path, settings, tuple(warnings), base.is_project)
+    is_projects = project.llm.model is not None
+    llm = own.llm.model_copy(update={"model": project.llm.model or own.llm.model, **limits})
+    used = path if is_projects else own_path
+    return Settings(llm, own.llm.model, own.prices, used, is_projects, tuple(warnings))
 
 
-def _read(path: Path) -> Found:
+def _read(path: Path) -> _File:
+    """A file's content, checked; the defaults where there is no file."""
+    if not path.is_file():
+        return _File()
     toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        settings = Settings.model_validate(toml.loads(path.read_text(encoding="utf-8-sig")))
+        read = _File.model_validate(toml.loads(path.read_text(encoding="utf-8-sig")))
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
     except ValidationError as error:
@@ -120,13 +118,11 @@ def _read(path: Path) -> Found:
         raise ConfigurationError(f"{path}: {problems}") from None  # its own text may quote a key
     except ValueError as error:  # TOML syntax, or bytes that are not UTF-8
         raise ConfigurationError(f"{path} is not valid TOML: {error}") from error
-    for name in settings.prices:
+    for name in read.prices:
         if not re.fullmatch(r"(?:anthropic|openai):[^@\s]+", name):
-            raise ConfigurationError(
-                f'{path}: `prices."{name}"` names no provider; write provider:NAME without an address, such '
-                f'as [prices."openai:{name.partition("@")[0].rpartition(":")[2] or "NAME"}"]'
-            )
-    return Found(path, settings)
+            fix = 'write provider:NAME without an address, such as [prices."openai:NAME"]'
+            raise ConfigurationError(f'{path}: `prices."{name}"` names no provider; {fix}')
+    return read
 
 
 def _problem(problem: dict[str, Any]) -> str:
@@ -134,8 +130,8 @@ def _problem(problem: dict[str, Any]) -> str:
     place = [str(part) for part in problem["loc"]]
     name = ".".join(place)
     if problem["type"] == "extra_forbidden":
-        sections: dict[str, type[BaseModel]] = {"llm": LlmSettings, "prices": PriceSettings}
-        known = (sections[place[0]] if len(place) > 1 else Settings).model_fields
+        sections: dict[str, type[BaseModel]] = {"llm": Llm, "prices": Prices}
+        known = (sections[place[0]] if len(place) > 1 else _File).model_fields
         hint = did_you_mean(place[-1], known, "did you mean `{}`?") or f"known are {', '.join(known)}"
         return f"`{name}` is unknown, {hint}"
     return f"`{name}` is missing" if problem["type"] == "missing" else f"`{name}`: {problem['msg'].lower()}"

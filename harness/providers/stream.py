@@ -6,15 +6,12 @@ a text for people that holds no secret. `Parts` is what each protocol fills: eve
 """
 
 import asyncio
-import email.utils
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
-from datetime import timezone
-from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from harness.providers.chat import (
     ProviderError,
@@ -29,7 +26,7 @@ from harness.providers.chat import (
     tokens_of,
 )
 from harness.providers.cost import is_loopback
-from harness.providers.wire import sendable
+from harness.providers.wire import OFFICIAL_URLS
 from harness.redaction import redact
 
 CONNECT_S = 10.0
@@ -59,29 +56,6 @@ _FIXES = {
 _LONGEST_QUOTE = 500
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a call goes, for error texts. `secret` is the key itself, masked wherever a server repeats it."""
-
-    provider: str
-    model: str
-    base_url: str | None
-    secret: str | None
-
-    def text(self, what: str, fix: str = "") -> str:
-        """One message for people."""
-        name = f"{self.provider}:{self.model}" + (f" at {self.base_url}" if self.base_url else "")
-        secret = self.secret or ""
-        known = [secret] if len(secret) >= SHORTEST_SECRET else []
-        return redact(f"{name} {what}" + (f". {fix}" if fix else ""), known)
-
-    @property
-    def key(self) -> str:
-        """Where the key is set."""
-        own = "" if self.base_url else f"{self.provider.upper()}_API_KEY, or the variable that "
-        return f"{own}`key_env` in the [llm] section of harness.toml names"
-
-
 @dataclass
 class PartialCall:
     """One tool call while it streams in."""
@@ -99,9 +73,10 @@ class Parts:
     then. `written`: bytes of output seen so far, for servers that do not count.
     """
 
-    def __init__(self, request: Request, stops: Mapping[str, StopReason]) -> None:
+    stops: ClassVar[Mapping[str, StopReason]] = {}
+
+    def __init__(self, request: Request) -> None:
         self.request = request
-        self._stops = stops
         self.has_begun = False
         self.stop: str | None = None
         self.model = self.text = self.refusal = ""
@@ -117,21 +92,20 @@ class Parts:
         self.written += len(text.encode("utf-8", "replace"))
 
     def reply(self) -> Reply:
-        """The whole reply."""
         turn = len(self.request.turns)
         calls = tuple(
-            ToolCall(call.id or f"call_{turn}_{number}", call.name, sendable(call.arguments) or "{}")
+            ToolCall(call.id or f"call_{turn}_{number}", call.name, call.arguments or "{}")
             for number, call in enumerate(self.calls)
         )
         natural = StopReason.TOOL_CALL if calls else StopReason.END
-        stop = self._stops.get(self.stop or "", StopReason.REFUSED if self.refusal else natural)
-        return Reply(self.text or self.refusal, calls, stop, self.counted(), self.model)
+        stop = self.stops.get(self.stop or "", StopReason.REFUSED if self.refusal else natural)
+        return Reply(self.text or self.refusal, calls, stop, self._counted(), self.model)
 
     def known_usage(self) -> Usage | None:
         """What a reply that broke off has used; None when it had not begun."""
-        return self.counted() if self.has_begun else None
+        return self._counted() if self.has_begun else None
 
-    def counted(self) -> Usage:
+    def _counted(self) -> Usage:
         """What the server reports; an estimate for what it leaves out or reports as nothing."""
         usage = self.usage
         if not usage.all_input_tokens:
@@ -141,133 +115,120 @@ class Parts:
         return usage
 
 
-def client_options(sdk: ModuleType, url: str) -> dict[str, Any]:
-    """What every client is made with: our time-outs, no retries, and no redirects, which would carry key and
-    prompt to an address that was never named. A server on this machine is asked past all proxies."""
-    client = sdk.DefaultAsyncHttpxClient(follow_redirects=False, trust_env=not is_loopback(url))
-    timeout = sdk.Timeout(BETWEEN_CHUNKS_S, connect=CONNECT_S, pool=CONNECT_S)
-    return {"base_url": url, "timeout": timeout, "max_retries": 0, "http_client": client}
+class StreamedProvider:
+    """One model behind an SDK; each protocol has a client of its own, opens the stream, and reads it."""
 
+    name: str
+    sdk: ModuleType
+    parts: type[Parts]
+    _client: Any
 
-async def put_together(
-    sdk: ModuleType,
-    place: Place,
-    opening: Callable[[], Awaitable[Any]],
-    parts: Parts,
-    now: Callable[[], float],
-) -> Reply:
-    """The reply of the stream that `opening` opens. Raises ProviderError, with what is known of the usage."""
-    content_type = ""
+    def __init__(self, model: str, key: str | None, base_url: str | None) -> None:
+        """`key` None: the server needs none."""
+        self.model = model
+        self._key, self._base_url = key, base_url
 
-    async def read() -> None:
-        nonlocal content_type
-        async with await opening() as stream:
-            content_type = stream.response.headers.get("content-type", "")
-            async for event in stream:
-                parts.has_begun = True
-                _understood(place, parts, partial(parts.add, event))
+    def _open(self, request: Request) -> Awaitable[Any]:
+        raise NotImplementedError
 
-    try:
-        await asyncio.wait_for(read(), WHOLE_REPLY_S)
-    except Exception as error:
-        failure = _failure(sdk, place, error, parts, now())
-        if parts.stop is None:
-            raise failure from error
-    if parts.stop is not None:
-        return _understood(place, parts, parts.reply)
-    if not parts.has_begun and "event-stream" not in content_type:
-        what = f"answered with {content_type or 'nothing'} where a stream of events was expected"
-        raise RejectedError(place.text(what, "Does the address lead to a server of this protocol?"))
-    raise _cut_off(place, "the stream ended early", parts.known_usage())
+    def _options(self) -> dict[str, Any]:
+        """What every client is made with: our time-outs, no retries, and no redirects, which would carry key
+        and prompt to an address that was never named. A server on this machine is asked past all proxies."""
+        url = self._base_url or OFFICIAL_URLS[self.name]
+        client = self.sdk.DefaultAsyncHttpxClient(follow_redirects=False, trust_env=not is_loopback(url))
+        timeout = self.sdk.Timeout(BETWEEN_CHUNKS_S, connect=CONNECT_S, pool=CONNECT_S)
+        return {"base_url": url, "timeout": timeout, "max_retries": 0, "http_client": client}
 
+    async def complete(self, request: Request) -> Reply:
+        """The model's reply. Raises ProviderError, with what is known of the usage."""
+        parts, content_type = self.parts(request), ""
 
-def _understood(place: Place, parts: Parts, read: Callable[[], Any]) -> Any:
-    """Servers send what their protocol does not foresee; whatever that breaks is a RejectedError."""
-    try:
-        return read()
-    except Exception as error:
-        raise _unreadable(place, error, parts.known_usage()) from error
+        async def read() -> None:
+            nonlocal content_type
+            async with await self._open(request) as stream:
+                content_type = stream.response.headers.get("content-type", "")
+                async for event in stream:
+                    parts.has_begun = True
+                    parts.add(event)
 
+        try:
+            await asyncio.wait_for(read(), WHOLE_REPLY_S)
+        except Exception as error:
+            if parts.stop is None:
+                raise self._failure(error, parts) from error
+        if parts.stop is not None:
+            return parts.reply()
+        if not parts.has_begun and "event-stream" not in content_type:
+            what = f"answered with {content_type or 'nothing'} where a stream of events was expected"
+            raise RejectedError(self._text(what, "Does the address lead to a server of this protocol?"))
+        raise self._cut_off("the stream ended early", parts.known_usage())
 
-def _failure(sdk: ModuleType, place: Place, error: Exception, parts: Parts, now: float) -> ProviderError:
-    """What the error means."""
-    usage = parts.known_usage()
-    if isinstance(error, ProviderError):
-        return error
-    is_late = isinstance(error, sdk.APITimeoutError | asyncio.TimeoutError)
-    is_transport = isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _TRANSPORT
-    if is_late or is_transport or isinstance(error, sdk.APIConnectionError):
-        if usage is not None:
-            return _cut_off(place, str(error) or type(error).__name__, usage)
-        return _unanswered(place, error, is_late, parts.request)
-    if isinstance(error, sdk.APIError):  # without a response it came inside the stream
-        headers = error.response.headers if isinstance(error, sdk.APIStatusError) else {}
-        status = getattr(error, "status_code", 0)
-        return _from_status(place, status, error.body, error.message, headers, now, usage)
-    if isinstance(error, ValueError):
-        return _cut_off(place, f"what it sent cannot be read: {error}", usage)
-    return _unreadable(place, error, usage)
+    async def close(self) -> None:
+        await self._client.close()
 
+    # --- what a broken call means ---
 
-def _unanswered(place: Place, error: Exception, is_late: bool, request: Request) -> UnavailableError:
-    """No network, no server, or no answer in time: a request that went out then may be charged, at least for
-    being read."""
-    cause = error.__cause__ or error
-    if is_late:
-        is_charged = not {type(error).__name__, type(cause).__name__} & _UNDELIVERED
-        charged = Usage(input_tokens=tokens_of(request.size)) if is_charged else None
-        return UnavailableError(place.text("did not answer in time"), charged, is_estimated=is_charged)
-    fix = "Is the server running, and are its address and the proxies in the environment right?"
-    return UnavailableError(place.text(f"cannot be reached ({str(cause) or type(cause).__name__})", fix))
+    def _text(self, what: str, fix: str = "") -> str:
+        """One message for people; the key is masked wherever a server repeats it."""
+        name = f"{self.name}:{self.model}" + (f" at {self._base_url}" if self._base_url else "")
+        known = [self._key] if self._key and len(self._key) >= SHORTEST_SECRET else []
+        return redact(f"{name} {what}" + (f". {fix}" if fix else ""), known)
 
+    def _failure(self, error: Exception, parts: Parts) -> ProviderError:
+        usage = parts.known_usage()
+        is_late = isinstance(error, self.sdk.APITimeoutError | asyncio.TimeoutError)
+        is_transport = isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _TRANSPORT
+        if is_late or is_transport or isinstance(error, self.sdk.APIConnectionError):
+            if usage is not None:
+                return self._cut_off(str(error) or type(error).__name__, usage)
+            return self._unanswered(error, is_late, parts.request)
+        if isinstance(error, self.sdk.APIError):  # without a response it came inside the stream
+            return self._told(error, usage)
+        if isinstance(error, ValueError):
+            return self._cut_off(f"what it sent cannot be read: {error}", usage)
+        what = f"sent a reply that cannot be read ({type(error).__name__}: {error})"
+        return RejectedError(self._text(what, "Does the server speak this protocol?"), usage)
 
-def _unreadable(place: Place, error: Exception, usage: Usage | None) -> RejectedError:
-    what = f"sent a reply that cannot be read ({type(error).__name__}: {error})"
-    return RejectedError(place.text(what, "Does the server speak this protocol?"), usage)
+    def _cut_off(self, reason: str, usage: Usage | None) -> UnavailableError:
+        return UnavailableError(self._text(f"broke off in the middle of its reply ({reason})"), usage)
 
+    def _unanswered(self, error: Exception, is_late: bool, request: Request) -> UnavailableError:
+        """No network, no server, or no answer in time: a request that went out then may be charged, at least
+        for being read."""
+        cause = error.__cause__ or error
+        if is_late:
+            is_charged = not {type(error).__name__, type(cause).__name__} & _UNDELIVERED
+            charged = Usage(input_tokens=tokens_of(request.size)) if is_charged else None
+            return UnavailableError(self._text("did not answer in time"), charged, is_estimated=is_charged)
+        fix = "Is the server running, and are its address and the proxies in the environment right?"
+        return UnavailableError(self._text(f"cannot be reached ({str(cause) or type(cause).__name__})", fix))
 
-def _cut_off(place: Place, reason: str, usage: Usage | None) -> UnavailableError:
-    return UnavailableError(place.text(f"broke off in the middle of its reply ({reason})"), usage)
-
-
-def _from_status(
-    place: Place,
-    status: int,
-    body: Any,
-    message: str,
-    headers: Mapping[str, str],
-    now: float,
-    usage: Usage | None,
-) -> ProviderError:
-    """The error for a server's answer; `status` 200 or 0 for an error inside a stream."""
-    if 300 <= status < 400:
-        what = f"answered {status}: it leads to {headers.get('location', 'another address')}"
-        return RejectedError(place.text(what, "Name that address instead"))
-    words, code = _words(body, message)
-    flat = f"{words} {body if isinstance(body, str) else json.dumps(body, default=str)}".lower()
-    if status < 400:  # the error itself may name one
-        status = int(code) if re.fullmatch(r"[45]\d\d", code) else 529 if "overloaded" in code.lower() else 0
-    what = f"answered {status}: {words}" if status else f"broke off with an error: {words}"
-    is_client_error = 400 <= status < 500 or status == 0
-    if status == 413 or (_TOO_LONG.search(flat) and (is_client_error or status == 500)):
-        return RequestTooLongError(place.text(what, "The request is longer than the model can read"), usage)
-    if _NO_CREDIT.search(flat) and is_client_error:
-        return RejectedError(place.text(what, _FIXES[402]), usage)
-    if status in _PASSING_STATUSES or status >= 500 or (status == 0 and not _REJECTED.search(flat)):
-        return UnavailableError(place.text(what), usage, retry_after_s=_retry_after(headers, now))
-    return RejectedError(place.text(what, _FIXES.get(status, "").format(key=place.key)), usage)
-
-
-def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds to wait by the Retry-After header (seconds or a date); None without one."""
-    value = headers.get("retry-after", "").strip()
-    if re.fullmatch(r"\d+(\.\d+)?", value):
-        return float(value)
-    try:
-        date = email.utils.parsedate_to_datetime(value)
-    except (TypeError, ValueError, IndexError):
-        return None
-    return max(0.0, (date if date.tzinfo else date.replace(tzinfo=timezone.utc)).timestamp() - now)
+    def _told(self, error: Any, usage: Usage | None) -> ProviderError:
+        """The error that a server answered with, or put into a stream."""
+        status, body = getattr(error, "status_code", 0), error.body
+        headers = error.response.headers if isinstance(error, self.sdk.APIStatusError) else {}
+        if 300 <= status < 400:
+            what = f"answered {status}: it leads to {headers.get('location', 'another address')}"
+            return RejectedError(self._text(what, "Name that address instead"))
+        words, code = _words(body, error.message)
+        flat = f"{words} {body if isinstance(body, str) else json.dumps(body, default=str)}".lower()
+        if status < 400:  # the error itself may name one
+            status = 529 if "overloaded" in code.lower() else 0
+            status = int(code) if re.fullmatch(r"[45]\d\d", code) else status
+        what = f"answered {status}: {words}" if status else f"broke off with an error: {words}"
+        is_client_error = 400 <= status < 500 or status == 0
+        if status == 413 or (_TOO_LONG.search(flat) and (is_client_error or status == 500)):
+            what = self._text(what, "The request is longer than the model can read")
+            return RequestTooLongError(what, usage)
+        if _NO_CREDIT.search(flat) and is_client_error:
+            return RejectedError(self._text(what, _FIXES[402]), usage)
+        if status in _PASSING_STATUSES or status >= 500 or (status == 0 and not _REJECTED.search(flat)):
+            wait = headers.get("retry-after", "")
+            seconds = float(wait) if re.fullmatch(r"\d+(\.\d+)?", wait) else None
+            return UnavailableError(self._text(what), usage, retry_after_s=seconds)
+        own = "" if self._base_url else f"{self.name.upper()}_API_KEY, or the variable that "
+        key = f"{own}`key_env` in the [llm] section of harness.toml names"
+        return RejectedError(self._text(what, _FIXES.get(status, "").format(key=key)), usage)
 
 
 def _words(body: Any, message: str) -> tuple[str, str]:

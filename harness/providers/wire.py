@@ -2,10 +2,9 @@
 
 import json
 import re
-from itertools import groupby
 from typing import Any
 
-from harness.providers.chat import AssistantTurn, Tool, ToolCall, Turn
+from harness.providers.chat import Tool, ToolCall
 
 OFFICIAL_URLS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
 """Each protocol's own server, by the name of its provider."""
@@ -45,32 +44,15 @@ def functions(tools: tuple[Tool, ...], schema: str) -> list[dict[str, Any]]:
     return [{"name": tool.name, "description": tool.description, schema: tool.parameters} for tool in tools]
 
 
-def by_side(turns: tuple[Turn, ...]) -> list[tuple[str, list[tuple[int, Turn]]]]:
-    """Turns with their positions, grouped so that the sides ("user", "assistant") alternate."""
-
-    def side(item: tuple[int, Turn]) -> str:
-        return "assistant" if isinstance(item[1], AssistantTurn) else "user"
-
-    return [(name, list(group)) for name, group in groupby(enumerate(turns), side)]
-
-
-def words_of(content: Any) -> str:
-    """What a server sent as text: text, nothing, or a list of parts of which those that are text count."""
-    if isinstance(content, list):
-        return "".join(words_of(part) for part in content)
-    if isinstance(content, dict):
-        return words_of(content.get("text")) if content.get("type", "text") == "text" else ""
-    return "" if content is None else sendable(str(content))
-
-
 def field(source: Any, name: str) -> str:
-    """A field of what a server sent, as text; "" when it is missing."""
-    return words_of(getattr(source, name, None))
+    """A text that a server sent; "" when it is missing. Raises TypeError for anything else."""
+    value = getattr(source, name, None)
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"`{name}` is no text but {value!r:.80}")
+    return sendable(value or "")
 
 
 def count(source: Any, name: str) -> int:
-    """A number of tokens as servers write it (12, 12.0, "12"); 0 when it is missing or no number."""
-    try:
-        return max(0, int(float(getattr(source, name, None) or 0)))
-    except (TypeError, ValueError, OverflowError):
-        return 0
+    """A number of tokens that a server sent; 0 when it is missing or no number."""
+    value = getattr(source, name, None)
+    return int(value) if isinstance(value, int | float) and 0 < value < 1e12 else 0

@@ -15,7 +15,8 @@ from pydantic import Field
 
 from harness import templating
 from harness.actions import Action
-from harness.providers.conversation import LONGEST_TEXT, Account, Answer, Asked, framed, talk
+from harness.providers.conversation import LONGEST_TEXT, Account, Answer, framed, talk
+from harness.providers.model import Model
 from harness.results.narrative import sections
 from harness.results.narrative.findings import Section
 
@@ -38,7 +39,7 @@ class WriteSections(Action, kind="write_sections"):
 
 async def narrate(
     comparison: Comparison,
-    model: Asked,
+    model: Model,
     account: Account,
     interrupted: asyncio.Event | None = None,
     say: Callable[[str], None] = lambda line: None,

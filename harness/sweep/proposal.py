@@ -26,7 +26,8 @@ from harness.author.lookups import NoKeysError, NotShownError, TrainerKeys, look
 from harness.config import as_text, keys, same_value
 from harness.config.edit import Scalar
 from harness.guard import science, variables
-from harness.providers.conversation import LONGEST_TEXT, Account, Answer, Asked, framed, talk
+from harness.providers.conversation import LONGEST_TEXT, Account, Answer, framed, talk
+from harness.providers.model import Model
 from harness.results.raw import json_file
 from harness.sweep.forecast import detectable, earlier_runs
 from harness.sweep.plan import SweepError, SweepPlan
@@ -131,7 +132,7 @@ class Proposing:
 
     async def propose(
         self,
-        model: Asked,
+        model: Model,
         account: Account,
         interrupted: asyncio.Event,
         say: Callable[[str], None] = lambda line: None,

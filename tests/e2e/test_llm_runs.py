@@ -195,8 +195,11 @@ def test_a_key_of_the_harness_never_reaches_the_training(bench: Bench) -> None:
         lambda seen: server_error() if seen.number == 1 else call("finish", reason="ok")
     ) as server:
         word = f"anthropic:scripted@{server.anthropic_url}"
-        (bench.folder / "harness.toml").write_text('[llm]\nkey_env = "MY_GATEWAY_KEY"\n')
+        own = bench.folder / "config" / "harness" / "harness.toml"
+        own.parent.mkdir(parents=True)
+        own.write_text('[llm]\nkey_env = "MY_GATEWAY_KEY"\n')
         env = {"MY_GATEWAY_KEY": key, "ANTHROPIC_API_KEY": "sk-ant-" + "y" * 40}
+        env["XDG_CONFIG_HOME"] = str(own.parents[1])
         bench.harness("run", str(bench.blueprint), "--model", word, env=env)
         headers = [exchange.seen.headers for exchange in server.log if exchange.seen]
     assert all("y" * 40 not in json.dumps(each) for each in headers)

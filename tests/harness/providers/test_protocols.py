@@ -49,7 +49,7 @@ async def ask(
     server: Loopback, protocol: str, *, request: Request = REQUEST, key: str | None = None
 ) -> Reply:
     kind, url = (AnthropicProvider, "") if protocol == "anthropic" else (OpenAIProvider, "/v1")
-    provider = kind("m", key, f"{server.url}{url}", now=lambda: 1_000_000.0)
+    provider = kind("m", key, f"{server.url}{url}")
     try:
         return await provider.complete(request)
     finally:
@@ -168,9 +168,8 @@ async def test_why_it_stopped(server: Loopback, protocol: str, answer: Answer, s
             [made(name="wait", arguments="{"), made(arguments="}"), made(name="stop")],
             [("call_1_0", "{}"), ("call_1_1", "{}")],
         ),
-        ([made(index=0, id="a", name="wait", arguments={"why": 1})], [("a", '{"why": 1}')]),
     ],
-    ids=["no id", "all at index 0", "id and name repeated", "neither index nor id", "an object"],
+    ids=["no id", "all at index 0", "id and name repeated", "neither index nor id"],
 )
 async def test_calls_from_servers_that_take_liberties(
     server: Loopback, fragments: list[Any], calls: list[tuple[str, str]]
@@ -275,9 +274,7 @@ async def test_errors_inside_the_stream(
     assert type(failed.value) is kind and failed.value.usage is not None
 
 
-@pytest.mark.parametrize(
-    ("header", "seconds"), [("17", 17.0), ("Mon, 12 Jan 1970 13:47:00 GMT", 20.0), ("soon", None)]
-)
+@pytest.mark.parametrize(("header", "seconds"), [("17", 17.0), ("soon", None)])
 async def test_retry_after(server: Loopback, header: str, seconds: float | None) -> None:
     server.answers = [error(429, told("slow"), **{"retry-after": header})]
     with pytest.raises(UnavailableError) as failed:
@@ -310,6 +307,8 @@ async def test_a_web_page_a_redirect_and_garbage_are_no_replies(server: Loopback
         ),
         ("openai", chunks({"choices": {"0": {"delta": {"content": "x"}}}}, chunk({}, "stop"))),
         ("openai", chunks(chunk({"tool_calls": 5}), chunk({}, "stop"))),
+        ("openai", chunks(chunk({"content": [{"type": "text", "text": "I "}]}), chunk({}, "stop"))),
+        ("openai", chunks(made(index=0, id="a", name="wait", arguments={"why": 1}), chunk({}, "stop"))),
     ],
 )
 async def test_what_no_protocol_foresees_is_a_refusal_and_no_crash(
@@ -327,20 +326,12 @@ async def test_events_that_are_no_objects(server: Loopback) -> None:
             await ask(server, "openai")
 
 
-async def test_oddly_typed_parts_are_understood(server: Loopback) -> None:
-    start = started(usage={"input_tokens": "5", "output_tokens": 1.0}, model=5)
-    said = block(0, {"type": "text", "text": None}, {"type": "text_delta", "text": 5})
-    server.answers = [events(start, *said, *ended("end_turn", output=3))]
-    reply = await ask(server, "anthropic")
-    assert (reply.text, reply.usage.input_tokens, reply.usage.output_tokens) == ("5", 5, 3)
-    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
-    words = chunk({"content": [thought, {"type": "text", "text": "I "}]}), chunk({"content": ["\ud800"]})
-    odd = chunk({"tool_calls": [{"index": "0", "id": 7, "function": {"name": "wait", "arguments": None}}]})
+async def test_counts_that_are_no_numbers_and_half_characters(server: Loopback) -> None:
     counts = {"choices": [], "usage": {"prompt_tokens": "12", "completion_tokens": 3.0}}
-    server.answers = [chunks(*words, odd, chunk({}, "stop"), counts)]
+    server.answers = [chunks(chunk({"content": "I \ud800"}), chunk({}, "stop"), counts)]
     reply = await ask(server, "openai")
-    assert (reply.text, reply.calls) == ("I ?", (ToolCall("7", "wait", "{}"),))
-    assert reply.usage == Usage(input_tokens=12, output_tokens=3)
+    assert (reply.text, reply.usage.output_tokens) == ("I ?", 3)
+    assert reply.usage.input_tokens > 12, "estimated"
 
 
 @both
