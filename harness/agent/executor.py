@@ -27,7 +27,7 @@ from harness.journal.events import ActionResult
 from harness.observation import Observation
 from harness.pending_changes import PREPARING
 from harness.redaction import redact
-from harness.repair import apply_changes, launch_request, patched_code, repair_plan
+from harness.repair import apply_changes, patched_code, repair_plan
 from harness.results.narrative import sections
 from harness.results.narrative.evidence import Evidence
 from harness.state import AttemptState
@@ -138,14 +138,14 @@ class Executor:
         previous = self.experiment.attempt_files(action.attempt - 1) if action.attempt > 1 else None
         checkpoint = launching.carry_checkpoint(previous, files) if previous is not None else None
         if files.state() == "not_started":
-            order = await asyncio.to_thread(launch_request.order, self.experiment, action, previous)
+            order = await asyncio.to_thread(apply_changes.launch_request, self.experiment, action, previous)
             spec = launching.launch_spec(self.experiment.blueprint, files, order)
             try:
                 launch(spec, Session.find(action.session) or Session.create(action.session, spec.cwd))
             except TmuxError:  # its server died on the way; typing twice never launches twice
                 launch(spec, Session.find(action.session) or Session.create(action.session, spec.cwd))
         command = launching.command(self.experiment.blueprint, files.config, self.experiment.state.arguments)
-        command = launch_request.relocated(self.experiment, command)
+        command = apply_changes.relocated(self.experiment, command)
         return events.Launched(self.experiment.clock(), command, checkpoint)
 
     async def _wait(self, action: actions.Wait) -> events.Waited:
@@ -233,7 +233,7 @@ class Executor:
     async def _finish(self, action: actions.Finish) -> None:
         self._close_sessions()
         state = self.experiment.state
-        if launch_request.patches(self.experiment) or state.draft.patches:
+        if apply_changes.patches(self.experiment) or state.draft.patches:
             kept = await asyncio.to_thread(patched_code.remove, state.experiment_id)
             if kept is not None:
                 self.experiment.record(events.CopyKept(str(kept)))

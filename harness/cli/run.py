@@ -116,7 +116,7 @@ def go_on_here(
 def carry_on(experiment: "Experiment") -> NoReturn:
     """Run the loop in this process and end with the outcome's exit status."""
     from harness.cli.foreground import RunForeground
-    from harness.repair.text_patch import PatchError
+    from harness.repair.patched_code import PatchError
     from monitors.tmux import TmuxError
 
     way_on = f"what runs goes on running, and `harness resume {experiment.dir}` goes on from here"

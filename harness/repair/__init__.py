@@ -2,7 +2,7 @@
 
 `remedies/` are the built-in repairs, as values. `repair_plan` finds those that apply to a failure or to
 what the check before a launch found; `apply_changes` carries repairs out (config, launch command,
-environment, code; packages by `installing`, what is ours and in the way by `leftovers`). `code_copy`
-freezes code (by `git`), for a correction (`patched_code`, `text_patch`, `original_paths`) and for the runs
-of a sweep; `launch_request` puts it all together for a launch.
+environment, code; packages by `installing`, what is ours and in the way by `leftovers`) and says what a
+launch uses. `code_copy` freezes code (by `git`), for a correction (`patched_code`) and for the runs of a
+sweep.
 """

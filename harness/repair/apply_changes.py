@@ -6,6 +6,7 @@ the journal, and the launch makes its config of them. Every action here can be r
 built-in repair after which the check would refuse the launch is not made: the next one is tried.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ from harness.actions import (
     EditConfig,
     FreeOwned,
     InstallPackage,
+    Launch,
     PatchCode,
     RaiseLimit,
     RenderConfig,
@@ -23,14 +25,16 @@ from harness.actions import (
     arguments,
 )
 from harness.blueprint.scaffold import ScaffoldError
-from harness.command import CommandError, is_same, overlaid, read_or_empty, with_values
+from harness.command import CommandError, overlaid, read_or_empty, with_values
 from harness.config import edit as config_edit
 from harness.config.edit import ConfigEditError, Scalar
 from harness.experiment import Experiment
 from harness.journal.events import ChangePrepared, Checked
 from harness.pending_changes import Change, PendingChanges, diff, with_outcome
 from harness.redaction import redact
+from harness.repair import installing, leftovers, patched_code
 from harness.state import ExperimentState
+from monitors.files import AttemptFiles
 
 _NOTHING_CHANGES = "nothing would change: these values stand there already, or the keys do not exist"
 
@@ -69,36 +73,79 @@ def check(experiment: Experiment, draft: PendingChanges) -> Checked:
     return doctor.outcome(findings)
 
 
+def patches(experiment: Experiment) -> list[dict[str, str]]:
+    """Every code correction that an attempt has had, in order."""
+    return [patch for attempt in experiment.state.attempts for patch in attempt.draft.patches]
+
+
+def launch_request(
+    experiment: Experiment, action: Launch, previous: AttemptFiles | None
+) -> launching.LaunchRequest:
+    """What this launch uses; where code was ever patched, the training runs in the private copy.
+
+    Raises PatchError when that copy has to be made anew and cannot be.
+    """
+    plan, state = experiment.blueprint, experiment.state
+    assert state.attempt is not None
+    draft = state.attempt.draft
+    before = replace(state, attempts=state.attempts[:-1], draft=PendingChanges())
+    plain = launching.LaunchRequest(
+        session=action.session,
+        attempt_id=action.attempt_id,
+        deadline_at=state.deadline_at,
+        codebase=plan.codebase_dir,
+        hidden=state.options.hidden,
+        previous=previous,
+        draft=draft,
+        environment=state.environment,
+        arguments=state.arguments,
+        code_diff=diff(before.command, state.command, "command") if draft.arguments else "",
+        limits=state.limits,
+    )
+    made = patches(experiment)
+    if not made:
+        return plain
+    code = patched_code.for_launch(plan, state.experiment_id, made)
+    return replace(
+        plain,
+        codebase=code.copy.codebase,
+        environment={**code.variables(state.blueprint.venv_exe, os.environ), **state.environment},
+        code_diff=plain.code_diff + code.diffs(draft.patches),
+        relocate=code.relocated,
+    )
+
+
+def relocated(experiment: Experiment, command: str) -> str:
+    """The command line, pointing into the private copy where code was patched."""
+    code = patched_code.find(experiment.state.experiment_id) if patches(experiment) else None
+    return command if code is None else code.relocated(command)
+
+
+# --- the actions --------------------------------------------------------------------------------------------
+
+
 def prepare(
     action: Action,
     experiment: Experiment,
     check: Callable[[Experiment, PendingChanges], Checked] = check,
 ) -> ChangePrepared:
     """Carry out one preparing action."""
-    done = _carried_out(action, experiment)
+    try:
+        done = _CARRY_OUT[type(action)](action, experiment)
+    except (
+        *(CommandError, ConfigEditError, ScaffoldError),
+        *(installing.InstallError, patched_code.PatchError),
+    ) as error:
+        return ChangePrepared(action.kind, error=redact(str(error)))
     if done.error or not isinstance(action, EditConfig | SetEnvironment) or not action.remedy:
         return done
     draft = with_outcome(experiment.state.draft, action.kind, arguments(action), done.changes)
-    refused = _for_good(check(experiment, draft))
+    checked = check(experiment, draft)
+    pairs = zip(checked.problems, checked.causes, strict=False)
+    refused = [problem for problem, cause in pairs if not cause.remedies]  # others another repair may solve
     if not refused:
         return done
     return ChangePrepared(action.kind, error=f"the check refuses what it leads to: {'; '.join(refused)}")
-
-
-def _for_good(checked: Checked) -> list[str]:
-    """The problems of a check that no built-in repair could solve."""
-    pairs = zip(checked.problems, checked.causes, strict=False)
-    return [problem for problem, cause in pairs if not cause.remedies]
-
-
-def _carried_out(action: Action, experiment: Experiment) -> ChangePrepared:
-    from harness.repair.installing import InstallError
-    from harness.repair.text_patch import PatchError
-
-    try:
-        return _CARRY_OUT[type(action)](action, experiment)
-    except (CommandError, ConfigEditError, ScaffoldError, InstallError, PatchError) as error:
-        return ChangePrepared(action.kind, error=redact(str(error)))
 
 
 def _render(action: RenderConfig, experiment: Experiment) -> ChangePrepared:
@@ -117,74 +164,60 @@ def _edit(action: EditConfig, experiment: Experiment) -> ChangePrepared:
     edited = with_values(command, inside)
     if after == before and edited == command:
         return ChangePrepared(action.kind, error=_NOTHING_CHANGES)
-    old, given = config_edit.load(before), overlaid({}, command)
-    told = {"why": action.why, "remedy": action.remedy}
-    changes = [
-        Change("config", key, _scalar(config_edit.get(old, key)), value, **told)
-        for key, value in outside.items()
-        if config_edit.get(old, key) != value
+    old, given = config_edit.load(before), overlaid(dict.fromkeys(inside), command)
+
+    def was(key: str) -> Scalar:
+        value = config_edit.get(old, key)
+        return value if isinstance(value, str | int | float | bool) or value is None else str(value)
+
+    found = [
+        *(("config", key, was(key), value) for key, value in outside.items() if was(key) != value),
+        *(("removed", key, was(key), None) for key in action.remove),
+        *(("argument", key, given[key], value) for key, value in inside.items()),
     ]
-    changes += [
-        Change("removed", key, _scalar(config_edit.get(old, key)), None, **told) for key in action.remove
-    ]
-    for key, value in inside.items():
-        was = next((known for name, known in given.items() if is_same(key, name)), None)
-        changes.append(Change("argument", key, was, value, **told))
+    changes = tuple(Change(*each, why=action.why, remedy=action.remedy) for each in found)
     shown = diff(before, after, "config.yaml") + diff(command, edited, "command")
-    return ChangePrepared(action.kind, tuple(changes), redact(shown))
+    return ChangePrepared(action.kind, changes, redact(shown))
 
 
 def _set_variable(action: SetEnvironment, experiment: Experiment) -> ChangePrepared:
     old = experiment.state.environment.get(action.name)
     if old == action.value:
         return ChangePrepared(action.kind, error=f"{action.name} is set to that already")
-    change = Change("environment", action.name, old, action.value, action.why)
-    text = f"{action.name}={action.value} will be set for the next launch"
-    return _done(action, change, action.remedy, text)
+    change = Change("environment", action.name, old, action.value, action.why, action.remedy)
+    told = f"{action.name}={action.value} will be set for the next launch"
+    return ChangePrepared(action.kind, (change,), told)
 
 
 def _install(action: InstallPackage, experiment: Experiment) -> ChangePrepared:
-    from harness.repair import installing
-
     python = experiment.blueprint.venv_exe
     version = installing.install(python, action.package)
-    change = Change("package", f"package {action.package}", None, version, action.why)
-    return _done(action, change, action.remedy, f"{action.package} {version} is installed for {python}")
+    change = Change("package", f"package {action.package}", None, version, action.why, action.remedy)
+    return ChangePrepared(action.kind, (change,), f"{action.package} {version} is installed for {python}")
 
 
 def _free(action: FreeOwned, experiment: Experiment) -> ChangePrepared:
-    from harness.repair import leftovers
-
     if action.what == "processes":
         what, freed = "processes that earlier attempts left behind", leftovers.end_leftovers(experiment)
         text = f"{freed} ended"
     else:
         what, freed = "checkpoints of earlier attempts", leftovers.remove_superseded(experiment)
         text = f"{freed / 2**20:.1f} MiB freed"
-    return _done(action, Change("freed", what, None, text, action.why), action.remedy, f"{what}: {text}")
+    change = Change("freed", what, None, text, action.why, action.remedy)
+    return ChangePrepared(action.kind, (change,), f"{what}: {text}")
 
 
 def _raise_limit(action: RaiseLimit, _: Experiment) -> ChangePrepared:
-    change = Change("limit", "limit of open files", None, "the highest allowed", action.why)
-    return _done(action, change, action.remedy, "the next launch may open all files that are allowed")
-
-
-def _done(action: Action, change: Change, remedy: str, text: str) -> ChangePrepared:
-    return ChangePrepared(action.kind, (replace(change, remedy=remedy),), text)
+    change = Change("limit", "limit of open files", None, "the highest allowed", action.why, action.remedy)
+    return ChangePrepared(action.kind, (change,), "the next launch may open all files that are allowed")
 
 
 def _patch(action: PatchCode, experiment: Experiment) -> ChangePrepared:
-    from harness.repair import launch_request, patched_code
-
-    patches = [*launch_request.patches(experiment), *experiment.state.draft.patches]
+    made = [*patches(experiment), *experiment.state.draft.patches]
     correction = (action.path, action.old, action.new)
-    shown = patched_code.patch(experiment.blueprint, experiment.state.experiment_id, patches, *correction)
+    shown = patched_code.patch(experiment.blueprint, experiment.state.experiment_id, made, *correction)
     change = Change("code", action.path, action.old, action.new, action.why)
     return ChangePrepared(action.kind, (change,), redact(shown))
-
-
-def _scalar(value: Any) -> Scalar:
-    return value if isinstance(value, str | int | float | bool) or value is None else str(value)
 
 
 _CARRY_OUT: dict[type[Action], Callable[[Any, Experiment], ChangePrepared]] = {

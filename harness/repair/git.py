@@ -1,7 +1,6 @@
 """Runs git on other people's repositories without starting anything that they bring along."""
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -22,36 +21,27 @@ class GitError(Exception):
 
 def repository(codebase: Path) -> Path | None:
     """The working tree that holds the codebase; None where it is in none that has a commit."""
-    if shutil.which("git") is None:
+    try:
+        git(codebase, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        source = Path(git(codebase, "rev-parse", "--show-toplevel").removesuffix("\n"))
+    except GitError:
         return None
-    found = run(codebase, "rev-parse", "--show-toplevel")
-    has_commit = run(codebase, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").returncode == 0
-    source = Path(os.fsdecode(found.stdout).removesuffix("\n")) if found.returncode == 0 else None
-    is_inside = source is not None and codebase.is_relative_to(source)
-    return source if is_inside and has_commit else None
+    return source if codebase.is_relative_to(source) else None
 
 
 def names(folder: Path, *which: str) -> list[str]:
     """What `git ls-files` with these options lists, relative to the folder. Raises GitError."""
-    listed = os.fsdecode(git(folder, "ls-files", "-z", *which).stdout)
-    return list(dict.fromkeys(name for name in listed.split("\0") if name))
+    listed = git(folder, "ls-files", "-z", *which).split("\0")
+    return list(dict.fromkeys(name.rstrip("/") for name in listed if name))
 
 
-def git(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
-    """As `run`. Raises GitError where git fails."""
-    done = run(folder, *arguments)
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise GitError(f"git {arguments[0]} failed in {folder.name}: {said or 'no message'}")
-    return done
-
-
-def run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
-    """Run git so that nothing a repository's own configuration names is started."""
+def git(folder: Path, *arguments: str) -> str:
+    """What git prints, run so that nothing a repository's own configuration names is started. Raises
+    GitError."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     settings = [word for setting in _QUIET for word in ("-c", setting)]
     try:
-        return subprocess.run(
+        done = subprocess.run(
             ["git", *settings, *arguments],
             cwd=folder,
             env={**kept, **_GIT_VARIABLES},
@@ -60,5 +50,9 @@ def run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
             timeout=_TIMEOUT_S,
             check=False,
         )
-    except subprocess.TimeoutExpired as error:
-        raise GitError(f"git {arguments[0]} took more than {_TIMEOUT_S:g} s") from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise GitError(f"git {arguments[0]}: {error}") from error
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise GitError(f"git {arguments[0]} failed in {folder.name}: {said or 'no message'}")
+    return os.fsdecode(done.stdout)

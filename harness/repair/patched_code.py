@@ -6,23 +6,34 @@ what a launch needs to run the copy: its folder, the command and PYTHONPATH that
 be led to the author's own code is refused.
 """
 
+import ast
 import filecmp
 import json
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.atomic_write import write_atomically, write_json
 from harness.blueprint.types import Blueprint
 from harness.codec import decode, encode
+from harness.command import paths_replaced
+from harness.guard.file_access import SOURCE_SUFFIXES
 from harness.pending_changes import diff
 from harness.repair import code_copy
 from harness.repair.code_copy import CodeCopy, CopyError
-from harness.repair.original_paths import leading_to_original, original_in, relocated
-from harness.repair.text_patch import PatchError, file_in, refuse_broken_python, replaced, source
 
 Patches = Sequence[Mapping[str, str]]
+
+_LARGEST = 2_000_000
+_SETTINGS = frozenset((".cfg", ".conf", ".env", ".ini", ".json", ".mk", ".toml", ".yaml", ".yml", ""))
+_HOME = re.compile(r"(?<![\w.$~/])(?:~|\$HOME|\$\{HOME\})(?=/)")
+_PATH_GOES_ON = r"(?:/[^\s'\"`$(){}\[\]<>|;&*?,:#\\]*)?(?![\w.-])"
+
+
+class PatchError(Exception):
+    """The code cannot be patched this way; the message says why and what would do."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +58,6 @@ class PatchedCode:
     copy: CodeCopy
     patches: tuple[AppliedPatch, ...] = ()
 
-    def save(self) -> None:
-        """Remember the copy; from now on it counts as complete."""
-        write_json(_record_of(self.copy.root), encode(self), mode=0o600)
-
     def diffs(self, patches: Patches) -> str:
         """What these corrections changed, as unified diffs one after the other."""
         wanted = [(each["path"], each["old"], each["new"]) for each in patches]
@@ -60,41 +67,44 @@ class PatchedCode:
         """The launch command with its absolute paths into the codebase pointing into the copy; what the copy
         links to (data, environments, results) stays the author's. Raises PatchError where it would run the
         author's code."""
-        moved = relocated(command, self.copy)
-        if self.patches and (found := original_in("the launch command", moved, self.copy)):
+        moved = paths_replaced(command, self.copy.moved)
+        if self.patches and (found := list(_originals("the launch command", moved, self.copy))):
             raise PatchError(_refusal(found))
         return moved
 
     def variables(self, venv_exe: Path, environment: Mapping[str, str]) -> dict[str, str]:
-        """PYTHONPATH, where the interpreter or the one of `environment` knows the author's folders: those of
-        the copy come first."""
-        given = [entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
-        known = (*code_copy.installed_from(venv_exe), *given)
-        moved = [place for entry in known if (place := self.copy.moved(entry)) is not None]
-        wanted = list(dict.fromkeys([*moved, *given]))
-        return {"PYTHONPATH": os.pathsep.join(wanted)} if wanted else {}
+        """PYTHONPATH, where the interpreter or the one of `environment` knows the author's folders."""
+        installed = code_copy.installed_from(venv_exe)
+        path = self.copy.python_path(installed, environment.get("PYTHONPATH", ""))
+        return {"PYTHONPATH": path} if path else {}
 
     def patched(self, plan: Blueprint, path: str, old: str, new: str) -> "PatchedCode":
         """With one more correction. Raises PatchError, also where a file that was valid Python would be so no
         longer. While it is made, the copy counts as incomplete."""
-        file = file_in(self.copy, path)
-        before = source(file, path)
-        after = replaced(before, old, new, path)
-        refuse_broken_python(before, after, path)
+        file = self.copy.codebase / path
+        before = _source(file, path, self.copy)
+        breaks = "\r\n" if "\r\n" in before and "\r" not in old else "\n"
+        old_text, new_text = (text.replace("\n", breaks) for text in (old, new))
+        if (count := before.count(old_text)) != 1:
+            raise PatchError(
+                f"the text stands {count} times in {path}, and has to stand there once, exactly as given "
+                "(spaces and line breaks count): read_file shows what does, give more of what stands around"
+            )
+        after = before.replace(old_text, new_text)
+        if path.endswith(".py") and not _python_error(before) and (error := _python_error(after)):
+            raise PatchError(f"{path} would be no valid Python any more ({error}); nothing was changed")
         self.refuse_original(plan, {file: after})
         _record_of(self.copy.root).unlink(missing_ok=True)
         write_atomically(file, after.encode(), mode=file.stat().st_mode & 0o777)
         made = AppliedPatch(path, old, new, diff(before, after, path))
-        code = replace(self, patches=(*self.patches, made))
-        code.save()
-        return code
+        return _saved(replace(self, patches=(*self.patches, made)))
 
     def refuse_original(self, plan: Blueprint, patched: Mapping[Path, str] | None = None) -> None:
         """Raises PatchError where a launch would be led to the author's code; not for a correction that
         leaves fewer such lines than there were."""
         try:
-            found = leading_to_original(self.copy, plan, patched or {})
-            before = leading_to_original(self.copy, plan, {}) if found and patched else []
+            found = _leading_to_original(self.copy, plan, patched or {})
+            before = _leading_to_original(self.copy, plan, {}) if found and patched else []
         except OSError as error:
             raise PatchError(str(error)) from error
         if found and len(found) >= len(before):
@@ -129,11 +139,9 @@ def holding(plan: Blueprint, experiment_id: str, patches: Patches) -> PatchedCod
     try:
         forget(experiment_id, plan.codebase_dir)
         root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        copy = code_copy.freeze(plan.codebase_dir, root, plan.result_dir)
+        code = _saved(PatchedCode(code_copy.freeze(plan.codebase_dir, root, plan.result_dir)))
     except (CopyError, OSError) as error:
         raise PatchError(str(error)) from error
-    code = PatchedCode(copy)
-    code.save()
     for correction in wanted:
         code = code.patched(plan, *correction)
     return code
@@ -169,8 +177,12 @@ def remove(experiment_id: str) -> Path | None:
         return None
     kept = code.copy.root.with_name(f"{code.copy.root.name}.diff")
     write_atomically(kept, "".join(each.diff for each in code.patches), mode=0o600)
-    if _left_behind(code):
-        return code.copy.codebase
+    corrected = {code.copy.codebase / each.path for each in code.patches}
+    for here in code.copy.files():
+        original = code.copy.source / here.relative_to(code.copy.root)
+        is_known = here in corrected or here.suffix == ".pyc"
+        if not is_known and not (original.is_file() and filecmp.cmp(here, original, shallow=False)):
+            return code.copy.codebase
     forget(experiment_id, code.copy.source)
     return None
 
@@ -182,8 +194,73 @@ def forget(experiment_id: str, codebase: Path) -> None:
     code_copy.remove(root, codebase)
 
 
+def _saved(code: PatchedCode) -> PatchedCode:
+    """Remember the copy; from now on it counts as complete."""
+    write_json(_record_of(code.copy.root), encode(code), mode=0o600)
+    return code
+
+
 def _record_of(root: Path) -> Path:
     return root.with_name(f"{root.name}.json")
+
+
+def _source(file: Path, path: str, copy: CodeCopy) -> str:
+    parts, is_inside = Path(path).parts, file.resolve().is_relative_to(copy.root.resolve())
+    if Path(path).is_absolute() or {"..", ".git"} & set(parts) or not is_inside or not file.is_file():
+        raise PatchError(
+            f"{path} is no source file of the codebase: name one by its path inside, such as src/train.py; "
+            "what is only linked there is not changed"
+        )
+    try:
+        return file.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise PatchError(f"{path} is no UTF-8 text (byte {error.start}); only text can be patched") from error
+
+
+def _python_error(text: str) -> str | None:
+    try:
+        ast.parse(text)
+    except SyntaxError as error:
+        return f"line {error.lineno}: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return str(error) or type(error).__name__
+    return None
+
+
+# --- what would lead a training in the copy to the author's own, uncorrected code ---------------------------
+
+
+def _leading_to_original(copy: CodeCopy, plan: Blueprint, patched: Mapping[Path, str]) -> list[str]:
+    """Where the command, the config, or scripts and settings of the copy name code of which the copy has its
+    own. `patched`: files with another text. Earlier results are left out."""
+    command = paths_replaced(plan.launch_command or "", copy.moved)
+    found = list(_originals("the launch command", command, copy))
+    if plan.yaml_path is not None and plan.yaml_path.is_file():
+        found += _originals(plan.yaml_path.name, _read(plan.yaml_path), copy)
+    results = {file.parent for file in copy.files() if file.name == "journal.jsonl"}
+    for file in copy.files():
+        is_text = file.suffix.lower() in SOURCE_SUFFIXES | _SETTINGS and file.stat().st_size <= _LARGEST
+        if is_text and not results & set(file.parents):
+            base = copy.codebase if file.is_relative_to(copy.codebase) else copy.root
+            found += _originals(str(file.relative_to(base)), patched.get(file) or _read(file), copy)
+    return list(dict.fromkeys(found))
+
+
+def _originals(name: str, text: str, copy: CodeCopy) -> Iterator[str]:
+    """Places of a text that name code of which the copy has its own, as `run.sh:3 (/home/ada/code)`. Paths to
+    what the copy only links to and to what is not there yet lead nowhere else."""
+    roots = "|".join(map(re.escape, (str(copy.named), str(copy.source))))
+    spelled = re.compile(rf"(?<![\w.])(?:{roots}){_PATH_GOES_ON}")
+    text = _HOME.sub(lambda _: str(Path.home()), text)
+    for number, line in enumerate(text.split("\n"), start=1):
+        for match in spelled.finditer(line) if not line.lstrip().startswith(("#", "//")) else ():
+            place = copy.moved(match.group().rstrip("/"))
+            if place is not None and (Path(place).is_dir() or Path(place).suffix in SOURCE_SUFFIXES | {""}):
+                yield f"{name if ' ' in name else f'{name}:{number}'} ({match.group()})"
+
+
+def _read(file: Path) -> str:
+    return file.read_bytes().decode(errors="replace")
 
 
 def _refusal(found: Sequence[str]) -> str:
@@ -193,14 +270,3 @@ def _refusal(found: Sequence[str]) -> str:
         "there instead of the corrected copy; write it relative to the codebase first, or repair by config "
         "or environment"
     )
-
-
-def _left_behind(code: PatchedCode) -> bool:
-    """True if the copy has files that the author's tree has not, apart from corrections and caches."""
-    corrected = {code.copy.codebase / each.path for each in code.patches}
-    for here in code.copy.files():
-        original = code.copy.source / here.relative_to(code.copy.root)
-        is_own = here in corrected or here.suffix == ".pyc"
-        if not is_own and not (original.is_file() and filecmp.cmp(here, original, shallow=False)):
-            return True
-    return False

@@ -235,10 +235,8 @@ def _environment_now(copy: CodeCopy, installed: Iterable[str]) -> dict[str, Any]
         if not _OF_THE_MACHINE.fullmatch(name):
             parts = value.split(os.pathsep)
             variables[name] = os.pathsep.join(_moved(copy, part) or part for part in parts)
-    given = [entry for entry in variables.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    own = [place for entry in (*installed, *given) if (place := _moved(copy, entry)) is not None]
-    if wanted := list(dict.fromkeys((*own, *given))):
-        variables["PYTHONPATH"] = os.pathsep.join(wanted)
+    if wanted := copy.python_path(installed, variables.get("PYTHONPATH", "")):
+        variables["PYTHONPATH"] = wanted
     return {"variables": variables, "secrets": sorted(set(caller) - set(variables))}
 
 

@@ -200,7 +200,7 @@ class TestWhatTheCheckRefuses:
 
 def test_failed_patch_changes_nothing(experiment: Experiment) -> None:
     outcome = prepared(PatchCode(path="train.py", old="no such text", new="x", why="?"), experiment)
-    assert "does not stand in train.py" in outcome.error
+    assert "stands 0 times in train.py" in outcome.error
     assert experiment.state.draft.is_empty
 
 

@@ -83,7 +83,7 @@ def test_a_run_sees_the_code_as_it_was_with_what_was_not_committed(
     assert {line[3:] for line in after.splitlines()} == {b"lib/__init__.py", b"new.py", b"train.py"}
     worktrees = subprocess.run(["git", "worktree", "list"], cwd=code, capture_output=True, check=True).stdout
     assert len(worktrees.splitlines()) == 2
-    assert (taken.copy.method, taken.copy.untracked) == ("git worktree", ("new.py",))
+    assert taken.copy.commit and (taken.codebase / "new.py").exists()
 
 
 @pytest.mark.parametrize("ignored", [None, "*\n"])
@@ -98,7 +98,7 @@ def test_a_folder_that_git_does_not_know_is_copied_by_its_sources(
     (code / "lib" / "__init__.py").write_text("SAYS = 'too late'\n")
     assert trained(taken.codebase) == "committed data"
     assert taken.linked == ("data",)
-    assert taken.copy.method == "plain copy" and "no git repository" in taken.copy.notes[0]
+    assert not taken.copy.commit and "no git repository" in taken.copy.notes[0]
 
 
 def test_too_much_to_copy_is_refused(base: Blueprint, folder: SweepFolder) -> None:
