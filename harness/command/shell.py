@@ -12,6 +12,16 @@ _SKIPPED = re.compile(r"(?:[ \t\r]|\\\n)+|#[^\n]*")
 _REDIRECTION = re.compile(r"(?![<>]\()\d*(&>>|&>|>>|>\||>&|<<<|<<-|<<|<&|<>|>|<)((?:[ \t]|\\\n)*)")
 _OPERATOR = re.compile(r"&&|\|\||;;&|;;|;&|\|&|[|;&()\n]")
 _WORD_END = re.compile(r"[ \t\r\n;&|)]|[<>](?!\()|(?<![<>$=@?*+!])\(")
+_BEGINS = re.compile(r"['\"`(]|[<>$]\(|\$[{']|\$(?:\w+|[@*#?!$-])")
+_CLOSES = {"'": "'", '"': '"', "`": "`", "(": ")", "{": "}"}
+_INNER = {
+    '"': re.compile(r"[\\`]|\$[({]"),
+    "}": re.compile(r"[\\'\"`]|\$[({]"),
+    ")": re.compile(r"[\\'\"`(]|\$[({]"),
+}
+"""What closes a quotation or an expansion → what begins another inside of it."""
+_ESCAPED = re.compile(r"\\([$`\"\\\n])")
+_EXPANDS = re.compile(r"`|\$[\w({@*#?!$-]")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _OPENING = frozenset(("for", "while", "until", "if", "case", "select", "function"))
 _NAMING = frozenset(("for", "case", "select", "function"))
@@ -70,7 +80,12 @@ class ShellText:
 
 def read(text: str) -> ShellText:
     """Take a shell text apart. Raises CommandError for quotes or here-documents that are not closed."""
-    return _Reader(text).read()
+    try:
+        return _Reader(text).read()
+    except RecursionError:
+        raise CommandError(
+            "the launch command cannot be taken apart: line 1: it is nested too deeply"
+        ) from None
 
 
 @dataclass
@@ -82,7 +97,7 @@ class _Reader:
     commands: list[Simple] = field(default_factory=list)
     heredocs: list[tuple[int, int]] = field(default_factory=list)
     words: list[Word] = field(default_factory=list)
-    pending: list[tuple[str, bool]] = field(default_factory=list)
+    pending: list[tuple[str, str]] = field(default_factory=list)
     depth: int = 0
     reads_here: bool = False
 
@@ -109,16 +124,14 @@ class _Reader:
             raise self.unreadable(self.at, f"a redirection {found[1]!r} without a target")
         target = self.word()
         if found[1] in ("<<", "<<-"):
-            self.pending.append((target.value, found[1] == "<<-"))
+            tabs = r"\t*" if found[1] == "<<-" else ""
+            self.pending.append((target.value, rf"(?m)^{tabs}{re.escape(target.value)}(?:\n|\Z)"))
         self.reads_here |= found[1] in ("<<", "<<-", "<<<")
 
     def skip_heredocs(self) -> None:
         """Pass over the bodies of here-documents that begin here."""
-        for delimiter, is_indented in self.pending:
-            tabs = r"\t*" if is_indented else ""
-            end = re.compile(rf"^{tabs}{re.escape(delimiter)}(?:\n|\Z)", re.MULTILINE).search(
-                self.text, self.at
-            )
+        for delimiter, pattern in self.pending:
+            end = re.compile(pattern).search(self.text, self.at)
             if end is None:
                 raise self.unreadable(self.at, f"the here-document {delimiter!r} is not closed")
             self.heredocs.append((self.at, end.end()))
@@ -133,8 +146,8 @@ class _Reader:
             opened += name in _OPENING
             words = [] if name in _NAMING else words[1:]
         self.depth += opened
-        set_first = tuple(takewhile(lambda word: word.is_assignment, words))
         if words:
+            set_first = tuple(takewhile(lambda word: word.is_assignment, words))
             program = tuple(words[len(set_first) :])
             self.commands.append(Simple(set_first, program, self.depth > 0, self.reads_here))
         self.words, self.reads_here = [], False
@@ -143,84 +156,42 @@ class _Reader:
         """The word that begins here."""
         start, value, is_literal = self.at, "", True
         while self.at < len(self.text) and not _WORD_END.match(self.text, self.at):
-            piece, literal = self.piece()
-            value += piece
-            is_literal &= literal
+            begin, self.at = self.at, self.behind(self.at)
+            piece, means_itself = _meaning(self.text[begin : self.at])
+            value, is_literal = value + piece, is_literal and means_itself
         self.at = max(self.at, start + 1)
         return Word(start, self.at, value, is_literal)
 
-    def piece(self) -> tuple[str, bool]:
-        """One character, quotation or expansion: its value, and whether it means itself."""
-        text, start = self.text, self.at
-        char = text[start]
-        if char == "\\":
-            if start + 1 == len(text):
+    def behind(self, start: int) -> int:
+        """Where the character, quotation or expansion that begins here ends."""
+        begun = _BEGINS.match(self.text, start)
+        at = begun.end() if begun else start + 1
+        if self.text[start] == "\\":
+            if at == len(self.text):
                 raise self.unreadable(start, "the text ends in a backslash")
-            self.at += 2
-            return text[start + 1].replace("\n", ""), True
-        if char == "'":
-            self.at = self.behind("'", start + 1)
-            return text[start + 1 : self.at - 1], True
-        if char == '"':
-            return self.double_quoted()
-        if char in "$`<>(":
-            self.at = self.expansion_end(start)
-            return text[start : self.at], char == "$" and self.at == start + 1
-        self.at += 1
-        return char, True
-
-    def double_quoted(self) -> tuple[str, bool]:
-        text, start, value, is_literal = self.text, self.at, "", True
-        self.at += 1
-        while text[self.at : self.at + 1] != '"':
-            if self.at >= len(text):
-                raise self.unreadable(start, 'a quotation that begins with " is not closed')
-            char, end = text[self.at], self.at + 1
-            if char == "\\" and text[end : end + 1] in ("$", "`", '"', "\\", "\n"):
-                char, end = text[end].replace("\n", ""), end + 1
-            elif char in "$`":
-                end = self.expansion_end(self.at)
-                is_literal &= end == self.at + 1
-                char = text[self.at : end]
-            value, self.at = value + char, end
-        self.at += 1
-        return value, is_literal
-
-    def expansion_end(self, start: int) -> int:
-        """Where `$NAME`, `${…}`, `$(…)`, `$'…'`, a backquoted command, `<(…)` or `(…)` ends."""
-        opened = re.compile(r"`|\(|[<>$]\(|\$\{|\$'").match(self.text, start)
-        if opened is None:
-            name = re.compile(r"\$(?:\w+|[@*#?!$-])").match(self.text, start)
-            return name.end() if name else start + 1
-        last = opened.group()[-1]
-        if last in "`'":
-            return self.behind(last, opened.end())
-        return self.closed(opened.end() - 1, "()" if last == "(" else "{}")
-
-    def closed(self, start: int, brackets: str) -> int:
-        """Behind the bracket that closes the one at `start`; quotations inside are passed over."""
-        depth, at = 0, start
-        while at < len(self.text):
-            char, at = self.text[at], at + 1
-            if char == "\\":
-                at += 1
-            elif char == "'":
-                at = self.behind("'", at)
-            elif char == '"':
-                kept, self.at = self.at, at - 1
-                self.double_quoted()
-                at, self.at = self.at, kept
-            depth += (char == brackets[0]) - (char == brackets[1])
-            if depth == 0:
-                return at
-        raise self.unreadable(start, f"a {brackets[0]!r} is not closed")
-
-    def behind(self, sign: str, start: int) -> int:
-        end = self.text.find(sign, start)
-        if end < 0:
-            raise self.unreadable(start, f"a quotation that begins with {sign} is not closed")
-        return end + 1
+            return at + 1
+        closing = _CLOSES.get(self.text[at - 1]) if begun else None
+        if closing is None:
+            return at
+        inner = _INNER.get(closing)
+        while at < len(self.text) and self.text[at] != closing:
+            at = self.behind(at) if inner and inner.match(self.text, at) else at + 1
+        if at >= len(self.text):
+            raise self.unreadable(start, f"what begins with {self.text[start]} is not closed")
+        return at + 1
 
     def unreadable(self, position: int, why: str) -> CommandError:
         line = self.text.count("\n", 0, position) + 1
         return CommandError(f"the launch command cannot be taken apart: line {line}: {why}")
+
+
+def _meaning(piece: str) -> tuple[str, bool]:
+    """What a character, quotation or expansion means, and whether it means itself."""
+    if piece[0] == "'":
+        return piece[1:-1], True
+    if piece[0] == '"':
+        expands = _EXPANDS.search(_ESCAPED.sub(" ", piece))
+        return _ESCAPED.sub(lambda found: found[1].replace("\n", ""), piece[1:-1]), expands is None
+    if piece[0] == "\\":
+        return piece[1:].replace("\n", ""), True
+    return piece, len(piece) == 1
