@@ -7,18 +7,13 @@
     command.settings                               # every `Setting` with its place; also `values`
     command.plain                                  # as configs spell them: {"lr": "1e-4", …}
     command.sets("batch"); command.setting_of(key) # the setting that holds against a key of a config
-    paths_replaced(text, moved)                    # also behind `=` and inside quotations; never raises
-    read_or_empty(text)                            # never raises: what cannot be read has no settings
     calls(text, folder, environment)               # programs with folder and variables; `python_programs`
 
 Names are those of a sweep's keys: `arg:--lr` a flag, `arg:optim.lr` an override `optim.lr=x` (also with
-Hydra's `+`, `++`, `~`), `env:NAME` a variable. `check_reaches` refuses a variable that the training would
-not see.
-
-Rooms, in reading order: `shell` (words and where they stand), `programs` (what one command does), `settings`
-(flags, overrides and variables by name), `launch_command` (`Command`: all of it and its edits), `calls` (the
-programs with folder and variables as the shell would have them), `config_values` (keys of a config that the
-command sets), `visibility` (`check_reaches`).
+Hydra's `+`, `++`, `~`), `env:NAME` a variable. Rooms, in reading order: `shell` (words and where they stand),
+`programs` (what one command does), `settings` (flags, overrides and variables by name), `launch_command`
+(`Command`: all of it and its edits), `config_values` (keys of a config that the command sets), `calls`,
+`visibility` (refuses a variable that the training would not see).
 """
 
 from harness.command.calls import Call, PythonProgram, calls, python_programs

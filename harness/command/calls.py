@@ -5,15 +5,13 @@ unknown; nothing is run. Shell scripts that the command names are read as far as
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.command import shell
-from harness.command.programs import SHELLS
-from harness.command.shell import Word
+from harness.command import programs, shell
+from harness.command.shell import Simple, Word
 
-_NO_COMMAND = frozenset(("[", "[["))
 _WRAPPER_WORDS = "nohup exec time env nice stdbuf timeout setsid command numactl taskset"
 _WRAPPERS = frozenset(_WRAPPER_WORDS.split())
 _ELSEWHERE_WORDS = "ssh docker podman srun sbatch mpirun conda mamba micromamba uv poetry pipenv apptainer"
@@ -21,9 +19,10 @@ _ELSEWHERE = frozenset(_ELSEWHERE_WORDS.split())
 """Programs behind which another machine, container or environment begins."""
 _LAUNCHERS = frozenset(("torchrun", "accelerate", "deepspeed", "ray", "horovodrun"))
 _LAUNCHER_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
-_VALUED_PYTHON_FLAGS = frozenset(("-W", "-X"))
 _VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?-([^}]*))?\}|(\w+))")
+_ACTIVATE = re.compile(r"activate(?:\.\w+)?|conda\.sh|mamba\.sh")
 _MOST_SCRIPT_BYTES = 200_000
+_DEEPEST = 4  # scripts that run scripts
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,10 @@ class Call:
         """True if the word is what the program will see."""
         return not re.search(r"[$`*?\[\]{}]", word)
 
+    def path(self, word: str) -> Path | None:
+        """The path that a word names, where the folder and the word are known."""
+        return self.folder / word if self.folder is not None and self.is_known(word) else None
+
 
 @dataclass(frozen=True)
 class PythonProgram:
@@ -68,6 +71,90 @@ def calls(text: str, folder: Path, environment: Mapping[str, str]) -> tuple[Call
     return tuple(_calls(text, Call((), dict(environment), folder, True), depth=0))
 
 
+def _calls(text: str, state: Call, depth: int) -> Generator[Call, None, Call]:
+    """The calls of a text, and what is known behind it."""
+    try:
+        commands = shell.read(text).commands
+    except shell.CommandError:
+        return state
+    for command in commands:
+        variables = _assigned(command, text, state.variables)
+        words = [_expanded(word, variables) for word in command.words]
+        name = words[0] if words else ""
+        if not words or name in programs.EXPORTS:
+            state = replace(state, variables=variables)
+        elif name == "unset":
+            state = replace(state, variables={key: variables[key] for key in variables if key not in words})
+        elif name == "cd":
+            state = replace(state, folder=state.path(words[1]) if len(words) == 2 else None)
+        elif name in ("source", ".") and len(words) > 1:
+            state = yield from _sourced(words[1], replace(state, certain=False), state.certain, depth)
+        elif name not in ("[", "[["):
+            certain = state.certain and not command.is_nested
+            yield from _call(replace(state, variables=variables, certain=certain), words, depth)
+            if name in _ELSEWHERE and "activate" in words:
+                state = replace(state, certain=False)
+    return state
+
+
+def _assigned(command: Simple, text: str, variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables behind what a command assigns. One that the text asks for first (`[ -z "$X" ]`) keeps its
+    value."""
+    found = dict(variables)
+    for word in programs.assignments(command):
+        name, _, value = word.value.partition("=")
+        name = name.rstrip("+")
+        if name not in variables or not re.search(rf"(?:\[|\btest)\s[^\n]*\$\{{?{name}\b", text):
+            found[name] = _expanded(replace(word, value=value), variables)
+    return found
+
+
+def _expanded(word: Word, variables: Mapping[str, str]) -> str:
+    """The word with the variables that are known; others stay as they are written."""
+
+    def value(match: re.Match[str]) -> str:
+        found = variables.get(match[1] or match[3]) or match[2]
+        return match.group() if found is None else found
+
+    text = word.value if word.is_literal else _VARIABLE.sub(value, word.value)
+    return str(Path(text).expanduser()) if re.match(r"~(?:/|$)", text) else text
+
+
+def _sourced(script: str, state: Call, certain: bool, depth: int) -> Generator[Call, None, Call]:
+    """The calls of a script that the same shell reads; one that cannot be read now may set any variable."""
+    path = state.path(script)
+    if _ACTIVATE.fullmatch(Path(script).name):
+        python = path.parent / "python" if path is not None and path.name == "activate" else None
+        return replace(state, python=python, certain=certain) if python and python.exists() else state
+    if (text := _script_text(path, depth)) is None:
+        return replace(state, variables=dict.fromkeys(state.variables, f"$(. {script})"))
+    return (yield from _calls(text, state, depth + 1))
+
+
+def _call(state: Call, words: list[str], depth: int) -> Iterator[Call]:
+    """The call itself, and those of a shell script that it runs."""
+    while words and words[0] in _WRAPPERS:
+        words = words[1:]
+        while words and (words[0].startswith("-") or re.fullmatch(r"[\d.]+[smhd]?|\w+=.*", words[0])):
+            words = words[1:]
+    if not words:
+        return
+    call = replace(state, words=tuple(words), certain=state.certain and words[0] not in _ELSEWHERE)
+    yield call
+    behind = [word for word in words[1:] if not word.startswith("-")]
+    script = behind[0] if behind and programs.is_shell(words) else words[0]
+    text = _script_text(state.path(script), depth) if script.endswith((".sh", ".bash")) else None
+    if text is not None:
+        yield from _calls(text, state, depth + 1)
+
+
+def _script_text(path: Path | None, depth: int) -> str | None:
+    is_read = path is not None and depth < _DEEPEST and path.is_file()
+    if path is None or not is_read or path.stat().st_size > _MOST_SCRIPT_BYTES:
+        return None
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
 def python_programs(found: tuple[Call, ...]) -> Iterator[PythonProgram]:
     """Every Python program the calls start, directly or by a launcher."""
     for call in found:
@@ -82,72 +169,6 @@ def python_programs(found: tuple[Call, ...]) -> Iterator[PythonProgram]:
             yield program
 
 
-def _calls(text: str, state: Call, depth: int) -> Iterator[Call]:
-    try:
-        commands = shell.read(text).commands
-    except shell.CommandError:
-        return
-    for command in commands:
-        variables = dict(state.variables)
-        for word in command.assignments:
-            name, _, value = word.value.partition("=")
-            variables[name.rstrip("+")] = _expanded(replace(word, value=value), state.variables)
-        words = [_expanded(word, variables) for word in command.words]
-        name = words[0] if words else ""
-        if not words:
-            state = replace(state, variables=variables)
-        elif name == "export":
-            pairs = (word.partition("=") for word in words[1:] if "=" in word)
-            state = replace(state, variables=variables | {key: value for key, _, value in pairs})
-        elif name == "cd":
-            is_clear = len(words) == 2 and state.folder is not None and state.is_known(words[1])
-            state = replace(state, folder=state.folder / words[1] if is_clear and state.folder else None)
-        elif name in ("source", ".") and len(words) > 1:
-            state = _sourced(state, words[1])
-        elif name not in _NO_COMMAND:
-            certain = state.certain and not command.is_nested
-            yield from _call(replace(state, variables=variables, certain=certain), words, depth)
-            if name in _ELSEWHERE and "activate" in words:
-                state = replace(state, certain=False)
-
-
-def _call(state: Call, words: list[str], depth: int) -> Iterator[Call]:
-    """The call itself, and those of a shell script that it runs."""
-    while words and words[0] in _WRAPPERS:
-        words = words[1:]
-        while words and (words[0].startswith("-") or re.fullmatch(r"[\d.]+[smhd]?|\w+=.*", words[0])):
-            words = words[1:]
-    if not words:
-        return
-    call = replace(state, words=tuple(words))
-    yield replace(call, certain=False) if words[0] in _ELSEWHERE else call
-    script = words[1] if Path(words[0]).name in SHELLS and len(words) > 1 else words[0]
-    if depth == 0 and script.endswith(".sh") and state.folder is not None and call.is_known(script):
-        path = state.folder / script
-        if path.is_file() and path.stat().st_size < _MOST_SCRIPT_BYTES:
-            yield from _calls(path.read_text(encoding="utf-8", errors="replace"), state, depth + 1)
-
-
-def _expanded(word: Word, variables: Mapping[str, str]) -> str:
-    """The word with the variables that are known; others stay as they are written."""
-
-    def value(match: re.Match[str]) -> str:
-        found = variables.get(match[1] or match[3]) or match[2]
-        return match.group() if found is None else found
-
-    text = word.value if word.is_literal else _VARIABLE.sub(value, word.value)
-    return str(Path(text).expanduser()) if re.match(r"~(?:/|$)", text) else text
-
-
-def _sourced(state: Call, script: str) -> Call:
-    if state.folder is None or not state.is_known(script):
-        return replace(state, certain=False)
-    python = (state.folder / script).parent / "python"
-    if Path(script).name == "activate" and python.exists():
-        return replace(state, python=python)
-    return replace(state, certain=False)
-
-
 def _of_python(call: Call) -> PythonProgram | None:
     """The program behind an interpreter's own flags."""
     at = 1
@@ -159,7 +180,7 @@ def _of_python(call: Call) -> PythonProgram | None:
             return PythonProgram(call, None, following[0], call.words[at + 2 :], "python")
         if not word.startswith("-"):
             return _script(call, at, "python")
-        at += 2 if word in _VALUED_PYTHON_FLAGS else 1
+        at += 2 if word in ("-W", "-X") else 1
     return None
 
 
@@ -174,7 +195,4 @@ def _of_launcher(call: Call, launcher: str) -> PythonProgram | None:
 
 
 def _script(call: Call, at: int, launcher: str) -> PythonProgram:
-    """The script that word `at` names, its path known where the folder and the word are."""
-    is_known = call.folder is not None and call.is_known(call.words[at])
-    script = call.folder / call.words[at] if is_known and call.folder else None
-    return PythonProgram(call, script, None, call.words[at + 1 :], launcher)
+    return PythonProgram(call, call.path(call.words[at]), None, call.words[at + 1 :], launcher)

@@ -1,7 +1,5 @@
-"""Keys of a config that a launch command sets: their values as a config would type them, and their edits.
-
-What the command sets holds against the config, so a key that it sets can only be changed in the command.
-"""
+"""Keys of a config that a launch command sets, which holds against it: their values as a config types them,
+and their edits where they stand."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +11,13 @@ from harness.config import edit as config_edit
 from harness.config.values import Scalar, as_text
 
 
-def typed(text: str) -> Any:
+def values_of(command: str) -> dict[str, Any]:
+    """What flags and overrides set, by the key as a config spells it."""
+    found = [each for each in read_or_empty(command).settings if each.kind != "variable" and each.is_literal]
+    return {plain(bare(each.name)): _typed(each.value) for each in found}
+
+
+def _typed(text: str) -> Any:
     """A word of a command as a config types it; the word itself where it is no YAML."""
     try:
         return config_edit.read(f"value: {text}\n")["value"]
@@ -21,14 +25,8 @@ def typed(text: str) -> Any:
         return text
 
 
-def values_of(command: str) -> dict[str, Any]:
-    """What flags and overrides set, by the key as a config spells it."""
-    found = [each for each in read_or_empty(command).settings if each.kind != "variable" and each.is_literal]
-    return {plain(bare(each.name)): typed(each.value) for each in found}
-
-
 def overlaid(values: Mapping[str, Any], command: str) -> dict[str, Any]:
-    """Flat values of a config as the training gets them: with those of the command, which hold against it."""
+    """Flat values of a config as the training gets them: with those of the command."""
     together = dict(values)
     for name, value in values_of(command).items():
         together[next((key for key in values if is_same(key, name)), name)] = value

@@ -7,10 +7,9 @@ be told which command is the training.
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
-from pathlib import Path
 
 from harness.command import programs, settings, shell
 from harness.command.settings import Setting, is_same, plain
@@ -18,10 +17,12 @@ from harness.command.shell import CommandError, ShellText, Simple
 
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)")
 _PATH_WORD = re.compile(r"""'[^'\n]*'|"(?:\\.|[^"\\\n])*"|(?:\\.|[^\s'"=:;&|<>(),\\])+""")
-_HF_TRAINERS = ("trl", "axolotl", "llamafactory-cli")
 _TERMINAL = ("-it", "-ti", "--tty", "--pty", "--interactive")
-_HF_MODULES = ("trl", "axolotl", "llamafactory", "transformers")
-_HF_SCRIPT = re.compile(r"(?:.*/)?(?:trl/scripts/\w+|run_(?:clm|mlm|plm|glue|qa|swag|ner|\w+ation))\.py")
+_HF_TRAINER = re.compile(
+    r"(?<!\S)(?:-m (?:trl|axolotl|llamafactory|transformers)\b"
+    r"|(?:\S*/)?(?:(?:trl|axolotl|llamafactory-cli) [a-z]"
+    r"|(?:trl/scripts/\w+|run_(?:clm|mlm|plm|glue|qa|swag|ner|\w+ation))\.py(?!\S)))"
+)
 
 
 @dataclass(frozen=True)
@@ -69,20 +70,14 @@ class Command:
     @property
     def asks_for_a_terminal(self) -> bool:
         """True if a program is started with a flag for a terminal, such as `docker run -it`."""
-        words = (word for each in self.shell_text.commands for word in each.words)
-        return any(part in _TERMINAL for word in words for part in word.value.split())
+        words = (word for each in self.shell_text.commands for word in each.values)
+        return any(part in _TERMINAL for word in words for part in word.split())
 
     @property
     def is_of_hf_trainer(self) -> bool:
         """True if the program evidently is one built on the Hugging Face Trainer, so that it reads
         `gradient_accumulation_steps`. Any script may be behind `accelerate launch` or `deepspeed`."""
-        words = self.rest.split()
-        return any(
-            (Path(word).name in _HF_TRAINERS and re.match("[a-z]", after))
-            or (word == "-m" and after.partition(".")[0] in _HF_MODULES)
-            or _HF_SCRIPT.fullmatch(word) is not None
-            for word, after in zip(words, [*words[1:], ""], strict=False)
-        )
+        return _HF_TRAINER.search(self.rest) is not None
 
     def value(self, name: str) -> str | None:
         """The value that the command gives `arg:NAME` or `env:NAME`; None where it gives none, or a variable
@@ -90,19 +85,18 @@ class Command:
         place = self._place(name)
         return None if place is None or not place.is_literal else place.value
 
-    def place_of(self, name: str) -> int | None:
-        """Where the command sets this, or None. Raises CommandError as `value`."""
-        place = self._place(name)
-        return None if place is None else place.start
-
     def with_setting(self, name: str, value: str) -> "Command":
         """The command with this value. A flag or an override that is not there is given to the training; a
         variable is set where the command assigns it itself (and handed on to programs, unless only the shell
         reads it), else in a line of its own in front. Raises CommandError."""
-        place = self._place(name)
-        if name.startswith("env:"):
-            return read(self._with_variable(name.removeprefix("env:"), value, place))
-        return read(self._appended(bare(name), value) if place is None else self._replaced(place, value))
+        place, shown = self._place(name), bare(name)
+        if place is None and name.startswith("env:"):
+            return read(f"export {shown}={shlex.quote(value)}\n{self.text}")
+        if place is None:
+            return read(self._appended(shown, value))
+        if place.kind == "variable":
+            return read(self._with_variable(shown, value, place))
+        return read(self._replaced(place, value))
 
     def script_given(self, name: str) -> str | None:
         """The shell script that `with_setting` would give a flag which the command does not have; None where
@@ -115,64 +109,40 @@ class Command:
         """The one place where the command sets this. Raises CommandError where it is not clear."""
         shown, wanted = bare(name), re.sub(r"^arg:\+{1,2}", "arg:", name)
         found = [each for each in self.settings if each.name == wanted and not each.is_inside]
-        if name.startswith("env:"):
-            self._refuse_unset(shown)
-        for each in found:
-            if why := _unclear(each, shown):
-                raise CommandError(why)
+        for why in (*self._unclear(found, shown), *self._hidden(found, shown)):
+            raise CommandError(why)
+        return found[0] if found else None
+
+    def _unclear(self, found: list[Setting], shown: str) -> Iterator[str]:
+        """Why the value of these places of one name cannot be replaced as one word, and what to write."""
+        yield from filter(None, (_unclear(each, shown) for each in found))
         if len(found) > 1:
             places = " and ".join(f"{each.value} (line {self._line(each.start)})" for each in found[:3])
-            raise CommandError(
-                f"{shown} stands in the launch command {len(found)} times, as {places}: keep one"
-            )
-        if not found:
-            self._refuse_hidden(shown)
-            return None
-        if found[0].kind == "variable":
-            self._refuse_unheard(found[0], shown)
-        return found[0]
+            yield f"{shown} stands in the launch command {len(found)} times, as {places}: keep one"
 
-    def _line(self, position: int) -> int:
-        return self.shell_text.line(position)
-
-    def _started(self) -> list[Simple]:
-        return [each for each in self.shell_text.commands if programs.starts_a_program(each)]
-
-    def _refuse_unset(self, name: str) -> None:
-        if any(each.values[:1] == ["unset"] and name in each.values for each in self.shell_text.commands):
-            raise CommandError(f"the launch command unsets {name}: leave that out to vary it")
-
-    def _refuse_unheard(self, place: Setting, name: str) -> None:
-        """Refuse a variable that is set where the training does not see it."""
-        others = [command for command in self._started() if command is not place.command]
-        if place.is_prefix and others:
-            raise CommandError(
-                f"{name} is set for `{programs.shown(place.command)}` alone, and the launch command starts "
-                f"`{programs.shown(others[0])}` too: write `export {name}=…` in a line of its own"
-            )
-        if not place.is_prefix and others and all(each.words[0].start < place.start for each in others):
-            raise CommandError(
-                f"{name} is set in the launch command behind `{programs.shown(others[-1])}`, which does not "
-                "see it: put it in front"
-            )
-
-    def _refuse_hidden(self, name: str) -> None:
-        """Refuse what stands where only another program takes the text apart: it would be there twice."""
+    def _hidden(self, found: list[Setting], name: str) -> Iterator[str]:
+        """Where it stands as a text that another program takes apart, so that it would be there twice."""
+        if found:
+            return
         behind = r"(?=[\s=]|$)" if name.startswith("-") else "="
         pattern = re.compile(rf"(?<![\w./+-]){re.escape(name)}{behind}")
         for start, end in self.shell_text.heredocs:
-            if found := pattern.search(self.text, start, end):
-                where = f"a here-document of the launch command (line {self._line(found.start())})"
-                raise CommandError(
-                    f"{name} stands in {where}: its text is left alone; write the command without it"
-                )
+            if there := pattern.search(self.text, start, end):
+                where = f"a here-document of the launch command (line {self._line(there.start())})"
+                yield f"{name} stands in {where}: its text is left alone; write the command without it"
         for command in self.shell_text.commands:
             given = command.words if programs.starts_a_program(command) else ()
             texts = [(word, word.value.partition("=")[2]) for word in command.assignments]
             for word, inner in [*texts, *((word, word.value) for word in given)]:
                 if re.search(r"\s|\(", inner) and pattern.search(inner):
                     where = f"a quoted part of the launch command (line {self._line(word.start)})"
-                    raise CommandError(f"{name} stands inside {where}: write it outside of the quotes")
+                    yield f"{name} stands inside {where}: write it outside of the quotes"
+
+    def _line(self, position: int) -> int:
+        return self.shell_text.line(position)
+
+    def _started(self) -> list[Simple]:
+        return [each for each in self.shell_text.commands if programs.starts_a_program(each)]
 
     # --- edits ----------------------------------------------------------------------------------------------
 
@@ -181,45 +151,43 @@ class Command:
 
     def _appended(self, flag: str, value: str) -> str:
         command = self._training(flag)
-        _refuse_other_spelling(command, flag)
+        names = (bare(each.name) for each in self.settings)
+        same = next((name for name in names if name.startswith("--") and plain(name) == plain(flag)), None)
+        if same and flag.startswith("--"):  # a second one would be unknown, or fight with it
+            raise CommandError(f"the launch command has no {flag}; did you mean arg:{same}?")
         is_separate = flag.startswith("-") and not value.startswith("-")
         end = command.words[-1].end
         return f"{self.text[:end]} {flag}{' ' if is_separate else '='}{shlex.quote(value)}{self.text[end:]}"
 
-    def _with_variable(self, name: str, value: str, place: Setting | None) -> str:
-        if place is None:
-            return f"export {name}={shlex.quote(value)}\n{self.text}"
+    def _with_variable(self, name: str, value: str, place: Setting) -> str:
         around = self.text[: place.start] + self.text[place.end :]
         is_read = re.search(rf"\$\{{?{re.escape(name)}\b", around) is not None
         if place.command.words or is_read or programs.is_exported(self.shell_text.commands, name):
             return self._replaced(place, value)
         if len(place.command.assignments) == 1:
             return self._replaced(replace(place, before=f"export {place.before}"), value)
-        end = place.command.assignments[-1].end
         exported = self._replaced(place, value)
-        end += len(exported) - len(self.text)
+        end = place.command.assignments[-1].end + len(exported) - len(self.text)
         return f"{exported[:end]}; export {name}{exported[end:]}"
 
     def _training(self, what: str) -> Simple:
         """The one command that starts a program, which `what` is to be added to. Raises CommandError."""
         fix = f"write {what} into the launch command with its present value"
         started = self._started()
+        named = " and ".join(f"`{programs.shown(each)}`" for each in started[:3])
         if not started:
-            raise CommandError(f"{what} is not in the launch command, and no program is started there: {fix}")
-        command, name = started[0], programs.shown(started[0])
-        why = ""
-        if len(started) > 1:
-            named = " and ".join(f"`{programs.shown(each)}`" for each in started[:3])
+            why = f"and no program is started there: {fix}"
+        elif len(started) > 1:
             why = f"which starts {named}: {fix}, where it belongs"
-        elif command.is_nested:
-            why = f"whose program `{name}` is started in a loop or a condition: {fix}"
-        elif programs.is_shell_text(command):
-            why = f"whose program stands inside the quotes of `{name}`: write it without, with {what} in it"
-        elif command.reads_here and "-" not in command.values:
-            why = f"and `{name}` reads its program from a here-document: {fix}"
-        if why:
-            raise CommandError(f"{what} is not in the launch command, {why}")
-        return command
+        elif started[0].is_nested:
+            why = f"whose program {named} is started in a loop or a condition: {fix}"
+        elif programs.is_shell_text(started[0]):
+            why = f"whose program stands inside the quotes of {named}: write it without, with {what} in it"
+        elif started[0].reads_here and "-" not in started[0].values:
+            why = f"and {named} reads its program from a here-document: {fix}"
+        else:
+            return started[0]
+        raise CommandError(f"{what} is not in the launch command, {why}")
 
 
 @lru_cache(maxsize=256)
@@ -272,10 +240,8 @@ def _unclear(place: Setting, shown: str) -> str:
     """Why the value of a setting cannot be replaced as one word, and what to write; "" where it can."""
     here = f"{shown} stands in the launch command"
     if place.kind == "switch":
-        return (
-            f"{here} as a switch without a value, so there is none to vary: write it as {shown}=VALUE if the "
-            "program takes one, or vary something else"
-        )
+        fix = f"write it as {shown}=VALUE if the program takes one, or vary something else"
+        return f"{here} as a switch without a value, so there is none to vary: {fix}"
     if place.kind == "deletion":
         return f"the launch command takes {shown} out with `~{shown}`: leave that out first"
     if place.several:
@@ -283,23 +249,10 @@ def _unclear(place: Setting, shown: str) -> str:
             f"{here} before several words ({place.value} {place.several} …), and only the program knows "
             f"which are its value: write {shown}=VALUE, or put words that are none of its values before it"
         )
-    if place.kind == "variable":
-        adds = place.before.endswith("+=")
-        return (
-            f"the launch command adds to {shown} (`{place.before}{place.value}`): set it once" if adds else ""
-        )
-    if place.is_literal:
+    if place.before.endswith("+="):
+        return f"the launch command adds to {shown} (`{place.before}{place.value}`): set it once"
+    if place.is_literal or place.kind == "variable":
         return ""
     variable = _VARIABLE.search(place.value)
     fix = f"vary env:{variable[1]} instead" if variable else "write its value there"
     return f"{here} with a value that the shell makes of {place.value}: {fix}"
-
-
-def _refuse_other_spelling(command: Simple, flag: str) -> None:
-    """Refuse a flag that the command writes with `_` for `-`, or the other way round: a second one would
-    either be unknown or fight with it."""
-    for word in command.words[1:] if flag.startswith("--") else ():
-        name = word.value.partition("=")[0]
-        same = name.startswith("--") and name.replace("_", "-") == flag.replace("_", "-")
-        if same and name != flag:
-            raise CommandError(f"the launch command has no {flag}; did you mean arg:{name}?")

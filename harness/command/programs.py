@@ -34,7 +34,7 @@ _HOUSEKEEPING_PARTS = {
     "docker": ("pull", "login", "rm", "stop", "build"),
     "accelerate": ("config", "env"),
 }
-_EXPORTS = frozenset(("export", "declare", "typeset", "readonly", "local"))
+EXPORTS = frozenset(("export", "declare", "typeset", "readonly", "local"))
 SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh"))
 
 
@@ -76,20 +76,18 @@ def is_shell_text(command: Simple) -> bool:
     )
 
 
-def assignments(command: Simple) -> Iterator[tuple[Word, bool]]:
-    """The words that assign variables, and whether for this command alone."""
+def assignments(command: Simple) -> Iterator[Word]:
+    """The words that assign variables."""
+    yield from command.assignments
     program = command.words[0].value if command.words else ""
-    yield from ((word, bool(command.words)) for word in command.assignments)
-    if program in _EXPORTS:
-        yield from ((word, False) for word in command.words[1:] if word.is_assignment)
-    if program == "env":
-        yield from ((word, True) for word in _behind_env(command) if word.is_assignment)
+    behind = _behind_env(command) if program == "env" else command.words[1:] if program in EXPORTS else ()
+    yield from (word for word in behind if word.is_assignment)
 
 
 def is_exported(commands: Sequence[Simple], name: str) -> bool:
     """True if one of the commands hands a variable on that another has set: `export NAME`, `set -a`."""
     lines = [command.values for command in commands if command.words]
-    return any((line[0] in _EXPORTS and name in line[1:]) or line[:2] == ["set", "-a"] for line in lines)
+    return any((line[0] in EXPORTS and name in line[1:]) or line[:2] == ["set", "-a"] for line in lines)
 
 
 def own_words(command: Simple) -> tuple[Word, ...]:

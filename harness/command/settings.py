@@ -17,9 +17,9 @@ _OVERRIDE = re.compile(r"(\+{0,2})([A-Za-z_][\w./@-]*)=(.*)", re.DOTALL)
 _DELETED = re.compile(r"~([A-Za-z_][\w./@-]*)(?:=.*)?", re.DOTALL)
 _ATTACHED = re.compile(r"(-[A-Za-z])(\d[\w.]*)")
 _SCRIPT = re.compile(r"\S+\.(?:py|sh|bash)")
-_PATH = re.compile(r".*/.*|.*\.[A-Za-z]\w{0,7}|-", re.DOTALL)
 _STARTS = re.compile(r"python[\d.]*|torchrun|accelerate|deepspeed|bash|sh|uv|time|env")
-_NUMBER = re.compile(r"[-+.\d]")
+_KINDS = (r".*\s.*", r"[-+]?[\d.].*", r"[A-Za-z_][\w./@-]*=.*", r".*/.*|.*\.[A-Za-z]\w{0,7}|-")
+"""Texts, numbers, overrides, paths."""
 _WHAT = r"(?:outputs?|out|saves?|logs?|logging|ckpts?|checkpoints?|results?)"
 _PLACE = r"_?(?:dir|directory|path|folder|root)"
 _READ = r"(?:load|init|initial|from|resume|restore|pretrained|input)"
@@ -37,9 +37,8 @@ class Setting:
 
     `value`: a switch says `true`, what an override takes out is `null`. `text[start:end]` is what an edit
     replaces, by `before` and the new value. `command`: the command it belongs to. `is_literal`: False where
-    the shell makes something of the value first. `is_prefix`: a variable of this command alone. `is_inside`:
-    in text that is quoted, or in a here-document. `several`: the next word, where only the program knows
-    whether it is a value of this flag too; else "".
+    the shell makes something of the value first. `is_inside`: in text that is quoted, or in a here-document.
+    `several`: the next word, where only the program knows whether it is a value of this flag too; else "".
     """
 
     name: str
@@ -50,7 +49,6 @@ class Setting:
     command: Simple
     before: str = ""
     is_literal: bool = True
-    is_prefix: bool = False
     is_inside: bool = False
     several: str = ""
 
@@ -59,10 +57,9 @@ def collect(text: ShellText, found: list[Setting]) -> Iterator[str]:
     """Collect the settings of a text in `found`; what is left of each of its commands."""
     for command in text.commands:
         variables = list(programs.assignments(command))
-        for word, is_prefix in variables:
+        for word in variables:
             name, _, value = word.value.partition("=")
-            setting = _of_word(word, f"env:{name.rstrip('+')}", value, "variable", f"{name}=", command)
-            found.append(replace(setting, is_prefix=is_prefix))
+            found.append(_of_word(word, f"env:{name.rstrip('+')}", value, "variable", f"{name}=", command))
         if not programs.starts_a_program(command):
             if not variables:
                 yield " ".join(command.values)
@@ -117,10 +114,9 @@ def _arguments(command: Simple, words: Sequence[Word], found: list[Setting]) -> 
             if following is None or OPTION.match(following.value) or is_script:
                 found.append(_of_word(word, f"arg:{word.value}", "true", "switch", "", command))
                 continue
-            several = words[at + 1].value if _may_be_several(words, at - 1) else ""
-            setting = _of_word(following, f"arg:{word.value}", following.value, "flag", "", command)
-            found.append(replace(setting, several=several))
             at += 1
+            setting = _of_word(following, f"arg:{word.value}", following.value, "flag", "", command)
+            found.append(replace(setting, several=_several(following, words[at:])))
             found += [each for each in _override(following, command) if each.kind == "override"]
         elif settings := list(_override(word, command)):
             found += settings
@@ -141,19 +137,18 @@ def _of_word(word: Word, name: str, value: str, kind: Kind, before: str, command
     return Setting(name, value, kind, word.start, word.end, command, before, word.is_literal)
 
 
-def _may_be_several(words: Sequence[Word], at: int) -> bool:
-    """True if the flag at word `at`, which has a value, may have more of them (`--layers 1 2 3`). The word
-    behind the value is clearly none where it is an option, the program behind a launcher's flag, an expansion
-    of the shell, a path or `a.b=c` where the value is not of this kind, or the one argument besides."""
-    if at + 2 >= len(words):
-        return False
-    value, after = (word.value for word in words[at + 1 : at + 3])
-    is_option = after == "--" or OPTION.match(after) or not words[at + 2].is_literal
-    is_of_another_kind = any(
-        kind.fullmatch(after) and not kind.fullmatch(value) for kind in (_STARTS, _PATH, _OVERRIDE)
-    )
-    is_alone = at == 1 and len(words) == 4 and not (_NUMBER.match(value) and _NUMBER.match(after))
-    return not (is_option or is_of_another_kind or is_alone)
+def _several(value: Word, following: Sequence[Word]) -> str:
+    """The word behind a flag's value, where it may be a value of the same flag (`--layers 1 2 3`): no option,
+    no program behind a launcher's flag, no expansion of the shell and no word of another kind."""
+    if not following or OPTION.match(following[0].value) or not following[0].is_literal:
+        return ""
+    after = following[0].value
+    is_another = after == "--" or _STARTS.fullmatch(after) or _kind(value.value) != _kind(after)
+    return "" if is_another else after
+
+
+def _kind(word: str) -> str:
+    return next((kind for kind in _KINDS if re.fullmatch(kind, word, re.DOTALL)), "")
 
 
 # --- names --------------------------------------------------------------------------------------------------

@@ -127,16 +127,13 @@ def test_a_variable_reaches_the_training(command: str) -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("X=1 python prepare.py; python train.py", "alone, and the launch command starts `python train.py`"),
         ("export X=1\nX=2 python train.py", "2 times, as 1 .* and 2"),
-        ("unset X; python train.py", "unsets X"),
         ("X+=:a python train.py", "adds to X"),
-        ("python train.py\nexport X=1", "behind `python train.py`"),
         ("bash -c 'X=1 python train.py'", "inside a quoted part"),
         ("bash <<EOF\nexport X=1\npython train.py\nEOF", "here-document"),
     ],
 )
-def test_a_variable_that_would_not_reach_it_is_refused(command: str, said: str) -> None:
+def test_a_variable_that_is_not_set_clearly_is_refused(command: str, said: str) -> None:
     with pytest.raises(CommandError, match=said):
         read(command).with_setting("env:X", "3")
 

@@ -71,9 +71,12 @@ def test_a_command_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         ("podman exec -e XY box python train.py", "-e X"),
         ("ssh host python train.py", "ssh HOST X=$X"),
         ("source gone.sh\npython train.py", "write `export X=…` behind it"),
+        ("X=1 python prepare.py; python train.py", "`python train.py` does not see X"),
+        ("unset X; python train.py", "does not see X"),
+        ("python train.py\nexport X=1", "`python train.py` does not see X"),
     ],
 )
-def test_a_program_with_an_environment_of_its_own_is_refused(tmp_path: Path, command: str, fix: str) -> None:
+def test_a_program_that_would_not_see_it_is_refused(tmp_path: Path, command: str, fix: str) -> None:
     with pytest.raises(CommandError, match=re.escape(fix)):
         check_reaches(command, "X", tmp_path)
 
