@@ -19,7 +19,7 @@ import socket
 import time
 import zlib
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.codec import decode, encode
@@ -89,13 +89,17 @@ class Record:
     uuids: tuple[str, ...] = ()
 
 
-@dataclass
 class LeaseBook:
     """All leases of the machine, while the lock is held. `freed`: how often a part became free, ever."""
 
-    folder: Path
-    freed: int
-    records: dict[str, Record] = field(default_factory=dict)
+    def __init__(self, folder: Path, freed: int) -> None:
+        self.folder, self.freed, self.records = folder, freed, dict[str, Record]()
+        for path in sorted(folder.glob("*.json")):
+            try:
+                self.records[path.stem] = decode(Record, json.loads(path.read_text(encoding="utf-8")))
+            except ValueError as error:  # a power cut: all that ran then is gone too
+                _log.warning("%s cannot be read (%s) and is removed; it held nothing", path, error)
+                path.unlink(missing_ok=True)
 
     def put(self, record: Record) -> None:
         write_atomically(self.folder / f"{record.lease.id}.json", encode(record))
@@ -135,37 +139,23 @@ class Ledger:
 
         Raises HostError when the folder cannot be written.
         """
-        descriptor = -1
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            digits = os.pread(descriptor, 64, 0).strip()
-            before = int(digits) if digits.isdigit() else 0
-            book = LeaseBook(self.folder, before, dict(self._records()))
-            try:
-                yield book
-            finally:
-                if book.freed != before:
-                    os.pwrite(descriptor, f"{book.freed:020d}\n".encode(), 0)  # wakes who waits for room
+            with os.fdopen(os.open(self.lock_file, os.O_RDWR | os.O_CREAT, 0o600), "r+") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                digits = lock.read(64).strip()
+                before = int(digits) if digits.isdecimal() else 0
+                book = LeaseBook(self.folder, before)
+                try:
+                    yield book
+                finally:
+                    if book.freed != before:  # wakes who waits for room
+                        os.pwrite(lock.fileno(), f"{book.freed:020d}\n".encode(), 0)
         except OSError as error:
             raise HostError(
                 f"the leases of this machine cannot be kept in {self.folder}: {error.strerror or error};"
                 " make room there and make it writable, or set XDG_STATE_HOME to another folder"
             ) from error
-        finally:
-            if descriptor >= 0:
-                os.close(descriptor)
-
-    def _records(self) -> Iterator[tuple[str, Record]]:
-        """What stands in the files. One that cannot be read (a power cut) holds nothing: all that ran then is
-        gone too."""
-        for path in sorted(self.folder.glob("*.json")):
-            try:
-                yield path.stem, decode(Record, json.loads(path.read_text(encoding="utf-8")))
-            except ValueError as error:
-                _log.warning("%s cannot be read (%s) and is removed; it held nothing", path, error)
-                path.unlink(missing_ok=True)
 
 
 # --- who uses a lease ---------------------------------------------------------------------------------------
@@ -212,21 +202,19 @@ def _is_young(script: Path) -> bool:
 
 def check_fits_ever(needs: Needs, machine: Capacity, devices: Sequence[Device], ports: Sequence[int]) -> None:
     """Raise NeverFitsError for what not even the idle machine could give. `devices`: ignored without GPUs."""
-    short: list[str] = []
-    if needs.cpus is not None and needs.cpus > machine.cores + ROUNDING:
-        short.append(f"{needs.cpus:g} cores of {machine.cores:g} (set `cpus` under `each`)")
-    if (needs.memory_bytes or 0) > machine.memory_bytes:
-        words = f"{in_words(needs.memory_bytes or 0)} of {in_words(machine.memory_bytes)} memory"
-        short.append(f"{words} (set `memory` under `each`)")
-    if needs.gpus > len(devices):
-        visible = ", ".join(device.word for device in devices) or "none"
-        short.append(
-            f"{needs.gpus} GPUs of {len(devices)} (visible: {visible}; set `gpus` under `each`, or make more"
-            " visible with CUDA_VISIBLE_DEVICES)"
-        )
-    if len(set(needs.ports)) > len(ports):
-        short.append(f"{len(set(needs.ports))} ports of {len(ports)} (name fewer in `ports` under `each`)")
-    if short:
+    cpus, size, names = needs.cpus or 0.0, needs.memory_bytes or 0, len(set(needs.ports))
+    visible = ", ".join(device.word for device in devices) or "none"
+    memory_words = f"{in_words(size)} of {in_words(machine.memory_bytes)} memory"
+    gpu_words = (
+        f"{needs.gpus} GPUs of {len(devices)} (visible: {visible}; set `gpus` under `each`, or make more"
+    )
+    asked = {
+        f"{cpus:g} cores of {machine.cores:g} (set `cpus` under `each`)": cpus > machine.cores + ROUNDING,
+        f"{memory_words} (set `memory` under `each`)": size > machine.memory_bytes,
+        f"{gpu_words} more visible with CUDA_VISIBLE_DEVICES)": needs.gpus > len(devices),
+        f"{names} ports of {len(ports)} (name fewer in `ports` under `each`)": names > len(ports),
+    }
+    if short := [words for words, is_short in asked.items() if is_short]:
         raise NeverFitsError(
             f"one run asks for {' and '.join(short)}: this machine cannot give that even when it is idle;"
             " ask for less, or run the sweep on a larger one"

@@ -36,15 +36,21 @@ def start(job: Job) -> None:
 
     Raises HostError when tmux refuses twice, the folder cannot be written, or the job cannot be described.
     """
-    spec = _spec(job)
+    number = re.search(r"\d+$", job.folder.name)
+    unique = f"{zlib.crc32(job.id.encode()):08x}"
+    spec = LaunchSpec(
+        attempt_dir=job.folder,
+        attempt_id=job.id,
+        session_name=session_name(f"watch_{job.run}", unique, int(number[0]) if number else 1),
+        command=shlex.join(job.command),
+        cwd=job.cwd,
+        env=dict(job.environment),
+    )
     problem: Exception | None = None
     for _ in range(TRIES):
         try:
             job.folder.mkdir(parents=True, exist_ok=True)
-            session = Session.find(spec.session_name)
-            if session is None:
-                session = _new_session(spec.session_name, job)
-            launch(spec, session)
+            launch(spec, Session.find(spec.session_name) or _new_session(spec.session_name, job))
             return
         except TmuxError as error:
             problem = error
@@ -56,21 +62,6 @@ def start(job: Job) -> None:
                 " make room there and make it writable, then resume the sweep"
             ) from error
     raise HostError(f"run {job.run} cannot be started: {problem}. Fix: correct that, then resume the sweep")
-
-
-def _spec(job: Job) -> LaunchSpec:
-    number = re.search(r"\d+$", job.folder.name)
-    name = session_name(
-        f"watch_{job.run}", f"{zlib.crc32(job.id.encode()):08x}", int(number[0]) if number else 1
-    )
-    return LaunchSpec(
-        attempt_dir=job.folder,
-        attempt_id=job.id,
-        session_name=name,
-        command=shlex.join(job.command),
-        cwd=job.cwd,
-        env=dict(job.environment),
-    )
 
 
 def _new_session(name: str, job: Job) -> Session:

@@ -183,14 +183,11 @@ def test_the_canary_is_short_and_validates_and_saves_once(ajet: Blueprint) -> No
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
+        ({"test_freq": -1, "val_before_train": False}, {"test_freq": -1}),
+        ({"test_freq": -1}, {"test_freq": 2}),
+        ({"backbone": "verl"}, {"val_max_num_task_each_validation": 32}),
         (
-            {"ajet.trainer_common.test_freq": -1, "ajet.trainer_common.val_before_train": False},
-            {"test_freq": -1},
-        ),
-        ({"ajet.trainer_common.test_freq": -1}, {"test_freq": 2}),
-        ({"ajet.backbone": "verl"}, {"val_max_num_task_each_validation": 32}),
-        (
-            {"ajet.backbone": "verl", "ajet.trainer_common.val_max_num_task_each_validation": 8},
+            {"backbone": "verl", "val_max_num_task_each_validation": 8},
             {"val_max_num_task_each_validation": 8},
         ),
     ],
@@ -198,7 +195,8 @@ def test_the_canary_is_short_and_validates_and_saves_once(ajet: Blueprint) -> No
 def test_the_canary_does_what_the_blueprint_does(
     ajet: Blueprint, changes: dict[str, object], expected: dict[str, object]
 ) -> None:
-    found = planned(ajet, AJET | changes, vary=[KL]).canary
+    keys = {name: f"ajet.{'' if name == 'backbone' else 'trainer_common.'}{name}" for name in changes}
+    found = planned(ajet, AJET | {keys[name]: value for name, value in changes.items()}, vary=[KL]).canary
     assert {key.rpartition(".")[2]: value for key, value in found.items()}.items() >= expected.items()
 
 

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -334,25 +333,21 @@ print("done", flush=True)
 """
 
 
-def crowd(folder: Path, processes: int, each: int, cores: int) -> None:
-    (folder / "slots").mkdir()
+@pytest.mark.parametrize(
+    ("processes", "each", "cores"), [(4, 50, 2), pytest.param(12, 400, 3, marks=pytest.mark.soak)]
+)
+def test_processes_that_reserve_at_once_never_get_the_same_slot(
+    tmp_path: Path, processes: int, each: int, cores: int
+) -> None:
+    (tmp_path / "slots").mkdir()
     with contextlib.ExitStack() as all_of_them:
         names = [f"p{number}" for number in range(processes)]
         started = [
-            all_of_them.enter_context(other_process(folder, CROWD, name, str(each), str(cores)))
+            all_of_them.enter_context(other_process(tmp_path, CROWD, name, str(each), str(cores)))
             for name in names
         ]
         assert [answer(process) for process in started] == ["done"] * processes
     assert list(Ledger().folder.glob("*.json*")) == []
-
-
-def test_processes_that_reserve_at_once_never_get_the_same_slot(tmp_path: Path) -> None:
-    crowd(tmp_path, processes=4, each=50, cores=2)
-
-
-@pytest.mark.soak
-def test_a_crowd_of_processes_never_gets_the_same_slot(tmp_path: Path) -> None:
-    crowd(tmp_path, processes=12, each=400, cores=3)
 
 
 def test_processes_killed_at_any_instant_leave_nothing_held(tmp_path: Path) -> None:
@@ -406,18 +401,6 @@ sys.stdin.read()
         assert reserve(host, tmp_path, "mine") is not None
 
 
-async def test_room_wakes_when_the_holder_dies(tmp_path: Path) -> None:
-    code = "assert reserve(host(1), 'theirs'); print('held', flush=True); sys.stdin.read()"
-    with other_process(tmp_path, code) as process:
-        assert await asyncio.to_thread(answer, process) == "held"
-        host = host_of(1.0)
-        assert reserve(host, tmp_path, "mine") is None
-        task = await waits_for_room(host)
-        process.kill()
-        await asyncio.wait_for(task, LOOK_AGAIN_S + 5)
-        assert reserve(host, tmp_path, "mine") is not None
-
-
 async def test_room_that_came_between_a_refusal_and_the_wait_is_not_missed(tmp_path: Path) -> None:
     host, other = host_of(1.0), host_of(1.0)
     held(other, tmp_path, "theirs")
@@ -459,14 +442,3 @@ async def test_a_gpu_freed_by_a_stranger_is_seen_by_looking_again(
     assert clock.now == LOOK_AGAIN_S
     driver.users.clear()
     assert reserve(host, tmp_path, "run", GPU) is not None
-
-
-def test_nothing_but_leases_is_left_in_the_ledger(tmp_path: Path) -> None:
-    host = host_of()
-    for number in range(3):
-        held(host, tmp_path, f"run-{number}")
-    host.release("run-1")
-    names = sorted(path.name for path in Ledger().folder.iterdir())
-    assert names == ["ledger.lock", "run-0.json", "run-2.json"]
-    shutil.rmtree(Ledger().folder)
-    assert reserve(host, tmp_path, "run-4") is not None, "a person may clear it away"

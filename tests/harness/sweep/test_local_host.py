@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.sweep.hosts import HostError, Job, JobEnd, Lease, Needs, tmux_jobs
+from harness.sweep.hosts import HostError, Job, JobEnd, Lease, Needs
 from harness.sweep.hosts.leases import Capacity
 from harness.sweep.hosts.local import LocalHost
 from monitors.files import AttemptFiles
@@ -78,9 +78,9 @@ async def test_a_job_runs_once_in_its_environment_and_leaves_no_session(tmp_path
     )
     job = a_job(tmp_path, code, host, WANDB_API_KEY="not-for-files")
     assert host.state(str(job.folder)) == "not_started"
-    name = tmux_jobs._spec(job).session_name
-    assert name.startswith("ajet_watch_lr_1e_5_seed_0-") and name.endswith("-01")
     host.start(job)
+    (name,) = sessions()
+    assert name.startswith("ajet_watch_lr_1e_5_seed_0-") and name.endswith("-01")
     host.start(job)
     a_host().start(job)  # as the next scheduler would after a crash
     end = await end_of(host, job)

@@ -73,18 +73,9 @@ def test_a_run_is_the_base_blueprint_with_its_levels_and_seed(tmp_path: Path, fo
     vary = {"optim.weight_decay": [0.1, 0.2], "arg:--lr": ["1e-4", "3e-4"], "env:MODE": ["a", "b c"]}
     write_runs(plan(vary, settings={"batch_size": 4}), base, folder)
     run = written(folder, "p08-s1")
-    kept = (
-        "max_time_s",
-        "first_step_s",
-        "metrics",
-        "code_changes",
-        "prepare_command",
-        "cleanup_command",
-        "host",
-    )
-    assert [getattr(run, name) for name in kept] == [getattr(base, name) for name in kept]
-    assert run.notes == base.notes
-    assert (run.codebase_dir, run.venv_exe) == (base.codebase_dir, base.venv_exe)
+    own = ("path", "name", "purpose", "yaml_path", "launch_command", "result_dir", "protected_keys", "lines")
+    left = dict.fromkeys(own)
+    assert replace(run, **left) == replace(base, **left)
     assert run.result_dir == folder.dir / "p08-s1"
     assert run.purpose.startswith(base.purpose)
     for words in ("optim.weight_decay", "0.2", "3e-4", "b c", "seed is 1", "trial-sweep", "p08"):
@@ -101,22 +92,10 @@ def test_a_run_is_the_base_blueprint_with_its_levels_and_seed(tmp_path: Path, fo
     assert (current(run, "arg:--lr"), current(run, "env:MODE")) == ("3e-4", "b c")
 
 
-def test_a_run_trains_with_the_copy_of_its_config_in_the_attempt(tmp_path: Path, folder: SweepFolder) -> None:
-    base = experiment(tmp_path, "python train.py conf/run.yaml")
-    write_runs(plan({"optim.lr": [1e-4, 1e-3]}), base, folder)
-    run = written(folder, "p02-s0")
-    assert launching.uses_config(run)
-    attempt = Path("/x/attempts/01/config.yaml")
-    assert launching.command(run, attempt) == f"python train.py {attempt}"
-
-
 def test_no_repair_may_touch_what_is_varied(tmp_path: Path, folder: SweepFolder) -> None:
     base = experiment(tmp_path, more=MORE)
-    vary = {
-        "optim.lr_scale": [1, 2],
-        "arg:--micro-batch-size": ["1", "2"],
-        "env:NCCL_P2P_DISABLE": ["0", "1"],
-    }
+    flags = {"arg:--micro-batch-size": ["1", "2"], "env:NCCL_P2P_DISABLE": ["0", "1"]}
+    vary = {"optim.lr_scale": [1, 2], **flags}
     config = CONFIG.replace("lr: 1e-4", "lr_scale: 1") + "micro_batch_size: 4\nnum_workers: 2\n"
     (base.codebase_dir / "conf" / "run.yaml").write_text(config)
     write_runs(plan(vary, settings={"num_workers": 1}), base, folder)
@@ -183,43 +162,31 @@ def test_what_the_trainer_refuses_is_refused_before_the_start(tmp_path: Path, fo
         write_runs(plan({"ajet.rollout.num_repeat": [8, 0]}, seed_key=""), base, folder, ask)
 
 
+RUN = "python train.py conf/run.yaml"
+
+
 @pytest.mark.parametrize(
-    ("vary", "command", "config", "said"),
+    ("key", "command", "config", "said"),
     [
-        ({"optim.weight_decai": [1, 2]}, "python train.py conf/run.yaml", CONFIG, "mean optim.weight_decay"),
-        ({"weight_decay": [1, 2]}, "python train.py conf/run.yaml", CONFIG, "mean optim.weight_decay"),
-        ({"optim": [1, 2]}, "python train.py conf/run.yaml", CONFIG, "holds a mapping"),
-        ({"optim.lr": [1, 2]}, "python train.py conf/run.yaml --lr 3", CONFIG, "vary arg:--lr instead"),
-        (
-            {"optim.lr": [1, 2]},
-            "python train.py conf/run.yaml ++optim.lr=3",
-            CONFIG,
-            "vary arg:optim.lr instead",
-        ),
-        (
-            {"optim.lr": [1, 2]},
-            "ARGS='--lr 3'\npython train.py conf/run.yaml $ARGS",
-            CONFIG,
-            "sets it itself",
-        ),
-        ({"optim.lr": [1, 2]}, "bash -c 'python train.py conf/run.yaml --lr 3'", CONFIG, "sets it itself"),
-        ({"optim.lr": [1, 2]}, "python train.py", CONFIG, "does not name the config"),
-        ({"optim.lr": [1, 2]}, "python train.py", None, "names no config"),
-        ({"arg:--lr": ["1", "2"]}, "", None, "no launch command"),
-        ({"ajet.rollout.num_repeats": [1, 2]}, "", None, r"mean ajet\.rollout\.num_repeat\?"),
+        ("optim.weight_decai", RUN, CONFIG, "mean optim.weight_decay"),
+        ("weight_decay", RUN, CONFIG, "mean optim.weight_decay"),
+        ("optim", RUN, CONFIG, "holds a mapping"),
+        ("optim.lr", f"{RUN} --lr 3", CONFIG, "vary arg:--lr instead"),
+        ("optim.lr", f"{RUN} ++optim.lr=3", CONFIG, "vary arg:optim.lr instead"),
+        ("optim.lr", f"ARGS='--lr 3'\n{RUN} $ARGS", CONFIG, "sets it itself"),
+        ("optim.lr", f"bash -c '{RUN} --lr 3'", CONFIG, "sets it itself"),
+        ("optim.lr", "python train.py", CONFIG, "does not name the config"),
+        ("optim.lr", "python train.py", None, "names no config"),
+        ("arg:--lr", "", None, "no launch command"),
+        ("ajet.rollout.num_repeats", "", None, r"mean ajet\.rollout\.num_repeat\?"),
     ],
 )
 def test_a_key_that_nobody_would_read_is_refused(
-    tmp_path: Path,
-    folder: SweepFolder,
-    vary: dict[str, list[float]],
-    command: str,
-    config: str | None,
-    said: str,
+    tmp_path: Path, folder: SweepFolder, key: str, command: str, config: str | None, said: str
 ) -> None:
     base = experiment(tmp_path, command, config)
     with pytest.raises(SweepError, match=said):
-        write_runs(plan(dict(vary), seed_key=""), base, folder)
+        write_runs(plan({key: [1, 2]}, seed_key=""), base, folder)
 
 
 def test_a_variable_of_the_command_is_no_key_of_the_config(tmp_path: Path, folder: SweepFolder) -> None:
@@ -278,14 +245,12 @@ def test_the_present_value_of_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
     monkeypatch.setenv("OURS", "here")
     monkeypatch.setenv("SET", "hidden by the command")
-    values = {key: current(base, key) for key in ("arg:--lr", "arg:-n", "arg:a.b", "arg:--no", "optim.lr")}
-    assert values == {
-        "arg:--lr": "1e-4",
-        "arg:-n": "3",
-        "arg:a.b": "c",
-        "arg:--no": NOTHING,
-        "optim.lr": 1e-4,
+    expected = {"arg:--lr": "1e-4", "arg:-n": "3", "arg:a.b": "c", "arg:--no": NOTHING, "optim.lr": 1e-4}
+    expected |= {
+        "env:SET": "1",
+        "env:OURS": "here",
+        "env:NOWHERE": NOTHING,
+        "model": "base",
+        "optim": NOTHING,
     }
-    assert [current(base, key) for key in ("env:SET", "env:OURS", "env:NOWHERE", "model", "optim")] == [
-        "1", "here", NOTHING, "base", NOTHING
-    ]  # fmt: skip
+    assert {key: current(base, key) for key in expected} == expected
