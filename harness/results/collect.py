@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from harness.results.raw import (
     Row,
+    as_number,
     json_file,
     json_lines,
-    number_in,
+    step_in,
     table_number,
     table_rows,
+    tasks_of,
     text_file,
 )
 from harness.results.types import (
@@ -31,26 +33,10 @@ from harness.results.types import (
     Reported,
     Series,
     Source,
-    TaskResult,
     attempt_folder,
 )
 
 _MAX_CONFIG = 200_000  # characters of a config that a report keeps
-_MAX_SERIES = 500  # metrics a report follows; more are named in `problems`
-
-
-@dataclass
-class _Columns:
-    """The values of one metric in one attempt, as they stand in the file."""
-
-    steps: array[int] = field(default_factory=lambda: array("q"))
-    values: array[float] = field(default_factory=lambda: array("d"))
-    lines: array[int] = field(default_factory=lambda: array("q"))
-
-    def series(self, key: str, attempt: int) -> Series:
-        steps = np.array(self.steps, dtype=np.int64)
-        attempts = np.full(len(steps), attempt, dtype=np.int64)
-        return Series(key, steps, np.array(self.values), attempts, np.array(self.lines, dtype=np.int64))
 
 
 @dataclass
@@ -86,127 +72,82 @@ def attempt_numbers(result_dir: Path) -> list[int]:
 def _read_attempt(result_dir: Path, number: int, problems: list[str]) -> _Attempt:
     name = attempt_folder(number)
     folder = result_dir / name
-    columns, span, rows = _read_metrics(folder / "metrics.jsonl", name, problems)
-    series = {key: one.series(key, number) for key, one in columns.items()}
-    tasks = _read_tasks(folder, name, problems)
-    reported = _read_reported(folder, name, series)
+    series, span, rows = _read_metrics(result_dir, number, problems)
+    file = f"{name}/trainer/validation.jsonl"
+    tasks = _read_tasks(result_dir / file, file, problems)
+    reported: dict[int, dict[str, Reported]] = defaultdict(dict)
+    for step, column, number_there in _reported(folder, name, series):
+        reported[step][column] = number_there
     evaluations = {}
     for step in sorted({*tasks, *reported}):
-        results, source = tasks.get(step, ((), None))
-        evaluations[step] = Evaluation(step, number, results, source, reported.get(step, {}))
+        lines = tasks.get(step, [])
+        source = Source(file, lines[0].line, lines[-1].line, f"step {step}") if lines else None
+        evaluations[step] = Evaluation(step, number, tasks_of(lines), source, reported.get(step, {}))
     ended = json_file(folder / "exit.json", f"{name}/exit.json", problems)
     record = AttemptRecord(number, ended, text_file(folder / "config.yaml", _MAX_CONFIG), rows, span)
     return _Attempt(record, series, evaluations)
 
 
 def _read_metrics(
-    path: Path, name: str, problems: list[str]
-) -> tuple[dict[str, _Columns], tuple[Reported, Reported] | None, int]:
-    """Columns, lowest and highest step, number of rows; rows without a step are numbered from 1."""
-    columns: dict[str, _Columns] = {}
-    low: tuple[int, int] | None = None  # step, line
-    high: tuple[int, int] | None = None
+    result_dir: Path, attempt: int, problems: list[str]
+) -> tuple[dict[str, Series], tuple[Reported, Reported] | None, int]:
+    """Series, lowest and highest step, number of rows; rows without a step are numbered from 1."""
+    file = f"{attempt_folder(attempt)}/metrics.jsonl"
+    columns: dict[str, array[float]] = defaultdict(lambda: array("d"))  # step, value and line, row by row
+    ends: tuple[tuple[int, int], tuple[int, int]] | None = None  # step and line of the lowest, the highest
     rows = 0
-    dropped: set[str] = set()
-    for row in json_lines(path, f"{name}/metrics.jsonl", problems):
+    for row in json_lines(result_dir / file, file, problems):
         values = row.data.get("values")
         if not isinstance(values, dict):
-            problems.append(f"{name}/metrics.jsonl:{row.line}: no values; passed over")
+            problems.append(f"{file}:{row.line}: no values; passed over")
             continue
         rows += 1
-        step = _step_of(row.data, rows)
-        low = (step, row.line) if low is None else min(low, (step, row.line))
-        high = (step, row.line) if high is None else max(high, (step, row.line))
-        for key in values:
-            number = number_in(values, key)
-            if number is None:
-                continue
-            if key not in columns and len(columns) >= _MAX_SERIES:
-                dropped.add(key)
-                continue
-            column = columns.setdefault(key, _Columns())
-            column.steps.append(step)
-            column.values.append(number)
-            column.lines.append(row.line)
-    if dropped:
-        problems.append(
-            f"{name}/metrics.jsonl: {len(dropped)} metrics beyond the first {_MAX_SERIES} left out"
-        )
-    if low is None or high is None:
-        return columns, None, rows
-    ends = [Reported(step, Source(f"{name}/metrics.jsonl", line, key="step")) for step, line in (low, high)]
-    return columns, (ends[0], ends[1]), rows
+        step = step_in(row.data)
+        here = (rows if step is None else step, row.line)
+        ends = (min(ends[0], here), max(ends[1], here)) if ends else (here, here)
+        for key, value in values.items():
+            number = as_number(value)
+            if number is not None:
+                columns[key].extend((here[0], number, row.line))
+    series = {key: _series(key, attempt, column) for key, column in columns.items()}
+    if ends is None:
+        return series, None, rows
+    low, high = (Reported(step, Source(file, line, key="step")) for step, line in ends)
+    return series, (low, high), rows
 
 
-def _step_of(data: Mapping[str, Any], otherwise: int) -> int:
-    step = number_in(data, "step")
-    return int(step) if step is not None and abs(step) < 2**53 else otherwise
+def _series(key: str, attempt: int, column: array[float]) -> Series:
+    table = np.array(column).reshape(-1, 3)
+    steps, lines = table[:, 0].astype(np.int64), table[:, 2].astype(np.int64)
+    return Series(key, steps, table[:, 1], np.full(len(table), attempt, dtype=np.int64), lines)
 
 
-def _read_tasks(
-    folder: Path, name: str, problems: list[str]
-) -> dict[int, tuple[tuple[TaskResult, ...], Source]]:
-    """Per-task results of every validation; a task that stands twice for a step counts with its last line."""
-    file = f"{name}/trainer/validation.jsonl"
-    tasks: dict[int, dict[str, TaskResult]] = {}
-    lines: dict[int, list[int]] = {}
-    for row in json_lines(folder / "trainer" / "validation.jsonl", file, problems):
-        step, task = number_in(row.data, "step"), task_of(row.data)
-        if step is None or task is None:
+def _read_tasks(path: Path, file: str, problems: list[str]) -> dict[int, list[Row]]:
+    """The lines of per-task results by step."""
+    found: dict[int, list[Row]] = defaultdict(list)
+    for row in json_lines(path, file, problems):
+        step = step_in(row.data)
+        if step is None or not tasks_of([row]):
             problems.append(f"{file}:{row.line}: no step, task_id, rewards or successes; passed over")
-        elif step == step and abs(step) < 2**53:
-            tasks.setdefault(int(step), {})[task.task_id] = task
-            lines.setdefault(int(step), []).append(row.line)
-    return {
-        step: (tuple(found.values()), Source(file, lines[step][0], lines[step][-1], f"step {step}"))
-        for step, found in tasks.items()
-    }
+        else:
+            found[step].append(row)
+    return found
 
 
-def tasks_of(rows: Iterable[Row]) -> tuple[TaskResult, ...]:
-    """The tasks on these lines; the last line of a task counts."""
-    tasks = {}
-    for row in rows:
-        task = task_of(row.data)
-        if task is not None:
-            tasks[task.task_id] = task
-    return tuple(tasks.values())
-
-
-def task_of(data: Mapping[str, Any]) -> TaskResult | None:
-    """One line of validation.jsonl; None when it is not a result with at least one episode."""
-    rewards, successes = data.get("rewards"), data.get("successes")
-    if "task_id" not in data or not isinstance(rewards, list) or not isinstance(successes, list):
-        return None
-    numbers = [r if type(r) is float else number_in({"reward": r}, "reward") for r in rewards]
-    if not successes or len(rewards) != len(successes) or any(number is None for number in numbers):
-        return None
-    if not all(isinstance(success, bool) for success in successes):
-        return None
-    return TaskResult(
-        str(data["task_id"]), tuple(number for number in numbers if number is not None), tuple(successes)
-    )
-
-
-def _read_reported(folder: Path, name: str, series: Mapping[str, Series]) -> dict[int, dict[str, Reported]]:
-    """What the trainer reported per validation: the metrics' `val/` keys, else its Markdown table."""
-    reported: dict[int, dict[str, Reported]] = {}
-    for row in table_rows(text_file(folder / "validation.md", 2_000_000) or ""):
-        step = table_number(str(row.data.get("step", "")))
-        if step is None or step != step or abs(step) >= 2**53:
-            continue
-        for column, cell in row.data.items():
-            value = table_number(cell)
-            if column != "step" and value is not None:
+def _reported(folder: Path, name: str, series: Mapping[str, Series]) -> Iterator[tuple[int, str, Reported]]:
+    """Step, column and number of what the trainer reported of validations: its Markdown table, then the
+    metrics' `val/` keys, which count where both are there."""
+    for row in table_rows(text_file(folder / "validation.md") or ""):
+        numbers = {column: table_number(cell) for column, cell in row.data.items()}
+        step = step_in(numbers)
+        for column, value in numbers.items():
+            if step is not None and column != "step" and value is not None:
                 metric = f"task_pass_rate{column}" if re.fullmatch(r"@\d+", column) else column
-                source = Source(f"{name}/validation.md", row.line, key=column)
-                reported.setdefault(int(step), {})[metric] = Reported(value, source)
+                yield step, metric, Reported(value, Source(f"{name}/validation.md", row.line, key=column))
     for key, one in series.items():
         if key.startswith("val/"):
             for index, (step, value) in enumerate(zip(one.steps.tolist(), one.values.tolist(), strict=True)):
-                name_of = key.removeprefix("val/")
-                reported.setdefault(step, {})[name_of] = Reported(value, one.source(index))
-    return reported
+                yield step, key.removeprefix("val/"), Reported(value, one.source(index))
 
 
 def _merged(attempts: list[_Attempt]) -> tuple[dict[str, Series], tuple[Evaluation, ...]]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from harness.results.types import TaskResult
 
 _MAX_PROBLEMS = 20  # per file; a report needs no more to say that a file is damaged
 
@@ -73,7 +75,7 @@ def json_file(path: Path, name: str, problems: list[str]) -> dict[str, Any] | No
     return data
 
 
-def text_file(path: Path, limit: int) -> str | None:
+def text_file(path: Path, limit: int = 2_000_000) -> str | None:
     """A text file, at most `limit` characters of it; None when there is none."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
@@ -84,8 +86,12 @@ def text_file(path: Path, limit: int) -> str | None:
 
 
 def number_in(data: Mapping[str, Any], key: str) -> float | None:
-    """The number under `key`; None when there is none (true, text and lists are no numbers, "NaN" is one)."""
-    value = data.get(key)
+    """The number under `key`; None when there is none."""
+    return as_number(data.get(key))
+
+
+def as_number(value: object) -> float | None:
+    """The number that a JSON value is: true, text and lists are none, "NaN" is one."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     if isinstance(value, str) and value.strip().lower().lstrip("+-") not in ("nan", "inf", "infinity"):
@@ -116,3 +122,28 @@ def table_number(cell: str) -> float | None:
         return float(cell)
     except ValueError:
         return None
+
+
+def step_in(data: Mapping[str, Any]) -> int | None:
+    """The step of a row; None where there is none, or none that is a count."""
+    step = number_in(data, "step")
+    return int(step) if step is not None and abs(step) < 2**53 else None
+
+
+def tasks_of(rows: Iterable[Row]) -> tuple[TaskResult, ...]:
+    """The tasks on these lines; the last line of a task counts."""
+    tasks = (_task_of(row.data) for row in rows)
+    return tuple({task.task_id: task for task in tasks if task is not None}.values())
+
+
+def _task_of(data: Mapping[str, Any]) -> TaskResult | None:
+    """One line of validation.jsonl; None when it is not a result with at least one episode."""
+    rewards, successes = data.get("rewards"), data.get("successes")
+    if "task_id" not in data or not isinstance(rewards, list) or not isinstance(successes, list):
+        return None
+    numbers = tuple(number for reward in rewards if (number := as_number(reward)) is not None)
+    if not successes or not len(numbers) == len(rewards) == len(successes):
+        return None
+    if not all(isinstance(success, bool) for success in successes):
+        return None
+    return TaskResult(str(data["task_id"]), numbers, tuple(successes))

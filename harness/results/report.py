@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,16 +20,14 @@ from harness.redaction import secret_values
 from harness.results import text
 from harness.results.collect import collect
 from harness.results.drawing_style import colour_variables
-from harness.results.facts import build_facts
+from harness.results.facts import build_facts, reported_differences
 from harness.results.figures import draw_figures
 from harness.results.manifest import fingerprints, manifest, with_checksum
 from harness.results.narrative.run import RunEvidence
 from harness.results.narrative.sections import Narrative, tell
 from harness.results.raw import json_file
-from harness.results.recompute import check_facts
 from harness.results.run import RunStory
 from harness.results.types import Discrepancy, Fact, Figure, Record, Report
-from harness.results.validation_facts import reported_differences
 from harness.results.view import AttemptView, View, build_view
 from harness.templating import render
 from harness.wording import duration, number_text, time_text
@@ -50,7 +48,9 @@ def build_report(result_dir: Path, entries: Sequence[Entry], into: Path | None =
     target = into or result_dir
     secrets = secret_values(os.environ) if into is None else ()
     record = collect(result_dir)
-    facts, discrepancies = _checked_facts(record)
+    facts = build_facts(record)
+    wrong = (Discrepancy(fact.label, fact.withheld) for fact in facts.values() if fact.withheld)
+    discrepancies = (*wrong, *reported_differences(record, facts))
     figures, undrawn = draw_figures(record, facts, into)
     provenance = json_file(result_dir / "provenance.json", "provenance.json", [])
     missing = (*_missing(record, facts, provenance is not None), *undrawn)
@@ -65,17 +65,6 @@ def build_report(result_dir: Path, entries: Sequence[Entry], into: Path | None =
     write_atomically(target / "result.json", with_checksum(text.clean_tree(result, secrets)))
     html, json = result_dir / "report.html", result_dir / "result.json"
     return Report(html, json, view.headline, facts, view.missing, view.discrepancies)
-
-
-def _checked_facts(record: Record) -> tuple[dict[str, Fact], tuple[Discrepancy, ...]]:
-    facts = build_facts(record)
-    wrong = check_facts(record.result_dir, facts.values())
-    checked = {
-        name: replace(fact, withheld=wrong[name], interval=None) if name in wrong else fact
-        for name, fact in facts.items()
-    }
-    found = [Discrepancy(facts[name].label, reason) for name, reason in wrong.items()]
-    return checked, (*found, *reported_differences(record, facts))
 
 
 def _missing(record: Record, facts: dict[str, Fact], has_provenance: bool) -> tuple[str, ...]:

@@ -1,20 +1,34 @@
-"""Sources opened again: the numbers that stand at a file, line and key, straight from the disk.
+"""The numbers that stand at a file, line and key, and what a recipe makes of them.
 
-In: `Source`s. Out: numbers and task results, or `SourceError` where the number is not there. A metric row is
-also followed to the line of the trainer's file or log that it was taken from.
+In: facts that name their `Source`s. Out: the same with their values; withheld where a source does not hold
+its number. A metric row is also followed to the line of the trainer's file or log that it was taken from.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.results.collect import tasks_of
-from harness.results.raw import Row, number_in, parse_object, table_number, table_rows
-from harness.results.types import Source, TaskResult
+import numpy as np
+
+from harness.results import task_statistics
+from harness.results.raw import (
+    Row,
+    json_file,
+    json_lines,
+    number_in,
+    parse_object,
+    step_in,
+    table_number,
+    table_rows,
+    tasks_of,
+    text_file,
+)
+from harness.results.types import Fact, Interval, Source, TaskResult
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf)\b", re.IGNORECASE)
 ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -29,30 +43,50 @@ def same_number(one: float, other: float) -> bool:
     return (math.isnan(one) and math.isnan(other)) or math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
 
 
-class SourceReader:
-    """Opens sources again; `fetch` first, so that each file is read once however many numbers stand in it."""
+def computed(result_dir: Path, facts: Iterable[Fact]) -> Iterator[Fact]:
+    """The facts with values and intervals, each read from its sources and computed by its recipe."""
+    facts = list(facts)
+    reader = SourceReader(result_dir, [source for fact in facts for source in fact.sources])
+    for fact in facts:
+        try:
+            value, interval = _compute(fact, reader)
+            yield replace(fact, value=value, interval=interval)
+        except (SourceError, ValueError, LookupError, ArithmeticError, OSError) as error:
+            yield replace(fact, withheld=str(error) or type(error).__name__)
 
-    def __init__(self, result_dir: Path) -> None:
+
+def _compute(fact: Fact, reader: SourceReader) -> tuple[float, Interval | None]:
+    if fact.recipe == "row_count":
+        return reader.row_count(fact.sources[0].file), None
+    if fact.recipe in ("value", "mean", "median", "elapsed"):
+        numbers = [reader.number(source) for source in fact.sources]
+        if fact.recipe == "elapsed":
+            return numbers[0] - numbers[1], None
+        return (numbers[0] if fact.recipe == "value" else float(getattr(np, fact.recipe)(numbers))), None
+    validations = [reader.tasks(source) for source in fact.sources]
+    return task_statistics.by_recipe(fact.recipe, validations, fact.measure, fact.unit)
+
+
+class SourceReader:
+    """Reads what these sources name: each file once, however many numbers stand in it."""
+
+    def __init__(self, result_dir: Path, sources: Iterable[Source]) -> None:
         self._dir = result_dir
         self._lines: dict[str, dict[int, bytes]] = {}
+        self._read(sources)
+        rows = [(file, line) for file, lines in self._lines.items() for line in lines.values()]
+        origins = (_origin(file, parse_object(line) or {}) for file, line in rows)
+        self._read(origin for origin in origins if origin is not None)
 
-    def fetch(self, sources: Iterable[Source]) -> None:
-        """Read the lines that these sources name, and those that metric rows among them came from."""
-        wanted = _by_file(sources)
-        self._read(wanted)
-        origins = []
-        for file in wanted:
-            for line in self._lines.get(file, {}).values():
-                origin = _origin(file, parse_object(line) or {})
-                if origin is not None:
-                    origins.append(origin)
-        self._read(_by_file(origins))
-
-    def _read(self, wanted: Mapping[str, set[int]]) -> None:
+    def _read(self, sources: Iterable[Source]) -> None:
+        wanted: dict[str, set[int]] = {}
+        for source in sources:
+            lines = wanted.setdefault(source.file, set())
+            if source.line is not None:
+                lines.update(range(source.line, (source.last_line or source.line) + 1))
         for file, lines in wanted.items():
-            kept = self._lines.setdefault(file, {})
-            path = self._path(file)
-            if not lines or path is None or not path.is_file():
+            kept, path = self._lines.setdefault(file, {}), self._path(file)
+            if not lines or path is None:
                 continue
             last = max(lines)
             with path.open("rb") as stream:
@@ -63,9 +97,9 @@ class SourceReader:
                         break
 
     def _path(self, file: str) -> Path | None:
-        """The file, unless its name leads out of the result folder."""
+        """The file; None where there is none, or its name leads out of the result folder."""
         path = self._dir / file
-        return path if path.resolve().is_relative_to(self._dir.resolve()) else None
+        return path if path.is_file() and path.resolve().is_relative_to(self._dir.resolve()) else None
 
     def number(self, source: Source) -> float:
         """The number at a source, also found where it was taken from."""
@@ -74,82 +108,54 @@ class SourceReader:
         value = number_in(values if isinstance(values, dict) and key in values else row, key)
         if value is None:
             raise SourceError(f"{source} holds no number called {key!r}")
-        self._follow(source, row, value)
+        origin = _origin(source.file, row)
+        if origin is not None and not self._holds(origin, key, value):
+            raise SourceError(f"{source} says {value!r}, but {origin}, where it was taken from, does not")
         return value
 
-    def text(self, file: str, line: int) -> str:
-        """A line that was fetched. Raises SourceError."""
+    def text(self, source: Source) -> str:
+        """The line of a source."""
         try:
-            return self._lines[file][line].decode("utf-8", errors="replace")
+            return self._lines[source.file][source.line or 0].decode("utf-8", errors="replace")
         except KeyError:
-            raise SourceError(f"{file}:{line} is not there any more") from None
+            raise SourceError(f"{source} is not there any more") from None
 
     def _row(self, source: Source) -> Mapping[str, Any]:
         """The JSON object, or the row of a Markdown table, that a source names; {} where it is neither."""
-        is_table = source.file.endswith(".md")
-        if source.line is not None and not is_table:
-            return parse_object(self.text(source.file, source.line)) or {}
         path = self._path(source.file)
-        if path is None or not path.is_file():
+        if path is None:
             raise SourceError(f"{source.file} is not there any more")
-        content = path.read_text(encoding="utf-8", errors="replace")
-        if not is_table:
-            return parse_object(content) or {}
-        found = (row.data for row in table_rows(content) if row.line == source.line)
-        return {key: table_number(str(cell)) for key, cell in next(found, {}).items()}
+        if source.file.endswith(".md"):
+            rows = table_rows(text_file(path) or "")
+            found = next((row.data for row in rows if row.line == source.line), {})
+            return {key: table_number(str(cell)) for key, cell in found.items()}
+        if source.line is not None:
+            return parse_object(self.text(source)) or {}
+        return json_file(path, source.file, []) or {}
 
-    def _follow(self, source: Source, row: Mapping[str, Any], value: float) -> None:
-        """Look the value up on the line of the trainer's file or log that a metric row was taken from."""
-        origin = _origin(source.file, row)
-        if origin is None or origin.line is None:
-            return
-        line = self.text(origin.file, origin.line)
+    def _holds(self, origin: Source, key: str, value: float) -> bool:
+        """True if the line that a metric row was taken from, of the trainer's file or log, has the number."""
+        line = self.text(origin)
         data = parse_object(line)
         if data is not None:
-            there = number_in(data, source.key or "")
-            numbers = [] if there is None else [there]
-        else:
-            numbers = [float(number) for number in _NUMBER.findall(ANSI.sub("", line))]
-        if not any(same_number(number, value) for number in numbers):
-            raise SourceError(f"{source} says {value!r}, but {origin}, where it was taken from, does not")
+            there = number_in(data, key)
+            return there is not None and same_number(there, value)
+        return any(same_number(float(number), value) for number in _NUMBER.findall(ANSI.sub("", line)))
 
     def row_count(self, file: str) -> int:
         """How many metric rows a file has."""
-        path = self._path(file)
-        if path is None or not path.is_file():
-            raise SourceError(f"{file} is not there any more")
-        with path.open("rb") as stream:
-            return sum(isinstance((parse_object(line) or {}).get("values"), dict) for line in stream)
+        return sum(isinstance(row.data.get("values"), dict) for row in json_lines(self._dir / file, file, []))
 
     def tasks(self, source: Source) -> tuple[TaskResult, ...]:
         """The tasks of one validation."""
-        step = (source.key or "").removeprefix("step ")
-        rows = []
-        for line, content in sorted(self._lines.get(source.file, {}).items()):
-            data = parse_object(content)
-            if data is not None and _is_in(line, source) and str(_whole(data.get("step"))) == step:
-                rows.append(Row(line, data))
-        tasks = tasks_of(rows)
+        step = int((source.key or "").removeprefix("step "))
+        lines = range(source.line or 0, (source.last_line or source.line or 0) + 1)
+        there = self._lines.get(source.file, {})
+        rows = (Row(line, parse_object(there[line]) or {}) for line in lines if line in there)
+        tasks = tasks_of(row for row in rows if step_in(row.data) == step)
         if not tasks:
             raise SourceError(f"{source} holds no task results of {source.key}")
         return tasks
-
-
-def _whole(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _is_in(line: int, source: Source) -> bool:
-    return source.line is not None and source.line <= line <= (source.last_line or source.line)
-
-
-def _by_file(sources: Iterable[Source]) -> dict[str, set[int]]:
-    wanted: dict[str, set[int]] = {}
-    for source in sources:
-        lines = wanted.setdefault(source.file, set())
-        if source.line is not None:
-            lines.update(range(source.line, (source.last_line or source.line) + 1))
-    return wanted
 
 
 def _origin(file: str, row: Mapping[str, Any]) -> Source | None:

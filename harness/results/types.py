@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,20 +142,22 @@ class Interval:
 
 @dataclass(frozen=True)
 class Fact:
-    """One number of the report: value, where it comes from, and how to compute it again."""
+    """One number of the report: where it comes from, how it is computed, and the value that this gives.
+
+    `measure`: for the task recipes, what is measured per task, such as "first@2"
+    (`task_statistics.task_values`); `withheld`: why the number must not be shown.
+    """
 
     id: str
     label: str
-    value: float
     unit: Unit
     recipe: Recipe
     sources: tuple[Source, ...]
-    measure: str = (
-        ""  # for the task recipes: what is measured per task, e.g. "first@2" (`task_statistics.task_values`)
-    )
-    interval: Interval | None = None
+    measure: str = ""
     note: str = ""
-    withheld: str = ""  # why the number must not be shown
+    value: float = math.nan
+    interval: Interval | None = None
+    withheld: str = ""
 
     @property
     def text(self) -> str:

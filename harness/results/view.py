@@ -273,9 +273,8 @@ def _attempts(record: Record, facts: Mapping[str, Fact], run: RunStory) -> Itera
 
 def _cited(result_dir: Path, number: int, citations: Sequence[Evidence]) -> tuple[CitedLine, ...]:
     """The lines that a diagnosis cites, looked up again in the files of the attempt."""
-    reader, folder = SourceReader(result_dir), attempt_folder(number)
-    sources = [Source(f"{folder}/{one.file}", one.line) for one in citations]
-    reader.fetch(sources)
+    sources = [Source(f"{attempt_folder(number)}/{one.file}", one.line) for one in citations]
+    reader = SourceReader(result_dir, sources)
     return tuple(
         CitedLine(source, one.text, _is_found(reader, source, one.text))
         for source, one in zip(sources, citations, strict=True)
@@ -285,7 +284,7 @@ def _cited(result_dir: Path, number: int, citations: Sequence[Evidence]) -> tupl
 def _is_found(reader: SourceReader, source: Source, text: str) -> bool:
     """True if the line holds the text, or its beginning where a reader has cut a long line."""
     try:
-        there = reader.text(source.file, source.line or 0)
+        there = reader.text(source)
     except SourceError:
         return False
     return "".join(ANSI.sub("", text).split())[:200] in "".join(ANSI.sub("", there).split())

@@ -24,7 +24,6 @@ from harness.results.narrative.findings import (
     FailureFinding,
     Place,
 )
-from harness.results.recompute import check_facts
 from harness.results.run import RunStory
 from harness.results.types import Fact, Record
 from harness.wording import number_text
@@ -137,10 +136,7 @@ class RunEvidence(Evidence):
 def evidence_of_run(result_dir: Path, entries: Sequence[Entry]) -> RunEvidence:
     """The evidence of a run whose results were collected, from its raw files and journal."""
     record = collect(result_dir)
-    facts = build_facts(record)
-    wrong = check_facts(result_dir, facts.values())
-    kept = {name: fact for name, fact in facts.items() if name not in wrong}
-    return RunEvidence(record, kept, RunStory.of(entries))
+    return RunEvidence(record, build_facts(record), RunStory.of(entries))
 
 
 def _citable(fact: Fact) -> Citable:
