@@ -1,7 +1,7 @@
 """The numbers of a figure as plain data: what is drawn, and what stands beside the drawing.
 
-In: numbers of a run or of a comparison. Out: a `Chart`; `save` writes it as `NAME.json`, and as `NAME.svg`
-and `NAME.png` made from it by `drawing`. A figure shows nothing that its JSON does not hold.
+In: numbers of a run or of a comparison. Out: `Chart`s; `save_all` writes each as `NAME.json`, and drawn from it
+as `NAME.svg` and `NAME.png`. A figure shows nothing that its JSON does not hold.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ SUFFIXES = (".svg", ".png", ".json")
 
 @dataclass(frozen=True)
 class Line:
-    """Values `y` at `x`. `low`, `high`: the interval or band around each, () or None where there is none;
-    `runs`: x and y of the runs behind a mean; `attempts`, `sources`: where each value comes from."""
+    """Values `y` at `x`. `low`, `high`: around each, () or None where there is nothing; `runs`: x and y of
+    the runs behind a mean; `attempts`, `sources`: where each value comes from."""
 
     label: str
     x: Numbers
@@ -76,40 +76,33 @@ class Chart:
     panels: tuple[Panel, ...]
     goal: str = "max"
 
-    def as_json(self) -> dict[str, Any]:
-        """The chart as JSON data, without what is empty; null for NaN and infinities."""
-        return dict(plain(asdict(self, dict_factory=_known)))
-
-
-def save(chart: Chart, folder: Path, is_drawn: bool = True) -> Figure:
-    """Write a chart's data and drawings into `folder`; the figure with the names of these files."""
-    files = tuple(f"figures/{chart.name}{suffix}" for suffix in SUFFIXES)
-    data = json.dumps(chart.as_json(), ensure_ascii=False, allow_nan=False) + "\n"
-    write_atomically(folder / f"{chart.name}.json", data)
-    if not is_drawn:
-        return Figure(chart.name, chart.title, chart.caption, "", files)
-    from harness.results import drawing, drawing_style
-
-    picture = drawing.draw(chart)
-    write_atomically(folder / f"{chart.name}.svg", drawing_style.standalone(picture.svg))
-    write_atomically(folder / f"{chart.name}.png", picture.png)
-    return Figure(chart.name, chart.title, chart.caption, picture.svg, files)
-
 
 def save_all(charts: Iterable[Chart], folder: Path, into: Path | None = None) -> list[Figure]:
     """Write the charts into `<folder>/figures/`, and take away the figures of an earlier report. `into`:
     another folder, for their data alone."""
-    if into is not None:
-        (into / "figures").mkdir()
-        return [save(chart, into / "figures", is_drawn=False) for chart in charts]
-    target = folder / "figures"
+    target = (into or folder) / "figures"
     target.mkdir(exist_ok=True)
-    figures = [save(chart, target) for chart in charts]
+    figures = [_save(chart, target, is_drawn=into is None) for chart in charts]
     kept = {Path(file).name for figure in figures for file in figure.files}
     for path in target.iterdir():
         if path.suffix in SUFFIXES and path.name not in kept:
             path.unlink()
     return figures
+
+
+def _save(chart: Chart, folder: Path, is_drawn: bool) -> Figure:
+    data = json.dumps(plain(asdict(chart, dict_factory=_known)), ensure_ascii=False, allow_nan=False)
+    write_atomically(folder / f"{chart.name}.json", f"{data}\n")
+    svg = ""
+    if is_drawn:
+        from harness.results import drawing, drawing_style
+
+        picture = drawing.draw(chart)
+        svg = picture.svg
+        write_atomically(folder / f"{chart.name}.svg", drawing_style.standalone(svg))
+        write_atomically(folder / f"{chart.name}.png", picture.png)
+    files = tuple(f"figures/{chart.name}{suffix}" for suffix in SUFFIXES)
+    return Figure(chart.name, chart.title, chart.caption, svg, files)
 
 
 def _known(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:

@@ -9,7 +9,8 @@ how another draw of tasks would move the number; it says nothing about other see
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import scipy  # its parts load when they are used: most runs need none
@@ -27,7 +28,11 @@ def mean_interval(values: np.ndarray, bounds: tuple[float, float] | None = None)
     if len(values) < 2 or not np.isfinite(values).all():
         return None
     if values.min() == values.max():
-        return _wilson(values) if bounds == (0.0, 1.0) else None
+        if bounds != (0.0, 1.0) or values[0] not in bounds:
+            return None
+        test = scipy.stats.binomtest(int(values.sum()), len(values))
+        wilson = test.proportion_ci(LEVEL, method="wilson")
+        return Interval(float(wilson.low), float(wilson.high), "Wilson interval over tasks", len(values))
     interval = scipy.stats.ttest_1samp(values, 0.0).confidence_interval(LEVEL)
     low, high = float(interval.low), float(interval.high)
     if not np.isfinite([low, high]).all():
@@ -35,14 +40,6 @@ def mean_interval(values: np.ndarray, bounds: tuple[float, float] | None = None)
     if bounds is not None:
         low, high = max(low, bounds[0]), min(high, bounds[1])
     return Interval(low, high, "t interval over tasks", len(values))
-
-
-def _wilson(values: np.ndarray) -> Interval | None:
-    if values[0] not in (0.0, 1.0):
-        return None
-    test = scipy.stats.binomtest(int(values.sum()), len(values))
-    interval = test.proportion_ci(LEVEL, method="wilson")
-    return Interval(float(interval.low), float(interval.high), "Wilson interval over tasks", len(values))
 
 
 def by_recipe(
@@ -75,23 +72,23 @@ def task_values(tasks: Sequence[TaskResult], measure: str) -> np.ndarray:
     reward. `all`: 1 if all succeeded. `any`: 1 if one succeeded. `episodes`: how many episodes. `tasks`: 1.
     """
     name, _, k = measure.partition("@")
-    return np.array([_task_value(task, name, int(k or 0)) for task in tasks], dtype=float)
+    if name not in _MEASURES:
+        raise ValueError(f"unknown measure {name!r}")
+    return np.array([_MEASURES[name](task, int(k or 0)) for task in tasks], dtype=float)
 
 
-def _task_value(task: TaskResult, name: str, k: int) -> float:
+def _unbiased(task: TaskResult, k: int) -> float:
     n, c = len(task.successes), sum(task.successes)
-    if name == "pass":
-        return c / n
-    if name == "first":
-        return float(any(task.successes[:k]))
-    if name == "unbiased":
-        return 1.0 - float(scipy.special.comb(n - c, k, exact=True) / scipy.special.comb(n, k, exact=True))
-    if name == "reward":
-        return float(np.mean(task.rewards))
-    if name in ("all", "any"):
-        return float(c == n if name == "all" else c > 0)
-    if name == "episodes":
-        return float(n)
-    if name == "tasks":
-        return 1.0
-    raise ValueError(f"unknown measure {name!r}")
+    return 1.0 - math.comb(n - c, k) / math.comb(n, k)
+
+
+_MEASURES: dict[str, Callable[[TaskResult, int], float]] = {
+    "pass": lambda task, k: sum(task.successes) / len(task.successes),
+    "first": lambda task, k: any(task.successes[:k]),
+    "unbiased": _unbiased,
+    "reward": lambda task, k: float(np.mean(task.rewards)),
+    "all": lambda task, k: all(task.successes),
+    "any": lambda task, k: any(task.successes),
+    "episodes": lambda task, k: len(task.successes),
+    "tasks": lambda task, k: 1,
+}
