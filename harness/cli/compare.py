@@ -51,7 +51,7 @@ def compare(
     if goal not in (None, "max", "min"):
         fail(f"--goal must be max or min, not {goal!r}")
     folders = [find_any(word) for word in runs]
-    from harness.results.comparing.as_json import to_json
+    from harness.results.sweeps.tables import to_json
 
     comparison = _compared(folders, metric, cast("Goal | None", goal), threshold)
     report = _write(comparison, out) if out is not None else None

@@ -1,6 +1,6 @@
 """The numbers of a figure as plain data: what is drawn, and what stands beside the drawing.
 
-In: numbers of a run or of a comparison. Out: `Chart`s; `save_all` writes each as `NAME.json`, and drawn from it
+In: numbers of a run or of a comparison. Out: `Chart`s; `save_all` writes each as `NAME.json`, drawn
 as `NAME.svg` and `NAME.png`. A figure shows nothing that its JSON does not hold.
 """
 

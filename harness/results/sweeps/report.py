@@ -15,14 +15,13 @@ from typing import Any
 from harness.atomic_write import write_atomically
 from harness.redaction import secret_values
 from harness.results import text
-from harness.results.comparing.as_json import points_csv, to_json
 from harness.results.comparing.types import Comparison
 from harness.results.drawing_style import colour_variables
 from harness.results.manifest import fingerprints, with_checksum
 from harness.results.narrative.sections import tell
 from harness.results.narrative.sweep import SweepEvidence
 from harness.results.sweeps.figures import draw_figures
-from harness.results.sweeps.tables import SweepAbout, build_page
+from harness.results.sweeps.tables import SweepAbout, build_page, points_csv, to_json
 from harness.results.sweeps.wording import level_text
 from harness.templating import render
 from harness.wording import duration, time_text

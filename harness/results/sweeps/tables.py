@@ -1,4 +1,5 @@
-"""The report of several runs as plain data: tables whose cells are text, which the templates only lay out.
+"""The report of several runs as plain data: tables whose cells are text, which the templates only lay out;
+and the comparison as JSON, and its runs as CSV.
 
 In: a `Comparison` (cleaned and redacted by `report`), and what is known about the sweep. Out: the page as a
 mapping, in its order; a row is a mapping from column to text.
@@ -6,16 +7,20 @@ mapping, in its order; a row is a mapping from column to text.
 
 from __future__ import annotations
 
+import csv
+import io
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 from urllib.parse import quote
 
+from harness.config.values import as_text
 from harness.results.comparing import metrics
 from harness.results.comparing.types import Comparison, Contrast, Expected, KeyEffect, PointResult, RunResult
+from harness.results.manifest import plain
 from harness.results.sweeps import wording
 from harness.results.sweeps.sentences import cautions, findings, is_tested, notes
 from harness.results.sweeps.wording import Digits, level_text
@@ -24,6 +29,7 @@ from harness.wording import DASH, duration, number_text, time_text
 Row = Mapping[str, Any]
 """Column to text; of a key also `rows`, of a point `levels` and `marks`."""
 
+_SCHEMA = 2  # of the comparison in sweep.json
 _MOST_LEVEL_COLUMNS = 4  # with more keys, one column names what differs from the baseline
 _OUTCOMES = {"stopped_early": "stopped early", "timed_out": "ended at its time limit", "": DASH}
 
@@ -202,3 +208,49 @@ def _run_row(run: RunResult, digits: Digits, folder: Path) -> Row:
         "href": quote(os.path.relpath(page, folder)) if page.is_file() else "",
         "remarks": "; ".join(filter(None, (why_not, *run.deviations, attempts))),
     }
+
+
+# --- for programs -------------------------------------------------------------------------------------------
+
+
+def to_json(comparison: Comparison, root: Path | None = None) -> dict[str, Any]:
+    """The comparison as JSON data; a point with a single seed says so itself."""
+    data: dict[str, Any] = {"schema": _SCHEMA, **asdict(comparison)}
+    data["is_single_seed"] = comparison.is_single_seed
+    for point, of in zip(data["points"], comparison.points, strict=True):
+        point["is_single_seed"] = of.is_single_seed
+    for planned in (*(run["run"] for run in data["runs"]), *data["study"]["runs"]):
+        if root is not None and planned["folder"].is_relative_to(root):
+            planned["folder"] = planned["folder"].relative_to(root)
+    return dict(plain(data))
+
+
+def points_csv(comparison: Comparison) -> str:
+    """One row per run, with its point's levels: what a spreadsheet or another program goes on with. Numbers
+    with all their digits; nothing for what is not known."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    for number, row in enumerate(_rows(comparison)):
+        names, values = zip(*row, strict=True)
+        writer.writerows([names, values] if number == 0 else [values])
+    return stream.getvalue()
+
+
+def _rows(comparison: Comparison) -> Iterator[list[tuple[str, Any]]]:
+    """Column and value, run by run."""
+    points = {point.point.name: point for point in comparison.points}
+    for result in comparison.runs:
+        of = points[result.run.point]
+        yield [
+            ("point", of.point.name),
+            ("is_baseline", as_text(of.point.is_baseline)),
+            *((key.name, as_text(of.point.levels[key.name])) for key in comparison.study.keys),
+            ("seeds_that_count", of.value.n if of.value is not None else 0),
+            ("run", result.run.name),
+            ("seed", result.run.seed),
+            *((name, getattr(result, name)) for name in ("outcome", "value", "why_not", "last_step")),
+            *((name, getattr(result, name)) for name in ("attempts", "hours", "area", "steps_to_threshold")),
+            ("source", result.source),
+            ("source_key", result.source and result.source.key),
+            ("deviations", "; ".join(result.deviations)),
+        ]

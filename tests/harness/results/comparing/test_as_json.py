@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.results.compare import compare_results
-from harness.results.comparing.as_json import points_csv, to_json
 from harness.results.comparing.types import Comparison, Curve, Expectation
+from harness.results.sweeps.tables import points_csv, to_json
 from harness.results.types import Source
 from tests.harness.results.comparing.made import KL, grid, result
 
