@@ -1,18 +1,15 @@
 """`harness compare`: what can honestly be said about several runs, in a table or as a report of its own."""
 
-import json
 import os
-from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from harness.cli.console import console, fail, find_any
+from harness.cli.console import console, fail, find_any, print_json, print_table
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from harness.results.comparing.types import Comparison, Goal
 
 
@@ -50,13 +47,12 @@ def compare(
     """
     if goal not in (None, "max", "min"):
         fail(f"--goal must be max or min, not {goal!r}")
-    folders = [find_any(word) for word in runs]
     from harness.results.sweeps.tables import to_json
 
-    comparison = _compared(folders, metric, cast("Goal | None", goal), threshold)
+    comparison = _compared([find_any(word) for word in runs], metric, cast("Goal | None", goal), threshold)
     report = _write(comparison, out) if out is not None else None
     if json_output:
-        typer.echo(json.dumps(to_json(comparison), indent=2, ensure_ascii=False))
+        print_json(to_json(comparison))
     else:
         _show(comparison)
         if report is not None:
@@ -83,62 +79,42 @@ def _compared(folders: list[Path], metric: str, goal: "Goal | None", threshold: 
 
 def _write(comparison: "Comparison", out: Path) -> Path:
     from harness.results.sweeps.report import build_sweep_report
-    from harness.results.sweeps.tables import SweepAbout
 
     try:
-        return build_sweep_report(out.expanduser(), comparison, SweepAbout()).html
+        return build_sweep_report(out.expanduser(), comparison).html
     except OSError as error:
         fail(f"{out}: the report could not be written: {error.strerror or error}")
 
 
-# --- the table ----------------------------------------------------------------------------------------------
-
-_POINTS = {
-    "point": "short",
-    "differs in": "label",
-    "seeds": "seeds",
-    "mean": "mean",
-    "95 % interval": "interval",
-}
-_KEYS = ("level", "baseline", "difference", "interval", "finding")
+_LEVELS = {"level": "level", "against": "baseline", "difference": "difference", "95 % interval": "interval"}
+_POINTS = {"point": "short", "differs in": "label", "seeds": "seeds", "mean": "mean"}
 
 
 def _show(comparison: "Comparison") -> None:
     from harness.redaction import secret_values
-    from harness.results.sweeps.tables import SweepAbout, build_page
+    from harness.results.sweeps.tables import build_page
     from harness.results.text import clean_tree
 
-    comparison = clean_tree(comparison, secret_values(os.environ))
-    view = build_page(comparison, SweepAbout(), Path.cwd())
-    out = console()
-    out.print(view["verdict"], style="bold", markup=False)
+    view = build_page(clean_tree(comparison, secret_values(os.environ)), Path.cwd())
+    out = partial(console().print, markup=False, soft_wrap=False)
+    out(view["verdict"], style="bold")
     for line in view["found"]:
-        out.print(f"  {line}", markup=False, soft_wrap=False)
-    out.print(f"\n{view['metric']}, {view['better']}; {view['counts']}\n", markup=False, soft_wrap=False)
+        out(f"  {line}")
+    out(f"\n{view['metric']}, {view['better']}; {view['counts']}\n")
     levels = [
-        (key["label"] if not number else "", *(row[name] for name in _KEYS))
+        ("" if number else key["label"], *(row[name] for name in _LEVELS.values()), row["finding"])
         for key in view["varied"]
         for number, row in enumerate(key["rows"])
     ]
     if levels:
-        out.print(_table(("key", "level", "against", "difference", "95 % interval", "finding"), levels))
-        out.print()
-    points = [(*(row[name] for name in _POINTS.values()), ", ".join(row["marks"])) for row in view["points"]]
-    out.print(_table((*_POINTS, ""), points))
+        print_table(levels, ("key", *_LEVELS, "finding"))
+        out()
+    points = [
+        (*(row[name] for name in _POINTS.values()), row["interval"], ", ".join(row["marks"]))
+        for row in view["points"]
+    ]
+    print_table(points, (*_POINTS, "95 % interval", ""))
     for caution in view["cautions"]:
-        out.print(f"\n{caution.title}", style="bold yellow", markup=False)
+        out(f"\n{caution.title}", style="bold yellow")
         for line in caution.lines:
-            out.print(f"  {line}", markup=False, soft_wrap=False)
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> "Table":
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        is_number = column in ("mean", "difference", "95 % interval")
-        table.add_column(column, no_wrap=is_number, overflow="fold", justify="right" if is_number else "left")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table
+            out(f"  {line}")

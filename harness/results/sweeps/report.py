@@ -45,7 +45,7 @@ class SweepReport:
 def build_sweep_report(
     folder: Path,
     comparison: Comparison,
-    about: SweepAbout,
+    about: SweepAbout = SweepAbout(),
     narrative: Mapping[str, Any] | None = None,
     into: Path | None = None,
 ) -> SweepReport:
@@ -60,7 +60,7 @@ def build_sweep_report(
     secrets = secret_values(os.environ) if into is None else ()
     comparison, about = text.clean_tree(comparison, secrets), text.clean_tree(about, secrets)
     told = tell(narrative or {}, SweepEvidence(comparison), secrets)
-    view = build_page(comparison, about, folder)
+    view = build_page(comparison, folder, about)
     figures = draw_figures(comparison, folder, into)
     values = {"view": view, "comparison": comparison, "figures": figures, "narrative": told}
     words = {"duration": duration, "time_text": time_text, "level": level_text}

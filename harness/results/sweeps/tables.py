@@ -50,7 +50,7 @@ class SweepAbout:
     plan: Mapping[str, Any] = field(default_factory=dict)
 
 
-def build_page(comparison: Comparison, about: SweepAbout, folder: Path) -> dict[str, Any]:
+def build_page(comparison: Comparison, folder: Path, about: SweepAbout = SweepAbout()) -> dict[str, Any]:
     """Everything that the documents in `folder` show. `tone`: good, bad or "" for the colour of the verdict;
     `cost_per`: the improvement whose cost the points tell; `headline`: the few lines a terminal shows."""
     digits, said, warned = Digits.of(comparison), findings(comparison), cautions(comparison)

@@ -20,7 +20,7 @@ from harness.results.comparing.types import (
 )
 from harness.results.sweeps import wording
 from harness.results.sweeps.sentences import cautions, findings
-from harness.results.sweeps.tables import SweepAbout, build_page
+from harness.results.sweeps.tables import build_page
 from harness.results.sweeps.wording import Digits
 from tests.harness.results.comparisons import KL, LR, REPEAT, comparison
 
@@ -35,7 +35,7 @@ NONE = replace(
 
 
 def page(made: Comparison) -> dict[str, Any]:
-    return build_page(made, SweepAbout(), Path("/x"))
+    return build_page(made, Path("/x"))
 
 
 def about(*contrasts: Contrast, matters: bool | None = True, **more: object) -> Comparison:
