@@ -7,7 +7,6 @@ per point, redrawn in place; elsewhere a line when a run starts or ends, and now
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
@@ -69,8 +68,7 @@ def render(now: SweepStatus, width: int, height: int) -> RenderableType:
         return Group(*(_cut(line, width) for line in head[: max(1, height - 1)]))
     shown, rest = _chosen(now, room)
     legend = GAP.join(f"{glyph} {WORDS[stage]}" for stage, glyph in GLYPHS.items())
-    kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(map(_kind, rest)).most_common())
-    more = [f"… {len(rest)} more points: {kinds}"] if rest else []
+    more = [f"… {rest} more points"] if rest else []
     below = [_cut(Text(line, style="dim"), width) for line in (*more, legend)]
     return Group(*(_cut(line, width) for line in (*head, Text())), _table(now, shown, width), *below)
 
@@ -92,28 +90,18 @@ def _header(now: SweepStatus) -> list[Text]:
     return [name, runs, Text(GAP.join(now.times)), *best]
 
 
-def _chosen(now: SweepStatus, room: int) -> tuple[list[PointStatus], list[PointStatus]]:
-    """The points that get a row, and the rest: in the plan's order where all fit, else those first that one
-    wants to see."""
+def _chosen(now: SweepStatus, room: int) -> tuple[list[PointStatus], int]:
+    """The points that get a row, and how many do not: in the plan's order where all fit, else those first
+    that one wants to see."""
     if len(now.points) <= room:
-        return list(now.points), []
+        return list(now.points), 0
     places = {point.name: place for place, point in enumerate(now.ranked)}
 
     def urgency(point: PointStatus) -> tuple[int, int]:
         first = 0 if point.has("running") else 1 if point.has("failed") else 2
         return first, places.get(point.name, len(now.points))
 
-    points = sorted(now.points, key=urgency)
-    return points[: room - 1], points[room - 1 :]
-
-
-def _kind(point: PointStatus) -> str:
-    """A whole point in one word, what matters most first."""
-    if point.has("running") or point.has("failed"):
-        return "running" if point.has("running") else "failed"
-    if point.has("queued"):
-        return "queued" if all(run.stage == "queued" for run in point.runs) else "partly done"
-    return WORDS["done" if point.has("done") else "cancelled"]
+    return sorted(now.points, key=urgency)[: room - 1], len(now.points) - room + 1
 
 
 def _table(now: SweepStatus, points: list[PointStatus], width: int) -> Table:
@@ -121,9 +109,9 @@ def _table(now: SweepStatus, points: list[PointStatus], width: int) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    count = max(len(point.runs) for point in now.points)
-    is_wide = LEAST_LABEL + count * (CELL + len(GAP)) + MEAN <= width
-    titles = [_seed_title(now, place) for place in range(count)] if is_wide else ["runs", "step"]
+    seeds = [run.run.run.seed for run in now.points[0].runs]  # all points have the same
+    is_wide = LEAST_LABEL + len(seeds) * (CELL + len(GAP)) + MEAN <= width
+    titles = ["run" if seed is None else f"seed {seed}" for seed in seeds] if is_wide else ["runs", "step"]
     table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, len(GAP), 0, 0))
     for title in ("point", *titles, "mean so far"):
         table.add_column(title, no_wrap=True, overflow="ellipsis")
@@ -135,15 +123,8 @@ def _table(now: SweepStatus, points: list[PointStatus], width: int) -> Table:
             signs = Text.assemble(*((GLYPHS[run.stage], STYLES[run.stage]) for run in point.runs))
             cells = [signs, Text(furthest.step if furthest else "")]
         mean = Text(point.mean_so_far, style="bold" if point is now.best else "")
-        table.add_row(Text(one_line(point.label)), *cells, *[""] * (len(titles) - len(cells)), mean)
+        table.add_row(Text(one_line(point.label)), *cells, mean)
     return table
-
-
-def _seed_title(now: SweepStatus, place: int) -> str:
-    """The seed that all points have at this place, else just a number."""
-    seeds = {point.runs[place].run.run.seed for point in now.points if place < len(point.runs)}
-    seed = next(iter(seeds)) if len(seeds) == 1 else None
-    return f"seed {seed}" if seed is not None else f"run {place + 1}"
 
 
 # --- lines --------------------------------------------------------------------------------------------------

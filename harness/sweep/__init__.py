@@ -1,7 +1,7 @@
 """Ablation sweeps: many runs from one blueprint, side by side on one machine, compared with statistics.
 
 Reading order. What is asked: `values`, `spec` (the one schema), `spec_text` (its texts). The plan: `plan`,
-`defaults`, `design`, `forecast`; `proposal` (a model plans one). The folder: `folder`, `points` (a run is the
+`design`, `forecast`; `proposal` (a model plans one). The folder: `folder`, `points` (a run is the
 blueprint with overrides), `reach` (keys that nothing reads), `snapshot` (what all runs share), `confounds`
 (what else differs), `create` (all of it). The queue: `hosts` (where runs run), `events`, `state` (the fold of
 the journal), `sweep`, `run_files` (what a run's files say), `run_supervisor` (one run), `scheduler` (all of

@@ -120,7 +120,8 @@ def changed(folder: SweepFolder) -> tuple[str, ...]:
     try:
         taken = load(folder)
         known: dict[str, str] = json.loads((folder.snapshot / "files.json").read_text(encoding="utf-8"))
-        edited = [name for name, checksum in known.items() if _sha256(taken.copy.root / name) != checksum]
+        files = {name: taken.copy.root / name for name in known}
+        edited = [name for name, file in files.items() if not file.is_file() or sha256(file) != known[name]]
         outside = [place for place, before in taken.watched.items() if _of_sources(Path(place)) != before]
     except (SweepError, OSError, ValueError, AttributeError) as error:
         return (f"the shared code and environment cannot be compared any more: {error}",)
@@ -140,15 +141,10 @@ def _changed_packages(taken: Snapshot) -> list[str]:
     return [what] if differing else []
 
 
-def _sha256(path: Path) -> str:
-    """The checksum of a file; "" for one that is not there."""
-    return sha256(path) if path.is_file() else ""
-
-
 def _of_sources(folder: Path) -> str:
     """One checksum over the Python sources in a folder, caches left out."""
-    paths = (path for path in folder.rglob("*.py") if not CACHES.intersection(path.parts))
-    found = {str(path.relative_to(folder)): _sha256(path) for path in islice(paths, _MOST_WATCHED)}
+    paths = (path for path in folder.rglob("*.py") if path.is_file() and not CACHES.intersection(path.parts))
+    found = {str(path.relative_to(folder)): sha256(path) for path in islice(paths, _MOST_WATCHED)}
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
 
 

@@ -69,19 +69,9 @@ def test_five_points_at_80_columns() -> None:
     assert "16m 40s so far" in lines[2] and "budget 12h 00m, 11h 43m left" in lines[2]
     assert lines[3] == "best so far  0.900 (one seed)  kl_loss_coef=0.0  task_pass_rate@1"
     assert row(lines, "baseline").endswith(" 0.800 (2 of 3 seeds)")
-    assert row(lines, "kl_loss_coef=0.0 ").split() == [
-        "kl_loss_coef=0.0",
-        "✓",
-        "0.900",
-        "·",
-        "·",
-        "0.900",
-        "(one",
-        "seed)",
-    ]
-    assert row(lines, "kl_loss_coef=0.003").split() == ["kl_loss_coef=0.003", "✗", "failed", "·", "·", "–"]
+    shown = [" ".join(row(lines, f"kl_loss_coef={level} ").split()[1:]) for level in ("0.0", "0.003", "0.03")]
+    assert shown == ["✓ 0.900 · · 0.900 (one seed)", "✗ failed · · –", "· · – –"]
     assert "▸ 120/240" in row(lines, "kl_loss_coef=0.01")
-    assert row(lines, "kl_loss_coef=0.03").split() == ["kl_loss_coef=0.03", "·", "·", "–", "–"]
     assert row(lines, "point").endswith("mean so far") and "seed 2" in row(lines, "point")
 
 
@@ -98,7 +88,7 @@ def test_sixty_points_show_first_what_one_wants_to_see() -> None:
     assert "✗" in lines[first + 3]
     assert "0.390 (one seed)" in lines[first + 4] and "0.380" in lines[first + 5], "then the best"
     shown = len(lines) - first - 2
-    assert lines[-2] == f"… {60 - shown} more points: {40 - (shown - 4)} partly done, 16 queued"
+    assert lines[-2] == f"… {60 - shown} more points"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +125,7 @@ def test_many_seeds_are_a_sign_each() -> None:
 
 def test_a_single_seed_is_marked_even_when_more_were_planned() -> None:
     lines = drawn(stands(plan({"k": [1, 2]}, seeds=(None,)), *succeeded(0, 5, "p01", 0.5)))
-    assert "(one seed)" in row(lines, "baseline") and "run 1" in row(lines, "point")
+    assert "(one seed)" in row(lines, "baseline") and "run" in row(lines, "point")
 
 
 def test_lines_tell_of_every_run_once_and_now_and_then_how_it_stands() -> None:
