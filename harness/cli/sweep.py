@@ -120,7 +120,7 @@ class _Asked:
 def _asked(what: str, source: Path | None, given: dict[str, Any], chosen: "RunOptions") -> _Asked:
     """The plan that the command line, a sweep.yaml or a model asks for. Raises SweepError."""
     from harness.author.request_text import is_request
-    from harness.sweep.create import planned
+    from harness.sweep.design import make_plan
     from harness.sweep.plan import SweepError
     from harness.sweep.spec_text import checked, read_spec
 
@@ -136,7 +136,7 @@ def _asked(what: str, source: Path | None, given: dict[str, Any], chosen: "RunOp
     else:
         spec = checked({"vary": {}, **given, "blueprint": path.absolute()})
     blueprint = _blueprint(spec.blueprint)
-    return _Asked(spec, blueprint, planned(spec, blueprint, chosen))
+    return _Asked(spec, blueprint, make_plan(spec, blueprint, chosen))
 
 
 def _blueprint(path: Path) -> "Blueprint":
@@ -154,12 +154,13 @@ def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chos
     """The sweep that a model proposes for a question; a clear end where none is proposed."""
     from harness.cli import asking
     from harness.providers.conversation import Account
-    from harness.sweep.create import planned, rehearse
+    from harness.sweep.create import rehearse
+    from harness.sweep.design import make_plan
     from harness.sweep.forecast import expected_run_s
     from harness.sweep.proposal import Proposing
 
     def checked(spec: "SweepSpec") -> "SweepPlan":
-        plan = planned(spec, blueprint, chosen)
+        plan = make_plan(spec, blueprint, chosen)
         rehearse(plan, blueprint)  # what it would refuse goes back to the model
         return plan
 

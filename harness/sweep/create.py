@@ -15,13 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from harness import index
 from harness.atomic_write import write_atomically, write_json
-from harness.codec import encode
 from harness.experiment import Clock
 from harness.index import is_sweep
 from harness.journal import JournalOwnedError, Owner
-from harness.options import RunOptions
 from harness.sweep import confounds, points, snapshot
-from harness.sweep.design import make_plan
 from harness.sweep.events import SweepCreated
 from harness.sweep.folder import SweepFolder
 from harness.sweep.plan import SweepError, SweepPlan
@@ -35,18 +32,6 @@ if TYPE_CHECKING:
     from harness.blueprint import Blueprint
 
 _log = logging.getLogger(__name__)
-
-
-def planned(spec: SweepSpec, blueprint: "Blueprint", options: RunOptions) -> SweepPlan:
-    """The plan of a sweep over this blueprint, each run with its share of the machine and of what a model may
-    cost. Raises SweepError."""
-    plan = make_plan(spec, blueprint, lambda key: points.current(blueprint, key))
-    runs = len(plan.runs) + bool(plan.canary)
-    cost = options.max_cost_usd / runs if options.max_cost_usd is not None else None
-    return replace(
-        plan,
-        options=encode(replace(options, max_cost_usd=cost)),
-    )
 
 
 def rehearse(plan: SweepPlan, blueprint: "Blueprint") -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """From a spec and its blueprint to the plan: levels and baselines, points, runs in their order.
 
-In: a `SweepSpec`, the `Blueprint`, and what the blueprint has now for a key. Out: `SweepPlan`. Nothing is
-written and nothing is drawn by chance but with the spec's own seed: the same spec gives the same plan.
+In: a `SweepSpec` and the `Blueprint`. Out: `SweepPlan`. Nothing is written, and nothing is drawn by chance
+but with the spec's own seed: the same spec gives the same plan.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ import os
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from harness.codec import encode
 from harness.config import NOTHING, Scalar, as_text, same_meaning, same_value
 from harness.config.edit import ConfigEditError
 from harness.config.training import TRAINER_COMMON, TrainingConfig
+from harness.options import RunOptions
 from harness.results.comparing.types import Expectation, Key, Point
 from harness.sweep.hosts import Needs
 from harness.sweep.plan import SweepError, SweepPlan, SweepRun
+from harness.sweep.points import current
 from harness.sweep.spec import DEFAULT_SAMPLES, SweepSpec
 from harness.wording import short_labels
 
@@ -43,18 +46,26 @@ Places = tuple[int, ...]
 
 
 def make_plan(
-    spec: SweepSpec, blueprint: Blueprint, now: Now, gpus_here: Callable[[], int] | None = None
+    spec: SweepSpec,
+    blueprint: Blueprint,
+    options: RunOptions | None = None,
+    now: Now | None = None,
+    gpus_here: Callable[[], int] | None = None,
 ) -> SweepPlan:
-    """Everything that is decided before the first run, but for `options`.
-
-    `gpus_here`: the number of GPUs that may be used, asked of the machine if left out. Raises SweepError.
-    """
+    """Everything that is decided before the first run. `options`: of the whole sweep; each run gets its share
+    of what a model may cost. `gpus_here`: the number of GPUs that may be used, asked of the machine if left
+    out. Raises SweepError."""
+    now = now or (lambda key: current(blueprint, key))
     keys = tuple(_key(name, spec, now) for name in spec.vary)
     defaults = Defaults(spec, is_ajet(blueprint), now, gpus_here or count_gpus)
     points = _points(spec, keys)
     seed_key, seeds = defaults.seeds()
     _check_count(spec, len(points), len(seeds))
     needs, parallel = defaults.needs()
+    canary, options = defaults.canary(), options or RunOptions()
+    if options.max_cost_usd is not None:
+        share = options.max_cost_usd / (len(points) * len(seeds) + bool(canary))
+        options = replace(options, max_cost_usd=share)
     return SweepPlan(
         name=spec.name or f"{blueprint.name}-sweep",
         question=spec.question,
@@ -75,8 +86,9 @@ def make_plan(
         parallel=parallel,
         budget_s=spec.budget_s,
         needs=needs,
-        canary=defaults.canary(),
+        canary=canary,
         expectations=tuple(_expectation(spec, keys)),
+        options=encode(options),
     )
 
 

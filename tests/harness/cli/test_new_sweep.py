@@ -9,7 +9,6 @@ from harness.blueprint import read
 from harness.cli.new_sweep import write_sweep_file
 from harness.sweep.design import make_plan
 from harness.sweep.plan import SweepError, SweepPlan
-from harness.sweep.points import current
 from harness.sweep.spec_text import read_spec
 from tests.harness.sweep.varied import experiment
 
@@ -24,8 +23,7 @@ def quickstart(tmp_path: Path) -> Path:
 
 def planned(written: Path) -> SweepPlan:
     spec = read_spec(written)
-    blueprint = read(spec.blueprint)
-    return make_plan(spec, blueprint, lambda key: current(blueprint, key), lambda: 0)
+    return make_plan(spec, read(spec.blueprint), gpus_here=lambda: 0)
 
 
 def test_the_quickstart_is_varied_around_its_own_values_wherever_the_sweep_is_written(

@@ -52,7 +52,7 @@ def planned(
     words = {name: options.pop(name) for name in ("vary", "settings", "seeds") if name in options}
     spec = checked({"blueprint": base.path, **fields_of(**words), **options})
     now: Callable[[str], object] = lambda key: present.get(key, NOTHING)  # noqa: E731
-    return make_plan(spec, base, now, lambda: gpus)
+    return make_plan(spec, base, now=now, gpus_here=lambda: gpus)
 
 
 def test_a_grid_has_every_combination_once_and_the_baseline_first(ajet: Blueprint) -> None:

@@ -15,7 +15,6 @@ from harness.providers.chat import RejectedError
 from harness.providers.conversation import MAX_TROUBLES, Account
 from harness.sweep.design import make_plan
 from harness.sweep.plan import SweepError, SweepPlan
-from harness.sweep.points import current
 from harness.sweep.proposal import Proposed, Proposing, known_metrics
 from harness.sweep.spec import SweepSpec
 from harness.sweep.spec_text import fields_of, read_spec, to_yaml
@@ -73,7 +72,7 @@ def proposal(key: str = KL, values: tuple[Any, ...] = (0.001, 0.01), **changes: 
 
 async def ask(plan: blueprints.Blueprint, said: list[Said], **bounds: Any) -> tuple[Proposed, FakeModel]:
     def planned(spec: SweepSpec) -> SweepPlan:
-        return make_plan(spec, plan, lambda key: current(plan, key), lambda: 0)
+        return make_plan(spec, plan, gpus_here=lambda: 0)
 
     model = FakeModel(said)
     errand = Proposing(QUESTION, plan, planned, "acme:wise", **bounds)
@@ -223,7 +222,7 @@ async def test_over_the_wire_with_the_real_sdks(
 ) -> None:
     steps = [call("propose_sweep", **proposal(expect=[])[1]), call("propose_sweep", **proposal()[1])]  # type: ignore[index]
     async with scripted(tmp_path, protocol, steps) as (model, account):
-        planned = lambda spec: make_plan(spec, ajet, lambda key: current(ajet, key), lambda: 0)  # noqa: E731
+        planned = lambda spec: make_plan(spec, ajet, gpus_here=lambda: 0)  # noqa: E731
         errand = Proposing(QUESTION, ajet, planned, model.name)
         made = await errand.propose(model, account, asyncio.Event())
     assert made.proposal is not None and made.proposal.plan.author == model.name
