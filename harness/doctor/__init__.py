@@ -1,8 +1,8 @@
 """What would make a launch fail, found before it: `examine` looks, `outcome` is what the journal keeps.
 
-Rooms, in reading order: `findings` (the words), `settings`, `asking` (the experiment's own interpreter;
-`look` and `dry_start` run there), `launch` (all that the checks look at, read once), a file of checks per
-subject, and `examine` (their list, and how they are run). Nothing is trained or downloaded.
+Rooms, in reading order: `findings` (the words), `settings`, `asking` (the experiment's own interpreter, in
+which `probe` runs), `launch` (all that the checks look at, read once), a file of checks per subject, and
+`examine` (their list, and how they are run). Nothing is trained or downloaded.
 """
 
 from harness.doctor.examine import examine

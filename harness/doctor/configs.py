@@ -72,18 +72,7 @@ def files_parse(launch: PlannedLaunch) -> Iterator[Finding]:
 
 
 def batches_divide(launch: PlannedLaunch) -> Iterator[Finding]:
-    """Batches, micro-batches and groups divide as verl and TRL insist; the trainer's dry run knows its own
-    rules."""
-    if launch.is_bundled and not launch.uses_cluster:
-        return
-    found = [problem(text, fix, "batch_divisibility") for text, fix in (*_of_verl(launch), *_of_trl(launch))]
-    yield from found
-    if not found and launch.settings.get(_BATCH):
-        yield fine("batch sizes divide")
-
-
-def _of_verl(launch: PlannedLaunch) -> Iterator[tuple[str, str]]:
-    """verl's own assertions: on prompts × repeats per GPU, and on micro-batches per mini-batch."""
+    """Batches divide as verl asserts: prompts × repeats per GPU, micro-batches per mini-batch."""
     settings = launch.settings
     batch, mini, micro = (settings.whole(key) for key in (_BATCH, _MINI, _MICRO))
     is_megatron = settings.get(f"{_ACTOR}.strategy") == "megatron"  # its parallel sizes count otherwise
@@ -93,42 +82,26 @@ def _of_verl(launch: PlannedLaunch) -> Iterator[tuple[str, str]]:
     repeats = settings.whole(f"{_ROLLOUT}.n") or 1
     world = (settings.whole("trainer.n_gpus_per_node") or 8) * (settings.whole("trainer.nnodes") or 1)
     parts = world // (settings.whole(f"{_ACTOR}.ulysses_sequence_parallel_size") or 1) or 1
+    per_gpu = mini * repeats // parts if mini else None
+    found = []
     if batch * repeats % parts:
-        yield _indivisible(f"{_BATCH} × {_ROLLOUT}.n", batch * repeats, "data-parallel GPUs", parts)
-    if mini is None:
-        return
-    if mini > batch and not dynamic:
-        yield (
-            f"{_MINI} {mini} is larger than {_BATCH} {batch}",
-            "a mini-batch is a part of the batch: lower it",
-        )
-    per_gpu = mini * repeats // parts
-    if not per_gpu:
+        found.append(_indivisible(f"{_BATCH} × {_ROLLOUT}.n", batch * repeats, "data-parallel GPUs", parts))
+    if mini and mini > batch and not dynamic:
+        text = f"{_MINI} {mini} is larger than {_BATCH} {batch}"
+        found.append(problem(text, "a mini-batch is a part of the batch: lower it", "batch_divisibility"))
+    if per_gpu == 0:
         text = f"{_MINI} {mini} × {repeats} repeats leave nothing for each of {parts} GPUs"
-        yield text, "use fewer GPUs, or have the experiment's author raise it"
-    elif micro and not dynamic and per_gpu % micro:
-        yield _indivisible("the mini-batch of a GPU", per_gpu, _MICRO, micro)
+        fix = "use fewer GPUs, or have the experiment's author raise it"
+        found.append(problem(text, fix, "batch_divisibility"))
+    if per_gpu and micro and not dynamic and per_gpu % micro:
+        found.append(_indivisible("the mini-batch of a GPU", per_gpu, _MICRO, micro))
+    yield from found or [fine("batch sizes divide")]
 
 
-def _of_trl(launch: PlannedLaunch) -> Iterator[tuple[str, str]]:
-    """TRL's GRPO: the generation batch is made of whole groups."""
-    settings = launch.settings
-    group, size = settings.whole("num_generations"), settings.whole("per_device_train_batch_size")
-    if group is None or size is None or settings.get("generation_batch_size"):
-        return
-    steps = settings.whole("steps_per_generation", "gradient_accumulation_steps") or 1
-    batch = max(launch.workers, 1) * size * steps
-    if group < 2:
-        yield "num_generations is 1: a group needs two answers to compare", "write 2 or more"
-    elif launch.workers and batch % group:
-        what = "workers × per_device_train_batch_size × steps"
-        yield _indivisible(what, batch, "num_generations", group)
-
-
-def _indivisible(what: str, value: int, by: str, divisor: int) -> tuple[str, str]:
+def _indivisible(what: str, value: int, by: str, divisor: int) -> Finding:
     below = max(divisor, value - value % divisor)
     fix = f"choose numbers that divide (the nearest multiples of {divisor} are {below} and {below + divisor})"
-    return f"{what} = {value} cannot be divided by {by} = {divisor}", fix
+    return problem(f"{what} = {value} cannot be divided by {by} = {divisor}", fix, "batch_divisibility")
 
 
 def trackers_have_keys(launch: PlannedLaunch) -> Iterator[Finding]:

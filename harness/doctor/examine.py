@@ -41,7 +41,7 @@ CHECKS = (
     Check("surroundings", paths.surroundings),
     Check("interpreter", program.runs, _LOOK_S),
     Check("modules", program.modules, _LOOK_S),
-    Check("start", program.starts, 2 * _LOOK_S),
+    Check("start", program.starts, _LOOK_S),
     Check("dry run", configs.trainer_takes_it, TIMEOUT_S + _LOOK_S),
     Check("config is read", configs.is_read),
     Check("other configs", configs.files_parse),

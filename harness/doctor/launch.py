@@ -21,7 +21,7 @@ from harness.blueprint.types import Blueprint
 from harness.command import Call, PythonProgram, calls, python_programs, values_of
 from harness.config import edit, flatten
 from harness.doctor import asking
-from harness.doctor.asking import Look, Question, Start
+from harness.doctor.asking import Look, Question
 from harness.doctor.settings import Settings, modules_of, spellings
 from harness.machine.gpus import GpuError, GpuState, read_gpus
 from harness.options import RunOptions
@@ -114,24 +114,28 @@ class PlannedLaunch:
         is_there = is_path and call.folder and call.is_known(call.program)
         return call.folder / call.program if is_there and call.folder else planned_python
 
+    @property
+    def started(self) -> PythonProgram | None:
+        """The last program that is started with these very words. Brackets and braces of a value are nearly
+        always meant as they stand: `files=[a,b]`, `'{"a": 1}'`."""
+        sure = [
+            each
+            for each in self.programs
+            if each.call.certain and not re.search(r"[$`*?]", " ".join(each.arguments))
+        ]
+        return sure[-1] if sure else None
+
     @Once
     def question(self) -> Question:
         """What its interpreter is asked."""
-        return asking.question(self.programs, modules_of(self.settings, self.programs, self.is_bundled))
+        wanted = modules_of(self.settings, self.programs, self.is_bundled)
+        return asking.question(self.programs, self.started, wanted)
 
     @Once
     def look(self) -> Look:
         """What its interpreter answers."""
-        return asking.look(self.python, self.question, self.environment, self.codebase)
-
-    @Once
-    def started(self) -> tuple[PythonProgram, Start] | None:
-        """The last program with a parser of arguments, and how far it comes."""
-        seen, sure = self.look, [program for program in self.programs if _is_sure(program)]
-        if not seen.parser or seen.missing or seen.broken or not sure:
-            return None
-        program, search = sure[-1], self.question.search
-        return program, asking.dry_start(self.python, program, seen.parser, search, program.call.variables)
+        folder = self.started.call.folder if self.started else None
+        return asking.ask(self.python, self.question, self.environment, folder or self.codebase)
 
     @Once
     def gpus(self) -> tuple[GpuState, ...]:
@@ -175,12 +179,6 @@ class PlannedLaunch:
     def shown(self, path: Path) -> str:
         """A path as people read it: from the codebase where it is inside."""
         return str(path.relative_to(self.codebase)) if path.is_relative_to(self.codebase) else str(path)
-
-
-def _is_sure(program: PythonProgram) -> bool:
-    """True if the program is started with these very words. Brackets and braces of a value are nearly always
-    meant as they stand: `files=[a,b]`, `'{"a": 1}'`."""
-    return program.call.certain and not re.search(r"[$`*?]", " ".join(program.arguments))
 
 
 def _workers(program: PythonProgram) -> int:

@@ -8,9 +8,7 @@ from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
 
 _TRUE = ("1", "true", "yes", "on")
-_TOKENIZERS = {"tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json", "spiece.model"}
 _TEMPLATES = {"chat_template.jinja", "chat_template.json", "additional_chat_templates"}
-_OWN_TOKENIZER = ("tokenizer", "tokenizer_name_or_path", "actor_rollout_ref.model.tokenizer_path")
 _OWN_TEMPLATE = ("actor_rollout_ref.model.custom_chat_template", "chat_template", "chat_template_path")
 _TOKENIZER_CONFIG = "tokenizer_config.json"
 
@@ -34,15 +32,11 @@ def config_is_whole(launch: PlannedLaunch) -> Iterator[Finding]:
     if "config.json" not in there:
         fix = "name the folder that config.json is in (a training's checkpoint has to be merged first)"
         yield problem(f"the model folder {folder} has no config.json", fix, "path_not_found")
-    elif not there & {_TOKENIZER_CONFIG, *_TOKENIZERS}:
-        if launch.settings.get(*_OWN_TOKENIZER) is None:
-            text = f"the model folder {folder} has no tokenizer"
-            yield warning(text, "copy the tokenizer's files into it", "tokenizer_template")
     elif chats and launch.settings.get(*_OWN_TEMPLATE) is None and not there & _TEMPLATES:
         fix = "use the instruct version's tokenizer files, or add a chat_template.jinja"
         yield warning(f"the tokenizer of {folder} has no chat template", fix, "tokenizer_template")
     else:
-        yield fine(f"the config and tokenizer of {folder} can be read")
+        yield fine(f"the config files of {folder} can be read")
 
 
 def weights_are_whole(launch: PlannedLaunch) -> Iterator[Finding]:

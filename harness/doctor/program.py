@@ -13,7 +13,7 @@ from harness.doctor.launch import PlannedLaunch
 from harness.doctor.settings import FLASH_ATTENTION
 from harness.wording import did_you_mean
 
-_OLDEST_FOR_THE_TRAINER, _OLDEST_KEPT_UP = (3, 10), (3, 9)
+_OLDEST_FOR_THE_TRAINER = (3, 10)
 _RAISED = {
     "ModuleNotFoundError": "module_not_found",
     "ImportError": "version_skew",
@@ -46,9 +46,6 @@ def runs(launch: PlannedLaunch) -> Iterator[Finding]:
     shown = f"{python} is Python {'.'.join(map(str, seen.version))}"
     if launch.is_bundled and seen.version[:2] < _OLDEST_FOR_THE_TRAINER:
         yield problem(shown, "the bundled trainer needs 3.10 or newer: name another", "version_skew")
-    elif seen.version[:2] < _OLDEST_KEPT_UP:
-        text = f"{shown}, which current packages do not support"
-        yield warning(text, "use 3.10 or newer", "version_skew")
     else:
         yield fine(shown)
 
@@ -87,9 +84,9 @@ def _missing(launch: PlannedLaunch, text: str, module: str, where: str = "") -> 
 
 def starts(launch: PlannedLaunch) -> Iterator[Finding]:
     """The program comes as far as its arguments, and takes them; a Hydra program composes its config."""
-    if launch.started is None:
+    program, start = launch.started, launch.look.start
+    if program is None:
         return
-    program, start = launch.started
     name = program.script.name if program.script else program.module or ""
     is_hydra = launch.look.parser == "hydra"
     surely = warning if launch.prepares else problem

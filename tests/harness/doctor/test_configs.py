@@ -13,7 +13,6 @@ VERL = "python -m verl.trainer.main_ppo actor_rollout_ref.rollout.n=4 trainer.n_
 ACTOR = "actor_rollout_ref.actor"
 MINI = f"{VERL} data.train_batch_size=64 {ACTOR}.ppo_mini_batch_size"
 MICRO = f"{ACTOR}.ppo_micro_batch_size_per_gpu"
-GROUPS = "torchrun --nproc_per_node 2 t.py --per_device_train_batch_size 4 --num_generations"
 
 
 def test_the_bundled_trainer_is_asked(tmp_path: Path) -> None:
@@ -50,12 +49,9 @@ def test_other_files_of_the_command(tmp_path: Path) -> None:
         (f"{VERL} data.train_batch_size=33", 1),
         (f"{VERL} data.train_batch_size=33 {ACTOR}.ulysses_sequence_parallel_size=2", 0),
         (f"{VERL} data.train_batch_size=33 {ACTOR}.strategy=megatron", 0),
-        (f"{GROUPS} 8", 0),
-        (f"{GROUPS} 6", 1),
-        (f"{GROUPS} 1", 1),
     ],
 )
-def test_batches_of_verl_and_groups_of_trl(tmp_path: Path, command: str, problems: int) -> None:
+def test_batches_of_verl(tmp_path: Path, command: str, problems: int) -> None:
     found = bad(configs.batches_divide(launch(tmp_path, command)))
     assert found == [("problem", "batch_divisibility")] * problems
 

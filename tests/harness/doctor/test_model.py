@@ -49,7 +49,6 @@ SETTINGS = "tokenizer_config.json"
         (written("pytorch_model.bin", "<html>not found</html>", without=WEIGHTS), CORRUPT, "no checkpoint"),
         (written(f"{WEIGHTS}.index.json", INDEX), CORRUPT, "model-00002"),
         (removed(WEIGHTS), GONE, "no weights"),
-        (removed(TOKENIZER, SETTINGS), [("warning", "tokenizer_template")], "no tokenizer"),
         (removed("config.json"), GONE, "config.json"),
         (written(TOKENIZER, "{"), [("problem", "tokenizer_template")], "cannot be read"),
         (written(SETTINGS, "{}"), [("warning", "tokenizer_template")], "no chat template"),

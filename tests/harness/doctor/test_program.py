@@ -3,11 +3,12 @@
 import json
 import subprocess
 import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
-from harness.doctor import program
+from harness.doctor import asking, program
 from harness.doctor.asking import Start
 from harness.doctor.findings import Finding
 from tests.harness.doctor.planning import bad, launch
@@ -227,20 +228,24 @@ def test_what_no_interpreter_announces_cannot_change_a_file_either(tmp_path: Pat
 def test_where_the_system_cannot_keep_a_program_from_writing_it_is_not_started(tmp_path: Path) -> None:
     write(tmp_path, f"{PARSER}p.parse_args()\n")
     given = launch(tmp_path, "python train.py --wrong 1")
-    source = (Path(program.__file__).parent / "dry_start.py").read_text()
-    without = source.replace(
-        "CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444", "CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 9999"
-    )
+    source = (Path(program.__file__).parent / "probe.py").read_text()
+    without = source.replace("RESTRICT_SELF = 444", "RESTRICT_SELF = 9999")
     assert without != source
-    asked = {"script": str(tmp_path / "train.py"), "arguments": [], "parser": "argparse", "search": []}
-    variables = {"HARNESS_DRY_START": json.dumps(asked)}
+    asked = json.dumps(asdict(given.question))
     done = subprocess.run(
-        [sys.executable, "-c", without], env=variables, capture_output=True, text=True, check=True
+        [sys.executable, "-c", without], input=asked, capture_output=True, text=True, check=True
     )
     assert '"not_contained"' in done.stdout
-    given.__dict__["started"] = (given.programs[0], Start("not_contained"))
+    given.__dict__["look"] = replace(given.look, start=Start("not_contained"))
     (found,) = list(program.starts(given))
     assert found.severity == "ok" and "Landlock" in found.text
+
+
+def test_a_program_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "LIMIT_S", 1.0)
+    write(tmp_path, f"import threading\nthreading.Event().wait()\n{PARSER}p.parse_args()\n")
+    given = launch(tmp_path, "python train.py --wrong 1")
+    assert [*bad(program.runs(given)), *program.starts(given)] == []
 
 
 def test_a_program_that_reads_no_arguments_is_not_started(tmp_path: Path) -> None:

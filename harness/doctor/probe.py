@@ -1,18 +1,21 @@
-"""Runs inside the experiment's own interpreter, standard library only: starts the program, and ends it
-when it has read its arguments.
+"""Runs inside the experiment's own interpreter, standard library only: says what it has and what programs
+import, then starts the program, and ends it when it has read its arguments.
 
-In: JSON in the variable HARNESS_DRY_START (`script` or `module`, `arguments`, `parser`, `search`). Out: one
-line of JSON on the standard output that the process began with. The program is given its own words. It ends,
-without a word, before the first file that it would write, process that it would start and connection that it
-would open. The kernel (Landlock) keeps even code that no interpreter announces from writing, making or
-removing any file; where it cannot, nothing is started.
+In: JSON on standard input (see `asking.Question`). Out: a line of JSON on the standard output for each of the
+two. Modules are looked for, not imported; of sources only `import` statements at the top are read, as this
+very interpreter parses them. The program is given its own words. It ends, without a word, before the first
+file that it would write, process that it would start and connection that it would open. The kernel (Landlock)
+keeps even code that no interpreter announces from writing, making or removing any file; where it cannot,
+nothing is started.
 """
 
-# ruff: noqa: PTH119, PTH207
+# ruff: noqa: PTH113, PTH118, PTH119, PTH123, PTH202, PTH207
 
 import argparse
+import ast
 import ctypes
 import glob
+import importlib.util
 import json
 import os
 import resource
@@ -23,6 +26,8 @@ import tempfile
 import traceback
 
 MARK = "harness-doctor:"
+MOST_FILES = 60
+MOST_BYTES = 1000000
 STOPS = (
     "os.", "shutil.", "subprocess.", "socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo",
     "pty.", "tempfile.", "sqlite3.", "webbrowser.", "urllib.", "ftplib.", "smtplib.", "http.",
@@ -33,20 +38,89 @@ HARMLESS = (
 )  # fmt: skip
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 WRITE_FILE, TRUNCATE = 1 << 1, 1 << 14
-CHANGES = WRITE_FILE | sum(
-    1 << right for right in range(4, 15)
-)  # up to TRUNCATE, which ABI 3 (Linux 6.2) added
+CHANGES = WRITE_FILE | sum(1 << right for right in range(4, 15))  # to TRUNCATE, new in ABI 3 (Linux 6.2)
 CONNECTIONS = 0b11  # TCP, to bind and to connect, from ABI 4 on
 NO_NEW_PRIVILEGES = 38
-asked = json.loads(os.environ.pop("HARNESS_DRY_START"))
+asked = json.load(sys.stdin)
 answer = os.dup(1)
+missing = {}  # type: ignore[var-annotated]
+broken = []  # type: ignore[var-annotated]
+texts = {}  # type: ignore[var-annotated]
+
+
+def say(found):  # type: ignore[no-untyped-def]
+    sys.stdout.flush()
+    os.write(answer, ("\n" + MARK + json.dumps(found) + "\n").encode())
+
+
+def is_there(module):  # type: ignore[no-untyped-def]
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, AttributeError, ValueError):
+        return False
+
+
+def follow(name, where):  # type: ignore[no-untyped-def]
+    """Read a module that is a local file, note any other that is not installed."""
+    top = name.partition(".")[0]
+    for folder in asked["search"]:
+        base = os.path.join(folder, *name.split("."))
+        names = [os.path.join(folder, top) + ".py", os.path.join(folder, top, "__init__.py")]
+        names += [base + ".py", os.path.join(base, "__init__.py"), os.path.join(base, "__main__.py")]
+        local = [file for file in names if os.path.isfile(file)]
+        if local:
+            for file in local:
+                read(file)
+            return
+    if top and not is_there(top):
+        missing.setdefault(top, where)
+
+
+def read(file):  # type: ignore[no-untyped-def]
+    """Note what one source asks for."""
+    is_too_much = len(texts) >= MOST_FILES or not os.path.isfile(file) or os.path.getsize(file) > MOST_BYTES
+    if file in texts or is_too_much:
+        return
+    texts[file] = ""
+    try:
+        with open(file, "rb") as stream:
+            source = stream.read()
+        tree = ast.parse(source, file)
+    except (SyntaxError, ValueError) as error:
+        broken.append([file, getattr(error, "lineno", None), str(getattr(error, "msg", error))])
+        return
+    except OSError:
+        return
+    texts[file] = source.decode("utf-8", "replace")
+    for statement in tree.body:
+        where = f"{os.path.basename(file)}:{statement.lineno}"
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
+                follow(alias.name, where)
+        elif isinstance(statement, ast.ImportFrom) and statement.level == 0 and statement.module:
+            follow(statement.module, where)
+
+
+def look():  # type: ignore[no-untyped-def]
+    """Say what is missing and broken; what reads the arguments, where the program can be started."""
+    for script in asked["scripts"]:
+        read(script)
+    for module, wanted_by in asked["modules"].items():
+        follow(module, wanted_by)
+    text = "".join(texts.values())
+    parser = "argparse" if "parse_args" in text or "parse_known_args" in text else ""
+    parser = "hydra" if "hydra.main" in text or asked["is_hydra"] else parser
+    found = {"version": sys.version_info[:3], "missing": missing, "broken": broken, "parser": parser}
+    say(dict(found, changes_path="sys.path" in text or "addsitedir" in text))
+    return "" if missing or broken else parser
+
+
+# --- the start ------------------------------------------------------------------------------------------
 
 
 def leave(outcome, **more):  # type: ignore[no-untyped-def]
     """End here, and say how far it came."""
-    sys.stdout.flush()
-    line = json.dumps(dict(more, outcome=outcome))
-    os.write(answer, ("\n" + MARK + line + "\n").encode())
+    say(dict(more, outcome=outcome))
     os._exit(0)
 
 
@@ -111,27 +185,29 @@ def read_arguments():  # type: ignore[no-untyped-def]
     setattr(argparse.ArgumentParser, "error", refuse)  # noqa: B010
 
 
-def start():  # type: ignore[no-untyped-def]
+def start(parser):  # type: ignore[no-untyped-def]
     sys.dont_write_bytecode = True
-    sys.path[:] = asked["search"] + [entry for entry in sys.path if entry]
     for name, value in (("RANK", "0"), ("LOCAL_RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_WORLD_SIZE", "1")):
         os.environ.setdefault(name, value)
     tempfile.tempdir = os.environ.get("TMPDIR") or "/tmp"  # or it would try to write there, to find out
-    sys.argv = [asked["script"] or asked["module"], *asked["arguments"]]
-    if asked["parser"] == "hydra":
-        sys.argv += ["--cfg", "job"]
-    else:
+    script, module, words = asked["program"]
+    sys.argv = [script or module, *words, *(["--cfg", "job"] if parser == "hydra" else [])]
+    if parser != "hydra":
         read_arguments()
     sys.addaudithook(watch)
-    if asked["script"]:
-        runpy.run_path(asked["script"], run_name="__main__")
+    if script:
+        runpy.run_path(script, run_name="__main__")
     else:
-        runpy.run_module(asked["module"], run_name="__main__", alter_sys=True)
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
+sys.path[:] = asked["search"] + [entry for entry in sys.path if entry]
+parser = look()
+if not parser or not asked["program"]:
+    sys.exit()
 forbid_changes()
 try:
-    start()
+    start(parser)
 except SystemExit as ending:
     leave("ended", status=ending.code if isinstance(ending.code, (int, str)) else 0)
 except BaseException as error:  # noqa: BLE001  # whatever the program raises is the answer
