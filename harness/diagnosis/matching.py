@@ -7,6 +7,7 @@ take time that grows faster than a line does.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from harness.diagnosis.signatures import SignatureCatalogue
 from harness.diagnosis.signatures.schema import Clause, Signature
@@ -56,20 +57,15 @@ class _Texts:
 
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
-        self._known: dict[str, str] = {}
+        self.exception = _cut(fault.type)
+        self.message = _cut(fault.message)
+        self.frames = _cut(fault.trace)
 
-    def of(self, name: str) -> str:
-        if name not in self._known:
-            self._known[name] = _cut(self._whole(name))
-        return self._known[name]
-
-    def _whole(self, name: str) -> str:
-        fault = self.fault
-        if name != "near":
-            return {"exception": fault.type, "message": fault.message, "frames": fault.trace}[name]
-        # the lines above, its own as they stand in the log and without prefixes, and those below
-        lines = [*(line.text for line in (*fault.before, *fault.lines)), fault.message]
-        return "\n".join((*lines, *(line.text for line in fault.after)))
+    @cached_property
+    def near(self) -> str:
+        """The lines above, its own as they stand in the log and without prefixes, and those below."""
+        above = (line.text for line in (*self.fault.before, *self.fault.lines))
+        return _cut("\n".join((*above, self.fault.message, *(line.text for line in self.fault.after))))
 
 
 def _cut(text: str) -> str:
@@ -97,12 +93,12 @@ def _holds(clause: Clause, texts: _Texts, all_texts: Sequence[_Texts]) -> _Found
         pattern = getattr(clause, name)
         if pattern is None:
             continue
-        hit = pattern.search(texts.of(name)) if name != "exception" or texts.fault.type else None
+        hit = pattern.search(getattr(texts, name)) if name != "exception" or texts.fault.type else None
         if hit is None:
             return None
         found[name] = hit
     if (pattern := clause.elsewhere) is not None:
-        others = (other.of("message") for other in all_texts if other is not texts)
+        others = (other.message for other in all_texts if other is not texts)
         hit = next((hit for other in others if (hit := pattern.search(other))), None)
         if hit is None:
             return None

@@ -5,7 +5,7 @@ A group only carries its parts; each part is a root, unless another exception fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 
@@ -29,8 +29,7 @@ class Chains:
 
     def __init__(self, emit: Callable[[Draft], None]) -> None:
         self._emit = emit
-        self._chain: list[Draft] = []
-        self._parts: list[list[Draft]] = []
+        self._parts: list[list[Draft]] = [[]]  # the last one is the chain that may go on
         self._groups: list[_Group] = []
 
     @property
@@ -44,13 +43,12 @@ class Chains:
 
     def add(self, draft: Draft) -> None:
         """The next exception of the chain."""
-        self._chain.append(draft)
+        self._parts[-1].append(draft)
 
     def link(self) -> None:
         """The next exception follows from those before: in a group from those of its part."""
         if not self._groups:
-            self._chain = [draft for part in (*self._parts, self._chain) for draft in part]
-            self._parts = []
+            self._parts = [[draft for part in self._parts for draft in part]]
 
     def open_group(self, column: int, group: Draft | None) -> None:
         """Parts begin that stand in this column."""
@@ -67,29 +65,24 @@ class Chains:
         while self.is_within(column):
             group = self._groups.pop()
             if group.draft is not None and len(self._parts) == group.parts_before:
-                self._parts.append([group.draft])
+                self._parts[-1:] = [[group.draft], []]
 
     def flush(self) -> None:
-        """No link follows: hand all of them out."""
+        """No link follows: hand all of them out, each with the number of its chain, its depth and how that
+        ended; what only carries stands in those before it too."""
         self.leave(-1)
-        for part in self._parts:
-            for draft in _linked(part, self.numbers):
+        for part in filter(None, self._parts):
+            number = next(self.numbers) if len(part) > 1 else 0
+            for depth, draft in enumerate(part):
+                draft.chain, draft.depth = number, depth
+                draft.uncaught, draft.handled = draft.uncaught or part[-1].uncaught, part[-1].handled
+                if depth and carries_in_a_chain(draft.type):
+                    for earlier in part[:depth]:
+                        earlier.wrapped_in.append(draft.type)
+            for draft in part:
                 self._emit(draft)
-        self._parts = []
+        self._parts = [[]]
 
     def _end_part(self) -> None:
-        self._parts += [self._chain] if self._chain else []
-        self._chain = []
-
-
-def _linked(chain: list[Draft], numbers: Iterator[int]) -> Iterator[Draft]:
-    """Give the members of a chain its number, their depths, and how it ended; what only carries stands in
-    those before it too."""
-    number = next(numbers) if len(chain) > 1 else 0
-    for depth, draft in enumerate(chain):
-        draft.chain, draft.depth = number, depth
-        draft.uncaught, draft.handled = draft.uncaught or chain[-1].uncaught, chain[-1].handled
-        if depth and carries_in_a_chain(draft.type):
-            for earlier in chain[:depth]:
-                earlier.wrapped_in.append(draft.type)
-    yield from chain
+        if self._parts[-1]:
+            self._parts.append([])

@@ -107,7 +107,8 @@ class ContextWindows:
                 position += len(raw) + 1
             self._next = number
             position = end
-        self._recalled = [*self._recalled, *_last_lines(data, AROUND)][-AROUND:]
+        last = data.removesuffix(b"\n").rsplit(b"\n", AROUND)
+        self._recalled = [*self._recalled, *last[-AROUND:]][-AROUND:]
 
     def reached(self, number: int) -> bool:
         """True if the line of this number was given."""
@@ -154,25 +155,17 @@ class ContextWindows:
                 wanted = self._frames_left >= 0
             else:
                 shape = _shape_of(data[begin:end])
-                wanted = self._count(shape)
+                tally = self.tallies.get(shape) or Tally()
+                if len(self.tallies) < MOST_SHAPES:
+                    self.tallies[shape] = tally
+                tally.hits += 1
+                wanted = tally.hits <= EACH_SHAPE and self._hits_left > 0
+                self._hits_left -= wanted
                 if not wanted:
                     last_unread[shape] = begin
             if wanted:
                 yield begin
         self._keep_windows(block, last_unread)
-
-    def _count(self, shape: bytes) -> bool:
-        """Count a line of a shape; True if it is wanted."""
-        tally = self.tallies.get(shape)
-        if tally is None:
-            tally = Tally()
-            if len(self.tallies) < MOST_SHAPES:
-                self.tallies[shape] = tally
-        tally.hits += 1
-        if tally.hits > EACH_SHAPE or self._hits_left <= 0:
-            return False
-        self._hits_left -= 1
-        return True
 
     def _keep_windows(self, block: Block, last_unread: dict[bytes, int]) -> None:
         """Note the last line of each shape, and keep the lines around those that come last."""
@@ -220,13 +213,3 @@ def _after(data: bytes, begin: int, count: int) -> tuple[int, int]:
         if not begin:
             return len(data), left
     return begin, 0
-
-
-def _last_lines(data: bytes, count: int) -> list[bytes]:
-    end = len(data) - data.endswith(b"\n")
-    begin = end
-    for _ in range(count):
-        begin = data.rfind(b"\n", 0, begin)
-        if begin < 0:
-            break
-    return data[begin + 1 : end].split(b"\n")

@@ -6,6 +6,7 @@ MOST_FAULTS, those that ended a process stay before other exceptions, then fatal
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -21,7 +22,6 @@ MOST_DRAFTS = 3000
 AROUND = 8  # lines that are kept before and after
 MOST_FRAMES = 60  # the outer and the inner half of a longer traceback
 LINES_THAT_MAY_SAY_HANDLED = 2
-_SAME = ("type", "level", "source", "chain", "depth", "uncaught")  # in a draft and a fault
 
 
 @dataclass
@@ -60,18 +60,25 @@ class Draft:
 
     def fault(self, count: int, last: int) -> Fault:
         """The finished fault."""
-        same = {name: getattr(self, name) for name in _SAME}
+        saying = [each for each in self.before if each.text and not is_progress_bar(each.text)]
+        half = MOST_FRAMES // 2
+        del self.frames[half : max(half, len(self.frames) - half)]
         return Fault(
             tuple(self.lines),
             tuple(self.said),
-            frames=tuple(_most(self.frames)),
-            wrapped_in=tuple(dict.fromkeys(self.wrapped_in)),
-            handled=self.handled or self._was_got_over(),
-            before=_saying(self.before),
-            after=tuple(self.after[:AROUND]),
-            count=count,
-            last=last,
-            **same,
+            self.type,
+            tuple(self.frames),
+            self.level,
+            self.source,
+            self.chain,
+            self.depth,
+            tuple(dict.fromkeys(self.wrapped_in)),
+            self.handled or self._was_got_over(),
+            self.uncaught,
+            tuple(each.line for each in saying[-AROUND:]),
+            tuple(self.after[:AROUND]),
+            count,
+            last,
         )
 
     def _was_got_over(self) -> bool:
@@ -118,51 +125,27 @@ class Collection:
 
     def faults(self, tallies: Mapping[bytes, Tally]) -> tuple[Fault, ...]:
         """What is kept, in the order of the lines; `tallies` count lines that were not read closely."""
-        drafts: list[tuple[Draft, _Kind]] = []
-        for kind in self._kinds.values():
-            kept = [*kind.first, *([kind.latest] if kind.latest else [])]
-            drafts += [(draft, kind) for draft in kept]
+        kinds = self._kinds.values()
+        drafts = [(draft, kind) for kind in kinds for draft in (*kind.first, kind.latest) if draft]
         drafts.sort(key=lambda pair: (pair[0].rank, pair[0].raw.number))
-        kept_drafts = sorted(drafts[:MOST_FAULTS], key=lambda pair: pair[0].raw.number)
-        return _chains_in_order([_finished(draft, kind, tallies) for draft, kind in kept_drafts])
+        kept = sorted(drafts[:MOST_FAULTS], key=lambda pair: pair[0].raw.number)
+        faults = []
+        for draft, kind in kept:
+            newest, tally = kind.latest or kind.first[-1], tallies.get(draft.raw.shape, Tally())
+            faults.append(draft.fault(max(kind.count, tally.hits), max(newest.raw.number, tally.last)))
+        return _chains_in_order(faults)
 
     def _drop_the_mildest(self) -> None:
         """Halve what is kept, so that memory stays bounded."""
-        ranked = sorted(
-            self._kinds.items(), key=lambda item: (item[1].first[0].rank, item[1].first[0].raw.number)
-        )
-        self._kinds = dict(ranked[: len(ranked) // 2])
+        firsts = {key: kind.first[0] for key, kind in self._kinds.items()}
+        ranked = sorted(firsts, key=lambda key: (firsts[key].rank, firsts[key].raw.number))
+        self._kinds = {key: self._kinds[key] for key in ranked[: len(ranked) // 2]}
         self._kept = sum(len(kind.first) for kind in self._kinds.values())
-
-
-def _finished(draft: Draft, kind: _Kind, tallies: Mapping[bytes, Tally]) -> Fault:
-    newest = kind.latest or kind.first[-1]
-    tally = tallies.get(draft.raw.shape)
-    if tally is None:
-        return draft.fault(kind.count, newest.raw.number)
-    return draft.fault(max(kind.count, tally.hits), max(newest.raw.number, tally.last))
 
 
 def _chains_in_order(faults: list[Fault]) -> tuple[Fault, ...]:
     """Number chains in the order of the log; one of which only one member is left is none."""
-    members: dict[int, int] = {}
-    for fault in faults:
-        members[fault.chain] = members.get(fault.chain, 0) + 1
-    numbers = {chain: new for new, chain in enumerate((c for c in members if c and members[c] > 1), start=1)}
+    members = Counter(fault.chain for fault in faults if fault.chain)
+    chains = [chain for chain, count in members.items() if count > 1]
+    numbers = dict(zip(chains, range(1, len(chains) + 1), strict=True))
     return tuple(replace(fault, chain=numbers.get(fault.chain, 0)) for fault in faults)
-
-
-def _saying(lines: tuple[RawLine, ...]) -> tuple[Line, ...]:
-    """The last lines that say something."""
-    kept: list[Line] = []
-    for raw in reversed(lines):
-        if len(kept) == AROUND:
-            break
-        if raw.text and not is_progress_bar(raw.text):
-            kept.append(raw.line)
-    return tuple(reversed(kept))
-
-
-def _most(frames: list[Frame]) -> list[Frame]:
-    half = MOST_FRAMES // 2
-    return frames if len(frames) <= MOST_FRAMES else [*frames[:half], *frames[-half:]]

@@ -23,6 +23,7 @@ MOST_STRAY = 40  # lines of others inside a traceback
 MOST_WAIT = 4  # lines between the links of a chain
 MOST_CARRIED_WAIT = 16  # lines between a carrier and the traceback in it
 State = Callable[[RawLine, Said, str], bool]
+Taker = Callable[[Draft], None]
 
 
 class Tracebacks:
@@ -30,13 +31,7 @@ class Tracebacks:
     is complete; `above` holds the lines before the present one; `crashed` gets the frames of a stack that
     the interpreter dumps."""
 
-    def __init__(
-        self,
-        source: str,
-        above: deque[RawLine],
-        named: Callable[[Draft], None],
-        emit: Callable[[Draft], None],
-    ) -> None:
+    def __init__(self, source: str, above: deque[RawLine], named: Taker, emit: Taker) -> None:
         self.source = source
         self.crashed: Draft | None = None
         self._state: State = self._idle
@@ -58,14 +53,17 @@ class Tracebacks:
         text = self._unboxed(said.text)
         if text is None:
             return True
-        # What stands before every line of this traceback is a prefix that only its launcher knows.
-        text = text.removeprefix(self._lead)
+        text = text.removeprefix(self._lead)  # a prefix that only the launcher of this traceback knows
         header = lines.BEGINS.match(text)
         if self._state != self._idle and said.is_record and said.head != self._now.head:
             if self._state == self._in_frames and not header:
-                return self._stray()
+                return self._stray(MOST_STRAY)
             self.finish()
-        return self._begin(raw, said, header) if header else self._state(raw, said, text)
+        if header:
+            return self._begin(raw, said, header)
+        if (frame := lines.FRAME.match(text)) and self._state not in (self._in_frames, self._in_stack):
+            return self._first_frame(raw, said, frame)
+        return self._state(raw, said, text)
 
     def finish(self, cut_after: int | None = None) -> None:
         """Take what there is as complete: the next line is somebody else's, or there is none. `cut_after`:
@@ -77,8 +75,6 @@ class Tracebacks:
         self._handled_next = self._boxed = False
         self._lead = ""
         self._state = self._idle
-
-    # --- boxes around tracebacks ------------------------------------------------------------------------
 
     def _unboxed(self, text: str) -> str | None:
         """A line without the box of an exception group or of Rich; None where it was nothing but a box."""
@@ -102,40 +98,32 @@ class Tracebacks:
         """A line between the parts of an exception group, or below them."""
         column, ends = len(rule["indent"]), rule["index"] is None
         if rule["opens"]:
-            group, self._now.draft = self._now.draft, None
-            self._chains.open_group(column + 2, group)
+            self._chains.open_group(column + 2, self._now.draft)
         else:
             self._close()
             self._chains.leave(column - ends)
-        self._go_to(self._ended if ends else self._idle)
+        self._now, self._state = OpenException(), self._ended if ends else self._idle
 
     def _leave_groups(self, column: int) -> None:
         """What follows stands in this column, outside of the groups whose parts stand further in."""
         if self._chains.is_within(column):
             self._close()
             self._chains.leave(column)
-            self._go_to(self._ended)
-
-    # --- the states: what the next line is expected to be -----------------------------------------------
+            self._now, self._state = OpenException(), self._ended
 
     def _idle(self, raw: RawLine, said: Said, text: str) -> bool:
         """Nothing."""
-        if lines.HANDLED_HEAD.match(text):
-            self._handled_next = True
+        handled = lines.HANDLED_HEAD.match(text) is not None
+        if handled or lines.ANNOUNCES.match(text):
+            self._handled_next = self._handled_next or handled
             return True
-        if lines.ANNOUNCES.match(text):
-            return True
-        in_group = self._chains.in_group
-        if frame := lines.FRAME.match(text):
-            self._now = OpenException()
-            return self._first_frame(raw, said, frame)
         if lines.STACK.match(text) or lines.CURRENT_STACK.match(text):
-            return self._begin_stack(text)
+            return self._in_stack(raw, said, text)
+        in_group = self._chains.in_group
         if (raw.hit or in_group) and (type := lines.exception_type(text, in_group, in_group)):
             self._now = OpenException()
             return self._name(raw, text, type, said)
-        if text:
-            self._handled_next = False
+        self._handled_next = self._handled_next and not text
         return in_group
 
     def _in_frames(self, raw: RawLine, said: Said, text: str) -> bool:
@@ -154,25 +142,18 @@ class Tracebacks:
         if is_code or (now.wants_code and not is_progress(body)):
             now.add_code(rich["code"] if rich else body)
             return True
-        return self._stray()
+        return self._stray(MOST_STRAY)
 
     def _in_message(self, raw: RawLine, said: Said, text: str) -> bool:
         """More of an exception's message."""
         now = self._now
-        if frame := lines.FRAME.match(text):
-            return self._first_frame(raw, said, frame, carried=True)
         body = now.dedented(text)
-        if not body.strip() and now.goes_on_after_a_blank:
+        if lines.MARKS.match(body) or (not body.strip() and now.goes_on_after_a_blank):
             return True
         if not body.strip() or lines.QUOTES.match(body):
             now.waited = 0
-            if now.is_carrier:
-                self._state = self._in_carried
-                return True
-            self._state = self._ended
-            return self._ended(raw, said, body)
-        if lines.MARKS.match(body):
-            return True
+            self._state = self._in_carried if now.is_carrier else self._ended
+            return now.is_carrier or self._ended(raw, said, body)
         if lines.INTRODUCTION.match(body):
             now.unwrap()
             self._state = self._in_carried
@@ -186,15 +167,12 @@ class Tracebacks:
 
     def _in_carried(self, raw: RawLine, said: Said, text: str) -> bool:
         """The traceback that an exception carries."""
-        if frame := lines.FRAME.match(text):
-            return self._first_frame(raw, said, frame, carried=True)
         body = self._now.dedented(text)
         if (linked := self._linked_by(raw, said, body)) is not None:
             return linked
         self._now.waited += 1
-        if self._now.waited > MOST_CARRIED_WAIT or self._now.excludes(said, body):
-            return self._of_another(raw, said, text)
-        return True
+        is_over = self._now.waited > MOST_CARRIED_WAIT or self._now.excludes(said, body)
+        return not is_over or self._of_another(raw, said, text)
 
     def _ended(self, raw: RawLine, said: Said, text: str) -> bool:
         """A blank, or words that link a chain."""
@@ -217,41 +195,34 @@ class Tracebacks:
         """The next traceback of a chain."""
         if not text.strip() or lines.INTRODUCTION.match(text):
             return True
-        if frame := lines.FRAME.match(text):
-            return self._first_frame(raw, said, frame)
         if type := lines.exception_type(text):
             return self._name(raw, text, type, said)
-        return self._wait(MOST_WAIT)
+        return self._stray(MOST_WAIT)
 
     def _in_stack(self, raw: RawLine, said: Said, text: str) -> bool:
-        """A frame of a stack that is no exception's."""
+        """A frame of a stack that is no exception's; of those that a crash dumps, one thread's counts."""
+        if lines.STACK.match(text) or lines.CURRENT_STACK.match(text):
+            self._state, self._dumped = self._in_stack, text.startswith("Current thread")
+            return True
         if frame := lines.FRAME.match(text):
             if self.crashed is not None and self._dumped:
                 self.crashed.frames.insert(0, frame_of(raw, frame))
             return True
-        if lines.CURRENT_STACK.match(text):
-            return self._begin_stack(text)
         if not text or text[0].isspace() or text.startswith(("Message:", "Arguments:")):
             return True
         self._state, self.crashed = self._idle, None
         return self._idle(raw, said, text)
 
-    # --- what the states share --------------------------------------------------------------------------
-
     def _begin(self, raw: RawLine, said: Said, header: re.Match[str]) -> bool:
         """A traceback's first line: a new one, the next of a chain, or the one that an exception carries."""
         draft, lead = self._now.draft, header["lead"]
-        if self._state == self._in_carried or (
-            draft and (lines.carries(draft.type, "") or lines.INTRODUCTION.match(said.text))
-        ):
+        carries = draft and (lines.carries(draft.type, "") or lines.INTRODUCTION.match(said.text))
+        if carries or self._state == self._in_carried:
             self._now.unwrap()
         elif self._state != self._linked:
-            if self._chains.in_group:
-                self._close()
-            else:
-                handled, boxed = self._handled_next, self._boxed
-                self.finish()
-                self._handled_next, self._boxed = handled, boxed
+            self._close()
+            if not self._chains.in_group:
+                self._chains.flush()
             self._now = OpenException()
         self._open(said)
         self._lead = lead if lead.strip() else ""
@@ -260,60 +231,51 @@ class Tracebacks:
         self._now.header = raw
         return True
 
-    def _open(self, said: Said) -> None:
-        now = self._now
-        now.head, now.mild = said.head, said.level in ("info", "warning")
-        now.before = now.before or tuple(self._above)
-        now.adjacent = True
-        now.warned_of = False
-        if self._above:
-            got_over, now.warned_of = heralds(self._above[-1], self.source)
-            self._handled_next = self._handled_next or got_over or is_quoted(self._above[-1].text)
-        self._state = self._in_frames
-
-    def _begin_stack(self, text: str) -> bool:
-        """A stack that is no exception's; of those that a crash dumps, one thread's counts."""
-        self._state, self._dumped = self._in_stack, text.startswith("Current thread")
-        return True
-
-    def _first_frame(self, raw: RawLine, said: Said, frame: re.Match[str], carried: bool = False) -> bool:
-        """A frame without the header of a traceback; `carried`: by the exception above."""
-        if carried:
+    def _first_frame(self, raw: RawLine, said: Said, frame: re.Match[str]) -> bool:
+        """A frame without the header of a traceback: a new one, the next of a chain, or a carried one."""
+        if self._state == self._ended:
+            self.finish()
+        if self._state == self._idle:
+            self._now = OpenException()
+        if self._state != self._linked:
             self._now.unwrap()
         self._open(said)
         self._now.add_frame(raw, frame)
         return True
 
-    def _stray(self) -> bool:
-        """Somebody else's line inside a traceback."""
-        self._now.adjacent = False
-        return self._wait(MOST_STRAY)
+    def _open(self, said: Said) -> None:
+        now = self._now
+        now.head, now.mild = said.head, said.level in ("info", "warning")
+        now.before = now.before or tuple(self._above)
+        now.adjacent, now.warned_of = True, False
+        if self._above:
+            got_over, now.warned_of = heralds(self._above[-1], self.source)
+            self._handled_next = self._handled_next or got_over or is_quoted(self._above[-1].text)
+        self._state = self._in_frames
 
-    def _wait(self, most: int) -> bool:
+    def _stray(self, most: int) -> bool:
         """One more line of others; too many of them end the traceback."""
+        self._now.adjacent = False
         self._now.waited += 1
         if self._now.waited > most:
             self.finish()
         return False
 
     def _of_another(self, raw: RawLine, said: Said, text: str) -> bool:
-        """A line behind the end of the traceback."""
         self.finish()
         return self._idle(raw, said, text)
 
     def _linked_by(self, raw: RawLine, said: Said, body: str) -> bool | None:
-        """The words between two exceptions of a chain, or an exception's line below another one's: what that
-        one carries, or one of its own. None for any other line."""
+        """Words that link a chain, or an exception below another one; None for any other line."""
         if lines.CHAIN.match(body):
             return self._link()
         type = lines.exception_type(body)
         if type is None:
             return None
-        if self._now.draft is None or self._now.is_carrier:
-            self._now.unwrap()
-        else:
+        if self._now.draft is not None and not self._now.is_carrier:
             self.finish()
             self._now = OpenException()
+        self._now.unwrap()
         return self._name(raw, body, type, said)
 
     def _name(self, raw: RawLine, body: str, type: str, said: Said | None = None) -> bool:
@@ -325,18 +287,13 @@ class Tracebacks:
         return True
 
     def _link(self) -> bool:
-        """The words between two exceptions of a chain."""
-        before, wrapped = self._now.before, self._now.wrapped
+        now = self._now
         self._close()
         self._chains.link()
-        self._go_to(self._linked, OpenException(before=before, wrapped=wrapped))
+        self._now, self._state = OpenException(before=now.before, wrapped=now.wrapped), self._linked
         return True
 
-    def _go_to(self, state: State, exception: OpenException | None = None) -> None:
-        self._now, self._state = exception or OpenException(), state
-
     def _close(self) -> None:
-        """Put what was read to its chain."""
         if self._state != self._idle and (found := self._now.found(self.source, self._handled_next)):
             self._chains.add(found)
         self._now.draft = self._now.carrier = None

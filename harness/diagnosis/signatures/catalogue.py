@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib import resources
 from pathlib import Path
 
 from harness.diagnosis.signatures.schema import Signature, SignatureError, parse, prove
@@ -69,26 +68,27 @@ def _catalogue(files: tuple[tuple[Path, int], ...]) -> tuple[SignatureCatalogue,
     broken: list[str] = []
     for file, _ in files:
         try:
-            found |= _checked(read_file(file), found, file)
+            found = _with(found, read_file(file), file)
         except SignatureError as error:
             broken.append(str(error))
-    shipped = {signature.id: signature for signature in _shipped() if signature.id not in found}
-    return SignatureCatalogue((*found.values(), *shipped.values())), tuple(broken)
+    own_first = {**found, **_shipped(), **found}
+    return SignatureCatalogue(tuple(own_first.values())), tuple(broken)
 
 
 @cache
-def _shipped() -> tuple[Signature, ...]:
+def _shipped() -> dict[str, Signature]:
     found: dict[str, Signature] = {}
-    for file in sorted(resources.files(__package__).iterdir(), key=lambda item: item.name):
-        if file.name.endswith(".yaml") and file.name != "families.yaml":
-            found |= _checked(parse(file.read_text(encoding="utf-8"), file.name), found, file.name)
-    return tuple(found.values())
+    for file in files_in(Path(__file__).parent):
+        if file.name != "families.yaml":
+            found = _with(found, parse(file.read_text(encoding="utf-8"), file.name), file.name)
+    return found
 
 
-def _checked(new: list[Signature], known: dict[str, Signature], where: str | Path) -> dict[str, Signature]:
-    """The new signatures by id. Raises SignatureError where one is there already."""
-    ids = [signature.id for signature in new]
-    for number, name in enumerate(ids):
-        if name in known or name in ids[:number]:
-            raise SignatureError(f"{where}: there are two signatures with the id {name}")
-    return dict(zip(ids, new, strict=True))
+def _with(known: dict[str, Signature], new: list[Signature], where: str | Path) -> dict[str, Signature]:
+    """All of them by id. Raises SignatureError where one is there twice."""
+    found = dict(known)
+    for signature in new:
+        if signature.id in found:
+            raise SignatureError(f"{where}: there are two signatures with the id {signature.id}")
+        found[signature.id] = signature
+    return found

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -112,7 +111,7 @@ class Signature(BaseModel):
 @cache
 def families() -> Mapping[str, str]:
     """The families of failures with what belongs to each."""
-    text = (resources.files(__package__) / "families.yaml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("families.yaml").read_text(encoding="utf-8")
     return yaml.load(text, Loader=_LOADER)
 
 
