@@ -52,7 +52,7 @@ def model(server: ModelServer, protocol: str = "anthropic") -> list[str]:
 def test_a_request_becomes_an_experiment_that_can_run(bench: Bench, protocol: str) -> None:
     with ModelServer(mended()) as server:
         shown = bench.harness(*model(server, protocol))
-        told = [result.text for result in server.log[-1].seen.turns[-1].results]  # type: ignore[union-attr]
+        told = server.log[-1].seen.turns[-1].results  # type: ignore[union-attr]
     assert "no problems" in told[0]
     folder = bench.folder / "kl-0.001"
     assert {file.name for file in folder.iterdir()} == {"blueprint.md", "config.yaml", "transcript.jsonl"}

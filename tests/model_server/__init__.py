@@ -5,7 +5,6 @@ strict as the real ones about what it is sent, counts tokens and simulates their
 
 `steps` what it may answer · `seen` what a script is shown of a request · `scripts` scripted models ·
 `caching` tokens and prompt caches, also usable without HTTP · `server` the server itself. The rest is
-private: `anthropic_rules` and `openai_rules` say what each protocol forbids, `anthropic_wire` and
-`openai_wire` translate both ways, `tool_schema` checks JSON schemas, `bad_request` is how any of them
-objects.
+private: `prompt` is a request in no protocol's words, `anthropic_dialect` and `openai_dialect` say what each
+protocol forbids and translate both ways, `tool_schema` checks JSON schemas, `transport` is the HTTP.
 """

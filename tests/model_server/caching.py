@@ -47,14 +47,6 @@ class PromptTokens:
         return self.uncached + self.cache_read + self.cache_write_5m + self.cache_write_1h
 
 
-@dataclass(frozen=True)
-class _Prefix:
-    """A prompt up to and including one of its blocks."""
-
-    digest: bytes
-    tokens: int
-
-
 @dataclass
 class _Kept:
     """A prefix in the cache."""
@@ -72,13 +64,14 @@ def _tokens_of_bytes(count: int) -> int:
     return -(-count // BYTES_PER_TOKEN)
 
 
-def _prefixes(blocks: Sequence[Block], model: str) -> Iterator[_Prefix]:
+def _prefixes(blocks: Sequence[Block], model: str) -> Iterator[tuple[bytes, int]]:
+    """The digest and the tokens of the prompt up to and including each block."""
     running, size = hashlib.blake2b(f"{model}\0".encode(), digest_size=16), 0
     for block in blocks:
         content = block.text.encode()
         size += len(content)
         running.update(len(content).to_bytes(8, "big") + content)
-        yield _Prefix(running.digest(), _tokens_of_bytes(size))
+        yield running.digest(), _tokens_of_bytes(size)
 
 
 class AnthropicCache:
@@ -94,20 +87,23 @@ class AnthropicCache:
         marks = [
             index
             for index, block in enumerate(blocks)
-            if block.keep_s is not None and prefixes[index].tokens >= MINIMUM_TOKENS
+            if block.keep_s is not None and prefixes[index][1] >= MINIMUM_TOKENS
         ]
-        hit = self._longest_hit(prefixes, marks)
+        looked_at = (
+            index for mark in reversed(marks) for index in range(mark, max(mark - LOOKBACK_BLOCKS, -1), -1)
+        )
+        hit = next((index for index in looked_at if self._alive(prefixes[index][0])), -1)
         for index in {hit, *(mark for mark in marks if mark < hit)} - {-1}:
-            if kept := self._alive(prefixes[index]):
+            if kept := self._alive(prefixes[index][0]):
                 kept.until = self._now() + kept.keep_s
-        read = written_1h = written = prefixes[hit].tokens if hit >= 0 else 0
+        read = written_1h = written = prefixes[hit][1] if hit >= 0 else 0
         for index in marks:
             keep_s = blocks[index].keep_s
             if index > hit and keep_s is not None:
-                self._kept[prefixes[index].digest] = _Kept(keep_s, self._now() + keep_s)
-                written = prefixes[index].tokens
+                digest, written = prefixes[index]
+                self._kept[digest] = _Kept(keep_s, self._now() + keep_s)
                 written_1h = written if keep_s == ONE_HOUR_S else written_1h
-        total = prefixes[-1].tokens if prefixes else 0
+        total = prefixes[-1][1] if prefixes else 0
         return PromptTokens(
             uncached=total - written,
             cache_read=read,
@@ -115,16 +111,8 @@ class AnthropicCache:
             cache_write_1h=written_1h - read,
         )
 
-    def _longest_hit(self, prefixes: list[_Prefix], marks: list[int]) -> int:
-        """The index of the last block of the longest prefix that is found in the cache, or -1."""
-        for mark in reversed(marks):
-            for index in range(mark, max(mark - LOOKBACK_BLOCKS, -1), -1):
-                if self._alive(prefixes[index]):
-                    return index
-        return -1
-
-    def _alive(self, prefix: _Prefix) -> _Kept | None:
-        kept = self._kept.get(prefix.digest)
+    def _alive(self, digest: bytes) -> _Kept | None:
+        kept = self._kept.get(digest)
         return kept if kept and self._now() < kept.until else None
 
 

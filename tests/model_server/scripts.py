@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 
-from tests.model_server.bad_request import NAME
+from tests.model_server.prompt import NAME
 from tests.model_server.seen import Seen
 from tests.model_server.steps import Answer, Call, Step
 

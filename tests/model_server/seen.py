@@ -5,14 +5,6 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class SeenTool:
-    """A function the model was offered."""
-
-    description: str
-    schema: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class SeenCall:
     """A call the model made earlier; `arguments` is JSON text."""
 
@@ -22,35 +14,22 @@ class SeenCall:
 
 
 @dataclass(frozen=True)
-class SeenResult:
-    """What the model was told came of a call. `is_error` is always False where the protocol cannot say it."""
-
-    call_id: str
-    text: str
-    is_error: bool = False
-
-
-@dataclass(frozen=True)
 class SeenTurn:
-    """One turn: `role` is user or assistant; tool results belong to the user."""
+    """One turn: `role` is user or assistant. `results`: what a user's turn says came of calls."""
 
     role: str
     text: str = ""
     calls: tuple[SeenCall, ...] = ()
-    results: tuple[SeenResult, ...] = ()
+    results: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Seen:
-    """One request. `number` counts from 1; `protocol` is anthropic or openai; `headers` have lower-case
-    names.
-    """
+    """One request. `number` counts from 1; `tools`: descriptions by name; `headers` have lower-case names."""
 
     number: int
-    protocol: str
-    model: str
     system: str
-    tools: dict[str, SeenTool]
+    tools: dict[str, str]
     turns: tuple[SeenTurn, ...]
     body: dict[str, Any]
     headers: dict[str, str]
@@ -61,8 +40,7 @@ class Seen:
         said = [self.system] if self.system else []
         for turn in self.turns:
             if turn.role == "user":
-                said += [result.text for result in turn.results]
-                said += [turn.text] if turn.text else []
+                said += [*turn.results, *([turn.text] if turn.text else [])]
         return said
 
     @property

@@ -15,54 +15,40 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Condition
 from types import TracebackType
-from typing import Any
 
-from tests.model_server import anthropic_wire, openai_wire
-from tests.model_server.bad_request import BadRequest
-from tests.model_server.caching import AnthropicCache, OpenAICache, PromptTokens, tokens_in
+from tests.model_server import anthropic_dialect, openai_dialect
+from tests.model_server.caching import AnthropicCache, OpenAICache, PromptTokens
+from tests.model_server.prompt import BadRequest, Dialect, Draft, ErrorReply
 from tests.model_server.seen import Seen
-from tests.model_server.steps import Answer, CutOff, Failure, Hang, Script, Step, StreamError
+from tests.model_server.steps import Broken, Failure, Script, Step, say
 from tests.model_server.transport import Delivery, Loopback
-from tests.model_server.wire import Dialect, Draft, ErrorReply
 
-ANTHROPIC: Dialect = anthropic_wire
-OPENAI: Dialect = openai_wire
+ROUTES: dict[str, Dialect] = {"/v1/messages": anthropic_dialect, "/v1/chat/completions": openai_dialect}
+
+UNFINISHED = "Let me look at the log before anything else is decided."
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """One request and what it was answered with. `prompt` is None, and nothing is charged, where it failed.
-
-    `at` is the server's clock; a request that breaks the rules has neither `seen` nor `step`.
-    """
+    """One request and what it cost. `prompt` is None, and nothing is charged, where it failed; `at` is the
+    server's clock; a request that breaks the rules has no `seen`."""
 
     number: int
     at: float
-    protocol: str
-    status: int
     seen: Seen | None = None
-    step: Step | None = None
     prompt: PromptTokens | None = None
     output_tokens: int = 0
 
 
 class ModelServer:
-    """A model behind both protocols, on a free port of 127.0.0.1; a context manager.
+    """A model behind both protocols, on a free port of 127.0.0.1; a context manager. `now` in seconds, for
+    the prompt caches."""
 
-    `context_window` in tokens; `now` in seconds, for the prompt caches.
-    """
-
-    def __init__(
-        self, script: Script, *, now: Callable[[], float] = time.time, context_window: int = 200_000
-    ) -> None:
+    def __init__(self, script: Script, *, now: Callable[[], float] = time.time) -> None:
         self._script = script
         self._next_step = 0
         self._now = now
-        self._window = context_window
-        self._caches: dict[str, AnthropicCache | OpenAICache] = {
-            "anthropic": AnthropicCache(now),
-            "openai": OpenAICache(now),
-        }
+        self._caches = {anthropic_dialect: AnthropicCache(now), openai_dialect: OpenAICache(now)}
         self._changed = Condition()
         self._arrived = 0
         self._loopback = Loopback(self._respond)
@@ -110,59 +96,48 @@ class ModelServer:
                 "the model server was sent what no real one takes:\n" + "\n".join(self.violations)
             )
 
-    def _respond(self, method: str, path: str, headers: dict[str, str], content: bytes) -> Delivery:
-        routes = {"/v1/messages": ("anthropic", ANTHROPIC), "/v1/chat/completions": ("openai", OPENAI)}
+    def _respond(self, path: str, headers: dict[str, str], content: bytes) -> Delivery:
         with self._changed:
             self._arrived += 1
             number = self._arrived
             try:
-                if method != "POST" or path not in routes:
-                    self.violations.append(f"request {number}: {method} {path} leads nowhere")
-                    return _error(OPENAI.error(404, f"Invalid URL ({method} {path})"), number)
-                protocol, dialect = routes[path]
-                delivery, exchange = self._exchange(protocol, dialect, headers, content, number)
+                if path not in ROUTES:
+                    self.violations.append(f"request {number}: {path} leads nowhere")
+                    return _error(openai_dialect.error(404, f"Invalid URL ({path})"), number)
+                delivery, exchange = self._exchange(ROUTES[path], headers, content, number)
                 self.log.append(exchange)
                 return delivery
             finally:
                 self._changed.notify_all()
 
     def _exchange(
-        self, protocol: str, dialect: Dialect, headers: dict[str, str], content: bytes, number: int
+        self, dialect: Dialect, headers: dict[str, str], content: bytes, number: int
     ) -> tuple[Delivery, Exchange]:
         """Check, ask the script, count, and plan what is sent."""
-
-        def failed(reply: ErrorReply, seen: Seen | None = None, step: Step | None = None) -> Any:
-            return _error(reply, number), Exchange(number, self._now(), protocol, reply.status, seen, step)
-
-        def broken(complaint: str, reply: ErrorReply) -> Any:
-            self.violations.append(f"request {number} ({protocol}): {complaint}")
-            return failed(reply)
-
+        failed = Exchange(number, self._now())
         try:
-            body = _parsed(content)
-            dialect.check(headers, body)
-            seen, blocks = dialect.see(body, headers, number), dialect.blocks(body)
-            tokens = tokens_in("".join(block.text for block in blocks))
-            if tokens > self._window:
-                return failed(dialect.too_long(tokens, self._window), seen)
+            body = json.loads(content)
+            prompt = dialect.read(headers, body)
+            prompt.check()
+            seen = prompt.seen(number, body, headers)
+            failed = Exchange(number, self._now(), seen)
             step = self._step(seen)
-            if reply := dialect.failure(step, tokens, self._window):
-                return failed(reply, seen, step)
-            assert not isinstance(step, Failure)
-            answer = step if isinstance(step, Answer) else step.answer
-            if answer is None:
-                delivery = Delivery(complete=False, silence_s=_silence_s(step))
-                return delivery, Exchange(number, self._now(), protocol, 0, seen, step)
-            prompt = self._caches[protocol].use(seen.model, blocks)
-            include_usage = bool((body.get("stream_options") or {}).get("include_usage"))
-            draft = Draft(answer, number, seen.model, prompt, include_usage)
-            delivery = _delivery(step, dialect, draft)
+            if isinstance(step, Failure):
+                return _error(dialect.failure(step), number), failed
+            if isinstance(step, Broken) and step.seconds:
+                return Delivery(complete=False, silence_s=step.seconds), failed
+            tokens = self._caches[dialect].use(prompt.model, prompt.blocks)
+            answer = say(UNFINISHED) if isinstance(step, Broken) else step
+            draft = Draft(answer, number, prompt, tokens)
+            exchange = Exchange(number, self._now(), seen, tokens, draft.output_tokens)
+            return _delivery(step, dialect, draft), exchange
         except BadRequest as error:
-            return broken(str(error), dialect.error(error.status, str(error)))
+            complaint, reply = str(error), dialect.error(error.status, str(error))
         except Exception as error:  # noqa: BLE001  (a script is the test's own code: whatever it raises is told)
-            trace = "".join(traceback.format_exception(error))
-            return broken(f"no answer could be made: {trace}", dialect.error(500, f"no answer: {error!r}"))
-        return delivery, Exchange(number, self._now(), protocol, 200, seen, step, prompt, draft.output_tokens)
+            complaint = f"no answer could be made: {''.join(traceback.format_exception(error))}"
+            reply = dialect.error(500, f"no answer: {error!r}")
+        self.violations.append(f"request {number}: {complaint}")
+        return _error(reply, number), failed
 
     def _step(self, seen: Seen) -> Step:
         if callable(self._script):
@@ -173,30 +148,16 @@ class ModelServer:
         return self._script[self._next_step - 1]
 
 
-def _parsed(content: bytes) -> Any:
-    try:
-        return json.loads(content)
-    except ValueError as error:
-        raise BadRequest(f"We could not parse the JSON body of your request: {error}") from error
-
-
 def _error(reply: ErrorReply, number: int) -> Delivery:
-    return Delivery.of_json(
-        reply.status, reply.body, retry_after_s=reply.retry_after_s, request_id=f"req_{number:04d}"
-    )
-
-
-def _silence_s(step: Step) -> float:
-    return step.seconds if isinstance(step, Hang) else 0.0
+    body = json.dumps(reply.body).encode()
+    return Delivery(reply.status, (body,), retry_after_s=reply.retry_after_s, request_id=f"req_{number:04d}")
 
 
 def _delivery(step: Step, dialect: Dialect, draft: Draft) -> Delivery:
     """Put an answer into events, and break it where the step says so."""
     told = dialect.events(draft)
-    if isinstance(step, StreamError | CutOff | Hang):
-        told = told[: step.after_events]
-    if isinstance(step, StreamError):
-        told.append(dialect.error_event(step.kind))
+    if isinstance(step, Broken):
+        told = told[: step.after_events] + ([dialect.error_event(step.kind)] if step.kind else [])
+    is_whole = not isinstance(step, Broken) or bool(step.kind)
     frames = tuple(event.encode() for event in told)
-    is_whole = not isinstance(step, CutOff | Hang)
-    return Delivery(200, frames, True, is_whole, _silence_s(step), request_id=f"req_{draft.number:04d}")
+    return Delivery(200, frames, True, is_whole, request_id=f"req_{draft.number:04d}")

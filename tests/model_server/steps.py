@@ -57,40 +57,21 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class StreamError:
-    """The answer begins, and an error event takes the place of the rest."""
+class Broken:
+    """The answer begins and breaks after so many events: with an error event of a `kind`, or by a closed
+    connection. `seconds`: nothing at all is said so long, or until the test releases the server."""
 
-    kind: str
-    answer: Answer
-    after_events: int
-
-
-@dataclass(frozen=True)
-class CutOff:
-    """The connection is closed after so many events."""
-
-    answer: Answer
-    after_events: int
-
-
-@dataclass(frozen=True)
-class Hang:
-    """Nothing is said until the test releases the server, at most so long; then the connection is closed.
-
-    With an answer its first events are sent before the silence.
-    """
-
-    seconds: float
-    answer: Answer | None = None
     after_events: int = 0
+    kind: str = ""
+    seconds: float = 0.0
 
 
-Step = Answer | Failure | StreamError | CutOff | Hang
+Step = Answer | Failure | Broken
 Script = Sequence[Step] | Callable[[Seen], Step]
 
 
 def as_call(name: str, /, **arguments: Any) -> Call:
-    """A well-formed call, to be put into `several` or `say_and_call`."""
+    """A well-formed call, to be put into `several`."""
     return Call(name, json.dumps(arguments))
 
 
@@ -136,8 +117,8 @@ def status(code: int, retry_after: float | None = None) -> Failure:
     return Failure(Trouble.STATUS, code, retry_after)
 
 
-def server_error(code: int = 500) -> Failure:
-    return status(code)
+def server_error() -> Failure:
+    return status(500)
 
 
 def overloaded() -> Failure:
@@ -160,13 +141,13 @@ def quota_exceeded() -> Failure:
     return Failure(Trouble.QUOTA_EXCEEDED)
 
 
-def error_in_stream(kind: str = "overloaded_error", after_events: int = 3) -> StreamError:
-    return StreamError(kind, say("Let me look at the log before anything else is decided."), after_events)
+def error_in_stream() -> Broken:
+    return Broken(3, kind="overloaded_error")
 
 
-def cut_off(after_events: int, answer: Answer | None = None) -> CutOff:
-    return CutOff(answer or say("Let me look at the log before anything else is decided."), after_events)
+def cut_off(after_events: int) -> Broken:
+    return Broken(after_events)
 
 
-def hang(seconds: float, answer: Answer | None = None, after_events: int = 0) -> Hang:
-    return Hang(seconds, answer, after_events)
+def hang(seconds: float) -> Broken:
+    return Broken(seconds=seconds)

@@ -25,12 +25,6 @@ def _compiles(pattern: str) -> str:
     return pattern
 
 
-def _unique(names: list[str]) -> list[str]:
-    if len(set(names)) < len(names):
-        raise ValueError("has non-unique elements")
-    return names
-
-
 Pattern = Annotated[str, AfterValidator(_compiles)]
 Schemas = dict[str, "bool | Schema"]
 SomeSchemas = Annotated[list["bool | Schema"], Field(min_length=1)]
@@ -41,11 +35,9 @@ class Schema(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="ignore")
     type: Kind | list[Kind] = []
-    title: str = ""
     description: str = ""
-    format: str = ""
     enum: list[Any] = []
-    required: Annotated[list[str], AfterValidator(_unique)] = []
+    required: list[str] = []
     pattern: Pattern = ""
     properties: Schemas = {}
     patternProperties: dict[Pattern, bool | Schema] = {}  # noqa: N815
@@ -61,38 +53,34 @@ class Schema(BaseModel):
     maxItems: Count = 0  # noqa: N815
     minimum: Number = 0
     maximum: Number = 0
-    exclusiveMinimum: Number = 0  # noqa: N815
-    exclusiveMaximum: Number = 0  # noqa: N815
 
 
 def objection(schema: Any) -> str | None:
     """What is wrong with a tool's parameters, with the place, or None."""
     if not isinstance(schema, dict) or schema.get("type") != "object":
         return "schema must be a JSON Schema of 'type: \"object\"'"
+    if combined := {"oneOf", "anyOf", "allOf"} & set(schema):
+        return f"{combined} at the top level is not supported"
     try:
         Schema.model_validate(schema)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         return f"schema.{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    references = (node["$ref"] for node in nodes(schema) if isinstance(node.get("$ref"), str))
-    lost = next((each for each in references if not _leads_somewhere(each, schema)), None)
-    return f"schema: $ref {lost} leads nowhere" if lost else None
+    for node in _nodes(schema):
+        reference = node.get("$ref")
+        if isinstance(reference, str) and not _leads_somewhere(reference, schema):
+            return f"schema: $ref {reference} leads nowhere"
+        if node.get("type") == "array" and not {"items", "prefixItems"} & set(node):
+            return "array schema missing items"
+    return None
 
 
-def nodes(value: Any) -> Iterator[dict[str, Any]]:
+def _nodes(value: Any) -> Iterator[dict[str, Any]]:
     """Every object in a schema."""
     if isinstance(value, dict):
         yield value
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from nodes(inner)
-
-
-def arrays_without_items(schema: Any) -> str | None:
-    """What OpenAI does not take: arrays that do not say of what."""
-    bare = (
-        node.get("type") == "array" and not {"items", "prefixItems"} & set(node) for node in nodes(schema)
-    )
-    return "array schema missing items" if any(bare) else None
+        yield from _nodes(inner)
 
 
 def _leads_somewhere(reference: str, root: dict[str, Any]) -> bool:

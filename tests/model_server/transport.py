@@ -1,6 +1,5 @@
 """HTTP on loopback: a request in, a `Delivery` out, byte by byte as planned, breaks included."""
 
-import json
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,16 +25,12 @@ class Delivery:
     retry_after_s: float | None = None
     request_id: str = ""
 
-    @classmethod
-    def of_json(cls, status: int, body: dict[str, Any], **more: Any) -> "Delivery":
-        return cls(status, (json.dumps(body).encode(),), **more)
 
-
-Respond = Callable[[str, str, dict[str, str], bytes], Delivery]
+Respond = Callable[[str, dict[str, str], bytes], Delivery]
 
 
 class Loopback:
-    """A server thread; `respond(method, path, headers, body)` decides. `release` ends every silence, now and
+    """A server thread; `respond(path, headers, body)` decides. `release` ends every silence, now and
     later.
     """
 
@@ -87,11 +82,9 @@ class Loopback:
                     self.close_connection = True  # the client has gone away, as clients may
 
             def do_POST(self) -> None:
-                self._deliver("POST", self.rfile.read(int(self.headers.get("Content-Length", 0))))
-
-            def _deliver(self, method: str, body: bytes) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                loopback._send(self, respond(method, self.path.partition("?")[0], headers, body))
+                loopback._send(self, respond(self.path.partition("?")[0], headers, body))
 
             def log_message(self, format: str, *args: Any) -> None:
                 """Say nothing: a test reads the server's log instead."""
