@@ -66,7 +66,6 @@ def write_sweep_file(blueprint: Path, folder: Path) -> Path:
 
 
 def _around(own: object, usual: float, factor: float) -> list[float]:
-    """The present value, one below and one above."""
     present = own if isinstance(own, int | float) else usual
     middle = present or usual
     return sorted({present, *(float(f"{value:.1g}") for value in (middle / factor, middle * factor))})

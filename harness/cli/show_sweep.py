@@ -100,7 +100,6 @@ def show_sweep(folder: Path, json_output: bool) -> None:
 
 
 def _status_json(state: SweepState, now: SweepStatus) -> dict[str, Any]:
-    """What `show --json` says beside the row of `ls --json`."""
     end = state.verdict
     return {
         "question": now.plan.question,
@@ -118,7 +117,6 @@ def _status_json(state: SweepState, now: SweepStatus) -> dict[str, Any]:
 
 
 def _facts(template: str, **values: Any) -> list[tuple[str, str]]:
-    """What a template says, as name and words."""
     lines = filter(None, map(str.strip, render(template, **values).split("\n")))
     return [(name, words) for name, _, words in (line.partition("|") for line in lines)]
 

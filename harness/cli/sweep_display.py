@@ -165,7 +165,6 @@ class News:
 
 
 def _became(run: RunStatus, metric: str) -> str:
-    """What has become of a run."""
     known = run.run
     if known.status == "running":
         return "started" if known.job == 1 else f"goes on with job {known.job}"

@@ -137,7 +137,6 @@ def _expectation(spec: SweepSpec, keys: Sequence[Key]) -> list[Expectation]:
 
 
 def _points(spec: SweepSpec, keys: Sequence[Key]) -> tuple[Point, ...]:
-    """The points of the design, the baseline first."""
     base = tuple(_place(key, key.baseline) for key in keys)
     sizes = [len(key.levels) for key in keys]
     found = {base: None, **dict.fromkeys(_others(spec, base, sizes))}  # each point once
@@ -165,7 +164,6 @@ def point_name(number: int, digits: int, parts: Sequence[tuple[str, Scalar]]) ->
 
 
 def _others(spec: SweepSpec, base: Places, sizes: Sequence[int]) -> list[Places]:
-    """The points of the design; the baseline may be among them."""
     if spec.design == "one-at-a-time":
         return [
             (*base[:key], place, *base[key + 1 :]) for key, size in enumerate(sizes) for place in range(size)
@@ -186,7 +184,6 @@ def _others(spec: SweepSpec, base: Places, sizes: Sequence[int]) -> list[Places]
 
 
 def _place(key: Key, value: Scalar) -> int:
-    """Which of the key's levels this is."""
     return next(place for place, level in enumerate(key.levels) if same_value(level, value))
 
 
@@ -287,11 +284,9 @@ class Defaults:
         return self._everywhere(f"{TRAINER_COMMON}.{name}")
 
     def _everywhere(self, key: str) -> list[object]:
-        """All values that a key has at some point."""
         varied = self.spec.vary.get(key)
         return list(varied.values) if varied is not None else [self.spec.set.get(key, self.now(key))]
 
 
 def _validates(every: object) -> bool:
-    """True if a `test_freq` of this value validates."""
     return every is NOTHING or (type(every) is int and every > 0)

@@ -182,7 +182,6 @@ def _what_differs(plan: SweepPlan, run: SweepRun) -> str:
 
 
 def _for_readers(made: Blueprint) -> str:
-    """The blueprint as Markdown."""
     texts = (made.launch_command, made.prepare_command, made.cleanup_command)
     longest = max((len(found) for text in texts for found in _BACKTICKS.findall(text or "")), default=2)
     return templating.render(

@@ -108,7 +108,6 @@ class RunSupervisor:
         return (await self._host.ended(folder)).status
 
     def _job(self, state: RunState, lease: Lease) -> Job:
-        """The job that takes the run on."""
         sweep, folder, run = self._sweep.state, self._sweep.folder, state.name
         result_dir, settings_dir = folder.result_dir(run), self._options.settings_dir
         has_begun = journal.has_begun(self._journal(run))

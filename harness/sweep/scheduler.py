@@ -44,7 +44,6 @@ class Scheduler:
         self._supervisor = RunSupervisor(sweep, host, environment, pause_s)
         self._reporter = reporter
         self._followed: dict[str, asyncio.Task[None]] = {}
-        self._measuring: set[asyncio.Task[None]] = set()
         self._woken = asyncio.Event()
         self._needs_room = False
 
@@ -56,7 +55,6 @@ class Scheduler:
             while self._is_unfinished():
                 await self._start_what_fits()
                 await self._wait()
-            await asyncio.gather(*self._measuring)
         finally:
             await self._let_go()
         return await finish(self.sweep, self._reporter)
@@ -99,14 +97,13 @@ class Scheduler:
             self.sweep.record(Closing(words, budget=True))
 
     def _left_s(self) -> float | None:
-        """Seconds left of the budget; None without one."""
         deadline = self.sweep.state.deadline_at
         return deadline - self.sweep.clock() if deadline is not None else None
 
     def _next(self) -> RunState | None:
         """The run to be started next; None while there is none to start, or it must wait for the first."""
         state = self.sweep.state
-        if state.stop_asked or state.closing or (not state.checked and self._followed):
+        if state.stop_asked or state.closing or (not state.checked and state.of("running")):
             return None
         return next(iter(state.of("queued")), None)
 
@@ -122,7 +119,7 @@ class Scheduler:
             self._follow(run.name, lease)
 
     def _has_slot(self) -> bool:
-        return not self.sweep.state.held and len(self._followed) < self.sweep.plan.parallel
+        return not self.sweep.state.held and len(self.sweep.state.of("running")) < self.sweep.plan.parallel
 
     def _hold(self) -> None:
         """Start nothing on a disk that is full: each run would fail at once, and the queue with them."""
@@ -150,30 +147,13 @@ class Scheduler:
 
     async def _to_its_end(self, run: str, lease: Lease | None) -> None:
         """Follow a run to its end; the canary, or the first run in its place, opens the way for the rest."""
-        is_canary = self.sweep.state.runs[run].is_canary
-        if self.sweep.state.checked or is_canary:
-            await self._supervisor.follow(run, lease)
-        else:
-            await self._watch_first_run(run, lease)
+        await self._supervisor.follow(run, lease)
         if not self.sweep.state.checked:
             self._judge_first(run)
-        if self.sweep.state.runs[run].outcome in COUNTING and not is_canary:
-            self._measuring.add(asyncio.ensure_future(self._supervisor.measure(run)))
-
-    async def _watch_first_run(self, run: str, lease: Lease | None) -> None:
-        """Follow the first run, and let the others start as soon as it has shown a first step."""
-        following = asyncio.ensure_future(self._supervisor.follow(run, lease))
-        stepping = asyncio.ensure_future(self._supervisor.first_step(run))
-        try:
-            await asyncio.wait({following, stepping}, return_when=FIRST_COMPLETED)
-            if not following.done():
-                self.sweep.record(CanaryPassed(f"the first step of {run}"))
-                self._woken.set()
-            await following
-        finally:
-            for task in (following, stepping):
-                task.cancel()
-            await asyncio.gather(following, stepping, return_exceptions=True)
+        self._woken.set()  # its slot is free
+        ended = self.sweep.state.runs[run]
+        if ended.outcome in COUNTING and not ended.is_canary:
+            await self._supervisor.measure(run)
 
     def _judge_first(self, run: str) -> None:
         """Open the way for the rest, or close the sweep: what failed here would fail everywhere."""
@@ -185,23 +165,28 @@ class Scheduler:
             self.sweep.record(Closing(f"{what} {ended.outcome}: {ended.reason}"))
 
     async def _wait(self) -> None:
-        """Until a run ended, there is room, a person wants something, or the budget is used up."""
-        held = bool(self.sweep.state.held)
-        if not self._followed and not self._needs_room and not held:
+        """Until a run ended, there is room, a person wants something, or the budget is used up; without a
+        canary, also until the first run has shown its first step."""
+        state = self.sweep.state
+        if not self._followed and not self._needs_room and not state.held:
             return
         others: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._woken.wait())]
         if self._needs_room:
             others.append(asyncio.ensure_future(self._host.room()))
-        stopping = self.sweep.state.stop_asked is not None
-        left = self._left_s() if self.sweep.state.of("queued") else None
-        ends = [*([ASK_AGAIN_S] if stopping else []), *([LOOK_AGAIN_S] if held else [])]
+        first = next((run.name for run in state.of("running") if not (state.checked or run.is_canary)), None)
+        if first is not None:
+            others.append(asyncio.ensure_future(self._supervisor.first_step(first)))
+        stopping = state.stop_asked is not None
+        left = self._left_s() if state.of("queued") else None
+        ends = [*([ASK_AGAIN_S] if stopping else []), *([LOOK_AGAIN_S] if state.held else [])]
         ends += [max(0.0, left)] if left is not None else []
-        timeout = min(ends, default=None)
         if stopping:
             await self._stop_what_runs()
         try:
             waited_for = {*self._followed.values(), *others}
-            await asyncio.wait(waited_for, timeout=timeout, return_when=FIRST_COMPLETED)
+            await asyncio.wait(waited_for, timeout=min(ends, default=None), return_when=FIRST_COMPLETED)
+            if first in {run.name for run in self.sweep.state.of("running")} and others[-1].done():
+                self.sweep.record(CanaryPassed(f"the first step of {first}"))
         finally:
             for task in others:
                 task.cancel()
@@ -215,7 +200,6 @@ class Scheduler:
             await asyncio.to_thread(self._host.stop, str(self.sweep.folder.job(run.name, run.job)))
 
     async def _let_go(self) -> None:
-        tasks = [*self._followed.values(), *self._measuring]
-        for task in tasks:
+        for task in self._followed.values():
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._followed.values(), return_exceptions=True)

@@ -117,7 +117,6 @@ def _split(text: str, option: str, form: str) -> tuple[str, str]:
 
 
 def _put(data: dict[str, Any], key: str, written: str) -> None:
-    """Put what `--set` says where it belongs."""
     head, _, rest = key.partition(".")
     if key in ("vary", "blueprint", "set"):
         raise SweepError(f"--set {key}: write --vary KEY=v1,v2, the blueprint's path, or --set KEY=VALUE")

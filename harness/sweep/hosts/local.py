@@ -96,7 +96,6 @@ class LocalHost:
             return book.freed
 
     def _take_back(self, book: LeaseBook) -> None:
-        """Free what is not used any more."""
         reservers = {record.reserver for record in book.records.values()} - {None}
         living = {process for process in reservers if process is not None and process.lives()}
         for record in list(book.records.values()):
