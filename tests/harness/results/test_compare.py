@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from harness.results.compare import compare, compare_results
@@ -17,7 +16,7 @@ from harness.results.comparing.types import (
     Study,
 )
 from harness.results.sweeps.sentences import cautions, notes
-from tests.harness.results.comparing.made import KL, METRIC, grid, result, tasks
+from tests.harness.results.comparing.made import KL, METRIC, Values, compared, grid, result, tasks
 from tests.harness.results.comparing.result_folders import trained
 
 TWO = {(0,): [0.5, 0.52, 0.49], (1,): [0.71, 0.74, 0.7]}
@@ -106,25 +105,12 @@ def test_a_loss_is_better_when_it_is_lower() -> None:
     assert found.runs[3].steps_to_threshold == 10
 
 
-def test_cost_per_point_is_the_cost_of_a_hundredth_of_a_rate() -> None:
-    study, results = grid({(0,): [0.7, 0.7], (1,): [0.2, 0.1]}, cost_units=4.0, cost_unit="GPU")
-    found = compare_results(study, results)  # 2 hours a run, from 0.2
-    assert found.points[0].cost == 8.0
-    assert found.points[0].cost_per_point == pytest.approx(8.0 / 50)
-    assert found.points[1].cost_per_point is None
-
-
-def test_cost_of_another_metric_is_per_unit() -> None:
-    study, results = grid({(0,): [0.7, 0.7]}, metric="critic/rewards/mean")
-    assert compare_results(study, results).points[0].cost_per_point == pytest.approx(2.0 / 0.5)
-
-
-def test_one_seed_is_marked_at_its_point_and_for_the_whole() -> None:
-    found = compare_results(*grid({(0,): [0.5], (1,): [0.9]}))
-    assert found.is_single_seed and all(point.is_single_seed for point in found.points)
-    assert notes(found)[0].startswith(
-        "every point has one run that counts: nothing can be said about other seeds"
-    )
+@pytest.mark.parametrize(("metric", "per"), [(METRIC, 0.01), ("critic/rewards/mean", 1.0)])
+def test_the_cost_is_that_of_a_hundredth_of_a_rate_else_of_one(metric: str, per: float) -> None:
+    values: Values = {(0,): [0.7, 0.7], (1,): [0.2, 0.1]}
+    better, worse = compared(values, metric=metric, cost_units=4.0).points  # 2 hours a run, from 0.2
+    assert better.cost == 8.0 and better.cost_per_point == pytest.approx(8.0 / 0.5 * per)
+    assert worse.cost_per_point is None
 
 
 # --- expectations -------------------------------------------------------------------------------------------
@@ -192,10 +178,3 @@ def test_detectable_differences_say_what_several_comparisons_ask_for() -> None:
     # 11 comparisons of 3 v 3: the t quantile goes from 2.78 to 6.25 (t table, 4 degrees, 0.05 / 22)
     assert "as one of 11 tests" in told
     assert 1.5 < float(told.split("up to ")[1].split(" ")[0]) < 2.5
-
-
-def test_levels_that_are_not_numbers_compare() -> None:
-    found = compare_results(*grid({("off",): [0.5, 0.52], (None,): [0.6, 0.61], (False,): [0.4, 0.42]}))
-    assert [one.difference for one in found.keys[0].contrasts] == pytest.approx([0.095, -0.1])
-    assert found.best == "p02"
-    assert np.isfinite([one.p_adjusted for one in found.keys[0].contrasts]).all()

@@ -25,11 +25,6 @@ def test_t_interval_is_the_textbook_formula() -> None:
     assert interval.n == 50 and interval.method.startswith("t interval")
 
 
-def test_two_tasks_that_rose_are_no_discovery() -> None:
-    interval = task_statistics.mean_interval(np.array([0.25, 0.5]), (-1.0, 1.0))
-    assert interval is not None and interval.low < 0.0 < interval.high
-
-
 def test_with_few_tasks_and_no_change_a_change_is_told_in_about_one_of_twenty_runs() -> None:
     rng = np.random.default_rng(4)
     told = 0

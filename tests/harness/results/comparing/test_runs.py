@@ -61,31 +61,20 @@ def test_hours_are_those_of_all_attempts_and_repairs_are_told(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("outcome", "reason", "told"),
+    ("outcome", "reason", "metric", "told"),
     [
-        ("failed", "attempt 3: CUDA out of memory", "failed: attempt 3: CUDA out of memory (last step 40)"),
-        ("cancelled", "stopped on request of ada", "cancelled: stopped on request of ada (last step 40)"),
+        ("failed", "CUDA out of memory", METRIC, "failed: CUDA out of memory (last step 40)"),
+        ("cancelled", "stopped by ada", METRIC, "cancelled: stopped by ada (last step 40)"),
+        ("", "", METRIC, "has not finished (last step 40)"),
+        ("succeeded", "", "val/bleu", "has no val/bleu (last step 40)"),
     ],
 )
-def test_a_run_that_did_not_end_well_does_not_count(
-    tmp_path: Path, outcome: str, reason: str, told: str
+def test_a_run_that_does_not_count_says_why(
+    tmp_path: Path, outcome: str, reason: str, metric: str, told: str
 ) -> None:
-    found = read(trained(tmp_path / "a", outcome=outcome, reason=reason))
+    found = read(trained(tmp_path / "a", outcome=outcome, reason=reason), metric)
     assert (found.value, found.why_not) == (None, told)
-    assert found.curve.steps == (0, 40)
-
-
-def test_a_run_that_is_not_there_never_started(tmp_path: Path) -> None:
     assert read(tmp_path / "nothing").why_not == "never started"
-
-
-def test_a_run_without_its_end_has_not_finished(tmp_path: Path) -> None:
-    (trained(tmp_path / "a") / "finish.flag").unlink()
-    assert read(tmp_path / "a").why_not == "has not finished (last step 40)"
-
-
-def test_a_run_without_the_metric_says_so(tmp_path: Path) -> None:
-    assert read(trained(tmp_path / "a"), "val/bleu").why_not == "has no val/bleu (last step 40)"
 
 
 def test_damaged_files_are_no_reason_to_fail(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from markdown_it.tree import SyntaxTreeNode
 
 from harness.results.compare import compare_results
 from harness.results.comparing.types import Comparison, Curve, Key, Study
-from harness.results.sweeps.report import SweepReport, build_sweep_report
+from harness.results.sweeps.report import DOCUMENTS, SweepReport, build_sweep_report
 from harness.results.sweeps.tables import SweepAbout
 from tests.harness.results.comparisons import KL, LR, OPTIMIZER, REPEAT, comparison
 from tests.harness.results.journals import section
@@ -26,10 +26,6 @@ PLAN = {
     "settings": {"a.steps": 240},
 }
 ABOUT = SweepAbout("succeeded", started=1.76e9, ended=1.76e9 + 7200, canary="passed in 3 min", plan=PLAN)
-
-
-def built(folder: Path, made: Comparison, **more: object) -> SweepReport:
-    return build_sweep_report(folder, made, ABOUT, **more)  # type: ignore[arg-type]
 
 
 def undrawn(made: Comparison) -> Comparison:
@@ -48,43 +44,40 @@ def tables(markdown: str) -> list[list[list[str]]]:
     ]  # fmt: skip
 
 
+Grid = tuple[Path, Comparison, SweepReport]
+
+
 @pytest.fixture(scope="module")
-def grid(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Comparison, SweepReport]:
+def grid(tmp_path_factory: pytest.TempPathFactory) -> Grid:
     folder = tmp_path_factory.mktemp("grid")
     made = comparison((KL, REPEAT), 3, folder, lost=(4,))
     run = folder / made.runs[0].run.name
     run.mkdir()
     (run / "report.html").write_text("")
-    return folder, made, built(folder, made)
+    return folder, made, build_sweep_report(folder, made, ABOUT)
 
 
-def test_all_documents_are_there_and_agree(grid: tuple[Path, Comparison, SweepReport]) -> None:
+def test_all_documents_are_there_and_agree(grid: Grid) -> None:
     folder, made, report = grid
     data = json.loads((report.folder / "sweep.json").read_text())
-    page, markdown = (
-        "".join(Page(report.html.read_text()).text),
-        (report.folder / "sweep_report.md").read_text(),
-    )
+    page, markdown = Page(report.html.read_text()), (report.folder / "sweep_report.md").read_text()
+    text = "".join(page.text)
     assert data["headline"] == list(report.headline) and data["plan"] == PLAN
     for sentence in data["found"]:
-        assert sentence in page
+        assert sentence in text
     for point in made.points:
         assert point.value is not None
-        assert f"{point.value.mean:.3f}" in page and f"{point.value.mean:.3f}" in markdown
+        assert f"{point.value.mean:.3f}" in text and f"{point.value.mean:.3f}" in markdown
     assert len(list(csv.DictReader((report.folder / "points.csv").open(newline="")))) == len(made.runs)
-    assert {entry["path"] for entry in data["documents"]} >= {
-        "sweep_report.html",
-        "sweep_report.md",
-        "points.csv",
-        "figures/curves.json",
-        "figures/levels.svg",
-        "figures/quality.png",
-    }
+    figures = {"figures/curves.json", "figures/levels.svg", "figures/quality.png"}
+    assert {entry["path"] for entry in data["documents"]} >= {*DOCUMENTS, *figures}
+    links = [attributes["href"] for tag, attributes in page.elements if tag == "a"]
+    assert links == [f"{made.runs[0].run.name}/report.html"]
     assert (folder / "figures/curves.svg").read_text().startswith("<?xml")
 
 
 def test_what_was_found_comes_first_and_is_worded_by_the_finding(
-    grid: tuple[Path, Comparison, SweepReport],
+    grid: Grid,
 ) -> None:
     _, made, report = grid
     contrast = made.keys[1].contrasts[0]
@@ -104,7 +97,7 @@ def test_what_was_found_comes_first_and_is_worded_by_the_finding(
 
 
 def test_a_lost_run_is_named_with_its_reason_and_counts_nowhere(
-    grid: tuple[Path, Comparison, SweepReport],
+    grid: Grid,
 ) -> None:
     _, made, report = grid
     lost = made.runs[4].run
@@ -116,7 +109,7 @@ def test_a_lost_run_is_named_with_its_reason_and_counts_nowhere(
     assert "17 of 18 runs count" in markdown
 
 
-def test_markdown_tables_hold_every_level_point_and_run(grid: tuple[Path, Comparison, SweepReport]) -> None:
+def test_markdown_tables_hold_every_level_point_and_run(grid: Grid) -> None:
     _, _, report = grid
     keys, points, expected, runs = tables((report.folder / "sweep_report.md").read_text())
     assert [len(keys), len(points), len(expected), len(runs)] == [4, 7, 2, 19]
@@ -127,22 +120,16 @@ def test_markdown_tables_hold_every_level_point_and_run(grid: tuple[Path, Compar
     assert points[1][-1] == "highest mean" and [row[-1] for row in points].count("baseline") == 1
 
 
-def test_a_run_links_to_its_own_report_if_there_is_one(grid: tuple[Path, Comparison, SweepReport]) -> None:
-    _, made, report = grid
-    links = [attributes["href"] for tag, attributes in Page(report.html.read_text()).elements if tag == "a"]
-    assert links == [f"{made.runs[0].run.name}/report.html"]
-
-
-def test_building_again_gives_the_same_bytes(grid: tuple[Path, Comparison, SweepReport]) -> None:
+def test_building_again_gives_the_same_bytes(grid: Grid) -> None:
     folder, made, _ = grid
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    built(folder, made)
+    build_sweep_report(folder, made, ABOUT)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
 def test_a_single_seed_is_marked_in_every_row_and_figure(tmp_path: Path) -> None:
     made = comparison((REPEAT,), 1, tmp_path)
-    report = built(tmp_path, made)
+    report = build_sweep_report(tmp_path, made)
     assert report.headline[0] == "Single seed: nothing can be said about other seeds"
     points = tables((report.folder / "sweep_report.md").read_text())[1]
     assert all("single seed" in row[-1] for row in points[1:])
@@ -157,7 +144,9 @@ def test_a_single_seed_is_marked_in_every_row_and_figure(tmp_path: Path) -> None
 def test_confounds_repairs_and_a_metric_chosen_afterwards_cannot_be_overlooked(tmp_path: Path) -> None:
     made = undrawn(comparison((REPEAT,), 3, tmp_path))
     runs = (replace(made.runs[0], deviations=("n_vllm_engine: 2 → 1",), code_changed=True), *made.runs[1:])
-    report = built(tmp_path, replace(made, runs=runs, confounds=("torch differs",), chosen_afterwards=True))
+    report = build_sweep_report(
+        tmp_path, replace(made, runs=runs, confounds=("torch differs",), chosen_afterwards=True)
+    )
     text = "".join(Page(report.html.read_text()).text)
     caution = text[text.index("Before you believe") : text.index("What was varied")]
     for words in ("torch differs", "n_vllm_engine: 2 → 1", "chosen afterwards", made.runs[0].run.name):
@@ -171,7 +160,7 @@ def test_confounds_repairs_and_a_metric_chosen_afterwards_cannot_be_overlooked(t
 
 
 def test_no_run_that_counts_is_said_and_draws_nothing(tmp_path: Path) -> None:
-    report = built(tmp_path, comparison((REPEAT,), 1, tmp_path, lost=(0, 1)))
+    report = build_sweep_report(tmp_path, comparison((REPEAT,), 1, tmp_path, lost=(0, 1)))
     assert report.headline[0] == "Nothing can be compared: no run counts"
     assert list((tmp_path / "figures").iterdir()) == []
     assert "0 of 2 runs count" in (report.folder / "sweep_report.md").read_text()
@@ -235,7 +224,7 @@ def test_what_a_model_wrote_comes_last_and_is_worded_by_the_program(tmp_path: Pa
 def test_sixty_points_fit(tmp_path: Path) -> None:
     made = comparison((KL, REPEAT, OPTIMIZER, LR), 1, tmp_path)
     assert len(made.points) == 60
-    report = built(tmp_path, made)
+    report = build_sweep_report(tmp_path, made)
     page = Page(report.html.read_text())
     assert sum(tag == "svg" for tag, _ in page.elements) == 3
     assert "one panel per key" in "".join(page.text)
@@ -247,7 +236,7 @@ def test_a_lower_value_is_better_where_that_is_the_goal(tmp_path: Path) -> None:
     made = undrawn(comparison((REPEAT,), 3, tmp_path))
     made = compare_results(replace(made.study, goal="min"), made.runs)
     worst = min(made.points, key=lambda point: point.value.mean if point.value else 0.0)
-    report = built(tmp_path, replace(made, best=worst.point.name))
+    report = build_sweep_report(tmp_path, replace(made, best=worst.point.name))
     assert "8 is higher (worse) than 4" in report.headline[1]
     assert report.headline[2].startswith("The lowest mean is")
     assert tables((report.folder / "sweep_report.md").read_text())[1][1][-1] == "baseline, lowest mean"
