@@ -12,8 +12,6 @@ from pathlib import Path
 from harness.command import programs, shell
 from harness.command.shell import Simple, Word
 
-_WRAPPER_WORDS = "nohup exec time env nice stdbuf timeout setsid command numactl taskset"
-_WRAPPERS = frozenset(_WRAPPER_WORDS.split())
 _ELSEWHERE_WORDS = "ssh docker podman srun sbatch mpirun conda mamba micromamba uv poetry pipenv apptainer"
 _ELSEWHERE = frozenset(_ELSEWHERE_WORDS.split())
 """Programs behind which another machine, container or environment begins."""
@@ -79,7 +77,7 @@ def _calls(text: str, state: Call, depth: int) -> Generator[Call, None, Call]:
         return state
     for command in commands:
         variables = _assigned(command, text, state.variables)
-        words = [_expanded(word, variables) for word in command.words]
+        words = [_expanded(word, variables) for word in programs.unwrapped(command.words)]
         name = words[0] if words else ""
         if not words or name in programs.EXPORTS:
             state = replace(state, variables=variables)
@@ -133,18 +131,10 @@ def _sourced(script: str, state: Call, certain: bool, depth: int) -> Generator[C
 
 def _call(state: Call, words: list[str], depth: int) -> Iterator[Call]:
     """The call itself, and those of a shell script that it runs."""
-    while words and words[0] in _WRAPPERS:
-        words = words[1:]
-        while words and (words[0].startswith("-") or re.fullmatch(r"[\d.]+[smhd]?|\w+=.*", words[0])):
-            words = words[1:]
-    if not words:
-        return
     call = replace(state, words=tuple(words), certain=state.certain and words[0] not in _ELSEWHERE)
     yield call
-    behind = [word for word in words[1:] if not word.startswith("-")]
-    script = behind[0] if behind and programs.is_shell(words) else words[0]
-    text = _script_text(state.path(script), depth) if script.endswith((".sh", ".bash")) else None
-    if text is not None:
+    script = programs.script(words)
+    if script is not None and (text := _script_text(state.path(script), depth)) is not None:
         yield from _calls(text, state, depth + 1)
 
 

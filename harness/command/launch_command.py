@@ -101,7 +101,9 @@ class Command:
     def script_given(self, name: str) -> str | None:
         """The shell script that `with_setting` would give a flag which the command does not have; None where
         it is a program, or the flag is there. Raises CommandError."""
-        return None if self._place(name) else programs.script(self._training(bare(name)))
+        if self._place(name) is not None:
+            return None
+        return programs.script([word.value for word in programs.unwrapped(self._training(bare(name)).words)])
 
     # --- places ---------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ In: `Simple` commands. Out: whether one may be the training, the variables it as
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
+from itertools import dropwhile
 from pathlib import Path
 
 from harness.command.shell import Simple, Word
@@ -36,26 +36,43 @@ _HOUSEKEEPING_PARTS = {
 }
 EXPORTS = frozenset(("export", "declare", "typeset", "readonly", "local"))
 SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh"))
+_WRAPPER_WORDS = "nohup exec time env nice stdbuf timeout setsid command numactl taskset"
+_WRAPPERS = frozenset(_WRAPPER_WORDS.split())
+_OF_WRAPPER = re.compile(r"-.*|\d[\d.,-]*[smhd]?|[A-Za-z_]\w*=.*", re.DOTALL)
+
+
+def unwrapped(words: Sequence[Word]) -> Sequence[Word]:
+    """The program's name and its arguments, without `nohup`, `env A=1`, `nice -n 5` and the like in front."""
+    while words and words[0].value in _WRAPPERS:
+        words = list(dropwhile(lambda word: _OF_WRAPPER.fullmatch(word.value), words[1:]))
+    return words
+
+
+def assignments(command: Simple) -> Iterator[Word]:
+    """The words that assign variables."""
+    yield from command.assignments
+    words = command.words
+    behind = words[1:] if words and words[0].value in EXPORTS else words[: len(words) - len(unwrapped(words))]
+    yield from (word for word in behind if word.is_assignment)
 
 
 def starts_a_program(command: Simple) -> bool:
     """True if this command may be the training."""
-    return bool(command.words) and is_program(command.values)
+    return is_program([word.value for word in unwrapped(command.words)])
 
 
 def is_program(words: Sequence[str]) -> bool:
     """True if these words, of which the first is a program's name, may start the training."""
+    if not words:
+        return False
     name, rest = Path(words[0]).name, list(words[1:])
     first = next((word for word in rest if not word.startswith("-")), "")
     is_pip = bool(re.fullmatch(r"python[\d.]*", name)) and rest[:2] in (["-m", "pip"], ["-m", "venv"])
     return name not in _HOUSEKEEPING and first not in _HOUSEKEEPING_PARTS.get(name, ()) and not is_pip
 
 
-def script(command: Simple) -> str | None:
-    """The shell script that the command runs, as it is named there; None where it runs something else."""
-    words = command.values
-    while words and words[0] in ("exec", "nohup", "time", "command"):
-        words = words[1:]
+def script(words: Sequence[str]) -> str | None:
+    """The shell script that these words run, as it is named there; None where they run something else."""
     if is_shell(words):
         words = [word for word in words[1:] if not word.startswith("-")]
     return words[0] if words and words[0].endswith((".sh", ".bash")) else None
@@ -76,29 +93,10 @@ def is_shell_text(command: Simple) -> bool:
     )
 
 
-def assignments(command: Simple) -> Iterator[Word]:
-    """The words that assign variables."""
-    yield from command.assignments
-    program = command.words[0].value if command.words else ""
-    behind = _behind_env(command) if program == "env" else command.words[1:] if program in EXPORTS else ()
-    yield from (word for word in behind if word.is_assignment)
-
-
 def is_exported(commands: Sequence[Simple], name: str) -> bool:
     """True if one of the commands hands a variable on that another has set: `export NAME`, `set -a`."""
     lines = [command.values for command in commands if command.words]
     return any((line[0] in EXPORTS and name in line[1:]) or line[:2] == ["set", "-a"] for line in lines)
-
-
-def own_words(command: Simple) -> tuple[Word, ...]:
-    """The program's name and its arguments, without an `env` in front."""
-    if command.words and command.words[0].value == "env":
-        return command.words[1 + len(_behind_env(command)) :] or command.words
-    return command.words
-
-
-def _behind_env(command: Simple) -> list[Word]:
-    return list(takewhile(lambda word: word.is_assignment or word.value.startswith("-"), command.words[1:]))
 
 
 def shown(command: Simple) -> str:

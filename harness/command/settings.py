@@ -66,7 +66,7 @@ def collect(text: ShellText, found: list[Setting]) -> Iterator[str]:
         elif programs.is_shell_text(command):
             yield from _inside(command, found)
         else:
-            yield " ".join(_arguments(command, programs.own_words(command), found))
+            yield " ".join(_arguments(command, programs.unwrapped(command.words), found))
         if command.reads_here and programs.is_shell(command.values):
             for start, end in text.heredocs:
                 yield from _nested(text.text[start:end], found, start, end)

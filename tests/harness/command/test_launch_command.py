@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.command import CommandError, paths_replaced, read, read_or_empty
+from harness.command import CommandError, is_output, paths_replaced, read, read_or_empty
 
 STANDS_IN = """
 show() { printf '<%s' "$(printenv X)"; printf '\\1%s' "$@"; printf '>'; }
@@ -37,6 +37,7 @@ def seen(command: str) -> list[tuple[str, list[str]]]:
         ("echo --lr 1; python train.py --lr 2 2>&1 | tee /dev/null", "--lr", ["train.py", "--lr", "a b"]),
         ("if true; then\n  python train.py --lr 2\nfi", "--lr", ["train.py", "--lr", "a b"]),
         ("python train.py -n 3 --n 4", "-n", ["train.py", "-n", "a b", "--n", "4"]),
+        ("nice -n 5 python train.py -n3", "-n", ["train.py", "-na b"]),
         ("python train.py --lr-min 3 --lr 4", "--lr", ["train.py", "--lr-min", "3", "--lr", "a b"]),
         ("python train.py --lr -1", "--lr", ["train.py", "--lr", "a b"]),
         ("python train.py a.b=1 xa.b=2", "a.b", ["train.py", "a.b=a b", "xa.b=2"]),
@@ -68,7 +69,6 @@ def test_bash_gives_the_program_the_new_value_and_all_other_words(
     [
         ("python train.py --lr 1 --lr 2", "--lr", r"2 times, as 1 \(line 1\) and 2 \(line 1\)"),
         ("python a.py --lr 1\npython b.py --lr=2", "--lr", r"as 1 \(line 1\) and 2 \(line 2\)"),
-        ("nice -n 5 python train.py -n3", "-n", "2 times, as 5 .* and 3"),
         ("python train.py --lr $LR", "--lr", "vary env:LR"),
         ('python train.py --lr="${LR:-1}"', "--lr", "vary env:LR"),
         ("python train.py --lr $(cat lr)", "--lr", "write its value there"),
@@ -196,6 +196,56 @@ def test_any_text_is_read_or_refused_with_its_place(text: str, value: str) -> No
         except CommandError:
             continue
         assert edited.value(name) == value
+
+
+# --- names -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "values", "rest"),
+    [
+        ("PORT=8000 python train.py", {"env:PORT": "8000"}, "python train.py"),
+        ("python train.py PORT=8000", {"arg:PORT": "8000"}, "python train.py"),
+        ("python -u train.py", {"arg:-u": "true"}, "python train.py"),
+        (
+            "cd /a && FOO=2 torchrun --standalone --nproc_per_node 2 train.py --lr 1e-4 > log",
+            {"env:FOO": "2", "arg:--standalone": "true", "arg:--nproc_per_node": "2", "arg:--lr": "1e-4"},
+            "cd /a; torchrun train.py",
+        ),
+        (
+            "export A=1 B=2\nenv C=3 python -m my.train data.csv --x -1 -n4 --fast # --slow",
+            {
+                **{"env:A": "1", "env:B": "2", "env:C": "3"},
+                **{"arg:--x": "-1", "arg:-n": "4", "arg:--fast": "true"},
+            },
+            "python -m my.train data.csv",
+        ),
+        (
+            "python t.py ++a.b=c '~x.y' d='e f'",
+            {"arg:a.b": "c", "arg:x.y": "null", "arg:d": "e f"},
+            "python t.py",
+        ),
+        ("bash -c 'A=1 python t.py --lr 1'", {"env:A": "1", "arg:--lr": "1"}, "bash -c; python t.py"),
+        ("bash <<EOF\npython t.py --lr 3\nEOF\n", {"arg:--lr": "3"}, "bash; python t.py; EOF"),
+        ("mkdir -p x && set -e && tee -a y", {}, "mkdir -p x; set -e; tee -a y"),
+        ("python t.py --lr 1 --lr 2", {"arg:--lr": "2"}, "python t.py"),
+        ("", {}, ""),
+    ],
+)
+def test_flags_overrides_and_variables_are_told_apart(
+    command: str, values: dict[str, str], rest: str
+) -> None:
+    assert (read(command).values, read(command).rest) == (values, rest)
+
+
+OUTPUTS = "output_dir trainer.default_local_dir default_root_dir work_dir run_dir my_ckpt_dir arg:--save-path"
+OUTPUTS += " env:LOGDIR arg:--out logs"
+INPUTS = "lr data_path cache_dir workers init_checkpoint_path blog"
+
+
+def test_where_a_run_writes_is_an_output_and_what_it_reads_is_none() -> None:
+    assert [name for name in OUTPUTS.split() if not is_output(name)] == []
+    assert [name for name in INPUTS.split() if is_output(name)] == []
 
 
 @pytest.mark.parametrize(
