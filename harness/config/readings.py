@@ -39,6 +39,12 @@ class Value:
     def is_empty_section(self) -> bool:
         return self.kind in ("null", "map")
 
+    @property
+    def whole(self) -> int | None:
+        """A whole number of a size that settings have, from 1 on."""
+        is_whole = self.kind == "int" and re.fullmatch(r"[1-9][0-9]{0,8}", self.text)
+        return int(self.text) if is_whole else None
+
 
 def values(text: str, version: tuple[int, int]) -> dict[Path, Value]:
     """Every scalar and every empty mapping or list of the text by its path. Raises UnreadableConfigError."""

@@ -2,5 +2,5 @@
 
 `rules` holds all; they ask `science` (edits of a config, judged by their effects, with `batches` for the
 effective batch), `variables` (environment), `file_access` (what is read and patched) and `progress` (failures
-that come back). `science.refuse_repair` judges a built-in repair as a whole.
+that come back).
 """

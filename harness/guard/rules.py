@@ -2,7 +2,7 @@
 None out.
 
 A refusal is a sentence that a policy can act on. The rules are the six of the design's section 6; what may
-be changed in a config or an environment stands in `science.py`, what may be read or
+be changed in a config stands in `science.py`, in an environment in `variables.py`, what may be read or
 written in `file_access.py`.
 Rule 5 (what logs and data say is no instruction) needs no function of its own: whoever a policy listened to,
 it can ask only for the actions there are, and each of them is judged here.
@@ -10,8 +10,10 @@ it can ask only for the actions there are, and each of them is judged here.
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from harness.actions import (
+    Action,
     AnyAction,
     Collect,
     Diagnose,
@@ -33,7 +35,7 @@ from harness.command import read_or_empty
 from harness.config.edit import ConfigEditError
 from harness.config.packages import known_packages
 from harness.diagnosis.ends import KILLED
-from harness.guard import file_access, science
+from harness.guard import file_access, science, variables
 from harness.guard.progress import MAX_SAME_CAUSE, MAX_SAME_TRANSIENT, alike, failure, in_vain
 from harness.observation import Observation
 from harness.pending_changes import PREPARING, PendingChanges
@@ -45,26 +47,23 @@ MAX_SAME_KILL = 1
 """How often a kill that nothing explains may come back without a step gained: it may be the machine's own
 defence, and nothing is known that would pass."""
 
-Rule = Callable[[AnyAction, Observation], str | None]
-
 
 def check(action: AnyAction, observation: Observation) -> str | None:
     """The first refusal, or None when the action is allowed."""
-    return next((why for rule in RULES if (why := rule(action, observation)) is not None), None)
+    refused = (rule(action, observation) for kind, rule in RULES if isinstance(action, kind))
+    return next((why for why in refused if why is not None), None)
 
 
 def check_progress(launch: Launch, observation: Observation) -> str | None:
     """Why no launch with this draft may follow, whatever its changes do to what is studied; or None."""
-    rules: tuple[Rule, ...] = (launches_fit_the_limits, repairs_must_differ_or_progress)
-    return next((why for rule in rules if (why := rule(launch, observation)) is not None), None)
+    refused = launches_fit_the_limits(launch, observation)
+    return refused or repairs_must_differ_or_progress(launch, observation)
 
 
-def healthy_runs_go_on(action: AnyAction, observation: Observation) -> str | None:
+def healthy_runs_go_on(action: Stop, observation: Observation) -> str | None:
     """Rule 1: a healthy run is not stopped before its time."""
-    if not isinstance(action, Stop):
-        return None
-    attempt, health = observation.state.attempt, observation.health
-    if attempt is None or not attempt.is_running:
+    health = observation.health
+    if not _running(observation):
         return "there is no running attempt to stop"
     if action.why == "person":
         return None if observation.state.stop_asked else "no person has asked for a stop"
@@ -79,66 +78,68 @@ def healthy_runs_go_on(action: AnyAction, observation: Observation) -> str | Non
     return "the attempt is running and nothing shows that it cannot recover; wait for its end or its deadline"
 
 
-def repairs_keep_the_science(action: AnyAction, observation: Observation) -> str | None:
+def edits_keep_the_science(action: EditConfig, observation: Observation) -> str | None:
     """Rule 2: model, data, algorithm, lengths, batch, seed and protected keys stay as they are."""
-    protected, command = observation.state.blueprint.protected_keys, observation.state.command
-    if isinstance(action, RenderConfig):
-        return science.refuse_settings(action.settings)
-    if isinstance(action, EditConfig):
-        try:
-            before = observation.state.draft.apply(observation.config)
-        except ConfigEditError as error:
-            return f"the config cannot be edited: {error}"
-        return science.refuse_edit(before, action.changes, action.remove, protected, command)
-    if isinstance(action, SetEnvironment):
-        return science.refuse_variable(action.name, action.value, protected, command)
-    return None
+    state = observation.state
+    try:
+        before = state.draft.apply(observation.config)
+    except ConfigEditError as error:
+        return f"the config cannot be edited: {error}"
+    return science.refuse_edit(
+        before, action.changes, action.remove, state.blueprint.protected_keys, state.command
+    )
 
 
-def launches_keep_the_science(action: AnyAction, observation: Observation) -> str | None:
+def variables_keep_the_science(action: SetEnvironment, observation: Observation) -> str | None:
+    """Rule 2 for the environment."""
+    state = observation.state
+    return variables.refuse(action.name, action.value, state.blueprint.protected_keys, state.command)
+
+
+def launches_keep_the_science(action: Launch, observation: Observation) -> str | None:
     """Rule 2 once more for all edits together, just before they take effect."""
-    draft = observation.state.draft
+    draft, protected = observation.state.draft, observation.state.blueprint.protected_keys
     changes = {**draft.config, **draft.arguments}
-    if not isinstance(action, Launch) or not (changes or draft.removed):
+    if not changes and not draft.removed:
         return None
     before = replace(observation.state, draft=PendingChanges()).command
-    protected = observation.state.blueprint.protected_keys
     return science.refuse_edit(observation.config, changes, draft.removed, protected, before)
 
 
-def doubtful_diagnoses_change_nothing(action: AnyAction, observation: Observation) -> str | None:
+def doubtful_diagnoses_change_nothing(
+    action: EditConfig | SetEnvironment, observation: Observation
+) -> str | None:
     """A built-in repair is made for a cause that is known well enough, as is what the check before a launch
     finds. A model says in its own words why it changes something, and answers to the other rules."""
-    if not isinstance(action, EditConfig | SetEnvironment) or not action.remedy:
-        return None
     attempt, checked = observation.state.attempt, observation.state.checked
-    if attempt is None or attempt.diagnosis is None or (checked is not None and not checked.can_run):
+    is_about_the_check = checked is not None and not checked.can_run
+    if not action.remedy or attempt is None or attempt.diagnosis is None or is_about_the_check:
         return None
     is_sure = attempt.diagnosis.is_sure
     return None if is_sure else "the diagnosis is not sure enough to change anything for it"
 
 
-def configs_are_rendered_only_where_none_is_given(action: AnyAction, observation: Observation) -> str | None:
-    """A config that the author wrote is not replaced; a rendered one is not rendered again after a launch."""
-    if not isinstance(action, RenderConfig):
-        return None
+def configs_are_rendered_only_where_none_is_given(
+    action: RenderConfig, observation: Observation
+) -> str | None:
+    """A config that the author wrote is not replaced; a rendered one is not rendered again after a launch,
+    and keeps rule 2."""
+    plan = observation.state.blueprint
     if observation.state.attempts:
         return "the config is fixed since the first launch; use edit_config for a repair"
-    plan = observation.state.blueprint
     if plan.yaml_path is not None:
         return f"the blueprint names its config, {plan.yaml_path}; use edit_config for a repair"
     if plan.launch_command is not None:
         return "the blueprint's own command does not read a config of the bundled trainer"
-    return None
+    return science.refuse_settings(action.settings)
 
 
-def repairs_come_between_attempts(action: AnyAction, observation: Observation) -> str | None:
+def repairs_come_between_attempts(action: Action, observation: Observation) -> str | None:
     """What the next launch uses is prepared while no training runs, and only if one may follow."""
     if action.kind not in PREPARING:
         return None
-    attempt = observation.state.attempt
-    if attempt is not None and attempt.is_running:
-        return f"attempt {attempt.number} is running; a repair is prepared after its end"
+    if running := _running(observation):
+        return f"{running}; a repair is prepared after its end"
     if observation.state.collected is not None:
         return "the results have been collected; nothing is launched any more"
     if isinstance(action, EditConfig) and not observation.config:
@@ -149,13 +150,11 @@ def repairs_come_between_attempts(action: AnyAction, observation: Observation) -
     return None
 
 
-def one_attempt_at_a_time(action: AnyAction, observation: Observation) -> str | None:
+def one_attempt_at_a_time(action: Launch, observation: Observation) -> str | None:
     """Nothing is launched twice, and no attempt is skipped."""
-    if not isinstance(action, Launch):
-        return None
     attempt = observation.state.attempt
-    if attempt is not None and attempt.is_running:
-        return f"attempt {attempt.number} is still running"
+    if running := _running(observation):
+        return running
     if observation.state.collected is not None:
         return "the results have been collected; nothing is launched any more"
     expected = 1 if attempt is None else attempt.number + (1 if attempt.launched_at is not None else 0)
@@ -163,34 +162,29 @@ def one_attempt_at_a_time(action: AnyAction, observation: Observation) -> str | 
     return None if is_next else f"the next launch is attempt {expected}, not {action.attempt}"
 
 
-def launches_fit_the_limits(action: AnyAction, observation: Observation) -> str | None:
+def launches_fit_the_limits(action: Launch, observation: Observation) -> str | None:
     """Rule 3, first half: attempts and wall time are bounded, and a person's stop is final."""
-    if not isinstance(action, Launch) or observation.launched_unrecorded:
+    if observation.launched_unrecorded:
         return None  # what has been launched already is only written down
     if action.attempt > MAX_ATTEMPTS:
         return f"{MAX_ATTEMPTS} attempts have been made, which is the limit"
     if observation.now >= observation.state.deadline_at:
         return "the time limit of the experiment has passed"
-    if observation.state.stop_asked:
-        return "a person has asked to stop this experiment"
-    return None
+    return "a person has asked to stop this experiment" if observation.state.stop_asked else None
 
 
-def repairs_must_differ_or_progress(action: AnyAction, observation: Observation) -> str | None:
+def repairs_must_differ_or_progress(action: Launch, observation: Observation) -> str | None:
     """Rule 3, second half: a restart needs a repair that was not tried for this failure before, or a
     transient cause; and the same cause may come back without progress only so often."""
-    if not isinstance(action, Launch) or action.attempt == 1:
+    attempts, draft = observation.state.attempts, observation.state.draft
+    if action.attempt == 1 or attempts[-1].launched_at is None:
         return None
-    attempts = observation.state.attempts
     latest = attempts[-1]
-    if latest.launched_at is None:
-        return None
     cause = latest.diagnosis
     if latest.ended is not None and latest.ended.complete:
         return f"attempt {latest.number} has done all that it owed"
     if cause is None:
         return f"attempt {latest.number} has not been diagnosed"
-    draft = observation.state.draft
     if draft.is_empty and not cause.transient:
         return f"the cause ({cause.cause}) does not go away by starting again; change something that helps"
     unrepaired = MAX_SAME_KILL if cause.signature == KILLED else MAX_SAME_TRANSIENT
@@ -200,55 +194,54 @@ def repairs_must_differ_or_progress(action: AnyAction, observation: Observation)
             f"{failure(latest)} has come back {often}, at last in attempt {latest.number}, and no step "
             "has been gained since"
         )
-    for attempt in alike(attempts) if not draft.is_empty else ():
-        following = attempts[attempt.number : attempt.number + 1]
-        if following and following[0].draft.fingerprint() == draft.fingerprint():
+    for attempt in alike(attempts)[:-1] if not draft.is_empty else ():
+        following = attempts[attempt.number]
+        if following.draft.fingerprint() == draft.fingerprint():
             return (
-                f"this very repair was tried in attempt {following[0].number} after the same failure, which "
+                f"this very repair was tried in attempt {following.number} after the same failure, which "
                 "came back; try another one, or finish"
             )
     return None
 
 
-def waits_and_diagnoses_have_an_object(action: AnyAction, observation: Observation) -> str | None:
-    """There is something to wait for only while a training runs, and something to diagnose only after it."""
+def waits_have_an_object(action: Wait, observation: Observation) -> str | None:
+    """There is something to wait for only while a training runs."""
+    return None if _running(observation) else "no training is running; there is nothing to wait for"
+
+
+def diagnoses_have_an_object(action: Diagnose, observation: Observation) -> str | None:
+    """There is something to diagnose only after an attempt."""
     attempt = observation.state.attempt
-    running = attempt is not None and attempt.is_running
-    if isinstance(action, Wait) and not running:
-        return "no training is running; there is nothing to wait for"
-    if isinstance(action, Diagnose) and (attempt is None or attempt.ended is None):
-        return "no attempt has ended; there is nothing to diagnose"
-    return None
+    has_ended = attempt is not None and attempt.ended is not None
+    return None if has_ended else "no attempt has ended; there is nothing to diagnose"
 
 
-def questions_are_not_repeated(action: AnyAction, observation: Observation) -> str | None:
+def questions_are_not_repeated(action: Action, observation: Observation) -> str | None:
     """Rule 3, for a model that turns in circles: the same call with the same answer is not made again.
     Waiting is no circle."""
     consultation = observation.state.llm.consultation
     if consultation is None or isinstance(action, Wait):
         return None
-    if consultation.repeats(action.kind, arguments(action)) >= MAX_SAME_CALLS:
-        return (
-            f"this {action.kind} call has been made {MAX_SAME_CALLS} times with the same result; "
-            "use what it said, or do something else"
-        )
-    return None
-
-
-def files_stay_in_their_places(action: AnyAction, observation: Observation) -> str | None:
-    """Rule 4: private files are not read, and code is corrected only where the blueprint allows; what a path
-    leads to is looked at when the action is carried out. What a correction does, a person judges."""
-    if isinstance(action, ReadFile):
-        return file_access.refuse_reading(action.path)
-    if isinstance(action, PatchCode):
-        return file_access.refuse_patching(action.path, observation.state.blueprint.code_changes)
-    return None
-
-
-def installs_need_permission(action: AnyAction, observation: Observation) -> str | None:
-    """Rule 4 for packages: only with a person's permission, and only those that are known by their module."""
-    if not isinstance(action, InstallPackage):
+    if consultation.repeats(action.kind, arguments(action)) < MAX_SAME_CALLS:
         return None
+    return (
+        f"this {action.kind} call has been made {MAX_SAME_CALLS} times with the same result; "
+        "use what it said, or do something else"
+    )
+
+
+def private_files_are_not_read(action: ReadFile, observation: Observation) -> str | None:
+    """Rule 4; what a path leads to is looked at when the action is carried out."""
+    return file_access.refuse_reading(action.path)
+
+
+def code_changes_where_the_author_allows(action: PatchCode, observation: Observation) -> str | None:
+    """Rule 4 for code. What a correction does, a person judges."""
+    return file_access.refuse_patching(action.path, observation.state.blueprint.code_changes)
+
+
+def installs_need_permission(action: InstallPackage, observation: Observation) -> str | None:
+    """Rule 4 for packages: only with a person's permission, and only those that are known by their module."""
     if not observation.state.options.allow_install:
         return "no permission to install packages was given: start or resume the run with --allow-install"
     if action.package in known_packages():
@@ -256,11 +249,9 @@ def installs_need_permission(action: AnyAction, observation: Observation) -> str
     return f"{action.package} is not one of the packages that are known by their module; a person installs it"
 
 
-def narratives_cite_facts(action: AnyAction, observation: Observation) -> str | None:
+def narratives_cite_facts(action: WriteReportSection, observation: Observation) -> str | None:
     """Rule 6: nothing is written about results that are not there yet, and no number but by citing a fact.
     After MAX_REFUSALS refusals a section is taken, and what of it cannot stand is left out."""
-    if not isinstance(action, WriteReportSection):
-        return None
     if observation.state.collected is None:
         return "there are no results to write about yet; use note for remarks"
     if observation.state.reported is not None:
@@ -271,38 +262,46 @@ def narratives_cite_facts(action: AnyAction, observation: Observation) -> str | 
     return sections.refusal(action, observation.evidence) if sent_back < sections.MAX_REFUSALS else None
 
 
-def ends_are_real(action: AnyAction, observation: Observation) -> str | None:
+def ends_are_real(action: Finish | Collect | Report, observation: Observation) -> str | None:
     """An experiment is not finished while its training runs, nor with another outcome than the one
     collected."""
-    if not isinstance(action, Finish | Collect | Report):
-        return None
-    attempt, collected = observation.state.attempt, observation.state.collected
-    if attempt is not None and attempt.is_running:
-        return f"attempt {attempt.number} is still running; wait"
-    if isinstance(action, Collect):
-        return None
+    collected = observation.state.collected
+    if running := _running(observation):
+        return f"{running}; wait"
     if collected is None:
-        return "collect the results first"
+        return None if isinstance(action, Collect) else "collect the results first"
     if isinstance(action, Finish) and collected.outcome is not action.outcome:
         real, wished = collected.outcome.value, action.outcome.value
         return f"the outcome collected from the raw files is {real}, not {wished}"
     return None
 
 
-RULES: tuple[Rule, ...] = (
-    healthy_runs_go_on,
-    repairs_keep_the_science,
-    launches_keep_the_science,
-    doubtful_diagnoses_change_nothing,
-    configs_are_rendered_only_where_none_is_given,
-    repairs_come_between_attempts,
-    one_attempt_at_a_time,
-    launches_fit_the_limits,
-    repairs_must_differ_or_progress,
-    waits_and_diagnoses_have_an_object,
-    questions_are_not_repeated,
-    files_stay_in_their_places,
-    installs_need_permission,
-    narratives_cite_facts,
-    ends_are_real,
+def _running(observation: Observation) -> str | None:
+    """`attempt 2 is still running`, where one is."""
+    attempt = observation.state.attempt
+    return (
+        f"attempt {attempt.number} is still running" if attempt is not None and attempt.is_running else None
+    )
+
+
+RULES: tuple[tuple[Any, Callable[[Any, Observation], str | None]], ...] = (
+    (Stop, healthy_runs_go_on),
+    (EditConfig, edits_keep_the_science),
+    (SetEnvironment, variables_keep_the_science),
+    (Launch, launches_keep_the_science),
+    (EditConfig | SetEnvironment, doubtful_diagnoses_change_nothing),
+    (RenderConfig, configs_are_rendered_only_where_none_is_given),
+    (Action, repairs_come_between_attempts),
+    (Launch, one_attempt_at_a_time),
+    (Launch, launches_fit_the_limits),
+    (Launch, repairs_must_differ_or_progress),
+    (Wait, waits_have_an_object),
+    (Diagnose, diagnoses_have_an_object),
+    (Action, questions_are_not_repeated),
+    (ReadFile, private_files_are_not_read),
+    (PatchCode, code_changes_where_the_author_allows),
+    (InstallPackage, installs_need_permission),
+    (WriteReportSection, narratives_cite_facts),
+    (Finish | Collect | Report, ends_are_real),
 )
+"""Each rule with the actions that it judges."""

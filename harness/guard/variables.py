@@ -2,7 +2,7 @@
 `variables.yaml`."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -14,8 +14,12 @@ from harness.wording import did_you_mean
 _EXAMPLES = "PYTORCH_CUDA_ALLOC_CONF, NCCL_P2P_DISABLE, NCCL_SOCKET_IFNAME, OMP_NUM_THREADS, HF_HUB_OFFLINE"
 
 
-def refuse(name: str, value: str) -> str | None:
-    """Why this variable may not be set to this value, or None."""
+def refuse(name: str, value: str, protected: Collection[str] = (), command: str = "") -> str | None:
+    """Why this variable may not be set to this value, or None. `command`: what is launched."""
+    if re.search(rf"(?<![\w./-]){re.escape(name)}=", command):
+        return f"{name} is set by the launch command, which holds here: a person changes it"
+    if name in protected:
+        return f"{name} is protected by the blueprint and stays as it is"
     allowed = _table()
     if name not in allowed:
         hint = did_you_mean(name, allowed, cutoff=0.8)

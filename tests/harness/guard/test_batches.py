@@ -55,7 +55,7 @@ REFUSED = [
     )),
     (HF, HALF, "python t.py --trainer.overfit_batches 100", "`overfit_batches` counts"),
     (HF + "steps_per_generation: 4\n", HALF, "", "steps_per_generation"),
-    (HF, HALF, "python t.py --train_batch_size 64", "launch command"),
+    (HF, HALF, "python t.py --train_batch_size 64", "cannot be told"),
     (f"{SIZE}: 8\n", {SIZE: 4, STEPS: 2}, "accelerate launch train.py c.yaml", NOT_READ),
     (DEVICES, {"training.n_gpus": 1}, "", PRODUCT),
     ("micro_batch_size: 8\n", {"micro_batch_size": 2}, "", PRODUCT),

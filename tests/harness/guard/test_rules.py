@@ -105,21 +105,21 @@ class TestRepairs:
         for action in (self.MEMORY, variable):
             assert guard.check(action, seen(FAILED)) is None
             assert guard.check(action, seen()) is None
-            assert "is running" in str(guard.check(action, seen(RUNNING)))
+            assert "still running" in str(guard.check(action, seen(RUNNING)))
             assert "collected" in str(guard.check(action, seen(FAILED, collected={"outcome": "failed"})))
 
     def test_what_is_done_beside_comes_between_attempts_too(self) -> None:
         free = FreeOwned(what="processes", why="w")
         for action in (free, RaiseLimit(limit="open_files", why="w")):
             assert guard.check(action, seen(FAILED)) is None
-            assert "is running" in str(guard.check(action, seen(RUNNING)))
+            assert "still running" in str(guard.check(action, seen(RUNNING)))
 
     def test_packages_need_permission_and_come_between_attempts(self) -> None:
         plan = PLAN
         install, allowed = InstallPackage(package="tqdm", why="w"), RunOptions(allow_install=True)
         assert "--allow-install" in str(guard.check(install, seen(FAILED, plan=plan)))
         assert guard.check(install, seen(FAILED, plan=plan, options=allowed)) is None
-        assert "is running" in str(guard.check(install, seen(RUNNING, plan=plan, options=allowed)))
+        assert "still running" in str(guard.check(install, seen(RUNNING, plan=plan, options=allowed)))
 
     def test_they_keep_the_science_and_protected_keys(self) -> None:
         assert "seed" in str(guard.check(edit(**{"ajet.trainer_common.seed": 1}), seen(FAILED)))

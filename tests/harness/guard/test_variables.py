@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.guard import variables
-from harness.guard.science import refuse_variable
+from harness.guard.variables import refuse as refuse_variable
 from monitors.launch import is_secret_name
 
 BY_HAND = """

@@ -10,7 +10,7 @@ from harness import launching
 from harness.blueprint import Blueprint, Problem, read
 from harness.command import read as command
 from harness.config import NOTHING
-from harness.guard import science
+from harness.guard import science, variables
 from harness.sweep.folder import CANARY, SweepFolder
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.points import AskTrainer, Base, config_text, current, leaves
@@ -104,7 +104,7 @@ def test_no_repair_may_touch_what_is_varied(tmp_path: Path, folder: SweepFolder)
     refusals = (
         science.refuse_edit(text, {"micro_batch_size": 1}, (), run.protected_keys),
         science.refuse_edit(text, {"num_workers": 0}, (), run.protected_keys),
-        science.refuse_variable("NCCL_P2P_DISABLE", "1", run.protected_keys),
+        variables.refuse("NCCL_P2P_DISABLE", "1", run.protected_keys),
     )
     assert all("protected by the blueprint" in (why or "") for why in refusals)
     assert {"model", "seed", "optim.lr_scale"} <= set(run.protected_keys)
