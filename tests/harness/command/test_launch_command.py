@@ -37,7 +37,6 @@ def seen(command: str) -> list[tuple[str, list[str]]]:
         ("echo --lr 1; python train.py --lr 2 2>&1 | tee /dev/null", "--lr", ["train.py", "--lr", "a b"]),
         ("if true; then\n  python train.py --lr 2\nfi", "--lr", ["train.py", "--lr", "a b"]),
         ("python train.py -n 3 --n 4", "-n", ["train.py", "-n", "a b", "--n", "4"]),
-        ("nice -n 5 python train.py -n3", "-n", ["train.py", "-na b"]),
         ("python train.py --lr-min 3 --lr 4", "--lr", ["train.py", "--lr-min", "3", "--lr", "a b"]),
         ("python train.py --lr -1", "--lr", ["train.py", "--lr", "a b"]),
         ("python train.py a.b=1 xa.b=2", "a.b", ["train.py", "a.b=a b", "xa.b=2"]),
@@ -142,9 +141,10 @@ def test_a_variable_that_only_the_shell_reads_stays_its_own() -> None:
     assert read("X=1\npython t.py --lr $X").with_setting("env:X", "2").text == "X=2\npython t.py --lr $X"
 
 
-def test_a_variable_in_front_of_env_is_set_there() -> None:
-    command = "env Y=1 X=2 python train.py X=3"
-    assert read(command).with_setting("env:X", "4").text == "env Y=1 X=4 python train.py X=3"
+def test_what_stands_behind_a_wrapper_is_the_program() -> None:
+    command = read("env Y=1 X=2 nice -n 5 python train.py X=3 -n3")
+    edited = command.with_setting("env:X", "4").with_setting("arg:-n", "6").with_setting("arg:X", "7")
+    assert edited.text == "env Y=1 X=4 nice -n 5 python train.py X=7 -n6"
 
 
 def test_words_that_only_look_like_the_flag_or_variable_are_left_alone() -> None:
