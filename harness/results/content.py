@@ -6,16 +6,16 @@ may differ in their last digits; a secret that was masked when the first was wri
 
 from __future__ import annotations
 
-import os
 import re
 import stat
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from harness.redaction import MASK
-from harness.results.manifest import SKIPPED_FOLDERS, relative_name
+from harness.results.manifest import files_of, relative_name
 from harness.results.sources import same_number
 
 _LARGEST_BYTES = 256 << 20
@@ -23,23 +23,10 @@ _DRAWING = re.compile(r"<svg.*?</svg>", re.DOTALL)
 
 
 def regular_and_other(folder: Path, apart: Collection[str] = ()) -> Iterator[tuple[str, bool]]:
-    """Every file below the folder, with True for a regular one, False for links and special files. Caches,
-    checkpoints and the folders `apart` are left out."""
-    for place, folders, names in os.walk(folder):
-        here = Path(place)
-        links = [name for name in folders if (here / name).is_symlink()]
-        is_raw = "attempts" in here.relative_to(folder).parts  # where checkpoints and caches may come and go
-        skipped = SKIPPED_FOLDERS if is_raw else ()
-        folders[:] = sorted(
-            name
-            for name in folders
-            if name not in skipped and relative_name(here / name, folder) not in apart
-        )
-        for path in (here / name for name in sorted((*names, *links))):
-            try:
-                yield relative_name(path, folder), stat.S_ISREG(path.lstat().st_mode)
-            except OSError:
-                continue  # gone since the folder was listed: its fingerprint tells
+    """Every file below the folder, as `files_of` finds them, with True for a regular one."""
+    for path in files_of(folder, apart):
+        with suppress(OSError):  # gone since the folder was listed: its fingerprint tells
+            yield relative_name(path, folder), stat.S_ISREG(path.lstat().st_mode)
 
 
 def read_text(path: Path) -> str:
@@ -90,11 +77,14 @@ def _is_same(recorded: Any, again: Any) -> bool:
     if isinstance(recorded, str) and isinstance(again, str):
         return is_same_text(recorded, again)
     if type(recorded) in (int, float) and type(again) in (int, float):
-        try:
-            return same_number(float(recorded), float(again))
-        except OverflowError:
-            return False
+        return _is_same_number(recorded, again)
     return bool(type(recorded) is type(again) and recorded == again)
+
+
+def _is_same_number(recorded: Any, again: Any) -> bool:
+    with suppress(ValueError, OverflowError):
+        return same_number(float(recorded), float(again))
+    return False
 
 
 def is_same_text(recorded: str, again: str) -> bool:
@@ -118,12 +108,6 @@ def _is_same_line(recorded: str, again: str) -> bool:
     """True for the same text, or for the same cells of a table."""
     cells, others = recorded.split(","), again.split(",")
     return is_same_text(recorded, again) or (
-        len(cells) == len(others) and all(map(_is_same_cell, cells, others))
+        len(cells) == len(others)
+        and all(_is_same_number(*pair) or is_same_text(*pair) for pair in zip(cells, others, strict=True))
     )
-
-
-def _is_same_cell(recorded: str, again: str) -> bool:
-    try:
-        return recorded == again or same_number(float(recorded), float(again))
-    except ValueError:
-        return is_same_text(recorded, again)

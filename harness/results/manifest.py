@@ -9,22 +9,17 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
-
-from harness.outcome import Verdict
+from typing import Any
 
 SKIPPED_FOLDERS = ("checkpoints", "__pycache__")
 
 
 def manifest(result_dir: Path) -> list[dict[str, Any]]:
     """Every raw file of a run: blueprint, provenance, attempts without checkpoints."""
-    files = [result_dir / "blueprint.md", result_dir / "provenance.json"]
-    for folder, folders, names in os.walk(result_dir / "attempts"):
-        folders[:] = sorted(name for name in folders if name not in SKIPPED_FOLDERS)
-        files += [Path(folder) / name for name in sorted(names)]
-    return fingerprints(result_dir, files)
+    attempts = (path for path in files_of(result_dir) if path.is_relative_to(result_dir / "attempts"))
+    return fingerprints(result_dir, [result_dir / "blueprint.md", result_dir / "provenance.json", *attempts])
 
 
 def vouched_for(result_dir: Path) -> list[dict[str, Any]]:
@@ -32,6 +27,18 @@ def vouched_for(result_dir: Path) -> list[dict[str, Any]]:
     written = [result_dir / "journal.jsonl", result_dir / "transcript.jsonl"]
     answers = sorted((result_dir / "approvals").glob("*.json"))
     return [*manifest(result_dir), *fingerprints(result_dir, [*written, *answers])]
+
+
+def files_of(folder: Path, apart: Collection[str] = ()) -> Iterator[Path]:
+    """Every file, link and special file below a folder; the folders `apart`, and caches and checkpoints of
+    attempts, which may come and go, are left out."""
+    for place, folders, names in os.walk(folder):
+        here = Path(place)
+        links = [name for name in folders if (here / name).is_symlink()]
+        skipped = SKIPPED_FOLDERS if "attempts" in here.relative_to(folder).parts else ()
+        kept = (name for name in folders if name not in skipped)
+        folders[:] = sorted(name for name in kept if relative_name(here / name, folder) not in apart)
+        yield from (here / name for name in sorted((*names, *links)))
 
 
 def fingerprints(folder: Path, files: Iterable[Path]) -> list[dict[str, Any]]:
@@ -79,29 +86,9 @@ def plain(node: Any) -> Any:
     return None if isinstance(node, float) and not math.isfinite(node) else node
 
 
-class Ended(Protocol):
-    """The state of a run or a sweep that has ended, as its journal folds to it."""
-
-    @property
-    def verdict(self) -> Verdict | None: ...
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def created_at(self) -> float: ...
-
-    @property
-    def finished_at(self) -> float | None: ...
-
-    @property
-    def reported(self) -> Any: ...
-
-
-def flag_of(state: Ended, **own: Any) -> dict[str, Any]:
-    """What finish.flag says of a run or a sweep that has ended, its manifest left out. `own`: what only a
-    run, or only a sweep, has to say."""
-    assert state.verdict is not None
+def flag_of(state: Any, **own: Any) -> dict[str, Any]:
+    """What finish.flag says of a run or a sweep that has ended, its manifest left out. `state`: what its
+    journal folds to; `own`: what only a run, or only a sweep, has to say."""
     return {
         "outcome": state.verdict.outcome.value,
         "reason": state.verdict.reason,

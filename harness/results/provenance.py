@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def gather(
     """Everything needed to say later what this experiment was run with; `command` None is a derived one."""
     problems: list[str] = []
     known = secret_values(os.environ)
-    config_text = _read(config_path, problems)
+    config = _config(config_path, problems)
     return {
         "command": redact(command, known) if command is not None else None,
         "codebase_dir": str(codebase_dir),
@@ -41,9 +42,9 @@ def gather(
         "interpreter": interpreter(venv_exe, problems),
         "config": {
             "path": str(config_path) if config_path else None,
-            "sha256": hashlib.sha256(config_text.encode()).hexdigest() if config_text is not None else None,
+            "sha256": hashlib.sha256(config.encode()).hexdigest() if config is not None else None,
         },
-        "seeds": _seeds(config_text, problems) if config_text is not None else {},
+        "seeds": _seeds(config or "{}", problems),
         "hardware": _hardware(problems),
         "system": {
             "platform": platform.platform(),
@@ -57,32 +58,25 @@ def gather(
 def _run(argv: list[str], cwd: Path | str | None, limit_s: float) -> str:
     """What a command prints. Raises OSError or subprocess.SubprocessError."""
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-    done = subprocess.run(
-        argv,
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        timeout=limit_s,
-        check=True,
-        stdin=subprocess.DEVNULL,
-    )
-    return done.stdout.decode(errors="replace")
+    none = subprocess.DEVNULL
+    return subprocess.run(
+        argv, cwd=cwd, env=environment, stdin=none, capture_output=True, timeout=limit_s, check=True
+    ).stdout.decode(errors="replace")
 
 
 def _git(folder: Path | str, known: tuple[str, ...], problems: list[str]) -> dict[str, Any] | None:
+    asked = (
+        *("rev-parse HEAD", "rev-parse --abbrev-ref HEAD"),
+        *("status --porcelain -- .", "diff HEAD --no-ext-diff --no-color -- ."),
+    )
     try:
-        commit = _run(["git", "rev-parse", "HEAD"], folder, _GIT_LIMIT_S).strip()
-        branch = _run(["git", "rev-parse", "--abbrev-ref", "HEAD"], folder, _GIT_LIMIT_S).strip()
-        status = _run(["git", "status", "--porcelain", "--", "."], folder, _GIT_LIMIT_S)
-        diff = _run(["git", "diff", "HEAD", "--no-ext-diff", "--no-color", "--", "."], folder, _GIT_LIMIT_S)
-    except subprocess.CalledProcessError as error:
-        reason = error.stderr.decode(errors="replace").strip().partition("\n")[0]
-        problems.append(f"git: {reason or 'failed'} ({folder})")
-        return None
+        told = [_run(["git", *words.split()], folder, _GIT_LIMIT_S) for words in asked]
     except (OSError, subprocess.SubprocessError) as error:
-        problems.append(f"git: {error}")
+        said = error.stderr if isinstance(error, subprocess.CalledProcessError) else b""
+        reason = said.decode(errors="replace").strip().partition("\n")[0]
+        problems.append(f"git: {reason or error} ({folder})")
         return None
-    diff = redact(diff, known)
+    commit, branch, status, diff = told[0].strip(), told[1].strip(), told[2], redact(told[3], known)
     return {
         "commit": commit,
         "branch": branch,
@@ -103,11 +97,9 @@ def interpreter(venv_exe: Path | str, problems: list[str]) -> dict[str, Any] | N
     return dict(found)
 
 
-def _read(path: Path | str | None, problems: list[str]) -> str | None:
-    if path is None:
-        return None
+def _config(path: Path | str | None, problems: list[str]) -> str | None:
     try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
+        return None if path is None else Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         problems.append(f"config {path}: {error.strerror}")
         return None
@@ -139,14 +131,10 @@ def _hardware(problems: list[str]) -> dict[str, Any]:
 
 
 def _cpu_model() -> str:
-    try:
-        with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return platform.machine()
+    with suppress(OSError), Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
+        names = (line.partition(":")[2].strip() for line in file if line.startswith("model name"))
+        return next(names, "") or platform.machine()
+    return platform.processor() or platform.machine()
 
 
 def _gpus(problems: list[str]) -> list[str]:

@@ -14,6 +14,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,7 @@ def verify_folder(folder: Path, kind: Kind) -> tuple[Checked, Any]:
 
 
 class _Check:
-    """One folder while it is checked."""
+    """One folder while it is checked. `held`: what finish.flag and the result file say of each file."""
 
     def __init__(self, folder: Path, kind: Kind) -> None:
         self.folder, self.kind = folder, kind
@@ -116,32 +117,34 @@ class _Check:
         self.state: Any = None
 
     def checked(self) -> Checked:
-        kind = self.kind
         flag = self._object(FLAG, lambda data: json_text(data) + "\n")
-        result = self._object(kind.result, _sealed)
-        self._list(FLAG, flag, "manifest")
-        for part in ("documents", "manifest") if "manifest" in result else ("documents",):
-            self._list(kind.result, result, part)
+        result = self._object(self.kind.result, _sealed)
+        self._hold(FLAG, flag, "manifest")
+        self._hold(self.kind.result, result, "documents")
+        if "manifest" in result:
+            self._hold(self.kind.result, result, "manifest")
         self.state = self._folded()
-        apart = kind.apart(self.state) if self.state is not None else ()
+        apart = self.kind.apart(self.state) if self.state is not None else ()
         there = dict(regular_and_other(self.folder, apart))
+        ours = {FLAG, self.kind.result, *self.held}
         for path, listed in self.held.items():
-            for fingerprint in listed:  # of the flag and of the result file
-                self._add(path, _why_different(self.folder / path, there.get(path), fingerprint))
+            if there.get(path) is not False:  # links and special files are named below
+                for fingerprint in listed:
+                    self._add(path, _why_different(self.folder / path, fingerprint))
         for name, is_regular in there.items():
             if not is_regular:
                 self._add(name, "a link or a special file stands in its place")
-            elif name not in {FLAG, kind.result, *self.held}:
+            elif name not in ours:
                 self._add(name, "nothing accounts for this file: it was put there after the end")
-        if flag and kind.journal not in self.held:
+        if flag and self.kind.journal not in self.held:
             self._add(FLAG, "it does not vouch for the journal")
-        if self.state is not None:
-            if flag:
-                told = {key: value for key, value in flag.items() if key != "manifest"}
-                self._compare(FLAG, told, kind.flag(self.state), "the journal gives")
-            if all(there.values()):  # what a link leads to is not read
-                self._compare_with_report_built_again(result)
-        own = [name for name in {FLAG, kind.result, *self.held} if name.partition("/")[0] not in apart]
+        if flag and self.state is not None:
+            told = {key: value for key, value in flag.items() if key != "manifest"}
+            self._compare(FLAG, told, self.kind.flag(self.state), "the journal gives")
+        if self.state is not None and all(there.values()):  # what a link leads to is not read
+            with tempfile.TemporaryDirectory() as temporary:
+                self._compare_with_report_built_again(result, Path(temporary).resolve())
+        own = [name for name in ours if name.partition("/")[0] not in apart]
         return Checked(tuple(self.wrong), self.numbers, len(own), self.figures)
 
     def _add(self, where: str, what: str) -> None:
@@ -153,20 +156,20 @@ class _Check:
         try:
             text = read_text(self.folder / name)
             data = json.loads(text)
-            if isinstance(data, dict):
-                if as_written(data) != text:
-                    self._add(name, "it is not as it was written: its checksum or its form does not agree")
-                return data
-            self._add(name, "it is not a JSON object")
+            if not isinstance(data, dict):
+                raise ValueError("it is not a JSON object")
+            if as_written(data) != text:
+                self._add(name, "it is not as it was written: its checksum or its form does not agree")
+            return data
         except FileNotFoundError:
             self._add(name, f"the file is gone; `harness report {self.folder.name}` builds a report again")
         except (OSError, ValueError, RecursionError) as error:
             self._add(name, f"it cannot be read: {error}")
         return {}
 
-    def _list(self, name: str, data: Mapping[str, Any], part: str) -> None:
+    def _hold(self, name: str, data: Mapping[str, Any], part: str) -> None:
         """Keep the fingerprints in a manifest, by file; none of a file outside the folder."""
-        items = data.get(part, [] if not data else None)
+        items = data.get(part) if data else []
         for item in items if isinstance(items, list) else [items]:
             path = item.get("path") if isinstance(item, dict) else None
             if not isinstance(path, str) or not is_inside(path):
@@ -193,45 +196,38 @@ class _Check:
             self._add(name, str(error).replace(f"{path}:", "line ") or type(error).__name__)
         return None
 
-    # --- the report, built again ------------------------------------------------------------------------
-
-    def _compare_with_report_built_again(self, result: Mapping[str, Any]) -> None:
+    def _compare_with_report_built_again(self, result: Mapping[str, Any], place: Path) -> None:
         """Compare result file, documents and figure data with those of a report that is built now."""
         name = self.kind.result
-        with tempfile.TemporaryDirectory() as temporary:
-            place = Path(temporary).resolve()
-            try:
-                self.kind.rebuild(self.folder, self.state, place)
-                fresh = json.loads((place / name).read_text(encoding="utf-8"))
-            except Exception as error:  # noqa: BLE001, whatever the files hold
-                self._add(name, f"the report cannot be made again: {type(error).__name__}: {error}")
-                return
-            if result:
-                self._compare(name, _without_itself(result), _without_itself(fresh), "the raw files give")
-            for fact in fresh.get("facts", ()):
-                if fact.get("withheld"):
-                    self._add(f"{name}, facts[{fact['id']}]", f"withheld: {fact['withheld']}")
-            built = [item["path"] for item in fresh["documents"]]
-            for document in built:
-                self._compare_document(document, place)
+        try:
+            self.kind.rebuild(self.folder, self.state, place)
+            fresh = json.loads((place / name).read_text(encoding="utf-8"))
+        except Exception as error:  # noqa: BLE001, whatever the files hold
+            self._add(name, f"the report cannot be made again: {type(error).__name__}: {error}")
+            return
+        if result:
+            self._compare(name, _without_itself(result), _without_itself(fresh), "the raw files give")
+        for fact in fresh.get("facts", ()):
+            if fact.get("withheld"):
+                self._add(f"{name}, facts[{fact['id']}]", f"withheld: {fact['withheld']}")
+        built = [item["path"] for item in fresh["documents"]]
+        for document in built:
+            with suppress(OSError, ValueError, RecursionError):  # its fingerprint tells
+                self._compare_document(document, (place / document).read_text(encoding="utf-8"))
         drawn = [file for figure in fresh["figures"] for file in figure["files"]]
         for missing in sorted({*built, *drawn} - set(self.held)) if result else ():
             self._add(missing, f"{name} has no fingerprint of it")
 
-    def _compare_document(self, name: str, place: Path) -> None:
-        self.figures += name.endswith(".json")
-        new = (place / name).read_text(encoding="utf-8")
-        try:
-            old = read_text(self.folder / name) if name in self.held else new
-            if name.endswith(".json"):
-                self._compare(name, json.loads(old), json.loads(new), "the raw files give")
-            elif (differs := line_difference(old, new)) is not None:
-                number, *lines = differs
-                self._add(
-                    f"{name}, line {number}", "it says {}, the raw files give {}".format(*map(_short, lines))
-                )
-        except (OSError, ValueError, RecursionError):
-            return  # its fingerprint tells
+    def _compare_document(self, name: str, new: str) -> None:
+        is_data = name.endswith(".json")
+        self.figures += is_data
+        old = read_text(self.folder / name) if name in self.held else new
+        if is_data:
+            self._compare(name, json.loads(old), json.loads(new), "the raw files give")
+        elif (differs := line_difference(old, new)) is not None:
+            number, *lines = differs
+            one, other = map(_short, lines)
+            self._add(f"{name}, line {number}", f"it says {one}, the raw files give {other}")
 
     def _compare(self, name: str, old: Any, new: Any, who: str) -> None:
         """Where two JSON values differ."""
@@ -240,10 +236,8 @@ class _Check:
             self._add(f"{name}, {place}", f"it says {_short(one)}, {who} {_short(other)}")
 
 
-def _why_different(path: Path, is_regular: bool | None, fingerprint: Mapping[str, Any]) -> str:
+def _why_different(path: Path, fingerprint: Mapping[str, Any]) -> str:
     try:
-        if is_regular is False:
-            return ""  # named with the links
         if path.resolve() != path or not stat.S_ISREG(path.lstat().st_mode):
             return "a link stands in its place, or on the way to it"
         if path.stat().st_size != fingerprint.get("bytes") or sha256(path) != fingerprint.get("sha256"):

@@ -129,6 +129,10 @@ class Section(BaseModel):
     ] = ""
     language: Annotated[Language, Field(description="Language of the section: that of the plan.")] = "en"
 
+    @property
+    def is_empty(self) -> bool:
+        return not self.findings and not self.interpretation.strip()
+
     def as_json(self) -> dict[str, Any]:
         """The section as the journal keeps it."""
         return self.model_dump(mode="json", include=set(Section.model_fields))

@@ -17,8 +17,8 @@ from typing import Any
 from harness import templating
 from harness.redaction import redact
 from harness.results import text
-from harness.results.narrative.evidence import Citable, CitationError, Evidence, Sentence, lookup
-from harness.results.narrative.findings import SECTIONS, Finding, Language, Section
+from harness.results.narrative.evidence import CitationError, Evidence, Sentence, lookup
+from harness.results.narrative.findings import SECTIONS, Language, Section
 
 MAX_REFUSALS = 2
 """How often a section is sent back; after that its findings stand alone."""
@@ -35,11 +35,21 @@ _SHARES = "%‰‱٪％﹪"
 
 @dataclass(frozen=True)
 class Piece:
-    """Part of a line: text, an address (shown as code, never as a link), or a citation's label and value."""
+    """Part of a line. `kind`: "text", "address" (shown as code, never as a link), or "cited" (a citation's
+    label and value)."""
 
     text: str
-    kind: str = "text"  # "text", "address", "cited"
+    kind: str = "text"
     id: str = ""
+
+    @property
+    def markdown(self) -> str:
+        if self.kind == "address":
+            return text.code(self.text)
+        if self.kind == "cited":
+            return f"**[{text.markdown(self.text)}]**"
+        before, after = (" " if edge.isspace() else "" for edge in (self.text[0], self.text[-1]))
+        return f"{before}{text.markdown(self.text)}{after}" if self.text.strip() else " "
 
 
 @dataclass(frozen=True)
@@ -58,7 +68,7 @@ class Line:
     @property
     def markdown(self) -> str:
         """The same words in Markdown that shows exactly them."""
-        return "".join(map(_markdown, self.pieces)).strip()
+        return "".join(piece.markdown for piece in self.pieces).strip()
 
 
 @dataclass(frozen=True)
@@ -69,6 +79,11 @@ class ToldSection:
     language: Language
     sentences: tuple[str, ...]
     interpretation: tuple[Line, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        words = "\n".join(line.plain for line in self.interpretation)
+        about = {"section": self.name, "language": self.language}
+        return {**about, "findings": self.sentences, "interpretation": words}
 
 
 @dataclass(frozen=True)
@@ -81,18 +96,7 @@ class Narrative:
 
     def as_json(self) -> dict[str, Any]:
         """What result.json and sweep.json keep: the words as they are shown."""
-        return {
-            "sections": [
-                {
-                    "section": item.name,
-                    "language": item.language,
-                    "findings": list(item.sentences),
-                    "interpretation": "\n".join(line.plain for line in item.interpretation),
-                }
-                for item in self.sections
-            ],
-            "added": list(self.added),
-        }
+        return {"sections": [section.as_json() for section in self.sections], "added": self.added}
 
 
 def listing(evidence: Evidence) -> str:
@@ -101,13 +105,12 @@ def listing(evidence: Evidence) -> str:
     lines: list[str] = []
     room = LONGEST_LISTING
     for number, item in enumerate(items):
-        speaks = item.id.startswith(("val/", "metric/")) and item.label  # the id of these says what they are
+        speaks = item.id.startswith(("val/", "metric/"))  # the id of these says what they are
         label = f"  ({item.label})" if item.label and not speaks else ""
-        line = f"{item.id} = {item.shown}{label}"
-        room -= len(line) + 1
+        lines.append(f"{item.id} = {item.shown}{label}")
+        room -= len(lines[-1]) + 1
         if room < 0:
-            return "\n".join([*lines, f"and {len(items) - number} more"])
-        lines.append(line)
+            return "\n".join([*lines[:-1], f"and {len(items) - number} more"])
     return "\n".join(lines)
 
 
@@ -116,9 +119,8 @@ def listing(evidence: Evidence) -> str:
 
 def refusal(section: Section, evidence: Evidence) -> str | None:
     """Why a section cannot be published as it is, each fault with what to write instead; None if it can."""
-    faults = [fault for finding in section.findings if (fault := _fault(finding, evidence))]
-    faults += faults_of_text(section.interpretation, evidence)
-    if not faults and not section.findings and not section.interpretation.strip():
+    kept, faults = _judged(section, evidence)
+    if not faults and kept.is_empty:
         faults = ["it is empty"]
     if not faults:
         return None
@@ -128,7 +130,7 @@ def refusal(section: Section, evidence: Evidence) -> str | None:
 
 def published(section: Section, evidence: Evidence) -> dict[str, Any]:
     """What the journal keeps of a section: what can stand of it, secrets masked, and what was left out."""
-    kept = publishable(section, evidence)
+    kept, _ = _judged(section, evidence)
     lost = len(section.findings) - len(kept.findings)
     left_out = [f"{lost} findings"] if lost else []
     left_out += ["the interpretation"] if kept.interpretation != section.interpretation else []
@@ -136,41 +138,39 @@ def published(section: Section, evidence: Evidence) -> dict[str, Any]:
     return {"written": masked.as_json(), "left_out": left_out}
 
 
-def publishable(section: Section, evidence: Evidence) -> Section:
-    """The section without findings and interpretation that cannot stand."""
-    findings = tuple(item for item in section.findings if not _fault(item, evidence))
-    faults = list(faults_of_text(section.interpretation, evidence))
-    words = "" if faults else section.interpretation
-    return section.model_copy(update={"findings": findings, "interpretation": words})
+def _judged(section: Section, evidence: Evidence) -> tuple[Section, list[str]]:
+    """What can stand of a section, and what is wrong with the rest."""
+    findings, faults = [], []
+    for finding in section.findings:
+        try:
+            evidence.resolve(finding)
+            findings.append(finding)
+        except CitationError as error:
+            faults.append(f"finding {finding.kind}: {error}")
+    of_text = [f"interpretation: {fault}" for fault in _faults_of_text(section.interpretation, evidence)]
+    kept = {"findings": tuple(findings), "interpretation": "" if of_text else section.interpretation}
+    return section.model_copy(update=kept), [*faults, *of_text]
 
 
-def faults_of_text(words: str, evidence: Evidence) -> Iterator[str]:
+def _faults_of_text(words: str, evidence: Evidence) -> Iterator[str]:
     """What an interpretation may not hold: numbers outside citations, and citations of nothing."""
     for name in _CITATION.findall(words):
         try:
             lookup(name.strip(), evidence.citable, "fact to cite")
         except CitationError as error:
-            yield f"interpretation: {error}"
+            yield str(error)
     free = _CITATION.sub(" ", words)
-    found = dict.fromkeys(
+    found = [
         char
-        for char in free + html.unescape(free)
+        for char in dict.fromkeys(free + html.unescape(free))
         if unicodedata.category(char) in _NUMERIC or char in _SHARES
-    )
+    ]
     if found:
-        shown = " ".join(found) if len(found) < _MOST_NAMED else f"{' '.join(list(found)[:_MOST_NAMED])} …"
+        shown = " ".join(found[:_MOST_NAMED]) + (" …" if len(found) >= _MOST_NAMED else "")
         yield (
-            f"interpretation: it holds numbers of its own ({shown}); cite facts as [[id]], and names that "
-            "hold digits the same way ([[attempt/1]]), or leave them out"
+            f"it holds numbers of its own ({shown}); cite facts as [[id]], and names that hold digits the "
+            "same way ([[attempt/1]]), or leave them out"
         )
-
-
-def _fault(finding: Finding, evidence: Evidence) -> str:
-    try:
-        evidence.resolve(finding)
-    except CitationError as error:
-        return f"finding {finding.kind}: {error}"
-    return ""
 
 
 # --- as it is shown -----------------------------------------------------------------------------------------
@@ -178,29 +178,24 @@ def _fault(finding: Finding, evidence: Evidence) -> str:
 
 def tell(written: Mapping[str, Any], evidence: Evidence, secrets: Sequence[str] = ()) -> Narrative | None:
     """What stands in the report: sections by name as the journal has them; None where there are none."""
-    kept = [
-        publishable(Section.model_validate(written[name]), evidence) for name in SECTIONS if name in written
-    ]
-    kept = [item for item in kept if item.findings or item.interpretation.strip()]
+    sections = (Section.model_validate(written[name]) for name in SECTIONS if name in written)
+    kept = [item for item in (_judged(each, evidence)[0] for each in sections) if not item.is_empty]
     if not kept:
         return None
-    language = kept[0].language
 
     def words(sentence: Sentence, language: Language) -> str:
         return text.clean(worded(sentence, language), secrets)
 
-    sections = tuple(
-        ToldSection(
-            item.section,
-            item.language,
-            tuple(dict.fromkeys(words(evidence.resolve(one), item.language) for one in item.findings)),
-            tuple(_lines(item.interpretation, item.language, evidence, secrets)),
-        )
-        for item in kept
-    )
+    told = []
+    for item in kept:
+        sentences = dict.fromkeys(words(evidence.resolve(one), item.language) for one in item.findings)
+        lines = tuple(_lines(item, evidence, secrets))
+        told.append(ToldSection(item.section, item.language, tuple(sentences), lines))
     said = {finding for item in kept for finding in item.findings}
     due = [evidence.resolve(finding) for finding in evidence.due if finding not in said]
-    return Narrative(sections, tuple(words(item, language) for item in (*due, *evidence.cautions)), language)
+    language = kept[0].language
+    added = tuple(words(sentence, language) for sentence in (*due, *evidence.cautions))
+    return Narrative(tuple(told), added, language)
 
 
 def worded(sentence: Sentence, language: Language) -> str:
@@ -209,13 +204,13 @@ def worded(sentence: Sentence, language: Language) -> str:
     return " ".join(templating.render(template, kind=sentence.kind, **sentence.values).split())
 
 
-def _lines(written: str, language: Language, evidence: Evidence, secrets: Sequence[str]) -> Iterator[Line]:
+def _lines(section: Section, evidence: Evidence, secrets: Sequence[str]) -> Iterator[Line]:
     """The interpretation as lines of plain text: no markup of its own survives, nor does it hide a secret."""
-    for line in text.clean(written, secrets).splitlines():
+    for line in text.clean(section.interpretation, secrets).splitlines():
         plain = line.replace("**", "").replace("`", "").strip().lstrip("#>").strip()
         is_item = plain.startswith(("- ", "* "))
         shown = text.clean(plain[2:] if is_item else plain, secrets)
-        if pieces := tuple(_pieces(shown, language, evidence)):
+        if pieces := tuple(_pieces(shown, section.language, evidence)):
             yield Line(is_item, pieces)
 
 
@@ -223,23 +218,8 @@ def _pieces(line: str, language: Language, evidence: Evidence) -> Iterator[Piece
     for number, part in enumerate(_CITATION.split(line)):
         fact = evidence.citable.get(part.strip()) if number % 2 else None
         if fact is not None:
-            yield _cited(fact, language)
-        else:
-            yield from (
-                Piece(words, "address" if at % 2 else "text")
-                for at, words in enumerate(_ADDRESS.split(part))
-                if words
-            )
-
-
-def _cited(fact: Citable, language: Language) -> Piece:
-    return Piece(worded(Sentence("name", {"fact": fact}), language), "cited", fact.id)
-
-
-def _markdown(piece: Piece) -> str:
-    if piece.kind == "address":
-        return text.code(piece.text)
-    if piece.kind == "cited":
-        return f"**[{text.markdown(piece.text)}]**"
-    before, after = (" " if edge.isspace() else "" for edge in (piece.text[0], piece.text[-1]))
-    return f"{before}{text.markdown(piece.text)}{after}" if piece.text.strip() else " "
+            yield Piece(worded(Sentence("name", {"fact": fact}), language), "cited", fact.id)
+            continue
+        for at, words in enumerate(_ADDRESS.split(part)):
+            if words:
+                yield Piece(words, "address" if at % 2 else "text")
