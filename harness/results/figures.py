@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,21 +23,13 @@ _LENGTH_KEYS = ("response_length/mean", "completions/mean_length", "completion_l
 _RATES = ("task_pass_rate@1", *(f"unbiased_pass@{k}" for k in (2, 4, 8, 16, 32, 64)))
 
 
-@dataclass(frozen=True)
-class _Known:
-    name: str
-    title: str
-    keys: tuple[str, ...]
-    is_expected: bool  # its absence is worth a line in the report
-
-
-_KNOWN = (
-    _Known("reward", "Training reward", REWARD_KEYS, True),
-    _Known("kl", "KL to the start model", KL_KEYS, True),
-    _Known("loss", "Policy loss", ("actor/pg_loss",), False),
-    _Known("entropy", "Entropy", _ENTROPY_KEYS, False),
-    _Known("response_length", "Response length (tokens)", _LENGTH_KEYS, False),
-    _Known("throughput", "Throughput (tokens per second)", THROUGHPUT_KEYS, True),
+_KNOWN = (  # name of the figure, title, metrics, and whether its absence is worth a line in the report
+    ("reward", "Training reward", REWARD_KEYS, True),
+    ("kl", "KL to the start model", KL_KEYS, True),
+    ("loss", "Policy loss", ("actor/pg_loss",), False),
+    ("entropy", "Entropy", _ENTROPY_KEYS, False),
+    ("response_length", "Response length (tokens)", _LENGTH_KEYS, False),
+    ("throughput", "Throughput (tokens per second)", THROUGHPUT_KEYS, True),
 )
 
 
@@ -46,31 +37,25 @@ def draw_figures(
     record: Record, facts: Mapping[str, Fact], into: Path | None = None
 ) -> tuple[list[Figure], list[str]]:
     """Draw everything there is to draw; the figures, and what is missing. `into`: as `save_all`."""
-    charts, missing = charts_of(record, facts)
-    return save_all(charts, record.result_dir, into), missing
-
-
-def charts_of(record: Record, facts: Mapping[str, Fact]) -> tuple[list[Chart], list[str]]:
-    """Everything there is to draw, and what is missing."""
-    charts = [*_validation(record, facts)]
-    left_out: list[str] = []
+    charts, left_out, missing = [*_validation(record, facts)], [], []
     drawn: set[str] = set()
-    for known in _KNOWN:
-        series = first_of(record, known.keys)
+    for name, title, keys, is_expected in _KNOWN:
+        series = first_of(record, keys)
         if series is not None and _is_drawable(series):
             drawn.add(series.key)
-            charts.append(_metric(series, known.name, known.title))
-        elif known.is_expected:
-            left_out.append(known.title)
+            charts.append(_metric(series, name, title))
+        elif is_expected:
+            left_out.append(title)
     foreign = [series for series in foreign_metrics(record) if series.key not in drawn]
     for number, series in enumerate(foreign[:MAX_FOREIGN], start=1):
         slug = re.sub(r"[^a-z0-9]+", "_", series.key.lower()).strip("_")[:40]
         if _is_drawable(series):
             charts.append(_metric(series, f"metric_{number:02d}_{slug}".rstrip("_"), series.key))
-    missing = [f"figures left out because no metric holds them: {', '.join(left_out)}"] if left_out else []
+    if left_out:
+        missing.append(f"figures left out because no metric holds them: {', '.join(left_out)}")
     if len(foreign) > MAX_FOREIGN:
         missing.append(f"figures of {len(foreign) - MAX_FOREIGN} more metrics: only {MAX_FOREIGN} are drawn")
-    return charts, missing
+    return save_all(charts, record.result_dir, into), missing
 
 
 def _is_drawable(series: Series) -> bool:

@@ -169,10 +169,10 @@ class _Check:
 
     def _hold(self, name: str, data: Mapping[str, Any], part: str) -> None:
         """Keep the fingerprints in a manifest, by file; none of a file outside the folder."""
-        items = data.get(part) if data else []
+        items: Any = data.get(part) if data else []
         for item in items if isinstance(items, list) else [items]:
             path = item.get("path") if isinstance(item, dict) else None
-            if not isinstance(path, str) or not is_inside(path):
+            if not isinstance(item, dict) or not isinstance(path, str) or not is_inside(path):
                 self._add(f"{name}, {part}", f"this is no fingerprint of a file in the folder: {item!r}")
             elif item not in self.held.setdefault(path, []):
                 self.held[path].append(item)
