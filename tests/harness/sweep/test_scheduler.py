@@ -18,7 +18,7 @@ from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.scheduler import Scheduler
 from harness.sweep.sweep import Sweep
 from tests.harness.sweep.plans import begun, plan
-from tests.harness.sweep.scripted_host import ScriptedHost, dies, ends, gets_on
+from tests.harness.sweep.scripted_host import Play, ScriptedHost, dies, ends, gets_on
 
 PATIENCE_S = 20.0
 
@@ -86,12 +86,22 @@ async def test_without_a_canary_a_first_run_that_fails_closes_the_sweep(tmp_path
     assert sweep.state.runs["p02-s0"].status == "not_run"
 
 
-async def test_a_run_that_failed_is_named_and_not_started_again(tmp_path: Path) -> None:
-    sweep, host = begun(tmp_path), ScriptedHost({"p02-s1": [ends("failed", "NaN", 1)]})
+@pytest.mark.parametrize(
+    ("plays", "outcome", "jobs"),
+    [
+        ([ends("failed", "NaN", 1)], "failed", 1),
+        ([dies(2, begun=False)], "cannot_run", 1),
+        ([dies(137)] * 9, "lost", 4),
+    ],
+)
+async def test_a_run_that_comes_to_no_good_end_is_named_and_not_tried_for_ever(
+    tmp_path: Path, plays: list[Play], outcome: str, jobs: int
+) -> None:
+    sweep, host = begun(tmp_path), ScriptedHost({"p02-s1": plays})
     verdict = await done(sweep, host)
-    assert verdict.outcome.value == "failed"
-    assert verdict.reason == "5 of 6 runs succeeded, 1 failed (p02-s1)"
-    assert host.started.count("p02-s1/01") == 1 and "p02-s1/02" not in host.started
+    assert verdict.outcome.value == "failed" and sweep.state.runs["p02-s1"].outcome == outcome
+    assert verdict.reason == f"5 of 6 runs succeeded, 1 {outcome.replace('_', ' ')} (p02-s1)"
+    assert [name for name in host.started if "p02-s1" in name] == [f"p02-s1/0{n + 1}" for n in range(jobs)]
 
 
 async def test_a_harness_that_died_is_followed_by_one_that_resumes(tmp_path: Path) -> None:
@@ -102,14 +112,6 @@ async def test_a_harness_that_died_is_followed_by_one_that_resumes(tmp_path: Pat
     assert second[5] == str(sweep.folder.result_dir("p02-s0"))
 
 
-async def test_a_run_that_no_harness_brings_to_an_end_is_lost_and_said_so(tmp_path: Path) -> None:
-    sweep, host = begun(tmp_path), ScriptedHost({"p02-s0": [dies(137)] * 9})
-    verdict = await done(sweep, host)
-    assert sweep.state.runs["p02-s0"].outcome == "lost"
-    assert host.started.count("p02-s0/04") == 1 and "p02-s0/05" not in host.started
-    assert "1 lost (p02-s0)" in verdict.reason
-
-
 async def test_only_jobs_that_bring_a_run_no_further_count_towards_its_loss(tmp_path: Path) -> None:
     sweep, host = begun(tmp_path), ScriptedHost({"p02-s0": [gets_on(137)] * 9})
     assert (await done(sweep, host)).outcome.value == "succeeded"
@@ -117,13 +119,11 @@ async def test_only_jobs_that_bring_a_run_no_further_count_towards_its_loss(tmp_
 
 
 async def test_a_machine_that_became_too_small_ends_the_scheduler_and_not_the_sweep(tmp_path: Path) -> None:
-    sweep, host = begun(tmp_path), ScriptedHost()
-
     def shrinks(job: Any) -> Any:
         host.fits = False
         return ends()(job)
 
-    host.plays = {"p01-s0": [shrinks]}
+    sweep, host = begun(tmp_path), ScriptedHost({"p01-s0": [shrinks]})
     with pytest.raises(NeverFitsError):
         await done(sweep, host)
     assert sweep.state.verdict is None and not sweep.state.closing
@@ -161,13 +161,6 @@ async def test_what_the_jobs_need_is_asked_for_when_one_is_started(tmp_path: Pat
     assert (await asyncio.wait_for(scheduler.run(), PATIENCE_S)).outcome.value == "cancelled"
 
 
-async def test_a_run_that_cannot_begin_is_not_tried_again(tmp_path: Path) -> None:
-    sweep, host = begun(tmp_path), ScriptedHost({"p03-s0": [dies(2, begun=False)]})
-    await done(sweep, host)
-    assert sweep.state.runs["p03-s0"].outcome == "cannot_run"
-    assert "p03-s0/02" not in host.started
-
-
 async def test_a_machine_that_is_too_small_ends_the_sweep_with_the_reason(tmp_path: Path) -> None:
     sweep, host = begun(tmp_path), ScriptedHost()
     host.fits = False
@@ -176,23 +169,15 @@ async def test_a_machine_that_is_too_small_ends_the_sweep_with_the_reason(tmp_pa
     assert "a run needs 8 GPUs, and this machine has 0" in verdict.reason
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 async def test_the_budget_closes_the_queue_and_bounds_what_runs(tmp_path: Path) -> None:
-    clock = Clock()
-    sweep, host = begun(tmp_path, plan(2, 2, budget_s=100.0), clock=clock), ScriptedHost()
+    now = [1000.0]
+    sweep = begun(tmp_path, plan(2, 2, budget_s=100.0), clock=lambda: now[0])
 
     def slow(job: Any) -> Any:
-        clock.now += 60.0
+        now[0] += 60.0
         return ends()(job)
 
-    host.plays = {"canary": [ends()], "p01-s0": [slow]}
+    host = ScriptedHost({"p01-s0": [slow]})
     verdict = await done(sweep, host)
     assert verdict.outcome.value == "timed_out"
     assert "a run takes about 60 s, and 40 s of the budget are left" in verdict.reason
