@@ -48,11 +48,8 @@ class ProcessHost:
         self._released = folder.with_suffix(".released")
         folder.mkdir(exist_ok=True)
 
-    def _held(self) -> list[str]:
-        return [lease.name for lease in self._folder.iterdir()]
-
     def reserve(self, lease_id: str, needs: Needs, job_folder: str, result_dir: str) -> Lease | None:
-        held = self._held()
+        held = [lease.name for lease in self._folder.iterdir()]
         if lease_id not in held and len(held) >= self._slots:
             return None
         (self._folder / lease_id).touch()
@@ -63,7 +60,7 @@ class ProcessHost:
         self._released.write_text(lease_id)
 
     async def room(self) -> None:
-        await until(lambda: len(self._held()) < self._slots, self._released)
+        await until(lambda: len(list(self._folder.iterdir())) < self._slots, self._released)
 
     def start(self, job: Job) -> None:
         job.folder.mkdir(parents=True, exist_ok=True)

@@ -7,15 +7,7 @@ import pytest
 
 from harness.sweep import run_files
 from harness.sweep.folder import SweepFolder
-from harness.sweep.run_files import (
-    Progress,
-    RunEnd,
-    last_step,
-    last_words,
-    progress,
-    run_end,
-    value_at_end,
-)
+from harness.sweep.run_files import Progress, RunEnd, last_step, last_words, progress, run_end, value_at_end
 from tests.harness.sweep.sweep_states import write_metrics
 
 CONFIG = "ajet:\n  trainer_common:\n    total_training_steps: 240\n"
