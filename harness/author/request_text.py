@@ -8,7 +8,6 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from harness.blueprint import durations
 from harness.blueprint.scaffold import DEFAULTS, has_config
@@ -44,9 +43,9 @@ def slug(text: str) -> str:
     return name.strip("-_.")
 
 
-def guesses(text: str, cwd: Path) -> dict[str, str]:
+def guesses(text: str) -> dict[str, str]:
     """Answers by question that the words leave no doubt about: the purpose, one length of time, one number
-    of steps, files and folders that are there."""
+    of steps."""
     found = {"purpose": " ".join(text.split())}
     plain = durations.normalise(text)
     lengths = durations.find(plain)
@@ -55,7 +54,7 @@ def guesses(text: str, cwd: Path) -> dict[str, str]:
     steps = {match.replace(",", "") for match in _STEPS.findall(text)}
     if len(steps) == 1:
         found["total_training_steps"] = steps.pop()
-    return found | _paths(text, cwd)
+    return found
 
 
 def names_path(text: str, path: str) -> bool:
@@ -83,36 +82,6 @@ def states(text: str, value: object) -> bool:
         for part in (wanted, wanted.rstrip("/").rpartition("/")[2])
         if part
     )
-
-
-def _paths(text: str, cwd: Path) -> dict[str, str]:
-    """Answers out of paths in the words that exist, where only one fits: data by the split in its name, a
-    folder, a script."""
-    words = dict.fromkeys(word.rstrip(".,;:?!)\"'`").lstrip("(\"'`") for word in text.split())
-    there = [word for word in words if re.search(r"\w", word) and re.search(r"[/.]", word)]
-    there = [word for word in there if _exists(cwd, word)]
-    folders = [word for word in there if (cwd / word).expanduser().is_dir()]
-    data = [word for word in there if word.endswith(".jsonl")]
-    models = [word for word in folders if (cwd / word / "config.json").is_file()]
-    candidates = {
-        "model_path": models,
-        "codebase_dir": [word for word in folders if word not in models],
-        "training_file": [word for word in data if "train" in Path(word).name],
-        "validation_file": [word for word in data if re.search(r"val|test|dev|eval", Path(word).name)],
-        "launch_command": [f"python {word}" for word in there if word.endswith(".py")],
-    }
-    found = {key: words[0] for key, words in candidates.items() if len(words) == 1}
-    split = [found.get("training_file"), found.get("validation_file")]
-    if None in split or split[0] == split[1]:  # one without the other, or one file for both, leaves doubt
-        found = {key: word for key, word in found.items() if not key.endswith("_file")}
-    return found
-
-
-def _exists(cwd: Path, word: str) -> bool:
-    try:
-        return (cwd / word).expanduser().exists()
-    except (OSError, ValueError, RuntimeError):
-        return False
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Shell commands out of prose: code blocks, code spans, lines that can only be a command."""
 
 import re
+import shlex
 from collections.abc import Iterator
 
 from harness.blueprint.choice import Candidate
@@ -25,14 +26,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|\S*)\s*")
 _EVIDENCE = re.compile(r"(?:^|\s)--?[A-Za-z]|\S/\S|\.(?:py|sh|ya?ml)\b|&&|\|\||[;|>]|=\S")
 _WIDE = re.compile(r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
 _LABELS = re.compile(r"command|cmd|run|launch|execute|start|命令|启动|执行|运行")
-_QUOTED_NEWLINE = "\0"
-_SHELL_TEXT = re.compile(
-    r"(?P<single>'[^']*(?:'|\Z))"
-    r"|(?P<double>\"(?:\\[\s\S]|[^\"\\])*(?:\"|\\?\Z))"
-    r"|(?P<joint>(?:[ \t]*\\[ \t]*\n)+[ \t]*)"
-    r"|\\[\s\S]"
-    r"|(?:(?<=\s)|\A)#[^\n]*"
-)
+_CONTINUED = re.compile(r"(?<!\\)(?:[ \t]*\\[ \t]*\n)+[ \t]*")
 
 
 def find_commands(section: Section) -> list[Candidate]:
@@ -43,30 +37,25 @@ def find_commands(section: Section) -> list[Candidate]:
 
 def join_lines(text: str) -> str:
     """The command as short as a shell reads it: `\\`-newline and lines that end in `&&`, `||` or `|` joined,
-    comment lines dropped. Text with a here-document stays as it is."""
-    if "<<" in text:
+    comment lines dropped. Text with a here-document or with quotes over several lines stays as it is."""
+    if "<<" in text or any(map(_opens_quote, text.split("\n"))):
         return text.strip("\n")
+    joined = _CONTINUED.sub(lambda found: " " if re.sub(r"\\[ \t]*\n", "", found[0]) else "", text)
     lines: list[str] = []
-    for line in _SHELL_TEXT.sub(_joined, text).split("\n"):
-        line = line.strip()
-        if not line or line.startswith("#"):
-            continue
-        if lines and (re.search(r"(?:&&|\|\|?)$", lines[-1]) or re.match(r"&&|\|\|?", line)):
+    for line in map(str.strip, joined.split("\n")):
+        if lines and line and (re.search(r"(?:&&|\|\|?)$", lines[-1]) or re.match(r"&&|\|\|?", line)):
             lines[-1] += f" {line}"
-        else:
+        elif line and not line.startswith("#"):
             lines.append(line)
-    return "\n".join(lines).replace(_QUOTED_NEWLINE, "\n")
+    return "\n".join(lines)
 
 
-def _joined(found: re.Match[str]) -> str:
-    """Join `\\`-newline as the shell does: nothing inside double quotes, one space between words, kept in
-    single quotes. Other line ends in quotes are marked."""
-    if found["joint"]:
-        return " " if re.sub(r"\\[ \t]*\n", "", found["joint"]) else ""
-    if found["double"]:
-        text = re.sub(r"\\[ \t]*\n|(\\.)", lambda escape: escape[1] or "", found["double"])
-        return text.replace("\n", _QUOTED_NEWLINE)
-    return found[0].replace("\n", _QUOTED_NEWLINE) if found["single"] else found[0]
+def _opens_quote(line: str) -> bool:
+    try:
+        shlex.split(line.strip().rstrip("\\"), comments=line.lstrip().startswith("#"))
+    except ValueError:
+        return True
+    return False
 
 
 def looks_like_command(text: str) -> bool:

@@ -29,7 +29,6 @@ _CHOICE = re.compile(
     rf"|{_NUMBER}\s*(?:{_ENGLISH}|{_CHINESE})?\s*(?:\bto\b|\bor\b|至|到|或)\s*){_PLAIN}"
 )
 _HALF = re.compile(r"半|\bhalf\b|⁄", re.IGNORECASE)
-_ENDLESS = re.compile(r"\b(?:unlimited|infinite|infinity|inf|forever|no limit)\b|不限|无限", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -82,11 +81,6 @@ def is_open(text: str) -> bool:
     for length in found:
         rest[length.start : length.end] = " " * (length.end - length.start)
     return bool(_CHOICE.search(text) or (found and _HALF.search("".join(rest))))
-
-
-def is_endless(text: str) -> bool:
-    """True if the text asks for no limit at all."""
-    return bool(_ENDLESS.search(text))
 
 
 def is_numeric(text: str) -> bool:

@@ -11,7 +11,6 @@ from harness.blueprint.types import MetricSpec, Problem
 
 _SEPARATORS = re.compile(r"[\s,，、;；]+")
 _KEY = re.compile(r"[A-Za-z_*][\w.*-]*")
-_HOST = re.compile(r"(?:[a-z]+://)?[\w.@:%\[\]-]+(?:/.*)?")
 _HERE = ("local", "localhost", "here", "本机", "127.0.0.1")
 _GLOB = re.compile(r"(?:\./)?[\w*?][\w*?.\[\]!@+=-]*(?:/[\w*?.\[\]!@+=-]+)*/?")
 _ALLOWED = ("allowed", "allow", "yes", "true", "all", "允许", "是")
@@ -102,14 +101,11 @@ def read_host(section: Section, problems: list[Problem]) -> str | None:
     for _, line, value in _lines(section):
         literals = spans(value).literals
         host = literals[0].strip() if literals else value.rstrip(".。,; ")
-        if is_nothing(host) or host.lower() in _HERE:
-            continue
-        if hosts and host not in hosts:
-            problems.append(Problem(line, f"two hosts: `{next(iter(hosts))}` and `{host}`", "keep one"))
-        elif not _HOST.fullmatch(host):
-            problems.append(Problem(line, f"{host!r} is no host", "write `user@machine`, or `local`"))
-        hosts.setdefault(host, line)
-    return next((host for host in hosts if _HOST.fullmatch(host)), None)
+        if not is_nothing(host) and host.lower() not in _HERE:
+            hosts.setdefault(host, line)
+    if len(hosts) > 1 or any(" " in host for host in hosts):
+        problems.append(Problem(max(hosts.values()), f"no single host: {', '.join(hosts)}", "keep one"))
+    return next(iter(hosts), None)
 
 
 def read_code_changes(section: Section, problems: list[Problem]) -> tuple[str, ...]:

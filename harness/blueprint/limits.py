@@ -57,7 +57,7 @@ def _collect(item: Item, whole: list[Candidate], first: list[Candidate]) -> list
         message = f"{_short(item.text)!r} leaves the length open"
         return [Problem(item.line, message, f"write one length, as {_FORM}")]
     if not lengths:
-        return _without_length(item, text)
+        return _without_length(item)
     problems = []
     about_first, position = False, 0
     for length, following in zip(lengths, [*(each.start for each in lengths[1:]), len(text)], strict=True):
@@ -86,13 +86,10 @@ def _is_about_first(before: str, after: str, so_far: bool) -> bool:
     return so_far
 
 
-def _without_length(item: Item, text: str) -> list[Problem]:
+def _without_length(item: Item) -> list[Problem]:
     if item.strength >= Role.DESCRIPTION:
         return []
     said = _short(item.value or item.text)
-    if durations.is_endless(text):
-        message = f"{said!r}: a run without a limit is not possible"
-        return [Problem(item.line, message, f"write a limit, as {_FORM}")]
     value = durations.normalise(item.value)
     few = len(value.split()) <= 3
     if durations.is_numeric(value) and ((item.label and item.strength <= Role.CONTENT) or few):

@@ -118,7 +118,7 @@ def _from_words(brief: "Brief", model: str | None, max_cost: float | None, max_l
         typer.echo("No language model is configured (--model), so you are asked; Enter takes the default.")
     template = brief.template or "grpo"
     name = Prompt.ask("Name of the experiment", default=words.slug(brief.words), console=console())
-    answers = _ask_all(name, template, words.guesses(brief.words, brief.cwd), brief.given)
+    answers = _ask_all(name, template, words.guesses(brief.words), brief.given)
     _write(name, brief.folder, answers, template)
 
 

@@ -17,7 +17,6 @@ from harness.journal.order import Event
 from harness.providers.chat import (
     AssistantTurn,
     ProviderError,
-    Reply,
     Request,
     StopReason,
     ToolCall,
@@ -191,8 +190,8 @@ async def talk(
     MAX_TROUBLES answers in a row that led nowhere, and when the model cannot be asked. `say` is given each
     call in a few words."""
     system, opening, memory = errand.system(), errand.opening(), list[Exchange]()
-    work = _Work(errand, say)
-    troubles = 0
+    troubles, news = 0, 0
+    seen: dict[str, int] = {}  # call and answer → how much was new when they were seen last
     for number in range(1, errand.most_calls + 1):
         await asyncio.sleep(0)  # a signal that came while a call was carried out is heard before the next one
         request = request_of(system, errand.offered, opening, memory)
@@ -202,9 +201,22 @@ async def talk(
             return Ended("it was interrupted", interrupted=True)
         except (AskError, ProviderError) as error:
             return Ended(str(error))
-        answer = work.answer_to(reply)
-        if errand.is_done:
-            return Ended()
+        try:
+            action = action_in(reply.stop.value, reply.calls, errand.offered, errand.handover)
+        except CallError as error:
+            answer = Answer(str(error), is_error=True)
+        else:
+            say(action.doing or action.kind.replace("_", " "))
+            answer = errand.carry_out(action)
+            if errand.is_done:
+                return Ended()
+            signature = f"{action!r} {answer.text}"
+            if not answer.is_error and seen.get(signature) == news:  # it goes round in circles
+                said = f"You have this answer already. Do something else, or {errand.handover}."
+                answer = Answer(said, is_error=True)
+            else:
+                news += signature not in seen
+                seen[signature] = news
         call = reply.calls[0] if reply.calls else None
         memory.append(exchange(reply.text, call, answer, calls_left=errand.most_calls - number))
         troubles = troubles + 1 if answer.is_error else 0
@@ -213,28 +225,3 @@ async def talk(
                 f"{MAX_TROUBLES} answers in a row could not be used, the last one because: {answer.text}"
             )
     return Ended(f"{errand.most_calls} calls were made without coming to an end")
-
-
-class _Work:
-    """Carries out what replies ask for, and notices a model that goes round in circles."""
-
-    def __init__(self, errand: Errand, say: Callable[[str], None]) -> None:
-        self._errand, self._say = errand, say
-        self._seen: dict[str, int] = {}  # call and answer → how much was new when they were seen last
-        self._news = 0
-
-    def answer_to(self, reply: Reply) -> Answer:
-        """The answer; a reply that asks for nothing usable is answered with what to do."""
-        end = self._errand.handover
-        try:
-            action = action_in(reply.stop.value, reply.calls, self._errand.offered, end)
-        except CallError as error:
-            return Answer(str(error), is_error=True)
-        self._say(action.doing or action.kind.replace("_", " "))
-        answer = self._errand.carry_out(action)
-        signature = f"{action!r} {answer.text}"
-        if not answer.is_error and self._seen.get(signature) == self._news:
-            return Answer(f"You have this answer already. Do something else, or {end}.", is_error=True)
-        self._news += signature not in self._seen
-        self._seen[signature] = self._news
-        return answer

@@ -126,11 +126,13 @@ class Model:
             reply = await self._until_answered(request, begun, call, patience_s, interrupted)
         except BaseException as error:
             self._failed(call, error)
-            self._warn_of_limits(spending, begun, call)
             raise
-        reply = self._settled(call, reply)
-        self._warn_of_limits(spending, begun, call)
-        return reply
+        else:
+            return self._settled(call, reply)
+        finally:
+            now = after(begun, LlmFailed(call.number, call.cost, ""))
+            if sentence := warning(spending, now, self.limits):
+                _log.warning("%s", sentence)
 
     async def close(self) -> None:
         await self._provider.close()
@@ -177,7 +179,8 @@ class Model:
             error = reply.exception()
             if error is None or isinstance(error, ProviderError):
                 call.in_flight = False
-                call.add(self._cost((error.usage or Usage()) if error else reply.result().usage))
+                usage = error.usage or Usage() if error else reply.result().usage
+                call.add(cost(usage, self.price) if self.price else None)
                 call.is_estimated |= bool(error and error.is_estimated)
             return reply.result()
         finally:
@@ -214,15 +217,6 @@ class Model:
         self._record(LlmFailed(**call.end(), error=text))
         self._transcript.failure(call.number, call.digest, text, call.cost, self._clock.time())
 
-    def _warn_of_limits(self, before: Spending, begun: Spending, call: _Call) -> None:
-        now = after(begun, LlmFailed(call.number, call.cost, ""))
-        if sentence := warning(before, now, self.limits):
-            _log.warning("%s", sentence)
-
     def _check(self, spending: Spending, limits: Limits, reserve: float | None) -> None:
-        reason = why_not(spending, limits, reserve, self.name)
-        if reason:
+        if reason := why_not(spending, limits, reserve, self.name):
             raise LimitReachedError(reason)
-
-    def _cost(self, usage: Usage) -> float | None:
-        return cost(usage, self.price) if self.price else None

@@ -1,7 +1,5 @@
 """What code can tell from a request in words."""
 
-from pathlib import Path
-
 from harness.author import request_text as words
 
 REQUEST = "does a higher KL coefficient stop reward hacking on countdown? Qwen2.5-3B, 4 GPUs, 6 hours"
@@ -25,28 +23,12 @@ def test_a_name_out_of_the_words() -> None:
         assert words.slug(text) == name
 
 
-def test_what_leaves_no_doubt_is_proposed_and_nothing_else(tmp_path: Path) -> None:
-    (tmp_path / "src").mkdir()
-    for name in ("src/train.py", "train.jsonl", "val.jsonl"):
-        (tmp_path / name).write_text("")
-    text = "Use the code in src/ with src/train.py, train.jsonl and val.jsonl, 1,200 steps, half an hour."
-    assert words.guesses(text, tmp_path) == {
-        "purpose": text,
-        "codebase_dir": "src/",
-        "launch_command": "python src/train.py",
-        "training_file": "train.jsonl",
-        "validation_file": "val.jsonl",
-        "max_time": "30 minutes",
-        "total_training_steps": "1200",
-    }
-    for doubtful in (
-        "12-24 hours, train.jsonl",
-        "2 hours or 3 hours",
-        "100 steps against 200 steps",
-        "no/such/folder",
-        "compare lr 1e-5 / 1e-6 on ~ 5 tasks in .. ways",
-    ):
-        assert words.guesses(doubtful, tmp_path) == {"purpose": doubtful}
+def test_what_leaves_no_doubt_is_proposed_and_nothing_else() -> None:
+    text = "Train on train.jsonl for 1,200 steps, half an hour."
+    known = {"max_time": "30 minutes", "total_training_steps": "1200"}
+    assert words.guesses(text) == {"purpose": text, **known}
+    for doubtful in ("12-24 hours, train.jsonl", "2 hours or 3 hours", "100 steps against 200 steps"):
+        assert words.guesses(doubtful) == {"purpose": doubtful}
 
 
 def test_values_that_the_words_state() -> None:

@@ -317,7 +317,7 @@ class TestExtras:
     def test_host(self) -> None:
         assert read_text(section("exp_host", "local")).host is None
         assert read_text(section("exp_host", "- host: me@gpu1")).host == "me@gpu1"
-        assert "two hosts" in errors(read_text(section("exp_host", "- a1\n- b2")))[0][1]
+        assert "no single host" in errors(read_text(section("exp_host", "- a1\n- b2")))[0][1]
 
 
 class TestFiles:
