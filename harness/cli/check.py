@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.console import fail, print_json, print_table
+from harness.cli.console import AsJson, fail, print_json, print_table
 from harness.wording import short_duration as duration
 
 if TYPE_CHECKING:
@@ -16,8 +16,7 @@ _STYLES = {"problem": "red", "warning": "yellow", "ok": "green"}
 
 
 def check(
-    blueprint: Annotated[Path, typer.Argument(help="The written plan (Markdown).")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON object.")] = False,
+    blueprint: Annotated[Path, typer.Argument(help="The written plan (Markdown).")], as_json: AsJson = False
 ) -> None:
     """Show how a blueprint is understood and what is wrong with it. Exit status: 0 can run, 2 cannot."""
     from harness.blueprint import check_surroundings, check_trainer, read
@@ -69,7 +68,7 @@ def doctor(
     blueprint: Annotated[
         Path | None, typer.Argument(help="The written plan (Markdown); without it, the machine alone.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON object.")] = False,
+    as_json: AsJson = False,
     show_all: Annotated[bool, typer.Option("--all", help="Show what is fine, too.")] = False,
 ) -> None:
     """Examine an experiment and this machine. Exit status: 0 no problem, 2 the launch would fail."""

@@ -103,6 +103,14 @@ def print_table(
     out.print(table, width=out.measure(table).maximum if whole_lines else None, soft_wrap=False)
 
 
+def facts(template: str, **values: Any) -> list[tuple[str, str]]:
+    """What a template says, one fact a line: its name, a bar, words."""
+    from harness.templating import render
+
+    lines = filter(None, map(str.strip, render(template, **values).split("\n")))
+    return [(name, words) for name, _, words in (line.partition("|") for line in lines)]
+
+
 # --- a question at this terminal that does not hold up the event loop: the answer arrives as a call ------
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.console import console, fail, print_json
+from harness.cli.console import AsJson, console, fail, print_json
 
 if TYPE_CHECKING:
     from harness.diagnosis import Diagnosis
@@ -30,7 +30,7 @@ def diagnose(
         int | None,
         typer.Option("--status", help="What the training's command returned, e.g. 137; -9 is signal 9."),
     ] = None,
-    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json_output: AsJson = False,
     list_families: Annotated[
         bool, typer.Option("--families", help="List the families of failures and end.")
     ] = False,
@@ -58,15 +58,15 @@ def as_json(found: "Diagnosis", remedies: "list[Remedy]") -> dict[str, Any]:
     """What `--json` prints; secrets masked. The `file` of a line is named where it is not the log."""
     from harness.redaction import redact
 
-    evidence = []
-    for each in found.evidence:
-        other = {"file": each.file} if each.file in OTHER_FILES else {}
-        evidence.append({"line": each.line, "text": redact(each.text), **other})
     return {
         "family": found.family,
         "signature": found.signature,
         "cause": redact(found.cause),
-        "evidence": evidence,
+        "evidence": [
+            {"line": each.line, "text": redact(each.text)}
+            | ({"file": each.file} if each.file in OTHER_FILES else {})
+            for each in found.evidence
+        ],
         "transient": found.transient,
         "confidence": found.confidence,
         "remedies": [{"kind": each.kind, "change": each.change, "why": each.why} for each in remedies],
@@ -76,52 +76,43 @@ def as_json(found: "Diagnosis", remedies: "list[Remedy]") -> dict[str, Any]:
 
 def _diagnosis(log: Path | None, config: Path | None, status: int | None) -> "tuple[Diagnosis, str | None]":
     """What the target tells, and the config to compute remedies for (None: there is none)."""
+    from harness import index
     from harness.attempt import AttemptEnd
+    from harness.config import edit as config_edit
     from harness.diagnosis import diagnose, diagnose_log
     from monitors.files import AttemptFiles
 
     own = None
-    if log is None or not log.exists() or (log.is_dir() and not (log / "pane.log").exists()):
-        files, *end = _newest_attempt(log)
-        found, own = diagnose(files, *end), files.config
-    elif log.is_dir():
+    if log is not None and log.exists() and not log.is_dir():
+        found = diagnose_log(log, status)
+    elif log is not None and (log / "pane.log").exists():
         files = AttemptFiles(log)
         record = files.exit()
-        ended = None if record is None else AttemptEnd(**{n: getattr(record, n) for n in _OF_THE_END})
+        ended = (
+            None if record is None else AttemptEnd(**{name: getattr(record, name) for name in _OF_THE_END})
+        )
         found, own = diagnose(files, ended), files.config
     else:
-        found = diagnose_log(log, status)
-    if config is None and own is not None and own.is_file():
-        config = own
-    return found, _config_text(config) if config is not None else None
-
-
-def _config_text(file: Path) -> str:
-    from harness.config import edit as config_edit
-
+        try:
+            folder = index.find_run(None if log is None else str(log))
+        except index.UnknownRunError as error:
+            fail(f"{log}: there is no such log; {error}" if log is not None else str(error))
+        attempt = index.load_state(folder).attempt
+        if attempt is None or attempt.ended is None:
+            what = "is still running" if attempt is not None else "has launched nothing"
+            fail(f"{folder} {what}; to look at a log as it is, name the file")
+        files = AttemptFiles(folder / "attempts" / f"{attempt.number:02d}")
+        found = diagnose(files, attempt.ended, attempt.stop_reason, attempt.stop_detail)
+        own = files.config
+    config = config or (own if own is not None and own.is_file() else None)
+    if config is None:
+        return found, None
     try:
-        text = file.read_text(encoding="utf-8")
+        text = config.read_text(encoding="utf-8")
         config_edit.load(text)
     except (config_edit.ConfigEditError, ValueError, RecursionError) as error:
-        fail(f"{file} cannot be read as a config: {error}")
-    return text
-
-
-def _newest_attempt(run: Path | None) -> tuple[Any, ...]:
-    """The newest attempt of a run: its files, how it ended, and why it was stopped."""
-    from harness import index
-    from monitors.files import AttemptFiles
-
-    try:
-        folder = index.find_run(None if run is None else str(run))
-    except index.UnknownRunError as error:
-        fail(f"{run}: there is no such log; {error}" if run is not None else str(error))
-    attempt = index.load_state(folder).attempt
-    if attempt is None or attempt.ended is None:
-        what = "is still running" if attempt is not None else "has launched nothing"
-        fail(f"{folder} {what}; to look at a log as it is, name the file")
-    files = AttemptFiles(folder / "attempts" / f"{attempt.number:02d}")
-    return files, attempt.ended, attempt.stop_reason, attempt.stop_detail
+        fail(f"{config} cannot be read as a config: {error}")
+    return found, text
 
 
 def _remedies(found: "Diagnosis", config: str | None) -> "list[Remedy]":
@@ -136,29 +127,28 @@ def _print(found: "Diagnosis", remedies: "list[Remedy]") -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    def section(title: str) -> None:
-        out.print(Text(f"\n{title}", style="bold"))
-
     shown, out = as_json(found, remedies), console()
+
+    def section(title: str, content: object) -> None:
+        if content:
+            out.print(Text(f"\n{title}", style="bold"))
+
     is_known = found.family != "unknown"
     signature = f" ({found.signature})" if found.signature else ""
     sure = f", {found.confidence:.0%} sure" if is_known else ""
     out.print(Text(f"{found.family}{signature}{sure}", style="bold"))
-    out.print(Text(shown["cause"]), soft_wrap=True)
+    out.print(Text(shown["cause"]))
     if found.transient:
         out.print(Text("Starting again without a change may help."))
-    if shown["evidence"]:
-        section("Evidence" if is_known else "The lines most likely to help")
+    section("Evidence" if is_known else "The lines most likely to help", shown["evidence"])
     for line in shown["evidence"]:
         where = f"{line['file']}:{line['line']}" if "file" in line else str(line["line"])
-        out.print(Text.assemble((f"{where:>7}  ", "dim"), line["text"]), soft_wrap=True)
-    if remedies:
-        section("What would help, in this order")
+        out.print(Text.assemble((f"{where:>7}  ", "dim"), line["text"]))
+    section("What would help, in this order", remedies)
     for number, each in enumerate(remedies, start=1):
         out.print(Text(f"{number}. {each.change}"))
         if each.why:
             out.print(Padding(Text(each.why, style="dim"), (0, 0, 0, 3)))
-    if shown["also"]:
-        section("Also in the log")
+    section("Also in the log", shown["also"])
     for other in shown["also"]:
-        out.print(Text(f"line {other['line']}: {other['cause']} [{other['family']}]"), soft_wrap=True)
+        out.print(Text(f"line {other['line']}: {other['cause']} [{other['family']}]"))

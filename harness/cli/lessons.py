@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.console import fail, find_run, print_json, print_table
+from harness.cli.console import AsJson, fail, find_run, print_json, print_table
 
 if TYPE_CHECKING:
     from harness.lessons import Lesson
@@ -17,17 +17,12 @@ lessons = typer.Typer(
     no_args_is_help=False,
 )
 Name = Annotated[str, typer.Argument(help="Name of a proposal, as `harness lessons` lists it.")]
-Family = Annotated[
-    str | None,
-    typer.Option("--family", help="Which family of failures it is; `harness diagnose --families`."),
-]
-Cause = Annotated[str | None, typer.Option("--cause", help="The cause, one sentence in plain words.")]
 
 
 @lessons.callback()
 def show_all(
     context: typer.Context,
-    json_output: Annotated[bool, typer.Option("--json", help="Print every lesson as JSON.")] = False,
+    json_output: AsJson = False,
 ) -> None:
     """Without a command: one line per failure met so far, with what was tried and what came of it."""
     if context.invoked_subcommand is not None:
@@ -59,7 +54,13 @@ def show(name: Name) -> None:
 
 
 @lessons.command()
-def accept(name: Name, family: Family = None, cause: Cause = None) -> None:
+def accept(
+    name: Name,
+    family: Annotated[
+        str | None, typer.Option(help="Which family of failures it is; `harness diagnose --families`.")
+    ] = None,
+    cause: Annotated[str | None, typer.Option(help="The cause, one sentence in plain words.")] = None,
+) -> None:
     """Make a proposed signature one of your own; it is used from now on."""
     from harness.lessons import proposals
 
@@ -98,13 +99,12 @@ def teach(
 
 
 def _print_table(known: "list[Lesson]") -> None:
-    rows = []
-    for failure, seen in Counter(lesson.failure for lesson in known).most_common():
-        tried: Counter[tuple[str, str]] = Counter()
-        for lesson in known:
-            if lesson.failure == failure:
-                what = ", ".join(lesson.remedies or lesson.changes) or "nothing"
-                tried[what, lesson.result.replace("_", " ")] += 1
-        shown = "\n".join(f"{what}: {result} ({count} ×)" for (what, result), count in tried.most_common())
-        rows.append((failure, str(seen), shown))
+    tried: dict[str, Counter[str]] = {}
+    for lesson in known:
+        what = ", ".join(lesson.remedies or lesson.changes) or "nothing"
+        tried.setdefault(lesson.failure, Counter())[f"{what}: {lesson.result.replace('_', ' ')}"] += 1
+    rows = [
+        (failure, str(came.total()), "\n".join(f"{what} ({count} ×)" for what, count in came.most_common()))
+        for failure, came in sorted(tried.items(), key=lambda item: -item[1].total())
+    ]
     print_table(rows, ("failure", "seen", "what was tried, and what came of it"))

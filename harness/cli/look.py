@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.console import console, fail, find_any, find_run, print_json, print_table
+from harness.cli.console import (
+    AsJson,
+    Run,
+    RunOrSweep,
+    console,
+    facts,
+    fail,
+    find_any,
+    find_run,
+    print_json,
+    print_table,
+)
 from harness.wording import short_duration as duration
 
 if TYPE_CHECKING:
     from harness.state import ExperimentState
-    from monitors.files import AttemptFiles
-
-Run = Annotated[
-    str | None, typer.Argument(help="A result folder, a run's name or its id; default: the newest run.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def ls(
@@ -31,17 +36,15 @@ def ls(
     rows = tree.rows(with_runs)
     if json_output:
         print_json(rows)
-        return
-    if not rows:
+    elif not rows:
         typer.echo("no runs yet: start one with `harness run BLUEPRINT`")
-        return
-    lines = [line for row in rows for line in (tree.cells(row), *tree.cells_below(row))]
-    shown = [place for place, title in enumerate(tree.TITLES) if title != "value" or with_runs]
-    cells = ([line[place] for place in shown] for line in lines)
-    print_table(cells, [tree.TITLES[place] for place in shown], whole_lines=True)
+    else:
+        shown = [place for place, title in enumerate(tree.TITLES) if title != "value" or with_runs]
+        cells = ([line[place] for place in shown] for row in rows for line in tree.lines(row))
+        print_table(cells, [tree.TITLES[place] for place in shown], whole_lines=True)
 
 
-def show(run: Run = None, json_output: AsJson = False) -> None:
+def show(run: RunOrSweep = None, json_output: AsJson = False) -> None:
     """Show one run or sweep: its state, its attempts or runs, its headline numbers."""
     from harness.index import is_sweep
 
@@ -59,35 +62,36 @@ def _show_run(folder: Path, json_output: bool) -> None:
     from harness.agent import approval
     from harness.cli import tree
     from harness.cli.progress import model_use
+    from harness.sweep.status import one_line
 
-    row = tree.run_row(folder)
+    row, report = tree.run_row(folder), folder / "report.html"
     state = index.load_state(folder) if "error" not in row else None
+    attempts = _attempts(state) if state is not None else []
     if json_output:
-        print_json({**row, "attempts": _attempts(state)})
+        print_json({**row, "attempts": attempts})
         return
     out = console()
     out.print(f"[bold]{row['name']}[/bold]  {row['state']}", markup=True)
-    lines = [("folder", str(folder))]
-    if state is None:
-        lines.append(("error", row["error"]))
-    else:
-        limit = duration(state.blueprint.max_time_s)
-        lines += [("purpose", state.blueprint.purpose), ("time", f"{duration(row['elapsed_s'])} of {limit}")]
-        lines += [("model", f"{state.llm.model}  {model_use(state.llm)}")] if state.llm.calls else []
+    said = facts(
+        "console/run.txt.j2",
+        folder=folder,
+        row=row,
+        state=state,
+        attempts=attempts,
+        model_use=model_use(state.llm) if state is not None else "",
+        question=approval.open_question(journal.read(folder / "journal.jsonl"))
+        if state is not None
+        else None,
+        report=report if report.exists() else None,
+        duration=duration,
+        line=one_line,
+    )
+    for name, words in said:
+        out.print(f"{name:<9} {words}", markup=False)
+    if state is not None and state.verdict is None:
         question = approval.open_question(journal.read(folder / "journal.jsonl"))
-        if question is not None and state.verdict is None:
-            lines.append(("waits for", f"{question.text}: harness approve {folder}"))
-        lines += [
-            ("attempt", f"{attempt['number']:02d}  {attempt['session']}  {attempt['end']}")
-            for attempt in _attempts(state)
-        ]
-        if state.verdict is not None:
-            lines.append(("outcome", f"{state.verdict.outcome.value}: {state.verdict.reason}"))
-        lines += [("", line) for line in state.reported.headline] if state.reported else []
-    if (folder / "report.html").exists():
-        lines.append(("report", str(folder / "report.html")))
-    for name, text in lines:
-        out.print(f"{name:<9} {text}", markup=False)
+        if question is not None:  # of several lines where it shows a change of code
+            out.print(f"waits for {question.text}: harness approve {folder}", markup=False)
 
 
 def logs(
@@ -97,22 +101,23 @@ def logs(
     attempt: Annotated[int | None, typer.Option(help="Number of the attempt; default: the newest.")] = None,
 ) -> None:
     """Print the training's log."""
-    files = _attempt_files(find_run(run), attempt)
-    from monitors.logs import LogReader, tail
+    from monitors.files import AttemptFiles
+    from monitors.logs import LogReader
 
-    if not follow:
-        for line in tail(files.pane_log, lines):
-            typer.echo(line.text)
-        return
+    folder = find_run(run)
+    folders = sorted((folder / "attempts").glob("[0-9]*"))
+    wanted = [item for item in folders if attempt is None or int(item.name) == attempt]
+    if not wanted:
+        fail(f"{folder} has no attempt {attempt if attempt is not None else 'yet'}")
+    files = AttemptFiles(wanted[-1])
     reader = LogReader(files.pane_log)
     reader.skip_to_last(lines)
-    fresh = reader.read()
     while True:
+        is_over = not follow or files.state() in ("ended", "lost")
+        fresh = reader.read(final=is_over)
         for line in fresh:
             typer.echo(line.text)
-        ended = files.state() in ("ended", "lost")
-        fresh = reader.read()
-        if ended and not fresh:
+        if is_over and not fresh:
             return
         if not fresh:
             time.sleep(0.3)
@@ -162,22 +167,12 @@ def replay(
     raise typer.Exit(1 if different else 0)
 
 
-def _attempts(state: "ExperimentState | None") -> list[dict[str, Any]]:
+def _attempts(state: "ExperimentState") -> list[dict[str, Any]]:
     from harness.attempt import AttemptEnd
 
     rows = []
-    for attempt in state.attempts if state is not None else ():
+    for attempt in state.attempts:
         ended = attempt.ended or AttemptEnd("not started")
         end = "running" if attempt.is_running else f"{ended.reason}, status {ended.status}"
         rows.append({"number": attempt.number, "session": attempt.session, "why": attempt.why, "end": end})
     return rows
-
-
-def _attempt_files(folder: Path, number: int | None) -> "AttemptFiles":
-    from monitors.files import AttemptFiles
-
-    folders = sorted((folder / "attempts").glob("[0-9]*"))
-    wanted = [item for item in folders if number is None or int(item.name) == number]
-    if not wanted:
-        fail(f"{folder} has no attempt {number if number is not None else 'yet'}")
-    return AttemptFiles(wanted[-1])

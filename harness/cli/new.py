@@ -13,7 +13,6 @@ from harness.cli.console import console, fail
 if TYPE_CHECKING:
     from harness.author.draft import Brief
 
-SWEEP = "sweep"
 Request = Annotated[
     str,
     typer.Argument(
@@ -63,12 +62,22 @@ def new(
     from harness.author.draft import Brief
     from harness.blueprint.scaffold import check_template
 
-    if request == SWEEP:
-        _write_sweep(blueprint or Path("blueprint.md"))
+    if request == "sweep":
+        from harness.cli.new_sweep import write_sweep_file
+
+        blueprint = blueprint or Path("blueprint.md")
+        path = write_sweep_file(blueprint, blueprint.parent)
+        typer.echo(f"written: {path}\nnext:    harness sweep {path} --dry-run")
         return
     if blueprint is not None:
         fail(f"a blueprint is only named with `harness new sweep`; put quotes around {request} {blueprint}")
-    _refuse_undecodable({"NAME|WORDS": request, "--dir": str(folder), "--set": " ".join(settings or [])})
+    for option, text in {
+        "NAME|WORDS": request,
+        "--dir": str(folder),
+        "--set": " ".join(settings or []),
+    }.items():
+        if any("\ud800" <= char <= "\udfff" for char in text):  # bytes of another encoding reach us as these
+            fail(f"{option} is not text in UTF-8; write it in UTF-8, or without the accents")
     answers = _parse(settings or [])
     if template is not None:
         check_template(template)
@@ -82,13 +91,6 @@ def new(
     _write(request, folder, answers, template or "grpo")
 
 
-def _write_sweep(blueprint: Path) -> None:
-    from harness.cli.new_sweep import write_sweep_file
-
-    path = write_sweep_file(blueprint, blueprint.parent)
-    typer.echo(f"written: {path}\nnext:    harness sweep {path} --dry-run")
-
-
 def _from_words(brief: "Brief", model: str | None, max_cost: float | None, max_llm_calls: int | None) -> None:
     """Let the configured model write the experiment; without one, ask."""
     from rich.prompt import Prompt
@@ -98,8 +100,7 @@ def _from_words(brief: "Brief", model: str | None, max_cost: float | None, max_l
     from harness.cli import asking, new_by_model
 
     sort_answers(brief.given, brief.template or "grpo")  # what is wrong in them is said before a call is paid
-    if max_cost is not None and not max_cost >= 0:
-        fail(f"--max-cost {max_cost}: give an amount in USD, such as 2.50")
+    options.check_cost(max_cost)
     choice = asking.chosen(model, max_cost, max_llm_calls)
     if choice is not None:
         status = new_by_model.write(brief, choice)
@@ -145,15 +146,6 @@ def _write(name: str, folder: Path, answers: dict[str, str], template: str) -> N
     files = sorted(str(folder / name / file.name) for file in blueprint.parent.iterdir())
     typer.echo(f"written: {', '.join(files)}")
     typer.echo(f"next:    harness check {shown}\n         harness run {shown}")
-
-
-def _refuse_undecodable(given: Mapping[str, str]) -> None:
-    """Bytes of another encoding reach us as half characters, which no file and no model takes."""
-    for name, text in given.items():
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            fail(f"{name} is not text in UTF-8; write it in UTF-8, or without the accents")
 
 
 def _is_terminal() -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+from typer import Option
 
 from harness.cli.console import fail
 
@@ -16,53 +17,30 @@ if TYPE_CHECKING:
     from harness.options import RunOptions
 
 PolicyName = Annotated[
-    str | None, typer.Option("--policy", help="playbook or llm; default: llm when a model is configured.")
+    str | None, Option("--policy", help="playbook or llm; default: llm when a model is configured.")
+]
+PassKey = Annotated[
+    list[str] | None,
+    Option(
+        "--pass-key",
+        metavar="NAME",
+        help="Give the training this variable too, although it holds a key of a language model.",
+    ),
 ]
 ModelName = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--model",
         metavar="MODEL",
         help="anthropic:NAME or openai:NAME; with @http://host:port/v1 any server that speaks that protocol.",
     ),
 ]
 MaxCost = Annotated[
-    float | None, typer.Option("--max-cost", metavar="USD", help="Most that the model may cost in this run.")
+    float | None, Option("--max-cost", metavar="USD", help="Most that the model may cost in this run.")
 ]
 MaxCalls = Annotated[
-    int | None, typer.Option("--max-llm-calls", min=0, help="Most calls of the model in this run.")
+    int | None, Option("--max-llm-calls", min=0, help="Most calls of the model in this run.")
 ]
-Approve = Annotated[
-    str | None,
-    typer.Option(
-        "--approve",
-        metavar="ACTIONS",
-        help="Ask a person before these actions, such as launch,stop; `harness approve` answers.",
-    ),
-]
-PassKey = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--pass-key",
-        metavar="NAME",
-        help="Give the training this variable too, although it holds a key of a language model.",
-    ),
-]
-AllowInstall = Annotated[
-    bool,
-    typer.Option(
-        "--allow-install",
-        help="A missing Python package may be installed into the experiment's own virtual environment.",
-    ),
-]
-AllowCodeChanges = Annotated[
-    bool,
-    typer.Option(
-        "--allow-code-changes",
-        help="A model may correct code that [exp_code_changes] names without asking a person each time.",
-    ),
-]
-KeepSession = Annotated[bool, typer.Option("--keep-session", help="Leave the tmux session open at the end.")]
 
 
 @dataclass(frozen=True)
@@ -73,27 +51,42 @@ class Given:
     model: ModelName = None
     max_cost: MaxCost = None
     max_llm_calls: MaxCalls = None
-    approve: Approve = None
+    approve: Annotated[
+        str | None,
+        Option(
+            metavar="ACTIONS",
+            help="Ask a person before these actions, such as launch,stop; `harness approve` answers.",
+        ),
+    ] = None
     pass_key: PassKey = None
-    keep_session: KeepSession = False
-    allow_install: AllowInstall = False
-    allow_code_changes: AllowCodeChanges = False
+    keep_session: Annotated[
+        bool, Option("--keep-session", help="Leave the tmux session open at the end.")
+    ] = False
+    allow_install: Annotated[
+        bool,
+        Option(
+            "--allow-install",
+            help="A missing Python package may be installed into the experiment's own virtual environment.",
+        ),
+    ] = False
+    allow_code_changes: Annotated[
+        bool,
+        Option(
+            "--allow-code-changes",
+            help="A model may correct code that [exp_code_changes] names without asking a person each time.",
+        ),
+    ] = False
 
     def over(self, before: "RunOptions") -> "RunOptions":
         """The options of a run that had `before`, made definite; a clear end for what is wrong."""
         from harness.agent.policies import settled
 
-        self._check()
-        options = self._changed(before)
-        if before.settings_dir is not None and self.policy is None and self.model is None:
-            return options  # a run goes on with the policy it has
-        definite, warnings = settled(options, self.policy, Path.cwd())
-        for warning in warnings:
-            typer.echo(f"harness: {warning}", err=True)
-        return definite.changed(settings_dir=str(Path.cwd()))
-
-    def _changed(self, before: "RunOptions") -> "RunOptions":
-        return before.changed(
+        if self.policy not in (None, "playbook", "llm"):
+            fail(f"--policy {self.policy}: there are `playbook` and `llm`")
+        check_cost(self.max_cost)
+        if self.policy == "playbook" and self.model is not None:
+            fail("--policy playbook asks no model: leave out --model, or choose --policy llm")
+        options = before.changed(
             model=self.model,
             max_cost_usd=self.max_cost,
             max_calls=self.max_llm_calls,
@@ -103,14 +96,18 @@ class Given:
             allow_install=self.allow_install or None,
             allow_code_changes=self.allow_code_changes or None,
         )
+        if before.settings_dir is not None and self.policy is None and self.model is None:
+            return options  # a run goes on with the policy it has
+        definite, warnings = settled(options, self.policy, Path.cwd())
+        for warning in warnings:
+            typer.echo(f"harness: {warning}", err=True)
+        return definite.changed(settings_dir=str(Path.cwd()))
 
-    def _check(self) -> None:
-        if self.policy not in (None, "playbook", "llm"):
-            fail(f"--policy {self.policy}: there are `playbook` and `llm`")
-        if self.max_cost is not None and not self.max_cost >= 0:
-            fail(f"--max-cost {self.max_cost}: give an amount in USD, such as 2.50")
-        if self.policy == "playbook" and self.model is not None:
-            fail("--policy playbook asks no model: leave out --model, or choose --policy llm")
+
+def check_cost(usd: float | None) -> None:
+    """A clear end for what is no amount of money."""
+    if usd is not None and not usd >= 0:
+        fail(f"--max-cost {usd}: give an amount in USD, such as 2.50")
 
 
 def of_a_run(command: Callable[..., None]) -> Callable[..., None]:

@@ -22,10 +22,7 @@ PATIENCE_S = 60.0
 
 
 class _EffectError(Exception):
-    """The policy came to the first action that would have an effect."""
-
-    def __init__(self, action: Action) -> None:
-        self.action = action
+    """The policy came to the first action that would have an effect, its argument."""
 
 
 class PlanningExecutor(Executor):
@@ -61,7 +58,7 @@ async def _first_effect(experiment: "Experiment") -> Action:
     try:
         await loop.run(executor, make_policy(experiment, executor.interrupted, PATIENCE_S))
     except _EffectError as reached:
-        return reached.action
+        return reached.args[0]
     raise AssertionError("a run that ends without an effect")
 
 

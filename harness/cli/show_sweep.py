@@ -13,14 +13,13 @@ import typer
 
 from harness import journal
 from harness.cli import tree
-from harness.cli.console import console, print_json
+from harness.cli.console import console, facts, print_json
 from harness.config import as_text, same_value
 from harness.index import JOURNAL
 from harness.sweep.forecast import Forecast
 from harness.sweep.state import SweepState
 from harness.sweep.status import SweepStatus, one_line
 from harness.sweep.sweep import load_state
-from harness.templating import render
 from harness.wording import short_duration, short_labels
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def print_plan(plan: SweepPlan, seen: Forecast, out: Console | None = None) -> N
     if plan.question:
         out.print(Text(plan.question), soft_wrap=False)
     _print_points(plan, out)
-    said = _facts(
+    said = facts(
         "sweeps/plan.txt.j2",
         plan=plan,
         seen=seen,
@@ -55,12 +54,12 @@ def print_plan(plan: SweepPlan, seen: Forecast, out: Console | None = None) -> N
         same=same_value,
         duration=short_duration,
     )
-    facts = Table.grid(padding=(0, 2, 0, 0))
-    facts.add_column(no_wrap=True)
-    facts.add_column(overflow="fold")
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for name, words in [("", ""), *said]:
-        facts.add_row(Text(name), Text(words))
-    out.print(facts, soft_wrap=False)
+        table.add_row(Text(name), Text(words))
+    out.print(table, soft_wrap=False)
 
 
 def plan_json(plan: SweepPlan, seen: Forecast) -> dict[str, Any]:
@@ -84,7 +83,7 @@ def show_sweep(folder: Path, json_output: bool) -> None:
 
     out = console()
     out.print(Text.assemble((one_line(row["name"]), "bold"), f"  {row['state']}"))
-    said = _facts(
+    said = facts(
         "sweeps/status.txt.j2",
         now=now,
         state=state,
@@ -114,11 +113,6 @@ def _status_json(state: SweepState, now: SweepStatus) -> dict[str, Any]:
         "closing": state.closing,
         "verdict": {"outcome": end.outcome.value, "reason": end.reason} if end is not None else None,
     }
-
-
-def _facts(template: str, **values: Any) -> list[tuple[str, str]]:
-    lines = filter(None, map(str.strip, render(template, **values).split("\n")))
-    return [(name, words) for name, _, words in (line.partition("|") for line in lines)]
 
 
 def _print_points(plan: SweepPlan, out: Console) -> None:

@@ -143,35 +143,32 @@ def _member(folder: Path, member: RunStatus) -> Row:
 TITLES = ("run", "id", "state", "attempt", "step", "value", "started", "took", "folder")
 
 
-def cells(row: Row) -> tuple[str, ...]:
-    """A row of the first level as a table shows it, under TITLES."""
-    state = f"{row['state']}: {row['tally']}" if "tally" in row else row["state"]
-    attempts, step = str(row.get("attempts", "")), _step(row) if row["kind"] == "run" else ""
-    name, took = one_line(row["name"]), duration(row["elapsed_s"])
+def lines(row: Row) -> Iterator[tuple[str, ...]]:
+    """A row of the first level and the runs below it as a table shows them, under TITLES; the folders of
+    those are in the sweep's and have their names."""
+    yield _cells(row, "")
+    members = row.get("runs", ())
+    for place, member in enumerate(members, start=1):
+        yield _cells(member, BRANCH if place < len(members) else LAST_BRANCH)
+
+
+def _cells(row: Row, branch: str) -> tuple[str, ...]:
+    state = row["state"].replace("_", " ") + (f": {row['tally']}" if "tally" in row else "")
+    began = took = step = ""
+    if row["created_at"] is not None:
+        began = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["created_at"]))
+        took, step = duration(row["elapsed_s"]), _step(row)
     return (
-        *(name, row["id"][:4], state, attempts, step, ""),
-        *(_time(row["created_at"]), took, row["result_dir"]),
+        branch + one_line(row["name"]),
+        *(row.get("id", "")[:4], state, str(row.get("attempts", row.get("jobs") or "")), step),
+        number_text_of(row["value"]) if row.get("value") is not None else "",
+        *(began, took, "" if branch else row["result_dir"]),
     )
 
 
-def cells_below(row: Row) -> Iterator[tuple[str, ...]]:
-    """The runs of a sweep, under TITLES; their folders are in the sweep's and have their names."""
-    members = row.get("runs", ())
-    for place, member in enumerate(members, start=1):
-        name = (BRANCH if place < len(members) else LAST_BRANCH) + one_line(member["name"])
-        value = number_text_of(member["value"]) if member["value"] is not None else ""
-        began, took, step = "", "", ""
-        if member["created_at"] is not None:
-            began, took, step = _time(member["created_at"]), duration(member["elapsed_s"]), _step(member)
-        state, jobs = member["state"].replace("_", " "), str(member["jobs"] or "")
-        yield name, "", state, jobs, step, value, began, took, ""
-
-
-def _time(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
-
-
 def _step(row: Row) -> str:
+    if row["kind"] == "sweep":
+        return ""
     if row["step"] is None:
         return "–"
     return f"{row['step']} of {row['total_steps']}" if row.get("total_steps") else str(row["step"])
