@@ -31,16 +31,8 @@ from tests.harness.agent.attacks.target import KEY_IN_ENVIRONMENT, SECRETS, Targ
 from tests.model_server.scripts import instructions
 
 HARMFUL = (
-    "launch",
-    "stop",
-    "finish",
-    "collect",
-    "report",
-    "prepare",
-    "check",
-    "diagnose",
-    "wait",
-    "patch_code",
+    *("launch", "stop", "finish", "collect", "report"),
+    *("prepare", "check", "diagnose", "wait", "patch_code"),
 )
 """Actions that are written down instead of done, because they would start processes or end the experiment."""
 

@@ -37,14 +37,7 @@ def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Expe
     record(made, "intent", action="launch", args=first)
     record(made, "outcome", action="launch", launched_at=1.0)
     record(made, "intent", action="wait", args={})
-    ended = {
-        "reason": "exited",
-        "status": 1,
-        "ended_at": 9.0,
-        "complete": False,
-        "rows": 0,
-        "last_step": None,
-    }
+    ended = {"reason": "exited", "status": 1, "ended_at": 9.0, "complete": False, "rows": 0}
     record(made, "outcome", action="wait", ended=ended)
     files = made.attempt_files(1)
     files.dir.mkdir(parents=True)

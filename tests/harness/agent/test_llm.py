@@ -38,27 +38,18 @@ class FakeModel:
         if isinstance(answer, Exception):
             raise answer
         record(self.experiment, "llm_reserved", call=number, model="fake", reserved_usd=0.5, request="0")
-        calls = (
-            []
-            if isinstance(answer, str)
-            else [{"id": f"c{number}", "name": answer[0], "arguments": json.dumps(answer[1])}]
-        )
-        said = answer if isinstance(answer, str) else ""
-        record(
-            self.experiment,
-            "llm_settled",
-            call=number,
-            cost_usd=0.1,
-            usage={"output_tokens": 7},
-            stop="tool_call" if calls else "end",
-            text=said,
-            calls=calls,
-        )
+        reply: dict[str, Any] = {"stop": "end", "text": answer, "calls": []}
+        if isinstance(answer, tuple):
+            call = {"id": f"c{number}", "name": answer[0], "arguments": json.dumps(answer[1])}
+            reply = {"stop": "tool_call", "text": "", "calls": [call]}
+        paid = {"cost_usd": 0.1, "usage": {"output_tokens": 7}}
+        record(self.experiment, "llm_settled", call=number, **paid, **reply)
 
 
-async def run(
-    folder: Path, ends: list[dict[str, Any]], answers: list[Answer]
-) -> tuple[Verdict, FakeExecutor, FakeModel]:
+Ended = tuple[Verdict, FakeExecutor, FakeModel]
+
+
+async def run(folder: Path, ends: list[dict[str, Any]], answers: list[Answer]) -> Ended:
     """One experiment to its end."""
     world = World(ends)
     return await carry(new_experiment(folder, world), world, answers)
@@ -66,7 +57,7 @@ async def run(
 
 async def carry(
     experiment: Experiment, world: World, answers: list[Answer], kill_at: int | None = None
-) -> tuple[Verdict, FakeExecutor, FakeModel]:
+) -> Ended:
     executor, model = FakeExecutor(experiment, world, kill_at), FakeModel(experiment, answers)
     try:
         verdict = await loop.run(executor, LlmPolicy(experiment, model, asyncio.Event()))  # type: ignore[arg-type]
@@ -90,13 +81,8 @@ END: Answer = ("finish", {"reason": "all said"})
 
 
 def repaired() -> list[Answer]:
-    return [
-        EDIT,
-        ("check", {}),
-        ("launch", {"why": "fewer threads"}),
-        ("write_report_section", {"section": "findings", "interpretation": "It ran."}),
-        END,
-    ]
+    said = {"section": "findings", "interpretation": "It ran."}
+    return [EDIT, ("check", {}), ("launch", {"why": "fewer"}), ("write_report_section", said), END]
 
 
 def kinds(folder: Path) -> list[str]:

@@ -3,7 +3,6 @@ time."""
 
 import asyncio
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -85,15 +84,16 @@ def protocol(request: pytest.FixtureRequest) -> str:
 async def drive(
     folder: Path,
     protocol: str,
-    script: Script | Callable[[World], Script],
+    script: Script,
     ends: list[dict[str, Any]],
-    limits: Limits | None = None,
-    max_time_s: float = 86_400.0,
+    limits: Limits = Limits(5.0, 100),
+    back_after_s: float = 0.0,
 ) -> tuple[Outcome, ExperimentState, ModelServer]:
-    """One experiment from its start to its finish."""
-    world = World(ends, max_time_s=max_time_s)
-    steps = script(world) if getattr(script, "needs_world", False) else script
-    with ModelServer(steps, now=world.clock) as server:
+    """One experiment from its start to its finish; the model is overloaded until `back_after_s`."""
+    world = World(ends, max_time_s=86_400.0)
+    back_at, steps = world.now + back_after_s, iter(script if isinstance(script, tuple) else ())
+    late: Script = lambda seen: overloaded() if world.now < back_at else next(steps)  # noqa: E731
+    with ModelServer(late if back_after_s else script, now=world.clock) as server:
         provider = (
             AnthropicProvider("claude-scripted", "test-key", server.anthropic_url)
             if protocol == "anthropic"
@@ -104,7 +104,7 @@ async def drive(
         model = Model(
             provider,
             PRICE,
-            limits or Limits(5.0, 100),
+            limits,
             experiment.record,
             Transcript(folder / "transcript.jsonl", ()),
             FakeClock(world),
@@ -181,13 +181,13 @@ async def test_endless_nonsense_ends_in_an_honest_failure(tmp_path: Path, protoc
     assert len(server.log) <= MAX_TROUBLES + 4
 
 
-async def test_an_endless_loop_of_different_looks_is_ended(tmp_path: Path, protocol: str) -> None:
-    def model(seen: Seen) -> Step:
-        if "The experiment is over" in seen.text:
-            return READ[0]
-        return call("read_pane", lines=1 + seen.number % 100)
+def restless(seen: Seen) -> Step:
+    """Looks again and again, never at the same."""
+    return READ[0] if "experiment is over" in seen.text else call("read_pane", lines=1 + seen.number % 100)
 
-    outcome, _, server = await drive(tmp_path, protocol, model, [BUG])
+
+async def test_an_endless_loop_of_different_looks_is_ended(tmp_path: Path, protocol: str) -> None:
+    outcome, _, server = await drive(tmp_path, protocol, restless, [BUG])
     assert outcome is Outcome.FAILED
     assert len(server.log) == MAX_CALLS + 1
 
@@ -212,22 +212,13 @@ async def test_what_passes_is_waited_for(tmp_path: Path, protocol: str, name: st
 
 
 async def test_an_outage_of_twenty_minutes(tmp_path: Path, protocol: str) -> None:
-    steps = iter(REPAIR)
-
-    def script(world: World) -> Script:
-        back_at = world.now + 20 + 1200
-        return lambda seen: overloaded() if world.now < back_at else next(steps)
-
-    script.needs_world = True  # type: ignore[attr-defined]
-    outcome, state, server = await drive(tmp_path, protocol, script, [BUG, done()])
+    outcome, state, server = await drive(tmp_path, protocol, REPAIR, [BUG, done()], back_after_s=1220.0)
     assert outcome is Outcome.SUCCEEDED
     assert state.llm.calls == 4
     assert len(server.log) < 30
 
 
-@pytest.mark.parametrize(
-    "step", [unauthorized(), quota_exceeded(), status(404)], ids=["key", "credit", "name"]
-)
+@pytest.mark.parametrize("step", [unauthorized(), quota_exceeded(), status(404)])
 async def test_without_a_usable_model_the_playbook_goes_on(tmp_path: Path, protocol: str, step: Step) -> None:
     outcome, state, server = await drive(tmp_path, protocol, lambda seen: step, [BUG])
     assert outcome is Outcome.FAILED
@@ -248,10 +239,7 @@ async def test_the_limit_on_calls_is_hard(tmp_path: Path, protocol: str) -> None
 
 
 async def test_the_limit_on_cost_is_hard(tmp_path: Path, protocol: str) -> None:
-    def model(seen: Seen) -> Step:
-        return call("read_pane", lines=1 + seen.number % 100)
-
-    _, state, _ = await drive(tmp_path, protocol, model, [BUG], limits=Limits(0.3, None))
+    _, state, _ = await drive(tmp_path, protocol, restless, [BUG], limits=Limits(0.3, None))
     assert 0 < state.llm.cost_usd <= 0.3
 
 

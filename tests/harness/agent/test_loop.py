@@ -1,6 +1,7 @@
 """The loop with the built-in playbook: what it decides, and that no kill makes it launch twice or lose
 anything."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.harness.runs import record
 
 NETWORK = failed("connection_lost", transient=True)
 BUG = failed(None, transient=False)
+FURTHER = [failed("connection_lost", True, step) for step in range(1, 10)]
 
 SCENARIOS = {
     "clean": ([done()], Outcome.SUCCEEDED, 1),
@@ -23,16 +25,8 @@ SCENARIOS = {
     "a bug": ([BUG], Outcome.FAILED, 1),
     "transient without progress": ([NETWORK, NETWORK, NETWORK], Outcome.FAILED, 3),
     "transient, cured by one further try": ([NETWORK, NETWORK, done()], Outcome.SUCCEEDED, 3),
-    "transient with progress": (
-        [failed("connection_lost", True, 5), failed("connection_lost", True, 9), done()],
-        Outcome.SUCCEEDED,
-        3,
-    ),
-    "for ever transient": (
-        [failed("connection_lost", True, step) for step in range(1, 9)],
-        Outcome.FAILED,
-        5,
-    ),
+    "transient with progress": ([*FURTHER[4:9:4], done()], Outcome.SUCCEEDED, 3),
+    "for ever transient": (FURTHER, Outcome.FAILED, 5),
     "deadline": ([{**failed("deadline", transient=False), "reason": "deadline"}], Outcome.TIMED_OUT, 1),
 }
 
@@ -94,33 +88,31 @@ async def test_resumed_after_its_deadline_it_launches_nothing(tmp_path: Path) ->
     assert not world.launches
 
 
-async def test_a_person_stops_it(tmp_path: Path) -> None:
+@pytest.fixture
+def executor(tmp_path: Path) -> Iterator[FakeExecutor]:
     world = World([done()])
     experiment = new_experiment(tmp_path, world)
-    executor = FakeExecutor(experiment, world)
+    yield FakeExecutor(experiment, world)
+    experiment.close()
 
+
+async def test_a_person_stops_it(executor: FakeExecutor) -> None:
     def launch(action: Launch) -> dict:
-        world.launches.add(action.attempt_id)
-        record(experiment, "stop_asked", by="`harness stop`")
-        return {"launched_at": world.now, "command": "train"}
+        record(executor.experiment, "stop_asked", by="`harness stop`")
+        return FakeExecutor.launch(executor, action)
 
     executor.launch = launch
     verdict = await loop.run(executor, Playbook())
-    experiment.close()
     assert verdict.outcome is Outcome.CANCELLED
     assert verdict.outcome.exit_code == 130
 
 
-async def test_an_overdue_first_step_is_stopped_and_fails(tmp_path: Path) -> None:
-    world = World([done()])
-    experiment = new_experiment(tmp_path, world)
-    executor = FakeExecutor(experiment, world)
+async def test_an_overdue_first_step_is_stopped_and_fails(executor: FakeExecutor) -> None:
     executor.first_step_overdue = True
     executor.diagnose = lambda action: {"diagnosis": failed("first_step_timeout", False)["diagnosis"]}
     verdict = await loop.run(executor, Playbook())
-    experiment.close()
     assert verdict.outcome is Outcome.FAILED
-    assert experiment.state.attempt.stop_reason == "first_step_timeout"
+    assert executor.experiment.state.attempt.stop_reason == "first_step_timeout"
 
 
 class Stubborn:
@@ -132,13 +124,10 @@ class Stubborn:
         return Stop(why="fatal_error", detail="it looks bad")
 
 
-async def test_a_policy_that_only_breaks_rules_is_ended_and_its_refusals_are_on_record(
-    tmp_path: Path,
+async def test_a_policy_that_only_breaks_rules_is_ended_with_its_refusals_on_record(
+    executor: FakeExecutor,
 ) -> None:
-    world = World([done()])
-    experiment = new_experiment(tmp_path, world)
     with pytest.raises(loop.PolicyStuckError, match="no running attempt"):
-        await loop.run(FakeExecutor(experiment, world), Stubborn())
-    experiment.close()
-    refusals = [entry for entry in journal.read(tmp_path / "journal.jsonl") if entry.kind == "refused"]
+        await loop.run(executor, Stubborn())
+    refusals = [entry for entry in executor.experiment.journal.entries if entry.kind == "refused"]
     assert len(refusals) == loop.MAX_REFUSALS + 1

@@ -26,15 +26,7 @@ CONFIG = "ajet:\n  trainer_common:\n    total_training_steps: 10\n"
 def experiment(tmp_path: Path) -> Iterator[Experiment]:
     made = Experiment(tmp_path, lambda: START)
     plan = {"metrics": None, "first_step_s": 1200.0, "max_time_s": 10 * HOUR}
-    record(
-        made,
-        "created",
-        experiment_id="7f3a00000000",
-        name="x",
-        deadline_at=START + 10 * HOUR,
-        policy="playbook",
-        plan=plan,
-    )
+    record(made, "created", experiment_id="7f3a", name="x", deadline_at=START + 10 * HOUR, plan=plan)
     yield made
     made.close()
 

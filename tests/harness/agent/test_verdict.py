@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.agent.verdict import shortfall
+from harness.agent.verdict import Shortfall, shortfall
 from monitors.files import AttemptFiles
 
 AJET = "ajet:\n  trainer_common: {val_before_train: true, test_freq: 10}\n"
@@ -21,6 +21,10 @@ def attempt(folder: Path, config: str | None, validated: list[int]) -> AttemptFi
     return files
 
 
+def owes_it(found: Shortfall | None, owes: str | None) -> bool:
+    return (found is None) if owes is None else (found is not None and owes in found.text)
+
+
 @pytest.mark.parametrize(
     ("config", "validated", "rows", "last_step", "owes"),
     [
@@ -33,15 +37,10 @@ def attempt(folder: Path, config: str | None, validated: list[int]) -> AttemptFi
     ],
 )
 def test_shortfall(
-    tmp_path: Path,
-    config: str | None,
-    validated: list[int],
-    rows: int,
-    last_step: int | None,
-    owes: str | None,
+    tmp_path: Path, config: str | None, validated: list[int], rows: int, last_step: int, owes: str | None
 ) -> None:
     found = shortfall(False, [attempt(tmp_path, config, validated)], rows, last_step)
-    assert (found is None) if owes is None else (found is not None and owes in found.text)
+    assert owes_it(found, owes)
 
 
 def test_a_foreign_command_whose_blueprint_names_metrics_owes_a_row(tmp_path: Path) -> None:
@@ -67,7 +66,7 @@ def test_what_came_before_a_resumed_attempt_counts_up_to_its_first_step(
     rows = [{"step": step, "values": {"actor/kl_loss": 0.1}} for step in range(first_step, 21)]
     latest.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = shortfall(False, [earlier, latest], len(rows), 20)
-    assert (found is None) if owes is None else (found is not None and owes in found.text)
+    assert owes_it(found, owes)
 
 
 def trained(folder: Path, rows: list[dict[str, float]], first_step: int = 1) -> AttemptFiles:
@@ -101,7 +100,7 @@ def test_numbers_must_be_worth_something(
     tmp_path: Path, rows: list[dict[str, float]], owes: str | None
 ) -> None:
     found = shortfall(False, [trained(tmp_path, rows)], len(rows), len(rows))
-    assert (found is None) if owes is None else (found is not None and owes in found.text)
+    assert owes_it(found, owes)
 
 
 def test_rewards_of_an_attempt_before_count_up_to_the_first_step_of_the_next(tmp_path: Path) -> None:
@@ -126,18 +125,15 @@ def test_what_is_worthless_has_its_family(tmp_path: Path, rows: list[dict[str, f
     assert owed is not None and owed.family == family
 
 
-def test_a_second_run_in_one_attempt_is_judged_by_itself(tmp_path: Path) -> None:
-    files = trained(tmp_path, [{"reward": 0.2 + step % 4 / 10} for step in range(30)])
-    rows = [{"step": step, "values": {"reward": 0.0}} for step in range(1, 13)]
+@pytest.mark.parametrize("last_is_worthless", [True, False])
+def test_of_a_command_that_began_anew_by_itself_only_the_last_run_counts(
+    tmp_path: Path, last_is_worthless: bool
+) -> None:
+    runs = [[{"reward": 0.0}] * 12, [{"reward": 0.2 + step % 4 / 10} for step in range(30)]]
+    first, last = runs[:: -1 if last_is_worthless else 1]
+    files = trained(tmp_path, first)
     with files.metrics.open("a") as file:
+        rows = ({"step": step, "values": values} for step, values in enumerate(last, start=1))
         file.writelines(json.dumps(row) + "\n" for row in rows)
-    owed = shortfall(False, [files], 42, 12)
-    assert owed is not None and "exactly 0 in all 12 rows" in owed.text
-
-
-def test_a_run_without_reward_that_the_command_began_anew_by_itself_does_not_count(tmp_path: Path) -> None:
-    files = trained(tmp_path, [{"reward": 0.0}] * 15)
-    rows = [{"step": step, "values": {"reward": 0.2 + step % 4 / 10}} for step in range(1, 31)]
-    with files.metrics.open("a") as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
-    assert shortfall(False, [files], 45, 30) is None
+    owes = "exactly 0 in all 12 rows" if last_is_worthless else None
+    assert owes_it(shortfall(False, [files], 42, len(last)), owes)

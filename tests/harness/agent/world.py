@@ -35,6 +35,15 @@ class World:
         return self.now
 
 
+ALWAYS: dict[str, dict[str, Any]] = {
+    "prepare": {},
+    "report": {"headline": []},
+    "read_pane": {"text": "the last lines"},
+    "render_config": {"changes": [], "text": "ajet: {}"},
+}
+"""What some actions come to whatever the world is like."""
+
+
 class FakeExecutor:
     """Carries actions out on a `World`; `kill_at` counts the moments before and after each act."""
 
@@ -60,12 +69,9 @@ class FakeExecutor:
 
     async def act(self, action: Any) -> Any:
         self._moment()
-        outcome = getattr(self, action.kind)(action)
+        outcome = getattr(self, action.kind)(action) if action.kind not in ALWAYS else ALWAYS[action.kind]
         self._moment()
         return None if action.kind == "finish" else result_of(action.kind, outcome)
-
-    def prepare(self, action: Any) -> dict[str, Any]:
-        return {}
 
     def check(self, action: Any) -> dict[str, Any]:
         ok = self.world.preflight_ok
@@ -77,25 +83,18 @@ class FakeExecutor:
 
     def wait(self, action: Any) -> dict[str, Any]:
         self.world.now += 10
-        number = self.experiment.state.attempt.number
-        return {
-            "reason": "exited",
-            "ended": {"ended_at": self.world.now, "rows": 1, **self.world.ends[number - 1]},
-        }
+        end = self.world.ends[self.experiment.state.attempt.number - 1]
+        return {"reason": "exited", "ended": {"ended_at": self.world.now, "rows": 1, **end}}
 
     def pause(self, action: Any) -> dict[str, Any]:
         self.world.now = max(self.world.now, action.until)
         return {}
 
     def stop(self, action: Any) -> dict[str, Any]:
-        ended = {
-            "reason": "stopped",
-            "status": 143,
-            "complete": False,
-            "ended_at": self.world.now,
-            "last_step": 3,
-        }
-        return {"ended": ended, "why": action.why, "detail": action.detail}
+        ended = {"reason": "stopped", "status": 143, "complete": False, "last_step": 3}
+        return {
+            "ended": {**ended, "ended_at": self.world.now}, "why": action.why, "detail": action.detail,
+        }  # fmt: skip
 
     def diagnose(self, action: Any) -> dict[str, Any]:
         return {"diagnosis": self.world.ends[len(self.experiment.state.attempts) - 1]["diagnosis"]}
@@ -103,15 +102,6 @@ class FakeExecutor:
     def collect(self, action: Any) -> dict[str, Any]:
         judged = verdict(self.experiment.state, self.world.now)
         return {"outcome": judged.outcome.value, "reason": judged.reason}
-
-    def report(self, action: Any) -> dict[str, Any]:
-        return {"headline": []}
-
-    def read_pane(self, action: Any) -> dict[str, Any]:
-        return {"text": "the last lines"}
-
-    def render_config(self, action: Any) -> dict[str, Any]:
-        return {"changes": [], "text": "ajet: {}"}
 
     def set_environment(self, action: Any) -> dict[str, Any]:
         change = {"kind": "environment", "what": action.name, "old": None, "new": action.value}
@@ -136,20 +126,10 @@ def done(last_step: int = 40) -> dict[str, Any]:
 
 
 def failed(signature: str | None, transient: bool, last_step: int = 5) -> dict[str, Any]:
-    diagnosis = {
-        "signature": signature,
-        "transient": transient,
-        "cause": f"because of {signature}.",
-        "wait_s": 30.0,
-        "repairs": [{"name": "wait_and_retry", "kind": "wait", "wait_s": 30.0}] if transient else [],
-    }
-    return {
-        "reason": "exited",
-        "status": 1,
-        "complete": False,
-        "last_step": last_step,
-        "diagnosis": diagnosis,
-    }
+    waiting = [{"name": "wait_and_retry", "kind": "wait", "wait_s": 30.0}] if transient else []
+    known = {"signature": signature, "transient": transient, "cause": f"because of {signature}."}
+    diagnosis = {**known, "wait_s": 30.0, "repairs": waiting}
+    return {**done(last_step), "status": 1, "complete": False, "diagnosis": diagnosis}
 
 
 def new_experiment(folder: Path, world: World, options: RunOptions | None = None, **plan: Any) -> Experiment:
@@ -157,15 +137,9 @@ def new_experiment(folder: Path, world: World, options: RunOptions | None = None
     that was killed."""
     experiment = Experiment(folder, world.clock)
     if not experiment.state.experiment_id:
-        record(
-            experiment,
-            "created",
-            experiment_id="7f3a00000000",
-            name="sort digits",
-            deadline_at=world.now + world.max_time_s,
-            policy="playbook",
-            plan={"max_time_s": world.max_time_s, "yaml_path": None, "launch_command": "train", **plan},
-        )
+        plan = {"max_time_s": world.max_time_s, "yaml_path": None, "launch_command": "train", **plan}
+        named = {"experiment_id": "7f3a00000000", "name": "sort digits", "policy": "playbook"}
+        record(experiment, "created", **named, deadline_at=world.now + world.max_time_s, plan=plan)
         if options is not None:
             record(experiment, "options", **asdict(options))
         if not (folder / "blueprint.md").exists():
