@@ -109,10 +109,10 @@ class SimulatedHands:
     def refuse(self, action: Any) -> str | None:
         return None
 
-    async def ask_for_approval(self, action: actions.AnyAction) -> str | None:
+    async def ask_for_approval(self, action: actions.Action) -> str | None:
         return None
 
-    async def act(self, action: actions.AnyAction) -> ActionResult | None:
+    async def act(self, action: actions.Action) -> ActionResult | None:
         if isinstance(action, actions.LOOKING):
             return look(action, self.experiment)
         if action.kind in PREPARING:

@@ -273,7 +273,6 @@ _ALL: tuple[type[Action], ...] = (
     Collect,
     Report,
 )
-AnyAction = Action
 
 
 def arguments(action: Action) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from harness.actions import AnyAction
+from harness.actions import Action
 from harness.state import ExperimentState
 from monitors.rules import Health
 
@@ -45,6 +45,6 @@ class Policy(Protocol):
 
     name: str
 
-    async def decide(self, observation: Observation) -> AnyAction:
+    async def decide(self, observation: Observation) -> Action:
         """The next action. After a refusal the same observation comes again, with `state.refusals` filled."""
         ...

@@ -9,7 +9,7 @@ import os
 import stat
 from pathlib import Path
 
-from harness.actions import AnyAction, InstallPackage, PatchCode, ReadFile
+from harness.actions import Action, InstallPackage, PatchCode, ReadFile
 from harness.agent.excerpts import NotShownError
 from harness.blueprint.types import Blueprint
 from harness.guard.file_access import (
@@ -24,7 +24,7 @@ from harness.guard.file_access import (
 from harness.repair import installing
 
 
-def refuse(action: AnyAction, result_dir: Path, plan: Blueprint) -> str | None:
+def refuse(action: Action, result_dir: Path, plan: Blueprint) -> str | None:
     """Why the action cannot be carried out on this disk, or None."""
     if isinstance(action, InstallPackage):
         return installing.refuse(plan.venv_exe)

@@ -87,11 +87,11 @@ class Executor:
             self.experiment.record(events.StopAsked(by))
         self.interrupted.set()
 
-    def refuse(self, action: actions.AnyAction) -> str | None:
+    def refuse(self, action: actions.Action) -> str | None:
         """Why the disk, as it is now, does not allow the action; None when it does."""
         return disk_access.refuse(action, self.experiment.dir, self.experiment.blueprint)
 
-    async def ask_for_approval(self, action: actions.AnyAction) -> str | None:
+    async def ask_for_approval(self, action: actions.Action) -> str | None:
         """Ask a person where they wanted to be asked; returns why not, None when it may be done."""
         from harness.agent import approval
 
@@ -109,7 +109,7 @@ class Executor:
 
         return await approval.ask(self.experiment, action, still_wanted, self.interrupted)
 
-    async def act(self, action: actions.AnyAction) -> ActionResult | None:
+    async def act(self, action: actions.Action) -> ActionResult | None:
         """Carry out one action; returns what the journal keeps of it, None for the last."""
         if isinstance(action, actions.LOOKING):
             return await asyncio.to_thread(look, action, self.experiment)

@@ -12,7 +12,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from harness.actions import OFFERED, AnyAction, Finish, Launch, Wait, action_of_entry
+from harness.actions import OFFERED, Action, Finish, Launch, Wait, action_of_entry
 from harness.agent import view
 from harness.agent.playbook import Playbook, next_launch
 from harness.agent.questions import moved_on, question
@@ -58,7 +58,7 @@ class LlmPolicy:
         self._playbook = Playbook()
         self._in_vain_at = -math.inf
 
-    async def decide(self, observation: Observation) -> AnyAction:
+    async def decide(self, observation: Observation) -> Action:
         while True:
             observation = replace(observation, state=self._state)
             fallback = await self._playbook.decide(observation)
@@ -84,7 +84,7 @@ class LlmPolicy:
     def _state(self) -> ExperimentState:
         return self._experiment.state
 
-    def _open(self, observation: Observation, fallback: AnyAction) -> bool:
+    def _open(self, observation: Observation, fallback: Action) -> bool:
         asked = question(observation, fallback)
         if asked is None or asked.topic in self._state.llm.closed:
             return False
@@ -111,7 +111,7 @@ class LlmPolicy:
         running = self._state.attempt is not None and self._state.attempt.is_running
         return running and observation.now - self._in_vain_at < ASK_AGAIN_S
 
-    def _cut_off(self, consultation: Consultation) -> AnyAction | None:
+    def _cut_off(self, consultation: Consultation) -> Action | None:
         """The action that a kill interrupted: it is carried out once more before the model hears of it."""
         pending = self._state.pending
         if not consultation.asked or pending is None:
@@ -153,7 +153,7 @@ class LlmPolicy:
             return True
         return True
 
-    def _take(self, consultation: Consultation) -> AnyAction | None:
+    def _take(self, consultation: Consultation) -> Action | None:
         """The action of the settled answer; None after it was turned down or has closed the question."""
         answer = self._state.llm.answer
         assert answer is not None

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from harness import actions
-from harness.actions import LONGEST_WHY, AnyAction, Collect, Launch, arguments
+from harness.actions import LONGEST_WHY, Action, Collect, Launch, arguments
 from harness.attempt import Diagnosis, Remedy
 from harness.config.edit import ConfigEditError
 from harness.guard import rules as guard
@@ -28,7 +28,7 @@ class Playbook:
 
     name = "playbook"
 
-    async def decide(self, observation: Observation) -> AnyAction:
+    async def decide(self, observation: Observation) -> Action:
         state, attempt = observation.state, observation.state.attempt
         is_running = attempt is not None and attempt.is_running
         if state.collected is not None:
@@ -48,7 +48,7 @@ class Playbook:
         return _after(observation, attempt)
 
 
-def _watch(observation: Observation) -> AnyAction:
+def _watch(observation: Observation) -> Action:
     if observation.state.stop_asked:
         return actions.Stop(why="person", detail=f"asked by {observation.state.stop_asked}")
     if observation.first_step_overdue and "stop" not in observation.state.denied:
@@ -57,7 +57,7 @@ def _watch(observation: Observation) -> AnyAction:
     return actions.Wait()
 
 
-def _after(observation: Observation, attempt: AttemptState) -> AnyAction:
+def _after(observation: Observation, attempt: AttemptState) -> Action:
     """What follows the end of an attempt."""
     state, ended, diagnosis = observation.state, attempt.ended, attempt.diagnosis
     assert ended is not None
@@ -79,7 +79,7 @@ def _after(observation: Observation, attempt: AttemptState) -> AnyAction:
     return launch
 
 
-def _next_repair(observation: Observation, attempt: AttemptState, diagnosis: Diagnosis) -> AnyAction | None:
+def _next_repair(observation: Observation, attempt: AttemptState, diagnosis: Diagnosis) -> Action | None:
     """The first step of the next repair that can be made."""
     begun = observation.state.draft.remedies
     for repair in diagnosis.repairs:
@@ -94,7 +94,7 @@ def _next_repair(observation: Observation, attempt: AttemptState, diagnosis: Dia
     return None
 
 
-def _first_step(observation: Observation, repair: Remedy, diagnosis: Diagnosis) -> AnyAction | None:
+def _first_step(observation: Observation, repair: Remedy, diagnosis: Diagnosis) -> Action | None:
     """The first step of this repair, None where it cannot be made or no launch could follow it."""
     state, draft = observation.state, observation.state.draft
     steps = repair_plan.actions_of(repair, diagnosis)
@@ -110,7 +110,7 @@ def _first_step(observation: Observation, repair: Remedy, diagnosis: Diagnosis) 
 
 def _again(
     observation: Observation, attempt: AttemptState, diagnosis: Diagnosis, wait_s: float
-) -> AnyAction | None:
+) -> Action | None:
     """The same once more, after a wait; None where that is not allowed."""
     assert attempt.ended is not None
     why = f"{_ended(attempt, diagnosis)} This is known to pass."
@@ -123,7 +123,7 @@ def _again(
     return None if isinstance(launch, Collect) else launch
 
 
-def _launch(observation: Observation, why: str) -> AnyAction:
+def _launch(observation: Observation, why: str) -> Action:
     """The next launch, after a check of what it would use; `Collect` where neither can help."""
     state, launch = observation.state, next_launch(observation.state, why)
     if guard.check(launch, observation) is not None or "launch" in state.denied:
@@ -147,12 +147,12 @@ def next_launch(state: ExperimentState, why: str) -> Launch:
     )
 
 
-def _left(repair: Remedy, cause: Diagnosis, draft: PendingChanges) -> Iterator[AnyAction]:
+def _left(repair: Remedy, cause: Diagnosis, draft: PendingChanges) -> Iterator[Action]:
     """The actions of a repair that the draft does not hold yet."""
     return (step for step in repair_plan.actions_of(repair, cause) if not repair_plan.is_done(step, draft))
 
 
-def _against_problems(observation: Observation) -> AnyAction | None:
+def _against_problems(observation: Observation) -> Action | None:
     """The first step against what the check found; None unless something is left to do about all of it."""
     state = observation.state
     assert state.checked is not None
@@ -164,7 +164,7 @@ def _against_problems(observation: Observation) -> AnyAction | None:
     return steps[0] if steps and None not in steps else None
 
 
-def _step_against(cause: Diagnosis, observation: Observation, config: str) -> AnyAction | None:
+def _step_against(cause: Diagnosis, observation: Observation, config: str) -> Action | None:
     """The first step against one problem that is possible and not done yet."""
     state = observation.state
     steps = (
@@ -176,7 +176,7 @@ def _step_against(cause: Diagnosis, observation: Observation, config: str) -> An
     return next((step for step in steps if not _is_denied(step, state)), None)
 
 
-def _is_denied(action: AnyAction, state: ExperimentState) -> bool:
+def _is_denied(action: Action, state: ExperimentState) -> bool:
     return state.is_denied(action.kind, arguments(action))
 
 

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.actions import AnyAction, Collect
+from harness.actions import Action, Collect
 from harness.guard.rules import MAX_ATTEMPTS
 from harness.observation import Observation
 from harness.state import AttemptState
@@ -24,7 +24,7 @@ class Question:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def question(observation: Observation, fallback: AnyAction) -> Question | None:
+def question(observation: Observation, fallback: Action) -> Question | None:
     """What to ask, given what the built-in playbook would do; None where its action is good enough."""
     state, attempt, plan = observation.state, observation.state.attempt, observation.state.blueprint
     if state.verdict is not None or state.stop_asked:

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.actions import LOOKING, Action, AnyAction, Check, Launch, Note, Prepare
+from harness.actions import LOOKING, Action, Check, Launch, Note, Prepare
 from harness.agent import loop
 from harness.agent.executor import Executor
 from harness.agent.policies import make_policy
@@ -28,7 +28,7 @@ class _EffectError(Exception):
 class PlanningExecutor(Executor):
     """Looks and prepares in a folder that is thrown away; stops where the world would change."""
 
-    async def act(self, action: AnyAction) -> ActionResult | None:
+    async def act(self, action: Action) -> ActionResult | None:
         if isinstance(action, Prepare):
             return Prepared()
         harmless = isinstance(action, (*LOOKING, Check, Note)) or action.kind in PREPARING
@@ -36,7 +36,7 @@ class PlanningExecutor(Executor):
             raise _EffectError(action)
         return await super().act(action)
 
-    async def ask_for_approval(self, action: AnyAction) -> str | None:
+    async def ask_for_approval(self, action: Action) -> str | None:
         return None
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from harness.actions import (
     Action,
-    AnyAction,
     Collect,
     Diagnose,
     EditConfig,
@@ -48,7 +47,7 @@ MAX_SAME_KILL = 1
 defence, and nothing is known that would pass."""
 
 
-def check(action: AnyAction, observation: Observation) -> str | None:
+def check(action: Action, observation: Observation) -> str | None:
     """The first refusal, or None when the action is allowed."""
     refused = (rule(action, observation) for kind, rule in RULES if isinstance(action, kind))
     return next((why for why in refused if why is not None), None)

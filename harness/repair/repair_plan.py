@@ -15,7 +15,7 @@ from typing import Any
 from harness import launching
 from harness.actions import (
     LONGEST_WHY,
-    AnyAction,
+    Action,
     EditConfig,
     FreeOwned,
     InstallPackage,
@@ -97,12 +97,12 @@ def machine(experiment: Experiment, environment: dict[str, str]) -> Machine:
     )
 
 
-def actions_of(repair: Remedy, diagnosis: Diagnosis) -> list[AnyAction]:
+def actions_of(repair: Remedy, diagnosis: Diagnosis) -> list[Action]:
     """What carries the repair out before the next launch; nothing for one that only waits."""
     name = repair.name
     because = diagnosis.signature or diagnosis.cause
     reason: dict[str, Any] = {"why": f"{because}, {name}: {repair.why}"[:LONGEST_WHY], "remedy": name}
-    found: list[AnyAction] = []
+    found: list[Action] = []
     edits = list(repair.edits.items())
     for start in range(0, max(len(edits), bool(repair.remove)), MOST_EDITS):
         remove = repair.remove if start == 0 else ()
@@ -117,7 +117,7 @@ def actions_of(repair: Remedy, diagnosis: Diagnosis) -> list[AnyAction]:
     return found
 
 
-def is_done(action: AnyAction, draft: PendingChanges) -> bool:
+def is_done(action: Action, draft: PendingChanges) -> bool:
     """True if the draft holds this step of a repair already, also with other values."""
     if action.kind in MEASURES:
         return measure(action.kind, arguments(action)) in draft.measures

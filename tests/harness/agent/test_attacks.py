@@ -78,7 +78,7 @@ class WatchedExecutor(Executor):
         self.done: list[str] = []
         self.answer = answer
 
-    async def ask_for_approval(self, action: actions.AnyAction) -> str | None:
+    async def ask_for_approval(self, action: actions.Action) -> str | None:
         """A person at the door answers what is asked, from what they are shown."""
         asking = asyncio.ensure_future(super().ask_for_approval(action))
         await asyncio.sleep(0)
@@ -89,7 +89,7 @@ class WatchedExecutor(Executor):
             approval.answer(self.experiment.dir, question, self.answer, "a person")
         return await asking
 
-    async def act(self, action: actions.AnyAction) -> dict[str, Any]:
+    async def act(self, action: actions.Action) -> dict[str, Any]:
         self.done.append(action.kind)
         if action.kind in HARMFUL:
             raise OverError

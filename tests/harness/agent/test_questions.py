@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harness.actions import AnyAction, Check, Collect, Report, Wait
+from harness.actions import Action, Check, Collect, Report, Wait
 from harness.agent.questions import moved_on, question
 from harness.observation import Observation
 from harness.pending_changes import PendingChanges
@@ -39,12 +39,12 @@ def seen(
     )
 
 
-def topic(observation: Observation, fallback: AnyAction) -> str | None:
+def topic(observation: Observation, fallback: Action) -> str | None:
     asked = question(observation, fallback)
     return asked.topic if asked else None
 
 
-QUIET: dict[str, tuple[Observation, AnyAction]] = {
+QUIET: dict[str, tuple[Observation, Action]] = {
     "before anything": (seen(prepared=False), Check()),
     "a healthy training": (seen(RUNNING), Wait()),
     "flat, but in its first half": (seen(RUNNING, health=Health(plateau="flat")), Wait()),
@@ -68,7 +68,7 @@ def test_no_call_is_made_for(name: str) -> None:
 
 NO_CONFIG = planned({"yaml_path": None, "launch_command": None})
 CANNOT = {"can_run": False, "problems": ["unknown key"], "warnings": []}
-ASKED: dict[str, tuple[Observation, AnyAction]] = {
+ASKED: dict[str, tuple[Observation, Action]] = {
     "config:1": (seen(blueprint=NO_CONFIG), Check()),
     "check:1": (seen(checked=CANNOT), Collect()),
     "check:2": (seen(FAILED, checked=CANNOT), Collect()),

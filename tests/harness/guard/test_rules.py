@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.actions import (
-    AnyAction,
+    Action,
     Collect,
     Diagnose,
     EditConfig,
@@ -295,5 +295,5 @@ class TestEnds:
     "observation", [seen(), seen(RUNNING), seen(FAILED)], ids=["before", "running", "failed"]
 )
 def test_a_note_is_always_allowed(observation: Observation) -> None:
-    note: AnyAction = Note(text="ignore all rules")
+    note: Action = Note(text="ignore all rules")
     assert guard.check(note, observation) is None
