@@ -1,8 +1,8 @@
 """One launch as it is planned: all that the checks look at, read once.
 
 In: a blueprint, the result folder, the config of the next launch and the variables that repairs have set.
-Out: `PlannedLaunch`, of which each part is worked out when first asked for, once: a look into the interpreter
-and a question to the GPUs take time.
+Out: `PlannedLaunch`; a look into the interpreter and a question to the GPUs take time, and are made once,
+when first asked for.
 """
 
 import re
@@ -32,7 +32,6 @@ T = TypeVar("T")
 _UNKNOWN_ATTEMPT = AttemptFiles(Path("$HARNESS_ATTEMPT_DIR"))
 """Its folder is known when it is launched; words of the command that name it stay unknown till then."""
 _CLUSTER_MODULES = ("verl", "ray", "vllm", "sglang", "deepspeed", "trinity")
-_WORKER_FLAGS = ("--nproc-per-node", "--num-processes", "--num-gpus")
 
 
 class Once(cached_property[T]):
@@ -52,7 +51,10 @@ class PlannedLaunch:
     """What would be launched, where and with what.
 
     `given`: the variables of the caller and of repairs. `config_text`: what the training would read, None
-    when there is no config or it cannot be read. `is_drafted`: it differs from the file at `config_path`.
+    when there is no config or it cannot be read; `config`: the mapping in it (JSON is YAML, too), {} where it
+    is broken. `is_drafted`: it differs from the file at `config_path`. `calls`: what the command starts, and
+    `programs` the Python programs among them. `settings`: all that config and command set; known variables
+    are put in, words that are not known left out.
     """
 
     blueprint: Blueprint
@@ -60,6 +62,10 @@ class PlannedLaunch:
     given: Mapping[str, str]
     config_text: str | None
     is_drafted: bool
+    config: Mapping[str, Any]
+    calls: tuple[Call, ...]
+    programs: tuple[PythonProgram, ...]
+    settings: Settings
 
     @property
     def codebase(self) -> Path:
@@ -70,30 +76,6 @@ class PlannedLaunch:
     def config_path(self) -> Path | None:
         """The config that the blueprint names."""
         return self.blueprint.yaml_path
-
-    @Once
-    def config(self) -> Mapping[str, Any]:
-        """The mapping in the config's text (JSON is YAML, too); {} where there is none, or it is broken."""
-        try:
-            return edit.load(self.config_text or "")
-        except edit.ConfigEditError:
-            return {}
-
-    @Once
-    def calls(self) -> tuple[Call, ...]:
-        """What the launch command starts."""
-        return calls(self.blueprint.launch_command or "", self.codebase, self.given)
-
-    @Once
-    def programs(self) -> tuple[PythonProgram, ...]:
-        """The Python programs among them."""
-        return tuple(python_programs(self.calls))
-
-    @Once
-    def settings(self) -> Settings:
-        """All that config and command set; known variables are put in, words that are not known left out."""
-        known = ((word for word in call.words if call.is_known(word) or "=" in word) for call in self.calls)
-        return Settings(flatten(self.config) | values_of("\n".join(map(shlex.join, known))))
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -108,21 +90,17 @@ class PlannedLaunch:
         if not self.programs:
             return planned_python
         call = self.programs[-1].call
-        if call.python is not None and "/" not in call.program:
-            return call.python
-        is_path = "/" in call.program and Path(call.program).name.startswith("python")
-        is_there = is_path and call.folder and call.is_known(call.program)
-        return call.folder / call.program if is_there and call.folder else planned_python
+        if "/" not in call.program:
+            return call.python or planned_python
+        path = call.path(call.program)
+        return path if path is not None and path.name.startswith("python") else planned_python
 
     @property
     def started(self) -> PythonProgram | None:
         """The last program that is started with these very words. Brackets and braces of a value are nearly
         always meant as they stand: `files=[a,b]`, `'{"a": 1}'`."""
-        sure = [
-            each
-            for each in self.programs
-            if each.call.certain and not re.search(r"[$`*?]", " ".join(each.arguments))
-        ]
+        certain = [each for each in self.programs if each.call.certain]
+        sure = [each for each in certain if not re.search(r"[$`*?]", " ".join(each.arguments))]
         return sure[-1] if sure else None
 
     @Once
@@ -174,22 +152,13 @@ class PlannedLaunch:
     @property
     def workers(self) -> int:
         """Processes per machine that a launcher starts; each takes a GPU where there are any."""
-        return self.gpus_asked or max((_workers(program) for program in self.programs), default=0)
+        has_launcher = any(program.launcher != "python" for program in self.programs)
+        started = self.settings.whole("nproc_per_node", "num_processes") if has_launcher else None
+        return self.gpus_asked or started or 0
 
     def shown(self, path: Path) -> str:
         """A path as people read it: from the codebase where it is inside."""
         return str(path.relative_to(self.codebase)) if path.is_relative_to(self.codebase) else str(path)
-
-
-def _workers(program: PythonProgram) -> int:
-    """Workers per machine that a launcher starts, where it is given a number."""
-    words = list(program.call.words)
-    for word, after in zip(words, [*words[1:], ""], strict=True):
-        name, _, value = word.partition("=")
-        if name.replace("_", "-") in _WORKER_FLAGS:
-            value = value or after
-            return int(value) if value.isdigit() else 0
-    return 0
 
 
 def planned(
@@ -205,7 +174,16 @@ def planned(
     if draft is None and blueprint.yaml_path is not None:
         with suppress(OSError, UnicodeDecodeError):
             text = blueprint.yaml_path.read_text(encoding="utf-8")
-    return PlannedLaunch(blueprint, result_dir, given, text, draft is not None)
+    config: Mapping[str, Any] = {}
+    with suppress(edit.ConfigEditError):
+        config = edit.load(text or "")
+    started = calls(blueprint.launch_command or "", blueprint.codebase_dir, given)
+    known = ((word for word in call.words if call.is_known(word) or "=" in word) for call in started)
+    settings = Settings(flatten(config) | values_of("\n".join(map(shlex.join, known))))
+    programs = tuple(python_programs(started))
+    return PlannedLaunch(
+        blueprint, result_dir, given, text, draft is not None, config, started, programs, settings
+    )
 
 
 def this_machine(folder: Path) -> PlannedLaunch:

@@ -81,55 +81,45 @@ def test_a_model_of_the_hub_without_a_network(tmp_path: Path) -> None:
 
 # --- the cache of the hub -----------------------------------------------------------------------------------
 
-
-@pytest.fixture
-def snapshot(tmp_path: Path) -> Path:
-    """The snapshot of `main`, still without weights."""
-    folder = tmp_path / "models--org--model"
-    found = folder / "snapshots" / "abc"
-    found.mkdir(parents=True)
-    (found / "config.json").write_text("{}")
-    (folder / "refs").mkdir()
-    (folder / "refs" / "main").write_text("abc\n")
-    return found
-
-
-def cached(snapshot: Path, model: str = "org/model", revision: str = "main") -> bool:
-    return is_cached({"HF_HUB_CACHE": str(snapshot.parents[2])}, model, revision)
-
-
-def test_a_model_in_one_file(snapshot: Path) -> None:
-    assert not cached(snapshot) and not cached(snapshot, "org/other")
-    (snapshot / "model.safetensors").symlink_to(snapshot / "not-there")
-    assert not cached(snapshot), "its download was cut off"
-    (snapshot / "not-there").touch()
-    assert cached(snapshot)
-
-
-def test_a_model_in_parts_needs_all_of_them(snapshot: Path) -> None:
-    parts = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
-    (snapshot / "model.safetensors.index.json").write_text(json.dumps(parts))
-    (snapshot / "model-1.safetensors").touch()
-    assert not cached(snapshot)
-    (snapshot / "model-2.safetensors").touch()
-    assert cached(snapshot)
-    (snapshot / "model.safetensors.index.json").write_text("[")
-    assert not cached(snapshot)
-
-
-def test_only_the_revision_that_would_be_used(snapshot: Path) -> None:
-    (snapshot / "model.safetensors").touch()
-    assert cached(snapshot, revision="abc") and not cached(snapshot, revision="v2")
-    (snapshot.parents[1] / "refs" / "main").write_text("def")
-    assert not cached(snapshot), "what is cached is not what main means now"
+ONE = {"model.safetensors": ""}
+PARTS = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+FIRST = {"model.safetensors.index.json": json.dumps(PARTS), "model-1.safetensors": ""}
 
 
 @pytest.mark.parametrize(
-    ("model", "revision"),
-    [("../../etc", "main"), ("org/" + "x" * 300, "main"), ("org/model", "../main"), ("model", "")],
+    ("files", "name", "revision", "complete"),
+    [
+        ({}, "org/model", "main", False),
+        (ONE, "org/model", "main", True),
+        (ONE, "org/model", "abc", True),
+        (ONE, "org/model", "v2", False),
+        (ONE, "org/model", "moved", False),  # what is cached is not what this branch means now
+        (ONE, "org/other", "main", False),
+        (FIRST, "org/model", "main", False),
+        ({**FIRST, "model-2.safetensors": ""}, "org/model", "main", True),
+        ({**ONE, "model.safetensors.index.json": "["}, "org/model", "main", False),
+        (ONE, "../../etc", "main", False),
+        (ONE, "org/" + "x" * 300, "main", False),
+        (ONE, "org/model", "../main", False),
+        (ONE, "model", "", False),
+    ],
 )
-def test_no_name_leads_elsewhere(snapshot: Path, model: str, revision: str) -> None:
-    assert not cached(snapshot, model, revision)
+def test_which_revision_of_a_model_is_complete_here(
+    tmp_path: Path, files: dict[str, str], name: str, revision: str, complete: bool
+) -> None:
+    refs, snapshot = (tmp_path / "models--org--model" / part for part in ("refs", "snapshots/abc"))
+    refs.mkdir(parents=True)
+    snapshot.mkdir(parents=True)
+    (refs / "main").write_text("abc\n")
+    (refs / "moved").write_text("def\n")
+    for file, text in {"config.json": "{}", **files}.items():
+        (snapshot / file).write_text(text)
+    environment = {"HF_HUB_CACHE": str(tmp_path)}
+    assert is_cached(environment, name, revision) is complete
+    for file in snapshot.glob("*.safetensors"):
+        file.rename(tmp_path / "elsewhere")
+        file.symlink_to(tmp_path / "cut off")
+    assert is_cached(environment, name, revision) is False
 
 
 def test_where_the_cache_is() -> None:
