@@ -10,7 +10,7 @@ import typer
 from harness.cli.console import console, fail, find_any, print_json, print_table
 
 if TYPE_CHECKING:
-    from harness.results.comparing.types import Comparison, Goal
+    from harness.results.comparing.types import Asked, Comparison, Goal
 
 
 def compare(
@@ -47,9 +47,11 @@ def compare(
     """
     if goal not in (None, "max", "min"):
         fail(f"--goal must be max or min, not {goal!r}")
+    from harness.results.comparing.types import Asked
     from harness.results.sweeps.tables import to_json
 
-    comparison = _compared([find_any(word) for word in runs], metric, cast("Goal | None", goal), threshold)
+    asked = Asked(metric, cast("Goal | None", goal), threshold)
+    comparison = _compared([find_any(word) for word in runs], asked)
     report = _write(comparison, out) if out is not None else None
     if json_output:
         print_json(to_json(comparison))
@@ -61,10 +63,10 @@ def compare(
         raise typer.Exit(2)
 
 
-def _compared(folders: list[Path], metric: str, goal: "Goal | None", threshold: float | None) -> "Comparison":
+def _compared(folders: list[Path], asked: "Asked") -> "Comparison":
     """A whole sweep as its own report compares it; any other runs by what their folders tell."""
     from harness.index import whole_sweep
-    from harness.results.compare import comparable, compare_folders, with_metric_judged
+    from harness.results.compare import compare_folders
     from harness.sweep import reporting
     from harness.sweep.folder import SweepFolder
     from harness.sweep.sweep import load_state
@@ -72,9 +74,8 @@ def _compared(folders: list[Path], metric: str, goal: "Goal | None", threshold: 
     sweep = whole_sweep(folders)
     state = load_state(sweep) if sweep is not None else None
     if sweep is not None and state is not None and state.plan is not None:
-        found = reporting.comparison(SweepFolder(sweep), state, metric, goal, threshold)
-        return with_metric_judged(comparable(found), state.plan.metric)
-    return compare_folders(folders, reporting.planned, metric, goal, threshold)
+        return reporting.comparison(SweepFolder(sweep), state, asked)
+    return compare_folders(folders, reporting.planned, asked)
 
 
 def _write(comparison: "Comparison", out: Path) -> Path:

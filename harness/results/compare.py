@@ -14,15 +14,14 @@ from pathlib import Path
 import numpy as np
 
 from harness.results import stats
-from harness.results.collect import collect
 from harness.results.comparing import metrics
 from harness.results.comparing.contrasts import expected, key_effects
-from harness.results.comparing.recorded import Planned, as_asked, gathered
+from harness.results.comparing.recorded import Planned, gathered
 from harness.results.comparing.runs import ENDED_BY_ITSELF, RunFiles, read_files, result_of, settled
 from harness.results.comparing.types import (
+    Asked,
     Comparison,
     Estimate,
-    Goal,
     NotComparableError,
     Point,
     PointResult,
@@ -30,77 +29,71 @@ from harness.results.comparing.types import (
     Study,
     Yardstick,
 )
-from harness.state import COUNTING
 
 
-def compare(study: Study, confounds: tuple[str, ...] = ()) -> Comparison:
+def compare(study: Study, confounds: Sequence[str] = (), asked: Asked | None = None) -> Comparison:
     """Read the runs of a study from their folders, and compare them.
 
     `confounds`: what is known to differ between the points beside the keys. Never fails for what the folders
-    hold: runs that do not count, and why, are in `missing`.
+    hold: runs that do not count, and why, are in `missing`. `asked`: what a person asks for in the place of
+    the study's own; then NotComparableError is raised where there is nothing to compare, no run has the
+    metric, or none was named and none can be chosen.
     """
-    return _compared(study, [read_files(run) for run in study.runs], confounds)
+    return _compared(study, [read_files(run) for run in study.runs], confounds, (), asked)
 
 
-def compare_folders(
-    folders: Sequence[Path],
-    planned: Planned,
-    metric: str = "",
-    goal: Goal | None = None,
-    threshold: float | None = None,
-) -> Comparison:
+def compare_folders(folders: Sequence[Path], planned: Planned, asked: Asked = Asked()) -> Comparison:
     """Compare any runs by their recorded settings: result folders, and folders of sweeps with all their runs.
 
-    `planned`: how sweeps were planned; a sweep alone is compared by `harness.sweep.reporting`. `goal` None:
-    the sweeps' own, else "max". Raises NotComparableError as `comparable`, for folders that hold no run, and
-    for runs that differ in more than could be told apart.
+    `planned`: how sweeps were planned; a sweep alone is compared by `harness.sweep.reporting`. Raises
+    NotComparableError as `compare`, for folders that hold no run, and for runs that differ in more than could
+    be told apart.
     """
-    found = gathered(folders, planned)
-    compared = _compared(as_asked(found.study, metric, goal, threshold), found.files, found.confounds)
-    compared = comparable(replace(compared, missing=(*compared.missing, *found.left_out)))
-    return with_metric_judged(compared, found.study.metric)
+    return _compared(*gathered(folders, planned), asked)
 
 
-def with_metric_judged(found: Comparison, planned: str) -> Comparison:
-    """The comparison, marked where its metric is not the one that was planned; "": none was."""
-    named = metrics.full_name(planned)
-    if not found.metric or found.metric == named:
-        return found
-    line = f"the metric that was planned is {named}, and these numbers are {found.metric}"
-    return replace(found, chosen_afterwards=True, confounds=(*found.confounds, *([line] if planned else [])))
-
-
-def comparable(found: Comparison) -> Comparison:
-    """The comparison itself. Raises NotComparableError where there was nothing to compare, no run has the
-    metric, or none was named and none can be chosen."""
-    if len(found.runs) < 2:
-        why = f" ({'; '.join(found.missing)})" if found.missing else ""
-        raise NotComparableError(f"one run alone cannot be compared: name another, or a sweep{why}")
-    counting = [result for result in found.runs if result.outcome in COUNTING]
-    if not counting or any(result.curve.steps for result in found.runs):
-        return found
-    common = metrics.common([collect(result.run.folder) for result in counting])
-    if not found.metric:
-        raise NotComparableError(
-            "which metric to compare by is not clear: name one with --metric; "
-            f"{metrics.suggestion('', common)}"
-        )
-    raise NotComparableError(f"no run has {found.metric}: {metrics.suggestion(found.metric, common)}")
-
-
-def _compared(study: Study, files: Sequence[RunFiles], confounds: tuple[str, ...]) -> Comparison:
+def _compared(
+    study: Study,
+    files: Sequence[RunFiles],
+    confounds: Sequence[str],
+    left_out: Sequence[str],
+    asked: Asked | None,
+) -> Comparison:
+    planned = metrics.full_name(study.metric)
+    if asked is not None:
+        given = {name: value for name, value in vars(asked).items() if value not in ("", None)}
+        study = replace(study, **given)
     metric = metrics.full_name(study.metric)
     if not metric:
         ended = [one.record for one in files if one.outcome in ENDED_BY_ITSELF]
         metric = metrics.choose(ended or [one.record for one in files if one.may_count])
+    is_other = bool(metric) and metric != planned
+    if is_other and planned:
+        confounds = (*confounds, f"the metric that was planned is {planned}, and these numbers are {metric}")
     results = [result_of(one, metric, study.not_run) for one in files]
     found = compare_results(replace(study, metric=metric), results, confounds)
-    return replace(found, study=study, chosen_afterwards=bool(metric) and not study.metric)
+    missing = (*found.missing, *left_out)
+    if asked is not None:
+        _refuse(results, files, metric, missing)
+    return replace(found, study=study, missing=missing, chosen_afterwards=is_other)
 
 
-def compare_results(
-    study: Study, results: Sequence[RunResult], confounds: tuple[str, ...] = ()
-) -> Comparison:
+def _refuse(
+    results: Sequence[RunResult], files: Sequence[RunFiles], metric: str, missing: Sequence[str]
+) -> None:
+    """Raise NotComparableError where there is nothing to compare."""
+    if len(results) < 2:
+        why = f" ({'; '.join(missing)})" if missing else ""
+        raise NotComparableError(f"one run alone cannot be compared: name another, or a sweep{why}")
+    counting = [one.record for one in files if one.may_count]
+    if counting and not any(result.curve.steps for result in results):
+        what = f"no run has {metric}: "
+        if not metric:
+            what = "which metric to compare by is not clear: name one with --metric; "
+        raise NotComparableError(what + metrics.suggestion(metric, metrics.common(counting)))
+
+
+def compare_results(study: Study, results: Sequence[RunResult], confounds: Sequence[str] = ()) -> Comparison:
     """Compare runs whose results are known. The results keep no tasks: what they tell is in the contrasts."""
     runs, yardstick = _measured(study, settled(results))
     effects, pairs = key_effects(study, runs)
@@ -170,10 +163,13 @@ def _with_area(study: Study, result: RunResult, yardstick: Yardstick) -> RunResu
     if result.value is None or not result.curve.steps:
         return result
     area = stats.mean_height(*_finite(result), *yardstick.span) if yardstick.span else None
-    at = None
-    if yardstick.threshold is not None:
-        at = stats.first_at(np.array(result.curve.values), yardstick.threshold, study.goal == "max")
-    return replace(result, area=area, steps_to_threshold=None if at is None else result.curve.steps[at])
+    sign, threshold = 1 if study.goal == "max" else -1, yardstick.threshold
+    reached = (
+        step
+        for step, value in zip(result.curve.steps, result.curve.values, strict=True)
+        if threshold is not None and sign * value >= sign * threshold
+    )
+    return replace(result, area=area, steps_to_threshold=next(reached, None))
 
 
 def _point_result(study: Study, point: Point, runs: Sequence[RunResult]) -> PointResult:
@@ -181,9 +177,7 @@ def _point_result(study: Study, point: Point, runs: Sequence[RunResult]) -> Poin
     hours = [run.hours * study.cost_units for run in counting if run.hours is not None]
     cost = float(np.mean(hours)) if hours else None
     sign = 1 if study.goal == "max" else -1
-    gains = [
-        (run.value or 0.0) - values[0] for run in counting for _, values in [_finite(run)] if len(values)
-    ]
+    gains = [(run.value or 0.0) - values[0] for run in counting for values in _finite(run)[1:] if len(values)]
     gain = sign * float(np.mean(gains)) if gains else 0.0
     return PointResult(
         point=point,

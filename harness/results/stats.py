@@ -147,9 +147,3 @@ def mean_height(steps: np.ndarray, values: np.ndarray, first: float, last: float
     inside = (steps > first) & (steps < last)
     at = np.concatenate([[first], steps[inside], [last]])
     return float(integrate.trapezoid(np.interp(at, steps, values), at) / (last - first))
-
-
-def first_at(values: np.ndarray, threshold: float, is_higher_better: bool) -> int | None:
-    """The index of the first value at or past the threshold; NaN is not past it. None where none is."""
-    reached = values >= threshold if is_higher_better else values <= threshold
-    return int(reached.argmax()) if reached.any() else None

@@ -25,7 +25,7 @@ from harness.sweep.state import SweepState
 from harness.sweep.sweep import Sweep, load_state
 
 if TYPE_CHECKING:
-    from harness.results.comparing.types import Comparison, Goal
+    from harness.results.comparing.types import Asked, Comparison
     from harness.results.sweeps.report import SweepReport
 
 _log = logging.getLogger(__name__)
@@ -57,21 +57,13 @@ async def report(sweep: Sweep) -> SweepReported:
     return SweepReported(tuple(built.headline))
 
 
-def comparison(
-    folder: SweepFolder,
-    state: SweepState,
-    metric: str = "",
-    goal: Goal | None = None,
-    threshold: float | None = None,
-) -> Comparison:
-    """What the runs of the sweep came to, compared. `metric`, `goal`, `threshold`: in place of the plan's."""
+def comparison(folder: SweepFolder, state: SweepState, asked: Asked | None = None) -> Comparison:
+    """What the runs of the sweep came to, compared; `asked` as in `results.compare.compare`."""
     from harness.results.compare import compare
-    from harness.results.comparing.recorded import as_asked
 
     assert state.plan is not None
     changed = snapshot.changed(folder) if state.drifted is None else state.drifted
-    found = (*confounds.afterwards(state.plan, folder), *changed)
-    return compare(as_asked(study(folder.dir, state), metric, goal, threshold), found)
+    return compare(study(folder.dir, state), (*confounds.afterwards(state.plan, folder), *changed), asked)
 
 
 def planned(folder: Path) -> Study | None:

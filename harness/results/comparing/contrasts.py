@@ -14,9 +14,9 @@ twenty studies in which nothing matters, one says that something does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 
@@ -30,7 +30,6 @@ from harness.results.comparing.types import (
     Interaction,
     Key,
     KeyEffect,
-    Point,
     RunResult,
     Study,
 )
@@ -48,7 +47,7 @@ def key_effects(
     study: Study, results: Sequence[RunResult]
 ) -> tuple[tuple[KeyEffect, ...], tuple[Interaction, ...]]:
     """What each key does, and how far that depends on another key."""
-    cells = _Cells(study, results)
+    cells = Cells(study, results)
     contrasts, pairs = list(_contrasts(cells)), list(_interactions(cells))
     tested = [one.p for one in contrasts if one.p is not None]
     adjusted = iter(stats.holm([*tested, *(pair.p for pair in pairs)]))
@@ -94,70 +93,70 @@ def expected(study: Study, effects: Sequence[KeyEffect]) -> tuple[Expected, ...]
 # --- which points can be compared with which ----------------------------------------------------------------
 
 
-def points_with(study: Study, key: Key, level: Scalar) -> tuple[str, ...]:
-    """All points with this level of a key."""
-    if key.name == WHOLE:
-        return (str(level),)
-    return tuple(point.name for point in study.points if same_value(point.levels[key.name], level))
+Place = tuple[int, ...]
+"""Where a point stands: for every key, the number of its level."""
 
 
-def pairs_of(study: Study, key: Key, level: Scalar) -> list[tuple[str, str]]:
-    """Points of a level, each with the one of the baseline level that differs from it in this key alone."""
-    if key.name == WHOLE:
-        return [(str(level), str(key.baseline))]
-    places = {point.name: _place(point, [one for one in study.keys if one != key]) for point in study.points}
-    partners = {places[name]: name for name in points_with(study, key, key.baseline)}
-    names = points_with(study, key, level)
-    return [(name, partners[places[name]]) for name in names if places[name] in partners]
+class Cells:
+    """The points of a study by their place, and the runs that count by point; those without any are not in
+    `runs` and `values`."""
 
-
-def _place(point: Point, keys: Sequence[Key]) -> tuple[tuple[bool, Scalar], ...]:
-    return tuple(_typed(point.levels[key.name]) for key in keys)
-
-
-def _typed(level: Scalar) -> tuple[bool, Scalar]:
-    """Equal for what `same_value` calls the same: true is not 1."""
-    return isinstance(level, bool), level
-
-
-class _Cells:
-    """The runs that count, by point (points without any are left out), and the keys that are compared."""
-
-    def __init__(self, study: Study, results: Sequence[RunResult]) -> None:
+    def __init__(self, study: Study, results: Sequence[RunResult] = ()) -> None:
         self.study, self.keys = study, study.keys
+        self.place: dict[str, Place] = {
+            point.name: tuple(_number(key, point.levels[key.name]) for key in study.keys)
+            for point in study.points
+        }
         if study.design == "random":
-            names = tuple(point.name for point in study.points)
+            names = tuple(self.place)
             baseline = next((point.name for point in study.points if point.is_baseline), names[0])
             self.keys = (Key(WHOLE, names, baseline),)
+            self.place = {name: (number,) for number, name in enumerate(names)}
+        self.at = {place: name for name, place in self.place.items()}
         self.runs: dict[str, list[RunResult]] = {}
         for result in results:
             if result.value is not None:
                 self.runs.setdefault(result.run.point, []).append(result)
         self.values = {name: np.array([run.value for run in runs]) for name, runs in self.runs.items()}
 
+    def with_level(self, key: Key, level: Scalar) -> tuple[str, ...]:
+        """All points with this level of a key."""
+        column, number = self.keys.index(key), _number(key, level)
+        return tuple(name for name, place in self.place.items() if place[column] == number)
+
     def pairs(self, key: Key, level: Scalar) -> list[tuple[str, str]]:
-        """The pairs whose points both have two runs or more, since only those can be tested; where there are
-        none, all whose runs count."""
-        pairs = pairs_of(self.study, key, level)
-        known = [pair for pair in pairs if all(name in self.values for name in pair)]
-        return [pair for pair in known if all(len(self.values[name]) > 1 for name in pair)] or known
+        """Points of a level, each with the one of the baseline level that differs in this key alone."""
+        column, baseline = self.keys.index(key), _number(key, key.baseline)
+        moved = {name: _moved(self.place[name], {column: baseline}) for name in self.with_level(key, level)}
+        return [(name, self.at[place]) for name, place in moved.items() if place in self.at]
+
+
+def _number(key: Key, level: Scalar) -> int:
+    return next(number for number, one in enumerate(key.levels) if same_value(one, level))
+
+
+def _moved(place: Place, to: Mapping[int, int]) -> Place:
+    return tuple(to.get(column, number) for column, number in enumerate(place))
 
 
 # --- contrasts ----------------------------------------------------------------------------------------------
 
 
-def _contrasts(cells: _Cells) -> Iterator[Contrast]:
+def _contrasts(cells: Cells) -> Iterator[Contrast]:
     for key in cells.keys:
         for level in key.levels:
             if not same_value(level, key.baseline):
                 yield _contrast(cells, key, level)
 
 
-def _contrast(cells: _Cells, key: Key, level: Scalar) -> Contrast:
-    pairs = cells.pairs(key, level)
+def _contrast(cells: Cells, key: Key, level: Scalar) -> Contrast:
+    """Of the pairs whose points both have two runs or more, since only those can be tested; where there are
+    none, of all whose runs count."""
+    known = [pair for pair in cells.pairs(key, level) if all(name in cells.values for name in pair)]
+    pairs = [pair for pair in known if all(len(cells.values[name]) > 1 for name in pair)] or known
     sides = tuple(one for one, _ in pairs), tuple(other for _, other in pairs)
-    n = tuple(sum(len(cells.values[name]) for name in side) for side in sides)
-    found = Contrast(key.name, level, key.baseline, "not tested", n=(n[0], n[1]), points=sides)
+    ones, others = (sum(len(cells.values[name]) for name in side) for side in sides)
+    found = Contrast(key.name, level, key.baseline, "not tested", n=(ones, others), points=sides)
     if not pairs:
         return replace(found, why_not=_no_pairs(cells, key, level))
     weights = dict.fromkeys((*sides[0], *sides[1]), 0.0)
@@ -190,9 +189,8 @@ def _method(pairs: int, runs: Sequence[int]) -> str:
     return f"t test over seeds of {average}, {variance}"
 
 
-def _no_pairs(cells: _Cells, key: Key, level: Scalar) -> str:
-    for value in (level, key.baseline):
-        points = points_with(cells.study, key, value)
+def _no_pairs(cells: Cells, key: Key, level: Scalar) -> str:
+    for points in (cells.with_level(key, level), cells.with_level(key, key.baseline)):
         if points and not any(point in cells.values for point in points):
             return f"no run of {', '.join(points[:5])} counts"
     return f"no two points with runs that count differ in {short_labels([key.name])[key.name]} alone"
@@ -216,34 +214,27 @@ def _over_tasks(
 # --- interactions -------------------------------------------------------------------------------------------
 
 
-def _interactions(cells: _Cells) -> Iterator[Interaction]:
+def _interactions(cells: Cells) -> Iterator[Interaction]:
     """Every two keys whose levels were tried together, with several runs per point; not yet corrected."""
     if cells.study.design in ("random", "one-at-a-time"):
         return
-    for one, other in combinations(cells.study.keys, 2):
-        p_values = list(_p_values(cells, one, other))
+    for (one, key), (other, another) in combinations(enumerate(cells.keys), 2):
+        base, another_base = {one: _number(key, key.baseline)}, {other: _number(another, another.baseline)}
+        squares: dict[Place, list[list[str]]] = {}  # by the levels of the two keys
+        for place in cells.place.values():
+            moves: tuple[dict[int, int], ...] = ({}, another_base, base, base | another_base)
+            corners = [cells.at.get(_moved(place, to), "") for to in moves]
+            if len(set(corners)) == 4 and all(len(cells.values.get(name, ())) > 1 for name in corners):
+                squares.setdefault((place[one], place[other]), []).append(corners)
+        tested = [_tested(cells, each) for each in squares.values()]
+        p_values = [found.p for found in tested if found is not None]
         if p_values:
             p = min(1.0, min(p_values) * len(p_values))
-            yield Interaction((one.name, other.name), p, p, False)
+            yield Interaction((key.name, another.name), p, p, False)
 
 
-def _p_values(cells: _Cells, one: Key, other: Key) -> Iterator[float]:
-    squares: dict[object, dict[object, str]] = {}  # levels of all other keys: levels of the two: point
-    for point in cells.study.points:
-        if len(cells.values.get(point.name, ())) > 1:
-            beside = _place(point, [key for key in cells.study.keys if key not in (one, other)])
-            squares.setdefault(beside, {})[_place(point, (one, other))] = point.name
-    for a, b in product(one.levels, other.levels):
-        if same_value(a, one.baseline) or same_value(b, other.baseline):
-            continue
-        corners = {
-            (_typed(level_a), _typed(level_b)): sign_a * sign_b
-            for level_a, sign_a in ((a, 1.0), (one.baseline, -1.0))
-            for level_b, sign_b in ((b, 1.0), (other.baseline, -1.0))
-        }
-        whole = [square for square in squares.values() if all(corner in square for corner in corners)]
-        weights = {square[at]: sign / len(whole) for square in whole for at, sign in corners.items()}
-        values = [cells.values[name] for name in weights]
-        tested = stats.contrast(values, np.array(list(weights.values())))
-        if tested is not None:
-            yield tested.p
+def _tested(cells: Cells, squares: Sequence[Sequence[str]]) -> stats.Tested | None:
+    signs = (1.0, -1.0, -1.0, 1.0)
+    signed = [pair for corners in squares for pair in zip(corners, signs, strict=True)]
+    weights = {name: sign / len(squares) for name, sign in signed}
+    return stats.contrast([cells.values[name] for name in weights], np.array(list(weights.values())))

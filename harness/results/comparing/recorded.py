@@ -1,6 +1,6 @@
 """What finished runs were told to do, held against each other: any result folders as a study.
 
-In: folders of runs and of sweeps. Out: `Gathered`: a study and its runs' files. A run's settings are those of
+In: folders of runs and of sweeps. Out: a study and its runs' files. A run's settings are those of
 its first config (before any repair), of its launch command and of its code. Runs that differ in nothing but
 the seed are one point; settings that differ are keys, and the first folder's point is the baseline. Runs of
 which no two differ in one key alone are refused: nothing could be attributed to one of the keys.
@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from harness.command import is_output, read_or_empty
 from harness.config.values import Scalar, same_value
 from harness.index import is_sweep
 from harness.results.comparing import provenances
-from harness.results.comparing.contrasts import pairs_of
+from harness.results.comparing.contrasts import Cells
 from harness.results.comparing.runs import NEVER_STARTED, RunFiles, read_files
-from harness.results.comparing.types import Goal, Key, NotComparableError, PlannedRun, Point, Study
+from harness.results.comparing.types import Key, NotComparableError, PlannedRun, Point, Study
 from harness.results.deviations import NOT_SET, flat
 from harness.wording import point_label, short_labels
 
@@ -35,19 +35,10 @@ Settings = Mapping[str, Scalar]
 """Values by name: a dotted config key, `arg:--flag`, `env:NAME`."""
 
 
-@dataclass(frozen=True)
-class Gathered:
-    """A study as its runs record it. `files`: one per run; `left_out`: runs that are no part of it, one
-    sentence each; `confounds`: what differs between the runs beside the keys."""
-
-    study: Study
-    files: tuple[RunFiles, ...]
-    left_out: tuple[str, ...]
-    confounds: tuple[str, ...]
-
-
-def gathered(folders: Sequence[Path], planned: Planned) -> Gathered:
-    """The study that these folders make up, with the metric and goal of the sweeps' plans where they agree.
+def gathered(folders: Sequence[Path], planned: Planned) -> tuple[Study, list[RunFiles], list[str], list[str]]:
+    """The study that these folders make up, with the metric and goal of the sweeps' plans where they agree;
+    the files of each run; what differs between the runs beside the keys; and runs that are left out, one
+    sentence each.
 
     Raises NotComparableError for folders that hold no run, and for runs that differ in too much.
     """
@@ -81,15 +72,7 @@ def gathered(folders: Sequence[Path], planned: Planned) -> Gathered:
     )
     _refuse_unpaired(study)
     records = provenances.records_of({one.run.name: one.run.folder for one in files})
-    return Gathered(study, tuple(files), left_out, tuple(provenances.surroundings(records)))
-
-
-def as_asked(
-    study: Study, metric: str = "", goal: Goal | None = None, threshold: float | None = None
-) -> Study:
-    """The study with what a person asks for in the place of its own; "" and None leave that."""
-    threshold = study.threshold if threshold is None else threshold
-    return replace(study, metric=metric or study.metric, goal=goal or study.goal, threshold=threshold)
+    return study, files, list(provenances.surroundings(records)), left_out
 
 
 # --- which runs ---------------------------------------------------------------------------------------------
@@ -118,7 +101,7 @@ def _read(folders: Sequence[Path], plans: Mapping[Path, Study]) -> list[RunFiles
     return files
 
 
-def _once(files: Sequence[RunFiles]) -> tuple[list[RunFiles], tuple[str, ...]]:
+def _once(files: Sequence[RunFiles]) -> tuple[list[RunFiles], list[str]]:
     """Each run that was started once (a copy has the same experiment's id), and what is left out."""
     kept: dict[str, RunFiles] = {}
     left_out = []
@@ -130,7 +113,7 @@ def _once(files: Sequence[RunFiles]) -> tuple[list[RunFiles], tuple[str, ...]]:
             left_out.append(f"{one.run.name}: a copy of {first.run.name}, the same run counts once")
         else:
             kept[one.story.state.experiment_id or str(one.run.folder)] = one
-    return [one for one in files if any(one is other for other in kept.values())], tuple(left_out)
+    return [one for one in files if any(one is other for other in kept.values())], left_out
 
 
 # --- settings -----------------------------------------------------------------------------------------------
@@ -215,11 +198,8 @@ def _points(columns: Mapping[str, Sequence[Scalar]], runs: Sequence[str]) -> lis
 
 def _refuse_unpaired(study: Study) -> None:
     """Raise NotComparableError unless every level can be compared between points that differ in it alone."""
-    if all(
-        same_value(level, key.baseline) or pairs_of(study, key, level)
-        for key in study.keys
-        for level in key.levels
-    ):
+    cells = Cells(study)
+    if all(cells.pairs(key, level) for key in study.keys for level in key.levels):
         return
     where = {point.name: point.levels for point in study.points}
     lines = [

@@ -91,6 +91,15 @@ class Study:
     not_run: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a person asks for in the place of a study's own; "" and None leave that."""
+
+    metric: str = ""
+    goal: Goal | None = None
+    threshold: float | None = None
+
+
 # --- read: what each run came to ----------------------------------------------------------------------------
 
 

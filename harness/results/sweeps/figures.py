@@ -15,7 +15,7 @@ from scipy import stats
 
 from harness.config.values import Scalar, same_value
 from harness.results.charts import Chart, Kind, Line, Mark, Panel, save_all
-from harness.results.comparing.contrasts import points_with
+from harness.results.comparing.contrasts import Cells
 from harness.results.comparing.types import Comparison, Curve, Key, KeyEffect
 from harness.results.drawing import MOST_LABELLED
 from harness.results.sweeps.tables import cost_unit
@@ -166,12 +166,12 @@ def _effects(comparison: Comparison) -> list[tuple[KeyEffect, Key]]:
 def groups(effect: KeyEffect, key: Key, comparison: Comparison) -> list[tuple[Scalar, tuple[str, ...]]]:
     """Each level of a key with the points behind it: those that its contrasts compare,
     else all that have it. Pairs and no mapping, where 1, 1.0 and true would be one level."""
-    found: list[tuple[Scalar, tuple[str, ...]]] = []
+    cells, found = Cells(comparison.study), []
     for level in key.levels:
         sides = [one.points[0] for one in effect.contrasts if same_value(one.level, level)]
         if same_value(level, key.baseline):
             sides = [max((one.points[1] for one in effect.contrasts), key=len, default=())]
-        found.append((level, next(iter(sides), ()) or points_with(comparison.study, key, level)))
+        found.append((level, next(iter(sides), ()) or cells.with_level(key, level)))
     return [(level, points) for level, points in found if points]
 
 

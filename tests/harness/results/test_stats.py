@@ -127,10 +127,3 @@ def test_area_of_a_ramp_is_its_middle() -> None:
     assert stats.mean_height(steps, values, 0, 40) == pytest.approx(20)
     assert stats.mean_height(steps, values, 5, 20) == pytest.approx(12.5)
     assert stats.mean_height(steps, values, 0, 50) is None
-
-
-def test_threshold_is_reached_in_the_direction_of_the_goal() -> None:
-    values = np.array([3.0, np.nan, 2.0, 1.0])
-    assert stats.first_at(values, 2.0, is_higher_better=False) == 2
-    assert stats.first_at(values, 3.0, is_higher_better=True) == 0
-    assert stats.first_at(values, 4.0, is_higher_better=True) is None

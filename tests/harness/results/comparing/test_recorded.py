@@ -9,7 +9,7 @@ import pytest
 from harness.journal import Journal
 from harness.results.compare import compare_folders as compared
 from harness.results.comparing.recorded import gathered
-from harness.results.comparing.types import Comparison, Goal, Key, NotComparableError, Point, Study
+from harness.results.comparing.types import Asked, Comparison, Goal, Key, NotComparableError, Point, Study
 from harness.sweep import reporting
 from harness.sweep.events import SWEEP, RunLeftOut, SweepCreated
 from harness.sweep.folder import SweepFolder
@@ -23,11 +23,11 @@ LOSS = [(step, {"loss": 1 / (step + 1)}) for step in range(30)]
 
 
 def study_of(*folders: Path) -> Study:
-    return gathered(folders, reporting.planned).study
+    return gathered(folders, reporting.planned)[0]
 
 
 def compare_folders(*folders: Path, metric: str = "", goal: Goal | None = None) -> Comparison:
-    return compared(folders, reporting.planned, metric, goal)
+    return compared(folders, reporting.planned, Asked(metric, goal))
 
 
 def test_runs_that_differ_in_the_seed_are_one_point(tmp_path: Path) -> None:
@@ -225,5 +225,5 @@ def test_what_a_plan_calls_its_seed_is_one(tmp_path: Path) -> None:
     plan = reporting.planned(folder)
     assert plan is not None
     part = replace(plan, seed_key="ajet.lr", runs=plan.runs[:1])
-    study = gathered([folder, trained(tmp_path / "alone", seed=1, lr=1)], lambda _: part).study
+    study = gathered([folder, trained(tmp_path / "alone", seed=1, lr=1)], lambda _: part)[0]
     assert (study.keys, study.seed_key) == ((), "ajet.lr")
