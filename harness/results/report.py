@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -27,10 +27,10 @@ from harness.results.narrative.run import RunEvidence
 from harness.results.narrative.sections import Narrative, tell
 from harness.results.raw import json_file
 from harness.results.run import RunStory
-from harness.results.types import Discrepancy, Fact, Figure, Record, Report
+from harness.results.types import Discrepancy, Fact, Figure, Report
 from harness.results.view import AttemptView, View, build_view
 from harness.templating import render
-from harness.wording import duration, number_text, time_text
+from harness.wording import count_text, duration, listed, number_text, time_text
 
 _SCHEMA = 1
 DOCUMENTS = ("validation.md", "trial_and_error.md", "result.md", "report.html")
@@ -53,55 +53,42 @@ def build_report(result_dir: Path, entries: Sequence[Entry], into: Path | None =
     discrepancies = (*wrong, *reported_differences(record, facts))
     figures, undrawn = draw_figures(record, facts, into)
     provenance = json_file(result_dir / "provenance.json", "provenance.json", [])
-    missing = (*_missing(record, facts, provenance is not None), *undrawn)
+    missing = _words("missing", facts.values(), record=record, provenance=provenance)
+    missing = (*missing, *record.problems[:50], *undrawn)
     view = build_view(record, facts, RunStory.of(entries), missing, discrepancies)
     view, provenance = text.clean_tree(view, secrets), text.clean_tree(provenance, secrets)
     said = tell(view.run.state.narrative, RunEvidence(record, facts, view.run), secrets)
-    _write_documents(target, view, figures, provenance, said)
-    result = _result_json(view, facts, figures, provenance, said)
+    headline = _words("headline", view.key_facts, view=view, mark=view.mark)
+    finding = "".join(_words("finding", view.key_facts))
+    _write_documents(
+        target,
+        view=view,
+        headline=headline,
+        finding=finding,
+        figures=figures,
+        provenance=provenance,
+        narrative=said,
+    )
+    result = _result_json(view, facts, figures, provenance, said) | {"headline": headline, "finding": finding}
     result["manifest"] = manifest(result_dir)
     built = (*DOCUMENTS, *(file for figure in figures for file in figure.files))
     result["documents"] = fingerprints(target, [target / name for name in built])
     write_atomically(target / "result.json", with_checksum(text.clean_tree(result, secrets)))
     html, json = result_dir / "report.html", result_dir / "result.json"
-    return Report(html, json, view.headline, facts, view.missing, view.discrepancies)
+    return Report(html, json, headline, facts, view.missing, view.discrepancies)
 
 
-def _missing(record: Record, facts: dict[str, Fact], has_provenance: bool) -> tuple[str, ...]:
-    missing = []
-    if not record.attempts:
-        missing.append("no attempt was launched: there are no raw files")
-    elif not any(attempt.rows for attempt in record.attempts):
-        missing.append("no metrics: no attempt wrote a metric row")
-    if not record.evaluations:
-        missing.append("no validation results")
-    elif not all(evaluation.tasks for evaluation in record.evaluations):
-        missing.append("per-task validation results for some validations, so these have no intervals")
-    missing += [
-        f"{attempt.folder}/exit.json: how attempt {attempt.number} ended was not recorded"
-        for attempt in record.attempts
-        if attempt.exit is None
-    ]
-    if not has_provenance:
-        missing.append("provenance.json: code version, packages and hardware were not recorded")
-    missing += [
-        f"{fact.label.partition(',')[0]} is {fact.text} at {fact.note} ({fact.place})"
-        for name, fact in facts.items()
-        if name.startswith("metric/") and name.endswith("/first_not_finite") and not fact.withheld
-    ]
-    return (*missing, *record.problems[:50])
+def _words(about: str, facts: Iterable[Fact], **values: Any) -> tuple[str, ...]:
+    """What the report says about this, in lines."""
+    values |= {"facts": {fact.id: fact for fact in facts}, "listed": listed, "count_text": count_text}
+    told = render("reports/run_words.txt.j2", about=about, **values)
+    return tuple(line for line in told.split("\n") if line.strip())
 
 
-def _write_documents(
-    folder: Path,
-    view: View,
-    figures: list[Figure],
-    provenance: dict[str, Any] | None,
-    said: Narrative | None,
-) -> None:
-    values: dict[str, Any] = {
-        **{"view": view, "run": view.run, "plan": view.run.state.blueprint, "mark": view.mark},
-        **{"narrative": said, "author": view.run.author, "figures": figures, "provenance": provenance},
+def _write_documents(folder: Path, view: View, **values: Any) -> None:
+    run = view.run
+    values |= {
+        **{"view": view, "run": run, "plan": run.state.blueprint, "author": run.author, "mark": view.mark},
         **{"count": partial(number_text, unit="count"), "duration": duration, "time_text": time_text},
         **{"md": text.markdown, "code": text.code, "fenced": text.fenced},
         **{"light_colours": colour_variables(is_dark=False), "dark_colours": colour_variables(is_dark=True)},
@@ -130,8 +117,6 @@ def _result_json(
         "reason": run.reason,
         "started": time_text(run.state.created_at),
         "ended": time_text(run.ended_at),
-        "headline": view.headline,
-        "finding": view.finding,
         "seeds": (provenance or {}).get("seeds", {}),
         "seed_note": view.seed_note,
         "deviations": [deviation.as_json() for deviation in view.deviations],

@@ -25,7 +25,6 @@ from harness.results.types import (
     describe_sources,
 )
 from harness.state import AttemptState
-from harness.wording import count_text, listed
 
 PAGE_VALIDATIONS = 40  # rows of the validation table on the page; the Markdown table has them all
 _OF_ATTEMPT = (
@@ -120,10 +119,6 @@ class View:
         return _VERDICTS[self.run.outcome]
 
     @property
-    def finding(self) -> str:
-        return _finding({fact.id: fact for fact in self.key_facts})
-
-    @property
     def code_changes(self) -> tuple[Deviation, ...]:
         return tuple(deviation for deviation in self.deviations if deviation.change.kind == "code")
 
@@ -146,32 +141,6 @@ class View:
         shown += [fact for attempt in self.attempts for fact in attempt.facts.values()]
         shown += [fact for row in self.metrics for fact in (row.first, row.last, row.lowest, row.highest)]
         return tuple(fact for fact in shown if fact)
-
-    @property
-    def headline(self) -> tuple[str, ...]:
-        """The few lines that a terminal shows at the end of a run."""
-        return tuple(self._headline({fact.id: fact for fact in self.key_facts}, self.mark))
-
-    def _headline(self, facts: Mapping[str, Fact], mark: str) -> Iterator[str]:
-        yield f"{self.verdict}: {self.run.reason}" if self.run.reason else self.verdict
-        if self.code_changes:
-            files = listed(list(dict.fromkeys(one.change.what for one in self.code_changes)), 3)
-            yield f"code was changed by a model: {files}; every number ({mark}) is of the changed code"
-        if self.deviations:
-            what = [f"{one.change.what} (since attempt {one.attempt})" for one in self.deviations]
-            yield f"deviates from its blueprint in {listed(what, 3)}"
-        start, end, change = (facts.get(f"key/pass_rate_{name}") for name in ("start", "end", "change"))
-        if end:
-            yield f"pass rate {' → '.join(f'{fact.with_interval}{mark}' for fact in (start, end) if fact)}"
-        if change:
-            yield f"change {change.with_interval}{mark}, {change.note}"
-        first, recent = facts.get("key/reward_first"), facts.get("key/reward_recent")
-        if first and recent:
-            ends = f"{first.text}{mark} → {recent.text}{mark}"
-            yield f"training reward {ends} ({recent.recipe} of the last rows)"
-        steps, wall = facts.get("key/steps"), facts.get("key/wall_time")
-        parts = [f"{steps.text} steps" if steps else "", count_text(len(self.attempts), "attempt")]
-        yield ", ".join(part for part in (*parts, wall.text if wall else "") if part)
 
 
 def build_view(
@@ -208,24 +177,6 @@ def build_view(
         missing=missing,
         discrepancies=discrepancies,
     )
-
-
-def _finding(facts: Mapping[str, Fact]) -> str:
-    """What the validations say, in one careful sentence."""
-    change = facts.get("key/pass_rate_change")
-    if change is None or change.withheld:
-        return ""
-    if change.interval is not None:
-        if change.interval.low <= 0 <= change.interval.high:
-            return "The 95 % interval of the change of the task pass rate includes zero: no change is shown."
-        went = "rose" if change.interval.low > 0 else "fell"
-        return f"The task pass rate {went}; the 95 % interval of the change excludes zero."
-    # Every task changed by the same amount, so there is no paired interval; the ends may still tell.
-    start, end = (facts[f"key/pass_rate_{name}"].interval for name in ("start", "end"))
-    if start and end and (start.high < end.low or end.high < start.low):
-        went = "rose" if start.high < end.low else "fell"
-        return f"The task pass rate {went}; the 95 % intervals of the two validations are disjoint."
-    return "Whether the task pass rate changed cannot be told from these tasks."
 
 
 def _validations(
