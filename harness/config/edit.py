@@ -102,17 +102,13 @@ def edit(text: str, changes: Mapping[str, Scalar], remove: Iterable[str] = ()) -
     changes comes back byte for byte. Raises ConfigEditError, also where a mapping or list would be
     overwritten.
     """
-    data = load(text)
-    changed = False
-    for key in remove:
-        changed |= _remove(data, key)
-    for key, value in changes.items():
-        changed |= _set(data, key, value)
-    if not changed:
+    data, remove = load(text), tuple(remove)
+    if not _apply(data, changes, remove):
         return text
-    written = _spelled_numbers(text)
-    if written is not None:
-        return _as_json(data, written, _indent_of(text)) + ("\n" if text.endswith("\n") else "")
+    plain = _as_json(text)
+    if plain is not None:
+        _apply(plain, changes, remove)
+        return _dump_json(plain, text)
     edited = _dump(data)
     if _says(edited, data):
         return edited
@@ -121,70 +117,43 @@ def edit(text: str, changes: Mapping[str, Scalar], remove: Iterable[str] = ()) -
     return _dump(_plain(data))
 
 
+def _apply(data: dict[str, Any], changes: Mapping[str, Scalar], remove: Iterable[str]) -> bool:
+    """Make the changes in the data; True if there were any."""
+    removed = [_remove(data, key) for key in remove]
+    return any([*removed, *[_set(data, key, value) for key, value in changes.items()]])
+
+
 def _dump(data: Any) -> str:
     stream = io.StringIO()
     _yaml().dump(data, stream)
     return stream.getvalue()
 
 
-class _Spelled(str):
-    """A number as the text writes it."""
-
-
-def _spelled_numbers(text: str) -> dict[str, Any] | None:
-    """The text read as JSON, its numbers as they are written; None where it is YAML only."""
+def _as_json(text: str) -> dict[str, Any] | None:
+    """The text read as JSON, each number as a word that keeps how it is written; None where it is YAML
+    only."""
 
     def refuse(word: str) -> None:
         raise ValueError(f"{word} is not JSON")
 
+    def spelled(number: str) -> str:
+        return f"\0{number}"
+
     try:
-        found = json.loads(text, parse_int=_Spelled, parse_float=_Spelled, parse_constant=refuse)
+        found = json.loads(text, parse_int=spelled, parse_float=spelled, parse_constant=refuse)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
 
-def _indent_of(text: str) -> str | None:
-    """The indent of the first key; None where everything stands on one line."""
-    found = re.search(r"\n([ \t]+)\S", text)
-    return found[1] if found else None
-
-
-def _as_json(node: Any, written: Any, indent: str | None, above: str = "") -> str:
-    """The data as JSON; `written` is the same place in the text before, whose numbers keep their spelling."""
-    if isinstance(node, CommentedMap | CommentedSeq):
-        below = f"{above}{indent or ''}"
-        entries = _entries(node, written, None if _is_on_one_line(node) else indent, below)
-        start, end = "{}" if isinstance(node, CommentedMap) else "[]"
-        if not entries or indent is None or _is_on_one_line(node):
-            return f"{start}{', '.join(entries)}{end}"
-        joined = f",\n{below}".join(entries)
-        return f"{start}\n{below}{joined}\n{above}{end}"
-    if isinstance(written, _Spelled) and isinstance(node, int | float) and not isinstance(node, bool):
-        value = json.loads(written)
-        if value == node and isinstance(value, float) == isinstance(node, float):
-            return str(written)
+def _dump_json(data: dict[str, Any], before: str) -> str:
+    """The data as JSON, indented as the text before."""
+    indent = re.search(r"\n([ \t]+)\S", before)
     try:
-        return json.dumps(node, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=indent[1] if indent else None)
     except ValueError as error:
-        raise ConfigEditError(f"the config is JSON, which cannot hold {node}") from error
-
-
-def _entries(node: CommentedMap | CommentedSeq, written: Any, indent: str | None, above: str) -> list[str]:
-    if isinstance(node, CommentedMap):
-        old = written if isinstance(written, dict) else {}
-        return [
-            f"{json.dumps(str(key), ensure_ascii=False)}: {_as_json(value, old.get(str(key)), indent, above)}"
-            for key, value in node.items()
-        ]
-    items = written if isinstance(written, list) else [None] * len(node)
-    return [_as_json(value, old, indent, above) for value, old in zip(node, items, strict=True)]
-
-
-def _is_on_one_line(node: CommentedMap | CommentedSeq) -> bool:
-    """True if a list or mapping below the top was written on one line."""
-    start, places = node.lc.line, (node.lc.data or {}).values()
-    return start is not None and bool(places) and node.lc.col != 0 and all(at[0] == start for at in places)
+        raise ConfigEditError(f"the config is JSON, which cannot hold {error}") from error
+    return re.sub(r'"\\u0000([^"]*)"', r"\1", text) + ("\n" if before.endswith("\n") else "")
 
 
 def _says(text: str, data: CommentedMap) -> bool:
@@ -205,11 +174,11 @@ def _plain(node: Any) -> Any:
     return [_plain(item) for item in node] if isinstance(node, CommentedSeq) else node
 
 
-def _remove(data: CommentedMap, key: str) -> bool:
+def _remove(data: dict[str, Any], key: str) -> bool:
     _refuse_twin(data, key)
     parent, _, last = key.rpartition(".")
     node = get(data, parent) if parent else data
-    if not isinstance(node, CommentedMap) or last not in node:
+    if not isinstance(node, dict) or last not in node:
         return False
     try:
         del node[last]
@@ -220,11 +189,10 @@ def _remove(data: CommentedMap, key: str) -> bool:
     return True
 
 
-def _refuse_twin(data: CommentedMap, key: str) -> None:
+def _refuse_twin(data: Any, key: str) -> None:
     """Raises ConfigEditError where a key with dots inside stands for (part of) this one: it cannot be told
     which of the two a trainer would read."""
-    parts = key.split(".")
-    node: Any = data
+    parts, node = key.split("."), data
     for depth, part in enumerate(parts):
         if not isinstance(node, Mapping):
             return
@@ -238,27 +206,23 @@ def _refuse_twin(data: CommentedMap, key: str) -> None:
         node = node.get(part)
 
 
-def _set(data: CommentedMap, key: str, value: Scalar) -> bool:
+def _set(data: dict[str, Any], key: str, value: Scalar) -> bool:
     _refuse_twin(data, key)
     *parents, last = key.split(".")
     node = data
     for depth, part in enumerate(parents):
-        child = node.get(part)
-        if child is None:
-            child = node[part] = CommentedMap()
-        if not isinstance(child, CommentedMap):
+        if node.get(part) is None:
+            node[part] = CommentedMap()
+        if not isinstance(node[part], dict):
             where = ".".join(parents[: depth + 1])
-            raise ConfigEditError(f"cannot set {key}: {where} is the value {child!r}, not a mapping")
-        node = child
-    missing = object()
-    old = node.get(last, missing)
-    if old is not missing and type(old) is type(value) and old == value:
+            raise ConfigEditError(f"cannot set {key}: {where} is the value {node[part]!r}, not a mapping")
+        node = node[part]
+    if last in node and type(node[last]) is type(value) and node[last] == value:
         return False
-    if isinstance(old, CommentedMap | CommentedSeq) and len(old):
-        what = "mapping: name a key in it" if isinstance(old, CommentedMap) else "list, not a single value"
+    if isinstance(old := node.get(last), dict | list) and old:
+        what = "mapping: name a key in it" if isinstance(old, dict) else "list, not a single value"
         raise ConfigEditError(f"cannot set {key}: it holds a {what}")
     if isinstance(value, str) and not value.isprintable():  # such as a line break of Unicode: written escaped
-        node[last] = DoubleQuotedScalarString(value)
-    else:
-        node[last] = value
+        value = DoubleQuotedScalarString(value)
+    node[last] = value
     return True

@@ -110,7 +110,8 @@ def named_segments(path: Path) -> tuple[str, ...]:
     """The names of a path in lower case, `_` for `-`; keys with dots or slashes inside taken apart, places in
     lists left out."""
     parts = [part for key in path if not re.fullmatch(r"\[\d+\]", key) for part in re.split(r"[./:]", key)]
-    return tuple(_snake(part) for part in parts if part.strip())
+    spaced = (re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", part.strip()) for part in parts)
+    return tuple(re.sub(r"[\s-]+", "_", part).lower() for part in spaced if part)
 
 
 def last_name(path: Path) -> str:
@@ -129,8 +130,7 @@ def is_protected(path: Path, protected: Iterable[str]) -> str | None:
     return None
 
 
-# --- parameters and the bundled trainer's keys
-# ----------------------------------------------------------------------
+# --- parameters and the bundled trainer's keys --------------------------------------------------------------
 
 
 @cache
@@ -211,31 +211,7 @@ def _tracker() -> Meaning:
     return Meaning("cosmetic", TRACKER, to=_table()["quiet_trackers"])
 
 
-# --- other trainers
-# -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Family:
-    """One row of `path` or `science`."""
-
-    kind: str
-    words: frozenset[str]
-    names: tuple[re.Pattern[str], ...]
-    segments: frozenset[str]
-    sections: frozenset[str]
-    open_sections: frozenset[str]
-    paths: frozenset[str]
-
-    def covers(self, segments: Sequence[str]) -> bool:
-        *above, name = segments
-        return (
-            bool(self.words & set(name.split("_")))
-            or _matches(name, self.names)
-            or bool(self.segments & set(segments))
-            or bool((self.sections | self.open_sections) & set(above))
-            or ".".join(segments) in self.paths
-        )
+# --- other trainers -----------------------------------------------------------------------------------------
 
 
 def _foreign_meaning(segments: Sequence[str]) -> Meaning:
@@ -243,47 +219,59 @@ def _foreign_meaning(segments: Sequence[str]) -> Meaning:
     if not segments:
         return _UNKNOWN
     *above, name = segments
-    path = next((family for family in _families("path") if family.covers(segments)), None)
-    if path is not None and path.segments & set(segments):
-        return Meaning("path", path.kind)
-    if _matches(".".join(segments), _patterns("resource_paths")):
+    path = next((row for row in _table()["path"] if _covers(row, segments)), None)
+    if path is not None and not {*segments}.isdisjoint(path.get("segments", ())):
+        return Meaning("path", path["kind"])
+    if _is(".".join(segments), "resource_paths"):
         return _RUNNING
-    section = next((family for family in _families("science") if family.sections & set(above)), None)
-    plain = next((found for pattern, found in _limited() if pattern.fullmatch(name)), None)
-    if plain is None and _matches(name, _patterns("resource_exactly")):
-        plain = _RUNNING
-    if path is not None and (section is not None or plain is None):
-        return Meaning("path", path.kind)
+    sciences = _table()["science"]
+    section = next((row for row in sciences if not {*above}.isdisjoint(row.get("sections", ()))), None)
+    limited = next((row for row in _table()["limited"] if re.fullmatch(row["names"], name)), None)
+    is_plain = limited is not None or _is(name, "resource_exactly")
+    if path is not None and (section is not None or not is_plain):
+        return Meaning("path", path["kind"])
     if section is not None:
-        return _RUNNING if _matches(name, _patterns("anywhere")) else Meaning("science", section.kind)
-    return plain or _meaning_of_name(segments)
-
-
-def _meaning_of_name(segments: Sequence[str]) -> Meaning:
-    name = segments[-1]
-    if _matches(name, (*_patterns("anywhere"), *_patterns("resource"))):
+        return _RUNNING if _is(name, "anywhere") else Meaning("science", section["kind"])
+    if limited is not None:
+        return Meaning("resource", _RUNNING.about, limited["was"], limited["to"])
+    if is_plain or _is(name, "anywhere") or _is(name, "resource"):
         return _RUNNING
-    if _matches(name, _patterns("cosmetic")):
+    if _is(name, "cosmetic"):
         return _WRITING
-    if set(_table()["trackers"]) & set(segments) or _matches(name, _patterns("tracker_names")):
+    if not {*segments}.isdisjoint(_table()["trackers"]) or _is(name, "tracker_names"):
         return _tracker()
-    science = next((family for family in _families("science") if family.covers(segments)), None)
-    return Meaning("science", science.kind) if science is not None else _UNLISTED
+    science = next((row for row in sciences if _covers(row, segments)), None)
+    return Meaning("science", science["kind"]) if science is not None else _UNLISTED
 
 
-def _matches(name: str, patterns: Iterable[re.Pattern[str]]) -> bool:
-    return any(pattern.fullmatch(name) for pattern in patterns)
+def _covers(row: Mapping[str, Any], segments: Sequence[str]) -> bool:
+    """True if a row of `path` or `science` is about this key."""
+    *above, name = segments
+    found = {
+        "words": {*name.split("_")},
+        "segments": {*segments},
+        "sections": {*above},
+        "open_sections": {*above},
+        "paths": {".".join(segments)},
+    }
+    return any(not found[part].isdisjoint(row[part]) for part in found if part in row) or any(
+        re.fullmatch(each, name) for each in row.get("names", ())
+    )
+
+
+def _is(name: str, group: str) -> bool:
+    """True if one of the patterns of this group of `keys.yaml` is that of the name."""
+    return _pattern(group).fullmatch(name) is not None
+
+
+@cache
+def _pattern(group: str) -> re.Pattern[str]:
+    return re.compile("|".join(_table()[group]))
 
 
 def _contains(longer: Sequence[str], shorter: Sequence[str], at_start: bool = False) -> bool:
     starts = (0,) if at_start else range(len(longer) - len(shorter) + 1)
     return any(tuple(longer[start : start + len(shorter)]) == tuple(shorter) for start in starts)
-
-
-def _snake(name: str) -> str:
-    """`perDevice-Batch` → `per_device_batch`."""
-    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", name.strip())
-    return re.sub(r"[\s-]+", "_", name).lower()
 
 
 @cache
@@ -296,29 +284,3 @@ def _table() -> dict[str, Any]:
 def _own_keys() -> dict[str, dict[str, Any]]:
     text = (resources.files(__package__) / "trainer_keys.json").read_text(encoding="utf-8")
     return dict(json.loads(text))
-
-
-@cache
-def _families(group: str) -> tuple[_Family, ...]:
-    return tuple(
-        _Family(
-            row["kind"],
-            frozenset(row.get("words", ())),
-            tuple(re.compile(name) for name in row.get("names", ())),
-            *(frozenset(row.get(part, ())) for part in ("segments", "sections", "open_sections", "paths")),
-        )
-        for row in _table()[group]
-    )
-
-
-@cache
-def _patterns(group: str) -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(name) for name in _table()[group])
-
-
-@cache
-def _limited() -> tuple[tuple[re.Pattern[str], Meaning], ...]:
-    rows = _table()["limited"]
-    return tuple(
-        (re.compile(row["names"]), Meaning("resource", _RUNNING.about, row["was"], row["to"])) for row in rows
-    )

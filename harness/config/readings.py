@@ -6,7 +6,7 @@ not constructed, so no tag can create an object. Trainers read YAML 1.2 (ours) o
 followed by `referring`."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -54,11 +54,7 @@ def values(text: str, version: tuple[int, int]) -> dict[Path, Value]:
         root = yaml.compose(text)
     except (YAMLError, RecursionError, ValueError) as error:
         raise UnreadableConfigError(f"the config is not YAML that can be read: {error}") from error
-    if root is None:
-        return {}
-    found: dict[Path, Value] = {}
-    _Walk(found).walk(root, (), ())
-    return found
+    return {} if root is None else dict(_Walk().values(root, (), ()))
 
 
 @lru_cache(maxsize=16)
@@ -79,7 +75,9 @@ def changed(
     for old, new in zip(before, after, strict=True):
         for path in (*old, *(path for path in new if path not in old)):
             one, other = old.get(path), new.get(path)
-            if one != other and not _is_only_section(path, one, other, old, new):
+            there, absent_in = (other, old) if one is None else (one, new)
+            is_filled = None in (one, other) and there is not None and there.is_empty_section
+            if one != other and not (is_filled and _has_below(absent_in, path)):
                 found.setdefault(path, (one, other))
     return found
 
@@ -129,71 +127,53 @@ def _may_mean(name: Path, target: Path) -> bool:
     )
 
 
-def _is_only_section(
-    path: Path, one: Value | None, other: Value | None, old: dict[Path, Value], new: dict[Path, Value]
-) -> bool:
-    """True if an empty section at `path` stands for values below it in the other text."""
-    if one is None and other is not None:
-        return other.is_empty_section and _has_below(old, path)
-    return one is not None and other is None and one.is_empty_section and _has_below(new, path)
-
-
 def _has_below(tree: dict[Path, Value], path: Path) -> bool:
     return any(len(other) > len(path) and other[: len(path)] == path for other in tree)
 
 
 class _Walk:
-    """One pass over the nodes of a text, filling `found`."""
+    """One pass over the nodes of a text, which may not be endless. `above`: the nodes that one stands in."""
 
-    def __init__(self, found: dict[Path, Value]) -> None:
-        self.found = found
+    def __init__(self) -> None:
         self.visited = 0
 
-    def walk(self, node: Node, path: Path, above: tuple[int, ...]) -> None:
-        self.visited += 1
-        if id(node) in above or self.visited > _MOST_NODES or len(path) > 100:
-            raise UnreadableConfigError("the config contains itself or grows too large through aliases")
-        above = (*above, id(node))
+    def values(self, node: Node, path: Path, above: tuple[int, ...]) -> Iterator[tuple[Path, Value]]:
+        above = self._entered(node, above)
         kind = str(node.tag).removeprefix(_TAG)
         if isinstance(node, ScalarNode):
-            self.found[path] = Value(kind, _plain(kind, node.value))
+            yield path, Value(kind, _plain(kind, node.value))
             return
-        items = self._items(node, above)
-        if not items or kind not in ("map", "seq"):
-            self.found[path] = Value(kind, "")
-        for key, child in items:
-            self.walk(child, (*path, key), above)
-
-    def _items(self, node: Node, above: tuple[int, ...]) -> list[tuple[str, Node]]:
         if isinstance(node, SequenceNode):
-            return [(f"[{index}]", child) for index, child in enumerate(node.value)]
-        assert isinstance(node, MappingNode)
-        return list(self._mapping(node, above).items())
+            items = {f"[{index}]": child for index, child in enumerate(node.value)}
+        else:
+            items = self._mapping(node, above)
+        if not items or kind not in ("map", "seq"):
+            yield path, Value(kind, "")
+        for key, child in items.items():
+            yield from self.values(child, (*path, key), above)
 
-    def _mapping(self, node: MappingNode, above: tuple[int, ...]) -> dict[str, Node]:
+    def _mapping(self, node: Node, above: tuple[int, ...]) -> dict[str, Node]:
+        """The keys of a mapping, with what `<<` brings in; of several mappings, the first wins."""
+        if not isinstance(node, MappingNode):
+            raise UnreadableConfigError("`<<` in the config merges something that is not a mapping")
         own: dict[str, Node] = {}
         merged: dict[str, Node] = {}
         for key, child in node.value:
             if not isinstance(key, ScalarNode):
                 raise UnreadableConfigError("the config has a list or a mapping as a key")
-            if key.tag == f"{_TAG}merge":
-                merged = {**self._merged(child, above), **merged}
-            else:
+            if key.tag != f"{_TAG}merge":
                 own[key.value] = child
+                continue
+            below = self._entered(child, above)
+            for part in child.value if isinstance(child, SequenceNode) else [child]:
+                merged = {**self._mapping(part, below), **merged}
         return {**merged, **own}
 
-    def _merged(self, node: Node, above: tuple[int, ...]) -> dict[str, Node]:
-        """What `<<` brings in; of several mappings, the first wins."""
+    def _entered(self, node: Node, above: tuple[int, ...]) -> tuple[int, ...]:
         self.visited += 1
-        if id(node) in above or self.visited > _MOST_NODES:
+        if id(node) in above or self.visited > _MOST_NODES or len(above) > 100:
             raise UnreadableConfigError("the config contains itself or grows too large through aliases")
-        parts = node.value if isinstance(node, SequenceNode) else [node]
-        together: dict[str, Node] = {}
-        for part in parts:
-            if not isinstance(part, MappingNode):
-                raise UnreadableConfigError("`<<` in the config merges something that is not a mapping")
-            together = {**self._mapping(part, (*above, id(node))), **together}
-        return together
+        return (*above, id(node))
 
 
 def _plain(kind: str, text: str) -> str:

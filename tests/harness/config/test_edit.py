@@ -98,7 +98,7 @@ class TestJson:
     "lr": 1e-5,
     "train": {
         "batch": 4,
-        "betas": [0.9, 0.950],
+        "decay": 0.950,
         "workers": 8
     },
     "fp16": true,
