@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass, field
 from itertools import takewhile
 
+from harness.errors import UserError
+
 _SKIPPED = re.compile(r"(?:[ \t\r]|\\\n)+|#[^\n]*")
 _REDIRECTION = re.compile(r"(?![<>]\()\d*(&>>|&>|>>|>\||>&|<<<|<<-|<<|<&|<>|>|<)((?:[ \t]|\\\n)*)")
 _OPERATOR = re.compile(r"&&|\|\||;;&|;;|;&|\|&|[|;&()\n]")
@@ -29,7 +31,7 @@ _CLOSING = frozenset(("done", "fi", "esac"))
 _GRAMMAR = _OPENING | _CLOSING | {"then", "do", "else", "elif", "!", "{", "}", "time"}
 
 
-class CommandError(ValueError):
+class CommandError(UserError, ValueError):
     """The text cannot be read, or what is asked of it is not clear; the message says where, and what to write
     instead."""
 

@@ -90,7 +90,7 @@ def _claim(first: Path, clock: Clock) -> Sweep:
         if is_sweep(candidate) and load_state(candidate).finished_at is None:
             raise SweepError(
                 f"{candidate} holds a sweep that has not finished: `harness resume {candidate}` goes on with "
-                f"it, `harness stop {candidate}` ends it; another --name starts a new one beside it"
+                f"it, `harness stop {candidate}` ends it; `--set name=NAME` starts a new one beside it"
             )
         number += 1
         candidate = first.with_name(f"{first.name}-{number}")
@@ -99,7 +99,7 @@ def _claim(first: Path, clock: Clock) -> Sweep:
         sweep = Sweep(candidate, clock)
     except JournalOwnedError as error:
         raise SweepError(
-            f"{candidate} is being made by another process now: wait, or choose another --name"
+            f"{candidate} is being made by another process now: wait, or choose another `--set name=NAME`"
         ) from error
     for path in candidate.iterdir():
         if path != sweep.folder.journal:

@@ -10,15 +10,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import launching, templating
 from harness.atomic_write import write_atomically, write_json
-from harness.command import CommandError, read
+from harness.command import read
 from harness.config import NOTHING, as_text, same_value
 from harness.config import edit as config_edit
 from harness.config.edit import ConfigEditError, Scalar
@@ -54,13 +53,12 @@ class Base:
 
 
 def current(blueprint: Blueprint, key: str) -> object:
-    """The value that the blueprint has now for this key, NOTHING where it names none. Raises SweepError where
-    the launch command does not show it clearly."""
+    """The value that the blueprint has now for this key, NOTHING where it names none. Raises CommandError
+    where the launch command does not show it clearly."""
     kind, name, command = kind_of(key), bare(key), blueprint.launch_command or ""
     if kind == "config":
         return leaves(config_text(blueprint) or "").get(key, NOTHING)
-    with refused_command():
-        found = read(command).value(key)
+    found = read(command).value(key)
     if found is None and kind == "env":
         found = os.environ.get(name)
     return NOTHING if found is None else found
@@ -86,15 +84,6 @@ def leaves(text: str) -> dict[str, object]:
         return dict(config_edit.leaves(text))
     except ConfigEditError as error:
         raise SweepError(f"the config cannot be read: {error}") from error
-
-
-@contextmanager
-def refused_command() -> Iterator[None]:
-    """What is not clear in a launch command as a SweepError."""
-    try:
-        yield
-    except CommandError as error:
-        raise SweepError(str(error)) from error
 
 
 # --- one run ------------------------------------------------------------------------------------------------
@@ -141,11 +130,10 @@ def _command(base: Base, config: Path | None, wanted: Mapping[str, Scalar]) -> s
         text = base.relocate(launching.command(base.blueprint, _CONFIG if config else None))
     if config is not None:
         text = text.replace(str(_CONFIG), _quoted(config))
-    with refused_command():
-        found = read(text)
-        for key, value in sorted(wanted.items(), key=lambda item: kind_of(item[0])):  # variables last
-            if kind_of(key) != "config":
-                found = found.with_setting(key, as_text(value))
+    found = read(text)
+    for key, value in sorted(wanted.items(), key=lambda item: kind_of(item[0])):  # variables last
+        if kind_of(key) != "config":
+            found = found.with_setting(key, as_text(value))
     return found.text
 
 

@@ -25,6 +25,7 @@ from harness.author.calls import ListKeys, Look, Sentence
 from harness.author.lookups import NoKeysError, NotShownError, TrainerKeys, look
 from harness.config import as_text, keys, same_value
 from harness.config.edit import Scalar
+from harness.errors import UserError
 from harness.guard import science, variables
 from harness.providers.conversation import LONGEST_TEXT, Account, Answer, framed, talk
 from harness.providers.model import Model
@@ -175,7 +176,7 @@ class Proposing:
     def carry_out(self, call: Action) -> Answer:
         try:
             return Answer(self._answer(call)[:LONGEST_TEXT])
-        except (SweepError, NotShownError, NoKeysError) as error:
+        except (UserError, NotShownError, NoKeysError) as error:
             return Answer(str(error)[:LONGEST_TEXT], is_error=True)
 
     def _answer(self, call: Action) -> str:

@@ -10,7 +10,7 @@ from harness import launching
 from harness.command import check_reaches, read
 from harness.config import keys as config_keys
 from harness.sweep.plan import SweepError, SweepPlan
-from harness.sweep.points import leaves, refused_command
+from harness.sweep.points import leaves
 from harness.sweep.values import bare, kind_of
 from harness.wording import did_you_mean
 
@@ -24,15 +24,14 @@ _PASSED_ON = ("verl.", "trinity.")
 
 def check_keys(plan: SweepPlan, blueprint: Blueprint, config: str | None) -> None:
     """Refuse a plan with a key that would change nothing. `config`: the text the runs are made from. Raises
-    SweepError."""
-    with refused_command():
-        for key in dict.fromkeys((*plan.varied_keys, *plan.settings, *plan.canary)):
-            if kind_of(key) == "env":
-                check_reaches(blueprint.launch_command or "", bare(key), blueprint.codebase_dir)
-            elif kind_of(key) == "arg":
-                _check_flag(key, blueprint)
-            else:
-                _check_config_key(key, blueprint, config)
+    SweepError, CommandError."""
+    for key in dict.fromkeys((*plan.varied_keys, *plan.settings, *plan.canary)):
+        if kind_of(key) == "env":
+            check_reaches(blueprint.launch_command or "", bare(key), blueprint.codebase_dir)
+        elif kind_of(key) == "arg":
+            _check_flag(key, blueprint)
+        else:
+            _check_config_key(key, blueprint, config)
 
 
 def _check_flag(key: str, blueprint: Blueprint) -> None:
