@@ -149,40 +149,27 @@ def python_programs(found: tuple[Call, ...]) -> Iterator[PythonProgram]:
     """Every Python program the calls start, directly or by a launcher."""
     for call in found:
         name = Path(call.program).name
-        if re.fullmatch(r"python[\d.]*", name):
-            program = _of_python(call)
-        elif name in _LAUNCHERS:
-            program = _of_launcher(call, name)
-        else:
-            program = _script(call, 0, "python") if call.program.endswith(".py") else None
-        if program is not None:
-            yield program
+        is_python = re.fullmatch(r"python[\d.]*", name) is not None
+        if is_python or name in _LAUNCHERS:
+            yield from _behind(call, "python" if is_python else name)
+        elif name.endswith(".py"):
+            yield PythonProgram(call, call.path(call.program), None, call.words[1:], "python")
 
 
-def _of_python(call: Call) -> PythonProgram | None:
-    """The program behind an interpreter's own flags."""
-    at = 1
-    while at < len(call.words) and call.words[at] != "-c":
-        word, following = call.words[at], call.words[at + 1 : at + 2]
-        if word == "-m" and following and following[0] in _LAUNCHER_MODULES:
-            return _of_launcher(replace(call, words=("torchrun", *call.words[at + 2 :])), "torchrun")
-        if word == "-m" and following:
-            return PythonProgram(call, None, following[0], call.words[at + 2 :], "python")
-        if not word.startswith("-"):
-            return _script(call, at, "python")
-        at += 2 if word in ("-W", "-X") else 1
-    return None
-
-
-def _of_launcher(call: Call, launcher: str) -> PythonProgram | None:
-    """The first script or module behind the flags of a launcher."""
+def _behind(call: Call, launcher: str) -> Iterator[PythonProgram]:
+    """The first script or module behind the flags of an interpreter or a launcher."""
     for at, word in enumerate(call.words[1:], start=1):
-        if word in ("-m", "--module") and at + 1 < len(call.words):
-            return PythonProgram(call, None, call.words[at + 1], call.words[at + 2 :], launcher)
-        if word.endswith(".py") and not word.startswith("-"):
-            return _script(call, at, launcher)
-    return None
-
-
-def _script(call: Call, at: int, launcher: str) -> PythonProgram:
-    return PythonProgram(call, call.path(call.words[at]), None, call.words[at + 1 :], launcher)
+        following, arguments = call.words[at + 1 : at + 2], call.words[at + 2 :]
+        is_python = launcher == "python"
+        is_script = call.words[at - 1] not in ("-W", "-X") if is_python else word.endswith(".py")
+        if is_python and word == "-c":
+            return
+        if word in ("-m", "--module") and following and following[0] in _LAUNCHER_MODULES:
+            yield from _behind(replace(call, words=("torchrun", *arguments)), "torchrun")
+            return
+        if word in ("-m", "--module") and following:
+            yield PythonProgram(call, None, following[0], arguments, launcher)
+            return
+        if is_script and not word.startswith("-"):
+            yield PythonProgram(call, call.path(word), None, call.words[at + 1 :], launcher)
+            return

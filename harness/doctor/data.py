@@ -25,8 +25,6 @@ _COLUMN = re.compile(
     r"|rejected|solution|ground_truth|messages|context|summary|dataset_text|image|source)"
     r"_(?:column|field|key|col|column_name)|column_(?:text|prompt|answer|label|input|output))$"
 )
-_QUESTIONS = ("main_query", "question", "prompt", "query", "problem")
-"""Names the bundled trainer takes a question from."""
 _VERL_MANAGERS = (None, "naive", "dapo", "prime", "batch")
 """Reward managers that take the right answer from the column `reward_model`."""
 
@@ -44,8 +42,7 @@ def rows_parse(launch: PlannedLaunch) -> Iterator[Finding]:
         if not rows:
             yield problem(f"{shown} has no rows", "put data into it, or name another file", "dataset_error")
             continue
-        missing = _without_question if launch.is_bundled else _without_column
-        found = list(missing(launch, launch.shown(path), rows))
+        found = list(_without_column(launch, launch.shown(path), rows))
         yield from found or [fine(f"{shown}: the first {len(rows)} rows have what the settings name")]
 
 
@@ -59,15 +56,6 @@ def _files(launch: PlannedLaunch) -> dict[Path, str]:
             if path is not None and path.suffix in _READABLE and path.is_file():
                 found.setdefault(path, key)
     return found
-
-
-def _without_question(launch: PlannedLaunch, shown: str, rows: list[Row]) -> Iterator[Finding]:
-    """The first row in which the bundled trainer finds no question."""
-    for number, row in enumerate(rows, start=1):
-        if not any(str(row.get(name) or "").strip() for name in _QUESTIONS):
-            text = f"{shown}: row {number} has no question; its columns are {', '.join(list(row)[:12])}"
-            yield problem(text, f"name the question {' or '.join(_QUESTIONS[:3])}", "dataset_error")
-            return
 
 
 def _without_column(launch: PlannedLaunch, shown: str, rows: list[Row]) -> Iterator[Finding]:

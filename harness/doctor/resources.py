@@ -148,7 +148,7 @@ def enough_gpus(launch: PlannedLaunch) -> Iterator[Finding]:
 def free_gpus(launch: PlannedLaunch) -> Iterator[Finding]:
     """Nobody else holds the memory that the training asks for."""
     share = launch.settings.get(*spellings("engine_memory_share"), "gpu_memory_utilization")
-    for device in _usable(launch)[0][: launch.workers]:
+    for device in _usable(launch)[0][: launch.workers] if launch.workers else ():
         gpu = device.state
         if gpu is None:
             continue
