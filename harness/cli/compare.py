@@ -69,7 +69,7 @@ def _compared(folders: list[Path], asked: "Asked") -> "Comparison":
     from harness.results.compare import compare_folders
     from harness.sweep import reporting
     from harness.sweep.folder import SweepFolder
-    from harness.sweep.sweep import load_state
+    from harness.sweep.state import load_state
 
     sweep = whole_sweep(folders)
     state = load_state(sweep) if sweep is not None else None

@@ -19,10 +19,10 @@ def stop(run: RunOrSweep = None) -> None:
     from harness import index, journal
     from harness.cli.run import go_on_here
     from harness.index import is_sweep, journal_of
-    from harness.sweep import sweep
+    from harness.sweep.state import Sweep
 
     folder = find_any(run)
-    state = sweep.load_state(folder) if is_sweep(folder) else index.load_state(folder)
+    state = Sweep.load_state(folder) if is_sweep(folder) else index.load_state(folder)
     if state.verdict is not None:
         typer.echo(f"{folder} has already finished")
         return

@@ -36,7 +36,7 @@ def report(
 def _report_sweep(folder: Path) -> None:
     from harness.sweep.folder import SweepFolder
     from harness.sweep.reporting import build
-    from harness.sweep.sweep import load_state
+    from harness.sweep.state import load_state
 
     built = build(SweepFolder(folder), load_state(folder))
     for line in built.headline:

@@ -14,7 +14,7 @@ from harness.errors import UserError
 
 if TYPE_CHECKING:
     from harness.experiment import Experiment
-    from harness.sweep.sweep import Sweep
+    from harness.sweep.state import Sweep
     from monitors.files import AttemptFiles
 
 PATIENCE_S = 60.0
@@ -219,7 +219,7 @@ def _go_on_detached(folder: Path) -> None:
     from harness.resume_status import aftermath
     from harness.sweep import snapshot
     from harness.sweep.ending import seal
-    from harness.sweep.sweep import Sweep
+    from harness.sweep.state import Sweep
 
     if is_sweep(folder):
         sweep = Sweep.open(folder)

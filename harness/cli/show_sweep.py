@@ -17,9 +17,8 @@ from harness.cli.console import console, facts, print_json
 from harness.config import as_text, same_value
 from harness.index import JOURNAL
 from harness.sweep.forecast import Forecast
-from harness.sweep.state import SweepState
+from harness.sweep.state import SweepState, load_state
 from harness.sweep.status import SweepStatus, one_line
-from harness.sweep.sweep import load_state
 from harness.wording import short_duration, short_labels
 
 if TYPE_CHECKING:

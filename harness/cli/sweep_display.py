@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from harness.sweep.sweep import Sweep
+    from harness.sweep.state import Sweep
 
 STYLES: Mapping[Stage, str] = {
     "queued": "dim", "running": "cyan", "done": "green", "failed": "bold red", "cancelled": "yellow",

@@ -22,7 +22,7 @@ from harness.sweep.hosts.local import LocalHost
 from harness.sweep.plan import SweepError
 from harness.sweep.reporting import report
 from harness.sweep.scheduler import Scheduler
-from harness.sweep.sweep import Sweep
+from harness.sweep.state import Sweep
 from monitors.tmux import Session, TmuxError
 
 if TYPE_CHECKING:

@@ -17,9 +17,8 @@ from harness.index import JOURNAL, is_sweep
 from harness.state import ExperimentState
 from harness.sweep.folder import SweepFolder
 from harness.sweep.run_files import last_step, progress
-from harness.sweep.state import SweepState
+from harness.sweep.state import SweepState, load_state
 from harness.sweep.status import WORDS, RunStatus, SweepStatus, number_text_of, one_line, status
-from harness.sweep.sweep import load_state
 from harness.wording import short_duration as duration
 
 Row = dict[str, Any]

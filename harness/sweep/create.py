@@ -25,7 +25,7 @@ from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.reach import check_keys
 from harness.sweep.spec import SweepSpec
 from harness.sweep.spec_text import to_yaml
-from harness.sweep.sweep import Sweep, load_state
+from harness.sweep.state import Sweep, load_state
 from monitors.clock import steady_time
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from typing import Any
 from harness.journal.events import Finish
 from harness.state import Outcome, Verdict
 from harness.sweep.events import SweepReported
-from harness.sweep.state import RunState, SweepState
-from harness.sweep.sweep import Sweep
+from harness.sweep.state import RunState, Sweep, SweepState
 from harness.wording import listed
 
 Reporter = Callable[[Sweep], Awaitable[SweepReported]]

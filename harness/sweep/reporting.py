@@ -21,8 +21,7 @@ from harness.sweep import confounds, snapshot
 from harness.sweep.ending import ending
 from harness.sweep.events import Drifted, Narrated, SweepReported
 from harness.sweep.folder import CANARY, SweepFolder
-from harness.sweep.state import SweepState
-from harness.sweep.sweep import Sweep, load_state
+from harness.sweep.state import Sweep, SweepState, load_state
 
 if TYPE_CHECKING:
     from harness.results.comparing.types import Asked, Comparison

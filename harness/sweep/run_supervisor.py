@@ -17,8 +17,7 @@ from harness.self_command import HARNESS_WITHOUT_PYTHONPATH
 from harness.sweep.events import RunEnded, RunMeasured, RunStarted
 from harness.sweep.hosts import Host, Job, Lease
 from harness.sweep.run_files import RunEnd, last_words, run_end, value_at_end
-from harness.sweep.state import RunState
-from harness.sweep.sweep import Sweep
+from harness.sweep.state import RunState, Sweep
 from monitors.alarms import until
 from monitors.launch import environment_of_caller
 

@@ -17,8 +17,7 @@ from harness.sweep.ending import SUCCESSES, Reporter, finish
 from harness.sweep.events import CanaryPassed, Closing, Held, RunLeftOut, RunStarted
 from harness.sweep.hosts import Host, Lease, NeverFitsError
 from harness.sweep.run_supervisor import RunSupervisor
-from harness.sweep.state import RunState, usual_s
-from harness.sweep.sweep import Sweep
+from harness.sweep.state import RunState, Sweep, usual_s
 from monitors.resources import disk_free
 
 ASK_AGAIN_S = 2.0

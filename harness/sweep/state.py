@@ -1,7 +1,8 @@
-"""The state of a sweep: a pure fold of its journal, `sweep.jsonl`.
+"""A sweep as its journal `sweep.jsonl` tells it: the state is a pure fold of the entries.
 
-In: entries. Out: `SweepState`, the one thing that the scheduler, the display and the command line look at.
-Nothing here touches the disk.
+`SweepState` is the one thing that the scheduler, the display and the command line look at. One process owns a
+sweep at a time: whoever holds the lock on the journal. What is decided goes through `Sweep.record`, which is
+durable before it returns.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
-from harness.journal import Entry, Fold
+from harness.journal import Clock, Entry, Fold, Recorded
 from harness.journal.events import Finish, StopAsked
 from harness.outcome import COUNTING, Verdict
 from harness.sweep import events
+from harness.sweep.folder import SweepFolder
 from harness.sweep.plan import SweepPlan, SweepRun
+from monitors.clock import steady_time
 
 Status = Literal["queued", "running", "ended", "not_run"]
 
@@ -167,3 +171,25 @@ FOLD: Fold[SweepState] = Fold(
     },
 )
 fold, apply = FOLD.fold, FOLD.apply
+
+
+class Sweep(Recorded[SweepState]):
+    """One sweep's folder, owned by this process until `close`."""
+
+    FILE, ORDER, FOLD = "sweep.jsonl", events.SWEEP, FOLD
+
+    def __init__(self, folder: Path, clock: Clock = steady_time) -> None:
+        """Own the folder's journal. Raises JournalOwnedError, JournalDamagedError."""
+        super().__init__(folder, clock)
+        self.folder = SweepFolder(folder)
+
+    @property
+    def plan(self) -> SweepPlan:
+        """The plan as it was fixed before the first run."""
+        assert self.state.plan is not None
+        return self.state.plan
+
+
+def load_state(folder: Path) -> SweepState:
+    """The state of the sweep in this folder, read without owning it."""
+    return Sweep.load_state(folder)

@@ -11,8 +11,7 @@ from collections import Counter
 from typing import Any
 
 from harness import journal
-from harness.sweep.state import SweepState
-from harness.sweep.sweep import load_state
+from harness.sweep.state import SweepState, load_state
 from tests.e2e.bench import Bench
 from tests.e2e.mortal import Life
 

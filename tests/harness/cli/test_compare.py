@@ -13,7 +13,7 @@ from harness.cli.app import app
 from harness.index import IndexedRun, add
 from harness.sweep import reporting
 from harness.sweep.folder import SweepFolder
-from harness.sweep.sweep import load_state
+from harness.sweep.state import load_state
 from tests.harness.results.comparing.result_folders import begun
 from tests.harness.results.synthetic import attempt, draw_successes
 from tests.harness.sweep.finished import finished_sweep

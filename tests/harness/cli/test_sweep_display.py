@@ -15,8 +15,8 @@ from harness.cli.sweep_display import LINE_EVERY_S, News, display_for, render
 from harness.sweep.events import Closing, RunEnded, RunLeftOut
 from harness.sweep.plan import SweepPlan
 from harness.sweep.run_files import Progress
+from harness.sweep.state import Sweep
 from harness.sweep.status import SweepStatus, status
-from harness.sweep.sweep import Sweep
 from tests.harness.sweep.sweep_states import (
     BEGIN,
     CHECKED,

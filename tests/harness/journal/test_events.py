@@ -19,7 +19,7 @@ from harness.journal.events import RUN, Created, Intent
 from harness.journal.order import Marks, Order
 from harness.pending_changes import PREPARING
 from harness.sweep.events import SWEEP, SweepCreated
-from harness.sweep.sweep import Sweep
+from harness.sweep.state import Sweep
 from tests.harness.runs import created
 from tests.harness.sweep.sweep_states import plan
 

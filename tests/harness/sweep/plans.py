@@ -9,7 +9,7 @@ from harness.config import Scalar
 from harness.results.comparing.types import Key, Point
 from harness.sweep.events import SweepCreated
 from harness.sweep.plan import SweepPlan, SweepRun
-from harness.sweep.sweep import Sweep
+from harness.sweep.state import Sweep
 
 
 def grid(

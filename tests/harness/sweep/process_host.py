@@ -17,7 +17,7 @@ from pathlib import Path
 from harness.sweep.events import SweepReported
 from harness.sweep.hosts import Job, JobEnd, JobState, Lease, Needs
 from harness.sweep.scheduler import Scheduler
-from harness.sweep.sweep import Sweep
+from harness.sweep.state import Sweep
 from monitors.alarms import until
 
 DIES_ONCE = "p02-s0"

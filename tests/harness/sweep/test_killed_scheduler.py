@@ -11,7 +11,7 @@ import pytest
 
 from harness import journal
 from harness.sweep.events import SWEEP, RunEnded
-from harness.sweep.sweep import load_state
+from harness.sweep.state import load_state
 from tests.harness.sweep.plans import begun, plan
 from tests.harness.sweep.process_host import DIES_ONCE
 

@@ -16,7 +16,7 @@ from harness.sweep.events import Held, RunStarted, SweepReported
 from harness.sweep.hosts import NeverFitsError
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.scheduler import Scheduler
-from harness.sweep.sweep import Sweep
+from harness.sweep.state import Sweep
 from tests.harness.sweep.plans import begun, plan
 from tests.harness.sweep.scripted_host import Play, ScriptedHost, dies, ends, gets_on
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from harness.sweep.ending import verdict
 from harness.sweep.events import CanaryPassed, Closing, RunEnded, RunLeftOut, RunMeasured, RunStarted
-from harness.sweep.state import fold
-from harness.sweep.sweep import load_state
+from harness.sweep.state import fold, load_state
 from tests.harness.sweep.plans import begun, plan
 from tests.harness.sweep.sweep_states import CHECKED, ended, started, state, succeeded
 

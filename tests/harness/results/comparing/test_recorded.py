@@ -14,7 +14,7 @@ from harness.sweep import reporting
 from harness.sweep.events import SWEEP, RunLeftOut, SweepCreated
 from harness.sweep.folder import SweepFolder
 from harness.sweep.plan import SweepPlan, SweepRun
-from harness.sweep.sweep import load_state
+from harness.sweep.state import load_state
 from tests.harness.results.comparing.made import METRIC
 from tests.harness.results.comparing.result_folders import foreign, trained
 
