@@ -129,7 +129,7 @@ def test_a_place_that_cannot_be_is_said_before_a_call_is_paid(bench: Bench) -> N
     with ModelServer(lambda seen: FINISH) as server:
         shown = bench.harness(*model(server), "--dir", "notes.txt", status=2)
         assert server.log == []
-    assert "notes.txt is no folder" in shown
+    assert "notes.txt (Not a directory)" in shown
 
 
 def test_what_cannot_be_handed_over_is_kept_beside(bench: Bench) -> None:
