@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -106,7 +107,8 @@ class Life:
 
     def send_signal(self, signal_number: int) -> None:
         assert self.process.pid is not None
-        os.kill(self.process.pid, signal_number)
+        with suppress(ProcessLookupError):  # it has just ended by itself
+            os.kill(self.process.pid, signal_number)
 
     @property
     def output(self) -> str:
