@@ -149,8 +149,12 @@ class ModelServer:
 
 
 def _error(reply: ErrorReply, number: int) -> Delivery:
-    body = json.dumps(reply.body).encode()
-    return Delivery(reply.status, (body,), retry_after_s=reply.retry_after_s, request_id=f"req_{number:04d}")
+    wait = {} if reply.retry_after_s is None else {"retry-after": f"{reply.retry_after_s:g}"}
+    return Delivery(reply.status, (json.dumps(reply.body).encode(),), headers=_headers(number) | wait)
+
+
+def _headers(number: int) -> dict[str, str]:
+    return dict.fromkeys(("request-id", "x-request-id"), f"req_{number:04d}")
 
 
 def _delivery(step: Step, dialect: Dialect, draft: Draft) -> Delivery:
@@ -160,4 +164,4 @@ def _delivery(step: Step, dialect: Dialect, draft: Draft) -> Delivery:
         told = told[: step.after_events] + ([dialect.error_event(step.kind)] if step.kind else [])
     is_whole = not isinstance(step, Broken) or bool(step.kind)
     frames = tuple(event.encode() for event in told)
-    return Delivery(200, frames, True, is_whole, request_id=f"req_{draft.number:04d}")
+    return Delivery(200, frames, True, is_whole, headers=_headers(draft.number))

@@ -1,8 +1,8 @@
 """HTTP on loopback: a request in, a `Delivery` out, byte by byte as planned, breaks included."""
 
 import socket
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event as Signal
 from threading import Thread
@@ -22,8 +22,7 @@ class Delivery:
     streamed: bool = False
     complete: bool = True
     silence_s: float = 0.0
-    retry_after_s: float | None = None
-    request_id: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 Respond = Callable[[str, dict[str, str], bytes], Delivery]
@@ -108,16 +107,11 @@ class Loopback:
 
     def _send_head(self, handler: BaseHTTPRequestHandler, delivery: Delivery) -> None:
         handler.send_response(delivery.status)
-        handler.send_header("request-id", delivery.request_id)
-        handler.send_header("x-request-id", delivery.request_id)
-        if delivery.retry_after_s is not None:
-            handler.send_header("retry-after", f"{delivery.retry_after_s:g}")
-        if delivery.streamed:
-            handler.send_header("Content-Type", "text/event-stream; charset=utf-8")
-            handler.send_header("Transfer-Encoding", "chunked")
-        else:
-            handler.send_header("Content-Type", "application/json")
-            handler.send_header("Content-Length", str(sum(map(len, delivery.frames))))
+        kind = "text/event-stream; charset=utf-8" if delivery.streamed else "application/json"
+        size = {"Content-Length": str(sum(map(len, delivery.frames)))}
+        framing = {"Transfer-Encoding": "chunked"} if delivery.streamed else size
+        for name, value in {"content-type": kind, **framing, **delivery.headers}.items():
+            handler.send_header(name, value)
         handler.end_headers()
 
 

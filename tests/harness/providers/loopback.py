@@ -7,8 +7,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.model_server import transport
+from tests.model_server.transport import Delivery
 
 
 @dataclass
@@ -24,7 +26,6 @@ class Answer:
 
 @dataclass
 class Asked:
-    path: str
     headers: dict[str, str]
     body: dict[str, Any]
 
@@ -41,37 +42,22 @@ class Loopback:
 
 @contextmanager
 def loopback() -> Iterator[Loopback]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            state.asked.append(Asked(self.path, headers, body))
-            answer = state.answers.pop(0) if len(state.answers) > 1 else state.answers[0]
-            state.begun.set()
-            if answer.hold is not None:
-                answer.hold.wait(20)
-            self.send_response(answer.status)
-            for name, value in answer.headers.items():
-                self.send_header(name, value)
-            self.send_header("content-length", str(len(answer.body) + (100 if answer.cut else 0)))
-            self.end_headers()
-            self.wfile.write(answer.body)
-            self.close_connection = True
+    def respond(path: str, headers: dict[str, str], content: bytes) -> Delivery:
+        state.asked.append(Asked(headers, json.loads(content)))
+        answer = state.answers.pop(0) if len(state.answers) > 1 else state.answers[0]
+        state.begun.set()
+        if answer.hold is not None:
+            answer.hold.wait(20)
+        frames = (answer.body,) if answer.body else ()
+        return Delivery(answer.status, frames, True, not answer.cut, headers=answer.headers)
 
-        def log_message(self, format: str, *args: Any) -> None:
-            return None
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    state = Loopback(f"http://127.0.0.1:{server.server_address[1]}")
-    thread.start()
+    server = transport.Loopback(respond)
+    state = Loopback(server.url)
+    server.start()
     try:
         yield state
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        server.close()
 
 
 def error(status: int, body: Any, **headers: str) -> Answer:
