@@ -19,8 +19,10 @@ from harness.providers.chat import (
     Turn,
     Usage,
 )
-from harness.providers.stream import PartialCall, Parts, StreamedProvider
-from harness.providers.wire import (
+from harness.providers.stream import (
+    PartialCall,
+    Parts,
+    StreamedProvider,
     arguments_object,
     count,
     field,

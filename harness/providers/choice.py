@@ -19,9 +19,8 @@ from harness.providers.chat import Provider
 from harness.providers.cost import Limits, Price, is_loopback, price_of
 from harness.providers.model import Model
 from harness.providers.settings import OWN_FILE, ConfigurationError, Settings, find
-from harness.providers.stream import SHORTEST_SECRET
+from harness.providers.stream import OFFICIAL_URLS, SHORTEST_SECRET
 from harness.providers.transcript import Transcript
-from harness.providers.wire import OFFICIAL_URLS
 from harness.redaction import redact, secret_values
 
 _KEY_VARIABLES = {
