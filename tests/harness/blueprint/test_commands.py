@@ -47,49 +47,39 @@ def test_every_way_to_say_it(body: str) -> None:
     assert command(body) == TRAIN
 
 
+KEPT = (
+    "cd /x && source .venv/bin/activate && python a.py",
+    "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc 2 a.py",
+    *("make train", "/opt/venv/bin/python -m trl.scripts.grpo"),
+    *("python a.py *.json __x__ a_b_c", 'python a.py --note "two words, 中文"'),
+)
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        (
-            "cd /x && source .venv/bin/activate && python a.py",
-            "cd /x && source .venv/bin/activate && python a.py",
-        ),
         ("```bash\ncd /x &&\n  python a.py\n```", "cd /x && python a.py"),
         ("```bash\ncd /x \\\n  && python a.py\n```", "cd /x && python a.py"),
         ("```bash\npython a.py | tee \\\n  log\n```", "python a.py | tee log"),
-        (
-            "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc 2 a.py",
-            "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc 2 a.py",
-        ),
+        *((same, same) for same in KEPT),
         ("`./run.sh`", "./run.sh"),
         ("`train`", "train"),
         ("- command: mytrainer", "mytrainer"),
-        ("make train", "make train"),
-        ("/opt/venv/bin/python -m trl.scripts.grpo", "/opt/venv/bin/python -m trl.scripts.grpo"),
         ("```bash\npython - <<EOF\nprint(1)\n\\\nEOF\n```", "python - <<EOF\nprint(1)\n\\\nEOF"),
-        ("python a.py *.json __x__ a_b_c", "python a.py *.json __x__ a_b_c"),
         ("```bash\necho 'a \\\n b'\n```", "echo 'a \\\n b'"),
         ('```bash\npython -c "\nimport a\n  # b\n"\n```', 'python -c "\nimport a\n  # b\n"'),
-        ('python a.py --note "two words, 中文"', 'python a.py --note "two words, 中文"'),
     ],
 )
 def test_what_is_kept_of_it(body: str, expected: str) -> None:
     assert command(body) == expected
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "NA",
-        "默认",
-        "- command: NA",
-        "`NA`",
-        "Default: the agent must write its own command",
-        "```\nNA\n```",
-        "NA, the harness derives it",
-        "",
-    ],
+NA = (
+    "NA|默认|- command: NA|`NA`|Default: the agent must write its own command|```\nNA\n```|NA, see below|"
 )
+
+
+@pytest.mark.parametrize("body", NA.split("|"))
 def test_na(body: str) -> None:
     assert command(body) is None
 

@@ -64,20 +64,15 @@ def test_in_the_heading() -> None:
 @pytest.mark.parametrize(
     ("body", "line", "words"),
     [
-        ("12", 5, "no unit"),
-        ("- time: 12", 5, "no unit"),
-        ("12:00", 5, "no unit"),
+        *((text, 5, "no unit") for text in ("12", "- time: 12", "12:00")),
+        *((text, 5, "no length of time") for text in ("unlimited", "不限", "as long as it needs")),
+        *((text, 5, "more than a year") for text in ("9000 days", "99999999999999999999 hours")),
         ("0 hours", 5, "0 seconds"),
         ("-5 hours", 5, "-18000 seconds"),
-        ("9000 days", 5, "more than a year"),
-        ("99999999999999999999 hours", 5, "more than a year"),
-        ("unlimited", 5, "no length of time"),
-        ("不限", 5, "no length of time"),
         ("12-24 hours", 5, "leaves the length open"),
         ("12 hours\n\n24 hours", 7, "two maximum times"),
         ("- time: 12 hours\n- max time: 1 day", 6, "two maximum times"),
         ("- content 1: 12 hours\n- content 2: 1 day", 6, "two maximum times"),
-        ("as long as it needs", 5, "names no length of time"),
         ("12 hours, 20 minutes for the first step", 5, "one length, or"),
     ],
 )
