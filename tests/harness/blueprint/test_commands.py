@@ -74,9 +74,7 @@ def test_what_is_kept_of_it(body: str, expected: str) -> None:
     assert command(body) == expected
 
 
-NA = (
-    "NA|默认|- command: NA|`NA`|Default: the agent must write its own command|```\nNA\n```|NA, see below|"
-)
+NA = "NA|默认|- command: NA|`NA`|Default: the agent must write its own command|```\nNA\n```|NA, see below|"
 
 
 @pytest.mark.parametrize("body", NA.split("|"))
