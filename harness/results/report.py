@@ -6,7 +6,6 @@ built again at any moment and comes out the same; each file is replaced in one s
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -22,7 +21,7 @@ from harness.results.collect import collect
 from harness.results.drawing_style import colour_variables
 from harness.results.facts import build_facts, reported_differences
 from harness.results.figures import draw_figures
-from harness.results.manifest import fingerprints, manifest, with_checksum
+from harness.results.manifest import fingerprints, manifest, plain, with_checksum
 from harness.results.narrative.run import RunEvidence
 from harness.results.narrative.sections import Narrative, tell
 from harness.results.raw import json_file
@@ -122,7 +121,7 @@ def _result_json(
         "deviations": [deviation.as_json() for deviation in view.deviations],
         "code_changed_by_model": [deviation.diff for deviation in view.code_changes],
         "attempts": [_attempt_json(view, attempt) for attempt in view.attempts],
-        "facts": [fact_to_json(fact) for fact in facts.values()],
+        "facts": [_fact_json(fact) for fact in facts.values()],
         "figures": [{"title": figure.title, "files": figure.files} for figure in figures],
         "missing": view.missing,
         "discrepancies": [asdict(discrepancy) for discrepancy in view.discrepancies],
@@ -156,22 +155,9 @@ def _attempt_json(view: View, attempt: AttemptView) -> dict[str, Any]:
     }
 
 
-def fact_to_json(fact: Fact) -> dict[str, Any]:
+def _fact_json(fact: Fact) -> dict[str, Any]:
     """A fact as result.json keeps it; NaN and ∞, which JSON does not know, are null with a `text`."""
-    known = {
-        "interval_95": asdict(fact.interval) if fact.interval else None,
-        **{"measure": fact.measure, "note": fact.note, "withheld": fact.withheld},
-    }
-    return {
-        "id": fact.id,
-        "label": fact.label,
-        "value": fact.value if math.isfinite(fact.value) and not fact.withheld else None,
-        "text": fact.text,
-        "unit": fact.unit,
-        "recipe": fact.recipe,
-        "sources": [
-            {key: value for key, value in vars(source).items() if value is not None}
-            for source in fact.sources
-        ],
-        **{key: value for key, value in known.items() if value},
-    }
+    data = plain(asdict(fact))
+    data |= {"text": fact.text, "interval_95": data.pop("interval")}
+    data["sources"] = [{key: value for key, value in each.items() if value} for each in data["sources"]]
+    return {key: value for key, value in data.items() if value not in ("", None) or key == "value"}

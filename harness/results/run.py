@@ -239,16 +239,16 @@ def _wish(action: str, args: Mapping[str, Any]) -> str:
 def _model_use(entries: Iterable[Entry], use: LlmUse) -> ModelUse | None:
     if not use.calls:
         return None
-    begun: set[int] = set()
-    ended: set[int] = set()
-    unpriced: set[int] = set()
-    for event in (entry.event for entry in entries):
-        if isinstance(event, model.LlmReserved):
-            begun.add(event.call)
-            unpriced |= {event.call} if event.reserved_usd is None else set()
-        elif isinstance(event, model.LlmSettled | model.LlmFailed) and not event.is_estimated:
-            ended.add(event.call)
-            unpriced |= {event.call} if event.cost_usd is None else set()
+    told = [entry.event for entry in entries]
+    begun = [event for event in told if isinstance(event, model.LlmReserved)]
+    ended = [
+        event
+        for event in told
+        if isinstance(event, model.LlmSettled | model.LlmFailed) and not event.is_estimated
+    ]
+    unpriced = {event.call for event in begun if event.reserved_usd is None}
+    unpriced |= {event.call for event in ended if event.cost_usd is None}
+    cut_off = {event.call for event in begun} - {event.call for event in ended} - unpriced
     return ModelUse(
         model=use.model,
         calls=use.calls,
@@ -257,5 +257,5 @@ def _model_use(entries: Iterable[Entry], use: LlmUse) -> ModelUse | None:
         output_tokens=use.tokens.get("output_tokens", 0),
         cost_usd=use.cost_usd,
         unpriced_calls=len(unpriced),
-        cut_off_calls=len(begun - ended - unpriced),
+        cut_off_calls=len(cut_off),
     )

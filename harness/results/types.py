@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from harness.wording import number_text
+from harness.wording import listed, number_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,7 +93,6 @@ class AttemptRecord:
 
     @property
     def folder(self) -> str:
-        """The attempt's folder relative to the result folder."""
         return attempt_folder(self.number)
 
 
@@ -215,18 +214,10 @@ def describe_sources(sources: tuple[Source, ...]) -> str:
     """Sources in short: neighbouring lines of a file joined, e.g. `attempts/01/metrics.jsonl:3–12`."""
     joined: list[Source] = []
     for source in sources:
-        before = joined[-1] if joined else None
-        last = source.last_line or source.line
-        if (
-            before is not None
-            and before.file == source.file
-            and source.line is not None
-            and (before.last_line or before.line or 0) + 1 == source.line
-        ):
-            joined[-1] = Source(before.file, before.line, last, before.key)
+        before = joined[-1] if joined else Source("")
+        is_next = source.line is not None and (before.last_line or before.line or 0) + 1 == source.line
+        if is_next and before.file == source.file:
+            joined[-1] = replace(before, last_line=source.last_line or source.line)
         else:
             joined.append(source)
-    shown = [str(source) for source in joined[:3]]
-    if len(joined) > 3:
-        shown.append(f"and {len(joined) - 3} more places")
-    return ", ".join(shown)
+    return listed([str(source) for source in joined], 3)

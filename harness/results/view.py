@@ -133,15 +133,6 @@ class View:
         thinned = self.validations[:: len(self.validations) // PAGE_VALIDATIONS + 1]
         return thinned if thinned[-1:] == self.validations[-1:] else (*thinned, self.validations[-1])
 
-    @property
-    def shown_facts(self) -> tuple[Fact, ...]:
-        """Every fact on the page, in its order."""
-        shown: list[Fact | None] = [*self.key_facts]
-        shown += [fact for row in self.page_validations for fact in row.cells]
-        shown += [fact for attempt in self.attempts for fact in attempt.facts.values()]
-        shown += [fact for row in self.metrics for fact in (row.first, row.last, row.lowest, row.highest)]
-        return tuple(fact for fact in shown if fact)
-
 
 def build_view(
     record: Record,
