@@ -1,7 +1,6 @@
 """The schema as a page: `python -m trainer_core.config.document docs/configuration.md` renews its tables."""
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from trainer_core.config.keys import Key, all_keys, shown_default
@@ -42,11 +41,8 @@ def _sections() -> dict[str, list[Key]]:
     for key in all_keys().values():
         if not key.is_section:
             sections.setdefault(key.path.rpartition(".")[0], []).append(key)
-    return dict(sorted(sections.items(), key=lambda item: _position(item[0])))
-
-
-def _position(section: str) -> int:
-    return list(all_keys()).index(section) if section else -1
+    order = ["", *all_keys()]
+    return dict(sorted(sections.items(), key=lambda item: order.index(item[0])))
 
 
 def _row(key: Key) -> str:
@@ -54,12 +50,10 @@ def _row(key: Key) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Renew the tables of the page named by the only argument."""
-    page = Path(arguments[0])
+def renew(page: Path) -> None:
+    """Renew the tables of the page."""
     page.write_text(with_key_tables(page.read_text(encoding="utf-8")), encoding="utf-8")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    renew(Path(sys.argv[1]))

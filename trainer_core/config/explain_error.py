@@ -42,18 +42,15 @@ def _at(path: tuple[str, ...], layered: Layered, message: str, fix: str) -> Prob
 
 def _known_part(location: tuple[str, ...]) -> tuple[str, ...]:
     """The path of the key a location lies in, without indices of a list and branches of a union."""
-    length = len(location)
-    while ".".join(location[:length]) not in all_keys():
-        length -= 1
-    return location[:length]
+    while ".".join(location) not in all_keys():
+        location = location[:-1]
+    return location
 
 
 def _expected(key: Key) -> str:
     if key.is_section:
         return "a mapping of keys"
-    return (
-        key.type.replace("text", "text that is not empty") if key.type == "text" and key.default else key.type
-    )
+    return "text that is not empty" if key.type == "text" and key.default else key.type
 
 
 def _mend(key: Key, value: Any) -> str:
@@ -63,9 +60,8 @@ def _mend(key: Key, value: Any) -> str:
         return f"Leave it out for the default, {shown_default(key)}."
     if isinstance(value, str):
         return _mend_text(key, value)
-    if isinstance(value, bool):
-        return f"The default is {shown_default(key)}."
-    if isinstance(value, int | float) and key.type.startswith("text"):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and key.type.startswith("text"):
         return f'Put it in quotes: "{value}".'
     if isinstance(value, float) and value.is_integer() and key.type.startswith("int"):
         return f"Write {int(value)}."

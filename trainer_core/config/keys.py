@@ -10,26 +10,16 @@ from functools import lru_cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from trainer_core.config.schema import Config
 
 _OTHER_NAMES = {
-    "learning_rate": "lr",
-    "batch_size": "train_batch_size",
-    "epochs": "total_epochs",
-    "num_epochs": "total_epochs",
-    "max_steps": "total_training_steps",
-    "n": "num_repeat",
-    "group_size": "num_repeat",
-    "clip_grad": "grad_clip",
-    "max_grad_norm": "grad_clip",
-    "kl_coef": "kl_loss_coef",
-    "random_seed": "seed",
-    "eval_freq": "test_freq",
-    "model_path": "path",
-    "save_interval": "save_freq",
+    **{"learning_rate": "lr", "batch_size": "train_batch_size", "max_steps": "total_training_steps"},
+    **{"epochs": "total_epochs", "num_epochs": "total_epochs", "n": "num_repeat", "group_size": "num_repeat"},
+    **{"clip_grad": "grad_clip", "max_grad_norm": "grad_clip", "kl_coef": "kl_loss_coef"},
+    **{"random_seed": "seed", "eval_freq": "test_freq", "model_path": "path", "save_interval": "save_freq"},
 }
+_NAMES = {int: "int", float: "number", bool: "true | false", str: "text", type(None): "null", Any: "anything"}
 _VERL_ROOTS = (
     "actor_rollout_ref", "algorithm", "critic", "custom_reward_function", "data", "global_profiler",
     "ray_init", "ray_kwargs", "reward", "reward_model", "trainer", "transfer_queue",
@@ -68,16 +58,10 @@ def _keys_below(section: type[BaseModel], prefix: str) -> list[Key]:
             keys.extend(_keys_below(inner, f"{path}."))
         else:
             default = field.get_default(call_default_factory=True)
-            keys.append(Key(path, _field_type(field), _plain(default), field.description or "", False))
+            default = list(default) if isinstance(default, tuple) else default
+            kind = _type_text(field.annotation) + _bounds(field.metadata)
+            keys.append(Key(path, kind, default, field.description or "", False))
     return keys
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _field_type(field: FieldInfo) -> str:
-    return _type_text(field.annotation) + _bounds(field.metadata)
 
 
 def _type_text(annotation: Any) -> str:
@@ -95,15 +79,7 @@ def _type_text(annotation: Any) -> str:
         return f"list of {len(arguments)}: {_type_text(arguments[0])}"
     if origin is dict:
         return "mapping"
-    names = {
-        int: "int",
-        float: "number",
-        bool: "true | false",
-        str: "text",
-        type(None): "null",
-        Any: "anything",
-    }
-    return names[annotation]
+    return _NAMES[annotation]
 
 
 def _bounds(metadata: Any) -> str:
@@ -117,11 +93,7 @@ def _bounds(metadata: Any) -> str:
 
 def shown_default(key: Key) -> str:
     """A default as it would stand in YAML."""
-    return (
-        json.dumps(key.default, ensure_ascii=False)
-        if not isinstance(key.default, str)
-        else key.default or '""'
-    )
+    return key.default if key.default and isinstance(key.default, str) else json.dumps(key.default)
 
 
 def suggestion(path: str) -> str:
@@ -134,14 +106,11 @@ def suggestion(path: str) -> str:
     wanted = _OTHER_NAMES.get(name, name)
     if wanted in siblings:
         return f"Did you mean `{parent}.{wanted}`?"
-    elsewhere = _elsewhere(wanted, path)
-    if elsewhere:
+    if elsewhere := _elsewhere(wanted, path):
         return f"Did you mean {elsewhere}?"
-    close = difflib.get_close_matches(name, siblings, n=1, cutoff=0.6)
-    if close:
+    if close := difflib.get_close_matches(name, siblings, n=1, cutoff=0.6):
         return f"Did you mean `{parent}.{close[0]}`?"
-    far = difflib.get_close_matches(name, sorted({key.name for key in keys.values()}), n=1, cutoff=0.75)
-    if far:
+    if far := difflib.get_close_matches(name, sorted({key.name for key in keys.values()}), n=1, cutoff=0.75):
         return f"Did you mean {_elsewhere(far[0], path)}?"
     return f"Remove it; `ajet --explain '{parent}.*'` lists what may stand there."
 
@@ -149,15 +118,14 @@ def suggestion(path: str) -> str:
 def _elsewhere(name: str, path: str) -> str:
     """Up to three keys called `name`, nearest to `path` first, as text."""
     wanted = set(path.split("."))
-    found = [key.path for key in all_keys().values() if key.name == name]
-    found.sort(key=lambda candidate: _distance(candidate, wanted))
+
+    def distance(candidate: str) -> tuple[int, bool, int]:
+        """First what shares most with the path asked for, then what belongs to the trainer proper."""
+        shared = len(wanted & set(candidate.split(".")))
+        return -shared, not candidate.startswith("ajet.trainer_common."), candidate.count(".")
+
+    found = sorted((key.path for key in all_keys().values() if key.name == name), key=distance)
     return " or ".join(f"`{candidate}`" for candidate in found[:3])
-
-
-def _distance(candidate: str, wanted: set[str]) -> tuple[int, bool, int]:
-    """Sorts first what shares most with the path asked for, then what belongs to the trainer proper."""
-    shared = len(wanted & set(candidate.split(".")))
-    return -shared, not candidate.startswith("ajet.trainer_common."), candidate.count(".")
 
 
 def _root_suggestion(name: str) -> str:
@@ -169,10 +137,8 @@ def _root_suggestion(name: str) -> str:
     if inside:
         return f"Put it under `ajet:`: `ajet.{name}`."
     roots = [key.path for key in keys.values() if "." not in key.path]
-    close = difflib.get_close_matches(name, roots, n=1, cutoff=0.6)
-    if close:
+    if close := difflib.get_close_matches(name, roots, n=1, cutoff=0.6):
         return f"Did you mean `{close[0]}`?"
-    elsewhere = _elsewhere(_OTHER_NAMES.get(name, name), name)
-    if elsewhere:
+    if elsewhere := _elsewhere(_OTHER_NAMES.get(name, name), name):
         return f"Did you mean {elsewhere}?"
     return "Keys of the trainer stand under `ajet:`; if it is a raw key of verl, put it under `verl:`."

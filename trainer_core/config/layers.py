@@ -46,9 +46,8 @@ class Layered:
                 here[part] = {}
             here = here[part]
         here[path[-1]] = _merged(here.get(path[-1]), value)
-        origins = {place: told for place, told in self.origins.items() if place[: len(path)] != path}
-        if isinstance(value, dict):
-            origins = dict(self.origins)
+        is_kept = isinstance(value, dict)
+        origins = {at: told for at, told in self.origins.items() if is_kept or at[: len(path)] != path}
         return Layered(tree, origins | dict.fromkeys(_paths(path, value), origin), self.name)
 
 
@@ -87,22 +86,13 @@ def with_overrides(layered: Layered, words: Iterable[str]) -> Layered:
 def _read_word(word: str) -> tuple[tuple[str, ...], Source]:
     key, equals, value = word.partition("=")
     key = key.strip()
-    if not equals:
-        message, fix = (
-            f"`{word}` is not a setting.",
-            "Write `key=value`, such as `ajet.rollout.num_repeat=8`.",
-        )
-        raise _file_error(COMMAND_LINE, message, fix)
-    if key.startswith(("+", "~")):
+    path = tuple(key.split("."))
+    if equals and key.startswith(("+", "~")):
         bare = key.lstrip("+~")
         raise _file_error(COMMAND_LINE, f"`{word}` has a sign of Hydra.", f"Write `{bare}={value}`.")
-    path = tuple(key.split("."))
-    if not all(path):
-        message, fix = (
-            f"`{word}` has no proper key.",
-            "Write `key=value`, such as `ajet.rollout.num_repeat=8`.",
-        )
-        raise _file_error(COMMAND_LINE, message, fix)
+    if not equals or not all(path):
+        told = f"`{word}` {'has no proper key' if equals else 'is not a setting'}."
+        raise _file_error(COMMAND_LINE, told, "Write `key=value`, such as `ajet.rollout.num_repeat=8`.")
     return path, read_yaml(value, f"{COMMAND_LINE}, {key}")
 
 

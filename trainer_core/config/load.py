@@ -57,8 +57,7 @@ def load_config(
     except ValidationError as error:
         raise ConfigError(problems_of(error, layered)) from error
     found = findings(config)
-    refused = tuple(_problem(finding, layered) for finding in found if finding.verdict == "refused")
-    if refused:
+    if refused := tuple(_problem(finding, layered) for finding in found if finding.verdict == "refused"):
         raise ConfigError(refused)
     return Loaded(config, tuple(_problem(finding, layered) for finding in found))
 
@@ -96,15 +95,11 @@ def _without_empty_sections(layered: Layered) -> Layered:
 
 
 def _refuse_interpolation(layered: Layered) -> None:
-    found = list(_interpolations(("ajet",), layered.tree.get("ajet")))
-    message, fix = (
-        "refers to another value, which is not resolved here.",
-        "Write the value, or pass `key=value`.",
-    )
-    if found:
-        raise ConfigError(
-            tuple(Problem(message, fix, layered.where(path), ".".join(path), value) for path, value in found)
-        )
+    told = ("refers to another value, which is not resolved here.", "Write the value, or pass `key=value`.")
+    found = _interpolations(("ajet",), layered.tree.get("ajet"))
+    problems = [Problem(*told, layered.where(path), ".".join(path), value) for path, value in found]
+    if problems:
+        raise ConfigError(tuple(problems))
 
 
 def _interpolations(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -123,8 +118,7 @@ def _with_names(layered: Layered, path: Path, exp_dir: str | None, now: datetime
     if not isinstance(layered.tree.get("ajet", {}), dict):
         return layered
     name = layered.value(("ajet", "experiment_name"))
-    if name is None or name == "read_yaml_name":
-        name = f"{path.stem}_{now:%Y%m%d_%H%M}"
+    name = f"{path.stem}_{now:%Y%m%d_%H%M}" if name in (None, "read_yaml_name") else name
     if not isinstance(name, str):
         return layered
     name = name.replace("|", "-")

@@ -20,9 +20,10 @@ Verdict = Literal["ignored", "doubtful", "refused"]
 
 @dataclass(frozen=True)
 class Rule:
-    """What becomes of keys that match `pattern`, but for the values `local` takes (None: the default)."""
+    """What becomes of keys that match one of `patterns`, but for the values `local` takes (None: the
+    default)."""
 
-    pattern: str
+    patterns: tuple[str, ...]
     verdict: Verdict
     why: str
     fix: str
@@ -40,142 +41,120 @@ class Finding:
     fix: str
 
 
-_GPUS = "`local` trains in one process on this machine's CPU"
+def _refused(pattern: str, why: str, fix: str, *takes: Any) -> Rule:
+    return Rule((pattern,), "refused", why, fix, takes or None)
+
+
+def _ignored(why: str, *patterns: str, fix: str = "Leave it out, or ignore this line.") -> Rule:
+    return Rule(patterns, "ignored", why, fix)
+
+
+_ROLLOUT, _TRAINER, _READER = "ajet.rollout", "ajet.trainer_common", "ajet.task_reader"
 _ONE_TURN = "`local` asks the model once per episode"
-_NO_MATTER = "Leave it out, or ignore this line."
 _LATER = "Leave it out; it is not available in this version."
+_NO_HYDRA = "no Hydra is needed: defaults come from the schema"
+_KL_IN_LOSS = "`local` applies KL in the loss only"
 
 RULES: tuple[Rule, ...] = (
-    Rule("ajet.rollout.user_workflow", "refused", _ONE_TURN, _LATER),
-    Rule(
-        "ajet.rollout.compute_madness_checklist", "refused", "`local` has no such checks", "Write [].", ([],)
+    _refused(f"{_ROLLOUT}.user_workflow", _ONE_TURN, _LATER),
+    _refused(f"{_ROLLOUT}.compute_madness_checklist", "`local` has no such checks", "Write [].", []),
+    _ignored("`local` has no checks for abnormal answers", f"{_ROLLOUT}.agent_madness_*"),
+    _ignored(_ONE_TURN, f"{_ROLLOUT}.multi_turn.*"),
+    _ignored("`local` offers no tools to the model", f"{_ROLLOUT}.force_disable_toolcalls"),
+    _ignored("`local` samples a batch of episodes together", f"{_ROLLOUT}.max_env_worker"),
+    _ignored(
+        "`local` trains in one process on this machine's CPU",
+        f"{_ROLLOUT}.tensor_model_parallel_size",
+        f"{_ROLLOUT}.n_vllm_engine",
+        f"{_ROLLOUT}.max_num_seqs",
+        f"{_ROLLOUT}.name",
+        f"{_ROLLOUT}.gpu_memory_utilization",
+        f"{_ROLLOUT}.ppo_max_token_len_per_gpu",
+        f"{_TRAINER}.nnodes",
+        f"{_TRAINER}.n_gpus_per_node",
+        f"{_TRAINER}.fsdp_config.*",
+        f"{_TRAINER}.ulysses_sequence_parallel_size",
     ),
-    Rule("ajet.rollout.agent_madness_*", "ignored", "`local` has no checks for abnormal answers", _NO_MATTER),
-    Rule("ajet.rollout.multi_turn.*", "ignored", _ONE_TURN, _NO_MATTER),
-    Rule(
-        "ajet.rollout.force_disable_toolcalls", "ignored", "`local` offers no tools to the model", _NO_MATTER
-    ),
-    Rule(
-        "ajet.rollout.max_env_worker", "ignored", "`local` samples a batch of episodes together", _NO_MATTER
-    ),
-    Rule("ajet.rollout.tensor_model_parallel_size", "ignored", _GPUS, _NO_MATTER),
-    Rule("ajet.rollout.n_vllm_engine", "ignored", _GPUS, _NO_MATTER),
-    Rule("ajet.rollout.max_num_seqs", "ignored", _GPUS, _NO_MATTER),
-    Rule("ajet.rollout.name", "ignored", _GPUS, _NO_MATTER),
-    Rule("ajet.rollout.gpu_memory_utilization", "ignored", _GPUS, _NO_MATTER),
-    Rule("ajet.rollout.ppo_max_token_len_per_gpu", "ignored", _GPUS, _NO_MATTER),
-    Rule(
-        "ajet.rollout.chat_template_generate_prompt_type",
-        "ignored",
+    _ignored(
         "`local` takes the generation prompt from the tokenizer's chat template",
-        _NO_MATTER,
+        f"{_ROLLOUT}.chat_template_generate_prompt_type",
     ),
-    Rule(
-        "ajet.rollout.val_kwargs.num_repeat",
-        "ignored",
-        "`ajet.trainer_common.val_pass_n` decides",
-        "Set that key instead.",
+    _ignored(
+        f"`{_TRAINER}.val_pass_n` decides", f"{_ROLLOUT}.val_kwargs.num_repeat", fix="Set that key instead."
     ),
-    Rule(
-        "ajet.task_reader.type",
-        "refused",
+    _refused(
+        f"{_READER}.type",
         "`local` has no such reader",
         "Use huggingface_dat_repo, jsonl_dataset_file or builtin.",
-        ("huggingface_dat_repo", "jsonl_dataset_file", "builtin"),
+        *("huggingface_dat_repo", "jsonl_dataset_file", "builtin"),
     ),
-    Rule(
-        "ajet.task_reader.huggingface_dat_repo.http_proxy_address",
-        "ignored",
+    _ignored(
         "`local` uses the proxy of the environment",
-        "Set the environment variable HTTPS_PROXY.",
+        f"{_READER}.huggingface_dat_repo.http_proxy_address",
+        fix="Set the environment variable HTTPS_PROXY.",
     ),
-    Rule("ajet.task_reader.env_service.*", "ignored", "`local` has no such reader", _NO_MATTER),
-    Rule("ajet.task_reader.data_generation.*", "ignored", "`local` has no such reader", _NO_MATTER),
-    Rule(
+    _ignored("`local` has no such reader", f"{_READER}.env_service.*", f"{_READER}.data_generation.*"),
+    _refused(
         "ajet.task_judge.judge_type",
-        "refused",
         "`local` has no such judge",
         "Use exact_match, or customized_protocol with a judge_protocol.",
-        ("exact_match", "customized_protocol"),
+        *("exact_match", "customized_protocol"),
     ),
-    Rule("ajet.task_judge.alien_llm_*", "ignored", "`local` hands no outside model to a judge", _NO_MATTER),
-    Rule("ajet.task_judge.rubrics_auto_grader.*", "ignored", "`local` has no rubrics grader", _NO_MATTER),
-    Rule("ajet.context_tracker.*", "ignored", f"{_ONE_TURN}, so there is nothing to merge", _NO_MATTER),
-    Rule("ajet.debug.*", "ignored", "only backbone `debug` reads it", _NO_MATTER),
-    Rule(
-        "ajet.trainer_common.algorithm.adv_estimator",
-        "refused",
-        "`local` knows the estimator grpo",
-        "Write grpo.",
-    ),
-    Rule(
-        "ajet.trainer_common.algorithm.use_kl_in_reward",
-        "refused",
-        "`local` applies KL in the loss only",
+    _ignored("`local` hands no outside model to a judge", "ajet.task_judge.alien_llm_*"),
+    _ignored("`local` has no rubrics grader", "ajet.task_judge.rubrics_auto_grader.*"),
+    _ignored(f"{_ONE_TURN}, so there is nothing to merge", "ajet.context_tracker.*"),
+    _ignored("only backbone `debug` reads it", "ajet.debug.*"),
+    _refused(f"{_TRAINER}.algorithm.adv_estimator", "`local` knows the estimator grpo", "Write grpo."),
+    _refused(
+        f"{_TRAINER}.algorithm.use_kl_in_reward",
+        _KL_IN_LOSS,
         "Write false, and set use_kl_loss and kl_loss_coef.",
     ),
-    Rule("ajet.trainer_common.kl_penalty_type", "ignored", "`local` applies KL in the loss only", _NO_MATTER),
-    Rule(
-        "ajet.trainer_common.loss_extra_scale_ratio", "refused", "`local` does not scale the loss", "Write 1."
-    ),
-    Rule(
-        "ajet.trainer_common.*_episode_level",
-        "ignored",
-        "an episode of `local` is one sample, so it makes no difference",
-        _NO_MATTER,
-    ),
-    Rule(
-        "ajet.trainer_common.optim.lr_scheduler_type",
-        "refused",
+    _ignored(_KL_IN_LOSS, f"{_TRAINER}.kl_penalty_type"),
+    _refused(f"{_TRAINER}.loss_extra_scale_ratio", "`local` does not scale the loss", "Write 1."),
+    _ignored("an episode of `local` is one sample, so it makes no difference", f"{_TRAINER}.*_episode_level"),
+    _refused(
+        f"{_TRAINER}.optim.lr_scheduler_type",
         "`local` keeps the rate constant after its warm-up",
         "Write constant.",
     ),
-    Rule(
-        "ajet.trainer_common.val_max_num_task_each_validation",
-        "refused",
+    _refused(
+        f"{_TRAINER}.val_max_num_task_each_validation",
         "`local` validates on every task of the split",
         "Leave it out, and make the validation split smaller.",
     ),
-    Rule("ajet.trainer_common.val_max_num_task_clip_method", "ignored", "`local` clips nothing", _NO_MATTER),
-    Rule("ajet.trainer_common.nnodes", "ignored", _GPUS, _NO_MATTER),
-    Rule("ajet.trainer_common.n_gpus_per_node", "ignored", _GPUS, _NO_MATTER),
-    Rule("ajet.trainer_common.fsdp_config.*", "ignored", _GPUS, _NO_MATTER),
-    Rule("ajet.trainer_common.ulysses_sequence_parallel_size", "ignored", _GPUS, _NO_MATTER),
+    _ignored("`local` clips nothing", f"{_TRAINER}.val_max_num_task_clip_method"),
     Rule(
-        "ajet.trainer_common.logger",
+        (f"{_TRAINER}.logger",),
         "ignored",
         "`local` has no such logger",
         "Read `metrics.jsonl`, or use console, swanlab or wandb.",
         ("console", "swanlab", "wandb"),
     ),
-    Rule(
-        "ajet.trainer_common.train_print_to_markdown_file_path",
-        "ignored",
+    _ignored(
         "`local` writes training metrics to the console and `metrics.jsonl`",
-        "Read `metrics.jsonl` in the output folder.",
+        f"{_TRAINER}.train_print_to_markdown_file_path",
+        fix="Read `metrics.jsonl` in the output folder.",
     ),
-    Rule(
-        "ajet.trainer_common.save_trajectory_as_json_file", "ignored", "`local` keeps no episodes", _NO_MATTER
-    ),
-    Rule("ajet.lora.lora_rank", "refused", "`local` trains all weights", "Write 0."),
-    Rule("ajet.lora.*", "ignored", "`local` trains all weights", _NO_MATTER),
-    Rule("ajet.enable_*", "refused", "`local` serves no endpoint", "Write false."),
-    Rule("ajet.interchange_server.*", "ignored", "`local` serves no endpoint", _NO_MATTER),
-    Rule("ajet.swarm_mode_*", "ignored", "`local` runs its episodes itself", _NO_MATTER),
-    Rule("ajet.task_runner.*", "ignored", "`local` runs no workflows", _NO_MATTER),
-    Rule("ajet.execute_test*", "ignored", "`local` ends no run by a probe", _NO_MATTER),
-    Rule("ajet.teacher_model", "refused", "`local` does not distil", _LATER),
-    Rule("ajet.opd", "refused", "`local` does not distil", _LATER),
-    Rule("verl", "ignored", "`local` does not use verl", _NO_MATTER),
-    Rule("trinity", "ignored", "`local` does not use trinity", _NO_MATTER),
-    Rule("hydra", "ignored", "no Hydra is needed: defaults come from the schema", "Remove it."),
-    Rule("defaults", "ignored", "no Hydra is needed: defaults come from the schema", "Remove it."),
+    _ignored("`local` keeps no episodes", f"{_TRAINER}.save_trajectory_as_json_file"),
+    _refused("ajet.lora.lora_rank", "`local` trains all weights", "Write 0."),
+    _ignored("`local` trains all weights", "ajet.lora.*"),
+    _refused("ajet.enable_*", "`local` serves no endpoint", "Write false."),
+    _ignored("`local` serves no endpoint", "ajet.interchange_server.*"),
+    _ignored("`local` runs its episodes itself", "ajet.swarm_mode_*"),
+    _ignored("`local` runs no workflows", "ajet.task_runner.*"),
+    _ignored("`local` ends no run by a probe", "ajet.execute_test*"),
+    _refused("ajet.teacher_model", "`local` does not distil", _LATER),
+    _refused("ajet.opd", "`local` does not distil", _LATER),
+    _ignored("`local` does not use verl", "verl"),
+    _ignored("`local` does not use trinity", "trinity"),
+    _ignored(_NO_HYDRA, "hydra", "defaults", fix="Remove it."),
 )
 
 
 def rule_for(path: str) -> Rule | None:
     """The rule that covers a key; None if `local` honours it."""
-    return next((rule for rule in RULES if fnmatchcase(path, rule.pattern)), None)
+    return next((rule for rule in RULES if any(fnmatchcase(path, each) for each in rule.patterns)), None)
 
 
 def note(key: Key) -> str:

@@ -47,15 +47,14 @@ def read_yaml(text: str, name: str) -> Source:
         return Source(walk.value(root, (), ()), walk.lines)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise _error(name, mark and mark.line, _told(error), _mend(error, text)) from error
+        told = f"is not YAML: {error.problem or error.context or 'malformed'}."
+        raise _error(name, mark and mark.line, told, _mend(error, text)) from error
     except YAMLError as error:
         told = str(error).splitlines()[0]
         raise _error(name, None, f"is not YAML: {told}.", "Save it as plain UTF-8 text.") from error
     except (RecursionError, ValueError) as error:
-        fix = "Check that this is the file you mean."
-        raise _error(
-            name, None, "is not YAML that can be read here (nested too deeply, or malformed).", fix
-        ) from error
+        told = "is not YAML that can be read here (nested too deeply, or malformed)."
+        raise _error(name, None, told, "Check that this is the file you mean.") from error
 
 
 class _Walk:
@@ -107,9 +106,8 @@ class _Walk:
 
     def _merged(self, node: Node, path: Path, above: tuple[int, ...]) -> dict[str, Any]:
         """What `<<: *anchor` or `<<: [*first, *second]` brings in; of several, the first wins."""
-        parts = node.value if isinstance(node, SequenceNode) else [node]
         together: dict[str, Any] = {}
-        for part in parts:
+        for part in node.value if isinstance(node, SequenceNode) else [node]:
             if not isinstance(part, MappingNode):
                 raise self._error(part, "`<<` needs a mapping to merge.", "Write `<<: *name_of_a_mapping`.")
             together = {**self.value(part, path, above), **together}
@@ -130,8 +128,8 @@ class _Walk:
             ) from error
 
     def _unknown_tag(self, node: Node) -> ConfigError:
-        tag = str(node.tag).replace(_TAG, "!!")
-        return self._error(node, f"carries the tag `{tag}`, which means nothing here.", "Remove the tag.")
+        told = f"carries the tag `{str(node.tag).replace(_TAG, '!!')}`, which means nothing here."
+        return self._error(node, told, "Remove the tag.")
 
     def _error(self, node: Node, message: str, fix: str) -> ConfigError:
         return _error(self.name, node.start_mark.line, message, fix)
@@ -141,11 +139,6 @@ def _error(name: str, line: int | None, message: str, fix: str) -> ConfigError:
     """`line` counts from 0, as ruamel's marks do."""
     where = name if line is None else f"{name}:{line + 1}"
     return ConfigError((Problem(message, fix, where),))
-
-
-def _told(error: MarkedYAMLError) -> str:
-    problem = error.problem or error.context or "malformed"
-    return f"is not YAML: {problem}."
 
 
 def _mend(error: MarkedYAMLError, text: str) -> str:

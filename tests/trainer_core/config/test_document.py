@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from trainer_core.config.document import main, with_key_tables
+from trainer_core.config.document import renew, with_key_tables
 from trainer_core.config.keys import all_keys
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
@@ -30,7 +30,7 @@ def test_renewing_changes_only_what_is_between_the_marks(tmp_path: Path) -> None
     page = tmp_path / "page.md"
     head, begin, rest = PAGE.read_text(encoding="utf-8").partition("<!-- keys: ")
     page.write_text(f"{head}{begin}{rest.replace('| `lr` |', '| `old` |')}", encoding="utf-8")
-    assert main([str(page)]) == 0
+    renew(page)
     assert page.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
 
 

@@ -95,8 +95,9 @@ def test_doubtful_settings_are_told_but_done() -> None:
 def test_every_rule_covers_a_key_that_exists_and_that_no_earlier_rule_covers() -> None:
     settable = [key.path for key in all_keys().values() if not key.is_section]
     for rule in RULES:
-        covered = [path for path in settable if fnmatchcase(path, rule.pattern)]
-        assert any(rule_for(path) is rule for path in covered), rule.pattern
+        for pattern in rule.patterns:
+            covered = [path for path in settable if fnmatchcase(path, pattern)]
+            assert any(rule_for(path) is rule for path in covered), pattern
 
 
 def test_what_counts_as_honoured_is_read_somewhere() -> None:
