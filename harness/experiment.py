@@ -7,6 +7,7 @@ is decided or happens goes through `record`, which is durable before it returns.
 import logging
 import shutil
 import uuid
+from itertools import chain, count
 from pathlib import Path
 
 from harness import index, journal
@@ -83,18 +84,10 @@ def _new_folder(blueprint: Blueprint) -> Path:
     """Make the folder of this run: the blueprint's result folder, or the next free `-2`, `-3` … beside
     finished ones."""
     first = blueprint.result_dir
-    if _is_foreign(first):
-        first = first / blueprint.name
-    candidate, number = first, 1
-    while not _claim(candidate):
-        number += 1
-        candidate = first.with_name(f"{first.name}-{number}")
-    return candidate
-
-
-def _is_foreign(folder: Path) -> bool:
-    """True if the folder holds files of somebody else, so that ours go in a folder of their own inside it."""
-    return folder.is_dir() and not (folder / "journal.jsonl").exists() and any(folder.iterdir())
+    if first.is_dir() and not (first / "journal.jsonl").exists() and any(first.iterdir()):
+        first = first / blueprint.name  # what is there belongs to somebody else
+    beside = (first.with_name(f"{first.name}-{number}") for number in count(2))
+    return next(folder for folder in chain([first], beside) if _claim(folder))
 
 
 def _claim(folder: Path) -> bool:

@@ -107,13 +107,18 @@ def redact(text: str, known: Iterable[str] = ()) -> str:
 
     `known` are secret values themselves (see `secret_values`), masked wherever they stand.
     """
-    for secret in sorted(known, key=len, reverse=True):
-        text = text.replace(secret, MASK)
+    text = _without(known, text)
     for _ in range(_MOST_PASSES):  # a mask can bring a name and a value together
         masked = _masked(text)
         if masked == text:
             break
         text = masked
+    return text
+
+
+def _without(known: Iterable[str], text: str) -> str:
+    for secret in sorted(filter(None, known), key=len, reverse=True):
+        text = text.replace(secret, MASK)
     return text
 
 
@@ -148,9 +153,7 @@ def _mask_value(match: re.Match[str]) -> str:
     bare = value.strip("\"'")
     if link.isspace() and not name.startswith("--"):
         return match[0]
-    if "\n" in link and (
-        value.endswith(":") or value == "-"
-    ):  # the next line is a mapping or list of its own
+    if "\n" in link and (value.endswith(":") or value == "-"):  # a mapping or list of its own
         return match[0]
     is_number = _HARMLESS_VALUE.fullmatch(bare) and not ("pass" in name.lower() and bare[:1].isdigit())
     if not bare or is_number or not _is_secret(name, bare, certain="," not in link):
@@ -189,12 +192,6 @@ def redact_keys(text: str, known: Iterable[str] = ()) -> str:
     """The text with known secrets and key shapes masked and nothing else: for what a model decides and code
     then carries out, where a telling name in front of a value is no evidence. Known values are found in the
     form that JSON gives them, too."""
-    forms = {
-        form
-        for secret in known
-        if secret
-        for form in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
-    }
-    for form in sorted(forms, key=len, reverse=True):
-        text = text.replace(form, MASK)
-    return _SHAPES.sub(MASK, text)
+    plain = tuple(known)
+    quoted = (json.dumps(secret, ensure_ascii=ascii)[1:-1] for secret in plain for ascii in (True, False))
+    return _SHAPES.sub(MASK, _without({*plain, *quoted}, text))

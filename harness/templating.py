@@ -14,17 +14,10 @@ if TYPE_CHECKING:
 
 
 def templates_dir() -> Path:
-    """The folder that holds the templates: `harness/templates` when installed, `templates/` in a checkout.
-
-    Raises FileNotFoundError when neither is there (a broken installation).
-    """
+    """The folder that holds the templates: `harness/templates` when installed, `templates/` in a checkout."""
     package = Path(__file__).resolve().parent
-    for folder in (package / "templates", package.parent / "templates"):
-        if folder.is_dir():
-            return folder
-    raise FileNotFoundError(
-        f"no templates beside {package}: the installation is incomplete; reinstall the package"
-    )
+    installed = package / "templates"
+    return installed if installed.is_dir() else package.parent / "templates"
 
 
 def template_names(folder: str) -> tuple[str, ...]:
@@ -57,9 +50,6 @@ def environment() -> "Environment":
 
 
 def render(template: str, /, **values: object) -> str:
-    """Render a template (a path below `templates/`, such as `reports/result.md.j2`) with the given values.
-
-    Raises jinja2.TemplateNotFound for an unknown name and jinja2.UndefinedError for a value that was not
-    given.
-    """
+    """Render a template (a path below `templates/`, such as `reports/result.md.j2`). Raises
+    jinja2.TemplateNotFound for an unknown name, jinja2.UndefinedError for a value that was not given."""
     return environment().get_template(template).render(**values)

@@ -22,16 +22,10 @@ def number_text(value: float, unit: str = "number") -> str:
         return "∞" if value > 0 else "−∞"
     if unit == "seconds":
         return duration(value)
-    if unit == "count":
-        return f"{value:,.0f}".replace(",", " ")
-    if unit == "rate":
-        return f"{value:.3f}"
-    if unit == "difference":
-        return f"{value:+.3f}".replace("-", "−")
-    if value == int(value) and abs(value) < 1e4:
-        return str(int(value)).replace("-", "−")
-    shown = f"{value:,.0f}".replace(",", " ") if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
-    return shown.replace("-", "−")
+    is_large = 1e4 <= abs(value) < 1e12
+    plain = ",.0f" if is_large else ".0f" if value == int(value) and abs(value) < 1e4 else ".4g"
+    form = {"count": ",.0f", "rate": ".3f", "difference": "+.3f"}.get(unit, plain)
+    return f"{value + 0.0:{form}}".replace(",", " ").replace("-", "−")
 
 
 def duration(seconds: float | None) -> str:

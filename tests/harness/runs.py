@@ -101,40 +101,28 @@ def filled(cls: Any, data: Mapping[str, Any]) -> Any:
     return decode(cls, _fill(cls, encode(data)))
 
 
-def _fill(kind: Any, value: Any) -> Any:
+def _fill(kind: Any, value: Any = MISSING) -> Any:
+    """A value as this type has it in JSON; what is missing is empty."""
     origin, args = get_origin(kind), get_args(kind)
-    if is_dataclass(kind) and isinstance(value, Mapping):
-        hints = get_type_hints(kind)
-        made = {}
-        for field in fields(kind):
-            if field.name in value:
-                made[field.name] = _fill(hints[field.name], value[field.name])
-            elif field.default is MISSING and field.default_factory is MISSING:
-                made[field.name] = _nothing(hints[field.name])
-        return made
     if origin in (Union, types.UnionType):
         inner = [arg for arg in args if arg is not type(None)]
-        return value if value is None or len(inner) > 1 else _fill(inner[0], value)
+        if value is MISSING or value is None:
+            return None
+        return value if len(inner) > 1 else _fill(inner[0], value)
+    if is_dataclass(kind) and (value is MISSING or isinstance(value, Mapping)):
+        hints, given = get_type_hints(kind), {} if value is MISSING else value
+        needed = {each.name for each in fields(kind) if each.default is each.default_factory is MISSING}
+        names = [each.name for each in fields(kind) if each.name in needed | given.keys()]
+        return {name: _fill(hints[name], given.get(name, MISSING)) for name in names}
     if origin is tuple and isinstance(value, list):
         return [_fill(args[0], each) for each in value]
-    if value is None and kind in (str, int, float, bool):
-        return kind()
-    return value
-
-
-def _nothing(kind: Any) -> Any:
-    origin, args = get_origin(kind), get_args(kind)
+    if value is not MISSING and not (value is None and kind in (str, int, float, bool)):
+        return value
     if origin is Literal:
         return args[0]
-    if origin in (Union, types.UnionType):
-        return None
-    if origin is tuple:
-        return []
-    if origin is not None or is_dataclass(kind):
-        return {} if not is_dataclass(kind) else _fill(kind, {})
-    if kind is Any or issubclass(kind, Mapping):
-        return {}
-    return "" if issubclass(kind, Path) else kind()
+    plain = dict if kind is Any else origin or kind
+    empty = {Path: "", Mapping: {}, tuple: []}
+    return empty[plain] if plain in empty else plain()
 
 
 def missing_before(event: Event, state: Any) -> list[Event]:

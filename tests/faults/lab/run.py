@@ -5,6 +5,7 @@ The folder's name tells nothing of the case, and its program is called train.py 
 
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,8 +21,18 @@ from tests.faults.lab.confine import cannot, confine, control_groups
 from tests.faults.lab.types import Case, Kill, Produced
 from tests.faults.lab.warm import WarmInterpreter
 
-PROGRAMS = Path(__file__).parent / "programs"
 PATIENCE_S = 60.0
+_SHORT = re.split(r"^== (.*?): .*\n", Path(__file__).with_name("short_programs.txt").read_text(), flags=re.M)
+SHORT = dict(zip(_SHORT[1::2], _SHORT[2::2], strict=True))
+"""Programs of a few lines, by folder and name."""
+
+
+def put(program: str, target: Path) -> None:
+    """Write a program (`programs/…` or `trainings/…`) where it is to be run."""
+    if program in SHORT:
+        target.write_text(SHORT[program])
+    else:
+        shutil.copy(Path(__file__).parent / program, target)
 
 
 def why_not(case: Case) -> str | None:
@@ -55,10 +66,10 @@ def run(case: Case, folder: Path, warm: Callable[[], WarmInterpreter]) -> Produc
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
     for name, source in {"training.py": "training.py", **case.beside}.items():
-        shutil.copy(PROGRAMS / source, folder / name)
+        put(f"programs/{source}", folder / name)
     program = "train" + Path(case.script).suffix
     if case.script:
-        shutil.copy(PROGRAMS / case.script, folder / program)
+        put(f"programs/{case.script}", folder / program)
     log = folder / "pane.log"
     log.touch()
     variables = {**environment(folder), **case.environment}

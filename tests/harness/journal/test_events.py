@@ -110,7 +110,7 @@ def test_what_cannot_follow_is_refused_with_its_line(
 ) -> None:
     refused: set[str] = set()
 
-    @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(walk=walks(order), data=st.data())
     def holds(walk: list[tuple[Event, Marks]], data: st.DataObject) -> None:
         marks = walk[-1][1]

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,23 @@ from harness import journal
 from harness.journal import Entry, Journal, JournalDamagedError, JournalOwnedError, Owner
 from harness.journal.events import Intent, JournalRepaired, Noted
 from tests.harness.runs import created
+
+OPENED = "import sys, os, signal, resource, time, pathlib, fcntl; from harness.journal import *\n"
+OWNS = OPENED + "j = Journal(pathlib.Path(sys.argv[1]), clock=lambda: 1.0); print('ready', flush=True)\n"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.jsonl"
+
+
+@contextmanager
+def another_process(code: str, path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that has said that it is ready."""
+    command = [sys.executable, "-c", code, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        yield process
 
 
 def write(path: Path, *texts: str) -> None:
@@ -27,8 +46,7 @@ def texts(entries: list[Entry]) -> list[str]:
     return [noted.text.removeprefix("about ") for noted in journal.events_of(entries, Noted)]
 
 
-def test_every_cut_of_the_last_line_is_survived_and_the_rest_kept(tmp_path: Path) -> None:
-    path = tmp_path / "journal.jsonl"
+def test_every_cut_of_the_last_line_is_survived_and_the_rest_kept(path: Path) -> None:
     write(path, "one", "two")
     content = path.read_bytes()
     start_of_last = content.rindex(b"\n", 0, -1) + 1
@@ -42,27 +60,17 @@ def test_every_cut_of_the_last_line_is_survived_and_the_rest_kept(tmp_path: Path
 
 
 @pytest.mark.parametrize("line", [2, 4])
-def test_damage_before_the_end_is_an_error_that_names_the_line(tmp_path: Path, line: int) -> None:
-    path = tmp_path / "journal.jsonl"
+@pytest.mark.parametrize("gone", [False, True])
+def test_damage_before_the_end_is_an_error_that_names_the_line(path: Path, line: int, gone: bool) -> None:
     write(path, "one", "two", "three")
     lines = path.read_bytes().splitlines(keepends=True)
-    lines[line] = lines[line].replace(b"about", b"abuot")
+    lines[line : line + 1] = [] if gone else [lines[line].replace(b"about", b"abuot")]
     path.write_bytes(b"".join(lines))
     with pytest.raises(JournalDamagedError, match=f"journal.jsonl:{line + 1}:"):
         journal.read(path)
 
 
-def test_a_removed_line_is_noticed(tmp_path: Path) -> None:
-    path = tmp_path / "journal.jsonl"
-    write(path, "one", "two", "three")
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(lines[0] + lines[2])
-    with pytest.raises(JournalDamagedError):
-        journal.read(path)
-
-
-def test_second_owner_is_refused_and_told_who_owns_it(tmp_path: Path) -> None:
-    path = tmp_path / "journal.jsonl"
+def test_second_owner_is_refused_and_told_who_owns_it(path: Path) -> None:
     with Journal(path, clock=lambda: 1.0) as opened:
         opened.append(created())
         opened.append(Owner.this_process())
@@ -72,65 +80,46 @@ def test_second_owner_is_refused_and_told_who_owns_it(tmp_path: Path) -> None:
     assert not journal.is_owned(path)
 
 
-def test_who_took_over_a_moment_ago_is_waited_for_and_named(tmp_path: Path) -> None:
-    path = tmp_path / "journal.jsonl"
-    code = (
-        "import sys, pathlib, time; from harness import journal\n"
-        "j = journal.Journal(pathlib.Path(sys.argv[1]), clock=lambda: 1.0); print('locked', flush=True)\n"
-        "time.sleep(0.3); j.append(journal.Owner.this_process()); sys.stdin.read()"
-    )
+def test_who_took_over_a_moment_ago_is_waited_for_and_named(path: Path) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     with Journal(path, clock=lambda: 1.0) as opened:
         opened.append(created())
         opened.append(Owner(dead.pid, Owner.this_process().host))
-    command = [sys.executable, "-c", code, str(path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as winner:
-        assert winner.stdout is not None and winner.stdout.readline() == "locked\n"
+    code = OWNS + "time.sleep(0.3); j.append(Owner.this_process()); sys.stdin.read()"
+    with another_process(code, path) as winner:
         with pytest.raises(JournalOwnedError, match=f"by process {winner.pid} "):
             Journal(path, clock=lambda: 2.0)
 
 
-def test_a_look_at_the_journal_does_not_keep_its_next_owner_out(tmp_path: Path) -> None:
-    path = tmp_path / "journal.jsonl"
+def test_a_look_at_the_journal_does_not_keep_its_next_owner_out(path: Path) -> None:
     write(path, "one")
-    code = (
-        "import sys, fcntl, time; file = open(sys.argv[1]); fcntl.flock(file, fcntl.LOCK_SH)\n"
-        "print('looking', flush=True); time.sleep(0.3)"
+    looks = (
+        OPENED + "file = open(sys.argv[1]); fcntl.flock(file, fcntl.LOCK_SH); print('ready', flush=True)\n"
     )
-    command = [sys.executable, "-c", code, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as looking:
-        assert looking.stdout is not None and looking.stdout.readline() == "looking\n"
+    with another_process(looks + "time.sleep(0.3)", path):
         write(path, "two")
 
 
-def test_lock_dies_with_its_owner(tmp_path: Path) -> None:
-    path = tmp_path / "journal.jsonl"
+def test_lock_dies_with_its_owner(path: Path) -> None:
     write(path, "one")
-    code = (
-        "import sys, os, signal, pathlib; from harness.journal import Journal\n"
-        "j = Journal(pathlib.Path(sys.argv[1]), clock=lambda: 1.0)\n"
-        "os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    killed = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
-    assert killed.returncode == -9
+    with another_process(OWNS + "os.kill(os.getpid(), signal.SIGKILL)", path) as killed:
+        assert killed.wait() == -9
     with Journal(path, clock=lambda: 2.0) as opened:
         assert texts(opened.entries) == ["one"]
 
 
-def test_a_full_disk_leaves_what_was_written_and_an_entry_is_whole_or_absent(tmp_path: Path) -> None:
-    path = tmp_path / "journal.jsonl"
+def test_a_full_disk_leaves_what_was_written_and_an_entry_is_whole_or_absent(path: Path) -> None:
     write(path, "one")
     code = (
-        "import sys, signal, resource, pathlib; from harness.journal import Journal, events\n"
+        "from harness.journal.events import StopAsked\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "j = Journal(pathlib.Path(sys.argv[1]), clock=lambda: 1.0)\n"
         "size = j.path.stat().st_size; known = len(j.entries)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (size + 40, size + 40))\n"
-        "try: j.append(events.StopAsked('x' * 200))\n"
+        "try: j.append(StopAsked('x' * 200))\n"
         "except OSError: print(j.path.stat().st_size == size, len(j.entries) == known)"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
-    assert done.stdout == "True True\n"
+    with another_process(OWNS + code, path) as full:
+        assert full.stdout is not None and full.stdout.read() == "True True\n"
     write(path, "two")
     assert texts(journal.read(path)) == ["one", "two"]

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from harness.attempt import Diagnosis
+from harness.diagnosis.signatures import load
 from harness.lessons import all_lessons, knowledge, learn, preferred, proposals
 from harness.lessons.knowledge import lessons_of
 from harness.pending_changes import Change, PendingChanges
@@ -22,18 +24,11 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
-def attempt(
-    number: int, diagnosis: dict[str, Any] | None, steps: int, draft: PendingChanges | None = None
-) -> AttemptState:
+def attempt(number: int, why: Diagnosis | None, steps: int, draft: Any = None) -> AttemptState:
+    ended = end({"complete": why is None, "last_step": steps})
+    draft = draft or PendingChanges()
     return AttemptState(
-        number,
-        "ajet_x",
-        f"x-{number:02d}",
-        "why",
-        launched_at=1.0,
-        ended=end({"complete": diagnosis is None, "last_step": steps}),
-        diagnosis=found(diagnosis) if isinstance(diagnosis, dict) else diagnosis,
-        draft=draft or PendingChanges(),
+        number, "ajet_x", f"x-{number:02d}", "why", launched_at=1.0, ended=ended, diagnosis=why, draft=draft
     )
 
 
@@ -57,17 +52,30 @@ def state(*attempts: AttemptState, id: str = "e1") -> ExperimentState:
     return ExperimentState(experiment_id=id, name="x", attempts=attempts)
 
 
+def cured(why: Diagnosis, draft: PendingChanges | None, id: str = "e1") -> ExperimentState:
+    """An attempt that failed for this, and one that came to its end."""
+    return state(attempt(1, why, 5), attempt(2, None, 40, draft), id=id)
+
+
 class TestWhatIsLearnt:
-    def test_a_repair_that_led_to_the_end_has_cured(self) -> None:
-        (lesson,) = lessons_of(state(attempt(1, OOM, 5), attempt(2, None, 40, repaired("halve"))), now=9.0)
-        assert (lesson.failure, lesson.remedies, lesson.result) == ("gpu_oom_update", ("halve",), "cured")
-        assert lesson.by == "playbook"
+    @pytest.mark.parametrize(
+        ("draft", "remedies", "by"),
+        [
+            (repaired("halve"), ("halve",), "playbook"),
+            (None, ("wait_and_retry",), "playbook"),
+            (repaired(""), (), "model"),
+        ],
+    )
+    def test_what_led_to_the_end_has_cured(
+        self, draft: PendingChanges | None, remedies: tuple[str, ...], by: str
+    ) -> None:
+        (lesson,) = lessons_of(cured(OOM, draft), now=9.0)
+        assert (lesson.failure, lesson.result) == ("gpu_oom_update", "cured")
+        assert (lesson.remedies, lesson.by) == (remedies, by)
 
     @pytest.mark.parametrize("failure", [OOM, BUG])
     @pytest.mark.parametrize(("steps", "result"), [(9, "moved_on"), (5, "no_effect"), (0, "no_effect")])
-    def test_only_steps_gained_mean_that_it_moved_on(
-        self, failure: dict[str, Any], steps: int, result: str
-    ) -> None:
+    def test_only_steps_gained_mean_that_it_moved_on(self, failure: Any, steps: int, result: str) -> None:
         after = attempt(2, failure, steps, repaired("halve"))
         first, second = lessons_of(state(attempt(1, OOM, 5), after), now=9.0)
         assert first.result == result
@@ -82,50 +90,34 @@ class TestWhatIsLearnt:
         assert "efgh" not in kept and "abcdefghijklmnop" not in kept
         assert "moved_on" in kept and "it was old" in kept
 
-    def test_a_plain_restart_is_a_remedy_too(self) -> None:
-        (lesson,) = lessons_of(state(attempt(1, OOM, 5), attempt(2, None, 40)), now=9.0)
-        assert lesson.remedies == ("wait_and_retry",)
-
-    def test_what_no_remedy_made_was_decided_by_a_model(self) -> None:
-        (lesson,) = lessons_of(state(attempt(1, OOM, 5), attempt(2, None, 40, repaired(""))), now=9.0)
-        assert (lesson.by, lesson.remedies) == ("model", ())
-
 
 class TestTheFile:
-    def test_nothing_is_learnt_twice(self) -> None:
-        told = state(attempt(1, OOM, 5), attempt(2, None, 40, repaired("halve")))
-        learn(told, 9.0)
-        learn(told, 10.0)
+    def test_nothing_is_learnt_twice_and_only_its_owner_may_read_it(self) -> None:
+        for now in (9.0, 10.0):
+            learn(cured(OOM, repaired("halve")), now)
         assert len(knowledge.path().read_text().splitlines()) == 1
         assert [lesson.at for lesson in all_lessons()] == [9.0]
+        assert knowledge.path().stat().st_mode & 0o077 == 0
 
-    def test_broken_lines_are_passed_over(self) -> None:
+    def test_a_line_that_was_cut_off_stays_by_itself(self) -> None:
         learn(state(attempt(1, OOM, 5)), 9.0)
         with knowledge.path().open("a") as file:
             file.write('nonsense\n{"at": 1}\n{"cut of')
         learn(state(attempt(1, OOM, 5), id="e2"), 9.0)
         assert [lesson.experiment_id for lesson in all_lessons()] == ["e1", "e2"]
 
-    def test_a_line_of_another_version_or_of_nothing_is_no_lesson(self) -> None:
-        learn(state(attempt(1, OOM, 5), attempt(2, None, 40, repaired("halve"))), 9.0)
+    def test_a_line_of_another_version_or_of_nothing_is_no_lesson_but_a_new_field_does_no_harm(self) -> None:
+        learn(cured(OOM, repaired("halve")), 9.0)
         good = {**json.loads(knowledge.path().read_text()), "experiment_id": "e2"}
-        wrong: list[dict[str, Any]] = [
-            {"result": "worse"},
-            {"remedies": [1, None]},
-            {"remedies": "abc"},
-            {"failure": None},
-            {"attempt": "1"},
-        ]
-        lines = [json.dumps({**good, "remedies": ["b"], **damage}) for damage in wrong]
+        wrong: dict[str, Any] = {"result": "worse", "remedies": "abc", "failure": None, "attempt": "1"}
+        damaged = [{"remedies": ["b"], name: value} for name, value in wrong.items()]
+        lines = [json.dumps({**good, **damage}) for damage in (*damaged, {"remedies": [1, None]})]
         lines += ["[" * 100_000, "\0\ufffd" * 9, '{"at": ' + "9" * 5000 + "}", "1", ""]
         with knowledge.path().open("a") as file:
             file.write("\n".join(lines) + "\n")
         assert [lesson.experiment_id for lesson in all_lessons()] == ["e1"]
         assert preferred(OOM) == ("halve",)
-
-    def test_a_field_that_a_later_version_adds_does_no_harm(self) -> None:
-        learn(state(attempt(1, OOM, 5)), 9.0)
-        knowledge.path().write_text(knowledge.path().read_text().replace("{", '{"new": 1, ', 1))
+        knowledge.path().write_text(json.dumps({**good, "new": 1}))
         assert len(all_lessons()) == 1
 
     @pytest.mark.parametrize("odd", ["\u2028", "\x85", "\x0b", "\ud800"])
@@ -133,28 +125,26 @@ class TestTheFile:
         learn(state(attempt(1, replace(BUG, cause=f"broken{odd}part"), 5)), 9.0)
         assert len(all_lessons()) == 1
 
-    def test_it_is_for_its_owner_only(self) -> None:
-        learn(state(attempt(1, OOM, 5)), 9.0)
-        assert knowledge.path().stat().st_mode & 0o077 == 0
-
     def test_what_worked_is_preferred_and_what_failed_is_not(self) -> None:
-        for number, (remedy, steps, complete) in enumerate(
-            [("b", 5, False), ("c", 40, True), ("b", 5, False)]
-        ):
-            end = attempt(2, None if complete else OOM, steps, repaired(remedy))
-            learn(state(attempt(1, OOM, 5), end, id=f"e{number}"), 9.0)
+        failed = state(attempt(1, OOM, 5), attempt(2, OOM, 5, repaired("b")))
+        for story in (failed, cured(OOM, repaired("c"), "e2"), replace(failed, experiment_id="e3")):
+            learn(story, 9.0)
         assert preferred(OOM) == ("c",)
         assert preferred(found({"signature": "another"})) == ()
 
 
+def proposed(diagnosis: Diagnosis = BUG, change: str = "a change", source: str = "x") -> Path:
+    file = proposals.propose(diagnosis, [change], source)
+    assert file is not None
+    return file
+
+
 class TestProposals:
     def test_an_unknown_failure_that_was_solved_is_proposed_and_knows_its_like_again(self) -> None:
-        learn(state(attempt(1, BUG, 5), attempt(2, None, 40, repaired(""))), 9.0)
+        learn(cured(BUG, repaired("")), 9.0)
         (file,) = proposals.proposed()
         target = proposals.accept(file.stem, "dataset_error", "A part of the data is broken.")
         assert not proposals.proposed()
-        from harness.diagnosis.signatures import load
-
         (signature,) = [each for each in load().signatures if each.id == file.stem]
         assert (signature.family, signature.cause) == ("dataset_error", "A part of the data is broken.")
         clause = signature.when[0]
@@ -165,26 +155,25 @@ class TestProposals:
         assert target.read_text().startswith("#")
 
     def test_neither_a_known_failure_nor_one_that_was_not_solved_is_proposed(self) -> None:
-        learn(state(attempt(1, OOM, 5), attempt(2, None, 40, repaired(""))), 9.0)
+        learn(cured(OOM, repaired("")), 9.0)
         learn(state(attempt(1, BUG, 5), attempt(2, BUG, 5, repaired("")), id="e2"), 9.0)
         assert not proposals.proposed()
 
     def test_accepting_needs_a_family_and_an_existing_proposal(self) -> None:
-        with pytest.raises(proposals.ProposalError, match="no proposal is called"):
-            proposals.accept("../../etc/passwd", "auth", None)
-        file = proposals.propose(BUG, ["a change"], "x")
-        assert file is not None
-        with pytest.raises(proposals.ProposalError, match="needs a family"):
-            proposals.accept(file.stem, None, None)
-        with pytest.raises(proposals.ProposalError, match="none of those"):
-            proposals.accept(file.stem, "no_such_family", None)
+        file = proposed()
+        for name, family, says in (
+            ("../../etc/passwd", "auth", "no proposal is called"),
+            (file.stem, None, "needs a family"),
+            (file.stem, "no_such_family", "none of those"),
+        ):
+            with pytest.raises(proposals.ProposalError, match=says):
+                proposals.accept(name, family, None)
         assert file.exists()
 
     def test_what_was_masked_is_left_open(self) -> None:
         said = "login to the judge failed for api_key=sk-abcdefghijklmnop1234567890 at once"
         change = "set OPENAI_API_KEY=sk-abcdefghijklmnop1234567890"
-        file = proposals.propose(replace(BUG, captures={"type": "", "said": said}), [change], "x")
-        assert file is not None
+        file = proposed(replace(BUG, captures={"type": "", "said": said}), change)
         assert "abcdefghijklmnop" not in file.read_text()
         (clause,) = yaml.safe_load(file.read_text())[0]["when"]
         assert re.search(clause["message"], said.replace("abcd", "wxyz"))
@@ -194,30 +183,27 @@ class TestProposals:
         "text", ["- id: [a\n", "[]\n", "- 1\n", "null\n", "- a: 1\n- b: 2\n", "[" * 9999]
     )
     def test_one_that_a_person_has_damaged_is_not_accepted(self, text: str) -> None:
-        file = proposals.propose(BUG, ["a change"], "x")
-        assert file is not None
+        file = proposed()
         file.write_text(text)
         with pytest.raises(proposals.ProposalError):
             proposals.accept(file.stem, "auth", None)
 
     def test_nor_one_whose_id_another_file_has(self) -> None:
-        first = proposals.propose(BUG, ["a change"], "x")
-        assert first is not None
+        first = proposed()
         accepted = proposals.accept(first.stem, "auth", None)
-        accepted.rename(accepted.with_name("mine.yaml"))
-        again = proposals.folder() / first.name
-        again.write_text((accepted.with_name("mine.yaml")).read_text())
+        mine = accepted.rename(accepted.with_name("mine.yaml"))
+        first.write_text(mine.read_text())
         with pytest.raises(proposals.ProposalError, match=r"mine\.yaml has a signature learnt_"):
             proposals.accept(first.stem, "auth", None)
         assert not accepted.exists()
 
     @pytest.mark.parametrize("odd", ["\n", "\r", "\u2028", "\x85"])
     def test_where_it_comes_from_stays_a_comment(self, odd: str) -> None:
-        file = proposals.propose(BUG, ["a change"], f"attempt 1 of a{odd}- id: b")
-        assert file is not None and len(yaml.safe_load(file.read_text())) == 1
+        file = proposed(source=f"attempt 1 of a{odd}- id: b")
+        assert len(yaml.safe_load(file.read_text())) == 1
 
     def test_a_person_can_reject_one(self) -> None:
-        file = proposals.propose(BUG, ["a change"], "x")
-        assert file is not None and yaml.safe_load(file.read_text())[0]["id"] == file.stem
+        file = proposed()
+        assert yaml.safe_load(file.read_text())[0]["id"] == file.stem
         proposals.reject(file.stem)
         assert not proposals.proposed()

@@ -3,7 +3,6 @@ it."""
 
 import os
 import resource
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -18,11 +17,11 @@ from harness import journal
 from harness.attempt import Diagnosis
 from harness.journal.events import Diagnosed
 from tests.e2e.bench import Bench
+from tests.faults.lab.run import put
 from tests.faults.lab.whole.experiments import values_of
 from tests.faults.lab.whole.types import Experiment
 from tests.faults.lab.whole.world import World
 
-LAB = Path(__file__).parents[1]
 PATIENCE_S = 300.0
 OPEN_FILES = 512
 
@@ -73,9 +72,9 @@ def carry_out(experiment: Experiment, bench: Bench) -> Story:
 
 
 def _write(experiment: Experiment, bench: Bench, values: Mapping[str, str]) -> None:
-    shutil.copy(LAB / "trainings" / experiment.program, bench.codebase / "train.py")
-    shutil.copy(LAB / "trainings" / "settled.py", bench.codebase)
-    shutil.copy(LAB / "programs" / "training.py", bench.codebase)
+    put(f"trainings/{experiment.program}", bench.codebase / "train.py")
+    put("trainings/settled.py", bench.codebase / "settled.py")
+    put("programs/training.py", bench.codebase / "training.py")
     bench.script("config.yaml", experiment.config.format(**values))
     more = (
         f"\n## [exp_yaml_path]\n{bench.codebase / 'config.yaml'}\n"
