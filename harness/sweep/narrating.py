@@ -8,7 +8,7 @@ then what can stand of it is kept. A model that fails costs the sweep nothing bu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
@@ -37,16 +37,10 @@ class WriteSections(Action, kind="write_sections"):
     sections: Annotated[tuple[Section, ...], Field(min_length=1, max_length=4)]
 
 
-async def narrate(
-    comparison: Comparison,
-    model: Model,
-    account: Account,
-    interrupted: asyncio.Event | None = None,
-    say: Callable[[str], None] = lambda line: None,
-) -> Mapping[str, Any]:
+async def narrate(comparison: Comparison, model: Model, account: Account) -> Mapping[str, Any]:
     """The sections by name, as `results.narrative.sections.tell` takes them."""
     errand = _Narrating(comparison)
-    await talk(errand, model, account, interrupted or asyncio.Event(), say)
+    await talk(errand, model, account, asyncio.Event(), lambda line: None)
     return errand.written
 
 

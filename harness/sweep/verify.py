@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,35 +55,33 @@ FINISHED = Kind("sweep", JOURNAL, SWEEP, "sweep.json", fold, sweep_flag, _rebuil
 def _plan(folder: Path, state: SweepState) -> Checked:
     """plan.json must be the plan that the journal was begun with."""
     assert state.plan is not None
-    try:
+    with suppress(OSError, ValueError, RecursionError):  # its fingerprint tells
         recorded = json.loads(read_text(folder / "plan.json"))
-    except (OSError, ValueError, RecursionError):
-        return Checked()  # its fingerprint tells
-    differ = tree_differences(recorded, json.loads(json.dumps(state.plan.as_json())))
-    what = "it is not the plan that the journal was begun with"
-    return Checked(tuple(Discrepancy(f"plan.json, {place}"[:300], what) for place, _, _ in differ))
+        differ = tree_differences(recorded, json.loads(json.dumps(state.plan.as_json())))
+        what = "it is not the plan that the journal was begun with"
+        return Checked(tuple(Discrepancy(f"plan.json, {place}"[:300], what) for place, _, _ in differ))
+    return Checked()
 
 
 def _runs(folder: Path, state: SweepState) -> Checked:
     """Every run that came to an end, each as a run of its own; its end must be the one in the journal."""
     total = Checked()
     for name, run in state.runs.items():
-        wrong = []
+        wrong = ""
         try:
             if not is_inside(name):
                 raise ValueError(f"{name[:80]!r} is no name of a run's folder")
             total += verify_run(folder / name).below(name)
             outcome = json.loads(read_text(folder / name / FLAG)).get("outcome")
             if outcome != run.outcome:
-                wrong.append(
-                    f"it says {str(outcome)[:40]!r}, the sweep's journal {run.outcome or run.status!r}"
-                )
+                wrong = f"it says {str(outcome)[:40]!r}, the sweep's journal {run.outcome or run.status!r}"
         except NotFinishedError:
             if run.outcome not in _NO_END:
-                wrong.append(f"the file is gone, and the run {run.outcome}")
+                wrong = f"the file is gone, and the run {run.outcome}"
         except (OSError, ValueError, AttributeError, RecursionError) as error:
-            wrong.append(f"it cannot be read: {error}"[:200])
-        total += Checked(tuple(Discrepancy(f"{name}/{FLAG}", what) for what in wrong))
+            wrong = f"it cannot be read: {error}"[:200]
+        if wrong:
+            total += Checked((Discrepancy(f"{name}/{FLAG}", wrong),))
     return total
 
 

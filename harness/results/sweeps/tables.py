@@ -13,13 +13,12 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 from urllib.parse import quote
 
 from harness.config.values import as_text
 from harness.results.comparing import metrics
-from harness.results.comparing.types import Comparison, Contrast, Expected, KeyEffect, PointResult, RunResult
+from harness.results.comparing.types import Comparison, Contrast, Expected, KeyEffect, RunResult
 from harness.results.manifest import plain
 from harness.results.sweeps import wording
 from harness.results.sweeps.sentences import cautions, findings, is_tested, notes
@@ -129,26 +128,26 @@ def _expected_row(each: Expected, labels: Mapping[str, str]) -> Row:
 
 def cost_unit(comparison: Comparison) -> str:
     """`hours`, or `GPU hours`."""
-    unit = comparison.study.cost_unit
-    return "hours" if unit == "run" else f"{unit} hours"
+    return "hours" if comparison.study.cost_unit == "run" else f"{comparison.study.cost_unit} hours"
 
 
 def _point_rows(comparison: Comparison, digits: Digits) -> tuple[Row, ...]:
     """All points, the better mean first; those without a value last."""
-    is_max, best = comparison.study.goal == "max", wording.best_points(comparison)
+    study, best = comparison.study, wording.best_points(comparison)
+    sign, best_mark = (-1, "highest mean") if study.goal == "max" else (1, "lowest mean")
     labels, shorts = wording.point_labels(comparison), wording.short_names(comparison)
     rows = []
     for point in sorted(
-        comparison.points,
-        key=lambda one: (one.value is None, (-1 if is_max else 1) * (one.value.mean if one.value else 0.0)),
+        comparison.points, key=lambda one: (one.value is None, sign * one.value.mean if one.value else 0.0)
     ):
-        name = point.point.name
-        levels = tuple(level_text(point.point.levels[key.name]) for key in comparison.study.keys)
+        name, value, steps = point.point.name, point.value, point.steps_to_threshold
+        levels = tuple(level_text(point.point.levels[key.name]) for key in study.keys)
+        mean_steps = DASH if steps is None else number_text(round(steps.mean), "count")
         marks = {
             "baseline": point.point.is_baseline,
-            "highest mean" if is_max else "lowest mean": name in best,
+            best_mark: name in best,
             "single seed": point.is_single_seed,
-            "no run counts": point.value is None,
+            "no run counts": value is None,
         }
         rows.append(
             {
@@ -156,33 +155,18 @@ def _point_rows(comparison: Comparison, digits: Digits) -> tuple[Row, ...]:
                 "short": shorts[name],
                 "label": labels[name],
                 "levels": levels if len(levels) <= _MOST_LEVEL_COLUMNS else (labels[name],),
-                "hours": _hours(hours_of(name, comparison)),
+                "seeds": f"{value.n if value else 0} of {point.planned}",
+                "mean": digits.value(value.mean if value else None),
+                "interval": digits.of_mean(value),
+                "sd": digits.value(value.sd if value else None),
+                "area": digits.value(point.area.mean if point.area else None),
+                "to_threshold": f"{mean_steps} ({point.reached_threshold} of {value.n})" if value else DASH,
+                "hours": _hours(None if point.cost is None else point.cost / study.cost_units),
+                "cost": DASH if point.cost_per_point is None else f"{point.cost_per_point:.3g}",
                 "marks": tuple(mark for mark, is_so in marks.items() if is_so),
-                **_measures(point, digits),
             }
         )
     return tuple(rows)
-
-
-def _measures(point: PointResult, digits: Digits) -> Row:
-    value, steps = point.value, point.steps_to_threshold
-    mean_steps = DASH if steps is None else number_text(round(steps.mean), "count")
-    return {
-        "seeds": f"{value.n if value else 0} of {point.planned}",
-        "mean": digits.value(value.mean if value else None),
-        "interval": digits.of_mean(value),
-        "sd": digits.value(value.sd if value else None),
-        "area": digits.value(point.area.mean if point.area else None),
-        "to_threshold": f"{mean_steps} ({point.reached_threshold} of {value.n})" if value else DASH,
-        "cost": DASH if point.cost_per_point is None else f"{point.cost_per_point:.3g}",
-    }
-
-
-def hours_of(point: str, comparison: Comparison) -> float | None:
-    """Mean wall time of the point's runs that count."""
-    counting = [run for run in comparison.runs if run.run.point == point and run.value is not None]
-    hours = [run.hours for run in counting if run.hours is not None]
-    return fmean(hours) if hours else None
 
 
 def _hours(hours: float | None) -> str:
@@ -240,7 +224,7 @@ def _rows(comparison: Comparison) -> Iterator[list[tuple[str, Any]]]:
     """Column and value, run by run."""
     points = {point.point.name: point for point in comparison.points}
     for result in comparison.runs:
-        of = points[result.run.point]
+        of, source = points[result.run.point], result.source
         yield [
             ("point", of.point.name),
             ("is_baseline", as_text(of.point.is_baseline)),
@@ -250,7 +234,7 @@ def _rows(comparison: Comparison) -> Iterator[list[tuple[str, Any]]]:
             ("seed", result.run.seed),
             *((name, getattr(result, name)) for name in ("outcome", "value", "why_not", "last_step")),
             *((name, getattr(result, name)) for name in ("attempts", "hours", "area", "steps_to_threshold")),
-            ("source", result.source),
-            ("source_key", result.source and result.source.key),
+            ("source", source),
+            ("source_key", source and source.key),
             ("deviations", "; ".join(result.deviations)),
         ]
