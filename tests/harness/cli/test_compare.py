@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
 from typer.testing import CliRunner
 
 from harness.atomic_write import write_json
@@ -53,17 +52,6 @@ def runs(tmp_path: Path) -> list[Path]:
     ]
 
 
-def test_runs_that_differ_only_in_the_seed_are_one_point(runs: list[Path]) -> None:
-    status, out, _ = compared("--json", *runs)
-    told = json.loads(out)
-    assert status == 0 and [point["value"]["n"] for point in told["points"]] == [3, 3]
-    values = [row["value"] for row in told["runs"]]
-    (contrast,) = told["keys"][0]["contrasts"]
-    expected = stats.ttest_ind(values[3:], values[:3]).confidence_interval()
-    assert (contrast["low"], contrast["high"]) == pytest.approx((expected.low, expected.high))
-    assert told["chosen_afterwards"] is True
-
-
 def test_the_table_fits_eighty_columns_and_says_what_was_found(runs: list[Path]) -> None:
     status, out, _ = compared("--metric", "val/task_pass_rate@1", *runs)
     lines = out.splitlines()
@@ -91,13 +79,6 @@ def test_runs_are_found_by_name(runs: list[Path]) -> None:
     assert status == 0 and len(json.loads(out)["runs"]) == 6
     status, _, err = compared("lr1e-6-s1x")
     assert status == 2 and "did you mean lr1e-6-s1" in err
-
-
-def test_one_seed_each_is_no_finding(tmp_path: Path) -> None:
-    folders = [run(tmp_path, "1e-6", 1, 0.4), run(tmp_path, "1e-5", 1, 0.8)]
-    status, out, _ = compared(*folders)
-    assert status == 0 and out.startswith("Single seed: nothing can be said about other seeds")
-    assert "not tested" in out and "higher than" not in out
 
 
 def test_nothing_comparable_ends_with_two(tmp_path: Path, runs: list[Path]) -> None:
