@@ -26,7 +26,7 @@ from pathlib import Path
 from _claim import Row, parser, publish
 
 from harness.sweep.folder import CANARY
-from harness.sweep.hosts import Job, JobEnd
+from harness.sweep.hosts import Job
 from harness.sweep.scheduler import Scheduler
 from tests.harness.sweep.plans import begun, plan
 from tests.harness.sweep.scripted_host import ScriptedHost, ends
@@ -110,7 +110,7 @@ async def poll(runs: Sequence[str], slots: int, seconds: Callable[[str], float])
     return spans
 
 
-def _measured(job: Job) -> JobEnd:
+def _measured(job: Job) -> int | None:
     """The job brings its run to an end, with a result."""
     end = ends()(job)
     facts = [{"id": "key/pass_rate_end", "value": 0.5}]

@@ -104,7 +104,7 @@ class RunSupervisor:
             while lease is None and (lease := await self.reserve(state.name, state.job)) is None:
                 await self._host.room()
             await asyncio.to_thread(self._host.start, self._job(state, lease))
-        return (await self._host.ended(folder)).status
+        return await self._host.ended(folder)
 
     def _job(self, state: RunState, lease: Lease) -> Job:
         sweep, folder, run = self._sweep.state, self._sweep.folder, state.name
@@ -118,7 +118,6 @@ class RunSupervisor:
             words = ("run", str(folder.run_data(run)), *limit, *_arguments(self._options))
         environment = environment_of_caller() if is_stopping else self._environment()
         return Job(
-            id=lease.id,
             run=run,
             folder=folder.job(run, state.job),
             result_dir=result_dir,

@@ -59,12 +59,11 @@ class Lease:
 
 @dataclass(frozen=True)
 class Job:
-    """One process of the harness that carries a run. `id`: unique for ever. `folder`: the job's own, which
+    """One process of the harness that carries a run. `folder`: the job's own, which
     the host fills (`AttemptFiles`). `result_dir`: of the run, whose training may outlive the job. `command`:
     argv.
     """
 
-    id: str
     run: str
     folder: Path
     result_dir: Path
@@ -72,14 +71,6 @@ class Job:
     cwd: Path
     environment: Mapping[str, str]
     lease: Lease
-
-
-@dataclass(frozen=True)
-class JobEnd:
-    """How a job ended. `status`: the exit status of the harness, None where it was lost."""
-
-    status: int | None
-    detail: str
 
 
 class Host(Protocol):
@@ -117,8 +108,9 @@ class Host(Protocol):
         """Where a job stands."""
         ...
 
-    async def ended(self, job_folder: str) -> JobEnd:
-        """Wait for the job's end. Cancelling is safe."""
+    async def ended(self, job_folder: str) -> int | None:
+        """Wait for the job's end; the exit status of its harness, None where it was lost. Cancelling is
+        safe."""
         ...
 
     def stop(self, job_folder: str) -> None:

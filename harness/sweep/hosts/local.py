@@ -16,10 +16,10 @@ from pathlib import Path
 
 from harness.machine.gpus import Device, GpuError, usable
 from harness.machine.ports import usable_ports
-from harness.sweep.hosts import HostError, Job, JobEnd, JobState, Lease, Needs, leases, tmux_jobs
+from harness.sweep.hosts import HostError, Job, JobState, Lease, Needs, leases, tmux_jobs
 from harness.sweep.hosts.leases import Capacity, LeaseBook, Ledger, Occupants, Process, Record
 from monitors.alarms import Alarms
-from monitors.clock import Clock, SystemClock
+from monitors.clock import SystemClock
 
 LOOK_AGAIN_S = 3.0
 """Between looks for room that is not announced: the end of another program on a GPU, or of a reserver."""
@@ -35,14 +35,12 @@ class LocalHost:
         *,
         machine: Capacity | None = None,
         environment: Mapping[str, str] | None = None,
-        clock: Clock | None = None,
         ledger: Ledger | None = None,
     ) -> None:
         """`machine`: what may be given out, by default all that this process may use. `environment`: where
         CUDA_VISIBLE_DEVICES is looked for, by default this process's."""
         self.machine = machine or Capacity.here()
         self._environment = os.environ if environment is None else environment
-        self._clock: Clock = clock or SystemClock()
         self._ledger = ledger or Ledger()
         self._occupants = Occupants()
         self._self = Process.of(os.getpid())
@@ -89,7 +87,7 @@ class LocalHost:
         with Alarms(woken) as alarms:
             alarms.on_change(self._ledger.lock_file)
             if await asyncio.to_thread(self._freed) == self._freed_when_full:
-                await self._clock.wait(woken, LOOK_AGAIN_S)
+                await SystemClock().wait(woken, LOOK_AGAIN_S)
 
     def _freed(self) -> int:
         with self._ledger.open() as book:
@@ -137,8 +135,8 @@ class LocalHost:
     def state(self, job_folder: str) -> JobState:
         return self._occupants.files(Path(job_folder)).state()
 
-    async def ended(self, job_folder: str) -> JobEnd:
-        return await tmux_jobs.ended(self._occupants.files(Path(job_folder)), self._clock)
+    async def ended(self, job_folder: str) -> int | None:
+        return await tmux_jobs.ended(self._occupants.files(Path(job_folder)))
 
     def stop(self, job_folder: str) -> None:
         tmux_jobs.ask_to_stop(self._occupants.files(Path(job_folder)))

@@ -17,9 +17,8 @@ import threading
 import zlib
 from pathlib import Path
 
-from harness.sweep.hosts import HostError, Job, JobEnd
+from harness.sweep.hosts import HostError, Job
 from harness.sweep.hosts.leases import Process
-from monitors.clock import Clock
 from monitors.files import AttemptFiles
 from monitors.launch import LaunchError, LaunchSpec, kill_leftovers, launch, withdraw
 from monitors.records import write_atomically
@@ -37,10 +36,10 @@ def start(job: Job) -> None:
     Raises HostError when tmux refuses twice, the folder cannot be written, or the job cannot be described.
     """
     number = re.search(r"\d+$", job.folder.name)
-    unique = f"{zlib.crc32(job.id.encode()):08x}"
+    unique = f"{zlib.crc32(job.lease.id.encode()):08x}"
     spec = LaunchSpec(
         attempt_dir=job.folder,
-        attempt_id=job.id,
+        attempt_id=job.lease.id,
         session_name=session_name(f"watch_{job.run}", unique, int(number[0]) if number else 1),
         command=shlex.join(job.command),
         cwd=job.cwd,
@@ -70,24 +69,24 @@ def _new_session(name: str, job: Job) -> Session:
         return Session.create(name, job.cwd)
 
 
-async def ended(files: AttemptFiles, clock: Clock) -> JobEnd:
+async def ended(files: AttemptFiles) -> int | None:
     """Wait for the job's end and tidy up after it: its session is closed, and what a supervisor that was
     killed has left of the harness is ended, so that another job can take the run on. Its training, which has
     a supervisor of its own, goes on. Cancelling is safe."""
     session = await asyncio.to_thread(_session, files.dir)
-    waiter = Waiter(files, session, clock=clock)
+    waiter = Waiter(files, session)
     while True:
         wake = await waiter.wait()
         if wake.reason in (WakeReason.EXITED, WakeReason.LOST):
             break
         if wake.reason == WakeReason.SESSION_GONE and files.state() == "not_started" and withdraw(files):
             await asyncio.to_thread(close_session, files)
-            return JobEnd(None, f"{wake.detail}; it never will")
+            return None
     info = files.supervisor()
     if wake.reason == WakeReason.LOST and info is not None:
         await asyncio.to_thread(kill_leftovers, info.attempt_id)
     await asyncio.to_thread(close_session, files)
-    return JobEnd(wake.exit.status if wake.exit is not None else None, wake.detail)
+    return wake.exit.status if wake.exit is not None else None
 
 
 def close_session(files: AttemptFiles) -> None:

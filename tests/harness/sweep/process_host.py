@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from harness.sweep.events import SweepReported
-from harness.sweep.hosts import Job, JobEnd, JobState, Lease, Needs
+from harness.sweep.hosts import Job, JobState, Lease, Needs
 from harness.sweep.scheduler import Scheduler
 from harness.sweep.state import Sweep
 from monitors.alarms import until
@@ -76,9 +76,9 @@ class ProcessHost:
             return "not_started"
         return "ended" if (Path(job_folder) / "exit").exists() else "running"
 
-    async def ended(self, job_folder: str) -> JobEnd:
+    async def ended(self, job_folder: str) -> int | None:
         await until(lambda: self.state(job_folder) == "ended", Path(job_folder) / "exit")
-        return JobEnd(int((Path(job_folder) / "exit").read_text()), "")
+        return int((Path(job_folder) / "exit").read_text())
 
     def stop(self, job_folder: str) -> None:
         raise NotImplementedError("nobody stops these jobs")

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 
 from harness.journal import Journal
 from harness.journal.events import StopAsked
-from harness.sweep.hosts import Job, JobEnd, JobState, Lease, Needs, NeverFitsError
+from harness.sweep.hosts import Job, JobState, Lease, Needs, NeverFitsError
 from tests.harness.runs import created
 
-Play = Callable[[Job], JobEnd]
+Play = Callable[[Job], int | None]
 
 
 def ends(outcome: str = "succeeded", reason: str = "it is done", status: int = 0) -> Play:
     """The job brings its run to an end."""
 
-    def play(job: Job) -> JobEnd:
+    def play(job: Job) -> int | None:
         begins(job)
         flag = {"outcome": outcome, "reason": reason}
         (job.result_dir / "finish.flag").write_text(json.dumps(flag))
-        return JobEnd(status, reason)
+        return status
 
     return play
 
@@ -33,10 +33,10 @@ def ends(outcome: str = "succeeded", reason: str = "it is done", status: int = 0
 def dies(status: int | None = None, *, begun: bool = True) -> Play:
     """The job ends, and its run has no end yet."""
 
-    def play(job: Job) -> JobEnd:
+    def play(job: Job) -> int | None:
         if begun:
             begins(job)
-        return JobEnd(status, "killed")
+        return status
 
     return play
 
@@ -44,11 +44,11 @@ def dies(status: int | None = None, *, begun: bool = True) -> Play:
 def gets_on(status: int) -> Play:
     """The job ends before its run does, and has brought it a step further."""
 
-    def play(job: Job) -> JobEnd:
+    def play(job: Job) -> int | None:
         job.result_dir.mkdir(exist_ok=True)
         with Journal(job.result_dir / "journal.jsonl", lambda: 1.0) as journal:
             journal.append(StopAsked("somebody") if journal.entries else created())
-        return JobEnd(status, "killed")
+        return status
 
     return play
 
@@ -66,7 +66,7 @@ class Life:
     job: Job
     started_at: float
     done: asyncio.Event
-    end: JobEnd | None = None
+    status: int | None = None
     ended_at: float | None = None
 
 
@@ -127,25 +127,24 @@ class ScriptedHost:
             self._loop.call_soon_threadsafe(self._loop.call_later, self._seconds(job.run), self._end, life)
 
     def _end(self, life: Life) -> None:
-        if life.end is None:
+        if life.ended_at is None:
             given = self.plays.get(life.job.run, [])
-            life.end = (given.pop(0) if given else ends())(life.job)
+            life.status = (given.pop(0) if given else ends())(life.job)
             life.ended_at = time.perf_counter()
             life.done.set()
 
     def state(self, job_folder: str) -> JobState:
         life = self.lives.get(job_folder)
-        return "not_started" if life is None else "running" if life.end is None else "ended"
+        return "not_started" if life is None else "running" if life.ended_at is None else "ended"
 
-    async def ended(self, job_folder: str) -> JobEnd:
+    async def ended(self, job_folder: str) -> int | None:
         life = self.lives[job_folder]
         await life.done.wait()
-        assert life.end is not None
-        return life.end
+        return life.status
 
     def stop(self, job_folder: str) -> None:
         life = self.lives.get(job_folder)
-        if life is not None and life.end is None:
+        if life is not None and life.ended_at is None:
             self.stopped.append(life.job.run)
             self.plays[life.job.run] = [ends("cancelled", "stopped", 130)]
             self._loop.call_soon_threadsafe(self._end, life)
@@ -165,4 +164,4 @@ class ScriptedHost:
         return [life.job.command for life in self.lives.values() if life.job.run == run]
 
     def running(self) -> set[str]:
-        return {life.job.run for life in self.lives.values() if life.end is None}
+        return {life.job.run for life in self.lives.values() if life.ended_at is None}

@@ -71,9 +71,9 @@ def test_one_at_a_time_changes_one_key_of_the_baseline(ajet: Blueprint) -> None:
 
 
 def test_random_draws_distinct_points_of_the_grid_by_its_seed(ajet: Blueprint) -> None:
-    first = planned(ajet, vary=[KL, REPEAT], design="random", samples=5)
-    again = planned(ajet, vary=[KL, REPEAT], design="random", samples=5)
-    other = planned(ajet, vary=[KL, REPEAT], design="random", samples=5, design_seed=1)
+    first, again, other = (
+        planned(ajet, vary=[KL, REPEAT], design="random", samples=5, design_seed=seed) for seed in (0, 0, 1)
+    )
     assert first == again and first.points != other.points
     found = [tuple(point.levels.values()) for point in first.points]
     assert len(set(found)) == 5 and found[0] == (0.001, 16)
@@ -170,13 +170,9 @@ def test_too_many_runs_are_refused_with_their_number(ajet: Blueprint) -> None:
 
 
 def test_the_canary_is_short_and_validates_and_saves_once(ajet: Blueprint) -> None:
-    common = "ajet.trainer_common"
-    plan = planned(ajet, vary=[KL])
-    assert plan.canary == {
-        f"{common}.total_training_steps": 2,
-        f"{common}.val_before_train": False,
-        f"{common}.test_freq": 2,
-        f"{common}.save_freq": -1,
+    own = {"total_training_steps": 2, "val_before_train": False, "test_freq": 2, "save_freq": -1}
+    assert planned(ajet, vary=[KL]).canary == {
+        f"ajet.trainer_common.{key}": value for key, value in own.items()
     }
 
 
@@ -212,9 +208,8 @@ def test_there_may_be_no_canary(ajet: Blueprint, foreign: Blueprint) -> None:
     assert planned(ajet, vary=[KL], canary=False).canary == {}
     assert planned(ajet, AJET | {"ajet.trainer_common.total_training_steps": 2}, vary=[KL]).canary == {}
     assert planned(foreign, {}, vary=["arg:--lr=1,2"]).canary == {}
-    assert planned(foreign, {}, vary=["arg:--lr=1,2"], canary={"arg:--steps": "2"}).canary == {
-        "arg:--steps": "2"
-    }
+    own = {"arg:--steps": "2"}
+    assert planned(foreign, {}, vary=["arg:--lr=1,2"], canary=own).canary == own
 
 
 @pytest.mark.parametrize(
