@@ -97,10 +97,10 @@ def _save(chart: Chart, folder: Path, is_drawn: bool) -> Figure:
     if is_drawn:
         from harness.results import drawing, drawing_style
 
-        picture = drawing.draw(chart)
-        svg = picture.svg
+        svg, png = drawing.draw(chart)
+        svg = svg
         write_atomically(folder / f"{chart.name}.svg", drawing_style.standalone(svg))
-        write_atomically(folder / f"{chart.name}.png", picture.png)
+        write_atomically(folder / f"{chart.name}.png", png)
     files = tuple(f"figures/{chart.name}{suffix}" for suffix in SUFFIXES)
     return Figure(chart.name, chart.title, chart.caption, svg, files)
 

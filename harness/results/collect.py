@@ -123,7 +123,6 @@ def _series(key: str, attempt: int, column: array[float]) -> Series:
 
 
 def _read_tasks(path: Path, file: str, problems: list[str]) -> dict[int, list[Row]]:
-    """The lines of per-task results by step."""
     found: dict[int, list[Row]] = defaultdict(list)
     for row in json_lines(path, file, problems):
         step = step_in(row.data)

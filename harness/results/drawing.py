@@ -11,7 +11,6 @@ import io
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,16 +32,8 @@ _LONGEST_LABEL = 34
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (5, 1.5, 1, 1.5)))
 
 
-@dataclass(frozen=True)
-class Picture:
-    """One drawing, twice."""
-
-    svg: str
-    png: bytes
-
-
-def draw(chart: Chart) -> Picture:
-    """The chart as a scalable picture for both colour schemes, and as a light one of fixed size."""
+def draw(chart: Chart) -> tuple[str, bytes]:
+    """The chart as SVG for both colour schemes, and as a light PNG of fixed size."""
     svg, png = io.StringIO(), io.BytesIO()
     with rc_context({**style(MARKERS), "svg.hashsalt": chart.name}):
         canvas = _canvas(chart, MARKERS)
@@ -50,7 +41,7 @@ def draw(chart: Chart) -> Picture:
         FigureCanvasSVG(canvas).print_svg(svg, metadata={"Date": None, "Creator": None})
     with rc_context(style(LIGHT)):
         FigureCanvasAgg(_canvas(chart, LIGHT)).print_png(png, metadata={"Software": None})
-    return Picture(with_variables(_cleaned(svg.getvalue(), chart.name)), png.getvalue())
+    return with_variables(_cleaned(svg.getvalue(), chart.name)), png.getvalue()
 
 
 def _canvas(chart: Chart, palette: Palette) -> Canvas:
@@ -121,7 +112,6 @@ def _validation(axes: Any, palette: Palette, panel: Panel, chart: Chart, height:
 
 
 def _mark_attempts(axes: Any, palette: Palette, steps: np.ndarray, attempts: np.ndarray) -> None:
-    """A dashed line where a later attempt takes over."""
     for number in np.unique(attempts)[1:]:
         start = steps[attempts == number].min()
         axes.axvline(start, color=palette.attempt, linewidth=1, linestyle=(0, (4, 3)))

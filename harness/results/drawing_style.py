@@ -58,7 +58,6 @@ def standalone(svg: str) -> str:
 
 
 def style(palette: Palette) -> dict[str, Any]:
-    """matplotlib's settings for a picture in these colours."""
     return {
         "svg.fonttype": "none",
         "font.family": "sans-serif",

@@ -56,7 +56,6 @@ def relative_name(path: Path, folder: Path) -> str:
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file in hexadecimal digits."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):

@@ -52,7 +52,6 @@ def json_lines(path: Path, name: str, problems: list[str]) -> Iterator[Row]:
 
 
 def parse_object(line: bytes | str) -> dict[str, Any] | None:
-    """The JSON object on a line, or None."""
     try:
         data = json.loads(line)
     except (ValueError, RecursionError):
@@ -117,7 +116,6 @@ def table_rows(text: str) -> Iterator[Row]:
 
 
 def table_number(cell: str) -> float | None:
-    """The number in a table cell."""
     try:
         return float(cell)
     except ValueError:

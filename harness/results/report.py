@@ -78,7 +78,6 @@ def build_report(result_dir: Path, entries: Sequence[Entry], into: Path | None =
 
 
 def _words(about: str, facts: Iterable[Fact], **values: Any) -> tuple[str, ...]:
-    """What the report says about this, in lines."""
     values |= {"facts": {fact.id: fact for fact in facts}, "listed": listed, "count_text": count_text}
     told = render("reports/run_words.txt.j2", about=about, **values)
     return tuple(line for line in told.split("\n") if line.strip())

@@ -7,7 +7,7 @@ took.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, get_args
@@ -25,6 +25,16 @@ _SHOWN = {
     *get_args(AlarmKind),
     *("first_step", "hang", "log_lost", "plateau", "disk_low", "session_gone"),
     *("first_step_timeout", "error_line"),
+}
+_WORDS: Mapping[type[Event], Callable[[Any], tuple[str, str]]] = {
+    events.Owner: lambda event: ("resumed", f"the harness was started again (process {event.pid})"),
+    model.Consult: lambda event: ("language model asked", f"{event.why} ({event.topic})"),
+    model.Consulted: lambda event: ("language model done", f"{event.why} ({event.topic})"),
+    events.Approved: lambda event: ("approved by a person", f"{event.action} ({event.by})"),
+    events.Denied: lambda event: ("refused by a person", f"{event.action} ({event.by})"),
+    events.StopAsked: lambda event: ("stop asked", f"by {event.by}"),
+    model.ModelUnavailable: lambda event: ("model not available", f"the playbook decides: {event.why}"),
+    events.ActionFailed: lambda event: ("harness error", event.error),
 }
 _LEFT_OUT = {"why", "detail", "attempt", "session", "attempt_id", "text", "old", "new", "outcome", "reason"}
 
@@ -90,7 +100,6 @@ class RunStory:
 
     @classmethod
     def of(cls, entries: Sequence[Entry]) -> RunStory:
-        """The run so far."""
         state = fold(entries)
         command = next((launched.command for launched in events_of(entries, events.Launched)), "")
         ends = (entry.time for entry in entries if isinstance(entry.event, events.Collected))
@@ -124,7 +133,6 @@ class RunStory:
         return self.llm.model if self.llm else self.state.options.policy
 
     def after(self, number: int) -> AttemptState | None:
-        """The attempt that followed this one."""
         return next((attempt for attempt in self.attempts if attempt.number > number), None)
 
     def repair_after(self, number: int) -> str:
@@ -137,7 +145,6 @@ class RunStory:
         return f"started again from {start}, {f'with {changes}' if changes else 'without a change'}"
 
     def came_after(self, number: int) -> str:
-        """How it went on after an attempt."""
         following = self.after(number)
         if following is None:
             return f"The run ended: {self.outcome}" + (f" ({self.reason})" if self.reason else "")
@@ -172,26 +179,11 @@ def _time_line(entries: Iterable[Entry]) -> tuple[EventNote, ...]:
 
 def _words(event: Event, line: int) -> tuple[str, str]:
     """Kind and text of an event on the time line; "" for one that is not on it."""
-    match event:
-        case events.AttemptEvent() if event.event in _SHOWN:
-            return event.event, event.text
-        case events.Owner() if line > 3:
-            return "resumed", f"the harness was started again (process {event.pid})"
-        case model.Consult():
-            return "language model asked", f"{event.why} ({event.topic})"
-        case model.Consulted():
-            return "language model done", f"{event.why} ({event.topic})"
-        case events.Approved():
-            return "approved by a person", f"{event.action} ({event.by})"
-        case events.Denied():
-            return "refused by a person", f"{event.action} ({event.by})"
-        case events.StopAsked():
-            return "stop asked", f"by {event.by}"
-        case model.ModelUnavailable():
-            return "model not available", f"the playbook decides: {event.why}"
-        case events.ActionFailed():
-            return "harness error", event.error
-    return "", ""
+    if isinstance(event, events.AttemptEvent) and event.event in _SHOWN:
+        return event.event, event.text
+    if isinstance(event, events.Owner) and line <= 3:
+        return "", ""
+    return _WORDS[type(event)](event) if type(event) in _WORDS else ("", "")
 
 
 def _outage(failed: Sequence[Entry], end: float) -> EventNote:

@@ -114,7 +114,6 @@ class SourceReader:
         return value
 
     def text(self, source: Source) -> str:
-        """The line of a source."""
         try:
             return self._lines[source.file][source.line or 0].decode("utf-8", errors="replace")
         except KeyError:
@@ -143,11 +142,9 @@ class SourceReader:
         return any(same_number(float(number), value) for number in _NUMBER.findall(ANSI.sub("", line)))
 
     def row_count(self, file: str) -> int:
-        """How many metric rows a file has."""
         return sum(isinstance(row.data.get("values"), dict) for row in json_lines(self._dir / file, file, []))
 
     def tasks(self, source: Source) -> tuple[TaskResult, ...]:
-        """The tasks of one validation."""
         step = int((source.key or "").removeprefix("step "))
         lines = range(source.line or 0, (source.last_line or source.line or 0) + 1)
         there = self._lines.get(source.file, {})

@@ -160,7 +160,6 @@ class Fact:
 
     @property
     def text(self) -> str:
-        """The value as shown, without its interval."""
         return "withheld" if self.withheld else number_text(self.value, self.unit)
 
     @property
@@ -170,7 +169,6 @@ class Fact:
 
     @property
     def place(self) -> str:
-        """Its sources in short."""
         return describe_sources(self.sources)
 
 
@@ -206,7 +204,6 @@ class Report:
 
 
 def attempt_folder(number: int) -> str:
-    """`attempts/01` for 1."""
     return f"attempts/{number:02d}"
 
 

@@ -230,7 +230,6 @@ class _Check:
             self._add(f"{name}, line {number}", f"it says {one}, the raw files give {other}")
 
     def _compare(self, name: str, old: Any, new: Any, who: str) -> None:
-        """Where two JSON values differ."""
         self.numbers += sum(type(value) in (int, float) for _, value in leaves(new))
         for place, one, other in tree_differences(old, new):
             self._add(f"{name}, {place}", f"it says {_short(one)}, {who} {_short(other)}")
@@ -265,7 +264,6 @@ def _short(value: Any) -> str:
 
 
 def run_flag(state: ExperimentState) -> dict[str, Any]:
-    """What finish.flag says of a run that has ended, its manifest left out."""
     return flag_of(state, experiment_id=state.experiment_id, attempts=len(state.attempts))
 
 

@@ -173,7 +173,6 @@ def build_view(
 def _validations(
     record: Record, facts: Mapping[str, Fact]
 ) -> tuple[tuple[str, ...], tuple[ValidationRow, ...]]:
-    """The columns of the table, and its rows."""
     by_step: dict[int, dict[str, Fact]] = {}
     for name, fact in facts.items():
         if name.startswith("val/"):

@@ -59,7 +59,6 @@ class Evidence:
         self.citable = {item.id: item for item in citable}
 
     def number(self, name: str) -> Citable:
-        """The fact of that id. Raises CitationError."""
         return lookup(name, {name: item for name, item in self.citable.items() if item.label}, "fact")
 
     def resolve(self, finding: Finding) -> Sentence:

@@ -199,7 +199,6 @@ def tell(written: Mapping[str, Any], evidence: Evidence, secrets: Sequence[str] 
 
 
 def worded(sentence: Sentence, language: Language) -> str:
-    """The sentence in a language."""
     template = f"reports/findings.{language}.j2"
     return " ".join(templating.render(template, kind=sentence.kind, **sentence.values).split())
 

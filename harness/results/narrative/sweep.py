@@ -74,33 +74,31 @@ class SweepEvidence(Evidence):
                 yield from self._of_contrast(key, contrast)
 
     def _of_contrast(self, key: str, contrast: Contrast) -> Iterator[Citable]:
-        words, needed = self._worded(key, contrast), contrast.seeds_needed
-        about = f"{key} {words['level']} against {words['baseline']}"
+        words = self._worded(key, contrast)
+        level, needed = words["level"], contrast.seeds_needed
+        about = f"{key} {level} against {words['baseline']}"
         for name, label, value, shown in (
             ("difference", f"difference of {words['metric']}", contrast.difference, words["difference"]),
             ("detectable", "detectable difference", contrast.detectable, words["detectable"]),
             ("seeds_needed", "seeds needed per point", needed, str(needed)),
         ):
             if value is not None:
-                place = f"contrast/{key}/{words['level']}/{name}"
-                yield Citable(place, f"{label}, {about}", shown, float(value), name)
+                yield Citable(
+                    f"contrast/{key}/{level}/{name}", f"{label}, {about}", shown, float(value), name
+                )
 
     def _worded(self, key: str, contrast: Contrast) -> dict[str, Any]:
         digits, others = self._digits, self._comparison.depends_on(contrast.key)
         interval = digits.interval(contrast.low, contrast.high)
-        is_better = (contrast.finding == "higher") == (self._comparison.study.goal == "max")
         return {
             "key": key,
             "metric": self._comparison.metric,
+            "contrast": contrast,
             "level": level_text(contrast.level),
             "baseline": level_text(contrast.baseline),
-            "finding": contrast.finding,
-            "better": is_better if contrast.is_found else None,
+            "better": (contrast.finding == "higher") == (self._comparison.study.goal == "max"),
             "difference": f"{digits.difference(contrast.difference)} {interval}".strip(),
-            "has_difference": contrast.difference is not None,
             "detectable": "" if contrast.detectable is None else f"±{digits.value(contrast.detectable)}",
-            "why_not": contrast.why_not.rstrip("."),
-            "runs": contrast.n,
             "depends_on": ", ".join(self._labels.get(name, name) for name in others),
         }
 
