@@ -8,7 +8,7 @@ be told which command is the training.
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 
 from harness.command import programs, settings, shell
@@ -87,8 +87,8 @@ class Command:
 
     def with_setting(self, name: str, value: str) -> "Command":
         """The command with this value. A flag or an override that is not there is given to the training; a
-        variable is set where the command assigns it itself (and handed on to programs, unless only the shell
-        reads it), else in a line of its own in front. Raises CommandError."""
+        variable is set where the command assigns it itself, and handed on to programs, else in a line of its
+        own in front. Raises CommandError."""
         place, shown = self._place(name), bare(name)
         if place is None and name.startswith("env:"):
             return read(f"export {shown}={shlex.quote(value)}\n{self.text}")
@@ -111,21 +111,16 @@ class Command:
         """The one place where the command sets this. Raises CommandError where it is not clear."""
         shown, wanted = bare(name), re.sub(r"^arg:\+{1,2}", "arg:", name)
         found = [each for each in self.settings if each.name == wanted and not each.is_inside]
-        for why in (*self._unclear(found, shown), *self._hidden(found, shown)):
+        problems = [_unclear(each, shown) for each in found] or [*self._hidden(shown)]
+        if len(found) > 1:
+            places = " and ".join(f"{each.value} (line {self._line(each.start)})" for each in found[:3])
+            problems.append(f"{shown} stands in the launch command {len(found)} times, as {places}: keep one")
+        if why := next(filter(None, problems), ""):
             raise CommandError(why)
         return found[0] if found else None
 
-    def _unclear(self, found: list[Setting], shown: str) -> Iterator[str]:
-        """Why the value of these places of one name cannot be replaced as one word, and what to write."""
-        yield from filter(None, (_unclear(each, shown) for each in found))
-        if len(found) > 1:
-            places = " and ".join(f"{each.value} (line {self._line(each.start)})" for each in found[:3])
-            yield f"{shown} stands in the launch command {len(found)} times, as {places}: keep one"
-
-    def _hidden(self, found: list[Setting], name: str) -> Iterator[str]:
+    def _hidden(self, name: str) -> Iterator[str]:
         """Where it stands as a text that another program takes apart, so that it would be there twice."""
-        if found:
-            return
         behind = r"(?=[\s=]|$)" if name.startswith("-") else "="
         pattern = re.compile(rf"(?<![\w./+-]){re.escape(name)}{behind}")
         for start, end in self.shell_text.heredocs:
@@ -162,15 +157,11 @@ class Command:
         return f"{self.text[:end]} {flag}{' ' if is_separate else '='}{shlex.quote(value)}{self.text[end:]}"
 
     def _with_variable(self, name: str, value: str, place: Setting) -> str:
-        around = self.text[: place.start] + self.text[place.end :]
-        is_read = re.search(rf"\$\{{?{re.escape(name)}\b", around) is not None
-        if place.command.words or is_read or programs.is_exported(self.shell_text.commands, name):
-            return self._replaced(place, value)
-        if len(place.command.assignments) == 1:
-            return self._replaced(replace(place, before=f"export {place.before}"), value)
-        exported = self._replaced(place, value)
-        end = place.command.assignments[-1].end + len(exported) - len(self.text)
-        return f"{exported[:end]}; export {name}{exported[end:]}"
+        text = self._replaced(place, value)
+        if place.command.words or programs.is_exported(self.shell_text.commands, name):
+            return text
+        end = place.command.assignments[-1].end + len(text) - len(self.text)
+        return f"{text[:end]}; export {name}{text[end:]}"
 
     def _training(self, what: str) -> Simple:
         """The one command that starts a program, which `what` is to be added to. Raises CommandError."""

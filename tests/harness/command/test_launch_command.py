@@ -134,10 +134,6 @@ def test_a_variable_that_is_not_set_clearly_is_refused(command: str, said: str) 
         read(command).with_setting("env:X", "3")
 
 
-def test_a_variable_that_only_the_shell_reads_stays_its_own() -> None:
-    assert read("X=1\npython t.py --lr $X").with_setting("env:X", "2").text == "X=2\npython t.py --lr $X"
-
-
 def test_what_stands_behind_a_wrapper_is_the_program() -> None:
     command = read("env Y=1 X=2 nice -n 5 python train.py X=3 -n3")
     edited = command.with_setting("env:X", "4").with_setting("arg:-n", "6").with_setting("arg:X", "7")
