@@ -176,13 +176,13 @@ def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chos
         transcript = Path(folder) / "transcript.jsonl"
         transcript.touch(mode=0o600)
         try:
-            proposed = asyncio.run(asking.with_model(choice, account, transcript, stop, errand.propose))
+            ended = asyncio.run(asking.with_model(choice, account, transcript, stop, errand.propose))
         finally:
             asking.print_cost(account, choice.config)
         calls = [json.loads(line) for line in transcript.read_text(encoding="utf-8").splitlines()]
-    found = proposed.proposal
+    found = errand.proposal
     if found is None:
-        fail(f"no sweep was proposed: {proposed.trouble}", 130 if proposed.interrupted else 1)
+        fail(f"no sweep was proposed: {ended.trouble}", 130 if ended.interrupted else 1)
     typer.echo(f"expected: {found.hypothesis}\nwould change its mind: {found.change_mind}")
     for caution in found.cautions:
         typer.echo(f"consider: {caution}", err=True)

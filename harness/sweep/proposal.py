@@ -27,7 +27,7 @@ from harness.config import as_text, keys, same_value
 from harness.config.edit import Scalar
 from harness.errors import UserError
 from harness.guard import science, variables
-from harness.providers.conversation import LONGEST_TEXT, Account, Answer, framed, talk
+from harness.providers.conversation import LONGEST_TEXT, Account, Answer, Ended, framed, talk
 from harness.providers.model import Model
 from harness.results.raw import json_file
 from harness.sweep.forecast import detectable, earlier_runs
@@ -100,15 +100,6 @@ class Proposal:
         return {"author": self.plan.author, "question": self.plan.question, **words, "plan": plan}
 
 
-@dataclass(frozen=True)
-class Proposed:
-    """What came of it. `trouble`: why there is no proposal, "" when there is one."""
-
-    proposal: Proposal | None = None
-    trouble: str = ""
-    interrupted: bool = False
-
-
 @dataclass
 class Proposing:
     """The errand of proposing a sweep that answers a question.
@@ -137,14 +128,14 @@ class Proposing:
         account: Account,
         interrupted: asyncio.Event,
         say: Callable[[str], None] = lambda line: None,
-    ) -> Proposed:
-        """Let the model propose. Raises SweepError for what is wrong in `given`, and for a config that cannot
-        be read."""
+    ) -> Ended:
+        """Let the model propose; `proposal` is what came of it, or the end's trouble says why there is none.
+        Raises SweepError for what is wrong in `given`, and for a config that cannot be read."""
         checked({"vary": {"any": [0, 1]}, **self.given, "blueprint": self.blueprint.path})  # before a call
         ended = await talk(self, model, account, interrupted, say)
         if self.declined:
-            return Proposed(trouble=f"the model declined: {self.declined}")
-        return Proposed(self.proposal, ended.trouble, ended.interrupted)
+            return Ended(f"the model declined: {self.declined}")
+        return ended
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from harness.providers.chat import RejectedError
 from harness.providers.conversation import MAX_TROUBLES, Account
 from harness.sweep.design import make_plan
 from harness.sweep.plan import SweepError, SweepPlan
-from harness.sweep.proposal import Proposed, Proposing, known_metrics
+from harness.sweep.proposal import Proposal, Proposing, known_metrics
 from harness.sweep.spec import SweepSpec
 from harness.sweep.spec_text import fields_of, read_spec, to_yaml
 from tests.harness.author.authoring import FakeModel, Said, told
@@ -70,13 +71,20 @@ def proposal(key: str = KL, values: tuple[Any, ...] = (0.001, 0.01), **changes: 
     }
 
 
-async def ask(plan: blueprints.Blueprint, said: list[Said], **bounds: Any) -> tuple[Proposed, FakeModel]:
+@dataclass
+class Made:
+    proposal: Proposal | None
+    trouble: str
+
+
+async def ask(plan: blueprints.Blueprint, said: list[Said], **bounds: Any) -> tuple[Made, FakeModel]:
     def planned(spec: SweepSpec) -> SweepPlan:
         return make_plan(spec, plan, gpus_here=lambda: 0)
 
     model = FakeModel(said)
     errand = Proposing(QUESTION, plan, planned, "acme:wise", **bounds)
-    return await errand.propose(model, Account(), asyncio.Event()), model
+    ended = await errand.propose(model, Account(), asyncio.Event())
+    return Made(errand.proposal, ended.trouble), model
 
 
 async def test_what_is_wrong_is_corrected_and_the_rest_is_the_persons(ajet: blueprints.Blueprint) -> None:
@@ -167,7 +175,7 @@ async def test_a_command_of_ones_own_is_varied_by_its_flags(foreign: blueprints.
 
 async def test_declining_ends_it(ajet: blueprints.Blueprint) -> None:
     made, _ = await ask(ajet, [("decline", {"why": "No run measures \x1b[31mhonesty."})])
-    assert made == Proposed(trouble="the model declined: No run measures honesty.")
+    assert made == Made(None, "the model declined: No run measures honesty.")
 
 
 async def test_a_model_that_never_gets_it_right_is_given_up(ajet: blueprints.Blueprint) -> None:
@@ -217,8 +225,8 @@ async def test_over_the_wire_with_the_real_sdks(
     async with scripted(tmp_path, protocol, steps) as (model, account):
         planned = lambda spec: make_plan(spec, ajet, gpus_here=lambda: 0)  # noqa: E731
         errand = Proposing(QUESTION, ajet, planned, model.name)
-        made = await errand.propose(model, account, asyncio.Event())
-    assert made.proposal is not None and made.proposal.plan.author == model.name
+        await errand.propose(model, account, asyncio.Event())
+    assert errand.proposal is not None and errand.proposal.plan.author == model.name
     assert account.spending.calls == 2
     kinds = [json.loads(line)["kind"] for line in (tmp_path / "transcript.jsonl").read_text().splitlines()]
     assert kinds == ["request", "reply"] * 2
