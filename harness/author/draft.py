@@ -20,12 +20,12 @@ from harness.blueprint.scaffold import (
     Composed,
     ScaffoldError,
     compose,
+    dotted,
     has_config,
     sort_answers,
 )
 from harness.blueprint.trainer import ask_own_trainer
-from harness.config.edit import Scalar, get, load
-from harness.config.keys import short_names
+from harness.config.edit import get, load
 from harness.guard.science import refuse_settings
 
 _PACKAGE = "ajet_harness-*.dist-info"
@@ -59,17 +59,22 @@ class Draft:
     def name(self) -> str:
         return self.blueprint.name if self.blueprint else "draft"
 
+    @property
+    def plan(self) -> RenderBlueprint:
+        """The blueprint. Raises RefusedError while there is none."""
+        if self.blueprint is None:
+            raise RefusedError("there is no blueprint yet: call render_blueprint first")
+        return self.blueprint
+
 
 def refuse_blueprint(asked: RenderBlueprint, brief: Brief) -> None:
     """Raises RefusedError for what is not the model's to choose."""
     if brief.template not in (None, asked.template):
         raise RefusedError(f"the person chose the template {brief.template}")
-    if asked.template == "grpo" and asked.launch_command:
+    if asked.template == "grpo" and (asked.launch_command or asked.metrics):
         raise RefusedError(
-            "with the template grpo the harness makes the command itself: leave out launch_command"
+            "the template grpo has its own command and metrics: leave out launch_command and metrics"
         )
-    if asked.template == "grpo" and asked.metrics:
-        raise RefusedError("the bundled trainer's metric lines are known: leave out metrics")
     folder = asked.codebase_dir
     if folder not in ("", ".", "./", str(brief.cwd)) and not names_path(brief.words, folder):
         raise RefusedError(
@@ -87,9 +92,8 @@ def refuse_config(asked: RenderConfig, draft: Draft) -> None:
 
 
 def composed(draft: Draft, brief: Brief, target: Path) -> Composed:
-    """The texts for an experiment whose folder is `target`. Raises ScaffoldError."""
-    blueprint = draft.blueprint
-    assert blueprint is not None
+    """The texts for an experiment whose folder is `target`. Raises ScaffoldError, RefusedError."""
+    blueprint = draft.plan
     try:
         sections, settings = sort_answers(brief.given, blueprint.template)
     except ScaffoldError as error:
@@ -103,11 +107,6 @@ def composed(draft: Draft, brief: Brief, target: Path) -> Composed:
         blueprint.template,
         brief.cwd,
     )
-
-
-def dotted(settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """Settings with their keys written out."""
-    return {short_names().get(key, key): value for key, value in settings.items()}
 
 
 def _sections(blueprint: RenderBlueprint, handover: Finish | None) -> dict[str, str]:
@@ -173,10 +172,8 @@ def check(draft: Draft, brief: Brief, keys: TrainerKeys) -> Findings:
 
 def _is_named(draft: Draft, brief: Brief) -> bool:
     """True if the person named the folder or the Python, whose code is run then."""
-    blueprint = draft.blueprint
-    assert blueprint is not None
-    sections = sort_answers(brief.given, blueprint.template)[0]
-    has_own = blueprint.codebase_dir not in ("", ".", "./", str(brief.cwd))  # refused unless it is named
+    sections = sort_answers(brief.given, draft.plan.template)[0]
+    has_own = draft.plan.codebase_dir not in ("", ".", "./", str(brief.cwd))  # refused unless it is named
     return has_own or bool(sections.get("codebase_dir") or sections.get("venv_exe"))
 
 

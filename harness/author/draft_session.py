@@ -21,7 +21,6 @@ from harness.author.draft import (
     Findings,
     RefusedError,
     composed,
-    dotted,
     refuse_blueprint,
     refuse_config,
 )
@@ -126,15 +125,13 @@ class DraftSession:
         refuse_config(call, self.draft)
         draft = replace(self.draft, config=call)
         if draft.blueprint is None:
-            text = render_config(draft.name, dotted(call.settings))
+            text = render_config(draft.name, call.settings)
         else:
             text = self.texts(draft).config or ""
         self.draft, self.findings = draft, None
         return text
 
     def _check(self, call: Check) -> str:
-        if self.draft.blueprint is None:
-            raise RefusedError("there is no blueprint yet: call render_blueprint first")
         found = self.check()
         lines = [f"problem: {text}" for text in found.problems]
         lines += [f"this machine lacks something, the person is told: {text}" for text in found.needs]
@@ -142,8 +139,6 @@ class DraftSession:
         return "\n".join(["problems were found" if found.problems else "no problems", *lines])
 
     def _finish(self, call: Finish) -> str:
-        if self.draft.blueprint is None:
-            raise RefusedError("nothing was rendered: there is nothing to hand over")
         if self.findings is None:
             raise RefusedError("what you rendered last has not been checked: call check first")
         draft = replace(self.draft, handover=call)

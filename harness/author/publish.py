@@ -10,11 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.author.draft import Brief, Draft, Findings, RefusedError, composed, dotted
+from harness.author.draft import Brief, Draft, Findings, RefusedError, composed
 from harness.author.draft_session import DraftSession
 from harness.author.lookups import NoKeysError
 from harness.author.request_text import states
-from harness.blueprint.scaffold import DEFAULTS, Composed, ScaffoldError, place_for, publish, sort_answers
+from harness.blueprint.scaffold import (
+    DEFAULTS,
+    Composed,
+    ScaffoldError,
+    dotted,
+    place_for,
+    publish,
+    sort_answers,
+)
 from harness.config.edit import get, load
 from harness.config.keys import short_names
 from harness.config.values import as_text
@@ -138,8 +146,7 @@ def _text(transcript: Path) -> str:
 
 def _plan_rows(draft: Draft, brief: Brief) -> list[Row]:
     """The values of the blueprint that decide what runs."""
-    blueprint = draft.blueprint
-    assert blueprint is not None
+    blueprint = draft.plan
     given = sort_answers(brief.given, blueprint.template)[0]
     defaults = {
         **DEFAULTS,

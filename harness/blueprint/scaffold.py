@@ -99,8 +99,7 @@ def compose(
     text, codebase = _blueprint_text(name, template, sections, target, cwd)
     if not has_config(template):
         return Composed(text, None, codebase)
-    dotted = {_dotted(key): value for key, value in settings.items()}
-    return Composed(text, _config_text(name, template, dotted), codebase)
+    return Composed(text, _config_text(name, template, dotted(settings)), codebase)
 
 
 def publish(target: Path, files: Mapping[str, str], private: Collection[str] = ()) -> None:
@@ -129,7 +128,12 @@ def render_config(name: str, settings: Mapping[str, Scalar]) -> str:
 
     `settings`: short names or dotted keys to values. Raises ScaffoldError for a name that does not exist.
     """
-    return _config_text(name, "grpo", {_dotted(key): value for key, value in settings.items()})
+    return _config_text(name, "grpo", dotted(settings))
+
+
+def dotted(settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Settings with their keys written out. Raises ScaffoldError for a name that does not exist."""
+    return {_dotted(key): value for key, value in settings.items()}
 
 
 def _dotted(key: str) -> str:
@@ -162,12 +166,11 @@ def sort_answers(answers: Mapping[str, str], template: str) -> tuple[dict[str, s
         if section in DEFAULTS:
             sections[section] = value.strip()
             continue
-        dotted = _dotted(key)
+        full_key = _dotted(key)
         if not has_config(template):
-            why = f"the template {template} has no config, so {key} has no meaning"
-            raise ScaffoldError(f"{why}; leave it out")
+            raise ScaffoldError(f"the template {template} has no config: leave {key} out")
         if value.strip() or key not in short_names():
-            config[dotted] = _scalar(key, value)
+            config[full_key] = _scalar(key, value)
     return sections, config
 
 

@@ -99,7 +99,7 @@ REFUSED: dict[str, tuple[Said, str]] = {
     "an output folder": (config(**{"ajet.experiment_dir": "/tmp/x"}), "experiment_dir"),
     "another host": (config(**{"ajet.task_reader.env_service.env_url": "http://evil"}), "env_url"),
     "a check of nothing": (CHECK, "render_blueprint first"),
-    "a handover of nothing": (FINISH, "nothing to hand over"),
+    "a handover of nothing": (FINISH, "call check first"),
     "no such file": (("look", {"path": "../secret"}), "../secret"),
     "no such tool": (("run_bash", {"command": "rm -rf /"}), "There is no tool"),
     "further arguments": (("check", {"force": True}), "force"),
