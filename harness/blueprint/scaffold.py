@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import templating
-from harness.blueprint.read import parse
+from harness.blueprint.reader import parse
 from harness.blueprint.trainer import ask_own_trainer
 from harness.blueprint.types import Blueprint
 from harness.config.edit import ConfigEditError, edit

@@ -100,58 +100,44 @@ def preferred(diagnosis: Diagnosis) -> tuple[str, ...]:
     return tuple(name for name, points in worth.most_common() if points > 0)
 
 
-# --- from a finished experiment to its lessons ---
-
-
 def learn(state: ExperimentState, now: float) -> None:
     """Keep what this experiment teaches; nothing is kept twice, and no run fails for it."""
+    lessons = lessons_of(state, now)
     try:
-        _learn(state, now)
+        known = {lesson.key for lesson in all_lessons()}
+        keep(lesson for lesson in lessons if lesson.key not in known)
+        for lesson in lessons:
+            diagnosis = state.attempts[lesson.attempt - 1].diagnosis
+            is_new = lesson.signature is None and lesson.result == "cured" and lesson.changes
+            if is_new and diagnosis is not None:
+                proposals.propose(diagnosis, lesson.changes, f"attempt {lesson.attempt} of {state.name}")
     except (OSError, SignatureError) as error:
         _log.warning("what this run teaches could not be kept: %s", error)
 
 
-def _learn(state: ExperimentState, now: float) -> None:
-    lessons = lessons_of(state, now)
-    known = {lesson.key for lesson in all_lessons()}
-    keep(lesson for lesson in lessons if lesson.key not in known)
-    for lesson in lessons:
-        if lesson.signature is None and lesson.result == "cured" and lesson.changes:
-            diagnosis = state.attempts[lesson.attempt - 1].diagnosis
-            assert diagnosis is not None
-            proposals.propose(diagnosis, lesson.changes, f"attempt {lesson.attempt} of {state.name}")
-
-
 def lessons_of(state: ExperimentState, now: float) -> list[Lesson]:
     """One lesson for each attempt whose failure was diagnosed."""
-    return [
-        _lesson(state, attempt, now)
-        for attempt in state.attempts
-        if attempt.diagnosis is not None and attempt.stop_reason not in ("person", "plateau")
-    ]
-
-
-def _lesson(state: ExperimentState, attempt: AttemptState, now: float) -> Lesson:
-    assert attempt.diagnosis is not None
-    diagnosis = attempt.diagnosis
-    following = next((each for each in state.attempts if each.number == attempt.number + 1), None)
-    changes = following.draft.changes if following is not None else ()
-    remedies = tuple(dict.fromkeys(change.remedy for change in changes if change.remedy))
-    if following is not None and not changes:
-        remedies = (RESTART,)
-    return Lesson(
-        at=now,
-        experiment_id=state.experiment_id,
-        name=state.name,
-        attempt=attempt.number,
-        family=diagnosis.family or UNKNOWN,
-        signature=diagnosis.signature,
-        failure=failure_of(diagnosis),
-        remedies=remedies,
-        changes=tuple(redact(change.in_words) for change in changes),
-        by="playbook" if all(change.remedy for change in changes) else "model",
-        result=_result(attempt, following),
-    )
+    lessons = []
+    for attempt, following in zip(state.attempts, (*state.attempts[1:], None), strict=True):
+        if attempt.diagnosis is None or attempt.stop_reason in ("person", "plateau"):
+            continue
+        changes = following.draft.changes if following is not None else ()
+        remedies = following.draft.remedies if following is not None else ()
+        lesson = Lesson(
+            now,
+            state.experiment_id,
+            state.name,
+            attempt.number,
+            attempt.diagnosis.family or UNKNOWN,
+            attempt.diagnosis.signature,
+            failure_of(attempt.diagnosis),
+            (RESTART,) if following is not None and not changes else remedies,
+            tuple(redact(change.in_words) for change in changes),
+            "playbook" if all(change.remedy for change in changes) else "model",
+            _result(attempt, following),
+        )
+        lessons.append(lesson)
+    return lessons
 
 
 def _result(attempt: AttemptState, following: AttemptState | None) -> Result:

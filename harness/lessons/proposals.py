@@ -8,6 +8,7 @@ import hashlib
 import re
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -119,8 +120,12 @@ def accept(name: str, family: str | None, cause: str | None) -> Path:
         prove(found, target)
     except (SignatureError, OverflowError, RecursionError) as error:
         raise ProposalError(f"it cannot be accepted as it is: {error}") from error
-    if other := _file_with(found[0].id, target):
-        raise ProposalError(f"{other} has a signature {found[0].id} already: change one of the two ids")
+    for other in files_in(user_folder()):
+        with suppress(SignatureError):  # it is reported wherever signatures are used
+            if other != target and any(signature.id == found[0].id for signature in read_file(other)):
+                raise ProposalError(
+                    f"{other} has a signature {found[0].id} already: change one of the two ids"
+                )
     target.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(target, accepted)
     file.unlink()
@@ -135,14 +140,3 @@ def reject(name: str) -> None:
 def _dump(item: Mapping[str, Any]) -> str:
     text: str = yaml.safe_dump([dict(item)], sort_keys=False, allow_unicode=True, width=110)
     return text
-
-
-def _file_with(name: str, target: Path) -> Path | None:
-    """Another file of the user's that has a signature of this id."""
-    for other in files_in(user_folder()):
-        try:
-            if other != target and any(signature.id == name for signature in read_file(other)):
-                return other
-        except SignatureError:
-            continue  # it is reported wherever signatures are used
-    return None

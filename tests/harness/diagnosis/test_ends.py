@@ -1,4 +1,7 @@
-"""What the end of a process tells by itself."""
+"""What the end of a process tells by itself, and samples of memory as evidence for a kill."""
+
+import json
+from pathlib import Path
 
 import pytest
 
@@ -33,13 +36,6 @@ def test_the_family_of_an_end(ended: dict, family: str) -> None:
     assert ends.read(as_end(ended)).family == family
 
 
-def test_only_an_end_from_outside_is_transient() -> None:
-    assert ends.read(as_end({"reason": "lost"})).transient
-    assert ends.read(as_end({"reason": "signalled", "status": 143, "signal": 15})).transient
-    assert ends.read(as_end({"reason": "signalled", "status": 137, "signal": 9})).transient
-    assert not ends.read(as_end({"reason": "signalled", "status": 139, "signal": 11})).transient
-
-
 @pytest.mark.parametrize(
     ("ended", "says"),
     [
@@ -67,3 +63,28 @@ def test_a_signal_without_a_name_is_told_from_a_status(ended: dict, says: str) -
 def test_what_we_stopped_ourselves(reason: str, sign: str, family: str, final: bool) -> None:
     end = ends.read(as_end({"reason": "stopped", "status": 143, "sign": sign}), reason, "why")
     assert (end.family, end.is_final) == (family, final)
+
+
+def samples(folder: Path, *pairs: tuple[int, int]) -> Path:
+    file = folder / "resources.jsonl"
+    rows = (json.dumps({"rss_bytes": rss, "mem_available_bytes": free}) for rss, free in pairs)
+    file.write_text("\n".join(rows) + "\n")
+    return file
+
+
+def test_a_last_sample_without_room_is_evidence(tmp_path: Path) -> None:
+    found = ends.out_of_memory(samples(tmp_path, (10, 90), (98, 2)))
+    assert found is not None and (found.line, found.file) == (2, "resources.jsonl")
+
+
+def test_memory_that_was_given_back_is_none(tmp_path: Path) -> None:
+    assert ends.out_of_memory(samples(tmp_path, (98, 2), (50, 50))) is None
+
+
+def test_a_torn_last_line_is_passed_over_and_no_file_is_no_evidence(tmp_path: Path) -> None:
+    file = samples(tmp_path, (98, 2))
+    with file.open("a") as out:
+        out.write('{"rss_by')
+    found = ends.out_of_memory(file)
+    assert found is not None and found.line == 1
+    assert ends.out_of_memory(tmp_path / "none") is None
