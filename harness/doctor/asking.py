@@ -12,10 +12,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from harness.command import PythonProgram
-
 LIMIT_S = 20.0
-_HYDRA_MODULES = ("verl.trainer.main_ppo", "recipe.dapo.main_dapo")
 _MARK = "harness-doctor:"
 _PROBE = Path(__file__).with_name("probe.py")
 
@@ -62,23 +59,6 @@ class Look:
     parser: str = ""
     failure: str = ""
     start: Start = Start()
-
-
-def question(
-    programs: tuple[PythonProgram, ...], started: PythonProgram | None, more: Mapping[str, str]
-) -> Question:
-    """What is asked of the programs that are certain to be started; `more`: modules that settings ask for."""
-    certain = [program for program in programs if program.call.certain]
-    scripts = [program.script for program in certain if program.script is not None]
-    named = {program.module: program.call.folder for program in certain if program.module is not None}
-    folders = [*(script.parent for script in scripts), *filter(None, named.values())]
-    return Question(
-        tuple(map(str, scripts)),
-        {**dict.fromkeys(named, "the launch command"), **more},
-        tuple(dict.fromkeys(map(str, folders))),
-        any(module in _HYDRA_MODULES for module in named),
-        (str(started.script or ""), started.module or "", started.arguments) if started else None,
-    )
 
 
 def ask(python: Path, asked: Question, environment: Mapping[str, str], cwd: Path) -> Look:

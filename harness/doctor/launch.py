@@ -31,6 +31,7 @@ T = TypeVar("T")
 
 _UNKNOWN_ATTEMPT = AttemptFiles(Path("$HARNESS_ATTEMPT_DIR"))
 """Its folder is known when it is launched; words of the command that name it stay unknown till then."""
+_HYDRA_MODULES = ("verl.trainer.main_ppo", "recipe.dapo.main_dapo")
 _CLUSTER_MODULES = ("verl", "ray", "vllm", "sglang", "deepspeed", "trinity")
 
 
@@ -105,15 +106,27 @@ class PlannedLaunch:
 
     @Once
     def question(self) -> Question:
-        """What its interpreter is asked."""
+        """What its interpreter is asked of the programs that are certain to be started."""
+        certain = [program for program in self.programs if program.call.certain]
+        scripts = [program.script for program in certain if program.script is not None]
+        named = {program.module: program.call.folder for program in certain if program.module is not None}
+        folders = [*(script.parent for script in scripts), *filter(None, named.values())]
         wanted = modules_of(self.settings, self.programs, self.is_bundled)
-        return asking.question(self.programs, self.started, wanted)
+        started = self.started
+        return Question(
+            scripts=tuple(map(str, scripts)),
+            modules={**dict.fromkeys(named, "the launch command"), **wanted},
+            search=tuple(dict.fromkeys(map(str, folders))),
+            is_hydra=any(module in _HYDRA_MODULES for module in named),
+            program=(str(started.script or ""), started.module or "", started.arguments) if started else None,
+        )
 
     @Once
     def look(self) -> Look:
         """What its interpreter answers."""
-        folder = self.started.call.folder if self.started else None
-        return asking.ask(self.python, self.question, self.environment, folder or self.codebase)
+        call = self.started.call if self.started else None
+        variables, folder = (call.variables, call.folder) if call else (self.environment, None)
+        return asking.ask(self.python, self.question, variables, folder or self.codebase)
 
     @Once
     def gpus(self) -> tuple[GpuState, ...]:
