@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from harness.errors import UserError
 from harness.guard.file_access import READABLE_NAMES, READABLE_SUFFIXES, SOURCE_SUFFIXES, looks_private
 from harness.repair.git import GitError, git, names, repository
 
@@ -41,7 +42,7 @@ Contents = tuple[list[str], dict[str, str], list[str]]
 looks as if it held secrets."""
 
 
-class CopyError(Exception):
+class CopyError(UserError):
     """There can be no copy of this code; the message says why and what would do."""
 
 

@@ -24,7 +24,7 @@ from harness.codec import decode, encode
 from harness.command import paths_replaced, read_or_empty
 from harness.config import changed as config_changed
 from harness.config import edit as config_edit
-from harness.repair.code_copy import CACHES, CodeCopy, CopyError, freeze, installed_from
+from harness.repair.code_copy import CACHES, CodeCopy, freeze, installed_from
 from harness.results import provenance
 from harness.results.manifest import sha256
 from harness.sweep.folder import SweepFolder
@@ -69,15 +69,12 @@ class Snapshot:
 
 
 def take(blueprint: Blueprint, folder: SweepFolder) -> Snapshot:
-    """Freeze what the blueprint's runs share; one that is complete is kept as it is. Raises SweepError."""
+    """Freeze what the blueprint's runs share; one that is complete is kept as it is. Raises CopyError."""
     if _record(folder).exists():
         return load(folder)
     root = folder.snapshot / "code"
     shutil.rmtree(root, ignore_errors=True)
-    try:
-        copy = freeze(blueprint.codebase_dir, root, folder.dir.parent)
-    except CopyError as error:
-        raise SweepError(str(error)) from error
+    copy = freeze(blueprint.codebase_dir, root, folder.dir.parent)
     facts = provenance.gather(
         blueprint.codebase_dir, blueprint.venv_exe, blueprint.yaml_path, blueprint.launch_command
     )
@@ -104,7 +101,7 @@ def load(folder: SweepFolder) -> Snapshot:
     try:
         data = json.loads(_record(folder).read_text(encoding="utf-8"))
         data["copy"]["root"] = str(folder.snapshot / "code")
-        return decode(Snapshot, {name: value for name, value in data.items() if name != "surroundings"})
+        return decode(Snapshot, data)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise SweepError(
             f"{_record(folder)} cannot be read, so it is not known what the runs share: {error}"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.blueprint import Blueprint
+from harness.repair.code_copy import CopyError
 from harness.sweep import snapshot
 from harness.sweep.folder import SweepFolder
 from harness.sweep.plan import SweepError
@@ -92,7 +93,7 @@ def test_a_folder_that_git_does_not_know_is_copied_by_its_sources(
 
 
 def test_too_much_to_copy_is_refused(base: Blueprint, folder: SweepFolder) -> None:
-    with pytest.raises(SweepError, match="name the folder with the training's code"):
+    with pytest.raises(CopyError, match="name the folder with the training's code"):
         snapshot.take(replace(base, codebase_dir=Path.home()), folder)
     assert not list(folder.snapshot.glob("*.json"))
 
