@@ -139,10 +139,13 @@ def _call(state: Call, words: list[str], depth: int) -> Iterator[Call]:
 
 
 def _script_text(path: Path | None, depth: int) -> str | None:
-    is_read = path is not None and depth < _DEEPEST and path.is_file()
-    if path is None or not is_read or path.stat().st_size > _MOST_SCRIPT_BYTES:
+    """The text of a shell script; None where it cannot be read, or is too deep or large to be followed."""
+    if path is None or depth == _DEEPEST or not path.is_file() or path.stat().st_size > _MOST_SCRIPT_BYTES:
         return None
-    return path.read_text(encoding="utf-8", errors="replace")
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
 
 
 def python_programs(found: tuple[Call, ...]) -> Iterator[PythonProgram]:

@@ -18,7 +18,7 @@ _DELETED = re.compile(r"~([A-Za-z_][\w./@-]*)(?:=.*)?", re.DOTALL)
 _ATTACHED = re.compile(r"(-[A-Za-z])(\d[\w.]*)")
 _SCRIPT = re.compile(r"\S+\.(?:py|sh|bash)")
 _STARTS = re.compile(r"python[\d.]*|torchrun|accelerate|deepspeed|bash|sh|uv|time|env")
-_KINDS = (r".*\s.*", r"[-+]?[\d.].*", r"[A-Za-z_][\w./@-]*=.*", r".*/.*|.*\.[A-Za-z]\w{0,7}|-")
+_KINDS = (r".*\s.*", r"[-+]?\.?\d.*", r"[A-Za-z_][\w./@-]*=.*", r".*/.*|.*\.[A-Za-z]\w{0,7}|-")
 """Texts, numbers, overrides, paths."""
 _WHAT = r"(?:outputs?|out|saves?|logs?|logging|ckpts?|checkpoints?|results?)"
 _PLACE = r"_?(?:dir|directory|path|folder|root)"

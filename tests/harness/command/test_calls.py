@@ -49,6 +49,14 @@ def test_a_shell_script_is_followed(tmp_path: Path) -> None:
     assert found[0].arguments == ("model.path=/m", "$@")
 
 
+def test_a_script_that_the_same_shell_reads_may_set_variables(tmp_path: Path) -> None:
+    (tmp_path / "env.sh").write_text("export LR=1\ncd sub\n")
+    (found,) = calls("source env.sh && python train.py --lr $LR", tmp_path, {"PORT": "1"})
+    assert (found.words[-1], found.folder, found.certain) == ("1", tmp_path / "sub", False)
+    (found,) = calls("source gone.sh && python train.py --port $PORT", tmp_path, {"PORT": "1"})
+    assert not found.is_known(found.words[-1]), "it may set any variable"
+
+
 def test_what_runs_elsewhere_is_not_certain() -> None:
     assert [call.certain for call in calls("ssh host python train.py", Path("/code"), {})] == [False]
     assert [call.certain for call in calls("if true; then python a.py; fi", Path("/code"), {})][-1] is False

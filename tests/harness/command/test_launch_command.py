@@ -49,6 +49,7 @@ def seen(command: str) -> list[tuple[str, list[str]]]:
         ("python -c 'print(1)'", "--lr", ["-c", "print(1)", "--lr", "a b"]),
         # one value, and words that are none
         ("python train.py --lr 1 data.csv more", "--lr", ["train.py", "--lr", "a b", "data.csv", "more"]),
+        ("python train.py --lr 1 ./data", "--lr", ["train.py", "--lr", "a b", "./data"]),
         ("python train.py --lr 1 a.b=2", "--lr", ["train.py", "--lr", "a b", "a.b=2"]),
         ("Y=--x; python train.py --lr 1 $Y", "--lr", ["train.py", "--lr", "a b", "--x"]),
         ("python --lr 1 train", "--lr", ["--lr", "a b", "train"]),
