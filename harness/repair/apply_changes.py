@@ -197,12 +197,10 @@ def _install(action: InstallPackage, experiment: Experiment) -> ChangePrepared:
 
 
 def _free(action: FreeOwned, experiment: Experiment) -> ChangePrepared:
+    freed = leftovers.free(experiment, action.what)
+    what, text = "checkpoints of earlier attempts", f"{freed / 2**20:.1f} MiB freed"
     if action.what == "processes":
-        what, freed = "processes that earlier attempts left behind", leftovers.end_leftovers(experiment)
-        text = f"{freed} ended"
-    else:
-        what, freed = "checkpoints of earlier attempts", leftovers.remove_superseded(experiment)
-        text = f"{freed / 2**20:.1f} MiB freed"
+        what, text = "processes that earlier attempts left behind", f"{freed} ended"
     change = Change("freed", what, None, text, action.why, action.remedy)
     return ChangePrepared(action.kind, (change,), f"{what}: {text}")
 

@@ -35,30 +35,24 @@ def refuse(python: Path) -> str | None:
 
 def install(python: Path, package: str) -> str:
     """The version that was installed. Raises InstallError."""
-    there = _version(python, package)
-    if there is not None:
+    pip, quiet = ("-m", "pip"), ("--disable-pip-version-check", "--no-input")
+    present = _run(python, *pip, "list", "--format=freeze", *quiet)
+    try:
+        there = _run(python, "-c", _VERSION, package).strip()
+    except InstallError:
+        there = ""
+    if there:
         raise InstallError(f"{package} {there} is there already, so it is not what is missing")
-    present = _run(python, ["-m", "pip", "list", "--format=freeze", "--disable-pip-version-check"])
     with tempfile.TemporaryDirectory() as folder:
         constraints = Path(folder) / "constraints.txt"
         constraints.write_text(present, encoding="utf-8")
-        quiet = ["--no-input", "--disable-pip-version-check", "--progress-bar", "off"]
-        _run(python, ["-m", "pip", "install", *quiet, "--constraint", str(constraints), package])
-    version = _version(python, package)
-    if version is None:
-        raise InstallError(f"pip installed {package}, but {python} does not find it")
-    return version
+        _run(python, *pip, "install", *quiet, "--progress-bar=off", "--constraint", str(constraints), package)
+    return _run(python, "-c", _VERSION, package).strip()
 
 
-def _version(python: Path, package: str) -> str | None:
-    try:
-        return _run(python, ["-c", _VERSION, package]).strip()
-    except InstallError:
-        return None
-
-
-def _run(python: Path, arguments: list[str]) -> str:
+def _run(python: Path, *arguments: str) -> str:
     """What the interpreter prints; it sees neither the codebase nor packages of the user."""
+    told = f"{python} {' '.join(arguments[:3])}"
     try:
         done = subprocess.run(
             [str(python), "-I", *arguments],
@@ -71,8 +65,8 @@ def _run(python: Path, arguments: list[str]) -> str:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise InstallError(f"{python} {' '.join(arguments[:3])}: {error}") from error
+        raise InstallError(f"{told}: {error}") from error
     if done.returncode != 0:
         said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-        raise InstallError(f"{python} {' '.join(arguments[:3])}: {' '.join(said[-3:])[:600]}")
+        raise InstallError(f"{told}: {' '.join(said[-3:])[:600]}")
     return done.stdout

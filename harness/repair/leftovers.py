@@ -19,51 +19,39 @@ from monitors.processes import members_of_attempt
 _WEIGHTS = re.compile(r"\.(safetensors|bin|pt|pth|ckpt|distcp)")
 
 
-def leftovers(experiment: Experiment) -> int:
-    """How many processes of ours still run although their attempts are over."""
-    return sum(len(members_of_attempt(attempt_id)) for attempt_id in _over(experiment))
+def owned(experiment: Experiment, what: str) -> int:
+    """How many `processes` of ours still run although their attempts are over; how many bytes removing
+    superseded `checkpoints` would free."""
+    if what == "processes":
+        return sum(len(members_of_attempt(attempt_id)) for attempt_id in _over(experiment))
+    return sum(_size(folder) for folder in _superseded(experiment))
 
 
-def end_leftovers(experiment: Experiment) -> int:
-    """End them; returns how many there were."""
-    return sum(len(kill_leftovers(attempt_id)) for attempt_id in _over(experiment))
+def free(experiment: Experiment, what: str) -> int:
+    """End them, or remove them; returns how many there were, or how many bytes that freed."""
+    if what == "processes":
+        return sum(len(kill_leftovers(attempt_id)) for attempt_id in _over(experiment))
+    folders = {folder: _size(folder) for folder in _superseded(experiment)}
+    for folder in folders:
+        shutil.rmtree(folder)
+    return sum(folders.values())
 
 
 def _over(experiment: Experiment) -> Iterator[str]:
     """Ids of attempts that are over and whose supervisor is gone."""
-    for attempt in experiment.state.attempts:
-        if attempt.ended is not None and _is_over(experiment.attempt_files(attempt.number)):
-            yield attempt.attempt_id
+    found = [(experiment.dir, [each for each in experiment.state.attempts if each.ended is not None])]
     for run in index.runs():
-        if run.dir.resolve() == experiment.dir.resolve():
-            continue
-        try:
-            state = index.load_state(run.dir)
-        except (journal.JournalDamagedError, OSError, ValueError):
-            continue
-        if state.finished_at is None:
-            continue
-        for attempt in state.attempts:
-            if _is_over(AttemptFiles(run.dir / "attempts" / f"{attempt.number:02d}")):
+        if run.dir.resolve() != experiment.dir.resolve():
+            try:
+                state = index.load_state(run.dir)
+            except (journal.JournalDamagedError, OSError, ValueError):
+                continue
+            found.append((run.dir, list(state.attempts) if state.finished_at is not None else []))
+    for folder, attempts in found:
+        for attempt in attempts:
+            files = AttemptFiles(folder / "attempts" / f"{attempt.number:02d}")
+            if files.state() in ("ended", "lost"):
                 yield attempt.attempt_id
-
-
-def _is_over(files: AttemptFiles) -> bool:
-    return files.state() in ("ended", "lost")
-
-
-def superseded_bytes(experiment: Experiment) -> int:
-    """How much room removing superseded checkpoints would make."""
-    return sum(_size(folder) for folder in _superseded(experiment))
-
-
-def remove_superseded(experiment: Experiment) -> int:
-    """Remove them; returns how many bytes that freed."""
-    freed = 0
-    for folder in list(_superseded(experiment)):
-        freed += _size(folder)
-        shutil.rmtree(folder)
-    return freed
 
 
 def _superseded(experiment: Experiment) -> Iterator[Path]:
@@ -77,26 +65,24 @@ def _superseded(experiment: Experiment) -> Iterator[Path]:
         at -= 1
         own = experiment.dir.resolve() / folders[at].relative_to(experiment.dir)
         if _step(newest.name) > _step(carried) >= 0 and folders[at].is_dir() and folders[at].resolve() == own:
-            yield from (each for each in sorted(own.iterdir()) if each.is_dir() and not each.is_symlink())
+            yield from [each for each in sorted(own.iterdir()) if each.is_dir() and not each.is_symlink()]
 
 
 def _newest(folder: Path) -> Path | None:
-    """The checkpoint that a launch would go on from, if its weights are whole."""
+    """The checkpoint that a launch would go on from, if it has weights and none of them is empty or cut
+    off."""
     try:
         name = (folder / "latest").read_text(encoding="utf-8").strip()
     except OSError:
         return None
     found = folder / name
-    return found if name and found.parent == folder and found.is_dir() and _is_whole(found) else None
+    if not name or found.parent != folder or not found.is_dir():
+        return None
+    weights = [each for each in found.rglob("*") if each.is_file() and _WEIGHTS.fullmatch(each.suffix)]
+    return found if weights and not any(map(_is_damaged, weights)) else None
 
 
-def _is_whole(checkpoint: Path) -> bool:
-    """True if there are weights, and none of them is empty or cut off."""
-    weights = [each for each in checkpoint.rglob("*") if each.is_file() and _WEIGHTS.fullmatch(each.suffix)]
-    return bool(weights) and not any(map(_fault, weights))
-
-
-def _fault(file: Path) -> bool:
+def _is_damaged(file: Path) -> bool:
     return bool(fault_of_weights(file)) if file.suffix == ".safetensors" else file.stat().st_size == 0
 
 

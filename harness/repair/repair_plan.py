@@ -82,17 +82,12 @@ def before_launch(cause: Diagnosis, state: ExperimentState, config: str) -> list
 def machine(experiment: Experiment, environment: dict[str, str]) -> Machine:
     """This machine. `environment`: of the training."""
     state = experiment.state
-
-    def owned(what: str) -> int:
-        found = leftovers.leftovers if what == "processes" else leftovers.superseded_bytes
-        return found(experiment)
-
     return Machine(
         free_port=a_free_port,
         cpu_count=lambda: os.cpu_count() or 1,
         open_files=lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
         is_cached=lambda name, revision: model_files.is_cached(environment, name, revision),
-        owned=owned,
+        owned=lambda what: leftovers.owned(experiment, what),
         may_install=lambda: state.options.allow_install and not installing.refuse(state.blueprint.venv_exe),
     )
 

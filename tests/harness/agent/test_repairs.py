@@ -395,8 +395,8 @@ class TestBeforeTheFirstLaunch:
 async def test_a_measure_that_does_not_please_the_check_is_followed_by_the_next_repair(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.repair.leftovers.leftovers", lambda experiment: 1)
-    monkeypatch.setattr("harness.repair.leftovers.end_leftovers", lambda experiment: 1)
+    monkeypatch.setattr("harness.repair.leftovers.owned", lambda experiment, what: 1)
+    monkeypatch.setattr("harness.repair.leftovers.free", lambda experiment, what: 1)
     full = {**OOM, "remedies": ["free_leftovers", "lower_gpu_memory_utilization"]}
 
     def problems(draft: PendingChanges) -> list[dict[str, Any]]:

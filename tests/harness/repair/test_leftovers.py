@@ -12,7 +12,7 @@ import pytest
 
 from harness import index
 from harness.experiment import Experiment
-from harness.repair import leftovers
+from harness.repair.leftovers import free, owned
 from monitors.processes import ATTEMPT_VARIABLE
 from tests.harness.runs import record
 
@@ -68,10 +68,10 @@ def left_behind() -> Iterator[Any]:
 
 def test_processes_of_attempts_that_are_over_are_ended(experiment: Experiment, left_behind: Any) -> None:
     ours, other = left_behind("aaaa00000000-02"), left_behind("bbbb00000000-01")
-    assert leftovers.leftovers(experiment) == 1
-    assert leftovers.end_leftovers(experiment) == 1
+    assert owned(experiment, "processes") == 1
+    assert free(experiment, "processes") == 1
     assert ours.wait(timeout=30) != 0 and other.poll() is None
-    assert leftovers.leftovers(experiment) == 0
+    assert owned(experiment, "processes") == 0
 
 
 def test_of_other_experiments_only_those_that_have_finished(
@@ -84,7 +84,7 @@ def test_of_other_experiments_only_those_that_have_finished(
         index.add(index.IndexedRun(experiment_id, name, str(tmp_path / name), 1.0))
     left_behind("cccc00000000-01")
     goes_on = left_behind("dddd00000000-01")
-    assert leftovers.end_leftovers(experiment) == 1
+    assert free(experiment, "processes") == 1
     assert goes_on.poll() is None
 
 
@@ -101,16 +101,16 @@ def test_checkpoints_that_a_later_attempt_went_beyond_are_removed(experiment: Ex
     old = [checkpoint(experiment, 1, "step_10"), checkpoint(experiment, 1, "step_20")]
     kept = [checkpoint(experiment, 2, "step_20"), checkpoint(experiment, 2, "step_30")]
     half_written = checkpoint(experiment, 3, "step_40", newest=False)
-    assert leftovers.superseded_bytes(experiment) == 2000
-    assert leftovers.remove_superseded(experiment) == 2000
+    assert owned(experiment, "checkpoints") == 2000
+    assert free(experiment, "checkpoints") == 2000
     assert not any(folder.exists() for folder in old)
     assert all(folder.exists() for folder in (*kept, half_written))
-    assert leftovers.superseded_bytes(experiment) == 0
+    assert owned(experiment, "checkpoints") == 0
 
 
 def test_the_only_ones_there_are_stay(experiment: Experiment) -> None:
     only = checkpoint(experiment, 1, "step_10")
-    assert leftovers.remove_superseded(experiment) == 0 and only.exists()
+    assert free(experiment, "checkpoints") == 0 and only.exists()
 
 
 def test_a_shared_file_makes_no_room(experiment: Experiment) -> None:
@@ -119,7 +119,7 @@ def test_a_shared_file_makes_no_room(experiment: Experiment) -> None:
     (second / "step_10").mkdir(parents=True)
     os.link(first / "model.pt", second / "step_10" / "model.pt")
     checkpoint(experiment, 2, "step_30")
-    assert leftovers.superseded_bytes(experiment) == 0
+    assert owned(experiment, "checkpoints") == 0
 
 
 def test_links_are_not_followed(experiment: Experiment, tmp_path: Path) -> None:
@@ -129,14 +129,14 @@ def test_links_are_not_followed(experiment: Experiment, tmp_path: Path) -> None:
     checkpoint(experiment, 1, "step_10")
     checkpoint(experiment, 2, "step_20")
     (experiment.attempt_files(1).trainer / "checkpoints" / "link").symlink_to(foreign)
-    leftovers.remove_superseded(experiment)
+    free(experiment, "checkpoints")
     assert (foreign / "data").exists()
 
 
 def test_nothing_goes_where_the_newest_did_not_go_on_from_it(tmp_path: Path) -> None:
     fresh = made(tmp_path / "fresh", "eeee00000000", 2)
     far, begun = checkpoint(fresh, 1, "step_1000"), checkpoint(fresh, 2, "step_10")
-    assert leftovers.remove_superseded(fresh) == 0 and far.exists() and begun.exists()
+    assert free(fresh, "checkpoints") == 0 and far.exists() and begun.exists()
 
 
 def test_nothing_goes_before_the_newest_went_beyond_it(experiment: Experiment) -> None:
@@ -146,13 +146,13 @@ def test_nothing_goes_before_the_newest_went_beyond_it(experiment: Experiment) -
     os.link(first / "model.pt", second / "step_20" / "model.pt")
     (second / "latest").write_text("step_20\n")
     other = checkpoint(experiment, 1, "step_10", newest=False)
-    assert leftovers.remove_superseded(experiment) == 0 and other.exists()
+    assert free(experiment, "checkpoints") == 0 and other.exists()
 
 
 def test_what_a_chain_went_beyond_goes_though_its_newest_has_not_begun(experiment: Experiment) -> None:
     old, kept = checkpoint(experiment, 1, "step_20"), checkpoint(experiment, 2, "step_30")
     carried = checkpoint(experiment, 3, "step_30")
-    assert leftovers.remove_superseded(experiment) == 1000
+    assert free(experiment, "checkpoints") == 1000
     assert not old.exists() and kept.exists() and carried.exists()
 
 
@@ -160,7 +160,7 @@ def test_what_a_chain_went_beyond_goes_though_its_newest_has_not_begun(experimen
 def test_weights_that_were_cut_off_replace_nothing(experiment: Experiment, file: str) -> None:
     old, cut = checkpoint(experiment, 1, "step_20"), checkpoint(experiment, 2, "step_30")
     (cut / file).write_bytes(b"" if file == "model.pt" else b"x" * 100)
-    assert leftovers.remove_superseded(experiment) == 0 and old.exists()
+    assert free(experiment, "checkpoints") == 0 and old.exists()
 
 
 def test_a_folder_that_leads_out_of_the_experiment_is_left_alone(tmp_path: Path) -> None:
@@ -170,4 +170,4 @@ def test_a_folder_that_leads_out_of_the_experiment_is_left_alone(tmp_path: Path)
     (outside / "model.pt").write_bytes(b"x" * 500)
     linked.attempt_files(1).trainer.symlink_to(tmp_path / "outside")
     checkpoint(linked, 2, "step_30")
-    assert leftovers.remove_superseded(linked) == 0 and (outside / "model.pt").exists()
+    assert free(linked, "checkpoints") == 0 and (outside / "model.pt").exists()
