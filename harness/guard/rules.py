@@ -12,24 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from harness.actions import (
-    Action,
-    Collect,
-    Diagnose,
-    EditConfig,
-    Finish,
-    InstallPackage,
-    Launch,
-    PatchCode,
-    ReadFile,
-    RenderConfig,
-    Report,
-    SetEnvironment,
-    Stop,
-    Wait,
-    WriteReportSection,
-    arguments,
-)
+from harness import actions
 from harness.command import read_or_empty
 from harness.config.edit import ConfigEditError
 from harness.config.packages import known_packages
@@ -47,19 +30,19 @@ MAX_SAME_KILL = 1
 defence, and nothing is known that would pass."""
 
 
-def check(action: Action, observation: Observation) -> str | None:
+def check(action: actions.Action, observation: Observation) -> str | None:
     """The first refusal, or None when the action is allowed."""
     refused = (rule(action, observation) for kind, rule in RULES if isinstance(action, kind))
     return next((why for why in refused if why is not None), None)
 
 
-def check_progress(launch: Launch, observation: Observation) -> str | None:
+def check_progress(launch: actions.Launch, observation: Observation) -> str | None:
     """Why no launch with this draft may follow, whatever its changes do to what is studied; or None."""
     refused = launches_fit_the_limits(launch, observation)
     return refused or repairs_must_differ_or_progress(launch, observation)
 
 
-def healthy_runs_go_on(action: Stop, observation: Observation) -> str | None:
+def healthy_runs_go_on(action: actions.Stop, observation: Observation) -> str | None:
     """Rule 1: a healthy run is not stopped before its time."""
     health = observation.health
     if not _running(observation):
@@ -77,7 +60,7 @@ def healthy_runs_go_on(action: Stop, observation: Observation) -> str | None:
     return "the attempt is running and nothing shows that it cannot recover; wait for its end or its deadline"
 
 
-def edits_keep_the_science(action: EditConfig, observation: Observation) -> str | None:
+def edits_keep_the_science(action: actions.EditConfig, observation: Observation) -> str | None:
     """Rule 2: model, data, algorithm, lengths, batch, seed and protected keys stay as they are."""
     state = observation.state
     try:
@@ -89,13 +72,13 @@ def edits_keep_the_science(action: EditConfig, observation: Observation) -> str 
     )
 
 
-def variables_keep_the_science(action: SetEnvironment, observation: Observation) -> str | None:
+def variables_keep_the_science(action: actions.SetEnvironment, observation: Observation) -> str | None:
     """Rule 2 for the environment."""
     state = observation.state
     return variables.refuse(action.name, action.value, state.blueprint.protected_keys, state.command)
 
 
-def launches_keep_the_science(action: Launch, observation: Observation) -> str | None:
+def launches_keep_the_science(action: actions.Launch, observation: Observation) -> str | None:
     """Rule 2 once more for all edits together, just before they take effect."""
     draft, protected = observation.state.draft, observation.state.blueprint.protected_keys
     changes = {**draft.config, **draft.arguments}
@@ -106,7 +89,7 @@ def launches_keep_the_science(action: Launch, observation: Observation) -> str |
 
 
 def doubtful_diagnoses_change_nothing(
-    action: EditConfig | SetEnvironment, observation: Observation
+    action: actions.EditConfig | actions.SetEnvironment, observation: Observation
 ) -> str | None:
     """A built-in repair is made for a cause that is known well enough, as is what the check before a launch
     finds. A model says in its own words why it changes something, and answers to the other rules."""
@@ -119,7 +102,7 @@ def doubtful_diagnoses_change_nothing(
 
 
 def configs_are_rendered_only_where_none_is_given(
-    action: RenderConfig, observation: Observation
+    action: actions.RenderConfig, observation: Observation
 ) -> str | None:
     """A config that the author wrote is not replaced; a rendered one is not rendered again after a launch,
     and keeps rule 2."""
@@ -133,7 +116,7 @@ def configs_are_rendered_only_where_none_is_given(
     return science.refuse_settings(action.settings)
 
 
-def repairs_come_between_attempts(action: Action, observation: Observation) -> str | None:
+def repairs_come_between_attempts(action: actions.Action, observation: Observation) -> str | None:
     """What the next launch uses is prepared while no training runs, and only if one may follow."""
     if action.kind not in PREPARING:
         return None
@@ -141,7 +124,7 @@ def repairs_come_between_attempts(action: Action, observation: Observation) -> s
         return f"{running}; a repair is prepared after its end"
     if observation.state.collected is not None:
         return "the results have been collected; nothing is launched any more"
-    if isinstance(action, EditConfig) and not observation.config:
+    if isinstance(action, actions.EditConfig) and not observation.config:
         command = read_or_empty(observation.state.command)
         unset = [key for key in (*action.changes, *action.remove) if command.setting_of(key) is None]
         if unset:
@@ -149,7 +132,7 @@ def repairs_come_between_attempts(action: Action, observation: Observation) -> s
     return None
 
 
-def one_attempt_at_a_time(action: Launch, observation: Observation) -> str | None:
+def one_attempt_at_a_time(action: actions.Launch, observation: Observation) -> str | None:
     """Nothing is launched twice, and no attempt is skipped."""
     attempt = observation.state.attempt
     if running := _running(observation):
@@ -161,7 +144,7 @@ def one_attempt_at_a_time(action: Launch, observation: Observation) -> str | Non
     return None if is_next else f"the next launch is attempt {expected}, not {action.attempt}"
 
 
-def launches_fit_the_limits(action: Launch, observation: Observation) -> str | None:
+def launches_fit_the_limits(action: actions.Launch, observation: Observation) -> str | None:
     """Rule 3, first half: attempts and wall time are bounded, and a person's stop is final."""
     if observation.launched_unrecorded:
         return None  # what has been launched already is only written down
@@ -172,7 +155,7 @@ def launches_fit_the_limits(action: Launch, observation: Observation) -> str | N
     return "a person has asked to stop this experiment" if observation.state.stop_asked else None
 
 
-def repairs_must_differ_or_progress(action: Launch, observation: Observation) -> str | None:
+def repairs_must_differ_or_progress(action: actions.Launch, observation: Observation) -> str | None:
     """Rule 3, second half: a restart needs a repair that was not tried for this failure before, or a
     transient cause; and the same cause may come back without progress only so often."""
     attempts, draft = observation.state.attempts, observation.state.draft
@@ -203,25 +186,25 @@ def repairs_must_differ_or_progress(action: Launch, observation: Observation) ->
     return None
 
 
-def waits_have_an_object(action: Wait, observation: Observation) -> str | None:
+def waits_have_an_object(action: actions.Wait, observation: Observation) -> str | None:
     """There is something to wait for only while a training runs."""
     return None if _running(observation) else "no training is running; there is nothing to wait for"
 
 
-def diagnoses_have_an_object(action: Diagnose, observation: Observation) -> str | None:
+def diagnoses_have_an_object(action: actions.Diagnose, observation: Observation) -> str | None:
     """There is something to diagnose only after an attempt."""
     attempt = observation.state.attempt
     has_ended = attempt is not None and attempt.ended is not None
     return None if has_ended else "no attempt has ended; there is nothing to diagnose"
 
 
-def questions_are_not_repeated(action: Action, observation: Observation) -> str | None:
+def questions_are_not_repeated(action: actions.Action, observation: Observation) -> str | None:
     """Rule 3, for a model that turns in circles: the same call with the same answer is not made again.
     Waiting is no circle."""
     consultation = observation.state.llm.consultation
-    if consultation is None or isinstance(action, Wait):
+    if consultation is None or isinstance(action, actions.Wait):
         return None
-    if consultation.repeats(action.kind, arguments(action)) < MAX_SAME_CALLS:
+    if consultation.repeats(action.kind, actions.arguments(action)) < MAX_SAME_CALLS:
         return None
     return (
         f"this {action.kind} call has been made {MAX_SAME_CALLS} times with the same result; "
@@ -229,17 +212,17 @@ def questions_are_not_repeated(action: Action, observation: Observation) -> str 
     )
 
 
-def private_files_are_not_read(action: ReadFile, observation: Observation) -> str | None:
+def private_files_are_not_read(action: actions.ReadFile, observation: Observation) -> str | None:
     """Rule 4; what a path leads to is looked at when the action is carried out."""
     return file_access.refuse_reading(action.path)
 
 
-def code_changes_where_the_author_allows(action: PatchCode, observation: Observation) -> str | None:
+def code_changes_where_the_author_allows(action: actions.PatchCode, observation: Observation) -> str | None:
     """Rule 4 for code. What a correction does, a person judges."""
     return file_access.refuse_patching(action.path, observation.state.blueprint.code_changes)
 
 
-def installs_need_permission(action: InstallPackage, observation: Observation) -> str | None:
+def installs_need_permission(action: actions.InstallPackage, observation: Observation) -> str | None:
     """Rule 4 for packages: only with a person's permission, and only those that are known by their module."""
     if not observation.state.options.allow_install:
         return "no permission to install packages was given: start or resume the run with --allow-install"
@@ -248,7 +231,7 @@ def installs_need_permission(action: InstallPackage, observation: Observation) -
     return f"{action.package} is not one of the packages that are known by their module; a person installs it"
 
 
-def narratives_cite_facts(action: WriteReportSection, observation: Observation) -> str | None:
+def narratives_cite_facts(action: actions.WriteReportSection, observation: Observation) -> str | None:
     """Rule 6: nothing is written about results that are not there yet, and no number but by citing a fact.
     After MAX_REFUSALS refusals a section is taken, and what of it cannot stand is left out."""
     if observation.state.collected is None:
@@ -261,15 +244,17 @@ def narratives_cite_facts(action: WriteReportSection, observation: Observation) 
     return sections.refusal(action, observation.evidence) if sent_back < sections.MAX_REFUSALS else None
 
 
-def ends_are_real(action: Finish | Collect | Report, observation: Observation) -> str | None:
+def ends_are_real(
+    action: actions.Finish | actions.Collect | actions.Report, observation: Observation
+) -> str | None:
     """An experiment is not finished while its training runs, nor with another outcome than the one
     collected."""
     collected = observation.state.collected
     if running := _running(observation):
         return f"{running}; wait"
     if collected is None:
-        return None if isinstance(action, Collect) else "collect the results first"
-    if isinstance(action, Finish) and collected.outcome is not action.outcome:
+        return None if isinstance(action, actions.Collect) else "collect the results first"
+    if isinstance(action, actions.Finish) and collected.outcome is not action.outcome:
         real, wished = collected.outcome.value, action.outcome.value
         return f"the outcome collected from the raw files is {real}, not {wished}"
     return None
@@ -284,23 +269,23 @@ def _running(observation: Observation) -> str | None:
 
 
 RULES: tuple[tuple[Any, Callable[[Any, Observation], str | None]], ...] = (
-    (Stop, healthy_runs_go_on),
-    (EditConfig, edits_keep_the_science),
-    (SetEnvironment, variables_keep_the_science),
-    (Launch, launches_keep_the_science),
-    (EditConfig | SetEnvironment, doubtful_diagnoses_change_nothing),
-    (RenderConfig, configs_are_rendered_only_where_none_is_given),
-    (Action, repairs_come_between_attempts),
-    (Launch, one_attempt_at_a_time),
-    (Launch, launches_fit_the_limits),
-    (Launch, repairs_must_differ_or_progress),
-    (Wait, waits_have_an_object),
-    (Diagnose, diagnoses_have_an_object),
-    (Action, questions_are_not_repeated),
-    (ReadFile, private_files_are_not_read),
-    (PatchCode, code_changes_where_the_author_allows),
-    (InstallPackage, installs_need_permission),
-    (WriteReportSection, narratives_cite_facts),
-    (Finish | Collect | Report, ends_are_real),
+    (actions.Stop, healthy_runs_go_on),
+    (actions.EditConfig, edits_keep_the_science),
+    (actions.SetEnvironment, variables_keep_the_science),
+    (actions.Launch, launches_keep_the_science),
+    (actions.EditConfig | actions.SetEnvironment, doubtful_diagnoses_change_nothing),
+    (actions.RenderConfig, configs_are_rendered_only_where_none_is_given),
+    (actions.Action, repairs_come_between_attempts),
+    (actions.Launch, one_attempt_at_a_time),
+    (actions.Launch, launches_fit_the_limits),
+    (actions.Launch, repairs_must_differ_or_progress),
+    (actions.Wait, waits_have_an_object),
+    (actions.Diagnose, diagnoses_have_an_object),
+    (actions.Action, questions_are_not_repeated),
+    (actions.ReadFile, private_files_are_not_read),
+    (actions.PatchCode, code_changes_where_the_author_allows),
+    (actions.InstallPackage, installs_need_permission),
+    (actions.WriteReportSection, narratives_cite_facts),
+    (actions.Finish | actions.Collect | actions.Report, ends_are_real),
 )
 """Each rule with the actions that it judges."""

@@ -11,19 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from harness import launching
-from harness.actions import (
-    Action,
-    EditConfig,
-    FreeOwned,
-    InstallPackage,
-    Launch,
-    PatchCode,
-    RaiseLimit,
-    RenderConfig,
-    SetEnvironment,
-    arguments,
-)
+from harness import actions, launching
 from harness.blueprint.scaffold import ScaffoldError
 from harness.command import CommandError, overlaid, read_or_empty, with_values
 from harness.config import edit as config_edit
@@ -79,7 +67,7 @@ def patches(experiment: Experiment) -> list[dict[str, str]]:
 
 
 def launch_request(
-    experiment: Experiment, action: Launch, previous: AttemptFiles | None
+    experiment: Experiment, action: actions.Launch, previous: AttemptFiles | None
 ) -> launching.LaunchRequest:
     """What this launch uses; where code was ever patched, the training runs in the private copy.
 
@@ -125,7 +113,7 @@ def relocated(experiment: Experiment, command: str) -> str:
 
 
 def prepare(
-    action: Action,
+    action: actions.Action,
     experiment: Experiment,
     check: Callable[[Experiment, PendingChanges], Checked] = check,
 ) -> ChangePrepared:
@@ -137,9 +125,9 @@ def prepare(
         *(installing.InstallError, patched_code.PatchError),
     ) as error:
         return ChangePrepared(action.kind, error=redact(str(error)))
-    if done.error or not isinstance(action, EditConfig | SetEnvironment) or not action.remedy:
+    if done.error or not isinstance(action, actions.EditConfig | actions.SetEnvironment) or not action.remedy:
         return done
-    draft = with_outcome(experiment.state.draft, action.kind, arguments(action), done.changes)
+    draft = with_outcome(experiment.state.draft, action.kind, actions.arguments(action), done.changes)
     checked = check(experiment, draft)
     pairs = zip(checked.problems, checked.causes, strict=False)
     refused = [problem for problem, cause in pairs if not cause.remedies]  # others another repair may solve
@@ -148,13 +136,13 @@ def prepare(
     return ChangePrepared(action.kind, error=f"the check refuses what it leads to: {'; '.join(refused)}")
 
 
-def _render(action: RenderConfig, experiment: Experiment) -> ChangePrepared:
+def _render(action: actions.RenderConfig, experiment: Experiment) -> ChangePrepared:
     text = launching.base_config(experiment.blueprint, None, action.settings) or ""
     changes = [Change("config", key, None, value, action.why) for key, value in action.settings.items()]
     return ChangePrepared(action.kind, tuple(changes), redact(text))
 
 
-def _edit(action: EditConfig, experiment: Experiment) -> ChangePrepared:
+def _edit(action: actions.EditConfig, experiment: Experiment) -> ChangePrepared:
     """Edit the config, and the launch command where it sets the key itself."""
     state, command = experiment.state, experiment.state.command
     inside = {key: new for key, new in action.changes.items() if read_or_empty(command).setting_of(key)}
@@ -180,7 +168,7 @@ def _edit(action: EditConfig, experiment: Experiment) -> ChangePrepared:
     return ChangePrepared(action.kind, changes, redact(shown))
 
 
-def _set_variable(action: SetEnvironment, experiment: Experiment) -> ChangePrepared:
+def _set_variable(action: actions.SetEnvironment, experiment: Experiment) -> ChangePrepared:
     old = experiment.state.environment.get(action.name)
     if old == action.value:
         return ChangePrepared(action.kind, error=f"{action.name} is set to that already")
@@ -189,14 +177,14 @@ def _set_variable(action: SetEnvironment, experiment: Experiment) -> ChangePrepa
     return ChangePrepared(action.kind, (change,), told)
 
 
-def _install(action: InstallPackage, experiment: Experiment) -> ChangePrepared:
+def _install(action: actions.InstallPackage, experiment: Experiment) -> ChangePrepared:
     python = experiment.blueprint.venv_exe
     version = installing.install(python, action.package)
     change = Change("package", f"package {action.package}", None, version, action.why, action.remedy)
     return ChangePrepared(action.kind, (change,), f"{action.package} {version} is installed for {python}")
 
 
-def _free(action: FreeOwned, experiment: Experiment) -> ChangePrepared:
+def _free(action: actions.FreeOwned, experiment: Experiment) -> ChangePrepared:
     freed = leftovers.free(experiment, action.what)
     what, text = "checkpoints of earlier attempts", f"{freed / 2**20:.1f} MiB freed"
     if action.what == "processes":
@@ -205,12 +193,12 @@ def _free(action: FreeOwned, experiment: Experiment) -> ChangePrepared:
     return ChangePrepared(action.kind, (change,), f"{what}: {text}")
 
 
-def _raise_limit(action: RaiseLimit, _: Experiment) -> ChangePrepared:
+def _raise_limit(action: actions.RaiseLimit, _: Experiment) -> ChangePrepared:
     change = Change("limit", "limit of open files", None, "the highest allowed", action.why, action.remedy)
     return ChangePrepared(action.kind, (change,), "the next launch may open all files that are allowed")
 
 
-def _patch(action: PatchCode, experiment: Experiment) -> ChangePrepared:
+def _patch(action: actions.PatchCode, experiment: Experiment) -> ChangePrepared:
     made = [*patches(experiment), *experiment.state.draft.patches]
     correction = (action.path, action.old, action.new)
     shown = patched_code.patch(experiment.blueprint, experiment.state.experiment_id, made, *correction)
@@ -218,12 +206,12 @@ def _patch(action: PatchCode, experiment: Experiment) -> ChangePrepared:
     return ChangePrepared(action.kind, (change,), redact(shown))
 
 
-_CARRY_OUT: dict[type[Action], Callable[[Any, Experiment], ChangePrepared]] = {
-    RenderConfig: _render,
-    EditConfig: _edit,
-    SetEnvironment: _set_variable,
-    InstallPackage: _install,
-    FreeOwned: _free,
-    RaiseLimit: _raise_limit,
-    PatchCode: _patch,
+_CARRY_OUT: dict[type[actions.Action], Callable[[Any, Experiment], ChangePrepared]] = {
+    actions.RenderConfig: _render,
+    actions.EditConfig: _edit,
+    actions.SetEnvironment: _set_variable,
+    actions.InstallPackage: _install,
+    actions.FreeOwned: _free,
+    actions.RaiseLimit: _raise_limit,
+    actions.PatchCode: _patch,
 }

@@ -12,17 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness import launching
-from harness.actions import (
-    LONGEST_WHY,
-    Action,
-    EditConfig,
-    FreeOwned,
-    InstallPackage,
-    RaiseLimit,
-    SetEnvironment,
-    arguments,
-)
+from harness import actions, launching
 from harness.attempt import Diagnosis, Remedy
 from harness.doctor import model_files
 from harness.experiment import Experiment
@@ -92,31 +82,40 @@ def machine(experiment: Experiment, environment: dict[str, str]) -> Machine:
     )
 
 
-def actions_of(repair: Remedy, diagnosis: Diagnosis) -> list[Action]:
+def actions_of(repair: Remedy, diagnosis: Diagnosis) -> list[actions.Action]:
     """What carries the repair out before the next launch; nothing for one that only waits."""
     name = repair.name
     because = diagnosis.signature or diagnosis.cause
-    reason: dict[str, Any] = {"why": f"{because}, {name}: {repair.why}"[:LONGEST_WHY], "remedy": name}
-    found: list[Action] = []
+    reason: dict[str, Any] = {
+        "why": f"{because}, {name}: {repair.why}"[: actions.LONGEST_WHY],
+        "remedy": name,
+    }
+    found: list[actions.Action] = []
     edits = list(repair.edits.items())
     for start in range(0, max(len(edits), bool(repair.remove)), MOST_EDITS):
         remove = repair.remove if start == 0 else ()
-        found.append(EditConfig(changes=dict(edits[start : start + MOST_EDITS]), remove=remove, **reason))
-    found += [SetEnvironment(name=key, value=value, **reason) for key, value in repair.environment.items()]
+        found.append(
+            actions.EditConfig(changes=dict(edits[start : start + MOST_EDITS]), remove=remove, **reason)
+        )
+    found += [
+        actions.SetEnvironment(name=key, value=value, **reason) for key, value in repair.environment.items()
+    ]
     if repair.package:
-        found.append(InstallPackage(package=repair.package, **reason))
+        found.append(actions.InstallPackage(package=repair.package, **reason))
     if name in _FREES:
-        found.append(FreeOwned(what=_FREES[name], **reason))
+        found.append(actions.FreeOwned(what=_FREES[name], **reason))
     if repair.kind == "limit":
-        found.append(RaiseLimit(limit="open_files", **reason))
+        found.append(actions.RaiseLimit(limit="open_files", **reason))
     return found
 
 
-def is_done(action: Action, draft: PendingChanges) -> bool:
+def is_done(action: actions.Action, draft: PendingChanges) -> bool:
     """True if the draft holds this step of a repair already, also with other values."""
     if action.kind in MEASURES:
-        return measure(action.kind, arguments(action)) in draft.measures
-    assert isinstance(action, EditConfig | SetEnvironment)
+        return measure(action.kind, actions.arguments(action)) in draft.measures
+    assert isinstance(action, actions.EditConfig | actions.SetEnvironment)
     touched = {change.what for change in draft.changes if change.remedy == action.remedy}
-    wanted = {action.name} if isinstance(action, SetEnvironment) else {*action.changes, *action.remove}
+    wanted = (
+        {action.name} if isinstance(action, actions.SetEnvironment) else {*action.changes, *action.remove}
+    )
     return bool(wanted & touched)

@@ -4,8 +4,7 @@ divided. The effective batch stays what it is."""
 import math
 
 from harness.command import read_or_empty
-from harness.repair.remedies.settings import Setting
-from harness.repair.remedies.situation import Edits, Repair, Situation
+from harness.repair.remedies.situation import Edits, Repair, Setting, Situation
 
 LEAST_SHARE, MOST_SHARE = 0.2, 0.92
 STEP, MARGIN = 0.1, 0.02

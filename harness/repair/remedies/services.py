@@ -9,8 +9,7 @@ from harness.command import calls, plain, python_programs, read_or_empty
 from harness.config import keys
 from harness.config.keys import parameter
 from harness.config.packages import package_of
-from harness.repair.remedies.settings import Setting
-from harness.repair.remedies.situation import Edits, Repair, Situation
+from harness.repair.remedies.situation import Edits, Repair, Setting, Situation
 
 _OF_DATA = re.compile(
     r"(.*_)?(data|dataset|datasets|loader|loaders|dataloader|dataloaders|datamodule|loading)"

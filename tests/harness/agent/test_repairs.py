@@ -20,7 +20,7 @@ from harness.observation import Observation
 from harness.options import RunOptions
 from harness.pending_changes import PREPARING, PendingChanges
 from harness.repair import apply_changes, installing, repair_plan
-from harness.repair.remedies.settings import Settings
+from harness.repair.remedies.situation import Settings
 from harness.state import ExperimentState, Outcome
 from tests.harness.agent.world import FakeExecutor, Killed, World, done, new_experiment
 from tests.harness.runs import found as found_by

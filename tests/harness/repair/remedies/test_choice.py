@@ -18,7 +18,7 @@ from harness.guard.science import refuse_repair
 from harness.observation import Observation
 from harness.options import RunOptions
 from harness.repair.remedies import Remedy, Situation, known_names, remedies_for
-from harness.repair.remedies.settings import Settings
+from harness.repair.remedies.situation import Settings
 from harness.repair.repair_plan import actions_of
 from harness.state import AttemptState
 from tests.harness.repair.remedies.samples import AJET, CONFIGS, VERL, situation

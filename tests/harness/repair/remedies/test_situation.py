@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.repair.remedies.settings import Setting, Settings
+from harness.repair.remedies.situation import Setting, Settings
 from tests.harness.repair.remedies.samples import CONFIGS, QUICKSTART
 
 
