@@ -48,21 +48,19 @@ def key_effects(
 ) -> tuple[tuple[KeyEffect, ...], tuple[Interaction, ...]]:
     """What each key does, and how far that depends on another key."""
     cells = Cells(study, results)
-    contrasts, pairs = list(_contrasts(cells)), list(_interactions(cells))
+    contrasts, pairs = _contrasts(cells), list(_interactions(cells))
     tested = [one.p for one in contrasts if one.p is not None]
     adjusted = iter(stats.holm([*tested, *(pair.p for pair in pairs)]))
     contrasts = [one if one.p is None else _judged(one, next(adjusted)) for one in contrasts]
-    pairs = [
-        replace(one, p_adjusted=p, matters=p < stats.ALPHA) for one, p in zip(pairs, adjusted, strict=True)
-    ]
+    found = zip(pairs, adjusted, strict=True)
+    pairs = [replace(one, p_adjusted=p, matters=p < stats.ALPHA) for one, p in found]
     effects = [_effect(key.name, [one for one in contrasts if one.key == key.name]) for key in cells.keys]
     return tuple(effects), tuple(pairs)
 
 
 def _judged(contrast: Contrast, p: float) -> Contrast:
-    finding: Finding = "no detectable difference"
-    if p < stats.ALPHA:
-        finding = "higher" if (contrast.difference or 0.0) > 0 else "lower"
+    direction: Finding = "higher" if (contrast.difference or 0.0) > 0 else "lower"
+    finding: Finding = direction if p < stats.ALPHA else "no detectable difference"
     return replace(contrast, p_adjusted=p, finding=finding)
 
 
@@ -77,16 +75,12 @@ def _effect(key: str, contrasts: Sequence[Contrast]) -> KeyEffect:
 
 def expected(study: Study, effects: Sequence[KeyEffect]) -> tuple[Expected, ...]:
     """What became of every expectation that the plan states."""
-    found = []
-    contrasts = [one for effect in effects for one in effect.contrasts]
+    contrasts, found = [one for effect in effects for one in effect.contrasts], []
     for one in study.expectations:
-        finding = next(
-            (c.finding for c in contrasts if c.key == one.key and same_value(c.level, one.level)), ""
-        )
-        if finding not in ("higher", "lower"):
-            found.append(Expected(one, "open"))
-        else:
-            found.append(Expected(one, "held" if finding == one.effect else "did not hold"))
+        findings = [of.finding for of in contrasts if of.key == one.key and same_value(of.level, one.level)]
+        has_held = findings == [one.effect]
+        is_open = not findings or findings[0] not in ("higher", "lower")
+        found.append(Expected(one, "open" if is_open else "held" if has_held else "did not hold"))
     return tuple(found)
 
 
@@ -142,11 +136,9 @@ def _moved(place: Place, to: Mapping[int, int]) -> Place:
 # --- contrasts ----------------------------------------------------------------------------------------------
 
 
-def _contrasts(cells: Cells) -> Iterator[Contrast]:
-    for key in cells.keys:
-        for level in key.levels:
-            if not same_value(level, key.baseline):
-                yield _contrast(cells, key, level)
+def _contrasts(cells: Cells) -> list[Contrast]:
+    planned = [(key, level) for key in cells.keys for level in key.levels]
+    return [_contrast(cells, key, level) for key, level in planned if not same_value(level, key.baseline)]
 
 
 def _contrast(cells: Cells, key: Key, level: Scalar) -> Contrast:
@@ -176,15 +168,13 @@ def _contrast(cells: Cells, key: Key, level: Scalar) -> Contrast:
 
 def _method(pairs: int, runs: Sequence[int]) -> str:
     """How it was tested, in words."""
-    is_pooled = len(set(runs)) == 1
-    unequal = "the points have unequal numbers of runs"
-    if len(runs) == 2 and is_pooled:
+    is_pooled, unequal = len(set(runs)) == 1, "the points have unequal numbers of runs"
+    if pairs == 1 and is_pooled:
         return "Student's t test over seeds, variance pooled within both points"
-    if len(runs) == 2:
+    if pairs == 1:
         return f"Welch's t test over seeds: {unequal}"
-    variance = f"variance pooled within {len(runs)} points"
-    if not is_pooled:
-        variance = f"each point with its own variance (Welch–Satterthwaite): {unequal}"
+    own = f"each point with its own variance (Welch–Satterthwaite): {unequal}"
+    variance = f"variance pooled within {len(runs)} points" if is_pooled else own
     average = f"the difference averaged over {pairs} combinations of the other keys"
     return f"t test over seeds of {average}, {variance}"
 

@@ -21,7 +21,6 @@ from harness.results.comparing import metrics
 from harness.results.comparing.types import Comparison, Contrast, Expected, KeyEffect, RunResult
 from harness.results.manifest import plain
 from harness.results.sweeps import wording
-from harness.results.sweeps.sentences import cautions, findings, is_tested, notes
 from harness.results.sweeps.wording import Digits, level_text
 from harness.wording import DASH, duration, number_text, time_text
 
@@ -52,10 +51,10 @@ class SweepAbout:
 def build_page(comparison: Comparison, folder: Path, about: SweepAbout = SweepAbout()) -> dict[str, Any]:
     """Everything that the documents in `folder` show. `tone`: good, bad or "" for the colour of the verdict;
     `cost_per`: the improvement whose cost the points tell; `headline`: the few lines a terminal shows."""
-    digits, said, warned = Digits.of(comparison), findings(comparison), cautions(comparison)
+    digits, said, warned = Digits.of(comparison), wording.findings(comparison), wording.cautions(comparison)
     labels, threshold = wording.key_labels(comparison), comparison.yardstick.threshold
     names = tuple(labels[key.name] for key in comparison.study.keys)
-    is_good = is_tested(comparison) and not warned
+    is_good = wording.is_tested(comparison) and not warned
     took = f", {duration(about.ended - about.started)}" if about.started and about.ended else ""
     titles = [f"caution: {one.title}" for one in warned]
     return {
@@ -76,7 +75,7 @@ def build_page(comparison: Comparison, folder: Path, about: SweepAbout = SweepAb
         "cost_per": f"{metrics.cost_per(comparison.metric):g}",
         "expected": tuple(_expected_row(each, labels) for each in comparison.expected),
         "runs": tuple(_run_row(run, digits, folder) for run in comparison.runs),
-        "notes": notes(comparison),
+        "notes": wording.notes(comparison),
     }
 
 

@@ -15,7 +15,7 @@ from harness.results.comparing.types import (
     Point,
     Study,
 )
-from harness.results.sweeps.sentences import cautions, notes
+from harness.results.sweeps.wording import cautions, notes
 from tests.harness.results.comparing.made import KL, METRIC, Values, compared, grid, result, tasks
 from tests.harness.results.comparing.result_folders import trained
 

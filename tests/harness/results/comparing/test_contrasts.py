@@ -9,7 +9,7 @@ from statsmodels.stats.multitest import multipletests
 
 from harness.results.compare import compare_results
 from harness.results.comparing.types import Comparison, Contrast, Expectation, KeyEffect, RunResult, Study
-from harness.results.sweeps.sentences import notes
+from harness.results.sweeps.wording import notes
 from tests.harness.results.comparing.made import (
     KL,
     LR,

@@ -19,9 +19,8 @@ from harness.results.comparing.types import (
     PointResult,
 )
 from harness.results.sweeps import wording
-from harness.results.sweeps.sentences import cautions, findings
 from harness.results.sweeps.tables import build_page
-from harness.results.sweeps.wording import Digits
+from harness.results.sweeps.wording import Digits, cautions, findings
 from tests.harness.results.comparisons import KL, LR, REPEAT, comparison
 
 TWO = comparison((REPEAT,), 2)
