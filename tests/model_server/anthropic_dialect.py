@@ -13,7 +13,6 @@ from pydantic import AfterValidator, Field
 from tests.model_server.caching import FIVE_MINUTES_S, ONE_HOUR_S
 from tests.model_server.prompt import (
     Draft,
-    ErrorReply,
     Event,
     Name,
     Part,
@@ -25,6 +24,7 @@ from tests.model_server.prompt import (
     require,
 )
 from tests.model_server.steps import Ending, Failure, Trouble
+from tests.model_server.transport import Delivery, refusal
 
 MOST_MARKS = 4
 KINDS = {
@@ -204,13 +204,12 @@ def error_event(kind: str) -> Event:
     return Event(json.dumps({"type": "error", "error": {"type": kind, "message": kind}}), "error")
 
 
-def error(status: int, message: str) -> ErrorReply:
+def error(status: int, message: str, retry_after_s: float | None = None) -> Delivery:
     kind = KINDS.get(status, "invalid_request_error" if status < 500 else "api_error")
-    return ErrorReply(status, {"type": "error", "error": {"type": kind, "message": message}})
+    return refusal(status, {"type": "error", "error": {"type": kind, "message": message}}, retry_after_s)
 
 
-def failure(step: Failure) -> ErrorReply:
+def failure(step: Failure) -> Delivery:
     """The error that this step means here."""
     usual = step.status, MESSAGES.get(step.status, "Something went wrong")
-    made = error(*TROUBLES.get(step.trouble, usual))
-    return ErrorReply(made.status, made.body, step.retry_after_s)
+    return error(*TROUBLES.get(step.trouble, usual), step.retry_after_s)

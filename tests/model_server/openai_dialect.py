@@ -11,7 +11,6 @@ from pydantic import Field
 
 from tests.model_server.prompt import (
     Draft,
-    ErrorReply,
     Event,
     Name,
     Part,
@@ -23,6 +22,7 @@ from tests.model_server.prompt import (
     require,
 )
 from tests.model_server.steps import Answer, Ending, Failure, Trouble
+from tests.model_server.transport import Delivery, refusal
 
 CREATED = 1767225600
 REASONING_MODELS = ("o1", "o3", "o4", "gpt-5")
@@ -187,14 +187,14 @@ def error_event(kind: str) -> Event:
     return Event(json.dumps(_body(kind, None, MESSAGES[500])))
 
 
-def error(status: int, message: str) -> ErrorReply:
+def error(
+    status: int, message: str, retry_after_s: float | None = None, codes: tuple[str, str | None] | None = None
+) -> Delivery:
     other = ("invalid_request_error" if status < 500 else "server_error", None)
-    return ErrorReply(status, _body(*KINDS.get(status, other), message))
+    return refusal(status, _body(*(codes or KINDS.get(status, other)), message), retry_after_s)
 
 
-def failure(step: Failure) -> ErrorReply:
+def failure(step: Failure) -> Delivery:
     """The error that this step means here."""
     usual = step.status, MESSAGES.get(step.status, "Something went wrong.")
-    made = error(*TROUBLES.get(step.trouble, usual))
-    body = _body(*CODES[step.trouble], made.body["error"]["message"]) if step.trouble in CODES else made.body
-    return ErrorReply(made.status, body, step.retry_after_s)
+    return error(*TROUBLES.get(step.trouble, usual), step.retry_after_s, CODES.get(step.trouble))

@@ -1,19 +1,19 @@
 """A request in no protocol's words: how it is seen, counted and checked, and how objections are raised.
 
-A dialect makes a `Prompt` of what it is sent. `Reply` and `Event` are what it makes of an answer or an error.
+A dialect makes a `Prompt` of what it is sent. An `Event` is a part of what it makes of an answer.
 """
 
 import json
 import re
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tests.model_server.caching import Block, PromptTokens, tokens_in
 from tests.model_server.seen import Seen, SeenCall, SeenTurn
-from tests.model_server.steps import Answer, Failure
+from tests.model_server.steps import Answer
 from tests.model_server.tool_schema import objection
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -176,29 +176,6 @@ class Event:
     def encode(self) -> bytes:
         head = f"event: {self.name}\n" if self.name else ""
         return f"{head}data: {self.data}\n\n".encode()
-
-
-@dataclass(frozen=True)
-class ErrorReply:
-    """An HTTP answer that is an error."""
-
-    status: int
-    body: dict[str, Any]
-    retry_after_s: float | None = None
-
-
-class Dialect(Protocol):
-    """One protocol; its module is the implementation."""
-
-    def read(self, headers: dict[str, str], body: Any) -> Prompt: ...
-
-    def events(self, draft: Draft) -> list[Event]: ...
-
-    def error(self, status: int, message: str) -> ErrorReply: ...
-
-    def error_event(self, kind: str) -> Event: ...
-
-    def failure(self, step: Failure) -> ErrorReply: ...
 
 
 def pieces(text: str) -> list[str]:

@@ -14,16 +14,16 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Condition
-from types import TracebackType
+from types import ModuleType, TracebackType
 
 from tests.model_server import anthropic_dialect, openai_dialect
 from tests.model_server.caching import AnthropicCache, OpenAICache, PromptTokens
-from tests.model_server.prompt import BadRequest, Dialect, Draft, ErrorReply
+from tests.model_server.prompt import BadRequest, Draft
 from tests.model_server.seen import Seen
 from tests.model_server.steps import Broken, Failure, Script, Step, say
 from tests.model_server.transport import Delivery, Loopback
 
-ROUTES: dict[str, Dialect] = {"/v1/messages": anthropic_dialect, "/v1/chat/completions": openai_dialect}
+ROUTES: dict[str, ModuleType] = {"/v1/messages": anthropic_dialect, "/v1/chat/completions": openai_dialect}
 
 UNFINISHED = "Let me look at the log before anything else is decided."
 
@@ -103,7 +103,7 @@ class ModelServer:
             try:
                 if path not in ROUTES:
                     self.violations.append(f"request {number}: {path} leads nowhere")
-                    return _error(openai_dialect.error(404, f"Invalid URL ({path})"), number)
+                    return openai_dialect.error(404, f"Invalid URL ({path})")
                 delivery, exchange = self._exchange(ROUTES[path], headers, content, number)
                 self.log.append(exchange)
                 return delivery
@@ -111,7 +111,7 @@ class ModelServer:
                 self._changed.notify_all()
 
     def _exchange(
-        self, dialect: Dialect, headers: dict[str, str], content: bytes, number: int
+        self, dialect: ModuleType, headers: dict[str, str], content: bytes, number: int
     ) -> tuple[Delivery, Exchange]:
         """Check, ask the script, count, and plan what is sent."""
         failed = Exchange(number, self._now())
@@ -123,7 +123,7 @@ class ModelServer:
             failed = Exchange(number, self._now(), seen)
             step = self._step(seen)
             if isinstance(step, Failure):
-                return _error(dialect.failure(step), number), failed
+                return dialect.failure(step), failed
             if isinstance(step, Broken) and step.seconds:
                 return Delivery(complete=False, silence_s=step.seconds), failed
             tokens = self._caches[dialect].use(prompt.model, prompt.blocks)
@@ -137,7 +137,7 @@ class ModelServer:
             complaint = f"no answer could be made: {''.join(traceback.format_exception(error))}"
             reply = dialect.error(500, f"no answer: {error!r}")
         self.violations.append(f"request {number}: {complaint}")
-        return _error(reply, number), failed
+        return reply, failed
 
     def _step(self, seen: Seen) -> Step:
         if callable(self._script):
@@ -148,20 +148,11 @@ class ModelServer:
         return self._script[self._next_step - 1]
 
 
-def _error(reply: ErrorReply, number: int) -> Delivery:
-    wait = {} if reply.retry_after_s is None else {"retry-after": f"{reply.retry_after_s:g}"}
-    return Delivery(reply.status, (json.dumps(reply.body).encode(),), headers=_headers(number) | wait)
-
-
-def _headers(number: int) -> dict[str, str]:
-    return dict.fromkeys(("request-id", "x-request-id"), f"req_{number:04d}")
-
-
-def _delivery(step: Step, dialect: Dialect, draft: Draft) -> Delivery:
+def _delivery(step: Step, dialect: ModuleType, draft: Draft) -> Delivery:
     """Put an answer into events, and break it where the step says so."""
     told = dialect.events(draft)
     if isinstance(step, Broken):
         told = told[: step.after_events] + ([dialect.error_event(step.kind)] if step.kind else [])
     is_whole = not isinstance(step, Broken) or bool(step.kind)
     frames = tuple(event.encode() for event in told)
-    return Delivery(200, frames, True, is_whole, headers=_headers(draft.number))
+    return Delivery(200, frames, True, is_whole)

@@ -1,5 +1,6 @@
 """HTTP on loopback: a request in, a `Delivery` out, byte by byte as planned, breaks included."""
 
+import json
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,12 @@ class Delivery:
     complete: bool = True
     silence_s: float = 0.0
     headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def refusal(status: int, body: dict[str, Any], retry_after_s: float | None = None) -> Delivery:
+    """An answer that is an error."""
+    wait = {} if retry_after_s is None else {"retry-after": f"{retry_after_s:g}"}
+    return Delivery(status, (json.dumps(body).encode(),), headers=wait)
 
 
 Respond = Callable[[str, dict[str, str], bytes], Delivery]
