@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, get_args
 
-from harness.attempt import AttemptEnd
 from harness.journal import Entry, Event, events, events_of
 from harness.journal import model_events as model
 from harness.llm_use import LlmUse
@@ -143,14 +142,6 @@ class RunStory:
         start = "the beginning" if following.checkpoint is None else f"its checkpoint {following.checkpoint}"
         changes = deviations.sentence(deviations.net(following.draft.changes))
         return f"started again from {start}, {f'with {changes}' if changes else 'without a change'}"
-
-    def came_after(self, number: int) -> str:
-        following = self.after(number)
-        if following is None:
-            return f"The run ended: {self.outcome}" + (f" ({self.reason})" if self.reason else "")
-        ended = following.ended or AttemptEnd()
-        status = "" if ended.status is None else f", status {ended.status}"
-        return f"Attempt {following.number} followed; it ended: {ended.reason or 'unknown'}{status}"
 
 
 # --- the time line ------------------------------------------------------------------------------------------

@@ -73,9 +73,10 @@ class ContrastFinding(_Finding):
 
 
 class AttemptFinding(_Finding):
-    """What an attempt of this run did: {"kind": "attempt", "attempt": 2}."""
+    """What an attempt of this run did: {"kind": "attempt", "attempt": 2}; or why it failed, and what was
+    changed after it: {"kind": "failure", "attempt": 1}."""
 
-    kind: Literal["attempt"]
+    kind: Literal["attempt", "failure"]
     attempt: Annotated[int, Field(ge=1)]
 
 
@@ -86,13 +87,6 @@ class RunFinding(_Finding):
     name: Id
 
 
-class FailureFinding(_Finding):
-    """Why an attempt of this run failed, and what was changed after it: {"kind": "failure", "attempt": 1}."""
-
-    kind: Literal["failure"]
-    attempt: Annotated[int, Field(ge=1)]
-
-
 Finding = Annotated[
     ValueFinding
     | ChangeFinding
@@ -100,8 +94,7 @@ Finding = Annotated[
     | CompareFinding
     | ContrastFinding
     | AttemptFinding
-    | RunFinding
-    | FailureFinding,
+    | RunFinding,
     Field(discriminator="kind"),
 ]
 

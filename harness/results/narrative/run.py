@@ -21,7 +21,6 @@ from harness.results.narrative.findings import (
     BestFinding,
     ChangeFinding,
     CompareFinding,
-    FailureFinding,
     Place,
 )
 from harness.results.run import RunStory
@@ -56,7 +55,7 @@ class RunEvidence(Evidence):
             "failure": self._attempt,
         }
         failed = [item.number for item in run.attempts if item.diagnosis]
-        self.due = tuple(FailureFinding(kind="failure", attempt=number) for number in failed)
+        self.due = tuple(AttemptFinding(kind="failure", attempt=number) for number in failed)
         changes = [change for item in run.attempts for change in deviations.deviating(item.draft)]
         files = dict.fromkeys(change.what for change in changes if change.kind == "code")
         self.cautions = (
@@ -116,7 +115,7 @@ class RunEvidence(Evidence):
                 )
         return Sentence("change", {**values, "found": _direction(later.value, earlier.value)})
 
-    def _attempt(self, finding: AttemptFinding | FailureFinding) -> Sentence:
+    def _attempt(self, finding: AttemptFinding) -> Sentence:
         attempt = lookup(finding.attempt, {item.number: item for item in self._run.attempts}, "attempt")
         number, found = attempt.number, attempt.diagnosis
         if finding.kind == "failure" and not found:
