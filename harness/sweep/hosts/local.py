@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +25,7 @@ from monitors.clock import SystemClock
 
 LOOK_AGAIN_S = 3.0
 """Between looks for room that is not announced: the end of another program on a GPU, or of a reserver."""
+GPU_PATIENCE_S = 600.0
 _log = logging.getLogger(__name__)
 
 
@@ -46,7 +49,7 @@ class LocalHost:
         self._self = Process.of(os.getpid())
         self._ports = usable_ports()
         self._freed_when_full: int | None = None
-        self._has_seen_gpus = False
+        self._gpus_seen_at = -math.inf
 
     # --- leases -----------------------------------------------------------------------------------------
 
@@ -103,15 +106,15 @@ class LocalHost:
             _log.info("lease %s was taken back: it is not used any more", record.lease.id)
 
     def _devices(self) -> tuple[Device, ...] | None:
-        """The GPUs; None while the driver, which has answered before, is silent."""
+        """The GPUs; None while the driver, which has answered before, is silent for once."""
         try:
             devices = usable(self._environment)
         except GpuError as error:
-            if not self._has_seen_gpus:
+            if time.monotonic() - self._gpus_seen_at > GPU_PATIENCE_S:
                 raise HostError(f"{error}; without its answer no GPU is given out") from error
             _log.warning("no GPU is given out for now: %s", error)
             return None
-        self._has_seen_gpus = True
+        self._gpus_seen_at = time.monotonic()
         return devices
 
     # --- jobs -------------------------------------------------------------------------------------------

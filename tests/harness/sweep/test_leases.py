@@ -198,8 +198,10 @@ def test_silence_of_the_driver_ends_no_sweep_that_ran(
     driver.fails = "GPU is lost"
     assert reserve(host, tmp_path, "two", GPU) is None
     assert held(host, tmp_path, "one", GPU).gpus == ("0",), "what is held needs no answer"
-    with pytest.raises(HostError, match="GPU is lost"):
-        reserve(host_of(), tmp_path, "two", GPU)
+    monkeypatch.setattr("harness.sweep.hosts.local.GPU_PATIENCE_S", 0.0)
+    for unanswered in (host, host_of()):
+        with pytest.raises(HostError, match="GPU is lost"):
+            reserve(unanswered, tmp_path, "two", GPU)
 
 
 # --- who holds a lease --------------------------------------------------------------------------------
