@@ -15,18 +15,7 @@ _HERE = ("local", "localhost", "here", "本机", "127.0.0.1")
 _GLOB = re.compile(r"(?:\./)?[\w*?][\w*?.\[\]!@+=-]*(?:/[\w*?.\[\]!@+=-]+)*/?")
 _ALLOWED = ("allowed", "allow", "yes", "true", "all", "允许", "是")
 _FORBIDDEN = ("no", "not allowed", "never", "false", "forbidden", "不允许", "禁止", "否", "不")
-_CHANGE_LABELS = (
-    "",
-    "allowed",
-    "changes",
-    "files",
-    "paths",
-    "globs",
-    "content",
-    "exp_code_changes",
-    "允许",
-    "文件",
-)
+_CHANGE_LABELS = ("", "allowed", "changes", "files", "paths", "globs", "content", "允许", "文件")
 _QUOTED_LINE = re.compile(r"(?m)^[ \t]*(?:[-*+][ \t]+|\d+[.)][ \t]+)*>(?P<text>.*)$")
 _LONE_STAR = re.compile(r"(?m)^[ \t]*(?:[-+*][ \t]+)?\*[ \t]*$")
 _PATTERN_LABEL = re.compile(
@@ -133,7 +122,6 @@ def read_code_changes(section: Section, problems: list[Problem]) -> tuple[str, .
         elif (words := _globs(value, item.block)) is None:
             found.append(_no_permission(line, value))
         else:
-            found += [problem for word in words if (problem := _check_glob(word, line)) is not None]
             globs.update((word.removeprefix("./"), line) for word in words)
     if len(answers) + bool(globs) > 1:
         first, second = sorted([*answers.values(), *list(globs.values())[:1]])[:2]
@@ -145,23 +133,16 @@ def read_code_changes(section: Section, problems: list[Problem]) -> tuple[str, .
 
 
 def _globs(value: str, block: bool) -> list[str] | None:
-    """The globs of a line that holds nothing else; None when it holds other words."""
-    found = spans(value)
-    if block or not found.literals:
-        words = [word for word in _SEPARATORS.split(value) if word]
-        return words if all(re.search(r"[/.*~]", word) for word in words) else None
-    rest = re.sub(r"`+[^`]*`+", " ", value)
-    joined = re.fullmatch(r"(?:[\s,，、;；.。]|\band\b|\bor\b|和|及)*", rest)
-    return [text.strip() for text in found.literals] if joined else None
-
-
-def _check_glob(word: str, line: int) -> Problem | None:
-    if word.startswith(("/", "~")) or ".." in word.split("/"):
-        message = f"`{word}` leads out of the codebase"
-        return Problem(line, message, "write globs relative to it, as `src/train/*.py`")
-    if not _GLOB.fullmatch(word):
-        return Problem(line, f"{word!r} is no glob of files", "write it as `src/train/*.py`")
-    return None
+    """The globs of a line that holds nothing else; None when it holds other words, or leads out of the
+    codebase."""
+    literals = () if block else spans(value).literals
+    words = [text.strip() for text in literals] or [word for word in _SEPARATORS.split(value) if word]
+    rest = re.sub(r"`+[^`]*`+", " ", value) if literals else ""
+    if not re.fullmatch(r"(?:[\s,，、;；.。]|\band\b|\bor\b|和|及)*", rest):
+        return None
+    is_file = all(literals or re.search(r"[/.*]", word) for word in words)
+    is_inside = all(_GLOB.fullmatch(word) and ".." not in word.split("/") for word in words)
+    return words if is_file and is_inside else None
 
 
 def _no_permission(line: int, text: str) -> Problem:
