@@ -37,7 +37,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 def _typed(key: object, value: Any) -> Any:
-    """The value; as a text where the key wants texts."""
     is_text = isinstance(key, str) and kind_of(key) != "config"
     return as_text(value) if is_text and isinstance(value, Scalar) else value
 
@@ -52,14 +51,14 @@ def _levels(vary: Any) -> Any:
     """`key: [v1, v2]` as `key: {values: [v1, v2]}`."""
     if not isinstance(vary, dict) or not vary:
         raise ValueError("nothing to vary; name a key with two or more values")
-    made: dict[Any, Any] = {}
-    for key, levels in vary.items():
-        given = levels if isinstance(levels, dict) else {"values": levels}
-        made[key] = levels if isinstance(levels, Varied) else {
-            name: [_typed(key, each) for each in value] if isinstance(value, list) else _typed(key, value)
-            for name, value in given.items()
-        }  # fmt: skip
-    return made
+    given = {key: each if isinstance(each, dict | Varied) else {"values": each} for key, each in vary.items()}
+    for key, levels in given.items():
+        if isinstance(levels, dict):
+            texts = {name: _typed(key, value) for name, value in levels.items()}
+            if isinstance(levels.get("values"), list):
+                texts["values"] = [_typed(key, value) for value in levels["values"]]
+            given[key] = texts
+    return given
 
 
 def _one_line(text: str) -> str:
@@ -117,7 +116,6 @@ class Varied(Section):
 
     @property
     def has_baseline(self) -> bool:
-        """True if the baseline was written."""
         return "baseline" in self.model_fields_set
 
 
@@ -167,7 +165,6 @@ class Each(Section):
 
 
 def _bytes(text: str) -> int:
-    """`4 GB` or `512 MiB` in bytes; 0 for what is no such amount."""
     from harness.repair.remedies.situation import gib
 
     return int((gib(text) or 0) * 2**30)

@@ -21,8 +21,6 @@ from harness.sweep.spec import SweepSpec
 from harness.sweep.spec_text import fields_of, read_spec, to_yaml
 from tests.harness.author.authoring import FakeModel, Said, told
 from tests.harness.runs import record
-from tests.harness.sweep.asking import scripted
-from tests.model_server.steps import call
 
 QUESTION = "does the learning rate matter for sort_digits?"
 KL = "ajet.trainer_common.kl_loss_coef"
@@ -215,18 +213,3 @@ async def test_a_metric_that_no_run_has_is_refused(
     monkeypatch.setattr("harness.sweep.proposal.known_metrics", lambda plan: ("val/task_pass_rate@1",))
     _, model = await ask(ajet, [proposal(metric="val/task_pass_rate"), RejectedError("x")])
     assert "did you mean val/task_pass_rate@1?" in told(model)[0]
-
-
-@pytest.mark.parametrize("protocol", ["anthropic", "openai"])
-async def test_over_the_wire_with_the_real_sdks(
-    ajet: blueprints.Blueprint, tmp_path: Path, protocol: str
-) -> None:
-    steps = [call("propose_sweep", **proposal(expect=[])[1]), call("propose_sweep", **proposal()[1])]  # type: ignore[index]
-    async with scripted(tmp_path, protocol, steps) as (model, account):
-        planned = lambda spec: make_plan(spec, ajet, gpus_here=lambda: 0)  # noqa: E731
-        errand = Proposing(QUESTION, ajet, planned, model.name)
-        await errand.propose(model, account, asyncio.Event())
-    assert errand.proposal is not None and errand.proposal.plan.author == model.name
-    assert account.spending.calls == 2
-    kinds = [json.loads(line)["kind"] for line in (tmp_path / "transcript.jsonl").read_text().splitlines()]
-    assert kinds == ["request", "reply"] * 2
