@@ -190,17 +190,6 @@ async def test_with_progress_it_may_go_on(tmp_path: Path) -> None:
     assert shares == [(SHARE, 0.75), (SHARE, 0.65)], "after the others, once more and further"
 
 
-async def test_a_taken_port_is_changed(tmp_path: Path) -> None:
-    taken = {"signature": "port_in_use", "cause": "taken", "confidence": 0.9, "remedies": ["free_port"]}
-    fate: Fate = lambda values, env, n: (  # noqa: E731
-        failed(**taken, captures={"port": "18000"}) if values[PORT] == 18000 else done()
-    )
-    state = await run(tmp_path, fate)
-    assert state.verdict is not None and state.verdict.outcome is Outcome.SUCCEEDED
-    ((key, port),) = changes(state)[1]
-    assert key == PORT and 1024 <= port < 65536 and port != 18000
-
-
 async def test_two_variables_are_one_repair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     many = {"signature": "threads", "cause": "no thread", "confidence": 0.9, "remedies": ["fewer_threads"]}
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -226,47 +215,25 @@ async def test_a_passing_cause_is_waited_for_twice_as_long_and_then_given_up(tmp
     assert (second - first, third - second) == (10 + 30, 10 + 60)
 
 
-class TestInstalling:
-    MISSING = {  # noqa: RUF012
-        "signature": "module_missing",
-        "cause": "cv2 is missing",
-        "confidence": 0.9,
-        "captures": {"module": "cv2"},
-        "remedies": ["install_package"],
-    }
+async def test_an_installation_that_fails_ends_in_no_circle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(python: Path, package: str) -> str:
+        raise installing.InstallError("no network")
 
-    @pytest.fixture
-    def venv(self, tmp_path: Path) -> str:
-        (tmp_path / "venv" / "bin").mkdir(parents=True)
-        (tmp_path / "venv" / "pyvenv.cfg").touch()
-        return str(tmp_path / "venv" / "bin" / "python")
+    monkeypatch.setattr(installing, "install", fail)
+    missing = {"signature": "module_missing", "cause": "cv2 is missing", "remedies": ["install_package"]}
+    fate: Fate = lambda values, env, n: failed(**missing, confidence=0.9, captures={"module": "cv2"})  # noqa: E731
+    state = await run(tmp_path, fate, RunOptions(allow_install=True), venv_exe=own_python(tmp_path))
+    assert state.verdict is not None and state.verdict.outcome is Outcome.FAILED
+    assert len(state.attempts) == 1 and state.unusable == {"install_package"}
 
-    def fate(self, installed: list[str]) -> Fate:
-        return lambda values, env, n: done() if installed else failed(**self.MISSING)
 
-    async def test_not_without_permission(self, tmp_path: Path, venv: str) -> None:
-        state = await run(tmp_path, self.fate([]), venv_exe=venv)
-        assert len(state.attempts) == 1
-
-    async def test_with_permission_and_told_as_a_change(
-        self, tmp_path: Path, venv: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        installed: list[str] = []
-        monkeypatch.setattr(installing, "install", lambda python, package: installed.append(package) or "4.9")
-        state = await run(tmp_path, self.fate(installed), RunOptions(allow_install=True), venv_exe=venv)
-        assert state.verdict is not None and state.verdict.outcome is Outcome.SUCCEEDED
-        assert changes(state)[1] == [("package opencv-python-headless", "4.9")]
-
-    async def test_one_that_fails_ends_in_no_circle(
-        self, tmp_path: Path, venv: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def fail(python: Path, package: str) -> str:
-            raise installing.InstallError("no network")
-
-        monkeypatch.setattr(installing, "install", fail)
-        state = await run(tmp_path, self.fate([]), RunOptions(allow_install=True), venv_exe=venv)
-        assert state.verdict is not None and state.verdict.outcome is Outcome.FAILED
-        assert len(state.attempts) == 1 and state.unusable == {"install_package"}
+def own_python(folder: Path) -> str:
+    """The interpreter of an environment that is the experiment's own."""
+    (folder / "venv" / "bin").mkdir(parents=True)
+    (folder / "venv" / "pyvenv.cfg").touch()
+    return str(folder / "venv" / "bin" / "python")
 
 
 async def test_what_a_person_does_not_approve_is_left_out_and_the_next_remedy_is_tried(
@@ -352,8 +319,6 @@ class TestBeforeTheFirstLaunch:
     async def test_packages_are_installed_one_after_the_other_with_permission_only(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool
     ) -> None:
-        (tmp_path / "venv" / "bin").mkdir(parents=True)
-        (tmp_path / "venv" / "pyvenv.cfg").touch()
         there: list[str] = []
         monkeypatch.setattr(installing, "install", lambda python, package: there.append(package) or "1.0")
         missing = {"einops": "einops", "cv2": "opencv-python-headless"}
@@ -366,7 +331,7 @@ class TestBeforeTheFirstLaunch:
                 for module, package in missing.items()
                 if package not in there
             ],
-            venv_exe=str(tmp_path / "venv" / "bin" / "python"),
+            venv_exe=own_python(tmp_path),
         )
         assert state.verdict is not None
         assert state.verdict.outcome is (Outcome.SUCCEEDED if allowed else Outcome.CANNOT_RUN)

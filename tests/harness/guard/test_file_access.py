@@ -101,6 +101,9 @@ def test_private_files_of_other_experiments_are_refused_too(home: Home, name: st
     assert "own record" in str(home.refusal(str(earlier / name)))
 
 
+LINKS = "link.py up/other.py up/outside/other.py readme.txt circle broken harmless.txt"
+
+
 def test_links_are_followed_before_the_judgement(home: Home) -> None:
     (home.codebase / "link.py").symlink_to(home.root / "other.py")
     (home.codebase / "up").symlink_to(home.root)
@@ -109,15 +112,7 @@ def test_links_are_followed_before_the_judgement(home: Home) -> None:
     (home.result / "broken").symlink_to("nowhere")
     (home.codebase / "harmless.txt").symlink_to(home.codebase / ".env")
     (home.codebase / "inside.py").symlink_to(home.codebase / "train.py")
-    for path in (
-        "link.py",
-        "up/other.py",
-        "up/outside/other.py",
-        "readme.txt",
-        "circle",
-        "broken",
-        "harmless.txt",
-    ):
+    for path in LINKS.split():
         assert home.refusal(path) is not None, path
     assert home.refusal("inside.py") is None
 
@@ -152,26 +147,8 @@ def test_a_codebase_that_holds_the_whole_home_gives_nothing_away(
     assert "home folder" in str(refused_patch("train.py", plan))
 
 
-_PARTS = st.sampled_from(
-    [
-        *[
-            "..",
-            ".",
-            "~",
-            "attempts",
-            "01",
-            "pane.log",
-            "up",
-            "outside",
-            "other.py",
-            "link.py",
-            "train.py",
-            "src",
-        ],
-        "",
-        "a\0",
-    ]
-)
+_NAMES = ".. . ~ attempts 01 pane.log up outside other.py link.py train.py src"
+_PARTS = st.sampled_from([*_NAMES.split(), "", "a\0"])
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -100,26 +100,24 @@ class TestHealthyRunsGoOn:
 class TestRepairs:
     MEMORY = edit(**{"ajet.rollout.gpu_memory_utilization": 0.6})
 
-    def test_they_come_between_attempts(self) -> None:
-        variable = SetEnvironment(name="OMP_NUM_THREADS", value="2", why="w")
-        for action in (self.MEMORY, variable):
-            assert guard.check(action, seen(FAILED)) is None
-            assert guard.check(action, seen()) is None
-            assert "still running" in str(guard.check(action, seen(RUNNING)))
-            assert "collected" in str(guard.check(action, seen(FAILED, collected={"outcome": "failed"})))
-
-    def test_what_is_done_beside_comes_between_attempts_too(self) -> None:
-        free = FreeOwned(what="processes", why="w")
-        for action in (free, RaiseLimit(limit="open_files", why="w")):
-            assert guard.check(action, seen(FAILED)) is None
-            assert "still running" in str(guard.check(action, seen(RUNNING)))
-
-    def test_packages_need_permission_and_come_between_attempts(self) -> None:
-        plan = PLAN
-        install, allowed = InstallPackage(package="tqdm", why="w"), RunOptions(allow_install=True)
-        assert "--allow-install" in str(guard.check(install, seen(FAILED, plan=plan)))
-        assert guard.check(install, seen(FAILED, plan=plan, options=allowed)) is None
-        assert "still running" in str(guard.check(install, seen(RUNNING, plan=plan, options=allowed)))
+    @pytest.mark.parametrize(
+        "action",
+        [
+            MEMORY,
+            SetEnvironment(name="OMP_NUM_THREADS", value="2", why="w"),
+            FreeOwned(what="processes", why="w"),
+            RaiseLimit(limit="open_files", why="w"),
+            InstallPackage(package="tqdm", why="w"),
+        ],
+        ids=lambda action: action.kind,
+    )
+    def test_they_come_between_attempts(self, action: Action) -> None:
+        options = RunOptions(allow_install=True)
+        assert guard.check(action, seen(FAILED, options=options)) is None
+        assert guard.check(action, seen(options=options)) is None
+        assert "still running" in str(guard.check(action, seen(RUNNING, options=options)))
+        collected = seen(FAILED, options=options, collected={"outcome": "failed"})
+        assert "collected" in str(guard.check(action, collected))
 
     def test_they_keep_the_science_and_protected_keys(self) -> None:
         assert "seed" in str(guard.check(edit(**{"ajet.trainer_common.seed": 1}), seen(FAILED)))

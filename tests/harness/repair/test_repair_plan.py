@@ -114,10 +114,6 @@ class TestBeforeALaunch:
         (there,) = before("free_port", command="torchrun --master_port 18000 t.py", **ports)
         assert there.edits == {"master_port": 31234}
 
-    def test_attention_without_the_kernel(self) -> None:
-        (edit,) = before("without_flash_attention", "attn_implementation: flash_attention_2\n")
-        assert edit.edits == {"attn_implementation": "sdpa"}
-
     def test_nobody_is_asked_what_the_check_has_not_seen(self) -> None:
         (told,) = before("raise_open_files")
         assert told.change and not repair_plan.actions_of(replace(told, kind="config"), found({"cause": "c"}))
