@@ -43,6 +43,8 @@ def test_one_that_would_not(tmp_path: Path) -> None:
 
 def test_the_machine_alone_and_a_file_that_is_no_blueprint(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["doctor", "--all"])
-    assert done.exit_code == 0 and "memory" in done.output
+    assert done.exit_code == 0
+    assert all(name in done.output for name in ("disk", "memory", "open files", "tmux"))
+    assert "surroundings" not in done.output
     done = CliRunner().invoke(app, ["doctor", str(tmp_path / "none.md")])
     assert done.exit_code == 2 and "none.md" in done.output

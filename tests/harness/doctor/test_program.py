@@ -71,7 +71,7 @@ def test_an_interpreter(tmp_path: Path, text: str | None, mode: int, expected: s
     if text is not None:
         python.write_text(text)
         python.chmod(mode)
-    (found,) = list(program.runs(launch(tmp_path, venv_exe=python)))
+    (found,) = program.runs(launch(tmp_path, venv_exe=python))
     assert bad([found]) == [("problem", expected)] and words in found.text
     assert bad(program.runs(launch(tmp_path))) == []
     assert bad(program.runs(launch(tmp_path, "./train", venv_exe=tmp_path / "no"))) == []
@@ -237,7 +237,7 @@ def test_where_the_system_cannot_keep_a_program_from_writing_it_is_not_started(t
     )
     assert '"not_contained"' in done.stdout
     given.__dict__["look"] = replace(given.look, start=Start("not_contained"))
-    (found,) = list(program.starts(given))
+    (found,) = program.starts(given)
     assert found.severity == "ok" and "Landlock" in found.text
 
 
