@@ -61,16 +61,13 @@ class Assembler:
         tracebacks = self._open.get(source)
         if tracebacks is None:
             tracebacks = Tracebacks(source, self._above, self._waiting.append, self._collection.add)
-        taken = tracebacks.take(raw, what)
-        if taken:
+        if tracebacks.take(raw, what):
             self._messages.pop(source, None)
         else:
-            crashed = self._plain(raw, what)
-            tracebacks.crashed = crashed or tracebacks.crashed
+            tracebacks.crashed = self._plain(raw, what) or tracebacks.crashed
+        self._open[source] = tracebacks
         if tracebacks.is_idle and not tracebacks.crashed:
-            self._open.pop(source, None)
-        else:
-            self._open[source] = tracebacks
+            del self._open[source]
 
     def _plain(self, raw: RawLine, what: Said) -> Draft | None:
         """A line that is no part of a traceback. Returns the fault where the interpreter says it crashed."""
@@ -90,15 +87,8 @@ class Assembler:
         level = severity.severity(what)
         if not named and level not in severity.FAULTS:
             return None
-        draft = Draft(
-            raw,
-            [raw.line],
-            [what.text],
-            source=what.source,
-            level=level,
-            handled=severity.is_handled(what.text) or severity.is_quoted(what.text),
-            before=tuple(self._above),
-        )
+        draft = Draft(raw, [raw.line], [what.text], what.source, level=level, before=tuple(self._above))
+        draft.handled = severity.is_handled(what.text) or severity.is_quoted(what.text)
         self._collection.add(draft)
         self._waiting.append(draft)
         if not severity.ALONE.search(what.text):  # else nothing below can belong to its message

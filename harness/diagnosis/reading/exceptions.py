@@ -73,21 +73,12 @@ class OpenException:
         self, raw: RawLine, body: str, type: str, source: str, groups: Sequence[str], handled: bool
     ) -> Draft:
         """The line that names the exception."""
-        uncaught = bool(self.wrapped) or any(_MAIN.match(frame.function) for frame in self.frames[:2])
-        self.draft = Draft(
-            raw,
-            [raw.line],
-            [body],
-            source=source,
-            type=type,
-            frames=self.frames,
-            wrapped_in=[*groups, *self.wrapped],
-            handled=handled or self.mild or (self.warned_of and not uncaught),
-            uncaught=uncaught,
-            before=self.before,
-        )
+        self.draft = draft = self._draft(raw, body, source, handled or self.mild)
+        draft.type, draft.wrapped_in = type, [*groups, *self.wrapped]
+        draft.uncaught = bool(self.wrapped) or any(_MAIN.match(frame.function) for frame in self.frames[:2])
+        draft.handled = draft.handled or (self.warned_of and not draft.uncaught)
         self.frames, self.waited = [], 0
-        return self.draft
+        return draft
 
     def unwrap(self) -> None:
         """What was read so far only carries the exception that follows."""
@@ -104,15 +95,10 @@ class OpenException:
         """What was read: the exception, else what should have carried it, else that a traceback began."""
         if self.draft or self.carrier or not self.frames or self.header is None:
             return self.draft or self.carrier
-        return Draft(
-            self.header,
-            [self.header.line],
-            [lines.HEADER],
-            source=source,
-            frames=self.frames,
-            before=self.before,
-            handled=handled or self.mild or self.warned_of,
-        )
+        return self._draft(self.header, lines.HEADER, source, handled or self.mild or self.warned_of)
+
+    def _draft(self, raw: RawLine, said: str, source: str, handled: bool) -> Draft:
+        return Draft(raw, [raw.line], [said], source, frames=self.frames, handled=handled, before=self.before)
 
     # --- its message ------------------------------------------------------------------------------------
 
@@ -146,13 +132,8 @@ class OpenException:
         """True if a line below is no part of the message."""
         if body[:1].isspace():
             return False
-        return (
-            any(pattern.match(body) for pattern in _NO_MESSAGES)
-            or is_notice(body)
-            or is_handled(body)
-            or self._fails_too(line)
-            or is_progress(body)
-        )
+        is_other = any(pattern.match(body) for pattern in _NO_MESSAGES) or is_notice(body)
+        return is_other or is_handled(body) or self._fails_too(line) or is_progress(body)
 
     def _fails_too(self, line: Said) -> bool:
         """True if a line tells a failure of its own: one of the system, or an error right below a message

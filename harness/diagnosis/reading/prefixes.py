@@ -84,7 +84,11 @@ class Said:
 
 def said(text: str) -> Said:
     """Part a line's message from what stands before it."""
-    return _Reading(text).said()
+    line = _Reading(text)
+    for _ in range(MOST_PREFIXES):
+        if not line.take_source() and not line.take_head():
+            break
+    return Said(line.rest, ", ".join(line.sources), line.level, line.is_record, " ".join(line.head))
 
 
 class _Reading:
@@ -97,13 +101,7 @@ class _Reading:
         self.head: list[str] = []
         self.is_record = False
 
-    def said(self) -> Said:
-        for _ in range(MOST_PREFIXES):
-            if not self._take_source() and not self._take_head():
-                break
-        return Said(self.rest, ", ".join(self.sources), self.level, self.is_record, " ".join(self.head))
-
-    def _take_source(self) -> bool:
+    def take_source(self) -> bool:
         first = self.rest.lstrip()[:1]
         for pattern, signs, name in _SOURCES:
             if signs and first not in signs:
@@ -115,7 +113,7 @@ class _Reading:
                 return True
         return False
 
-    def _take_head(self) -> bool:
+    def take_head(self) -> bool:
         """Take what a logger puts before a message: time, level, name of the logger, place in the code."""
         rest = self.rest
         if self.is_record or not rest or rest[0].isspace():

@@ -1,5 +1,7 @@
-"""The YAML of signatures: what is read, how every mistake is named, and that no pattern takes long."""
+"""The YAML of signatures: what is read, how every mistake is named, which files of a user can be used, and
+that no pattern takes long."""
 
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -9,7 +11,7 @@ import pytest
 
 from harness.diagnosis import diagnose_log
 from harness.diagnosis.matching import LONGEST_LINE
-from harness.diagnosis.signatures import SignatureError, families, load
+from harness.diagnosis.signatures import SignatureError, families, load, load_usable
 from harness.diagnosis.signatures.schema import Pattern, parse, prove
 
 GOOD = """
@@ -61,12 +63,6 @@ def test_a_users_signature_takes_the_place_of_a_shipped_one(tmp_path: Path) -> N
     assert book.signatures[0].id == shipped.id
 
 
-def test_two_of_a_name_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(GOOD + GOOD)
-    with pytest.raises(SignatureError, match="two signatures with the id disk_is_full"):
-        load([tmp_path])
-
-
 def test_every_family_but_unknown_has_a_signature() -> None:
     covered = {signature.family for signature in load([]).signatures}
     assert set(families()) - covered == {"unknown"}
@@ -75,6 +71,56 @@ def test_every_family_but_unknown_has_a_signature() -> None:
 
 def test_every_shipped_pattern_can_be_compiled() -> None:
     prove(load([]).signatures, "shipped")
+
+
+OURS = "- {id: ours, family: auth, name: a, cause: b, when: [{message: 'our own words'}]}\n"
+BROKEN = {
+    "no YAML": b"- id: [a\n",
+    "not UTF-8": b"- id: \xff\xfe\n",
+    "no list": b"id: a\n",
+    "a wrong pattern": OURS.replace("own words", "own words(").encode(),
+    "an endless pattern": OURS.replace("own words", "own words{99999999999}").encode(),
+    "no such date": b"- 2024-99-99\n",
+    "nested too deeply": OURS.replace("own words", "own words" + "(" * 3000 + ")" * 3000).encode(),
+}
+
+
+def ids(folder: Path) -> set[str]:
+    return {signature.id for signature in load_usable([folder])[0].signatures}
+
+
+@pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN.keys())
+def test_a_file_that_cannot_be_used_is_an_error_or_left_out(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "bad.yaml").write_bytes(content)
+    (tmp_path / "good.yaml").write_text(OURS)
+    with pytest.raises(SignatureError, match=r"bad\.yaml"):
+        load([tmp_path])
+    book, (told,) = load_usable([tmp_path])
+    assert "bad.yaml" in told
+    assert "ours" in {signature.id for signature in book.signatures}
+    assert len(book.signatures) == len(load([]).signatures) + 1
+
+
+def test_of_two_files_with_one_id_the_first_counts_and_brings_all_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(OURS)
+    (tmp_path / "b.yaml").write_text(OURS.replace("ours", "other") + OURS)
+    with pytest.raises(SignatureError, match="two signatures with the id ours"):
+        load([tmp_path])
+    assert "ours" in ids(tmp_path) and "other" not in ids(tmp_path)
+
+
+def test_a_mended_file_is_used(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("no list")
+    assert "ours" not in ids(tmp_path)
+    file.write_text(OURS)
+    os.utime(file, ns=(1, 1))
+    assert "ours" in ids(tmp_path)
+
+
+def test_the_lock_of_an_editor_is_no_signature_file(tmp_path: Path) -> None:
+    (tmp_path / ".#a.yaml").symlink_to("ada@host.1:2")
+    assert len(load([tmp_path]).signatures) == len(load([]).signatures)
 
 
 PROBE = 4000

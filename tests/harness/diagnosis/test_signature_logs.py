@@ -6,7 +6,7 @@ that tells the cause, and for some what must be captured.
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -69,10 +69,6 @@ def _diagnosed(path: Path) -> Diagnosis:
     return diagnose_log(path, catalogue=_catalogue())
 
 
-def _of(family: str) -> list[Labelled]:
-    return [log for log in ALL if log.family == family]
-
-
 def _own(log: Labelled) -> list[Match]:
     """The matches of the label's signature that cite the line of the cause."""
     lines = log.path.read_text(encoding="utf-8").split("\n")
@@ -84,45 +80,31 @@ def _own(log: Labelled) -> list[Match]:
     ]
 
 
-def _breadth(match: Match) -> int:
-    return BREADTHS.index(match.signature.breadth)
-
-
-def _rivals(log: Labelled) -> list[str]:
-    """Signatures of other families that explain the same faults as well."""
-    own = _own(log)
-    faults, broadest = {match.fault.line for match in own}, min(map(_breadth, own), default=0)
-    return [
-        match.signature.id
-        for match in _matches(log.path)
-        if match.fault.line in faults
-        and match.signature.role == "root"
-        and match.signature.family != log.family
-        and _breadth(match) >= broadest
-    ]
-
-
-@EACH_FAMILY
-def test_a_log_is_matched_by_its_signature_at_the_line_of_the_cause(family: str) -> None:
-    assert [str(log) for log in _of(family) if not _own(log)] == []
-
-
-@EACH_FAMILY
-def test_no_other_family_explains_the_same_fault_as_well(family: str) -> None:
-    assert {str(log): rivals for log in _of(family) if (rivals := _rivals(log))} == {}
+def _complaints(log: Labelled) -> Iterator[str]:
+    """What is wrong with how this log is explained. What the log itself said may hold any sign; the sentence
+    around it may not."""
+    own, all_found = _own(log), _matches(log.path)
+    if not own:
+        yield f"{log.signature} does not hold at the line of the cause"
+    faults = {match.fault.line for match in own}
+    broadest = min((BREADTHS.index(match.signature.breadth) for match in own), default=0)
+    for match in all_found:
+        known = match.signature
+        explains = match.fault.line in faults and BREADTHS.index(known.breadth) >= broadest
+        if explains and known.role == "root" and known.family != log.family:
+            yield f"{known.id} explains the same fault as well"
+        if LEFT_OVER.search(_around(match)):
+            yield f"a gap is left in: {match.cause}"
+    if (first := _diagnosed(log.path).family) != log.family:
+        yield f"{first} comes first"
+    if not any(log.captures.items() <= match.captures.items() for match in own):
+        yield "what the log measured is not captured"
 
 
 @EACH_FAMILY
-def test_the_family_comes_first(family: str) -> None:
-    found = {str(log): _diagnosed(log.path).family for log in _of(family)}
-    assert {log: other for log, other in found.items() if other != family} == {}
-
-
-@EACH_FAMILY
-def test_a_cause_is_a_whole_sentence_without_gaps(family: str) -> None:
-    """What the log itself said may hold any sign; the sentence around it may not."""
-    causes = {str(log): [_around(match) for match in _matches(log.path)] for log in _of(family)}
-    assert {log: told for log, told in causes.items() if any(map(LEFT_OVER.search, told))} == {}
+def test_a_log_is_explained_by_its_signature_and_by_no_other_family_as_well(family: str) -> None:
+    found = {str(log): [*_complaints(log)] for log in ALL if log.family == family}
+    assert {log: complaints for log, complaints in found.items() if complaints} == {}
 
 
 def _around(match: Match) -> str:
@@ -188,17 +170,6 @@ def test_nothing_in_a_healthy_log_is_a_root_at_the_level_of_an_error() -> None:
         and path.stem not in ("preempted_then_resumed", "preempted_and_resumed")
     }
     assert claims == {}
-
-
-@EACH_FAMILY
-def test_what_the_log_measured_is_captured(family: str) -> None:
-    """Logs whose label holds `captures`."""
-    missed = [
-        str(log)
-        for log in _of(family)
-        if not any(log.captures.items() <= match.captures.items() for match in _own(log))
-    ]
-    assert missed == []
 
 
 def test_what_passes_by_itself_is_waited_for() -> None:
