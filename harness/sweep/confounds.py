@@ -87,7 +87,6 @@ def _repaired(folder: SweepFolder, run: str) -> str:
 
 def _kind(key: str) -> str:
     """What a key concerns, in the words of the rules for repairs: `effective batch`, `validation`, …"""
-    name = bare(key).lstrip("-+")
-    if kind_of(key) != "config":
-        return keys.meaning((name,), is_ajet=False).about
-    return keys.meaning(tuple(name.split(".")), is_ajet=name.startswith("ajet.")).about
+    name, is_config = bare(key).lstrip("-+"), kind_of(key) == "config"
+    parts = tuple(name.split(".")) if is_config else (name,)
+    return keys.meaning(parts, is_ajet=is_config and parts[0] == "ajet").about

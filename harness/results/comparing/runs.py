@@ -14,7 +14,7 @@ from harness import journal
 from harness.results import deviations
 from harness.results.collect import collect
 from harness.results.comparing import metrics
-from harness.results.comparing.types import PlannedRun, RunResult
+from harness.results.comparing.types import Curve, PlannedRun, RunResult
 from harness.results.raw import json_file, number_in
 from harness.results.run import RunStory
 from harness.results.types import Record
@@ -70,13 +70,13 @@ def result_of(files: RunFiles, metric: str, never: Mapping[str, str] | None = No
         last_step=int(ends[-1]) if ends else None,
         hours=_hours(record),
         attempts=len(record.attempts),
+        curve=measured.curve if measured is not None else Curve(),
+        source=measured.source if measured is not None else None,
         deviations=tuple(
             f"attempt {number}: {deviations.sentence(each)}" for number, each in changed.items()
         ),
         code_changed=any(change.kind == "code" for each in changed.values() for change in each),
     )
-    if measured is not None:
-        result = replace(result, curve=measured.curve, source=measured.source)
     if measured is not None and files.may_count:
         return replace(result, value=measured.value)
     return replace(result, why_not=_why_not(result, metric))

@@ -16,7 +16,7 @@ from scipy import stats
 from harness.config.values import Scalar, same_value
 from harness.results.charts import Chart, Kind, Line, Mark, Panel, save_all
 from harness.results.comparing.contrasts import Cells
-from harness.results.comparing.types import Comparison, Curve, Key, KeyEffect
+from harness.results.comparing.types import Comparison, Contrast, Curve, Key, KeyEffect
 from harness.results.drawing import MOST_LABELLED
 from harness.results.sweeps.tables import cost_unit
 from harness.results.sweeps.wording import bounds_of, key_labels, level_text, point_labels
@@ -76,7 +76,7 @@ def _panels_by_key(comparison: Comparison) -> list[Panel]:
     names, panels = key_labels(comparison), []
     for effect, key in _effects(comparison):
         lines = []
-        for level, points in groups(effect, key, comparison):
+        for level, points, _ in groups(effect, key, comparison):
             is_baseline = same_value(level, key.baseline)
             label = f"{level_text(level)} (baseline)" if is_baseline else level_text(level)
             lines.append(_line(comparison, points, label, is_baseline))
@@ -163,16 +163,19 @@ def _effects(comparison: Comparison) -> list[tuple[KeyEffect, Key]]:
     return [(effect, keys[effect.key]) for effect in comparison.keys if effect.key in keys][:_MOST_PANELS]
 
 
-def groups(effect: KeyEffect, key: Key, comparison: Comparison) -> list[tuple[Scalar, tuple[str, ...]]]:
-    """Each level of a key with the points behind it: those that its contrasts compare,
-    else all that have it. Pairs and no mapping, where 1, 1.0 and true would be one level."""
+def groups(
+    effect: KeyEffect, key: Key, comparison: Comparison
+) -> list[tuple[Scalar, tuple[str, ...], Contrast | None]]:
+    """Each level of a key with its contrast and the points behind it: those that the contrasts compare, else
+    all that have it."""
     cells, found = Cells(comparison.study), []
     for level in key.levels:
-        sides = [one.points[0] for one in effect.contrasts if same_value(one.level, level)]
+        contrast = next((one for one in effect.contrasts if same_value(one.level, level)), None)
+        points = contrast.points[0] if contrast is not None else ()
         if same_value(level, key.baseline):
-            sides = [max((one.points[1] for one in effect.contrasts), key=len, default=())]
-        found.append((level, next(iter(sides), ()) or cells.with_level(key, level)))
-    return [(level, points) for level, points in found if points]
+            points = max((one.points[1] for one in effect.contrasts), key=len, default=())
+        found.append((level, points or cells.with_level(key, level), contrast))
+    return [(level, points, contrast) for level, points, contrast in found if points]
 
 
 def _levels(comparison: Comparison) -> Iterator[Chart]:
@@ -187,16 +190,14 @@ def _levels(comparison: Comparison) -> Iterator[Chart]:
 def _level_marks(effect: KeyEffect, key: Key, comparison: Comparison) -> tuple[Mark, ...]:
     """Every level at its mean; where it was compared, at the baseline's mean plus the difference."""
     means = {one.point.name: one.value.mean for one in comparison.points if one.value is not None}
-    found = [
-        (level, points, [means[name] for name in points if name in means])
-        for level, points in groups(effect, key, comparison)
-    ]
-    by_level = [(level, points, float(np.mean(known)) if known else None) for level, points, known in found]
-    base = next((mean for level, _, mean in by_level if same_value(level, key.baseline)), None)
+    known = []
+    for level, points, contrast in groups(effect, key, comparison):
+        each = [means[name] for name in points if name in means]
+        known.append((level, points, contrast, float(np.mean(each)) if each else None))
+    base = next((mean for level, *_, mean in known if same_value(level, key.baseline)), None)
     marks = []
-    for level, points, y in by_level:
+    for level, points, contrast, y in known:
         low = high = None
-        contrast = next((one for one in effect.contrasts if same_value(one.level, level)), None)
         if contrast is not None and contrast.difference is not None and base is not None:
             y = base + contrast.difference
             low = None if contrast.low is None else base + contrast.low

@@ -140,7 +140,7 @@ def test_levels_that_are_equal_but_not_the_same_keep_their_own_points() -> None:
     key, effect = Key("a", levels, 1), replace(made.keys[0], contrasts=contrasts)
     study = replace(made.study, keys=(key,), points=points)
     found = groups(effect, key, replace(made, study=study, keys=(effect,)))
-    assert [(repr(level), names) for level, names in found] == [
+    assert [(repr(level), names) for level, names, _ in found] == [
         (repr(level), (one.name,)) for level, one in zip(levels, points, strict=True)
     ]
 
