@@ -194,11 +194,11 @@ class Executor:
         attempt = self._attempt()
         assert attempt.ended is not None
         files = self.experiment.attempt_files(attempt.number)
-        why = (attempt.stop_reason, attempt.stop_detail)
         book, broken = await asyncio.to_thread(load_usable)
         for problem in broken:
             _log.warning("a signature file is left out: %s", problem)
-        found = await asyncio.to_thread(diagnose, files, attempt.ended, *why, book)
+        end = (attempt.ended, attempt.stop_reason, attempt.stop_detail)
+        found = await asyncio.to_thread(diagnose, files, *end, book)
         if files.dir.exists():
             write_json(files.dir / "diagnosis.json", encode(found))
         preferred = await asyncio.to_thread(lessons.preferred, found)
@@ -263,7 +263,13 @@ class Executor:
 
     def _ended(self, attempt: AttemptState, ended: AttemptEnd) -> AttemptEnd:
         """An exit record, with what the attempt achieved and whether that is all it owed."""
-        self._tell_lost_lines(attempt, ended.log_lost_bytes)
+        lost = f"{ended.log_lost_bytes} bytes of the log were lost while the disk was full"
+        known = self.experiment.journal.of(events.AttemptEvent)
+        if ended.log_lost_bytes and (attempt.number, lost) not in (
+            (seen.attempt, seen.text) for seen in known
+        ):
+            now = self.experiment.clock()
+            self.experiment.record(events.AttemptEvent(attempt.number, "log_lost", now, lost))
         attempts = [self.experiment.attempt_files(number) for number in range(1, attempt.number + 1)]
         rows, last_step = self.monitor(attempt).achieved()
         ended = replace(ended, rows=rows, last_step=last_step)
@@ -273,14 +279,6 @@ class Executor:
         if owed is not None:
             return replace(ended, shortfall=owed.text, shortfall_family=owed.family)
         return replace(ended, complete=ended.reason == "exited")
-
-    def _tell_lost_lines(self, attempt: AttemptState, lost: int) -> None:
-        """Say once that the log is not whole."""
-        text = f"{lost} bytes of the log were lost while the disk was full"
-        seen = self.experiment.journal.of(events.AttemptEvent)
-        if lost and not any((event.attempt, event.text) == (attempt.number, text) for event in seen):
-            now = self.experiment.clock()
-            self.experiment.record(events.AttemptEvent(attempt.number, "log_lost", now, text))
 
     def _close_sessions(self) -> None:
         """Kill what is left of our attempts, and this run's sessions unless a person wants to keep them.

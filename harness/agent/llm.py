@@ -68,12 +68,12 @@ class LlmPolicy:
                     return fallback
             elif (news := moved_on(consultation.topic, observation)) is not None:
                 self._close(consultation, news, gave_up=False)
-            elif (cut_off := self._cut_off(consultation)) is not None:
-                return cut_off
+            elif consultation.asked and (cut_off := self._state.pending) is not None:
+                return action_of_entry(cut_off.action, cut_off.args)  # by a kill: done before the model hears
             elif self._state.llm.answer is None:
                 if why := _enough(consultation):
                     self._close(consultation, why)
-                elif self._too_soon(observation):
+                elif self._is_running and observation.now - self._in_vain_at < ASK_AGAIN_S:
                     return fallback
                 elif not await self._ask(consultation, observation):
                     return await self._playbook.decide(replace(observation, state=self._state))
@@ -83,6 +83,10 @@ class LlmPolicy:
     @property
     def _state(self) -> ExperimentState:
         return self._experiment.state
+
+    @property
+    def _is_running(self) -> bool:
+        return self._state.attempt is not None and self._state.attempt.is_running
 
     def _open(self, observation: Observation, fallback: Action) -> bool:
         asked = question(observation, fallback)
@@ -106,24 +110,10 @@ class LlmPolicy:
         reason = f"the config of this plan was not written: {why}" if gave_up and kind == "config" else why
         self._experiment.record(Consulted(consultation.topic, reason, gave_up, drops))
 
-    def _too_soon(self, observation: Observation) -> bool:
-        """True if the model was asked in vain about a running training not long ago."""
-        running = self._state.attempt is not None and self._state.attempt.is_running
-        return running and observation.now - self._in_vain_at < ASK_AGAIN_S
-
-    def _cut_off(self, consultation: Consultation) -> Action | None:
-        """The action that a kill interrupted: it is carried out once more before the model hears of it."""
-        pending = self._state.pending
-        if not consultation.asked or pending is None:
-            return None
-        return action_of_entry(pending.action, pending.args)
-
     async def _ask(self, consultation: Consultation, observation: Observation) -> bool:
         """Have the next call settled in the journal. False: there is no answer now, the playbook goes on."""
-        attempt = self._state.attempt
-        running = attempt is not None and attempt.is_running
         patience = max(PATIENCE_WHILE_RUNNING_S, min(PATIENCE_S, self._state.deadline_at - observation.now))
-        if running:
+        if self._is_running:
             patience = PATIENCE_WHILE_RUNNING_S  # asked again at the next wake
         elif consultation.kind == "results":
             patience = PATIENCE_FOR_WORDS_S
@@ -139,7 +129,7 @@ class LlmPolicy:
             return False
         except OutOfPatienceError as error:
             self._in_vain_at = observation.now
-            if not running:
+            if not self._is_running:
                 self._close(consultation, f"no answer: {error}")
             return False
         except RequestTooLongError as error:

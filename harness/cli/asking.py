@@ -6,9 +6,8 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
 import typer
@@ -45,23 +44,17 @@ def chosen(model: str | None, max_cost: float | None, max_calls: int | None) -> 
     return Choice(config, limits_of(options, config)) if config else None
 
 
-@dataclass
-class Stop:
-    """What a signal does: nothing but to end the conversation, where there is one."""
-
-    end: Callable[[], object] = field(default=lambda: None)
-
-    def on_signal(self, number: int, frame: FrameType | None) -> None:
-        self.end()
+Stop = list[Callable[[], object]]
+"""What a signal calls: what ends the conversation, where there is one."""
 
 
 @contextmanager
 def held_signals() -> Iterator[Stop]:
     """While what was paid for is not on the disk, Ctrl-C, SIGTERM and a closed terminal do not end the
     program, however often they come. What is ignored (by `nohup`) stays so."""
-    stop = Stop()
+    stop: Stop = []
     heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, stop.on_signal) for number in heard}
+    before = {number: signal.signal(number, lambda *_: [end() for end in stop]) for number in heard}
     try:
         yield stop
     finally:
@@ -78,11 +71,11 @@ async def with_model(
 
     model = open_model(choice.config, choice.limits, account.record, transcript)
     interrupted, events = asyncio.Event(), asyncio.get_running_loop()
-    stop.end = lambda: events.call_soon_threadsafe(interrupted.set)
+    stop.append(lambda: events.call_soon_threadsafe(interrupted.set))
     try:
         return await talk(model, account, interrupted, lambda line: typer.echo(f"· {line}", err=True))
     finally:
-        stop.end = lambda: None
+        stop.clear()
         await model.close()
 
 

@@ -1,5 +1,6 @@
 """`harness check` and `harness doctor`: how a blueprint is read, and what can be foreseen of a launch."""
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -111,21 +112,18 @@ def _print_findings(found: "list[Finding]", show_all: bool) -> None:
     """A table, worst first; one line when there is nothing to say."""
     from rich.text import Text
 
-    order = list(_STYLES)
-    shown = sorted(
-        (finding for finding in found if show_all or finding.severity != "ok"),
-        key=lambda finding: order.index(finding.severity),
-    )
-    if shown:
-        rows = (
-            (
-                Text(item.severity, style=_STYLES[item.severity]),
-                item.check,
-                f"{item.text}\n→ {item.fix}" if item.fix else item.text,
-                item.predicts,
-            )
-            for item in shown
+    rows = [
+        (
+            Text(severity, style=style),
+            item.check,
+            "\n→ ".join(filter(None, (item.text, item.fix))),
+            item.predicts,
         )
+        for severity, style in _STYLES.items()
+        for item in found
+        if item.severity == severity and (show_all or severity != "ok")
+    ]
+    if rows:
         print_table(rows, ("", "check", "found, and what to do", "else fails as"))
-    count = {severity: sum(item.severity == severity for item in found) for severity in order}
+    count = Counter(item.severity for item in found)
     typer.echo(f"{count['problem']} problem(s), {count['warning']} warning(s), {count['ok']} fine")

@@ -71,11 +71,8 @@ def new(
         return
     if blueprint is not None:
         fail(f"a blueprint is only named with `harness new sweep`; put quotes around {request} {blueprint}")
-    for option, text in {
-        "NAME|WORDS": request,
-        "--dir": str(folder),
-        "--set": " ".join(settings or []),
-    }.items():
+    given = (("NAME|WORDS", request), ("--dir", str(folder)), ("--set", " ".join(settings or [])))
+    for option, text in given:
         if any("\ud800" <= char <= "\udfff" for char in text):  # bytes of another encoding reach us as these
             fail(f"{option} is not text in UTF-8; write it in UTF-8, or without the accents")
     answers = _parse(settings or [])
@@ -86,9 +83,7 @@ def new(
         return
     if model is not None:
         fail(f"--model fills the templates from a request in words; {request!r} is a name")
-    if not settings and _is_terminal():
-        answers = _ask_all(request, template or "grpo", {})
-    _write(request, folder, answers, template or "grpo")
+    _write(request, folder, answers, template or "grpo", asks=not settings and _is_terminal())
 
 
 def _from_words(brief: "Brief", model: str | None, max_cost: float | None, max_llm_calls: int | None) -> None:
@@ -119,28 +114,26 @@ def _from_words(brief: "Brief", model: str | None, max_cost: float | None, max_l
         typer.echo("No language model is configured (--model), so you are asked; Enter takes the default.")
     template = brief.template or "grpo"
     name = Prompt.ask("Name of the experiment", default=words.slug(brief.words), console=console())
-    answers = _ask_all(name, template, words.guesses(brief.words), brief.given)
-    _write(name, brief.folder, answers, template)
+    _write(name, brief.folder, dict(brief.given), template, asks=True, guessed=words.guesses(brief.words))
 
 
-def _ask_all(
-    name: str, template: str, guessed: dict[str, str], given: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """The answers to all questions that `given` does not answer."""
+def _write(
+    name: str,
+    folder: Path,
+    answers: dict[str, str],
+    template: str,
+    asks: bool,
+    guessed: Mapping[str, str] | None = None,
+) -> None:
+    """Write the experiment. `asks`: the terminal is asked what `answers` leave open."""
     from rich.prompt import Prompt
 
     from harness.author.request_text import questions
-
-    answers = dict(given or {})
-    for question in questions(name, template, guessed):
-        if question.key not in answers:
-            answers[question.key] = Prompt.ask(question.text, default=question.default, console=console())
-    return answers
-
-
-def _write(name: str, folder: Path, answers: dict[str, str], template: str) -> None:
     from harness.blueprint.scaffold import write_experiment
 
+    for question in questions(name, template, guessed or {}) if asks else ():
+        if question.key not in answers:
+            answers[question.key] = Prompt.ask(question.text, default=question.default, console=console())
     blueprint = write_experiment(name, folder, answers, template)
     shown = folder / name / blueprint.name
     files = sorted(str(folder / name / file.name) for file in blueprint.parent.iterdir())

@@ -90,36 +90,30 @@ def test_nothing_known_ends_with_status_1_and_shows_the_lines(tmp_path: Path, lo
     assert "FrobError: not nabbed" in out and "most likely to help" in out
 
 
-def test_what_the_command_returned_helps_where_the_log_is_silent(log: Path) -> None:
-    log.write_text("step:1 - actor/kl_loss:0.1\n")
-    status, out, _ = diagnose(log, "--status", 139, "--json")
-    assert (status, json.loads(out)["family"]) == (0, "native_crash")
-
-
-def test_an_attempts_folder_is_looked_at_with_its_end(log: Path, tmp_path: Path) -> None:
-    attempt = tmp_path / "attempts" / "01"
-    attempt.mkdir(parents=True)
-    (attempt / "pane.log").write_text("working\n")
-    (attempt / "exit.json").write_text(
-        '{"attempt_id": "x-01", "reason": "signalled", "status": 139, "signal": 11}'
-    )
-    status, out, _ = diagnose(attempt, "--json")
-    assert (status, json.loads(out)["family"]) == (0, "native_crash")
-
-
-@pytest.mark.parametrize(("status", "family"), [("-11", "native_crash"), ("-9", "worker_died_opaque")])
-def test_a_negative_status_is_a_signal(log: Path, status: str, family: str) -> None:
-    log.write_text("step:1 - actor/kl_loss:0.1\n")
-    assert json.loads(diagnose(log, "--status", status, "--json")[1])["family"] == family
-
-
-def test_an_attempt_whose_preparation_failed_tells_its_status(log: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("ended", "cause"),
+    [
+        ('"reason": "signalled", "status": 139, "signal": 11', "SIGSEGV"),
+        ('"reason": "prepare_failed", "status": null, "prepare_status": 3', "with status 3"),
+    ],
+)
+def test_an_attempts_folder_is_looked_at_with_its_end(
+    log: Path, tmp_path: Path, ended: str, cause: str
+) -> None:
     (tmp_path / "01").mkdir()
-    (tmp_path / "01" / "pane.log").write_text("fetching the data\n")
-    told = '{"attempt_id": "x-01", "reason": "prepare_failed", "status": null, "prepare_status": 3}'
-    (tmp_path / "01" / "exit.json").write_text(told)
-    _, out, _ = diagnose(tmp_path / "01", "--json")
-    assert "with status 3" in json.loads(out)["cause"]
+    (tmp_path / "01" / "pane.log").write_text("working\n")
+    (tmp_path / "01" / "exit.json").write_text(f'{{"attempt_id": "x-01", {ended}}}')
+    status, out, _ = diagnose(tmp_path / "01", "--json")
+    assert status == 0 and cause in json.loads(out)["cause"]
+
+
+@pytest.mark.parametrize(
+    ("status", "family"), [("139", "native_crash"), ("-11", "native_crash"), ("-9", "worker_died_opaque")]
+)
+def test_what_the_command_returned_helps_where_the_log_is_silent(log: Path, status: str, family: str) -> None:
+    log.write_text("step:1 - actor/kl_loss:0.1\n")
+    exit_status, out, _ = diagnose(log, "--status", status, "--json")
+    assert (exit_status, json.loads(out)["family"]) == (0, family)
 
 
 def test_secrets_are_masked(log: Path) -> None:
