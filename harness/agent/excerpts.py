@@ -113,15 +113,14 @@ def fitted(
     title = cut(title, _LONGEST_TITLE)
     lines = [cut(line, LONGEST_LINE) for line in lines]
     room = LONGEST_TEXT - len(title) - 1
-    begin, end = [title] if title else [], lines
     if sum(len(line) + 1 for line in lines) > room:
         room -= _ROOM_FOR_GAP
         first = _how_many_fit(lines, room * head)
         last = _how_many_fit(lines[:first:-1], room * (1 - head))
-        advice = hint(first)
-        gap = f"… {len(lines) - first - last} lines left out{f': {advice}' if advice else ''} …"
-        begin, end = [*begin, *lines[:first], cut(gap, _ROOM_FOR_GAP - 1)], lines[len(lines) - last :]
-    return "\n".join([*begin, *end])
+        left_out = f"{len(lines) - first - last} lines left out"
+        gap = f"… {': '.join(filter(None, (left_out, hint(first))))} …"
+        lines = [*lines[:first], cut(gap, _ROOM_FOR_GAP - 1), *lines[len(lines) - last :]]
+    return "\n".join([title, *lines] if title else lines)
 
 
 def cut(text: str, longest: int) -> str:

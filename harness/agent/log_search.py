@@ -11,7 +11,7 @@ import subprocess
 import sys
 import warnings
 from collections import deque
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from harness.agent.excerpts import NotShownError, PrivateKeys, known_secrets, lines_of
@@ -56,11 +56,10 @@ def search(log: Path, pattern: str, around: int, most: int) -> Found:
     command = [sys.executable, "-I", "-c", _START, *filter(None, sys.path)]
     try:
         done = subprocess.run(command, input=request, capture_output=True, timeout=BUDGET_S, check=True)
-    except subprocess.TimeoutExpired as error:
-        raise NotShownError(
-            f"the search took more than {BUDGET_S:g} s and was given up; use a simpler pattern, such as a "
-            "word of the line you look for, or read_pane for the end"
-        ) from error
+    except subprocess.TimeoutExpired:
+        why = f"the search took more than {BUDGET_S:g} s and was given up"
+        hint = "use a simpler pattern, such as a word of the line you look for, or read_pane for the end"
+        raise NotShownError(f"{why}; {hint}") from None
     except subprocess.CalledProcessError as error:
         last = error.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise NotShownError(f"the search broke off ({last}); use a simpler pattern") from error
@@ -88,22 +87,21 @@ def title(found: Found, most: int, name: str) -> str:
 def serve_request() -> None:
     """The search process: a request on standard input, what was found on standard output."""
     log, *asked = json.load(sys.stdin)
+    warnings.simplefilter("ignore")  # what Python thinks of the pattern
     json.dump(asdict(search_here(Path(log), *asked)), sys.stdout)
 
 
 def search_here(log: Path, pattern: str, around: int, most: int) -> Found:
     """The search itself, without protection."""
-    found, problem = Found(), ""
+    found = Found()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = _scan(log, re.compile(pattern, re.IGNORECASE), around, most)
+        found = _scan(log, re.compile(pattern, re.IGNORECASE), around, most)
     except (re.error, OverflowError, RecursionError) as error:
-        problem = str(error)
-    if not found.count and (problem or re.escape(pattern) != pattern):
-        found = _scan(log, re.compile(re.escape(pattern), re.IGNORECASE), around, most)
-        found.literal, found.problem = found.count > 0, problem
-    return found
+        found.problem = str(error)
+    if found.count or (not found.problem and re.escape(pattern) == pattern):
+        return found
+    plain = _scan(log, re.compile(re.escape(pattern), re.IGNORECASE), around, most)
+    return replace(plain, literal=plain.count > 0, problem=found.problem)
 
 
 def _scan(log: Path, regex: re.Pattern[str], around: int, most: int) -> Found:

@@ -43,7 +43,7 @@ def console(width: int | None = None) -> "Console":
             self.quiet = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
-    return LastingConsole(highlight=False, soft_wrap=True, width=width, emoji=False)
+    return LastingConsole(highlight=False, soft_wrap=True, width=width, emoji=False, markup=False)
 
 
 def fail(message: str, status: int = 2) -> NoReturn:

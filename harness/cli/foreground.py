@@ -68,7 +68,7 @@ class Foreground:
             told = self.was_let_go(self._let_go_status)
             self.progress.close()
             if told:
-                console().print(told, markup=False)
+                console().print(told)
             return self._let_go_status
         finally:
             display.cancel()
@@ -111,11 +111,11 @@ class Foreground:
         out = console()
         (first, *others), error = self.said(verdict)
         style = "bold green" if verdict.outcome.exit_code == 0 else "bold yellow"
-        out.print(f"\n{first}", style=style, markup=False)
+        out.print(f"\n{first}", style=style)
         for line in others:
-            out.print(f"  {line}", markup=False)
+            out.print(f"  {line}")
         trouble = f"the report could not be built ({error}): `harness report {self.dir}`"
-        out.print(trouble if error else f"report: {self.dir / self.REPORT}", markup=False)
+        out.print(trouble if error else f"report: {self.dir / self.REPORT}")
 
 
 class RunForeground(Foreground):
@@ -166,7 +166,7 @@ class RunForeground(Foreground):
         try:
             return make_policy(self.experiment, self.executor.interrupted)
         except ConfigurationError as error:
-            console().print(f"{error}; going on without a language model", markup=False)
+            console().print(f"{error}; going on without a language model")
             return playbook(self.experiment, str(error))
 
     async def _pass_on_questions(self) -> None:

@@ -87,11 +87,11 @@ def _show_run(folder: Path, json_output: bool) -> None:
         line=one_line,
     )
     for name, words in said:
-        out.print(f"{name:<9} {words}", markup=False)
+        out.print(f"{name:<9} {words}")
     if state is not None and state.verdict is None:
         question = approval.open_question(journal.read(folder / "journal.jsonl"))
         if question is not None:  # of several lines where it shows a change of code
-            out.print(f"waits for {question.text}: harness approve {folder}", markup=False)
+            out.print(f"waits for {question.text}: harness approve {folder}")
 
 
 def logs(
@@ -150,8 +150,8 @@ def replay(
 
     from harness.agent.replay import replay as decisions
 
-    folder, different, count = find_run(run), 0, 0
-    out = console()
+    out, folder = console(), find_run(run)
+    count = different = 0
     for decision in decisions(folder):
         count += 1
         different += bool(decision.differs)
@@ -161,9 +161,9 @@ def replay(
         by = f"model, {decision.calls} calls" if decision.calls else "code"
         asked = f"{decision.action} (refused)" if decision.refused else decision.action
         verdict = "; ".join(decision.differs) or "the same"
-        out.print(f"{decision.number:>5}  {by:<16} {asked:<28} {verdict}", markup=False)
+        out.print(f"{decision.number:>5}  {by:<16} {asked:<28} {verdict}")
     if not json_output:
-        out.print(f"{count} decisions, {different} of them not the same this time", markup=False)
+        out.print(f"{count} decisions, {different} of them not the same this time")
     raise typer.Exit(1 if different else 0)
 
 

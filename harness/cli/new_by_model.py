@@ -50,7 +50,7 @@ def write(brief: "Brief", choice: Choice) -> int | None:
         unfinished=bool(ended.trouble),
         line=lambda text: " ".join(text.split()),
     )
-    console().print(said, end="", markup=False)
+    console().print(said, end="")
     if ended.trouble:
         return 130 if ended.interrupted else 1
     return 2 if made.findings.problems else 0

@@ -65,17 +65,17 @@ async def _first_effect(experiment: "Experiment") -> Action:
 def _print(experiment: "Experiment", blueprint: "Blueprint", action: Action) -> None:
     out, state = console(), experiment.state
     who = state.options.policy if state.options.model is None else f"llm, {state.options.model}"
-    out.print(f"read only: nothing was launched or written. Who decides: {who}", markup=False)
+    out.print(f"read only: nothing was launched or written. Who decides: {who}")
     for change in state.draft.changes:
-        out.print(f"would change  {change.in_words}", markup=False)
+        out.print(f"would change  {change.in_words}")
     for noted in experiment.journal.of(Noted):
-        out.print(f"note          {noted.text}", markup=False)
+        out.print(f"note          {noted.text}")
     for text in state.checked.warnings if state.checked else ():
-        out.print(f"warning       {text}", markup=False)
+        out.print(f"warning       {text}")
     if not isinstance(action, Launch):
         problems = state.checked.problems if state.checked else ()
         fail("; ".join(problems) or "it would end without a launch")
     command = blueprint.launch_command or f"{blueprint.venv_exe} -m trainer_core.cli --conf CONFIG"
-    out.print(f"would launch  {command}", markup=False)
-    out.print(f"in            {blueprint.codebase_dir}", markup=False)
-    out.print(f"results       {blueprint.result_dir}", markup=False)
+    out.print(f"would launch  {command}")
+    out.print(f"in            {blueprint.codebase_dir}")
+    out.print(f"results       {blueprint.result_dir}")

@@ -64,7 +64,7 @@ def run(
     except OSError as error:
         why = f"the result folder {plan.result_dir} cannot be made: {error.strerror}"
         fail(f"{why}; correct [exp_result_dir]")
-    console().print(f"results: {experiment.dir}", markup=False)
+    console().print(f"results: {experiment.dir}")
     if detach:
         let_go(experiment, experiment.state.experiment_id)
     else:
