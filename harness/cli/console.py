@@ -103,12 +103,22 @@ def print_table(
     out.print(table, width=out.measure(table).maximum if whole_lines else None, soft_wrap=False)
 
 
-def facts(template: str, **values: Any) -> list[tuple[str, str]]:
+def facts(template: str, /, **values: Any) -> list[tuple[str, str]]:
     """What a template says, one fact a line: its name, a bar, words."""
     from harness.templating import render
 
     lines = filter(None, map(str.strip, render(template, **values).split("\n")))
     return [(name, words) for name, _, words in (line.partition("|") for line in lines)]
+
+
+def print_facts(name: str, state: str, template: str, /, **values: Any) -> None:
+    """A run or a sweep as `harness show` has it: its name, and what the template says of it."""
+    from rich.text import Text
+
+    out = console()
+    out.print(Text.assemble((name, "bold"), f"  {state}"))
+    for fact, words in facts(template, **values):
+        out.print(f"{fact:<9} {words}")
 
 
 # --- a question at this terminal that does not hold up the event loop: the answer arrives as a call ------

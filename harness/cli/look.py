@@ -13,10 +13,10 @@ from harness.cli.console import (
     Run,
     RunOrSweep,
     console,
-    facts,
     fail,
     find_any,
     find_run,
+    print_facts,
     print_json,
     print_table,
 )
@@ -70,10 +70,8 @@ def _show_run(folder: Path, json_output: bool) -> None:
     if json_output:
         print_json({**row, "attempts": attempts})
         return
-    out = console()
-    out.print(f"[bold]{row['name']}[/bold]  {row['state']}", markup=True)
-    said = facts(
-        "console/run.txt.j2",
+    print_facts(
+        *(row["name"], row["state"], "console/run.txt.j2"),
         folder=folder,
         row=row,
         state=state,
@@ -86,12 +84,10 @@ def _show_run(folder: Path, json_output: bool) -> None:
         duration=duration,
         line=one_line,
     )
-    for name, words in said:
-        out.print(f"{name:<9} {words}")
     if state is not None and state.verdict is None:
         question = approval.open_question(journal.read(folder / "journal.jsonl"))
         if question is not None:  # of several lines where it shows a change of code
-            out.print(f"waits for {question.text}: harness approve {folder}")
+            console().print(f"waits for {question.text}: harness approve {folder}")
 
 
 def logs(

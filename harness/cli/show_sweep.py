@@ -13,7 +13,7 @@ import typer
 
 from harness import journal
 from harness.cli import tree
-from harness.cli.console import console, facts, print_json
+from harness.cli.console import console, facts, print_facts, print_json
 from harness.config import as_text, same_value
 from harness.index import JOURNAL
 from harness.sweep.forecast import Forecast
@@ -78,12 +78,8 @@ def show_sweep(folder: Path, json_output: bool) -> None:
     if json_output:
         print_json({**row, **_status_json(state, now)})
         return
-    from rich.text import Text
-
-    out = console()
-    out.print(Text.assemble((one_line(row["name"]), "bold"), f"  {row['state']}"))
-    said = facts(
-        "sweeps/status.txt.j2",
+    print_facts(
+        *(one_line(row["name"]), row["state"], "sweeps/status.txt.j2"),
         now=now,
         state=state,
         folder=folder,
@@ -93,8 +89,6 @@ def show_sweep(folder: Path, json_output: bool) -> None:
         report=folder / REPORT if (folder / REPORT).exists() else None,
         line=one_line,
     )
-    for name, words in said:
-        out.print(f"{name:<9} {words}", markup=False)
 
 
 def _status_json(state: SweepState, now: SweepStatus) -> dict[str, Any]:
