@@ -56,13 +56,7 @@ def load(text: str) -> CommentedMap:
         raise ConfigEditError(f"{where}{error.problem or error}") from error
     except YAMLError as error:
         raise ConfigEditError(str(error)) from error
-    if data is None:
-        return CommentedMap()
-    if not isinstance(data, CommentedMap):
-        raise ConfigEditError(
-            f"line 1: a config is a mapping of keys to values, this is a {type(data).__name__}"
-        )
-    return data
+    return _mapping(CommentedMap() if data is None else data)
 
 
 def read(text: str) -> dict[str, Any]:
@@ -71,20 +65,20 @@ def read(text: str) -> dict[str, Any]:
         data = YAML(typ="safe", pure=True).load(text)
     except (YAMLError, RecursionError, ValueError) as error:
         raise ConfigEditError(str(error)) from error
-    if not isinstance(data, dict | None):
-        raise ConfigEditError(
-            f"line 1: a config is a mapping of keys to values, this is a {type(data).__name__}"
-        )
-    return data or {}
+    return _mapping({} if data is None else data)
+
+
+def _mapping(data: Any) -> Any:
+    if not isinstance(data, dict):
+        what = type(data).__name__
+        raise ConfigEditError(f"line 1: a config is a mapping of keys to values, this is a {what}")
+    return data
 
 
 def leaves(text: str) -> dict[str, Scalar]:
     """The values in `text` by dotted key, a list as its text. Raises ConfigEditError."""
-    flat = flatten(read(text))
-    return {
-        key: value if isinstance(value, str | int | float | None) else str(value)
-        for key, value in flat.items()
-    }
+    found = flatten(read(text)).items()
+    return {key: value if isinstance(value, str | int | float | None) else str(value) for key, value in found}
 
 
 def get(data: Mapping[str, Any], key: str, default: Any = None) -> Any:

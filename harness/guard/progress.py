@@ -15,15 +15,10 @@ MAX_SAME_TRANSIENT = 2
 WAITED = "wait_and_retry"
 
 
-def failure(attempt: AttemptState) -> str:
-    """What makes two failures the same one."""
-    return failure_of(attempt.diagnosis)
-
-
 def alike(attempts: Sequence[AttemptState]) -> list[AttemptState]:
     """The attempts that failed as the newest one did, the newest last."""
-    *earlier, latest = attempts
-    return [*(attempt for attempt in earlier if failure(attempt) == failure(latest)), latest]
+    wanted = failure_of(attempts[-1].diagnosis)
+    return [*(each for each in attempts[:-1] if failure_of(each.diagnosis) == wanted), attempts[-1]]
 
 
 def in_vain(attempts: Sequence[AttemptState]) -> int:

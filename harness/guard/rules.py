@@ -13,12 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 from harness import actions
+from harness.attempt import failure_of
 from harness.command import read_or_empty
 from harness.config.edit import ConfigEditError
 from harness.config.packages import known_packages
 from harness.diagnosis.ends import KILLED
 from harness.guard import file_access, science, variables
-from harness.guard.progress import MAX_SAME_CAUSE, MAX_SAME_TRANSIENT, alike, failure, in_vain
+from harness.guard.progress import MAX_SAME_CAUSE, MAX_SAME_TRANSIENT, alike, in_vain
 from harness.observation import Observation
 from harness.pending_changes import PREPARING, PendingChanges
 from harness.results.narrative import sections
@@ -173,7 +174,7 @@ def repairs_must_differ_or_progress(action: actions.Launch, observation: Observa
     if (times := in_vain(attempts)) >= (unrepaired if draft.is_empty else MAX_SAME_CAUSE):
         often = "once" if times == 1 else f"{times} times"
         return (
-            f"{failure(latest)} has come back {often}, at last in attempt {latest.number}, and no step "
+            f"{failure_of(cause)} has come back {often}, at last in attempt {latest.number}, and no step "
             "has been gained since"
         )
     for attempt in alike(attempts)[:-1] if not draft.is_empty else ():
