@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from harness.codec import decode, encode
+from harness.codec import encode
 from harness.config.edit import Scalar
 from harness.errors import UserError
 from harness.results.comparing.types import Expectation, Goal, Key, Point
@@ -95,8 +95,3 @@ class SweepPlan:
     def as_json(self) -> dict[str, Any]:
         found: dict[str, Any] = encode(self)
         return found
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> SweepPlan:
-        """The inverse of `as_json`, after a trip through JSON."""
-        return decode(cls, data)

@@ -170,7 +170,7 @@ FOLD: Fold[SweepState] = Fold(
         Finish: _finish,
     },
 )
-fold, apply = FOLD.fold, FOLD.apply
+fold = FOLD.fold
 
 
 class Sweep(Recorded[SweepState]):

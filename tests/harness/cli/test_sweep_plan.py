@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from harness.cli.show_sweep import plan_json, print_plan
+from harness.codec import decode
 from harness.results.comparing.types import Expectation
 from harness.sweep.forecast import forecast
 from harness.sweep.plan import SweepPlan
@@ -91,6 +92,6 @@ def test_markup_in_values_is_text() -> None:
 def test_json_has_the_plan_and_the_forecast() -> None:
     plan = a_plan()
     found = json.loads(json.dumps(plan_json(plan, forecast(plan, 10.0, 100.0))))
-    assert SweepPlan.from_json(found["plan"]) == plan
+    assert decode(SweepPlan, found["plan"]) == plan
     assert (found["points"], found["runs"], found["all_s"], found["most_all_s"]) == (6, 18, 90.0, 900.0)
     assert found["two_points"] == pytest.approx(3.0709, abs=1e-3)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from harness.blueprint import Blueprint, read
 from harness.blueprint.trainer import ask_own_trainer
+from harness.codec import decode
 from harness.config import NOTHING
 from harness.config import edit as config_edit
 from harness.config.edit import Scalar
@@ -118,7 +119,7 @@ def test_every_plan_is_a_part_of_its_grid_with_one_baseline(
     assert len(set(names)) == len(names) == len(found) * seeds
     assert not set(names) & {"plan", "jobs", "snapshot", "figures", "canary"}
     assert all(re.fullmatch(r"[A-Za-z0-9_.-]+", name) for name in names)
-    assert SweepPlan.from_json(json.loads(json.dumps(plan.as_json(), allow_nan=False))) == plan
+    assert decode(SweepPlan, json.loads(json.dumps(plan.as_json(), allow_nan=False))) == plan
 
 
 def test_every_seed_is_a_round_over_all_points(ajet: Blueprint) -> None:
