@@ -12,7 +12,7 @@ from harness import index
 from harness.blueprint import read
 from harness.cli.app import app
 from harness.journal import Journal
-from harness.journal.events import Created, Finish
+from harness.journal.events import Created, Finish, Intent, Launched
 from harness.outcome import Outcome
 from harness.sweep.events import SWEEP, RunEnded, SweepReported
 from tests.harness.sweep.sweep_states import (
@@ -115,6 +115,22 @@ def test_show_of_a_sweep(sweep: Path) -> None:
     assert facts["next"] == f"harness resume {sweep}"
     told = as_json("show", "ablation")
     assert told["best_so_far"] == "p01" and len(told["runs"]) == 4 and told["verdict"] is None
+
+
+def test_show_of_a_run_whose_name_is_no_markup(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "a[bold]b")
+    with Journal(folder / "journal.jsonl", time.time) as journal:
+        journal.append(
+            Intent("launch", {"attempt": 1, "session": "ajet_x-01", "attempt_id": "x-01", "why": "w"})
+        )
+        journal.append(Launched(time.time(), "train"))
+    (folder / "report.html").touch()
+    first, *lines = called("show", str(folder))[1].splitlines()
+    facts = {line[:10].strip(): line[10:] for line in lines}
+    assert first.startswith("a[bold]b  ") and facts["folder"] == str(folder)
+    assert facts["attempt"] == "01  ajet_x-01  running" and facts["report"].endswith("report.html")
+    (attempt,) = as_json("show", str(folder))["attempts"]
+    assert (attempt["number"], attempt["end"]) == (1, "running")
 
 
 def test_what_to_type_next(sweep: Path) -> None:
