@@ -105,25 +105,29 @@ class Remedy:
 
 
 @dataclass(frozen=True)
-class Diagnosis:
-    """Why a training ended, or (found before a launch) would end.
-
-    `signature` is None when the failure is not a known one. `confidence`: the share of diagnoses like this
-    one that were right (0 to 1). `captures`: what the log measured, such as `{"tried_gib": "1.02"}`.
-    `remedies`: names from the signature, in order. `wait_s`: before a restart that changes nothing.
-    `repairs`: what the remedies come to in this run, in the order in which they are to be tried.
-    """
+class Cause:
+    """What ended a training. `signature` is None when the failure is not a known one. `wait_s`: before a
+    restart that changes nothing. `captures`: what the log measured, such as `{"tried_gib": "1.02"}`.
+    `remedies`: names from the signature, in order."""
 
     family: str
     signature: str | None
     cause: str
     transient: bool = False
-    evidence: tuple[Evidence, ...] = ()
-    last_lines: tuple[Evidence, ...] = ()
     wait_s: float = 0.0
-    confidence: float = 0.0
     captures: Mapping[str, str] = field(default_factory=dict)
     remedies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Diagnosis(Cause):
+    """Why a training ended, or (found before a launch) would end. `confidence`: the share of diagnoses like
+    this one that were right (0 to 1). `repairs`: what the remedies come to in this run, in the order in which
+    they are to be tried."""
+
+    evidence: tuple[Evidence, ...] = ()
+    last_lines: tuple[Evidence, ...] = ()
+    confidence: float = 0.0
     also: tuple[OtherFinding, ...] = ()
     repairs: tuple[Remedy, ...] = ()
 

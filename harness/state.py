@@ -22,16 +22,7 @@ from harness.options import RunOptions
 from harness.outcome import COUNTING, Outcome, Verdict
 from harness.pending_changes import PREPARING, PendingChanges, with_outcome
 
-__all__ = [
-    "COUNTING",
-    "AttemptState",
-    "ExperimentState",
-    "Outcome",
-    "Verdict",
-    "apply",
-    "failure_of",
-    "fold",
-]
+__all__ = ["COUNTING", "AttemptState", "ExperimentState", "Outcome", "Verdict", "apply", "failure_of", "fold"]
 
 NOT_PLANNED = Blueprint(Path(), "", "", Path(), Path(), None, None, Path(), 0.0, 0.0, "")
 

@@ -5,7 +5,7 @@ end.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from harness.attempt import AttemptEnd
@@ -91,19 +91,10 @@ def _diagnosis(
     candidates: Sequence[Candidate] = (),
     evidence: tuple[Evidence, ...] = (),
 ) -> Diagnosis:
-    return Diagnosis(
-        cause.family,
-        cause.signature,
-        cause.cause,
-        cause.transient,
-        evidence,
-        tuple(Evidence(log.path.name, line.number, line.text) for line in log.last[-LAST_LINES:]),
-        cause.wait_s,
-        confidence,
-        dict(cause.captures),
-        cause.remedies,
-        _also(candidates, cause),
-    )
+    same = {each.name: getattr(cause, each.name) for each in fields(Cause)}
+    last = (Evidence(log.path.name, line.number, line.text) for line in log.last[-LAST_LINES:])
+    also = _also(candidates, cause)
+    return Diagnosis(**same, evidence=evidence, last_lines=tuple(last), confidence=confidence, also=also)
 
 
 def _also(candidates: Iterable[Candidate], cause: Cause) -> tuple[OtherFinding, ...]:

@@ -1,17 +1,16 @@
 """The words that the rooms of diagnosis share: what a log says (`Log` of `Fault`s), what may have caused it
 (`Cause`), what comes out (`Diagnosis`)."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from harness.attempt import UNKNOWN, Diagnosis, Evidence, OtherFinding, Role
+from harness.attempt import UNKNOWN, Cause, Diagnosis, Evidence, OtherFinding, Role
 from monitors.logs import Line
 from monitors.metrics import Row
 
-__all__ = ["UNKNOWN", "Diagnosis", "Evidence", "OtherFinding", "Role"]
+__all__ = ["UNKNOWN", "Cause", "Diagnosis", "Evidence", "OtherFinding", "Role"]
 Level = Literal["", "info", "warning", "error", "fatal"]
 
 
@@ -98,16 +97,3 @@ class Log:
     last: tuple[Line, ...] = ()
     line_count: int = 0
     size: int = 0
-
-
-@dataclass(frozen=True)
-class Cause:
-    """What ended a training, as a diagnosis gives it (its fields are documented there)."""
-
-    family: str
-    signature: str | None
-    cause: str
-    transient: bool = False
-    wait_s: float = 0.0
-    captures: Mapping[str, str] = field(default_factory=dict)
-    remedies: tuple[str, ...] = ()

@@ -66,7 +66,7 @@ def judged(folder: Path, root: str | list[str], *evidence: Evidence) -> Verdict:
     """The verdict on a diagnosis with this evidence of a log whose cause is in its third line."""
     log = folder / "a.log"
     log.write_bytes(CONTENT)
-    found = Diagnosis("dataset_error", "x", "a column is missing", False, evidence, confidence=0.9)
+    found = Diagnosis("dataset_error", "x", "a column is missing", evidence=evidence, confidence=0.9)
     roots = (root,) if isinstance(root, str) else tuple(root)
     return judge(Label(log, "dataset_error", tuple(filter(None, roots))), found, CONTENT)
 

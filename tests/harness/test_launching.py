@@ -66,42 +66,22 @@ def test_without_a_command_the_bundled_trainer_is_launched(plan: Blueprint) -> N
 def test_the_callers_environment_without_its_terminal_and_without_the_harnesss_own_keys(
     plan: Blueprint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        os,
-        "environ",
-        {
-            "PATH": "/usr/bin",
-            "WANDB_API_KEY": "w",
-            "ANTHROPIC_API_KEY": "a",
-            "OPENAI_API_KEY": "o",
-            "MY_KEY": "m",
-            "CUDA_VISIBLE_DEVICES": "3",
-            "TMUX": "/tmp/x",
-            "BASH_FUNC_ml%%": "() { :; }",
-        },
-    )
+    kept = {"WANDB_API_KEY": "w", "CUDA_VISIBLE_DEVICES": "3"}
+    keys = {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o", "MY_KEY": "m"}
+    of_the_shell = {"TMUX": "/tmp/x", "BASH_FUNC_ml%%": "() { :; }"}
+    monkeypatch.setattr(os, "environ", {"PATH": "/usr/bin", **kept, **keys, **of_the_shell})
     env = launching.environment(plan, AttemptFiles(tmp_path), RunOptions(key_variable="MY_KEY").hidden)
     assert env.pop("HARNESS_ATTEMPT_DIR") == str(tmp_path)
-    assert env == {
-        "PATH": "/opt/venv/bin:/usr/bin",
-        "WANDB_API_KEY": "w",
-        "CUDA_VISIBLE_DEVICES": "3",
-        "PYTHONUNBUFFERED": "1",
-        "GIT_TERMINAL_PROMPT": "0",
-    }
+    added = {"PATH": "/opt/venv/bin:/usr/bin", "PYTHONUNBUFFERED": "1", "GIT_TERMINAL_PROMPT": "0"}
+    assert env == {**kept, **added}
 
 
 def in_a_terminal(command: str) -> str:
     """What a shell that has a terminal of its own prints."""
     master, slave = pty.openpty()
-    try:
-        text = launching.unattended(command)
-        done = subprocess.run(
-            ["bash", "-c", text], stdin=slave, capture_output=True, text=True, timeout=20, check=False
-        )
-    finally:
-        os.close(master)
-        os.close(slave)
+    with os.fdopen(master, "rb"), os.fdopen(slave, "rb") as terminal:
+        shell = ["bash", "-c", launching.unattended(command)]
+        done = subprocess.run(shell, stdin=terminal, capture_output=True, text=True, timeout=20, check=False)
     return done.stdout
 
 
