@@ -1,4 +1,5 @@
-"""From names to remedies: each is looked up, computed and put into words."""
+"""From names to remedies: each is looked up, computed (by the function of its name in `memory` or `services`,
+else by its row in `remedies.yaml`) and put into words."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -20,26 +21,6 @@ ADVISE = "advise"
 LONGEST_WAIT_S = 900.0
 WAITING: tuple[RemedyKind, ...] = ("wait", "resume")
 
-_COMPUTE: Mapping[str, Callable[[Situation], Repair | Edits | None]] = {
-    "lower_gpu_memory_utilization": memory.lower_share,
-    "raise_gpu_memory_utilization": memory.raise_share,
-    "halve_micro_batch": memory.halve_micro_batch,
-    "lower_tokens_per_gpu": memory.lower_tokens,
-    "expandable_segments": memory.expandable_segments,
-    "drop_expandable_segments": memory.drop_expandable_segments,
-    "fewer_loader_workers": services.fewer_loader_workers,
-    "fewer_threads": services.fewer_threads,
-    "smaller_tensor_parallel": memory.smaller_tensor_parallel,
-    "fit_max_model_len": memory.fit_engine_length,
-    "free_port": services.free_port,
-    "correct_key": services.correct_key,
-    "hub_offline": services.hub_offline,
-    "tracker_offline": services.tracker_offline,
-    "raise_open_files": services.raise_open_files,
-    "torch_compile_off": memory.torch_compile_off,
-    "without_flash_attention": memory.without_flash_attention,
-    "install_package": services.install_package,
-}
 _IN_GENERAL: Mapping[str, Callable[[Situation], bool]] = {
     "expandable_segments": memory.is_fragmented,
     "fit_max_model_len": lambda now: bool(now.captured("max_model_len")),
@@ -86,7 +67,8 @@ def _computed(name: str, situation: Situation) -> Remedy | None:
     if described is None or described.kind == "advice":
         return described
     try:
-        found = _COMPUTE[name](situation) if name in _COMPUTE else _from_table(name, situation)
+        compute = getattr(memory, name, None) or getattr(services, name, None)
+        found = compute(situation) if compute is not None else _from_table(name, situation)
     except UnknownError:
         return described
     except (ArithmeticError, ValueError, OSError) as error:  # numbers of a log, files of a machine

@@ -1,5 +1,5 @@
-"""Room on the GPU: smaller pieces of the same batch, the inference engine's share and length, how memory is
-divided. The effective batch stays what it is."""
+"""Remedies, each by its name, that make room on the GPU: smaller pieces of the same batch, the inference
+engine's share and length, how memory is divided. The effective batch stays what it is."""
 
 import math
 
@@ -14,7 +14,7 @@ _INFERENCE = frozenset(("rollout", "vllm", "sglang", "inference", "generation", 
 _TRAINING = frozenset(("actor", "critic", "ref", "train", "trainer", "training", "megatron", "fsdp_config"))
 
 
-def lower_share(now: Situation) -> Edits:
+def lower_gpu_memory_utilization(now: Situation) -> Edits:
     """The engine's share of GPU memory, lowered by what was missing, else by 0.1."""
     total, free, tried = (now.size(name) for name in ("total", "free", "tried"))
     found: Edits = {}
@@ -30,7 +30,7 @@ def lower_share(now: Situation) -> Edits:
     return found
 
 
-def raise_share(now: Situation) -> Edits:
+def raise_gpu_memory_utilization(now: Situation) -> Edits:
     """The engine's share, raised by what its KV cache lacks, else by 0.1."""
     total, free, needed = (now.size(name) for name in ("total", "free", "needed"))
     is_measured = total and free is not None and needed is not None
@@ -84,7 +84,7 @@ def _trade_for_accumulation(now: Situation) -> Edits:
     return {batch.key: smaller, key: before * (size // smaller)} if before is not None else {}
 
 
-def lower_tokens(now: Situation) -> Edits:
+def lower_tokens_per_gpu(now: Situation) -> Edits:
     """Half the tokens of a piece, never less than the longest sequence."""
     longest = _longest_sequence(now)
     sizes = [(each.key, each.whole or 0) for each in now.changeable("tokens_per_gpu")]
@@ -114,7 +114,7 @@ def smaller_tensor_parallel(now: Situation) -> Edits:
     return found
 
 
-def fit_engine_length(now: Situation) -> Edits:
+def fit_max_model_len(now: Situation) -> Edits:
     """Room for the longest prompt with the longest response: no less, and where the KV cache is short, no
     more."""
     longest, most = _longest_sequence(now), now.count("limit")

@@ -1,5 +1,5 @@
-"""Processes, threads, ports and open files of this machine, services that a training can do without, packages
-that it lacks, and keys that it does not know."""
+"""Remedies, each by its name, about processes, threads, ports and open files of this machine, services that a
+training can do without, packages that it lacks, and keys that it does not know."""
 
 import difflib
 import re
