@@ -81,7 +81,6 @@ def _compared(
 def _refuse(
     results: Sequence[RunResult], files: Sequence[RunFiles], metric: str, missing: Sequence[str]
 ) -> None:
-    """Raise NotComparableError where there is nothing to compare."""
     if len(results) < 2:
         why = f" ({'; '.join(missing)})" if missing else ""
         raise NotComparableError(f"one run alone cannot be compared: name another, or a sweep{why}")

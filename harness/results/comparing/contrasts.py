@@ -167,7 +167,6 @@ def _contrast(cells: Cells, key: Key, level: Scalar) -> Contrast:
 
 
 def _method(pairs: int, runs: Sequence[int]) -> str:
-    """How it was tested, in words."""
     is_pooled, unequal = len(set(runs)) == 1, "the points have unequal numbers of runs"
     if pairs == 1 and is_pooled:
         return "Student's t test over seeds, variance pooled within both points"

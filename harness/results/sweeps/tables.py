@@ -83,7 +83,6 @@ def build_page(comparison: Comparison, folder: Path, about: SweepAbout = SweepAb
 
 
 def _key_row(effect: KeyEffect, comparison: Comparison, labels: Mapping[str, str], digits: Digits) -> Row:
-    """One key with its levels in `rows`."""
     parts = ["matters" if effect.matters else "no detectable difference"]
     if effect.matters is None:
         parts = [f"not tested ({effect.why_not})"]
@@ -220,7 +219,6 @@ def points_csv(comparison: Comparison) -> str:
 
 
 def _rows(comparison: Comparison) -> Iterator[list[tuple[str, Any]]]:
-    """Column and value, run by run."""
     points = {point.point.name: point for point in comparison.points}
     for result in comparison.runs:
         of, source = points[result.run.point], result.source

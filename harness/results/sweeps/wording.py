@@ -206,7 +206,6 @@ def _unlike_scatter(comparison: Comparison) -> Iterator[tuple[Contrast, float]]:
 
 
 def _scatter(points: Sequence[str], comparison: Comparison) -> float:
-    """The standard deviation within these points."""
     values = [result.value for result in comparison.points if result.point.name in points]
     squares = [value.sd**2 for value in values if value is not None and value.sd is not None]
     return math.sqrt(sum(squares) / len(squares)) if squares else 0.0

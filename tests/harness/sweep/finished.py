@@ -9,12 +9,11 @@ import pytest
 
 from harness.atomic_write import write_json
 from harness.journal.events import Finish
-from harness.results.compare import compare
 from harness.sweep.ending import seal, verdict
 from harness.sweep.events import CanaryPassed, Drifted, Narrated, RunEnded, RunStarted, SweepReported
 from harness.sweep.folder import SweepFolder
 from harness.sweep.plan import SweepPlan
-from harness.sweep.reporting import build, study
+from harness.sweep.reporting import build
 from tests.harness.results.finished import finished_run
 from tests.harness.results.journals import section
 from tests.harness.sweep.plans import begun, plan
@@ -55,7 +54,7 @@ def finished_sweep(folder: Path) -> Path:
             {"findings": section({"kind": "contrast", "key": "a", "level": 2}, words="It is [[run/p02-s1]].")}
         )
     )
-    built = build(SweepFolder(folder), sweep.state, compare(study(folder.resolve(), sweep.state), drifted))
+    built = build(SweepFolder(folder.resolve()), sweep.state)
     sweep.record(SweepReported(headline=tuple(built.headline)))
     judged = verdict(sweep.state)
     sweep.record(Finish(judged.outcome, judged.reason))

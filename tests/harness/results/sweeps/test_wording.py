@@ -13,7 +13,6 @@ from harness.results.comparing.types import (
     Contrast,
     Estimate,
     Interaction,
-    Key,
     KeyEffect,
     Point,
     PointResult,
@@ -103,13 +102,6 @@ def test_what_was_not_tested_says_why() -> None:
     assert row["remark"] == ("one seed; over the same 64 tasks [−0.020, 0.220]: other tasks, not other seeds")
     assert (row["finding"], row["p"]) == ("not tested", "—")
     assert table["verdict"].startswith("not tested (one seed)")
-
-
-def test_keys_that_end_alike_keep_their_whole_names() -> None:
-    made = comparison((Key("a.lr", (1, 2), 1), Key("b.lr", (1, 2), 1)), 1)
-    assert wording.key_labels(made) == {"a.lr": "a.lr", "b.lr": "b.lr", "point": "point"}
-    names = wording.key_labels(comparison((LR, KL), 1))
-    assert (names[LR.name], names[KL.name]) == ("lr", "kl_loss_coef")
 
 
 def test_points_are_told_by_what_differs_and_never_mixed_up() -> None:
