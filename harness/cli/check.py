@@ -91,21 +91,17 @@ def _of_blueprint(path: Path) -> "list[Finding]":
     from dataclasses import replace
 
     from harness.blueprint import read
-    from harness.doctor import examine
-    from harness.doctor.findings import problem
-    from harness.doctor.findings import warning as noted
+    from harness.doctor import examine, findings
 
     plan = read(path)
-    makers = {"error": problem, "warning": noted}
+    makers = {"error": findings.problem, "warning": findings.warning}
     said = [
         replace(makers[item.severity](f"{path}:{item.line}: {item.message}", item.fix), check="blueprint")
         for item in plan.problems
     ]
-    if not plan.lines:
-        if not said:
-            fail(f"{path} has no sections of a blueprint")
-        return said
-    return [*said, *examine(plan, plan.result_dir)]
+    if not plan.lines and not said:
+        fail(f"{path} has no sections of a blueprint")
+    return [*said, *examine(plan, plan.result_dir)] if plan.lines else said
 
 
 def _print_findings(found: "list[Finding]", show_all: bool) -> None:

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from harness.cli.console import console
 from harness.wording import short_duration as duration
@@ -70,22 +70,13 @@ def model_use(use: "LlmUse") -> str:
     return f"{asked}{use.calls} calls, {use.cost_usd:.4f} USD"
 
 
-class Progress(Protocol):
-    """A display: `run` redraws until cancelled."""
-
-    async def run(self) -> None: ...
-    def pause(self) -> None: ...
-    def go_on(self) -> None: ...
-    def close(self) -> None: ...
-
-
 def is_terminal() -> bool:
     """True if a picture can be redrawn in place; a detached harness writes lines, as its terminal is a
     log."""
     return sys.stdout.isatty() and ATTEMPT_VARIABLE not in os.environ
 
 
-def progress_for(executor: "Executor") -> Progress:
+def progress_for(executor: "Executor") -> "Progress":
     """The display of a run that suits standard output."""
     if is_terminal():
         return LiveTable(lambda _: _table(figures(executor)))
@@ -159,6 +150,10 @@ class Lines:
     def close(self) -> None:
         for line in self._news():
             print(line, flush=True)
+
+
+Progress = LiveTable | Lines
+"""A display: `run` redraws until cancelled."""
 
 
 class _News:

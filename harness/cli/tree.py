@@ -47,9 +47,6 @@ def _top_level() -> dict[Path, index.Kind]:
     return found
 
 
-# --- a run of its own ---------------------------------------------------------------------------------------
-
-
 def run_row(folder: Path) -> Row:
     """One run; a journal that cannot be read is shown as damaged, not hidden."""
     try:
@@ -81,9 +78,6 @@ def _state_word(state: ExperimentState | SweepState, owned: bool) -> str:
     if state.verdict is not None:
         return state.verdict.outcome.value
     return state.phase if owned else f"{state.phase} (unwatched: harness resume)"
-
-
-# --- a sweep and its runs -----------------------------------------------------------------------------------
 
 
 def sweep_row(folder: Path, with_runs: bool) -> Row:
@@ -136,8 +130,6 @@ def _member(folder: Path, member: RunStatus) -> Row:
         "result_dir": str(result_dir),
     }
 
-
-# --- for people ---------------------------------------------------------------------------------------------
 
 TITLES = ("run", "id", "state", "attempt", "step", "value", "started", "took", "folder")
 

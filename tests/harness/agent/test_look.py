@@ -75,9 +75,6 @@ def log(experiment: Experiment, content: str | bytes) -> None:
     experiment.attempt_files(1).pane_log.write_bytes(raw)
 
 
-# --- blueprint and config -------------------------------------------------------------------------------
-
-
 def test_blueprint_is_shown_with_secrets_masked(experiment: Experiment) -> None:
     (experiment.dir / "blueprint.md").write_text(f"[exp_purpose]\nLearn to sort.\napi_key: {KEY}\n")
     shown = text(ReadBlueprint(), experiment)
@@ -114,9 +111,6 @@ def test_config_of_the_next_launch_holds_the_edits(experiment: Experiment) -> No
 def test_config_of_an_attempt_that_was_not_made(experiment: Experiment) -> None:
     assert "there is no attempt 3; there are: 1" in error(ReadConfig(attempt=3), experiment)
     assert "attempt 1 has no config.yaml" in error(ReadConfig(attempt=1), experiment)
-
-
-# --- files ----------------------------------------------------------------------------------------------
 
 
 def test_file_lines_are_numbered_and_the_rest_is_announced(experiment: Experiment, codebase: Path) -> None:
@@ -164,9 +158,6 @@ def test_secrets_of_our_own_environment_are_masked(
     assert "0 of 1 lines" in text(SearchLog(pattern="plain-looking"), experiment)
 
 
-# --- the terminal ---------------------------------------------------------------------------------------
-
-
 def test_pane_shows_the_last_lines_clean_and_with_their_numbers(experiment: Experiment) -> None:
     log(
         experiment,
@@ -212,9 +203,6 @@ def test_lines_left_out_of_a_large_log_are_not_promised_to_read_file(
     assert "read_file" in text(ReadPane(lines=40), experiment)
     monkeypatch.setattr("harness.guard.file_access.LARGEST_BYTES", 1000)
     assert "ask again for fewer" in text(ReadPane(lines=40), experiment)
-
-
-# --- searching ------------------------------------------------------------------------------------------
 
 
 def test_search_shows_matches_with_what_stands_around_them(experiment: Experiment) -> None:
@@ -273,9 +261,6 @@ def test_matches_beyond_those_shown_stand_in_the_lines_around(experiment: Experi
     shown = text(SearchLog(pattern="error", around=2, most=1), experiment)
     assert shown.split("\n")[1:] == ["> 1| error 1", "> 2| error 2", "  3| fine"]
     assert "plain text" not in shown
-
-
-# --- metrics --------------------------------------------------------------------------------------------
 
 
 def metrics(experiment: Experiment, rows: list[dict[str, float]]) -> None:
