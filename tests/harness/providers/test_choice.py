@@ -75,15 +75,10 @@ def test_a_key_alone_starts_no_spending(home: Path) -> None:
 
 
 def test_the_option_then_the_working_directory_then_the_persons_own_file(home: Path) -> None:
-    (home / "home" / "harness" / "harness.toml").write_text('[llm]\nmodel = "anthropic:own"\n')
-    assert choose(home, **KEY).model_word == "anthropic:own"
+    assert choose(home, own='[llm]\nmodel = "anthropic:own"\n', **KEY).model_word == "anthropic:own"
     config = choose(home, None, '[llm]\nmodel = "openai:here"\nmax_cost = 2.5\nmax_calls = 7\n', **KEY)
-    assert (config.model_word, config.key, config.max_cost_usd, config.max_calls) == (
-        "openai:here",
-        "sk-mine",
-        2.5,
-        7,
-    )
+    assert (config.model_word, config.key) == ("openai:here", "sk-mine")
+    assert (config.max_cost_usd, config.max_calls) == (2.5, 7)
     assert choose(home, "anthropic:asked", **KEY).key == "sk-ant-mine"
 
 
@@ -101,9 +96,8 @@ def test_the_public_key_stays_with_the_public_provider(home: Path) -> None:
     config = choose(home, "openai:m@http://gpu:1", own=toml, **KEY)
     assert config.key == "sk-mine"
     assert config.key_variable == "OPENAI_API_KEY"
-    assert any(
-        "sends the key in OPENAI_API_KEY to http://gpu:1/v1, unencrypted" in said for said in config.warnings
-    )
+    said = "sends the key in OPENAI_API_KEY to http://gpu:1/v1, unencrypted"
+    assert said in " ".join(config.warnings)
     assert choose(home, "openai:m@http://elsewhere:1", **KEY).key is None
     assert choose(home, config.model_word, **KEY).key == "sk-mine"
 
@@ -112,11 +106,8 @@ def test_a_file_that_came_with_the_code_does_not_choose_who_is_asked(home: Path)
     toml = '[llm]\nmodel = "openai:m@https://stranger.example"\n'
     with pytest.raises(ConfigurationError, match=r"stranger.*--model"):
         choose(home, None, toml, **KEY)
-    own = home / "home" / "harness" / "harness.toml"
-    own.parent.mkdir(parents=True, exist_ok=True)
-    own.write_text(toml)
     (home / "work" / "harness.toml").unlink()
-    assert choose(home, None, **KEY).word.base_url == "https://stranger.example/v1"
+    assert choose(home, None, own=toml, **KEY).word.base_url == "https://stranger.example/v1"
 
 
 def test_a_key_named_for_one_provider_does_not_go_to_another(home: Path) -> None:

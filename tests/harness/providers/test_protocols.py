@@ -288,6 +288,7 @@ async def test_a_web_page_a_redirect_and_garbage_are_no_replies(server: Loopback
         Answer(b"<html>hello</html>", headers={"content-type": "text/html"}),
         error(307, {}, location=f"{server.url}/elsewhere"),
         Answer(b"event: message_start\ndata: {not json\n\n"),
+        *(Answer(b"data: " + data + b"\n\ndata: [DONE]\n\n") for data in (b"null", b"7", b"[1]", b'"hello"')),
     ]
     with pytest.raises(RejectedError, match="text/html"):
         await ask(server, protocol)
@@ -295,7 +296,9 @@ async def test_a_web_page_a_redirect_and_garbage_are_no_replies(server: Loopback
         await ask(server, protocol)
     with pytest.raises(ProviderError, match="cannot be read"):
         await ask(server, protocol)
-    assert len(server.asked) == 3
+    while len(server.asked) < 7:
+        with pytest.raises(ProviderError):
+            await ask(server, protocol)
 
 
 @pytest.mark.parametrize(
@@ -317,13 +320,6 @@ async def test_what_no_protocol_foresees_is_a_refusal_and_no_crash(
     server.answers = [answer]
     with pytest.raises(RejectedError, match=r"sent a reply that cannot be read.*protocol"):
         await ask(server, protocol)
-
-
-async def test_events_that_are_no_objects(server: Loopback) -> None:
-    for data in (b"null", b"7", b"[1]", b'"hello"'):
-        server.answers = [Answer(b"data: " + data + b"\n\ndata: [DONE]\n\n")]
-        with pytest.raises(ProviderError):
-            await ask(server, "openai")
 
 
 async def test_counts_that_are_no_numbers_and_half_characters(server: Loopback) -> None:
