@@ -54,13 +54,7 @@ Problems = Callable[[PendingChanges], list[dict[str, Any]]]
 def failed(last_step: int = 3, **diagnosis: Any) -> dict[str, Any]:
     """An end, and what its diagnosis will be."""
     said = {"transient": False, "wait_s": 0.0, "captures": {}, "evidence": [], **diagnosis}
-    return {
-        "reason": "exited",
-        "status": 1,
-        "complete": False,
-        "last_step": last_step,
-        "diagnosis": said,
-    }
+    return {"reason": "exited", "status": 1, "complete": False, "last_step": last_step, "diagnosis": said}
 
 
 class RepairWorld(World):
@@ -368,9 +362,7 @@ async def test_a_measure_that_does_not_please_the_check_is_followed_by_the_next_
         return [HOPELESS] if draft.measures and SHARE not in draft.config else []
 
     state = await run(
-        tmp_path,
-        lambda values, env, n: done() if values[SHARE] < 0.85 else failed(**full),
-        problems=problems,
+        tmp_path, lambda values, env, n: done() if values[SHARE] < 0.85 else failed(**full), problems=problems
     )
     assert state.verdict is not None and state.verdict.outcome is Outcome.SUCCEEDED
     assert state.attempts[1].draft.remedies == ("free_leftovers", "lower_gpu_memory_utilization")

@@ -9,15 +9,7 @@ from hypothesis import strategies as st
 
 from harness.config.packages import known_packages, package_of
 from harness.repair.remedies.situation import gib, whole
-from tests.harness.repair.remedies.samples import (
-    AJET,
-    HUGGINGFACE,
-    PLAIN,
-    QUICKSTART,
-    VERL,
-    remedy,
-    values,
-)
+from tests.harness.repair.remedies.samples import AJET, HUGGINGFACE, PLAIN, QUICKSTART, VERL, remedy, values
 
 SIZE, STEPS = "per_device_train_batch_size", "gradient_accumulation_steps"
 ROLLOUT, ACTOR = "actor_rollout_ref.rollout", "actor_rollout_ref.actor"
@@ -295,12 +287,7 @@ PORTS: list[Row] = [
         {"MASTER_PORT": "31234"},
         {**measured(port="29500"), "environment": {"MASTER_PORT": "29500"}},
     ),
-    (
-        "free_port",
-        AJET,
-        {"ajet.interchange_server.interchange_server_port": 31234},
-        measured(port="18000"),
-    ),
+    ("free_port", AJET, {"ajet.interchange_server.interchange_server_port": 31234}, measured(port="18000")),
     ("free_port", AJET, {}, {**measured(port="18000"), "protected": ("interchange_server_port",)}),
 ]
 
