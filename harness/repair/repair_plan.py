@@ -17,7 +17,7 @@ from harness.attempt import Diagnosis, Remedy
 from harness.doctor import model_files
 from harness.experiment import Experiment
 from harness.guard import progress
-from harness.machine.ports import a_free_port
+from harness.machine.ports import a_free_port, is_taken
 from harness.pending_changes import MEASURES, PendingChanges, measure
 from harness.repair import apply_changes, installing, leftovers
 from harness.repair.remedies import Machine, Situation, remedies_for
@@ -74,6 +74,7 @@ def machine(experiment: Experiment, environment: dict[str, str]) -> Machine:
     state = experiment.state
     return Machine(
         free_port=a_free_port,
+        is_taken=is_taken,
         cpu_count=lambda: os.cpu_count() or 1,
         open_files=lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
         is_cached=lambda name, revision: model_files.is_cached(environment, name, revision),

@@ -15,6 +15,7 @@ _OF_DATA = re.compile(
     r"(.*_)?(data|dataset|datasets|loader|loaders|dataloader|dataloaders|datamodule|loading)"
 )
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_LISTENS = re.compile(r"(^|[._])(master|main_process|rendezvous|rdzv|listen|bind|serve|server|dashboard)[._]")
 _HOST = re.compile(r"(.*_)?(host|hostname|url|uri|address|addr|ip|endpoint|server|bind|domain|node)")
 _THIS_MACHINE = re.compile(
     r"(\w+://)?(localhost|127(\.\d{1,3}){3}|0\.0\.0\.0|\[?::1?\]?|\*)(:\d+)?(/.*)?", re.IGNORECASE
@@ -57,7 +58,7 @@ def raise_open_files(now: Situation) -> Repair | None:
 def free_port(now: Situation) -> Repair | Edits | None:
     """A free port at the key that holds the taken one, else in the variable that the program reads. Not where
     the key is about another machine, or an address of the config names the same port."""
-    taken = now.count("port")
+    taken = now.count("port") or _evident(now)
     addresses = [value for value in now.settings.values.values() if isinstance(value, str)]
     if taken is None or any(re.search(rf":{taken}(?!\d)", text) for text in addresses):
         return None
@@ -70,6 +71,14 @@ def free_port(now: Situation) -> Repair | Edits | None:
     of_ranks = ["PET_MASTER_PORT" if launchers & _TORCHRUN else "MASTER_PORT"] if taken == _OF_PYTORCH else []
     names = set_there or of_ranks
     return now.variables({names[0]: str(now.machine.free_port())}) if names else None
+
+
+def _evident(now: Situation) -> int | None:
+    """The port that must be meant where the log names none: the only one of the config, at a key that says
+    that the training listens there, and taken. That of a judge or a database is taken, and should be."""
+    found = now.settings.of("port")
+    port = found[0].whole if len(found) == 1 and _LISTENS.search(plain(found[0].key)) else None
+    return port if port is not None and 0 < port < 65536 and now.machine.is_taken(port) else None
 
 
 def _is_here(now: Situation, port: Setting) -> bool:
@@ -98,20 +107,19 @@ def _revision(now: Situation, model: Setting | None) -> str:
 
 
 def tracker_offline(now: Situation) -> Repair | Edits | None:
-    """The tracker writes to this machine only: by its variable, or, where it is another one, by its key."""
-    found = [each for each in now.changeable("tracker") if isinstance(each.value, str)]
-    used = [_TRACKERS[str(each.value)] for each in found if each.value in _TRACKERS]
-    others = [each for each in found if each.value not in _TRACKERS and not _is_quiet(now, each)]
-    if others and not used:
-        return {
-            each.key: "none" if each.key.endswith(("report_to", "log_with")) else "console" for each in others
-        }
-    wanted = [name for name in used or _TRACKERS.values() if name not in now.environment]
-    return now.variables(dict.fromkeys(wanted, "offline"))
-
-
-def _is_quiet(now: Situation, tracker: Setting) -> bool:
-    return keys.meaning((tracker.key,), now.settings.tree == "ajet").allows("", str(tracker.value))
+    """The tracker that the config or the failure names writes to this machine only; one that knows no such
+    mode is left out."""
+    said, found = now.said.lower(), now.changeable("tracker")
+    used = [name for name in _TRACKERS if name in said or any(each.value == name for each in found)]
+    if used:
+        variable = _TRACKERS[used[0]]
+        return None if now.environment.get(variable) else now.variables({variable: "offline"})
+    named = [each for each in found if isinstance(each.value, str) and each.value.lower() in said]
+    return {
+        each.key: "none" if each.key.endswith(("report_to", "log_with")) else "console"
+        for each in named
+        if each.value not in ("none", "console")
+    }
 
 
 def install_package(now: Situation) -> Repair | None:

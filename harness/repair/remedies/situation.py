@@ -153,12 +153,14 @@ class Machine:
     """What can be asked about the machine, each when a remedy needs it; unless it is given, it raises
     UnknownError.
 
-    `open_files`: soft and hard limit. `is_cached`: True if this revision of a model of the hub is complete
-    here. `owned`: how many `processes` our attempts left behind, or bytes of `checkpoints` that later ones
-    have replaced. `may_install`: True if packages may be installed.
+    `is_taken`: True if something listens on this port. `open_files`: soft and hard limit. `is_cached`: True
+    if this revision of a model of the hub is complete here. `owned`: how many `processes` our attempts left
+    behind, or bytes of `checkpoints` that later ones have replaced. `may_install`: True if packages may be
+    installed.
     """
 
     free_port: Callable[[], int] = _unknown
+    is_taken: Callable[[int], bool] = _unknown
     cpu_count: Callable[[], int] = _unknown
     open_files: Callable[[], tuple[int, int]] = _unknown
     is_cached: Callable[[str, str], bool] = _unknown
@@ -200,6 +202,12 @@ class Situation:
             if not keys.is_protected((each.key,), self.protected)
             and (is_judged or keys.meaning((each.key,), is_ajet).may_change)
         ]
+
+    @property
+    def said(self) -> str:
+        """What the diagnosis says in words: signature, cause, evidence."""
+        found = self.diagnosis
+        return "\n".join([found.signature or "", found.cause, *(line.text for line in found.evidence)])
 
     def captured(self, name: str) -> str:
         """What the log measured, "" where it did not."""

@@ -422,7 +422,7 @@ CASES = {
     ),
     "what can be done against a passing cause comes after a wait": Case(
         lambda values, env, n: done() if "WANDB_MODE" in env else failed(**SLOW),
-        [[], [], [("WANDB_MODE", "offline"), ("SWANLAB_MODE", "offline")]],
+        [[], [], [("WANDB_MODE", "offline")]],
     ),
     "what the rules refuse is left out and the next repair is taken": Case(
         until(OPTIMIZER, bool, **OOM),

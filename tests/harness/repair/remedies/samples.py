@@ -81,6 +81,7 @@ CONFIGS = {"quickstart": QUICKSTART, "ajet": AJET, "verl": VERL, "huggingface": 
 
 MACHINE = Machine(
     free_port=lambda: 31234,
+    is_taken=lambda port: True,
     cpu_count=lambda: 16,
     open_files=lambda: (1024, 4096),
     is_cached=lambda model, revision: True,

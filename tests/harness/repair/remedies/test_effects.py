@@ -242,9 +242,10 @@ SERVICES: list[Row] = [
     ),
     ("tracker_offline", HUGGINGFACE, {"WANDB_MODE": "offline"}, {}),
     ("tracker_offline", AJET, {"SWANLAB_MODE": "offline"}, {}),
-    ("tracker_offline", PLAIN, {"WANDB_MODE": "offline", "SWANLAB_MODE": "offline"}, {}),
+    ("tracker_offline", PLAIN, {"WANDB_MODE": "offline"}, {"cause": "wandb has no key"}),
     ("tracker_offline", HUGGINGFACE, {}, {"environment": {"WANDB_MODE": "offline"}}),
-    ("tracker_offline", "report_to: mlflow\n", {"report_to": "none"}, {}),
+    ("tracker_offline", "report_to: mlflow\n", {"report_to": "none"}, {"cause": "mlflow is down"}),
+    ("tracker_offline", "report_to: mlflow\n", {}, {"cause": "nothing known"}),
 ]
 SERVER = "server: {port: 8000}\n"
 STORE = "The TCPStore cannot listen on port 29500."
@@ -254,7 +255,10 @@ PORTS: list[Row] = [
     ("free_port", PLAIN, {}, {}),
     ("free_port", PLAIN, {}, measured(port="8265")),
     ("free_port", "redis: {host: localhost, port: 6379}\n", {}, {}),
-    ("free_port", SERVER, {}, {}),
+    ("free_port", SERVER, {"server.port": 31234}, {}),
+    ("free_port", SERVER, {}, {"machine": {"is_taken": lambda port: False}}),
+    ("free_port", f"{SERVER}judge: {{port: 8001}}\n", {}, {}),  # which of the two?
+    ("free_port", "server: {port: 8000, host: gpu-box-7}\n", {}, {}),
     *(
         ("free_port", text, dict.fromkeys(moved, 31234), measured(port="8000"))
         for text, moved in (
@@ -352,7 +356,7 @@ def test_what_changes_no_value_needs_something_to_do(
 
 
 def test_a_changed_key_makes_it_a_repair_of_the_config() -> None:
-    found = remedy("tracker_offline", "report_to: mlflow\n")
+    found = remedy("tracker_offline", "report_to: mlflow\n", cause="mlflow is down")
     assert found is not None and found.kind == "config"
 
 
