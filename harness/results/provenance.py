@@ -11,9 +11,10 @@ import json
 import os
 import platform
 import subprocess
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.machine.gpus import GpuError, read_gpus
 from harness.redaction import redact, secret_values
@@ -26,6 +27,7 @@ _LIST_PACKAGES = (
     "print(json.dumps({'python': platform.python_version(), 'executable': sys.executable, "
     "'packages': {d.metadata['Name']: d.version for d in m.distributions() if d.metadata['Name']}}))"
 )
+_Found = TypeVar("_Found")
 
 
 def gather(
@@ -34,18 +36,18 @@ def gather(
     """Everything needed to say later what this experiment was run with; `command` None is a derived one."""
     problems: list[str] = []
     known = secret_values(os.environ)
-    config = _config(config_path, problems)
+    config = _tried(f"config {config_path}", lambda: _text(config_path), problems)
     return {
         "command": redact(command, known) if command is not None else None,
         "codebase_dir": str(codebase_dir),
-        "git": _git(codebase_dir, known, problems),
+        "git": _tried(f"git of {codebase_dir}", lambda: _git(codebase_dir, known), problems),
         "interpreter": interpreter(venv_exe, problems),
         "config": {
             "path": str(config_path) if config_path else None,
             "sha256": hashlib.sha256(config.encode()).hexdigest() if config is not None else None,
         },
-        "seeds": _seeds(config or "{}", problems),
-        "hardware": _hardware(problems),
+        "seeds": _tried("config", lambda: _seeds(config or "{}"), problems) or {},
+        "hardware": {**_hardware(), "gpus": _tried("GPUs", _gpus, problems) or []},
         "system": {
             "platform": platform.platform(),
             "host": platform.node(),
@@ -55,8 +57,33 @@ def gather(
     }
 
 
+def interpreter(venv_exe: Path | str, problems: list[str]) -> dict[str, Any] | None:
+    """The version of a Python and its packages; why they are not known is added to `problems`."""
+
+    def read() -> dict[str, Any]:
+        found = json.loads(_run([str(venv_exe), "-c", _LIST_PACKAGES], None, _PACKAGES_LIMIT_S))
+        in_order = sorted(found["packages"].items(), key=lambda item: item[0].lower())
+        return {**found, "packages": dict(in_order)}
+
+    return _tried(f"packages of {venv_exe}", read, problems)
+
+
+def _tried(what: str, find_out: Callable[[], _Found], problems: list[str]) -> _Found | None:
+    """What was found out, or None and a line in `problems`."""
+    from harness.config.edit import ConfigEditError
+
+    try:
+        return find_out()
+    except subprocess.CalledProcessError as error:
+        problems.append(
+            f"{what}: {error.stderr.decode(errors='replace').strip().partition(chr(10))[0] or error}"
+        )
+    except (OSError, subprocess.SubprocessError, ValueError, GpuError, ConfigEditError) as error:
+        problems.append(f"{what}: {str(error).partition(chr(10))[0]}")
+    return None
+
+
 def _run(argv: list[str], cwd: Path | str | None, limit_s: float) -> str:
-    """What a command prints. Raises OSError or subprocess.SubprocessError."""
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     none = subprocess.DEVNULL
     return subprocess.run(
@@ -64,18 +91,12 @@ def _run(argv: list[str], cwd: Path | str | None, limit_s: float) -> str:
     ).stdout.decode(errors="replace")
 
 
-def _git(folder: Path | str, known: tuple[str, ...], problems: list[str]) -> dict[str, Any] | None:
+def _git(folder: Path | str, known: tuple[str, ...]) -> dict[str, Any]:
     asked = (
         *("rev-parse HEAD", "rev-parse --abbrev-ref HEAD"),
         *("status --porcelain -- .", "diff HEAD --no-ext-diff --no-color -- ."),
     )
-    try:
-        told = [_run(["git", *words.split()], folder, _GIT_LIMIT_S) for words in asked]
-    except (OSError, subprocess.SubprocessError) as error:
-        said = error.stderr if isinstance(error, subprocess.CalledProcessError) else b""
-        reason = said.decode(errors="replace").strip().partition("\n")[0]
-        problems.append(f"git: {reason or error} ({folder})")
-        return None
+    told = [_run(["git", *words.split()], folder, _GIT_LIMIT_S) for words in asked]
     commit, branch, status, diff = told[0].strip(), told[1].strip(), told[2], redact(told[3], known)
     return {
         "commit": commit,
@@ -87,37 +108,18 @@ def _git(folder: Path | str, known: tuple[str, ...], problems: list[str]) -> dic
     }
 
 
-def interpreter(venv_exe: Path | str, problems: list[str]) -> dict[str, Any] | None:
-    try:
-        found = json.loads(_run([str(venv_exe), "-c", _LIST_PACKAGES], None, _PACKAGES_LIMIT_S))
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
-        problems.append(f"packages of {venv_exe}: {error}")
-        return None
-    found["packages"] = dict(sorted(found["packages"].items(), key=lambda item: item[0].lower()))
-    return dict(found)
+def _text(path: Path | str | None) -> str | None:
+    return None if path is None else Path(path).read_text(encoding="utf-8", errors="replace")
 
 
-def _config(path: Path | str | None, problems: list[str]) -> str | None:
-    try:
-        return None if path is None else Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        problems.append(f"config {path}: {error.strerror}")
-        return None
-
-
-def _seeds(text: str, problems: list[str]) -> dict[str, Any]:
+def _seeds(text: str) -> dict[str, Any]:
     """Every config key that is called a seed, dotted."""
-    from harness.config.edit import ConfigEditError, leaves
+    from harness.config.edit import leaves
 
-    try:
-        values = leaves(text)
-    except ConfigEditError as error:
-        problems.append(f"config: not YAML ({str(error).partition(chr(10))[0]})")
-        return {}
-    return {key: value for key, value in values.items() if "seed" in key.rpartition(".")[2].lower()}
+    return {key: value for key, value in leaves(text).items() if "seed" in key.rpartition(".")[2].lower()}
 
 
-def _hardware(problems: list[str]) -> dict[str, Any]:
+def _hardware() -> dict[str, Any]:
     import psutil
 
     return {
@@ -126,7 +128,6 @@ def _hardware(problems: list[str]) -> dict[str, Any]:
         "threads": psutil.cpu_count(),
         "usable_threads": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "memory_bytes": psutil.virtual_memory().total,
-        "gpus": _gpus(problems),
     }
 
 
@@ -137,10 +138,6 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
-def _gpus(problems: list[str]) -> list[str]:
-    try:
-        found = read_gpus(10.0)
-    except GpuError as error:
-        problems.append(f"GPUs: {error}")
-        return []
+def _gpus() -> list[str]:
+    found = read_gpus(10.0)
     return [f"{gpu.name}, {gpu.memory_total_bytes >> 20} MiB, {found.driver}" for gpu in found.gpus]
