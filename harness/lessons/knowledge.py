@@ -10,6 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
@@ -118,7 +119,7 @@ def learn(state: ExperimentState, now: float) -> None:
 def lessons_of(state: ExperimentState, now: float) -> list[Lesson]:
     """One lesson for each attempt whose failure was diagnosed."""
     lessons = []
-    for attempt, following in zip(state.attempts, (*state.attempts[1:], None), strict=True):
+    for attempt, following in zip_longest(state.attempts, state.attempts[1:]):
         if attempt.diagnosis is None or attempt.stop_reason in ("person", "plateau"):
             continue
         changes = following.draft.changes if following is not None else ()

@@ -81,6 +81,9 @@ class TestWhatIsLearnt:
         assert first.result == result
         assert (second.result, second.remedies) == ("not_repaired", ())
 
+    def test_what_was_never_launched_teaches_nothing(self) -> None:
+        assert lessons_of(state(), now=9.0) == []
+
     def test_secrets_stay_out(self) -> None:
         told = replace(BUG, cause="The training raised AuthError: api_key=abcd1234efgh5678 is not valid")
         change = Change("environment", "OPENAI_API_KEY", None, "sk-abcdefghijklmnop1234567890", "it was old")
