@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+from harness.codec import decode, encode
 
 Severity = Literal["error", "warning"]
 
@@ -83,16 +81,9 @@ class Blueprint:
 
     def as_json(self) -> dict[str, Any]:
         """Everything understood as JSON values: absolute paths, seconds, null for NA; and `can_run`."""
-        return {**_codec().dump_python(self, mode="json"), "can_run": self.can_run}
+        return {**encode(self), "can_run": self.can_run}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Blueprint":
         """The blueprint that `as_json` wrote. Raises ValueError for anything else."""
-        return _codec().validate_python(value)
-
-
-@cache
-def _codec() -> "TypeAdapter[Blueprint]":
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(Blueprint)
+        return decode(Blueprint, value)
