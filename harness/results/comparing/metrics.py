@@ -18,7 +18,7 @@ from harness.results import task_statistics
 from harness.results.comparing.types import Curve
 from harness.results.facts import RECENT, REWARD_KEYS
 from harness.results.types import Evaluation, Record, Series, Source, TaskResult
-from harness.wording import did_you_mean
+from harness.wording import did_you_mean, listed
 
 PASS_RATE = "val/task_pass_rate@1"
 _RATE = re.compile(r"pass_rate|unbiased_pass|success_rate|accuracy|(?<![a-z])acc(?![a-z])", re.IGNORECASE)
@@ -128,8 +128,7 @@ def suggestion(metric: str, shared: Sequence[str]) -> str:
     if not shared:
         return "these runs have no metric in common"
     hint = did_you_mean(metric, shared, "did you mean {}? ")
-    more = f" and {len(shared) - 20} more" if len(shared) > 20 else ""
-    return f"{hint}all of them have: {', '.join(shared[:20])}{more}"
+    return f"{hint}all of them have: {listed(shared, 20)}"
 
 
 def _names(record: Record) -> list[str]:
