@@ -61,7 +61,7 @@ def before_launch(cause: Diagnosis, state: ExperimentState, config: str) -> list
     seen, environment = cause.captures, dict(state.environment)
     if "variable" in seen:
         environment[seen["variable"]] = seen["port"]
-    here = Machine(may_install=lambda: True)
+    here = Machine(may_install=lambda: state.options.allow_install)
     if "free_port" in seen:
         here = replace(here, free_port=lambda: int(seen["free_port"]))
     protected = tuple(state.blueprint.protected_keys)

@@ -94,7 +94,7 @@ def test_each_repair_becomes_the_actions_that_carry_it_out() -> None:
 def before(remedy: str, config: str = "", command: str = "", **captures: str) -> list[dict[str, Any]]:
     """The repairs of a problem that the check found."""
     cause = {"family": "port_in_use", "cause": "it is so", "captures": captures, "remedies": [remedy]}
-    state = state_with(plan={"launch_command": command})
+    state = state_with(plan={"launch_command": command}, options=RunOptions(allow_install=True))
     return repair_plan.before_launch(found(cause), state, config)
 
 
