@@ -23,6 +23,7 @@ from harness.guard.file_access import SOURCE_SUFFIXES
 from harness.pending_changes import diff
 from harness.repair import code_copy
 from harness.repair.code_copy import CodeCopy, CopyError
+from harness.wording import listed
 
 Patches = Sequence[Mapping[str, str]]
 
@@ -264,9 +265,8 @@ def _read(file: Path) -> str:
 
 
 def _refusal(found: Sequence[str]) -> str:
-    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
     return (
-        f"{', '.join(found[:3])}{more}: this names the author's own folder, so a launch would run the code "
+        f"{listed(found, 3)}: this names the author's own folder, so a launch would run the code "
         "there instead of the corrected copy; write it relative to the codebase first, or repair by config "
         "or environment"
     )
