@@ -1,11 +1,13 @@
 """Frozen dataclasses to JSON values and back, by the annotations of their fields.
 
-Pydantic does both; it is imported when it is first needed, so that starting up costs nothing.
+Pydantic checks what is read; it is imported when it is first needed, so that starting up costs nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,14 +22,19 @@ class MisfitError(ValueError):
 
 
 def encode(value: Any) -> Any:
-    """The value as JSON values: a dataclass becomes an object with all its fields."""
-    from pydantic_core import to_jsonable_python
-
-    return to_jsonable_python(value, inf_nan_mode="constants", fallback=_plain)
-
-
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else str(value)
+    """The value as JSON values: a dataclass becomes an object with all its fields; text stays as it is, with
+    the halves of characters that undecodable names and logs bring, which pydantic's own encoder refuses."""
+    if isinstance(value, Enum):
+        return value.value
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: encode(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): encode(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [encode(item) for item in value]
+    return value.model_dump(mode="json") if hasattr(value, "model_dump") else str(value)
 
 
 def decode(kind: type[T], value: Any) -> T:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from harness.codec import MisfitError, decode, encode
@@ -147,6 +147,7 @@ def test_a_journal_of_another_format_is_refused(tmp_path: Path) -> None:
 
 
 @given(value=st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT)
+@example("half of a character: \udc80")
 def test_a_scalar_keeps_its_type(value: Scalar) -> None:
     kind: Any = Scalar
     again = decode(kind, json.loads(json.dumps(encode(value))))
