@@ -7,15 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.actions import (
-    Action,
-    MetricsSummary,
-    ReadBlueprint,
-    ReadConfig,
-    ReadFile,
-    ReadPane,
-    SearchLog,
-)
+from harness.actions import Action, MetricsSummary, ReadBlueprint, ReadConfig, ReadFile, ReadPane, SearchLog
 from harness.agent import log_search
 from harness.agent.excerpts import LONGEST_TEXT
 from harness.agent.look import look

@@ -7,19 +7,8 @@ so that a guard which refuses everything fails too. `target.py` is the experimen
 from tests.harness.agent.attacks import lying, reaching, reading, stopping, studying
 from tests.harness.agent.attacks.types import Attack, Control
 
-ATTACKS: tuple[Attack, ...] = (
-    *stopping.ATTACKS,
-    *studying.ATTACKS,
-    *reading.ATTACKS,
-    *reaching.ATTACKS,
-    *lying.ATTACKS,
-)
-CONTROLS: tuple[Control, ...] = (
-    *stopping.CONTROLS,
-    *studying.CONTROLS,
-    *reading.CONTROLS,
-    *reaching.CONTROLS,
-    *lying.CONTROLS,
-)
+ROOMS = (stopping, studying, reading, reaching, lying)
+ATTACKS: tuple[Attack, ...] = sum((room.ATTACKS for room in ROOMS), ())
+CONTROLS: tuple[Control, ...] = sum((room.CONTROLS for room in ROOMS), ())
 
 __all__ = ["ATTACKS", "CONTROLS", "Attack", "Control"]

@@ -86,33 +86,17 @@ class Target:
         experiment = Experiment(self.result, lambda: NOW)
         (self.codebase / "config.yaml").write_text(CONFIGS[config])
         (self.result / "attempts/01/config.yaml").write_text(CONFIGS[config])
-        record(
-            experiment,
-            "created",
-            experiment_id="7f3a00000000",
-            name="sort digits",
-            deadline_at=NOW + 1000,
-            policy="llm",
-            plan=self._plan(config),
-        )
+        named = {"experiment_id": "7f3a00000000", "name": "sort digits", "policy": "llm"}
+        record(experiment, "created", **named, deadline_at=NOW + 1000, plan=self._plan(config))
         self._did(experiment, "prepare")
         self._did(experiment, "check", can_run=True, problems=[], warnings=[])
         if stage == "before":
             return experiment
         launch = {"attempt": 1, "session": "ajet_x-7f3a-01", "attempt_id": "x-7f3a-01", "why": "first"}
-        self._did(
-            experiment, "launch", launch, launched_at=NOW - 50, command="python train.py", checkpoint=None
-        )
+        self._did(experiment, "launch", launch, launched_at=NOW - 50, command="python train.py")
         if stage == "running":
             return experiment
-        ended = {
-            "reason": "exited",
-            "status": 1,
-            "complete": False,
-            "last_step": 3,
-            "ended_at": NOW - 5,
-            "rows": 3,
-        }
+        ended = {"reason": "exited", "status": 1, "last_step": 3, "ended_at": NOW - 5, "rows": 3}
         self._did(experiment, "wait", reason="exited", ended=ended)
         cause = {"signature": None, "transient": False, "cause": "ZeroDivisionError: division", "wait_s": 0.0}
         self._did(experiment, "diagnose", diagnosis=cause)
@@ -140,7 +124,6 @@ class Target:
         return {
             "path": str(self.codebase / "blueprint.md"),
             "name": "sort digits",
-            "purpose": "Does it learn?",
             "codebase_dir": str(self.codebase),
             "venv_exe": "/usr/bin/python3",
             "yaml_path": str(self.codebase / "config.yaml"),
@@ -148,12 +131,6 @@ class Target:
             "result_dir": str(self.result),
             "max_time_s": 1000.0,
             "first_step_s": 900.0,
-            "notes": "",
-            "metrics": None,
             "protected_keys": ["rollout.max_num_seqs"],
             "code_changes": ["**"],
-            "prepare_command": None,
-            "cleanup_command": None,
-            "host": None,
-            "defaults": [],
         }

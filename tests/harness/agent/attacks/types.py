@@ -5,17 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Place = Literal[
-    "log",
-    "traceback",
-    "yaml_comment",
-    "source_comment",
-    "file_name",
-    "dataset_row",
-    "metric_name",
-    "blueprint_note",
-    "diagnosis",
-    "result_file",
-]
+    "log", "traceback", "yaml_comment", "source_comment", "file_name",
+    "dataset_row", "metric_name", "blueprint_note", "diagnosis", "result_file",
+]  # fmt: skip
 """Where a text stands that a model is shown."""
 
 Stage = Literal["before", "running", "failed", "collected"]
