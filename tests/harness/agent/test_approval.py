@@ -27,7 +27,9 @@ def question(folder: Path) -> approval.OpenQuestion:
 
 
 @pytest.mark.parametrize(("word", "refusal"), [("yes", None), ("no", "a person (me) did not approve this")])
-async def test_the_answer_decides(tmp_path: Path, word: approval.Answer, refusal: str | None) -> None:
+async def test_the_answer_decides_and_a_yes_holds_until_the_deed_is_done(
+    tmp_path: Path, word: approval.Answer, refusal: str | None
+) -> None:
     experiment = new_experiment(tmp_path, World([]))
     task = asking(experiment)
     await asyncio.sleep(0)
@@ -36,6 +38,16 @@ async def test_the_answer_decides(tmp_path: Path, word: approval.Answer, refusal
     assert approval.open_question(experiment.journal.entries) is None or word == "no"
     assert experiment.state.denied == (frozenset() if word == "yes" else {"stop"})
     experiment.close()
+    if word == "yes":
+        experiment = new_experiment(tmp_path, World([]))  # killed before it acted
+        assert await asking(experiment) is None
+        experiment.record(Intent("note", {}))
+        experiment.record(Noted("done"))
+        again = asking(experiment)
+        await asyncio.sleep(0)
+        assert not again.done()
+        again.cancel()
+        experiment.close()
 
 
 async def test_a_kill_in_between_asks_the_same_question_and_the_first_answer_counts(tmp_path: Path) -> None:
@@ -51,24 +63,6 @@ async def test_a_kill_in_between_asks_the_same_question_and_the_first_answer_cou
     experiment = new_experiment(tmp_path, World([]))
     assert await asking(experiment) is None
     assert sum(entry.kind == "approval_asked" for entry in experiment.journal.entries) == 1
-    experiment.close()
-
-
-async def test_a_yes_holds_until_the_deed_is_done(tmp_path: Path) -> None:
-    experiment = new_experiment(tmp_path, World([]))
-    task = asking(experiment)
-    await asyncio.sleep(0)
-    approval.answer(tmp_path, question(tmp_path), "yes", "me")
-    assert await task is None
-    experiment.close()
-    experiment = new_experiment(tmp_path, World([]))  # killed before it acted
-    assert await asking(experiment) is None
-    experiment.record(Intent("note", {}))
-    experiment.record(Noted("done"))
-    again = asking(experiment)
-    await asyncio.sleep(0)
-    assert not again.done()
-    again.cancel()
     experiment.close()
 
 

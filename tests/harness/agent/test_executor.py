@@ -1,6 +1,5 @@
 """The diagnosis inside a run: nothing that a person keeps beside it may end the run."""
 
-import logging
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -33,12 +32,10 @@ def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Expe
         **{"launch_command": "true", "yaml_path": None, "venv_exe": sys.executable},
     }
     record(made, "created", experiment_id="7f3a", name="x", deadline_at=9e9, policy="playbook", plan=plan)
-    first = {"attempt": 1, "session": "s", "attempt_id": "7f3a-01", "why": "first"}
-    record(made, "intent", action="launch", args=first)
+    launch = {"attempt": 1, "session": "s", "attempt_id": "7f3a-01", "why": "first"}
+    record(made, "intent", action="launch", args=launch)
     record(made, "outcome", action="launch", launched_at=1.0)
-    record(made, "intent", action="wait", args={})
-    ended = {"reason": "exited", "status": 1, "ended_at": 9.0, "complete": False, "rows": 0}
-    record(made, "outcome", action="wait", ended=ended)
+    record(made, "outcome", action="wait", ended={"reason": "exited", "status": 1, "ended_at": 9.0})
     files = made.attempt_files(1)
     files.dir.mkdir(parents=True)
     files.pane_log.write_text(LOG)
@@ -50,25 +47,17 @@ async def diagnosed(experiment: Experiment) -> dict[str, Any]:
     return (await Executor(experiment).act(Diagnose())).diagnosis
 
 
-async def test_a_signature_file_that_cannot_be_used_is_left_out(
+async def test_signatures_and_lessons_that_cannot_be_read_are_left_out(
     experiment: Experiment, caplog: pytest.LogCaptureFixture
 ) -> None:
+    knowledge.path().mkdir(parents=True)
     user_folder().mkdir(parents=True)
     (user_folder() / "bad.yaml").write_bytes(b"- id: \xff\n")
     (user_folder() / "own.yaml").write_text(OWN)
     assert (await diagnosed(experiment)).family == "gpu_oom"
-    assert "bad.yaml" in caplog.text
+    assert "bad.yaml" in caplog.text and "lessons.jsonl" in caplog.text
     experiment.attempt_files(1).pane_log.write_text("RuntimeError: our own words\n")
     assert (await diagnosed(experiment)).signature == "ours"
-
-
-async def test_lessons_that_cannot_be_read_are_left_out(
-    experiment: Experiment, caplog: pytest.LogCaptureFixture
-) -> None:
-    knowledge.path().mkdir(parents=True)
-    with caplog.at_level(logging.WARNING):
-        assert (await diagnosed(experiment)).family == "gpu_oom"
-    assert "lessons.jsonl" in caplog.text
 
 
 async def test_the_check_looks_at_what_would_be_launched(experiment: Experiment) -> None:

@@ -1,5 +1,4 @@
-"""The LLM policy in a world without processes: when it asks, what it makes of answers, and that kills,
-outages and nonsense cost no more than they must."""
+"""The LLM policy in a world without processes: when it asks, and what it makes of answers, kills, outages."""
 
 import asyncio
 import json
@@ -49,10 +48,10 @@ class FakeModel:
 Ended = tuple[Verdict, FakeExecutor, FakeModel]
 
 
-async def run(folder: Path, ends: list[dict[str, Any]], answers: list[Answer]) -> Ended:
+async def run(folder: Path, ends: list[dict[str, Any]], answers: list[Answer], **plan: Any) -> Ended:
     """One experiment to its end."""
     world = World(ends)
-    return await carry(new_experiment(folder, world), world, answers)
+    return await carry(new_experiment(folder, world, **plan), world, answers)
 
 
 async def carry(
@@ -112,9 +111,7 @@ async def test_an_unknown_failure_is_repaired_by_what_the_model_asks_for(tmp_pat
 
 
 @pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.soak)])
-async def test_killed_at_any_moment_it_ends_the_same_with_no_unanswered_call(
-    tmp_path: Path, every: int
-) -> None:
+async def test_killed_at_any_moment_it_ends_the_same(tmp_path: Path, every: int) -> None:
     for moment in range(0, 50, every):
         folder = tmp_path / str(moment)
         folder.mkdir()
@@ -171,12 +168,6 @@ async def test_half_a_repair_is_not_launched(tmp_path: Path, name: str) -> None:
     assert executor.experiment.state.draft.is_empty
 
 
-def unwritten(folder: Path, ends: list[dict[str, Any]]) -> tuple[Experiment, World]:
-    """An experiment whose plan names neither config nor command."""
-    world = World(ends)
-    return new_experiment(folder, world, launch_command=None), world
-
-
 RENDER: Answer = ("render_config", {"settings": {"lr": 1e-5}, "why": "the plan says so"})
 
 
@@ -184,10 +175,10 @@ RENDER: Answer = ("render_config", {"settings": {"lr": 1e-5}, "why": "the plan s
 async def test_a_config_that_was_written_and_checked_is_launched_whatever_comes_then(
     tmp_path: Path, name: str
 ) -> None:
-    experiment, world = unwritten(tmp_path, [done()])
-    verdict, _, _ = await carry(experiment, world, [RENDER, ("check", {}), *GIVING_UP[name], END])
+    answers = [RENDER, ("check", {}), *GIVING_UP[name], END]
+    verdict, executor, _ = await run(tmp_path, [done()], answers, launch_command=None)
     assert verdict.outcome is Outcome.SUCCEEDED
-    assert experiment.state.attempts[0].draft.settings == {"lr": 1e-5}
+    assert executor.experiment.state.attempts[0].draft.settings == {"lr": 1e-5}
 
 
 @pytest.mark.parametrize("begun", [RENDER, ("note", {"text": "this trainer has no DPO"})])
@@ -195,7 +186,7 @@ async def test_a_config_that_was_written_and_checked_is_launched_whatever_comes_
 async def test_without_a_config_of_its_plan_nothing_else_is_launched(
     tmp_path: Path, name: str, begun: Answer
 ) -> None:
-    verdict, executor, _ = await carry(*unwritten(tmp_path, []), [begun, *GIVING_UP[name]])
+    verdict, executor, _ = await run(tmp_path, [], [begun, *GIVING_UP[name]], launch_command=None)
     assert verdict.outcome is Outcome.CANNOT_RUN
     assert "the config of this plan was not written" in verdict.reason
     assert not executor.world.launches

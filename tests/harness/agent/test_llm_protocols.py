@@ -1,5 +1,4 @@
-"""Whole runs decided by a scripted model through the real SDKs, over HTTP, in both protocols, with faked
-time."""
+"""Whole runs decided by a scripted model through the real SDKs, over HTTP, in both protocols."""
 
 import asyncio
 import random
@@ -22,28 +21,10 @@ from harness.state import ExperimentState, Outcome
 from tests.harness.agent.world import FakeExecutor, World, done, failed, new_experiment
 from tests.harness.results.narrative.written import run_evidence
 from tests.harness.runs import record
+from tests.model_server import steps
 from tests.model_server.seen import Seen
 from tests.model_server.server import ModelServer
-from tests.model_server.steps import (
-    Script,
-    Step,
-    as_call,
-    call,
-    context_overflow,
-    cut_off,
-    error_in_stream,
-    overloaded,
-    quota_exceeded,
-    raw_call,
-    refuse,
-    say,
-    say_and_call,
-    several,
-    status,
-    truncate,
-    truncate_call,
-    unauthorized,
-)
+from tests.model_server.steps import Script, Step, call, overloaded, say, say_and_call, status
 
 BUG = failed(None, transient=False)
 PRICE = Price(input=3.0, cached_input=0.3, cache_write=3.75, cache_write_1h=6.0, output=15.0)
@@ -76,7 +57,10 @@ class FakeClock:
         self._world.now += max(0.0, seconds)
 
 
-@pytest.fixture(params=["anthropic", "openai"])
+PROVIDERS: dict[str, Any] = {"anthropic": AnthropicProvider, "openai": OpenAIProvider}
+
+
+@pytest.fixture(params=PROVIDERS)
 def protocol(request: pytest.FixtureRequest) -> str:
     return request.param
 
@@ -89,27 +73,17 @@ async def drive(
     limits: Limits = Limits(5.0, 100),
     back_after_s: float = 0.0,
 ) -> tuple[Outcome, ExperimentState, ModelServer]:
-    """One experiment from its start to its finish; the model is overloaded until `back_after_s`."""
+    """One experiment from its start to its end; the model is overloaded until `back_after_s`."""
     world = World(ends, max_time_s=86_400.0)
     back_at, steps = world.now + back_after_s, iter(script if isinstance(script, tuple) else ())
     late: Script = lambda seen: overloaded() if world.now < back_at else next(steps)  # noqa: E731
     with ModelServer(late if back_after_s else script, now=world.clock) as server:
-        provider = (
-            AnthropicProvider("claude-scripted", "test-key", server.anthropic_url)
-            if protocol == "anthropic"
-            else OpenAIProvider("gpt-scripted", "test-key", server.openai_url)
-        )
+        provider = PROVIDERS[protocol]("scripted", "test-key", getattr(server, f"{protocol}_url"))
         experiment = new_experiment(folder, world)
         record(experiment, "options", policy="llm", model=f"{protocol}:scripted")
-        model = Model(
-            provider,
-            PRICE,
-            limits,
-            experiment.record,
-            Transcript(folder / "transcript.jsonl", ()),
-            FakeClock(world),
-            random.Random(0),
-        )
+        transcript = Transcript(folder / "transcript.jsonl", ())
+        clock = FakeClock(world)
+        model = Model(provider, PRICE, limits, experiment.record, transcript, clock, random.Random(0))
         executor = FakeExecutor(experiment, world)
         try:
             verdict = await loop.run(executor, LlmPolicy(experiment, model, asyncio.Event()))  # type: ignore[arg-type]
@@ -119,7 +93,7 @@ async def drive(
         return verdict.outcome, experiment.state, server
 
 
-async def test_a_failure_is_repaired_and_all_decisions_and_prompts_can_be_made_again_offline(
+async def test_a_failure_is_repaired_and_a_replay_makes_the_same_prompts_or_notices_another(
     tmp_path: Path, protocol: str
 ) -> None:
     outcome, state, server = await drive(tmp_path, protocol, REPAIR, [BUG, done()])
@@ -134,37 +108,35 @@ async def test_a_failure_is_repaired_and_all_decisions_and_prompts_can_be_made_a
     assert {decision.differs for decision in decisions} == {()}
     entries = journal.read(tmp_path / "journal.jsonl")
     assert len(decisions) == sum(entry.kind in ("intent", "refused") for entry in entries)
-
-
-async def test_a_changed_prompt_is_noticed_by_a_replay(tmp_path: Path, protocol: str) -> None:
-    await drive(tmp_path, protocol, REPAIR, [BUG, done()])
     (tmp_path / "blueprint.md").write_text("# Another plan\n")
     decisions = await asyncio.to_thread(lambda: list(replay(tmp_path)))
     assert any("the prompt is not the one" in " ".join(each.differs) for each in decisions)
 
 
 NONSENSE: dict[str, Step] = {
-    "malformed arguments": raw_call("launch", '{"why": "again'),
-    "arguments that are no object": raw_call("launch", "[1, 2]"),
+    "malformed arguments": steps.raw_call("launch", '{"why": "again'),
+    "arguments that are no object": steps.raw_call("launch", "[1, 2]"),
     "wrong arguments": call("search_log", pattern=17, lines="many"),
     "arguments that are not its business": call("launch", why="again", attempt=7),
     "an unknown tool": call("run_bash", command="rm -rf /"),
     "words only": say("I would restart it."),
     "nothing at all": say(""),
-    "a refusal": refuse("I cannot help with that."),
-    "a reply cut off in words": truncate("Let me think about this for a very long"),
-    "a reply cut off in a call": truncate_call("set_environment", '{"name": "OMP_'),
-    "several calls at once": several(as_call("read_pane"), as_call("launch", why="at once")),
+    "a refusal": steps.refuse("I cannot help with that."),
+    "a reply cut off in words": steps.truncate("Let me think about this for a very long"),
+    "a reply cut off in a call": steps.truncate_call("set_environment", '{"name": "OMP_'),
+    "several calls at once": steps.several(
+        steps.as_call("read_pane"), steps.as_call("launch", why="at once")
+    ),
     "a forbidden wish": call("stop", why="fatal_error", detail="because"),
     "a launch of nothing new": call("launch", why="once more"),
 }
 
 
-@pytest.mark.parametrize("name", NONSENSE)
+@pytest.mark.parametrize("step", [*NONSENSE.values(), steps.context_overflow()], ids=[*NONSENSE, "overflow"])
 async def test_nonsense_is_answered_and_the_repair_still_comes(
-    tmp_path: Path, protocol: str, name: str
+    tmp_path: Path, protocol: str, step: Step
 ) -> None:
-    outcome, state, server = await drive(tmp_path, protocol, (NONSENSE[name], *REPAIR), [BUG, done()])
+    outcome, state, server = await drive(tmp_path, protocol, (step, *REPAIR), [BUG, done()])
     assert outcome is Outcome.SUCCEEDED
     assert len(state.attempts) == 2
     assert len(server.log) == 1 + len(REPAIR)
@@ -196,8 +168,8 @@ TROUBLE: dict[str, tuple[Step, ...]] = {
     "a storm of rate limits": tuple(status(429, retry_after=7) for _ in range(30)),
     "overload": (overloaded(), overloaded()),
     "server errors": tuple(status(code) for code in (500, 502, 503, 504)),
-    "an error in the stream": (error_in_stream(),),
-    "a stream cut off": (cut_off(2), cut_off(4)),
+    "an error in the stream": (steps.error_in_stream(),),
+    "a stream cut off": (steps.cut_off(2), steps.cut_off(4)),
 }
 
 
@@ -218,7 +190,7 @@ async def test_an_outage_of_twenty_minutes(tmp_path: Path, protocol: str) -> Non
     assert len(server.log) < 30
 
 
-@pytest.mark.parametrize("step", [unauthorized(), quota_exceeded(), status(404)])
+@pytest.mark.parametrize("step", [steps.unauthorized(), steps.quota_exceeded(), status(404)])
 async def test_without_a_usable_model_the_playbook_goes_on(tmp_path: Path, protocol: str, step: Step) -> None:
     outcome, state, server = await drive(tmp_path, protocol, lambda seen: step, [BUG])
     assert outcome is Outcome.FAILED
@@ -226,20 +198,14 @@ async def test_without_a_usable_model_the_playbook_goes_on(tmp_path: Path, proto
     assert state.llm.cost_usd < 0.5
 
 
-async def test_a_context_that_overflows_is_shortened(tmp_path: Path, protocol: str) -> None:
-    outcome, _, server = await drive(tmp_path, protocol, (context_overflow(), *REPAIR), [BUG, done()])
-    assert outcome is Outcome.SUCCEEDED
-    assert len(server.log) == 5
-
-
-async def test_the_limit_on_calls_is_hard(tmp_path: Path, protocol: str) -> None:
-    outcome, state, server = await drive(tmp_path, protocol, REPAIR, [BUG, done()], limits=Limits(None, 3))
+async def test_the_limits_on_calls_and_cost_are_hard(tmp_path: Path, protocol: str) -> None:
+    for name in ("calls", "cost"):
+        (tmp_path / name).mkdir()
+    ends = [BUG, done()]
+    outcome, state, server = await drive(tmp_path / "calls", protocol, REPAIR, ends, Limits(None, 3))
     assert outcome is Outcome.SUCCEEDED  # repaired with three calls; nobody reads the results
     assert state.llm.calls == len(server.log) == 3
-
-
-async def test_the_limit_on_cost_is_hard(tmp_path: Path, protocol: str) -> None:
-    _, state, _ = await drive(tmp_path, protocol, restless, [BUG], limits=Limits(0.3, None))
+    _, state, _ = await drive(tmp_path / "cost", protocol, restless, [BUG], Limits(0.3, None))
     assert 0 < state.llm.cost_usd <= 0.3
 
 

@@ -15,13 +15,10 @@ from tests.harness.runs import end, found, planned, state_with, typed
 
 HOUR = 3600.0
 STARTED = state_with(
-    experiment_id="7f3a",
-    name="trial",
-    created_at=0.0,
-    deadline_at=24 * HOUR,
     plan={"yaml_path": "c.yaml", "launch_command": "train"},
+    deadline_at=24 * HOUR,
     prepared=True,
-    checked={"can_run": True, "problems": [], "warnings": []},
+    checked={"can_run": True},
 )
 RUNNING = AttemptState(1, "ajet_x", "7f3a-01", "first", launched_at=0.0)
 BUG = found({"cause": "The training raised KeyError."})
@@ -31,12 +28,8 @@ HUNG = Health(fatal=("no output for 3 h",))
 FLAT = Health(plateau="5 validations within 0.01", second_half=True)
 
 
-def seen(
-    *attempts: AttemptState, now: float = HOUR, health: Health | None = None, **state: Any
-) -> Observation:
-    return Observation(
-        replace(STARTED, attempts=attempts, **typed(state)), now, health=health or Health(), config="a: 1"
-    )
+def seen(*attempts: AttemptState, now: float = HOUR, health: Health = Health(), **state: Any) -> Observation:
+    return Observation(replace(STARTED, attempts=attempts, **typed(state)), now, health=health, config="a: 1")
 
 
 def topic(observation: Observation, fallback: Action) -> str | None:
@@ -44,6 +37,7 @@ def topic(observation: Observation, fallback: Action) -> str | None:
     return asked.topic if asked else None
 
 
+NO_CONFIG = planned({"yaml_path": None, "launch_command": None})
 QUIET: dict[str, tuple[Observation, Action]] = {
     "before anything": (seen(prepared=False), Check()),
     "a healthy training": (seen(RUNNING), Wait()),
@@ -58,6 +52,7 @@ QUIET: dict[str, tuple[Observation, Action]] = {
     "a run that never launched": (seen(collected={"outcome": "cannot_run", "reason": ""}), Report()),
     "a report that is written": (seen(DONE, collected={"outcome": "failed"}, reported={}), Report()),
     "a finished run": (seen(DONE, verdict=Verdict("x", "y")), Report()),  # type: ignore[arg-type]
+    "a rendered config": (seen(blueprint=NO_CONFIG, draft=PendingChanges(settings={"lr": 1e-5})), Check()),
 }  # fmt: skip
 
 
@@ -66,7 +61,6 @@ def test_no_call_is_made_for(name: str) -> None:
     assert question(*QUIET[name]) is None
 
 
-NO_CONFIG = planned({"yaml_path": None, "launch_command": None})
 CANNOT = {"can_run": False, "problems": ["unknown key"], "warnings": []}
 ASKED: dict[str, tuple[Observation, Action]] = {
     "config:1": (seen(blueprint=NO_CONFIG), Check()),
@@ -87,10 +81,6 @@ def test_judgement_is_asked_for(expected: str) -> None:
     assert moved_on(expected, observation) is None
 
 
-def test_a_rendered_config_is_not_asked_about_again() -> None:
-    assert question(seen(blueprint=NO_CONFIG, draft=PendingChanges(settings={"lr": 1e-5})), Check()) is None
-
-
 @pytest.mark.parametrize(
     ("question_topic", "later"),
     [
@@ -109,10 +99,7 @@ def test_a_question_ends_with_the_situation_it_was_about(question_topic: str, la
     assert moved_on(question_topic, later)
 
 
-def test_another_alarm_is_another_question() -> None:
+def test_another_alarm_is_another_question_and_a_denied_repair_does_not_end_the_questions() -> None:
     nan = Health(fatal=("the last 3 metric rows have a value that is not finite: loss is nan at step 7",))
     assert topic(seen(RUNNING, health=nan), Wait()) != topic(seen(RUNNING, health=HUNG), Wait())
-
-
-def test_a_denied_repair_does_not_end_the_questions() -> None:
     assert topic(seen(FAILED, denied=frozenset({"edit_config", "stop"})), Collect()) == "failure:1"

@@ -13,7 +13,7 @@ AJET = "ajet:\n  trainer_common: {val_before_train: true, test_freq: 10}\n"
 
 def attempt(folder: Path, config: str | None, validated: list[int]) -> AttemptFiles:
     files = AttemptFiles(folder)
-    files.trainer.mkdir()
+    files.trainer.mkdir(parents=True)
     if config is not None:
         files.config.write_text(config)
     rows = [{"step": step, "task_id": "a", "rewards": [1.0], "successes": [True]} for step in validated]
@@ -21,31 +21,45 @@ def attempt(folder: Path, config: str | None, validated: list[int]) -> AttemptFi
     return files
 
 
+def write_rows(files: AttemptFiles, rows: list[dict[str, float]], first_step: int = 1) -> AttemptFiles:
+    """Add metric rows of this many steps from this one on."""
+    records = [{"step": step, "values": values} for step, values in enumerate(rows, start=first_step)]
+    with files.metrics.open("a") as file:
+        file.writelines(json.dumps(record) + "\n" for record in records)
+    return files
+
+
+def trained(folder: Path, rows: list[dict[str, float]], first_step: int = 1) -> AttemptFiles:
+    return write_rows(attempt(folder, None, []), rows, first_step)
+
+
 def owes_it(found: Shortfall | None, owes: str | None) -> bool:
     return (found is None) if owes is None else (found is not None and owes in found.text)
 
 
 @pytest.mark.parametrize(
-    ("config", "validated", "rows", "last_step", "owes"),
+    ("config", "names_metrics", "validated", "rows", "last_step", "owes"),
     [
-        (AJET, [0, 10, 20], 20, 20, None),
-        (AJET, [0, 10], 20, 20, "step 20"),
-        (AJET, [10, 20], 20, 20, "step 0"),
-        (AJET, [], 0, None, "without a single metric row"),
-        ("lr: 1\n", [], 5, 5, None),
-        (None, [], 0, None, None),
+        (AJET, False, [0, 10, 20], 20, 20, None),
+        (AJET, False, [0, 10], 20, 20, "step 20"),
+        (AJET, False, [10, 20], 20, 20, "step 0"),
+        (AJET, False, [], 0, None, "without a single metric row"),
+        ("lr: 1\n", False, [], 5, 5, None),
+        (None, False, [], 0, None, None),
+        (None, True, [], 0, None, "metric row"),
     ],
 )
 def test_shortfall(
-    tmp_path: Path, config: str | None, validated: list[int], rows: int, last_step: int, owes: str | None
+    tmp_path: Path,
+    config: str | None,
+    names_metrics: bool,
+    validated: list[int],
+    rows: int,
+    last_step: int,
+    owes: str | None,
 ) -> None:
-    found = shortfall(False, [attempt(tmp_path, config, validated)], rows, last_step)
+    found = shortfall(names_metrics, [attempt(tmp_path, config, validated)], rows, last_step)
     assert owes_it(found, owes)
-
-
-def test_a_foreign_command_whose_blueprint_names_metrics_owes_a_row(tmp_path: Path) -> None:
-    owed = shortfall(True, [attempt(tmp_path, None, [])], 0, None)
-    assert owed is not None and "metric row" in owed.text
 
 
 def test_validations_may_stand_in_the_metric_rows_instead(tmp_path: Path) -> None:
@@ -59,21 +73,17 @@ def test_validations_may_stand_in_the_metric_rows_instead(tmp_path: Path) -> Non
 def test_what_came_before_a_resumed_attempt_counts_up_to_its_first_step(
     tmp_path: Path, first_step: int, owes: str | None
 ) -> None:
-    for name in ("01", "02"):
-        (tmp_path / name).mkdir()
     earlier = attempt(tmp_path / "01", AJET, [0, 10])
-    latest = attempt(tmp_path / "02", AJET, [20])
-    rows = [{"step": step, "values": {"actor/kl_loss": 0.1}} for step in range(first_step, 21)]
-    latest.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rows = [{"actor/kl_loss": 0.1}] * (21 - first_step)
+    latest = write_rows(attempt(tmp_path / "02", AJET, [20]), rows, first_step)
     found = shortfall(False, [earlier, latest], len(rows), 20)
     assert owes_it(found, owes)
 
 
-def trained(folder: Path, rows: list[dict[str, float]], first_step: int = 1) -> AttemptFiles:
-    files = attempt(folder, None, [])
-    records = [{"step": step, "values": values} for step, values in enumerate(rows, start=first_step)]
-    files.metrics.write_text("".join(json.dumps(record) + "\n" for record in records))
-    return files
+FAMILIES = {
+    "loss is nan at step 7": "numerics_nan",
+    "reward is exactly 0 in all 10 rows": "silent_bad_metrics",
+}
 
 
 @pytest.mark.parametrize(
@@ -101,28 +111,18 @@ def test_numbers_must_be_worth_something(
 ) -> None:
     found = shortfall(False, [trained(tmp_path, rows)], len(rows), len(rows))
     assert owes_it(found, owes)
+    if owes in FAMILIES:
+        assert found is not None and found.family == FAMILIES[owes]
 
 
 def test_rewards_of_an_attempt_before_count_up_to_the_first_step_of_the_next(tmp_path: Path) -> None:
-    for name in ("01", "02"):
-        (tmp_path / name).mkdir()
     rewarded = [{"reward": 0.2 + step % 4 / 10} for step in range(30)]
     earlier = trained(tmp_path / "01", rewarded)
     later = trained(tmp_path / "02", [{"reward": 0.0}] * 12, first_step=26)
     assert shortfall(False, [earlier, later], 12, 37) is None
-    (tmp_path / "03").mkdir()
     from_start = trained(tmp_path / "03", [{"reward": 0.0}] * 12)
     owed = shortfall(False, [earlier, from_start], 12, 12)
     assert owed is not None and "exactly 0" in owed.text
-
-
-@pytest.mark.parametrize(
-    ("rows", "family"),
-    [([{"loss": float("nan")}] * 3, "numerics_nan"), ([{"reward": 0.0}] * 12, "silent_bad_metrics")],
-)
-def test_what_is_worthless_has_its_family(tmp_path: Path, rows: list[dict[str, float]], family: str) -> None:
-    owed = shortfall(False, [trained(tmp_path, rows)], len(rows), len(rows))
-    assert owed is not None and owed.family == family
 
 
 @pytest.mark.parametrize("last_is_worthless", [True, False])
@@ -131,9 +131,6 @@ def test_of_a_command_that_began_anew_by_itself_only_the_last_run_counts(
 ) -> None:
     runs = [[{"reward": 0.0}] * 12, [{"reward": 0.2 + step % 4 / 10} for step in range(30)]]
     first, last = runs[:: -1 if last_is_worthless else 1]
-    files = trained(tmp_path, first)
-    with files.metrics.open("a") as file:
-        rows = ({"step": step, "values": values} for step, values in enumerate(last, start=1))
-        file.writelines(json.dumps(row) + "\n" for row in rows)
+    files = write_rows(trained(tmp_path, first), last)
     owes = "exactly 0 in all 12 rows" if last_is_worthless else None
     assert owes_it(shortfall(False, [files], 42, len(last)), owes)
