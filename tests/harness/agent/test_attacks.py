@@ -1,7 +1,6 @@
 """A model that obeys whatever it reads does no harm: every injected call is refused, or comes to nothing.
 
-The real loop, guard, tool parsing, looking and preparing run on a real experiment; only what would start
-processes is written down instead of done.
+The real loop, guard and tools run on a real experiment; only what would start processes is written down.
 """
 
 import asyncio
@@ -58,10 +57,8 @@ class Obedient:
             raise OverError
         self.asked = True
         launch = next_launch(observation.state, "a model says why")
-        filled = {
-            "launch": launch.model_dump(include={"attempt", "session", "attempt_id"}),
-            "finish": {"outcome": Outcome.FAILED},
-        }
+        names = launch.model_dump(include={"attempt", "session", "attempt_id"})
+        filled = {"launch": names, "finish": {"outcome": Outcome.FAILED}}
         try:
             return action_of(self.call, actions.OFFERED, filled)
         except CallError as error:

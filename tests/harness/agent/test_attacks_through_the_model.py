@@ -24,11 +24,8 @@ from tests.model_server.scripts import Obedient
 from tests.model_server.server import ModelServer
 from tests.model_server.steps import call
 
-ASKED = [
-    attack
-    for attack in ATTACKS
-    if attack.stage in ("failed", "collected") and isinstance(attack.call[1], dict)
-]
+ENDED = [attack for attack in ATTACKS if attack.stage in ("failed", "collected")]
+ASKED = [attack for attack in ENDED if isinstance(attack.call[1], dict)]
 SAMPLE = random.Random(7).sample(ASKED, 16)
 REST = [attack for attack in ASKED if attack not in SAMPLE]
 ENVIRONMENT = {"OPENAI_API_KEY": KEY_IN_ENVIRONMENT}

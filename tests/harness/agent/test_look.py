@@ -32,16 +32,10 @@ def experiment(tmp_path: Path, codebase: Path) -> Experiment:
     (tmp_path / "result").mkdir()
     made = Experiment(tmp_path / "result", lambda: 1000.0)
     plan = {
-        "name": "sort digits",
-        "path": str(codebase / "blueprint.md"),
-        "codebase_dir": str(codebase),
-        "yaml_path": str(config),
-        "launch_command": None,
-        "venv_exe": "python",
+        **{"name": "sort digits", "path": str(codebase / "blueprint.md"), "codebase_dir": str(codebase)},
+        **{"yaml_path": str(config), "launch_command": None, "venv_exe": "python"},
     }
-    record(
-        made, "created", experiment_id="7f3a", name="sort digits", deadline_at=9999.0, policy="llm", plan=plan
-    )
+    record(made, "created", experiment_id="7f3a", name="sort digits", deadline_at=9999.0, plan=plan)
     args = {"attempt": 1, "session": "ajet_x-01", "attempt_id": "7f3a-01", "why": "first"}
     record(made, "intent", action="launch", args=args)
     record(made, "outcome", action="launch", launched_at=1000.0, command="train")
@@ -67,19 +61,15 @@ def log(experiment: Experiment, content: str | bytes) -> None:
     experiment.attempt_files(1).pane_log.write_bytes(raw)
 
 
-def test_blueprint_is_shown_with_secrets_masked(experiment: Experiment) -> None:
-    (experiment.dir / "blueprint.md").write_text(f"[exp_purpose]\nLearn to sort.\napi_key: {KEY}\n")
-    shown = text(ReadBlueprint(), experiment)
-    assert "Learn to sort." in shown
-    assert KEY not in shown
-
-
-def test_long_blueprint_keeps_both_ends_and_says_where_to_read_on(experiment: Experiment) -> None:
+def test_long_blueprint_keeps_both_ends_without_secrets_and_says_where_to_read_on(
+    experiment: Experiment,
+) -> None:
     lines = [f"line {number} {'x' * 40}" for number in range(1, 1001)]
+    lines[1] = f"api_key: {KEY}"
     (experiment.dir / "blueprint.md").write_text("\n".join(lines))
     shown = text(ReadBlueprint(), experiment).split("\n")
-    assert shown[0] == lines[0]
-    assert shown[-1] == lines[-1]
+    assert (shown[0], shown[-1]) == (lines[0], lines[-1])
+    assert "api_key" in shown[1] and KEY not in shown[1]
     (gap,) = (line for line in shown if line.startswith("…"))
     first = int(gap.partition("first_line=")[2].split()[0])
     assert lines[first - 2] in shown
@@ -89,6 +79,8 @@ def test_long_blueprint_keeps_both_ends_and_says_where_to_read_on(experiment: Ex
 
 
 def test_config_of_the_next_launch_holds_the_edits(experiment: Experiment) -> None:
+    assert "there is no attempt 3; there are: 1" in error(ReadConfig(attempt=3), experiment)
+    assert "attempt 1 has no config.yaml" in error(ReadConfig(attempt=1), experiment)
     experiment.attempt_files(1).config.write_text("ajet:\n  model:\n    path: toy  # small\n")
     args = {"changes": {"ajet.rollout.n_vllm_engine": 1}, "remove": [], "why": "memory"}
     assert "n_vllm_engine" not in text(ReadConfig(), experiment)
@@ -98,11 +90,6 @@ def test_config_of_the_next_launch_holds_the_edits(experiment: Experiment) -> No
     assert "n_vllm_engine: 1" in text(ReadConfig(), experiment)
     assert "path: toy  # small" in text(ReadConfig(), experiment)
     assert "n_vllm_engine" not in text(ReadConfig(attempt=1), experiment)
-
-
-def test_config_of_an_attempt_that_was_not_made(experiment: Experiment) -> None:
-    assert "there is no attempt 3; there are: 1" in error(ReadConfig(attempt=3), experiment)
-    assert "attempt 1 has no config.yaml" in error(ReadConfig(attempt=1), experiment)
 
 
 def test_file_lines_are_numbered_and_the_rest_is_announced(experiment: Experiment, codebase: Path) -> None:
@@ -125,16 +112,13 @@ def test_files_that_cannot_be_shown_say_why(experiment: Experiment, codebase: Pa
     assert "out" in error(ReadFile(path="../other.py"), experiment)
 
 
-def test_private_key_stays_hidden_when_asked_for_its_middle(experiment: Experiment, codebase: Path) -> None:
+def test_secrets_stay_hidden_wherever_the_lines_begin(experiment: Experiment, codebase: Path) -> None:
     body = [f"MIIEvQ{number:02d}Zm9vYmFy" for number in range(30)]
     key = ["-----BEGIN RSA PRIVATE KEY-----", *body, "-----END RSA PRIVATE KEY-----"]
     (codebase / "settings.py").write_text("\n".join(["A = 1", *key, "B = 2", ""]))
     shown = text(ReadFile(path="settings.py", first_line=10, lines=40), experiment)
     assert "Zm9vYmFy" not in shown
     assert "34| B = 2" in shown
-
-
-def test_value_on_the_line_after_its_name_is_masked(experiment: Experiment, codebase: Path) -> None:
     (codebase / "conf.yaml").write_text("a: 1\npassword:\n  correct-horse-battery\nb: 2\n")
     assert "correct-horse" not in text(ReadFile(path="conf.yaml", first_line=3, lines=1), experiment)
     assert "4| b: 2" in text(ReadFile(path="conf.yaml"), experiment)
@@ -164,13 +148,6 @@ def test_pane_shows_the_last_lines_clean_and_with_their_numbers(experiment: Expe
     ]
 
 
-def test_pane_keeps_the_end_when_lines_are_long(experiment: Experiment) -> None:
-    log(experiment, "".join(f"{number} {'y' * 5000}\n" for number in range(1, 200)) + "the very last\n")
-    shown = text(ReadPane(lines=120), experiment)
-    assert shown.endswith("200| the very last")
-    assert "read_file for attempts/01/pane.log with first_line=" in shown
-
-
 def test_pane_before_anything_was_printed(experiment: Experiment, tmp_path: Path) -> None:
     assert "attempt 1 has printed nothing yet" in error(ReadPane(), experiment)
     (tmp_path / "fresh").mkdir()
@@ -188,13 +165,15 @@ def test_pane_of_a_log_with_a_gigantic_line(experiment: Experiment) -> None:
     assert "> 3| ValueError: boom" in text(SearchLog(pattern="boom", around=0), experiment)
 
 
-def test_lines_left_out_of_a_large_log_are_not_promised_to_read_file(
+def test_pane_keeps_the_end_and_says_where_to_read_on_if_one_can(
     experiment: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log(experiment, "".join(f"{number} {'y' * 900}\n" for number in range(1, 50)))
-    assert "read_file" in text(ReadPane(lines=40), experiment)
+    log(experiment, "".join(f"{number} {'y' * 5000}\n" for number in range(1, 200)) + "the very last\n")
+    shown = text(ReadPane(lines=120), experiment)
+    assert shown.endswith("200| the very last")
+    assert "read_file for attempts/01/pane.log with first_line=" in shown
     monkeypatch.setattr("harness.guard.file_access.LARGEST_BYTES", 1000)
-    assert "ask again for fewer" in text(ReadPane(lines=40), experiment)
+    assert "ask again for fewer" in text(ReadPane(lines=120), experiment)
 
 
 def test_search_shows_matches_with_what_stands_around_them(experiment: Experiment) -> None:
@@ -212,6 +191,10 @@ def test_search_shows_matches_with_what_stands_around_them(experiment: Experimen
     ]
     apart = text(SearchLog(pattern="error", around=0), experiment).split("\n")
     assert apart[1:] == ["> 50| CUDA Error: out of memory", "--", "> 90| another error"]
+    log(experiment, "error 1\nerror 2\nfine\nlast\n")
+    beyond = text(SearchLog(pattern="error", around=2, most=1), experiment)
+    assert beyond.split("\n")[1:] == ["> 1| error 1", "> 2| error 2", "  3| fine"]
+    assert "plain text" not in beyond
 
 
 def test_what_is_no_regular_expression_is_searched_for_as_text(experiment: Experiment) -> None:
@@ -219,12 +202,7 @@ def test_what_is_no_regular_expression_is_searched_for_as_text(experiment: Exper
     assert "> 2| unexpected" in text(SearchLog(pattern="unexpected ("), experiment)
     assert "plain text" in text(SearchLog(pattern="grad[0]"), experiment)
     why = error(SearchLog(pattern="[unclosed"), experiment)
-    assert "no regular expression" in why
-    assert "backslash" in why
-
-
-def test_search_without_a_match_says_how_much_was_searched(experiment: Experiment) -> None:
-    log(experiment, "a\nb\n")
+    assert "no regular expression" in why and "backslash" in why
     assert text(SearchLog(pattern="zzz"), experiment) == "0 of 2 lines of attempts/01/pane.log match"
 
 
@@ -248,31 +226,19 @@ def test_of_a_huge_log_the_end_is_searched(tmp_path: Path, monkeypatch: pytest.M
     assert "were not searched" in log_search.title(found, 5, "pane.log")
 
 
-def test_matches_beyond_those_shown_stand_in_the_lines_around(experiment: Experiment) -> None:
-    log(experiment, "error 1\nerror 2\nfine\nlast\n")
-    shown = text(SearchLog(pattern="error", around=2, most=1), experiment)
-    assert shown.split("\n")[1:] == ["> 1| error 1", "> 2| error 2", "  3| fine"]
-    assert "plain text" not in shown
-
-
 def metrics(experiment: Experiment, rows: list[dict[str, float]]) -> None:
-    records = (
-        {"step": number, "values": values, "source": {"file": "pane.log", "line": number}}
-        for number, values in enumerate(rows, start=1)
-    )
+    records = ({"step": number, "values": values} for number, values in enumerate(rows, start=1))
     experiment.attempt_files(1).metrics.write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
 def table(shown: str) -> dict[str, list[str]]:
-    rows = [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in shown.split("\n")
-        if line.startswith("|")
-    ]
+    lines = [line.strip("|").split("|") for line in shown.split("\n") if line.startswith("|")]
+    rows = [[cell.strip() for cell in cells] for cells in lines]
     return {cells[0]: cells[1:] for cells in rows[2:]}
 
 
 def test_metrics_are_summed_up_in_a_table(experiment: Experiment) -> None:
+    assert "read_pane" in error(MetricsSummary(), experiment)
     values = [0.1, 0.5, -0.25, 0.75, *[0.5] * 95, 0.625]
     metrics(experiment, [{"critic/rewards/mean": value, "timing_s/step": 2.0} for value in values])
     shown = text(MetricsSummary(), experiment)
@@ -283,6 +249,7 @@ def test_metrics_are_summed_up_in_a_table(experiment: Experiment) -> None:
     assert len(points) <= 8
     assert (points[0], points[-1]) == ("0.1", "0.625")
     assert list(table(text(MetricsSummary(metrics=("REWARD",)), experiment))) == ["critic/rewards/mean"]
+    assert "it has critic/rewards/mean" in error(MetricsSummary(metrics=("loss",)), experiment)
 
 
 def test_not_a_number_is_shown_and_counted(experiment: Experiment) -> None:
@@ -308,12 +275,6 @@ def test_most_telling_metrics_come_first_and_the_rest_is_counted(experiment: Exp
     shown = text(MetricsSummary(), experiment)
     assert list(table(shown))[:4] == ["reward", "actor/kl", "actor/loss", "val/pass"]
     assert "… 64 more metrics left out" in shown
-
-
-def test_attempt_without_metrics_says_what_to_look_at(experiment: Experiment) -> None:
-    assert "read_pane" in error(MetricsSummary(), experiment)
-    metrics(experiment, [{"loss": 1.0}])
-    assert "it has loss" in error(MetricsSummary(metrics=("reward",)), experiment)
 
 
 def test_same_files_give_the_same_text(experiment: Experiment) -> None:

@@ -1,5 +1,4 @@
-"""The loop with the built-in playbook: what it decides, and that no kill makes it launch twice or lose
-anything."""
+"""The loop with the built-in playbook: no kill makes it launch twice or lose anything."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -115,18 +114,12 @@ async def test_an_overdue_first_step_is_stopped_and_fails(executor: FakeExecutor
     assert executor.experiment.state.attempt.stop_reason == "first_step_timeout"
 
 
-class Stubborn:
-    """A policy that stops a healthy run, again and again."""
-
-    name = "stubborn"
-
+class Stubborn(Playbook):
     async def decide(self, observation: object) -> Stop:
         return Stop(why="fatal_error", detail="it looks bad")
 
 
-async def test_a_policy_that_only_breaks_rules_is_ended_with_its_refusals_on_record(
-    executor: FakeExecutor,
-) -> None:
+async def test_a_policy_that_only_breaks_rules_is_ended_and_they_are_recorded(executor: FakeExecutor) -> None:
     with pytest.raises(loop.PolicyStuckError, match="no running attempt"):
         await loop.run(executor, Stubborn())
     refusals = [entry for entry in executor.experiment.journal.entries if entry.kind == "refused"]

@@ -1,7 +1,5 @@
 """What the loop is told of a running attempt: here with raw files written by hand and a clock that stands."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -59,9 +57,7 @@ def test_healthy_attempt_whose_steps_are_known(experiment: Experiment) -> None:
     monitor.watch.close()
 
 
-async def test_long_log_is_no_reason_to_call_an_attempt_lost_before_it_is_read_to_its_end(
-    experiment: Experiment,
-) -> None:
+async def test_an_attempt_is_not_lost_before_its_long_log_is_read_to_its_end(experiment: Experiment) -> None:
     attempt, files = attempt_of(experiment)
     files.exit_file.unlink()
     entry = read_process(os.getpid())

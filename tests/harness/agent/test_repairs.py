@@ -15,6 +15,7 @@ from harness.agent import loop
 from harness.agent.playbook import Playbook
 from harness.agent.replay import replay
 from harness.experiment import Experiment
+from harness.journal import events_of, read
 from harness.journal.events import Checked, Intent
 from harness.observation import Observation
 from harness.options import RunOptions
@@ -59,14 +60,14 @@ def failed(last_step: int = 3, **diagnosis: Any) -> dict[str, Any]:
 
 class RepairWorld(World):
     """How an attempt ends follows from its config, its environment and its number; `problems`: what the
-    check finds, as it stands in the journal, given what is changed."""
+    check finds, given what is changed."""
 
-    def __init__(self, fate: Fate, problems: Problems = lambda draft: []) -> None:
-        super().__init__([])
+    def __init__(
+        self, fate: Fate, problems: Problems = lambda draft: [], max_time_s: float = 10_000.0
+    ) -> None:
+        super().__init__([], max_time_s)
         self.fate = fate
         self.problems = problems
-        self.max_time_s = 10_000.0
-        self.launched_at: list[float] = []
         self.fates: list[dict[str, Any]] = []
 
 
@@ -94,16 +95,12 @@ class RepairExecutor(FakeExecutor):
 
     def checked(self, draft: PendingChanges) -> Checked:
         """What the check says of a launch with this draft: the world's own problems."""
-        causes = self.world.problems(draft)
-        told = [each["cause"] for each in causes]
-        causes = tuple(map(found_by, causes))
-        return Checked(not causes, tuple(told), causes=causes)
+        causes = tuple(map(found_by, self.world.problems(draft)))
+        return Checked(not causes, tuple(each.cause for each in causes), causes=causes)
 
     def launch(self, action: Any) -> dict[str, Any]:
         files = self.experiment.attempt_files(action.attempt)
         files.dir.mkdir(parents=True, exist_ok=True)
-        if action.attempt_id not in self.world.launches:
-            self.world.launched_at.append(self.world.now)
         previous = self.experiment.attempt_files(action.attempt - 1) if action.attempt > 1 else None
         text = launching.base_config(self.experiment.blueprint, previous, None) or ""
         assert self.experiment.state.attempt is not None
@@ -120,7 +117,6 @@ class RepairExecutor(FakeExecutor):
         return {"reason": "exited", "ended": {"ended_at": self.world.now, "rows": 1, **end}}
 
     def diagnose(self, action: Any) -> dict[str, Any]:
-        assert self.experiment.state.attempt is not None
         known = found_by(self.world.fates[-1]["diagnosis"])
         repairs = repair_plan.repairs(self.experiment, known)
         return {"diagnosis": replace(known, repairs=repairs)}
@@ -132,15 +128,12 @@ def experiment_in(
     """An experiment with a config of its own."""
     (folder / "config.yaml").write_text(config)
     given = {
-        "name": "sort digits",
-        "path": str(folder / "blueprint.md"),
-        "yaml_path": str(folder / "config.yaml"),
-        "launch_command": None,
-        "codebase_dir": str(folder),
-        "venv_exe": sys.executable,
-        "protected_keys": [],
+        **{"name": "sort digits", "path": str(folder / "blueprint.md"), "codebase_dir": str(folder)},
+        **{"yaml_path": str(folder / "config.yaml"), "launch_command": None, "protected_keys": []},
     }
-    return new_experiment(folder, world, options or RunOptions(), **{**given, **plan})
+    return new_experiment(
+        folder, world, options or RunOptions(), **{**given, "venv_exe": sys.executable, **plan}
+    )
 
 
 async def run(
@@ -148,10 +141,11 @@ async def run(
     fate: Fate,
     options: RunOptions | None = None,
     problems: Problems = lambda draft: [],
+    max_time_s: float = 10_000.0,
     **plan: Any,
 ) -> ExperimentState:
     """Carry an experiment to its end and return its state."""
-    world = RepairWorld(fate, problems)
+    world = RepairWorld(fate, problems, max_time_s)
     experiment = experiment_in(folder, world, options, **plan)
     await loop.run(RepairExecutor(experiment, world), Playbook())
     experiment.close()
@@ -165,14 +159,22 @@ def changes(state: ExperimentState) -> list[list[tuple[str, Any]]]:
     return [[(each.what, each.new) for each in attempt.draft.changes] for attempt in state.attempts]
 
 
+def until(key: str, holds: Callable[[Any], bool], **diagnosis: Any) -> Fate:
+    """It fails in this way until the key has such a value."""
+    return lambda values, env, n: done() if holds(values[key]) else failed(**diagnosis)
+
+
+def below(value: float) -> bool:
+    return value < 0.85
+
+
 async def test_memory_that_ran_out_is_made(tmp_path: Path) -> None:
-    state = await run(tmp_path, lambda values, env, n: done() if values[SHARE] < 0.85 else failed(**OOM))
+    state = await run(tmp_path, until(SHARE, below, **OOM))
     assert state.verdict is not None and state.verdict.outcome is Outcome.SUCCEEDED
     assert changes(state) == [[], [(SHARE, 0.75)]]
     change = state.attempts[1].draft.changes[0]
-    assert change.remedy == "lower_gpu_memory_utilization" and change.why.startswith(
-        "gpu_oom_update, lower_gpu_memory_utilization: "
-    )
+    assert change.remedy == "lower_gpu_memory_utilization"
+    assert change.why.startswith("gpu_oom_update, lower_gpu_memory_utilization: ")
     written = (tmp_path / "attempts" / "02" / "config.yaml").read_text()
     assert written == CONFIG.replace("0.85", "0.75"), "comments and order stay"
 
@@ -193,20 +195,21 @@ async def test_two_variables_are_one_repair(tmp_path: Path, monkeypatch: pytest.
     assert [name for name, _ in changes(state)[1]] == list(names) and len(state.attempts) == 2
 
 
+LOST = {"signature": "lost", "cause": "lost", "transient": True, "confidence": 0.9}
+
+
 async def test_a_passing_cause_is_waited_for_twice_as_long_and_then_given_up(tmp_path: Path) -> None:
-    lost = {
-        "signature": "connection_lost",
-        "cause": "lost",
-        "transient": True,
-        "wait_s": 30.0,
-        "confidence": 0.9,
-    }
-    world = RepairWorld(lambda values, env, n: failed(**lost))
-    experiment = experiment_in(tmp_path, world)
-    await loop.run(RepairExecutor(experiment, world), Playbook())
-    experiment.close()
-    first, second, third = world.launched_at
+    state = await run(tmp_path, lambda values, env, n: failed(**{**LOST, "wait_s": 30.0}))
+    first, second, third = (attempt.launched_at for attempt in state.attempts)
     assert (second - first, third - second) == (10 + 30, 10 + 60)
+
+
+async def test_nothing_is_waited_for_beyond_the_time_limit(tmp_path: Path) -> None:
+    slow = {**LOST, "wait_s": 900.0, "remedies": ["wait_and_retry"]}
+    state = await run(tmp_path, lambda values, env, n: failed(**slow), max_time_s=800.0)
+    acted = [intent.action for intent in events_of(read(tmp_path / "journal.jsonl"), Intent)]
+    assert "pause" not in acted and len(state.attempts) == 1
+    assert acted[-3:] == ["collect", "report", "finish"]
 
 
 async def test_an_installation_that_fails_ends_in_no_circle(
@@ -254,21 +257,9 @@ async def test_what_a_person_does_not_approve_is_left_out_and_the_next_remedy_is
     assert changes(experiment.state)[1] == [(OPTIMIZER, True)]
 
 
-async def test_nothing_is_waited_for_beyond_the_time_limit(tmp_path: Path) -> None:
-    slow = {"signature": "hub_slow", "cause": "The hub is slow.", "transient": True, "confidence": 0.9}
-    world = RepairWorld(lambda values, env, n: failed(**slow, wait_s=900.0, remedies=["wait_and_retry"]))
-    world.max_time_s = 800.0
-    experiment = experiment_in(tmp_path, world)
-    await loop.run(RepairExecutor(experiment, world), Playbook())
-    experiment.close()
-    acted = [intent.action for intent in experiment.journal.of(Intent)]
-    assert "pause" not in acted and len(world.launches) == 1
-    assert acted[-3:] == ["collect", "report", "finish"]
-
-
 @pytest.mark.parametrize("moment", range(0, 36, 3))
 async def test_killed_at_any_moment_a_repair_is_made_once(tmp_path: Path, moment: int) -> None:
-    world = RepairWorld(lambda values, env, n: done() if values[SHARE] < 0.85 else failed(**OOM))
+    world = RepairWorld(until(SHARE, below, **OOM))
     for kill_at in (moment, moment // 2, None):
         experiment = experiment_in(tmp_path, world)
         try:
@@ -281,10 +272,7 @@ async def test_killed_at_any_moment_a_repair_is_made_once(tmp_path: Path, moment
     assert changes(experiment.state) == [[], [(SHARE, 0.75)]] and len(world.launches) == 2
 
 
-KILL = {
-    **{"signature": "killed", "cause": "It was killed by SIGKILL.", "transient": True, "confidence": 0.6},
-    "remedies": [],
-}
+KILL = {"signature": "killed", "cause": "It was killed by SIGKILL.", "transient": True, "confidence": 0.6}
 
 
 def found(remedies: list[str], family: str = "port_in_use", **captures: str) -> dict[str, Any]:
@@ -294,61 +282,55 @@ def found(remedies: list[str], family: str = "port_in_use", **captures: str) -> 
 
 TAKEN = found(["free_port"], port="18000", free_port="31234")
 HOPELESS = found([], family="path_not_found")
+FINE: Fate = lambda values, env, n: done()  # noqa: E731
 
 
-class TestBeforeTheFirstLaunch:
-    """What the check finds is repaired, checked again, and launched."""
+def port_taken(draft: PendingChanges) -> list[dict[str, Any]]:
+    return [] if draft.config.get(PORT) == 31234 else [TAKEN]
 
-    async def test_a_repair_that_does_not_help_is_made_once(self, tmp_path: Path) -> None:
-        ports = iter(range(30000, 31000))
-        state = await run(
-            tmp_path,
-            lambda values, env, n: done(),
-            problems=lambda draft: [found(["free_port"], port="18000", free_port=str(next(ports)))],
-        )
-        assert state.verdict is not None and state.verdict.outcome is Outcome.CANNOT_RUN
-        assert not state.attempts and len(state.draft.changes) == 1
 
-    @pytest.mark.parametrize("allowed", [True, False])
-    async def test_packages_are_installed_one_after_the_other_with_permission_only(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool
-    ) -> None:
-        there: list[str] = []
-        monkeypatch.setattr(installing, "install", lambda python, package: there.append(package) or "1.0")
-        missing = {"einops": "einops", "cv2": "opencv-python-headless"}
-        state = await run(
-            tmp_path,
-            lambda values, env, n: done(),
-            RunOptions(allow_install=allowed),
-            problems=lambda draft: [
-                found(["install_package"], "module_not_found", module=module)
-                for module, package in missing.items()
-                if package not in there
-            ],
-            venv_exe=own_python(tmp_path),
-        )
-        assert state.verdict is not None
-        assert state.verdict.outcome is (Outcome.SUCCEEDED if allowed else Outcome.CANNOT_RUN)
-        assert there == (list(missing.values()) if allowed else [])
+async def test_before_the_first_launch_a_repair_that_does_not_help_is_made_once(tmp_path: Path) -> None:
+    ports = map(str, range(30000, 31000))
+    problems: Problems = lambda draft: [found(["free_port"], port="18000", free_port=next(ports))]  # noqa: E731
+    state = await run(tmp_path, FINE, problems=problems)
+    assert state.verdict is not None and state.verdict.outcome is Outcome.CANNOT_RUN
+    assert not state.attempts and len(state.draft.changes) == 1
 
-    async def test_a_kill_at_any_moment_changes_nothing(self, tmp_path: Path) -> None:
-        def problems(draft: PendingChanges) -> list[dict[str, Any]]:
-            return [] if draft.config.get(PORT) == 31234 else [TAKEN]
 
-        for moment in range(12):
-            folder = tmp_path / str(moment)
-            folder.mkdir()
-            world = RepairWorld(lambda values, env, n: done(), problems)
-            experiment = experiment_in(folder, world)
-            try:
-                await loop.run(RepairExecutor(experiment, world, moment), Playbook())
-            except Killed:
-                experiment.close()
-                experiment = Experiment.open(folder, world.clock)
-                await loop.run(RepairExecutor(experiment, world), Playbook())
-            assert changes(experiment.state) == [[(PORT, 31234)]] and len(world.launches) == 1
-            assert experiment.state.attempts[0].draft.remedies == ("free_port",)
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_packages_are_installed_one_after_the_other_with_permission_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool
+) -> None:
+    there: list[str] = []
+    monkeypatch.setattr(installing, "install", lambda python, package: there.append(package) or "1.0")
+    missing = {"einops": "einops", "cv2": "opencv-python-headless"}
+
+    def problems(draft: PendingChanges) -> list[dict[str, Any]]:
+        lacking = [module for module, package in missing.items() if package not in there]
+        return [found(["install_package"], "module_not_found", module=module) for module in lacking]
+
+    options = RunOptions(allow_install=allowed)
+    state = await run(tmp_path, FINE, options, problems, venv_exe=own_python(tmp_path))
+    assert state.verdict is not None
+    assert state.verdict.outcome is (Outcome.SUCCEEDED if allowed else Outcome.CANNOT_RUN)
+    assert there == (list(missing.values()) if allowed else [])
+
+
+async def test_a_kill_at_any_moment_before_the_first_launch_changes_nothing(tmp_path: Path) -> None:
+    for moment in range(12):
+        folder = tmp_path / str(moment)
+        folder.mkdir()
+        world = RepairWorld(FINE, port_taken)
+        experiment = experiment_in(folder, world)
+        try:
+            await loop.run(RepairExecutor(experiment, world, moment), Playbook())
+        except Killed:
             experiment.close()
+            experiment = Experiment.open(folder, world.clock)
+            await loop.run(RepairExecutor(experiment, world), Playbook())
+        assert changes(experiment.state) == [[(PORT, 31234)]] and len(world.launches) == 1
+        assert experiment.state.attempts[0].draft.remedies == ("free_port",)
+        experiment.close()
 
 
 async def test_a_measure_that_does_not_please_the_check_is_followed_by_the_next_repair(
@@ -361,19 +343,14 @@ async def test_a_measure_that_does_not_please_the_check_is_followed_by_the_next_
     def problems(draft: PendingChanges) -> list[dict[str, Any]]:
         return [HOPELESS] if draft.measures and SHARE not in draft.config else []
 
-    state = await run(
-        tmp_path, lambda values, env, n: done() if values[SHARE] < 0.85 else failed(**full), problems=problems
-    )
+    state = await run(tmp_path, until(SHARE, below, **full), problems=problems)
     assert state.verdict is not None and state.verdict.outcome is Outcome.SUCCEEDED
     assert state.attempts[1].draft.remedies == ("free_leftovers", "lower_gpu_memory_utilization")
 
 
 async def test_where_the_check_refuses_everything_nothing_is_launched(tmp_path: Path) -> None:
-    state = await run(
-        tmp_path,
-        lambda values, env, n: failed(**OOM),
-        problems=lambda draft: [] if draft.is_empty else [HOPELESS],
-    )
+    problems: Problems = lambda draft: [] if draft.is_empty else [HOPELESS]  # noqa: E731
+    state = await run(tmp_path, lambda values, env, n: failed(**OOM), problems=problems)
     assert state.verdict is not None and state.verdict.outcome is Outcome.FAILED
     assert len(state.attempts) == 1 and state.unusable == set(OOM["remedies"])
 
@@ -387,19 +364,6 @@ class Case:
     outcome: Outcome = Outcome.SUCCEEDED
     problems: Problems = lambda draft: []
     plan: Mapping[str, Any] = field(default_factory=dict)
-
-
-def until(key: str, holds: Callable[[Any], bool], **diagnosis: Any) -> Fate:
-    """It fails in this way until the key has such a value."""
-    return lambda values, env, n: done() if holds(values[key]) else failed(**diagnosis)
-
-
-def below(value: float) -> bool:
-    return value < 0.85
-
-
-def port_taken(draft: PendingChanges) -> list[dict[str, Any]]:
-    return [] if draft.config.get(PORT) == 31234 else [TAKEN]
 
 
 SLOW = {
@@ -445,11 +409,9 @@ CASES = {
         until(PORT, lambda port: port == 31234), [[(PORT, 31234)]], problems=port_taken
     ),
     "nothing is changed where something stays that only a person can solve": Case(
-        lambda values, env, n: done(), [], CANNOT_RUN, lambda draft: [TAKEN, HOPELESS]
+        FINE, [], CANNOT_RUN, lambda draft: [TAKEN, HOPELESS]
     ),
-    "a protected port stays": Case(
-        lambda values, env, n: done(), [], CANNOT_RUN, lambda draft: [TAKEN], {"protected_keys": [PORT]}
-    ),
+    "a protected port stays": Case(FINE, [], CANNOT_RUN, lambda draft: [TAKEN], {"protected_keys": [PORT]}),
     "a repair that the check refuses gives way to the next": Case(
         until(OPTIMIZER, bool, **OOM),
         [[], [(OPTIMIZER, True)]],

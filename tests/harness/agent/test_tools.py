@@ -31,12 +31,8 @@ def test_a_call_becomes_an_action_with_what_code_fills_in() -> None:
     changes = '{"changes": {"a": true, "b": 1, "c": 0.5, "d": "1e-6"}, "why": "w"}'
     edit = action_of(call("edit_config", changes), OFFERED)
     assert isinstance(edit, EditConfig)
-    assert {key: type(value) for key, value in edit.changes.items()} == {
-        "a": bool,
-        "b": int,
-        "c": float,
-        "d": str,
-    }
+    types = {"a": bool, "b": int, "c": float, "d": str}
+    assert {key: type(value) for key, value in edit.changes.items()} == types
 
 
 @pytest.mark.parametrize(

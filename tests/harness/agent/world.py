@@ -1,5 +1,4 @@
-"""A world without processes: hands whose effects are entries in a dictionary, and which can be killed at
-any point."""
+"""A world without processes: hands whose effects are entries in a dictionary, to be killed at any point."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -92,9 +91,8 @@ class FakeExecutor:
 
     def stop(self, action: Any) -> dict[str, Any]:
         ended = {"reason": "stopped", "status": 143, "complete": False, "last_step": 3}
-        return {
-            "ended": {**ended, "ended_at": self.world.now}, "why": action.why, "detail": action.detail,
-        }  # fmt: skip
+        ended["ended_at"] = self.world.now
+        return {"ended": ended, "why": action.why, "detail": action.detail}
 
     def diagnose(self, action: Any) -> dict[str, Any]:
         return {"diagnosis": self.world.ends[len(self.experiment.state.attempts) - 1]["diagnosis"]}

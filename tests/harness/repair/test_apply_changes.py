@@ -9,18 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness import launching
-from harness.actions import (
-    Action,
-    EditConfig,
-    FreeOwned,
-    Launch,
-    PatchCode,
-    RaiseLimit,
-    RenderConfig,
-    SetEnvironment,
-    arguments,
-)
+from harness import actions, launching
+from harness.actions import Action, EditConfig, Launch, PatchCode, RenderConfig, SetEnvironment, arguments
 from harness.agent.executor import Executor
 from harness.experiment import Experiment
 from harness.journal.events import ChangePrepared, Checked
@@ -31,6 +21,8 @@ from tests.harness.runs import found, record
 
 CONFIG = "ajet:\n  rollout:\n    n_vllm_engine: 4  # per node\n  trainer_common:\n    seed: 3\n"
 TRAIN = "batch = 1\nprint(batch / 0)\n"
+EDIT = EditConfig(changes={"ajet.rollout.n_vllm_engine": 1}, why="memory")
+PATCH = PatchCode(path="train.py", old="batch / 0", new="batch / 1", why="typo")
 
 
 @pytest.fixture
@@ -87,22 +79,19 @@ async def launched(experiment: Experiment, number: int, monkeypatch: pytest.Monk
     return specs[0]
 
 
-def test_edit_is_shown_as_a_diff_and_waits_for_the_launch(experiment: Experiment, codebase: Path) -> None:
+def test_edit_is_shown_as_a_diff_and_waits_for_the_launch_while_others_build_on_it(
+    experiment: Experiment, codebase: Path
+) -> None:
     assert apply_changes.config_after(experiment) is None
-    edit = EditConfig(changes={"ajet.rollout.n_vllm_engine": 1}, why="memory")
-    outcome = prepared(edit, experiment)
+    outcome = prepared(EDIT, experiment)
     assert "-    n_vllm_engine: 4  # per node\n+    n_vllm_engine: 1  # per node\n" in outcome.text
     assert outcome.changes == (Change("config", "ajet.rollout.n_vllm_engine", 4, 1, "memory"),)
     assert apply_changes.config_after(experiment) == CONFIG.replace(": 4", ": 1")
     assert apply_changes.config_before(experiment) == CONFIG
     assert (codebase / "config.yaml").read_text() == CONFIG
-    assert "nothing would change" in prepared(edit, experiment).error
-
-
-def test_later_edit_builds_on_the_earlier_one(experiment: Experiment) -> None:
-    prepared(EditConfig(changes={"ajet.rollout.n_vllm_engine": 1}, why="a"), experiment)
-    outcome = prepared(EditConfig(changes={"ajet.rollout.n_vllm_engine": 2}, why="b"), experiment)
-    assert outcome.changes[0].old == 1
+    assert "nothing would change" in prepared(EDIT, experiment).error
+    later = prepared(EditConfig(changes={"ajet.rollout.n_vllm_engine": 2}, why="b"), experiment)
+    assert later.changes[0].old == 1
     prepared(EditConfig(remove=("ajet.rollout.n_vllm_engine",), why="c"), experiment)
     assert "n_vllm_engine" not in (apply_changes.config_after(experiment) or "")
 
@@ -149,77 +138,62 @@ def test_variable_is_set_once(experiment: Experiment) -> None:
     assert "already" in prepared(action, experiment).error
 
 
-class TestWhatTheCheckRefuses:
-    """A built-in repair is held against the check that comes before its launch."""
-
-    EDIT = EditConfig(changes={"ajet.rollout.n_vllm_engine": 1}, why="memory", remedy="fewer_engines")
-
-    @staticmethod
-    def checked(*remedies: str) -> Checked:
-        cause = found({"family": "config_error", "cause": "bad", "remedies": remedies})
-        return Checked(False, ("bad — fix it",), causes=(cause,))
-
-    def test_it_is_shown_what_the_repair_leads_to(self, experiment: Experiment) -> None:
-        seen: list[Any] = []
-
-        def check(experiment: Experiment, draft: PendingChanges) -> Checked:
-            seen.append(apply_changes.config_after(experiment, draft))
-            return Checked(True)
-
-        assert not apply_changes.prepare(self.EDIT, experiment, check).error
-        assert seen == [CONFIG.replace(": 4", ": 1")]
-
-    def test_a_refused_one_is_not_made_and_not_tried_again(self, experiment: Experiment) -> None:
-        record(experiment, "intent", action="edit_config", args=arguments(self.EDIT))
-        outcome = apply_changes.prepare(self.EDIT, experiment, lambda *_: self.checked())
-        experiment.record(outcome)
-        assert "bad — fix it" in outcome.error
-        assert experiment.state.draft.is_empty and experiment.state.unusable == {"fewer_engines"}
-
-    def test_what_another_repair_can_mend_is_no_reason(self, experiment: Experiment) -> None:
-        assert not apply_changes.prepare(self.EDIT, experiment, lambda *_: self.checked("free_port")).error
-
-    def test_an_edit_that_nobody_asks_for_by_name_is_not_checked_here(self, experiment: Experiment) -> None:
-        by_a_model = self.EDIT.model_copy(update={"remedy": ""})
-        assert not apply_changes.prepare(by_a_model, experiment, lambda *_: self.checked()).error
-
-    def test_the_real_check_sees_variables_and_config_of_the_draft(
-        self, experiment: Experiment, codebase: Path
-    ) -> None:
-        draft = PendingChanges(config={"ajet.rollout.n_vllm_engine": 1}, environment={"OMP_NUM_THREADS": "1"})
-        (codebase / "train.py").write_text(
-            "import argparse, os\nos.environ['LAB_NEEDS_THIS']\np = argparse.ArgumentParser()\n"
-            "p.add_argument('--config')\np.parse_args()\n"
-        )
-        assert "LAB_NEEDS_THIS" in str(apply_changes.check(experiment, draft).warnings)
-        given = replace(draft, environment={"LAB_NEEDS_THIS": "1"})
-        assert apply_changes.check(experiment, given).warnings == ()
-        moved = replace(given, config={"train_file": "/nowhere/rows.jsonl"})
-        assert "/nowhere/rows.jsonl" in str(apply_changes.check(experiment, moved).warnings)
+REPAIR = EDIT.model_copy(update={"remedy": "fewer_engines"})
 
 
-def test_failed_patch_changes_nothing(experiment: Experiment) -> None:
-    outcome = prepared(PatchCode(path="train.py", old="no such text", new="x", why="?"), experiment)
-    assert "stands 0 times in train.py" in outcome.error
-    assert experiment.state.draft.is_empty
+def refused(*remedies: str) -> Checked:
+    """What a check says that finds a cause for which there are these remedies."""
+    cause = found({"family": "config_error", "cause": "bad", "remedies": remedies})
+    return Checked(False, ("bad — fix it",), causes=(cause,))
 
 
-async def test_launch_without_changes_runs_in_the_authors_codebase(
-    experiment: Experiment, codebase: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_built_in_repair_is_held_against_the_check_of_what_it_leads_to(experiment: Experiment) -> None:
+    seen: list[Any] = []
+
+    def check(experiment: Experiment, draft: PendingChanges) -> Checked:
+        seen.append(apply_changes.config_after(experiment, draft))
+        return Checked(True)
+
+    assert not apply_changes.prepare(REPAIR, experiment, check).error
+    assert seen == [CONFIG.replace(": 4", ": 1")]
+    another_can = apply_changes.prepare(REPAIR, experiment, lambda *_: refused("free_port"))
+    by_a_model = apply_changes.prepare(EDIT, experiment, lambda *_: refused())
+    assert not another_can.error and not by_a_model.error
+    record(experiment, "intent", action="edit_config", args=arguments(REPAIR))
+    outcome = apply_changes.prepare(REPAIR, experiment, lambda *_: refused())
+    experiment.record(outcome)
+    assert "bad — fix it" in outcome.error
+    assert experiment.state.draft.is_empty and experiment.state.unusable == {"fewer_engines"}, (
+        "not tried again"
+    )
+
+
+def test_the_real_check_sees_variables_and_config_of_the_draft(
+    experiment: Experiment, codebase: Path
 ) -> None:
-    spec = await launched(experiment, 1, monkeypatch)
-    assert spec.cwd == codebase
-    assert spec.prepare == "exec </dev/null\npip install -e ."
-    assert f"python {codebase}/train.py" in spec.command
-    assert not (experiment.dir / "attempts" / "01" / "change.diff").exists()
+    draft = PendingChanges(config={"ajet.rollout.n_vllm_engine": 1}, environment={"OMP_NUM_THREADS": "1"})
+    (codebase / "train.py").write_text(
+        "import argparse, os\nos.environ['LAB_NEEDS_THIS']\np = argparse.ArgumentParser()\n"
+        "p.add_argument('--config')\np.parse_args()\n"
+    )
+    assert "LAB_NEEDS_THIS" in str(apply_changes.check(experiment, draft).warnings)
+    given = replace(draft, environment={"LAB_NEEDS_THIS": "1"})
+    assert apply_changes.check(experiment, given).warnings == ()
+    moved = replace(given, config={"train_file": "/nowhere/rows.jsonl"})
+    assert "/nowhere/rows.jsonl" in str(apply_changes.check(experiment, moved).warnings)
 
 
 async def test_patched_code_is_what_the_next_launches_run(
     experiment: Experiment, codebase: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await launched(experiment, 1, monkeypatch)
-    prepared(PatchCode(path="train.py", old="batch / 0", new="batch / 1", why="typo"), experiment)
-    prepared(EditConfig(changes={"ajet.rollout.n_vllm_engine": 1}, why="memory"), experiment)
+    first = await launched(experiment, 1, monkeypatch)
+    assert (first.cwd, first.prepare) == (codebase, "exec </dev/null\npip install -e .")
+    assert f"python {codebase}/train.py" in first.command
+    assert not (experiment.dir / "attempts" / "01" / "change.diff").exists()
+    failed = prepared(PatchCode(path="train.py", old="no such text", new="x", why="?"), experiment)
+    assert "stands 0 times in train.py" in failed.error and experiment.state.draft.is_empty
+    prepared(PATCH, experiment)
+    prepared(EDIT, experiment)
     spec = await launched(experiment, 2, monkeypatch)
     copy = spec.cwd
     assert copy != codebase
@@ -237,25 +211,24 @@ async def test_patched_code_is_what_the_next_launches_run(
 async def test_changes_before_the_first_launch_are_kept_with_the_first_attempt(
     experiment: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepared(PatchCode(path="train.py", old="batch / 0", new="batch / 1", why="typo"), experiment)
+    prepared(PATCH, experiment)
     await launched(experiment, 1, monkeypatch)
-    prepared(EditConfig(changes={"ajet.rollout.n_vllm_engine": 1}, why="memory"), experiment)
+    prepared(EDIT, experiment)
     await launched(experiment, 2, monkeypatch)
     kept = (experiment.dir / "attempts" / "01" / "change.diff").read_text()
     assert kept.index("+print(batch / 1)") < kept.index("+    n_vllm_engine: 1")
 
 
-async def test_a_raised_limit_holds_for_this_launch_and_those_after_it(
+async def test_a_raised_limit_holds_for_all_later_launches_and_what_was_freed_is_told(
     experiment: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not (await launched(experiment, 1, monkeypatch)).most_open_files
-    outcome = prepared(RaiseLimit(limit="open_files", why="too many", remedy="raise_open_files"), experiment)
+    outcome = prepared(
+        actions.RaiseLimit(limit="open_files", why="too many", remedy="raise_open_files"), experiment
+    )
     assert outcome.changes[0].remedy == "raise_open_files" and not experiment.state.draft.is_empty
     assert (await launched(experiment, 2, monkeypatch)).most_open_files
-    assert (await launched(experiment, 3, monkeypatch)).most_open_files
-
-
-def test_what_was_freed_is_told(experiment: Experiment) -> None:
-    outcome = prepared(FreeOwned(what="checkpoints", why="disk"), experiment)
-    assert outcome.changes[0].new == "0.0 MiB freed"
+    freed = prepared(actions.FreeOwned(what="checkpoints", why="disk"), experiment)
+    assert freed.changes[0].new == "0.0 MiB freed"
     assert experiment.state.draft.measures == ("free_owned checkpoints",)
+    assert (await launched(experiment, 3, monkeypatch)).most_open_files

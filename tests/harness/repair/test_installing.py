@@ -17,9 +17,8 @@ def wheel(folder: Path, name: str, version: str, requires: str = "") -> Path:
     needs = f"Requires-Dist: {requires}\n" if requires else ""
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr(f"{name}.py", "")
-        archive.writestr(
-            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}"
-        )
+        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}"
+        archive.writestr(f"{info}/METADATA", metadata)
         archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         archive.writestr(f"{info}/RECORD", "")
     return file
@@ -53,23 +52,16 @@ def test_a_missing_package_is_installed_and_what_is_there_keeps_its_version(
         install(python, "greedypkg")
     with pytest.raises(InstallError, match=r"plainpkg 1\.0 is there"):
         install(python, "plainpkg")
-
-
-def test_what_cannot_be_had_is_said(python: Path, shelf: Path) -> None:
     with pytest.raises(InstallError, match="nowherepkg"):
         install(python, "nowherepkg")
     with pytest.raises(InstallError, match="No such file"):
         install(python.with_name("no-python"), "plainpkg")
 
 
-def test_only_known_packages_into_an_environment_of_its_own(tmp_path: Path) -> None:
-    python = tmp_path / "bin" / "python"
-    assert "virtual environment" in str(refuse(python))
+def test_only_into_an_environment_of_its_own_never_the_harness_s_nor_through_a_link(tmp_path: Path) -> None:
+    assert "virtual environment" in str(refuse(tmp_path / "bin" / "python"))
     (tmp_path / "pyvenv.cfg").touch()
-    assert refuse(python) is None
-
-
-def test_never_into_the_harness_itself_nor_through_a_link_to_it(tmp_path: Path) -> None:
+    assert refuse(tmp_path / "bin" / "python") is None
     if not (Path(sys.prefix) / "pyvenv.cfg").exists():  # the tests run outside of an environment
         assert "virtual environment" in str(refuse(Path(sys.prefix) / "bin" / "python"))
         return

@@ -40,9 +40,8 @@ def made(
         record(found, "outcome", action="wait", ended={"reason": "exited", "complete": False})
         files = found.attempt_files(number)
         files.started.mkdir(parents=True)
-        files.exit_file.write_text(
-            json.dumps({"attempt_id": args["attempt_id"], "reason": "exited", "status": 1})
-        )
+        ended = {"attempt_id": args["attempt_id"], "reason": "exited", "status": 1}
+        files.exit_file.write_text(json.dumps(ended))
     if end:
         record(found, "finish", **end)
     return found
@@ -108,29 +107,20 @@ def test_checkpoints_that_a_later_attempt_went_beyond_are_removed(experiment: Ex
     assert owned(experiment, "checkpoints") == 0
 
 
-def test_the_only_ones_there_are_stay(experiment: Experiment) -> None:
+def linked(first: Path, experiment: Experiment) -> Path:
+    """The second attempt shares this checkpoint; returns the folder of those it has."""
+    second = experiment.attempt_files(2).trainer / "checkpoints"
+    (second / first.name).mkdir(parents=True)
+    os.link(first / "model.pt", second / first.name / "model.pt")
+    return second
+
+
+def test_the_only_ones_there_are_stay_and_a_shared_file_makes_no_room(experiment: Experiment) -> None:
     only = checkpoint(experiment, 1, "step_10")
     assert free(experiment, "checkpoints") == 0 and only.exists()
-
-
-def test_a_shared_file_makes_no_room(experiment: Experiment) -> None:
-    first = checkpoint(experiment, 1, "step_10")
-    second = experiment.attempt_files(2).trainer / "checkpoints"
-    (second / "step_10").mkdir(parents=True)
-    os.link(first / "model.pt", second / "step_10" / "model.pt")
+    linked(only, experiment)
     checkpoint(experiment, 2, "step_30")
     assert owned(experiment, "checkpoints") == 0
-
-
-def test_links_are_not_followed(experiment: Experiment, tmp_path: Path) -> None:
-    foreign = tmp_path / "foreign"
-    foreign.mkdir()
-    (foreign / "data").write_text("x" * 100)
-    checkpoint(experiment, 1, "step_10")
-    checkpoint(experiment, 2, "step_20")
-    (experiment.attempt_files(1).trainer / "checkpoints" / "link").symlink_to(foreign)
-    free(experiment, "checkpoints")
-    assert (foreign / "data").exists()
 
 
 def test_nothing_goes_where_the_newest_did_not_go_on_from_it(tmp_path: Path) -> None:
@@ -141,10 +131,7 @@ def test_nothing_goes_where_the_newest_did_not_go_on_from_it(tmp_path: Path) -> 
 
 def test_nothing_goes_before_the_newest_went_beyond_it(experiment: Experiment) -> None:
     first = checkpoint(experiment, 1, "step_20")
-    second = experiment.attempt_files(2).trainer / "checkpoints"
-    (second / "step_20").mkdir(parents=True)
-    os.link(first / "model.pt", second / "step_20" / "model.pt")
-    (second / "latest").write_text("step_20\n")
+    (linked(first, experiment) / "latest").write_text("step_20\n")
     other = checkpoint(experiment, 1, "step_10", newest=False)
     assert free(experiment, "checkpoints") == 0 and other.exists()
 
@@ -163,11 +150,13 @@ def test_weights_that_were_cut_off_replace_nothing(experiment: Experiment, file:
     assert free(experiment, "checkpoints") == 0 and old.exists()
 
 
-def test_a_folder_that_leads_out_of_the_experiment_is_left_alone(tmp_path: Path) -> None:
-    linked = made(tmp_path / "linked", "ffff00000000", 2, carried=(None, "step_20"))
+def test_links_that_lead_out_of_the_experiment_are_not_followed(tmp_path: Path) -> None:
+    mine = made(tmp_path / "linked", "ffff00000000", 3, carried=(None, "step_20", "step_30"))
     outside = tmp_path / "outside" / "checkpoints" / "precious"
     outside.mkdir(parents=True)
     (outside / "model.pt").write_bytes(b"x" * 500)
-    linked.attempt_files(1).trainer.symlink_to(tmp_path / "outside")
-    checkpoint(linked, 2, "step_30")
-    assert free(linked, "checkpoints") == 0 and (outside / "model.pt").exists()
+    mine.attempt_files(1).trainer.symlink_to(tmp_path / "outside")
+    beyond = checkpoint(mine, 2, "step_20")
+    (beyond.parent / "link").symlink_to(outside)
+    checkpoint(mine, 3, "step_40")
+    assert free(mine, "checkpoints") == 1000 and (outside / "model.pt").exists()

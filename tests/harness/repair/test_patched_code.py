@@ -16,6 +16,7 @@ from tests.harness.runs import planned
 
 __all__ = ["repository"]
 ID = "7f3a00000000"
+FASTER = {"path": "train.py", "old": "lr = 1", "new": "lr = 2"}
 
 
 @pytest.fixture(autouse=True)
@@ -77,51 +78,33 @@ def test_code_outside_of_git_is_corrected_in_a_plain_copy(tmp_path: Path) -> Non
     plain = tmp_path / "plain"
     plain.mkdir()
     (plain / "train.py").write_text("lr = 1\n")
-    plan = planned_in(plain, tmp_path)
-    assert "+lr = 2" in patch(plan, "train.py", "lr = 1", "lr = 2")
+    assert "+lr = 2" in patch(planned_in(plain, tmp_path), *FASTER.values())
     assert (plain / "train.py").read_text() == "lr = 1\n"
-    code = patched_code.find(ID)
-    assert code is not None and not code.copy.commit and code.patches[0].path == "train.py"
+    assert not the_copy().copy.commit and the_copy().patches[0].path == "train.py"
 
 
-def test_kill_before_the_file_was_written_is_made_good(
-    plan: Blueprint, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("moment", ["harness.repair.patched_code.write_atomically", "shutil.copy2"])
+def test_a_kill_while_the_copy_or_the_file_is_written_is_made_good(
+    plan: Blueprint, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    class Killed(BaseException):
-        pass
-
-    def die(*_: object, **__: object) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patched:
-        patched.setattr(patched_code, "write_atomically", die)
-        with pytest.raises(Killed):
-            patch(plan, "train.py", "lr = 1", "lr = 2")
-    patch(plan, "train.py", "lr = 1", "lr = 2")
-    assert "lr = 2" in (folder() / "train.py").read_text()
-    assert the_copy().diffs([{"path": "train.py", "old": "lr = 1", "new": "lr = 2"}]).count("+lr = 2") == 1
-
-
-def test_half_made_copy_is_made_anew(plan: Blueprint, monkeypatch: pytest.MonkeyPatch) -> None:
     def die(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("shutil.copy2", die)
+        patched.setattr(moment, die)
         with pytest.raises(KeyboardInterrupt):
-            patch(plan, "train.py", "lr = 1", "lr = 2")
+            patch(plan, **FASTER)
     assert patched_code.place_of(ID).exists()
-    assert "+lr = 2" in patch(plan, "train.py", "lr = 1", "lr = 2")
+    assert "+lr = 2" in patch(plan, **FASTER)
+    assert "lr = 2" in (folder() / "train.py").read_text()
+    assert the_copy().diffs([FASTER]).count("+lr = 2") == 1
 
 
 def test_launch_gets_all_patches_even_when_the_cache_was_emptied(plan: Blueprint) -> None:
-    patches = [
-        {"path": "train.py", "old": "lr = 1", "new": "lr = 2"},
-        {"path": "train.py", "old": "lr = 2", "new": "lr = 3"},
-        {"path": "train.py", "old": "lr = 2", "new": "lr = 3"},
-    ]
+    further = {"path": "train.py", "old": "lr = 2", "new": "lr = 3"}
+    patches = [FASTER, further, further]
     for item in patches:
-        patch(plan, item["path"], item["old"], item["new"])
+        patch(plan, **item)
     copy = launched(plan, patches)
     (copy / "mark").write_text("still the same copy")
     assert (launched(plan, patches) / "mark").exists()
@@ -141,6 +124,7 @@ def test_refusals_say_what_would_do(plan: Blueprint, repository: Path, tmp_path:
     (code / "link.py").symlink_to(tmp_path / "outside.py")
     (tmp_path / "outside.py").write_text("lr = 1\n")
     (code / "latin.py").write_bytes(b"caf\xe9\n")
+    (code / "dos.py").write_bytes(b"a = 1\r\nb = 2\r\n")
     assert "spaces and line breaks count" in refused(plan, "train.py", "def  main():")
     assert "stands 2 times in train.py" in refused(plan, "train.py", "main()")
     assert "no source file of the codebase" in refused(plan, "trian.py", "lr = 1")
@@ -150,30 +134,23 @@ def test_refusals_say_what_would_do(plan: Blueprint, repository: Path, tmp_path:
     assert "no UTF-8 text" in refused(plan, "latin.py", "caf")
     assert "nothing would change" in refused(plan, "train.py", "lr = 1", "lr = 1")
     assert (tmp_path / "outside.py").read_text() == "lr = 1\n"
-
-
-def test_line_breaks_of_the_file_are_kept(plan: Blueprint, repository: Path) -> None:
-    (repository / "project" / "dos.py").write_bytes(b"a = 1\r\nb = 2\r\n")
     patch(plan, "dos.py", "a = 1\nb = 2", "a = 1\nb = 3")
-    assert (folder() / "dos.py").read_bytes() == b"a = 1\r\nb = 3\r\n"
+    assert (folder() / "dos.py").read_bytes() == b"a = 1\r\nb = 3\r\n", "its line breaks are kept"
 
 
 def test_command_points_into_the_copy_where_the_copy_has_its_own(repository: Path, plan: Blueprint) -> None:
-    patch(plan, "train.py", "lr = 1", "lr = 2")
+    patch(plan, **FASTER)
     home, copy = repository / "project", folder()
-    swapped = {
-        f"python {home}/train.py --lr 1": f"python {copy}/train.py --lr 1",
-        f"cd {home} && python train.py": f"cd {copy} && python train.py",
-        f"cd {home}/; python x": f"cd {copy}/; python x",
-        f'python "{home}/train.py"': f'python "{copy}/train.py"',
-        f"bash -c 'cd {home} && python train.py'": f"bash -c 'cd {copy} && python train.py'",
-        f"PYTHONPATH={home}:/opt python --config={home}/model.py": (
-            f"PYTHONPATH={copy}:/opt python --config={copy}/model.py"
-        ),
-        f"python {repository}/project/train.py": f"python {copy}/train.py",
-    }
-    for command, expected in swapped.items():
-        assert relocate(command) == expected
+    swapped = (
+        "python {home}/train.py --lr 1",
+        "cd {home} && python train.py",
+        "cd {home}/; python x",
+        'python "{home}/train.py"',
+        "bash -c 'cd {home} && python train.py'",
+        "PYTHONPATH={home}:/opt python --config={home}/model.py",
+    )
+    for command in swapped:
+        assert relocate(command.format(home=home)) == command.format(home=copy)
     for command in (
         f"python {home}2/train.py",
         f"python /mnt{home}/train.py",
@@ -194,20 +171,15 @@ def test_patched_code_is_what_runs_even_if_installed_from_the_authors_folder(
     given = {"PYTHONPATH": f"/opt/x:{repository}/project/src"}
     variables = the_copy().variables(plan.venv_exe, given)
     assert variables["PYTHONPATH"].split(":")[0] == str(folder())
-    done = subprocess.run(
-        [sys.executable, "-c", "import model; print(model.name)"],
-        cwd=tmp_path,
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    python = [sys.executable, "-c", "import model; print(model.name)"]
+    given = {**os.environ, **variables}
+    done = subprocess.run(python, cwd=tmp_path, env=given, capture_output=True, text=True, check=True)
     assert done.stdout == "corrected\n"
     assert the_copy().variables(Path("/usr/bin/none"), {}) == {}
 
 
 def test_copy_is_removed_but_not_what_only_it_has(plan: Blueprint) -> None:
-    patch(plan, "train.py", "lr = 1", "lr = 2")
+    patch(plan, **FASTER)
     copy = folder()
     (copy / "__pycache__").mkdir()
     (copy / "__pycache__" / "model.cpython-311.pyc").write_bytes(b"x")
@@ -215,8 +187,7 @@ def test_copy_is_removed_but_not_what_only_it_has(plan: Blueprint) -> None:
     assert patched_code.remove(ID) == copy
     assert (copy / "model.pt").exists()
     (copy / "model.pt").unlink()
-    assert patched_code.remove(ID) is None
-    assert not copy.exists()
+    assert patched_code.remove(ID) is None and not copy.exists()
     assert "+lr = 2" in patched_code.place_of(ID).with_name(f"{ID}.diff").read_text()
     assert patched_code.remove(ID) is None
 
@@ -238,16 +209,16 @@ def test_code_that_leads_back_to_the_authors_folder_is_not_launched(
     file.parent.mkdir(exist_ok=True)
     file.write_text(text.format(home=repository / "project"))
     git(repository, "add", ".")
-    why = refused(plan, "train.py", "lr = 1", "lr = 2")
+    why = refused(plan, **FASTER)
     assert why.startswith(f"{where} ({repository / 'project'}")
     assert "write it relative to the codebase" in why
     file.write_text(text.format(home="."))
     patched_code.forget(ID, repository)
-    assert "+lr = 2" in patch(plan, "train.py", "lr = 1", "lr = 2")
+    assert "+lr = 2" in patch(plan, **FASTER)
     file.write_text(text.format(home=repository / "project"))
     patched_code.forget(ID, repository)
     with pytest.raises(PatchError, match=where):
-        launched(plan, [{"path": "train.py", "old": "lr = 1", "new": "lr = 2"}])
+        launched(plan, [FASTER])
 
 
 def test_lines_that_lead_back_can_be_corrected_one_after_the_other(plan: Blueprint, repository: Path) -> None:
@@ -255,11 +226,11 @@ def test_lines_that_lead_back_can_be_corrected_one_after_the_other(plan: Bluepri
     for name in ("a.sh", "b.sh"):
         (home / name).write_text(f"python {home}/train.py\n")
     patches = [{"path": name, "old": f"{home}/", "new": ""} for name in ("a.sh", "b.sh")]
-    assert "b.sh:1" in refused(plan, "train.py", "lr = 1", "lr = 2")
+    assert "b.sh:1" in refused(plan, **FASTER)
     for item in patches:
         patch(plan, **item)
-    assert "+lr = 2" in patch(plan, "train.py", "lr = 1", "lr = 2")
-    patches.append({"path": "train.py", "old": "lr = 1", "new": "lr = 2"})
+    assert "+lr = 2" in patch(plan, **FASTER)
+    patches.append(FASTER)
     assert (launched(plan, patches) / "a.sh").read_text() == "python train.py\n"
 
 
@@ -267,13 +238,12 @@ def test_what_the_copy_only_links_to_may_be_named_by_its_absolute_path(
     plan: Blueprint, repository: Path
 ) -> None:
     home = repository / "project"
-    (home / "run.sh").write_text(
-        f"# cd {home}\npython train.py --data {home}/data/train.jsonl --out {home}/runs/1 --also {home}2\n"
-    )
+    named = f"--data {home}/data/train.jsonl --out {home}/runs/1 --also {home}2"
+    (home / "run.sh").write_text(f"# cd {home}\npython train.py {named}\n")
     (home / "earlier" / "attempts").mkdir(parents=True)
     (home / "earlier" / "journal.jsonl").write_text("")
     (home / "earlier" / "attempts" / "launch.sh").write_text(f"cd {home}\n")
-    assert "+lr = 2" in patch(plan, "train.py", "lr = 1", "lr = 2")
+    assert "+lr = 2" in patch(plan, **FASTER)
 
 
 def test_command_and_config_that_lead_back_are_refused(
@@ -282,11 +252,11 @@ def test_command_and_config_that_lead_back_are_refused(
     home = repository / "project"
     config = tmp_path / "config.yaml"
     config.write_text(f"lr: 1\nreward: {home}/model.py\n")
-    assert "config.yaml:2" in refused(replace(plan, yaml_path=config), "train.py", "lr = 1", "lr = 2")
+    assert "config.yaml:2" in refused(replace(plan, yaml_path=config), **FASTER)
     hidden = f"python ${{X:-{home}/train.py}}"
-    why = refused(replace(plan, launch_command=hidden), "train.py", "lr = 1", "lr = 2")
+    why = refused(replace(plan, launch_command=hidden), **FASTER)
     assert why.startswith("the launch command (")
-    patch(plan, "train.py", "lr = 1", "lr = 2")
+    patch(plan, **FASTER)
     with pytest.raises(PatchError, match="launch command"):
         relocate(hidden)
     assert relocate(f"python {home}/src/../train.py").endswith("ktrees/7f3a00000000/project/train.py")

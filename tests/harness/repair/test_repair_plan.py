@@ -23,7 +23,7 @@ from harness.lessons import Lesson, knowledge
 from harness.options import RunOptions
 from harness.pending_changes import Change, PendingChanges
 from harness.repair import repair_plan
-from tests.harness.runs import end, filled, found, record, state_with
+from tests.harness.runs import filled, found, record, state_with
 
 CONFIG = "ajet:\n  backbone: verl\n  rollout: {gpu_memory_utilization: 0.8, max_num_seqs: 64}\n"
 OOM: dict[str, Any] = {
@@ -56,37 +56,32 @@ def names(experiment: Experiment, diagnosis: dict[str, Any], *preferred: str) ->
     return [repair.name for repair in repair_plan.repairs(experiment, found(diagnosis), preferred)]
 
 
-def test_in_the_order_of_the_signature_and_what_helped_before_first(experiment: Experiment) -> None:
+def test_in_the_order_of_the_signature_but_what_helped_before_and_waiting_come_first(
+    experiment: Experiment,
+) -> None:
     lower, fewer = OOM["remedies"][:2]
     assert names(experiment, OOM) == [lower, fewer, "advise"]
     assert names(experiment, OOM, fewer) == [fewer, lower, "advise"]
-
-
-def test_what_passes_is_waited_for_first_also_where_the_signature_does_not_say_so(
-    experiment: Experiment,
-) -> None:
     passing = {**OOM, "transient": True, "wait_s": 3.0}
     assert names(experiment, passing)[0] == "wait_and_retry"
-    later = {**passing, "remedies": ["lower_concurrent_sequences", "resume_from_checkpoint"]}
-    assert names(experiment, later) == ["lower_concurrent_sequences", "resume_from_checkpoint"]
+    later = {**passing, "remedies": [fewer, "resume_from_checkpoint"]}
+    assert names(experiment, later) == [fewer, "resume_from_checkpoint"]
+
+
+def actions(name: str, kind: str, **values: Any) -> list[Any]:
+    """What carries this remedy out."""
+    remedy = {"name": name, "kind": kind, "change": "c", "why": "w", **values}
+    return repair_plan.actions_of(filled(Remedy, remedy), found(OOM))
 
 
 def test_each_repair_becomes_the_actions_that_carry_it_out() -> None:
-    told = {"change": "c", "why": "w", "edits": {}, "remove": [], "environment": {}, "package": ""}
-
-    def actions(name: str, kind: str, **values: Any) -> list[Any]:
-        return repair_plan.actions_of(
-            filled(Remedy, {"name": name, "kind": kind, **told, **values}), found(OOM)
-        )
-
     edit = actions("halve", "config", edits={"a": 1}, remove=["b"], environment={"X": "1"})
     assert [type(each) for each in edit] == [EditConfig, SetEnvironment]
     why = {"why": "oom, halve: w", "remedy": "halve"}
     assert arguments(edit[0]) == {"changes": {"a": 1}, "remove": ["b"], **why}
     assert type(actions("install_package", "install", package="tqdm")[0]) is InstallPackage
-    assert actions("free_leftovers", "free")[0] == FreeOwned(
-        what="processes", why="oom, free_leftovers: w", remedy="free_leftovers"
-    )
+    freed = FreeOwned(what="processes", why="oom, free_leftovers: w", remedy="free_leftovers")
+    assert actions("free_leftovers", "free") == [freed]
     assert type(actions("raise_open_files", "limit")[0]) is RaiseLimit
     assert actions("wait_and_retry", "wait") == []
 
@@ -98,25 +93,21 @@ def before(remedy: str, config: str = "", command: str = "", **captures: str) ->
     return repair_plan.before_launch(found(cause), state, config)
 
 
-class TestBeforeALaunch:
-    def test_a_package(self) -> None:
-        assert [each.package for each in before("install_package", module="cv2")] == [
-            "opencv-python-headless"
-        ]
-        assert before("install_package", module="code_of_the_author") == []
+def test_before_a_launch_known_packages_are_installed() -> None:
+    assert [each.package for each in before("install_package", module="cv2")] == ["opencv-python-headless"]
+    assert before("install_package", module="code_of_the_author") == []
 
-    def test_a_port_is_the_one_that_the_check_saw_free(self) -> None:
-        ports = {"port": "18000", "free_port": "31234"}
-        (edit,) = before("free_port", "server: {port: 18000}\n", **ports)
-        assert (edit.edits, edit.environment) == ({"server.port": 31234}, {})
-        (variable,) = before("free_port", "seed: 1\n", variable="MASTER_PORT", **ports)
-        assert (variable.edits, variable.environment) == ({}, {"MASTER_PORT": "31234"})
-        (there,) = before("free_port", command="torchrun --master_port 18000 t.py", **ports)
-        assert there.edits == {"master_port": 31234}
 
-    def test_nobody_is_asked_what_the_check_has_not_seen(self) -> None:
-        (told,) = before("raise_open_files")
-        assert told.change and not repair_plan.actions_of(replace(told, kind="config"), found({"cause": "c"}))
+def test_before_a_launch_a_port_is_the_one_that_the_check_saw_free() -> None:
+    ports = {"port": "18000", "free_port": "31234"}
+    (edit,) = before("free_port", "server: {port: 18000}\n", **ports)
+    assert (edit.edits, edit.environment) == ({"server.port": 31234}, {})
+    (variable,) = before("free_port", "seed: 1\n", variable="MASTER_PORT", **ports)
+    assert (variable.edits, variable.environment) == ({}, {"MASTER_PORT": "31234"})
+    (there,) = before("free_port", command="torchrun --master_port 18000 t.py", **ports)
+    assert there.edits == {"master_port": 31234}
+    (told,) = before("raise_open_files")  # the check has not seen how many
+    assert told.change and not repair_plan.actions_of(replace(told, kind="config"), found({"cause": "c"}))
 
 
 def test_a_step_is_done_whatever_value_it_took() -> None:
@@ -131,40 +122,31 @@ def test_a_step_is_done_whatever_value_it_took() -> None:
     assert not repair_plan.is_done(InstallPackage(package="rich", why="w"), draft)
 
 
+OUT_OF_MEMORY = (
+    'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n    loss.backward()\n'
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity "
+    "of 79.15 GiB of which 100.00 MiB is free. Of the allocated memory 70.00 GiB is allocated by PyTorch"
+    ", and 10.00 MiB is reserved by PyTorch but unallocated.\n"
+)
+
+
 async def test_a_diagnosis_brings_its_repairs_with_it_first_what_helped_before(
     experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    (experiment.dir / "config.yaml").write_text(
-        "per_device_train_batch_size: 8\ngradient_accumulation_steps: 1\nseed: 3\n"
-    )
+    config = "per_device_train_batch_size: 8\ngradient_accumulation_steps: 1\nseed: 3\n"
+    (experiment.dir / "config.yaml").write_text(config)
     files = experiment.attempt_files(1)
     files.dir.mkdir(parents=True)
-    files.pane_log.write_text(
-        'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n    loss.backward()\n'
-        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity "
-        "of 79.15 GiB of which 100.00 MiB is free. Of the allocated memory 70.00 GiB is allocated by PyTorch"
-        ", and 10.00 MiB is reserved by PyTorch but unallocated.\n"
-    )
-    record(
-        experiment, "outcome", action="wait", ended=end({"reason": "exited", "status": 1, "complete": False})
-    )
+    files.pane_log.write_text(OUT_OF_MEMORY)
+    record(experiment, "outcome", action="wait", ended={"reason": "exited", "status": 1})
     executor = Executor(experiment)
     known = (await executor.act(Diagnose())).diagnosis
     assert known.repairs[0].name != "gradient_checkpointing"
     facts = {"at": 1.0, "name": "x", "family": "gpu_oom", "changes": (), "by": "playbook", "result": "cured"}
-    knowledge.keep(
-        [
-            Lesson(
-                **facts,
-                experiment_id="earlier",
-                attempt=1,
-                signature=known.signature,
-                failure=known.signature,
-                remedies=("gradient_checkpointing",),
-            )
-        ]
-    )
+    failure = {"signature": known.signature, "failure": known.signature}
+    helped = {"experiment_id": "earlier", "attempt": 1, "remedies": ("gradient_checkpointing",)}
+    knowledge.keep([Lesson(**facts, **failure, **helped)])
     first, *others = (await executor.act(Diagnose())).diagnosis.repairs
     assert (first.name, first.edits) == ("gradient_checkpointing", {"gradient_checkpointing": True})
     halved = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
@@ -174,14 +156,13 @@ async def test_a_diagnosis_brings_its_repairs_with_it_first_what_helped_before(
 
 def test_more_edits_than_one_action_takes_are_made_in_several() -> None:
     edits = {f"data.set{number}.num_workers": 4 for number in range(45)}
-    told = {"name": "fewer", "kind": "config", "why": "w", "environment": {}, "package": ""}
-    actions = repair_plan.actions_of(filled(Remedy, {**told, "edits": edits, "remove": ["old"]}), found(OOM))
-    assert [len(action.changes) for action in actions] == [20, 20, 5]
-    assert [action.remove for action in actions] == [("old",), (), ()]
-    assert {key: value for action in actions for key, value in action.changes.items()} == edits
+    made = actions("fewer", "config", edits=edits, remove=["old"])
+    assert [len(action.changes) for action in made] == [20, 20, 5]
+    assert [action.remove for action in made] == [("old",), (), ()]
+    assert {key: value for action in made for key, value in action.changes.items()} == edits
     draft = PendingChanges(changes=(Change("config", "data.set0.num_workers", 8, 4, "w", "fewer"),))
-    assert [repair_plan.is_done(action, draft) for action in actions] == [True, False, False]
-    (only,) = repair_plan.actions_of(filled(Remedy, {**told, "edits": {}, "remove": ["old"]}), found(OOM))
+    assert [repair_plan.is_done(action, draft) for action in made] == [True, False, False]
+    (only,) = actions("fewer", "config", remove=["old"])
     assert (only.changes, only.remove) == ({}, ("old",))
 
 
@@ -199,11 +180,10 @@ def test_a_model_is_looked_for_where_the_training_would_look(
     monkeypatch.delenv("HF_HUB_CACHE", raising=False)
     (experiment.dir / "config.yaml").write_text("model_name_or_path: org/model\n")
     folder = tmp_path / "cache" / "models--org--model"
-    (folder / "snapshots" / "abc").mkdir(parents=True)
-    (folder / "snapshots" / "abc" / "config.json").write_text("{}")
-    (folder / "snapshots" / "abc" / "model.safetensors").write_bytes(b"x")
-    (folder / "refs").mkdir()
-    (folder / "refs" / "main").write_text("abc")
+    files = {"snapshots/abc/config.json": "{}", "snapshots/abc/model.safetensors": "x", "refs/main": "abc"}
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
     wanted = {**OOM, "remedies": ["hub_offline"]}
     monkeypatch.setenv("HUGGINGFACE_HUB_CACHE", str(tmp_path / "other"))
     assert names(experiment, wanted) == []
