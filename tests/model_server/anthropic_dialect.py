@@ -11,18 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from tests.model_server.caching import FIVE_MINUTES_S, ONE_HOUR_S
-from tests.model_server.prompt import (
-    Draft,
-    Event,
-    Name,
-    Part,
-    Prompt,
-    Shape,
-    Tool,
-    parsed,
-    pieces,
-    require,
-)
+from tests.model_server.prompt import Draft, Event, Name, Part, Prompt, Shape, Tool, parsed, pieces, require
 from tests.model_server.steps import Ending, Failure, Trouble
 from tests.model_server.transport import Delivery, refusal
 
@@ -164,11 +153,6 @@ def _usage(draft: Draft, output_tokens: int) -> dict[str, Any]:
     }
 
 
-def _stop_reason(draft: Draft) -> str:
-    natural = "tool_use" if draft.answer.calls else "end_turn"
-    return {Ending.REFUSED: "refusal", Ending.TRUNCATED: "max_tokens"}.get(draft.answer.ending, natural)
-
-
 def events(draft: Draft) -> list[Event]:
     """The answer as a stream."""
     answer, tokens = draft.answer, draft.tokens
@@ -194,7 +178,9 @@ def events(draft: Draft) -> list[Event]:
         told += [{"type": "ping"}] if index == 0 else []
         told += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
         told.append({"type": "content_block_stop", "index": index})
-    ending = {"stop_reason": _stop_reason(draft), "stop_sequence": None}
+    natural = "tool_use" if answer.calls else "end_turn"
+    reason = {Ending.REFUSED: "refusal", Ending.TRUNCATED: "max_tokens"}.get(answer.ending, natural)
+    ending = {"stop_reason": reason, "stop_sequence": None}
     told.append({"type": "message_delta", "delta": ending, "usage": _usage(draft, draft.output_tokens)})
     return [Event(json.dumps(one), one["type"]) for one in (*told, {"type": "message_stop"})]
 

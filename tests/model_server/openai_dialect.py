@@ -9,19 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from tests.model_server.prompt import (
-    Draft,
-    Event,
-    Name,
-    Part,
-    Prompt,
-    Shape,
-    Tool,
-    parsed,
-    pieces,
-    require,
-)
-from tests.model_server.steps import Answer, Ending, Failure, Trouble
+from tests.model_server.prompt import Draft, Event, Name, Part, Prompt, Shape, Tool, parsed, pieces, require
+from tests.model_server.steps import Ending, Failure, Trouble
 from tests.model_server.transport import Delivery, refusal
 
 CREATED = 1767225600
@@ -40,10 +29,7 @@ TROUBLES = {
     Trouble.OVERLOADED: (503, "The engine is currently overloaded, please try again later."),
     Trouble.CONTEXT_OVERFLOW: (400, "This model's maximum context length is 200000 tokens."),
     Trouble.UNAUTHORIZED: (401, "Incorrect API key provided."),
-    Trouble.QUOTA_EXCEEDED: (
-        429,
-        "You exceeded your current quota, please check your plan.",
-    ),
+    Trouble.QUOTA_EXCEEDED: (429, "You exceeded your current quota, please check your plan."),
 }
 CODES = {
     Trouble.CONTEXT_OVERFLOW: ("invalid_request_error", "context_length_exceeded"),
@@ -140,24 +126,14 @@ def _parts(message: Told | Assistant | Result) -> Iterator[Part]:
         header = ""
 
 
-def _finish_reason(answer: Answer) -> str:
-    if answer.ending == Ending.TRUNCATED:
-        return "length"
-    return "tool_calls" if answer.calls else "stop"
-
-
 def events(draft: Draft) -> list[Event]:
     """The answer as a stream."""
     answer, counts = draft.answer, draft.prompt.counts
-    deltas: list[dict[str, Any]] = [
-        {"role": "assistant", "content": None if answer.calls else "", "refusal": None}
-    ]
+    spoken, words = "content", answer.text
     if answer.ending == Ending.REFUSED:
-        deltas += [
-            {"refusal": piece} for piece in pieces(answer.text or "I'm sorry, I can't assist with that.")
-        ]
-    else:
-        deltas += [{"content": piece} for piece in pieces(answer.text)]
+        spoken, words = "refusal", answer.text or "I'm sorry, I can't assist with that."
+    opening = {"role": "assistant", "content": None if answer.calls else "", "refusal": None}
+    deltas: list[dict[str, Any]] = [opening, *({spoken: piece} for piece in pieces(words))]
     for index, call in enumerate(answer.calls):
         function = {"name": call.name, "arguments": ""}
         start = {"index": index, "id": draft.call_id("call", index), "type": "function", "function": function}
@@ -169,7 +145,9 @@ def events(draft: Draft) -> list[Event]:
     choices: list[dict[str, Any]] = [
         {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None} for delta in deltas
     ]
-    choices.append({**choices[0], "delta": {}, "finish_reason": _finish_reason(answer)})
+    natural = "tool_calls" if answer.calls else "stop"
+    finish = "length" if answer.ending == Ending.TRUNCATED else natural
+    choices.append({**choices[0], "delta": {}, "finish_reason": finish})
     chunks = [{**head, "choices": [choice]} for choice in choices]
     if counts:
         usage = {"prompt_tokens": draft.tokens.total, "completion_tokens": draft.output_tokens}

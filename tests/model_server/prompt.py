@@ -124,13 +124,7 @@ class Prompt:
             shown = [tool.name, tool.description, tool.schema]
             found.append(Block(json.dumps(shown, ensure_ascii=False), tool.keep_s))
         for part in self.parts:
-            lead = (
-                f"[{part.call_id}] {part.name}"
-                if part.name
-                else f"[{part.call_id}]\n"
-                if part.call_id
-                else ""
-            )
+            lead = part.call_id and f"[{part.call_id}]" + (f" {part.name}" if part.name else "\n")
             found.append(Block(part.header + lead + part.text, part.keep_s))
         return found
 

@@ -73,9 +73,7 @@ class ModelServer:
         """Block until this many requests have arrived; from a coroutine call it in a thread."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._arrived >= number, timeout_s):
-                raise TimeoutError(
-                    f"request {number} has not come within {timeout_s:g} s, only {self._arrived}"
-                )
+                raise TimeoutError(f"request {number} has not come in {timeout_s:g} s, only {self._arrived}")
 
     def take_violations(self) -> list[str]:
         """The violations so far, which then no longer count."""
@@ -92,9 +90,7 @@ class ModelServer:
     ) -> None:
         self._loopback.close()
         if error is None and self.violations:
-            raise AssertionError(
-                "the model server was sent what no real one takes:\n" + "\n".join(self.violations)
-            )
+            raise AssertionError("\n".join(["it was sent what no real one takes:", *self.violations]))
 
     def _respond(self, path: str, headers: dict[str, str], content: bytes) -> Delivery:
         with self._changed:

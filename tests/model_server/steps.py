@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from tests.model_server.seen import Seen
@@ -75,8 +76,7 @@ def as_call(name: str, /, **arguments: Any) -> Call:
     return Call(name, json.dumps(arguments))
 
 
-def say(text: str) -> Answer:
-    return Answer(text)
+say = Answer
 
 
 def call(name: str, /, **arguments: Any) -> Answer:
@@ -102,14 +102,13 @@ def refuse(text: str = "") -> Answer:
     return Answer(text, ending=Ending.REFUSED)
 
 
-def truncate(after_text: str) -> Answer:
-    """The model runs into the output limit while talking."""
-    return Answer(after_text, ending=Ending.TRUNCATED)
+def truncate(after_text: str, *calls: Call) -> Answer:
+    """The model runs into the output limit while talking or within a call's arguments."""
+    return Answer(after_text, calls, Ending.TRUNCATED)
 
 
 def truncate_call(name: str, arguments_so_far: str) -> Answer:
-    """The model runs into the output limit within a call's arguments."""
-    return Answer(calls=(Call(name, arguments_so_far),), ending=Ending.TRUNCATED)
+    return truncate("", Call(name, arguments_so_far))
 
 
 def status(code: int, retry_after: float | None = None) -> Failure:
@@ -117,36 +116,13 @@ def status(code: int, retry_after: float | None = None) -> Failure:
     return Failure(Trouble.STATUS, code, retry_after)
 
 
-def server_error() -> Failure:
-    return status(500)
-
-
-def overloaded() -> Failure:
-    """Anthropic: 529; OpenAI: 503."""
-    return Failure(Trouble.OVERLOADED)
-
-
-def context_overflow() -> Failure:
-    """The prompt is too long for the model."""
-    return Failure(Trouble.CONTEXT_OVERFLOW)
-
-
-def unauthorized() -> Failure:
-    """The key is wrong."""
-    return Failure(Trouble.UNAUTHORIZED)
-
-
-def quota_exceeded() -> Failure:
-    """No credit is left. Anthropic: 400; OpenAI: 429 with code `insufficient_quota`."""
-    return Failure(Trouble.QUOTA_EXCEEDED)
-
-
-def error_in_stream() -> Broken:
-    return Broken(3, kind="overloaded_error")
-
-
-def cut_off(after_events: int) -> Broken:
-    return Broken(after_events)
+server_error = partial(status, 500)
+overloaded = partial(Failure, Trouble.OVERLOADED)  # Anthropic: 529; OpenAI: 503
+context_overflow = partial(Failure, Trouble.CONTEXT_OVERFLOW)
+unauthorized = partial(Failure, Trouble.UNAUTHORIZED)
+quota_exceeded = partial(Failure, Trouble.QUOTA_EXCEEDED)  # 400; OpenAI: 429 with `insufficient_quota`
+error_in_stream = partial(Broken, 3, "overloaded_error")
+cut_off = Broken
 
 
 def hang(seconds: float) -> Broken:

@@ -36,9 +36,7 @@ Respond = Callable[[str, dict[str, str], bytes], Delivery]
 
 
 class Loopback:
-    """A server thread; `respond(path, headers, body)` decides. `release` ends every silence, now and
-    later.
-    """
+    """A server thread; `respond(path, headers, body)` decides. `release` ends every silence, also later."""
 
     def __init__(self, respond: Respond) -> None:
         self._released = Signal()
@@ -101,9 +99,8 @@ class Loopback:
         if delivery.frames or delivery.complete:
             self._send_head(handler, delivery)
         for frame in delivery.frames:
-            handler.wfile.write(
-                f"{len(frame):x}\r\n".encode() + frame + b"\r\n" if delivery.streamed else frame
-            )
+            chunk = b"%x\r\n%b\r\n" % (len(frame), frame)
+            handler.wfile.write(chunk if delivery.streamed else frame)
         if delivery.silence_s:
             self._released.wait(delivery.silence_s)
         if not delivery.complete:

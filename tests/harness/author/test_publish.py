@@ -45,9 +45,7 @@ async def test_what_cannot_be_handed_over_is_kept(tmp_path: Path) -> None:
     assert "total_training_steps: 20" in (kept / "config.yaml").read_text()
 
 
-async def test_where_nothing_can_be_written_the_next_place_is_taken(
-    tmp_path: Path,
-) -> None:
+async def test_where_nothing_can_be_written_the_next_place_is_taken(tmp_path: Path) -> None:
     transcript = tmp_path / "transcript.jsonl"
     transcript.write_text("{}\n")
     desk, _, _ = await author(tmp_path, [blueprint(), CHECK, FINISH])

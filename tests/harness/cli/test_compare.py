@@ -1,26 +1,21 @@
 """`harness compare`: any runs side by side, on a narrow terminal, as JSON, and as a report of its own."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from harness.atomic_write import write_json
-from harness.cli.app import app
 from harness.index import IndexedRun, add
 from harness.sweep import reporting
 from harness.sweep.folder import SweepFolder
 from harness.sweep.state import load_state
+from tests.harness.cli.typed import typed
 from tests.harness.results.comparing.result_folders import begun
 from tests.harness.results.synthetic import attempt, draw_successes
 from tests.harness.sweep.finished import finished_sweep
-
-
-@pytest.fixture(autouse=True)
-def _own_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 def run(root: Path, lr: str, seed: int, rate: float, outcome: str = "succeeded") -> Path:
@@ -37,19 +32,14 @@ def run(root: Path, lr: str, seed: int, rate: float, outcome: str = "succeeded")
     return folder
 
 
-def compared(*arguments: str | Path) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, ["compare", *map(str, arguments)], env={"COLUMNS": "80"})
-    return done.exit_code, done.stdout, done.stderr
+compared = partial(typed, "compare")
 
 
 @pytest.fixture
 def runs(tmp_path: Path) -> list[Path]:
     rates = {"1e-6": 0.45, "1e-5": 0.75}
-    return [
-        run(tmp_path / "runs", lr, seed, rate + 0.01 * seed)
-        for lr, rate in rates.items()
-        for seed in (1, 2, 3)
-    ]
+    folder, each = tmp_path / "runs", [(lr, seed) for lr in rates for seed in (1, 2, 3)]
+    return [run(folder, lr, seed, rates[lr] + 0.01 * seed) for lr, seed in each]
 
 
 def test_the_table_fits_eighty_columns_and_says_what_was_found(runs: list[Path]) -> None:
@@ -69,6 +59,9 @@ def test_a_report_is_written_only_where_it_is_asked_for(runs: list[Path], tmp_pa
     assert status == 0 and str(tmp_path / "report/sweep_report.html") in out
     made = {path.name for path in (tmp_path / "report").iterdir()}
     assert made == {"sweep_report.html", "sweep_report.md", "sweep.json", "points.csv", "figures"}
+    (tmp_path / "taken").write_text("")
+    status, _, err = compared("--out", tmp_path / "taken", *runs)
+    assert status == 2 and "taken: the report could not be written" in err
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*")} == before
 
 
@@ -89,12 +82,6 @@ def test_nothing_comparable_ends_with_two(tmp_path: Path, runs: list[Path]) -> N
     lost = [run(tmp_path, lr, 1, 0.5, "failed") for lr in ("1e-6", "1e-5")]
     status, out, _ = compared("--metric", "val/task_pass_rate@1", *lost)
     assert status == 2 and "no run counts" in out
-
-
-def test_a_report_that_cannot_be_written_is_said(runs: list[Path], tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("")
-    status, _, err = compared("--out", tmp_path / "taken", *runs)
-    assert status == 2 and "taken: the report could not be written" in err
 
 
 def test_a_whole_sweep_is_compared_as_its_own_report_does_it(tmp_path: Path) -> None:

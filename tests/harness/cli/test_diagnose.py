@@ -1,12 +1,12 @@
 """`harness diagnose`: what a person and a script get, and every way of naming what to look at."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from harness.cli.app import app
+from tests.harness.cli.typed import typed
 
 OOM = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.02 GiB. GPU 0 has a total capacity of "
@@ -23,34 +23,27 @@ Traceback (most recent call last):
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     file = tmp_path / "train.log"
     file.write_text(LOG)
     return file
 
 
-def diagnose(*arguments: object) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, ["diagnose", *map(str, arguments)])
-    return done.exit_code, done.stdout, done.stderr
+diagnose = partial(typed, "diagnose")
 
 
-def test_a_script_gets_one_json_object(log: Path) -> None:
+def test_a_script_gets_one_json_object_and_a_person_whole_lines_that_grep_finds(log: Path) -> None:
     status, out, _ = diagnose(log, "--json")
     told = json.loads(out)
     assert status == 0
-    assert set(told) == {
-        *("family", "signature", "cause", "evidence", "transient", "confidence", "remedies", "also")
-    }
-    assert told["family"] == "gpu_oom"
+    fields = ("family", "signature", "cause", "evidence", "transient", "confidence", "remedies", "also")
+    assert set(told) == set(fields)
+    assert told["family"] == "gpu_oom" and "1.02 GiB" in told["cause"]
     assert {"line": 5, "text": OOM} in told["evidence"]
     assert all(set(each) == {"kind", "change", "why"} for each in told["remedies"])
-    assert "1.02 GiB" in told["cause"]
-
-
-def test_a_person_gets_whole_lines_that_grep_finds(log: Path) -> None:
     _, out, _ = diagnose(log)
-    assert f"5  {OOM}" in out
-    assert out.startswith("gpu_oom (")
+    assert out.startswith("gpu_oom (") and f"5  {OOM}" in out
+    status, out, _ = diagnose("--families")
+    assert status == 0 and "gpu_oom: " in out
 
 
 def test_with_a_config_the_change_is_computed(log: Path, tmp_path: Path) -> None:
@@ -86,8 +79,7 @@ def test_a_config_that_cannot_be_read_is_an_error(
 def test_nothing_known_ends_with_status_1_and_shows_the_lines(tmp_path: Path, log: Path) -> None:
     log.write_text("all is well\nFrobError: not nabbed\n")
     status, out, _ = diagnose(log)
-    assert status == 1
-    assert "FrobError: not nabbed" in out and "most likely to help" in out
+    assert status == 1 and "FrobError: not nabbed" in out and "most likely to help" in out
 
 
 @pytest.mark.parametrize(
@@ -122,26 +114,12 @@ def test_secrets_are_masked(log: Path) -> None:
     assert "abcdefghijklmnop" not in out
 
 
-def test_a_log_that_is_not_there_is_named(log: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_named(log: Path, tmp_path: Path) -> None:
     status, _, err = diagnose(tmp_path / "none.log")
-    assert status == 2
-    assert "none.log" in err
-
-
-def test_a_broken_signature_of_the_users_is_named(log: Path, tmp_path: Path) -> None:
+    assert status == 2 and "none.log" in err
     own = tmp_path / "config" / "harness" / "signatures"
     own.mkdir(parents=True)
-    (own / "mine.yaml").write_text("- id: x\n  family: nonsense\n")
-    status, _, err = diagnose(log)
-    assert status == 2
-    assert "mine.yaml" in err and "signature x" in err
-    (own / "mine.yaml").write_bytes(b"- id: \xff\n")
-    status, _, err = diagnose(log)
-    assert status == 2
-    assert "mine.yaml" in err
-
-
-def test_the_families_are_listed(log: Path) -> None:
-    status, out, _ = diagnose("--families")
-    assert status == 0
-    assert "gpu_oom: " in out
+    for signatures, words in ((b"- id: x\n  family: nonsense\n", "signature x"), (b"- id: \xff\n", "")):
+        (own / "mine.yaml").write_bytes(signatures)
+        status, _, err = diagnose(log)
+        assert status == 2 and "mine.yaml" in err and words in err

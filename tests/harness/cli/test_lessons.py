@@ -3,34 +3,24 @@
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from harness.cli.app import app
 from harness.lessons import knowledge, proposals
+from tests.harness.cli.typed import typed
 from tests.harness.runs import found
 
 UNKNOWN = found({"captures": {"type": "FooError", "said": "FooError: the shard is cut off"}})
 
 
 @pytest.fixture(autouse=True)
-def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
-def lessons(*arguments: str) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, ["lessons", *arguments])
-    return done.exit_code, done.stdout, done.stderr
-
-
-def test_there_are_none_yet() -> None:
-    status, out, _ = lessons()
+def test_none_yet_and_a_file_that_cannot_be_read() -> None:
+    status, out, _ = typed("lessons")
     assert status == 0 and "no lessons yet" in out
-
-
-def test_a_file_that_cannot_be_read_is_named() -> None:
     knowledge.path().mkdir(parents=True)
-    status, _, err = lessons()
+    status, _, err = typed("lessons")
     assert status == 2 and "lessons.jsonl" in err
 
 
@@ -38,5 +28,5 @@ def test_a_proposal_that_was_damaged_by_hand_is_named() -> None:
     file = proposals.propose(UNKNOWN, ["a change"], "attempt 1 of x")
     assert file is not None
     file.write_text("- id: [a\n")
-    status, _, err = lessons("accept", file.stem, "--family", "dataset_error")
+    status, _, err = typed("lessons", "accept", file.stem, "--family", "dataset_error")
     assert status == 2 and file.name in err and file.exists()

@@ -132,8 +132,7 @@ def test_lines_tell_of_every_run_once_and_now_and_then_how_it_stands() -> None:
     events: list[Timed] = [CHECKED, started(1, "p01-s0")]
     seconds = [0.0]
     news = News(
-        lambda: status(state(FIVE, *events), BEGIN + 90, lambda run: Progress(3, 240)),
-        lambda: seconds[0],
+        lambda: status(state(FIVE, *events), BEGIN + 90, lambda run: Progress(3, 240)), lambda: seconds[0]
     )
     first = list(news())
     assert [line.split("] ", 1)[1] for line in first] == [

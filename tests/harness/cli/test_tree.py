@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from harness import index
 from harness.blueprint import read
-from harness.cli.app import app
 from harness.journal import Journal
 from harness.journal.events import Created, Finish, Intent, Launched
 from harness.outcome import Outcome
 from harness.sweep.events import SWEEP, RunEnded, SweepReported
+from tests.harness.cli.typed import typed
 from tests.harness.sweep.sweep_states import (
     CHECKED,
     Timed,
@@ -56,9 +55,9 @@ def sweep(tmp_path: Path) -> Path:
     return folder
 
 
-def called(*arguments: str) -> tuple[int, str]:
-    done = CliRunner().invoke(app, arguments)
-    return done.exit_code, done.stdout + (done.stderr if done.exit_code else "")
+def called(*words: str) -> tuple[int, str]:
+    status, out, err = typed(*words)
+    return status, out + (err if status else "")
 
 
 def as_json(*arguments: str) -> Any:

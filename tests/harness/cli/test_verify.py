@@ -5,10 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from harness import index
-from harness.cli.app import app
+from tests.harness.cli.typed import typed
 from tests.harness.results.finished import finished_run
 from tests.harness.sweep.finished import shared_sweep
 
@@ -23,13 +22,13 @@ def run(built: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(built, tmp_path / "sort"))
 
 
-def typed(*words: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["verify", *words])
-    return result.exit_code, result.output
+def verify(*words: str) -> tuple[int, str]:
+    status, out, err = typed("verify", *words)
+    return status, out + err
 
 
 def test_nothing_differs(run: Path) -> None:
-    status, shown = typed(str(run))
+    status, shown = verify(str(run))
     assert status == 0
     (line,) = shown.splitlines()
     assert line.startswith(f"{run}: 1 run, ") and line.endswith(" checked: nothing differs")
@@ -39,7 +38,7 @@ def test_each_discrepancy_has_its_line(run: Path) -> None:
     with (run / "result.md").open("a") as file:
         file.write("the best run ever\n")
     (run / "attempts" / "01" / "no\x1b[31mte.txt").write_text("x")
-    status, shown = typed(str(run))
+    status, shown = verify(str(run))
     assert status == 1
     changed, added, line, summary = shown.splitlines()
     assert changed == "result.md: the file has changed since it was recorded"
@@ -48,34 +47,29 @@ def test_each_discrepancy_has_its_line(run: Path) -> None:
     assert summary.endswith("checked: 3 differ")
 
 
-def test_json_has_it_all(run: Path) -> None:
+def test_what_is_gone(run: Path) -> None:
     (run / "result.md").unlink()
-    status, shown = typed(str(run), "--json")
+    status, shown = verify(str(run), "--json")
     data = json.loads(shown)
     assert (status, data["runs"], data["folder"]) == (1, 1, str(run))
     assert data["discrepancies"] == [{"where": "result.md", "what": "the file is gone"}]
-
-
-def test_a_run_that_has_not_ended_cannot_be_verified(run: Path) -> None:
     (run / "finish.flag").unlink()
-    status, shown = typed(str(run))
-    assert status == 2 and "harness resume" in shown
-
-
-def test_a_folder_whose_journal_is_gone_is_still_looked_at(run: Path) -> None:
+    status, shown = verify(str(run))
+    assert status == 2 and "harness resume" in shown, "it has not ended"
+    (run / "finish.flag").write_text("{}")
     (run / "journal.jsonl").unlink()
-    status, shown = typed(str(run))
-    assert status == 1 and "journal.jsonl: the file is gone" in shown
+    status, shown = verify(str(run))
+    assert status == 1 and "journal.jsonl: the file is gone" in shown, "it is looked at nevertheless"
 
 
 def test_a_run_is_found_by_its_name(run: Path) -> None:
     index.add(index.IndexedRun("7f3a12c4d5e6", "sort", str(run), 0.0))
-    assert typed("sort")[0] == typed("7f3a")[0] == typed()[0] == 0
-    assert typed("sert")[0] == 2
+    assert verify("sort")[0] == verify("7f3a")[0] == verify()[0] == 0
+    assert verify("sert")[0] == 2
 
 
 def test_a_sweep_is_checked_with_its_runs(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(shared_sweep(tmp_path_factory), tmp_path / "trial"))
     (folder / "sweep.jsonl").unlink()
-    status, shown = typed(str(folder))
+    status, shown = verify(str(folder))
     assert status == 1 and "sweep.jsonl: the file is gone" in shown

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 
@@ -26,13 +24,13 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class FakeClock:
-    """Time that passes only by waiting. `waits` are the seconds asked for; `set_after` sets the waited-for
-    event at the end of that many waits."""
+    """Time that passes only by waiting. `waits` are the seconds asked for; after `set_after` of them the
+    waited-for event is set."""
 
-    def __init__(self, set_after: int | None = None) -> None:
+    def __init__(self) -> None:
         self.now = 1_000_000.0
         self.waits: list[float] = []
-        self._set_after = set_after
+        self.set_after = 0
 
     def time(self) -> float:
         return self.now
@@ -41,5 +39,5 @@ class FakeClock:
         await asyncio.sleep(0)
         self.waits.append(seconds)
         self.now += seconds
-        if self._set_after == len(self.waits):
+        if self.set_after == len(self.waits):
             event.set()

@@ -1,7 +1,5 @@
 """A model server on 127.0.0.1 that answers with prepared bytes and remembers what it was asked."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

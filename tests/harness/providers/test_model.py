@@ -1,7 +1,5 @@
 """Limits, patience and records around a provider that does as it is told."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -69,29 +67,14 @@ class Bench:
     """A model with everything around it, and what it recorded."""
 
     def __init__(
-        self,
-        folder: Path,
-        *answers: Any,
-        limits: Limits | None = None,
-        price: Price | None = PRICE,
-        set_after: int | None = None,
+        self, folder: Path, *answers: Any, limits: Limits = Limits(), price: Price | None = PRICE
     ) -> None:
         self.events: list[Event] = []
         self.provider = FakeProvider(*answers)
-        self.clock = FakeClock(set_after)
+        self.clock = FakeClock()
         self.transcript = Transcript(folder / "transcript.jsonl", ["battery-staple"])
-        self.model = Model(
-            self.provider,
-            price,
-            limits or Limits(),
-            self.record,
-            self.transcript,
-            self.clock,
-            random.Random(1),
-        )
-
-    def record(self, event: Event) -> None:
-        self.events.append(event)
+        around = (self.events.append, self.transcript, self.clock, random.Random(1))
+        self.model = Model(self.provider, price, limits, *around)
 
     @property
     def kinds(self) -> list[str]:
@@ -111,12 +94,15 @@ class Bench:
         return await self.model.ask(REQUEST, self.spending(), patience_s=patience_s, interrupted=interrupted)
 
 
+Made = Callable[..., Bench]
+
+
 @pytest.fixture
-def bench(tmp_path: Path) -> Callable[..., Bench]:
+def bench(tmp_path: Path) -> Made:
     return lambda *answers, **options: Bench(tmp_path, *answers, **options)
 
 
-async def test_a_call_is_reserved_before_it_leaves_and_settled_after(bench: Callable[..., Bench]) -> None:
+async def test_a_call_is_reserved_before_it_leaves_and_settled_after(bench: Made) -> None:
     async def look() -> Reply:
         assert made.kinds == ["llm_reserved"]
         return REPLY
@@ -133,7 +119,7 @@ async def test_a_call_is_reserved_before_it_leaves_and_settled_after(bench: Call
     assert made.spending() == Spending(1, made.last["cost_usd"], 0.0)
 
 
-async def test_limits_are_kept_before_anything_is_recorded(bench: Callable[..., Bench]) -> None:
+async def test_limits_are_kept_before_anything_is_recorded(bench: Made) -> None:
     made = bench(REPLY, limits=Limits(max_cost_usd=worst_case(REQUEST, PRICE) + REPLY_USD / 2))
     await made.ask()
     with pytest.raises(LimitReachedError, match="max_cost"):
@@ -142,7 +128,7 @@ async def test_limits_are_kept_before_anything_is_recorded(bench: Callable[..., 
     assert made.kinds == ["llm_reserved", "llm_settled"]
 
 
-async def test_an_unknown_price(bench: Callable[..., Bench]) -> None:
+async def test_an_unknown_price(bench: Made) -> None:
     with pytest.raises(LimitReachedError, match="price of fake:m is not known"):
         await bench(REPLY, price=None, limits=Limits(1.0)).ask()
     made = bench(REPLY, price=None)
@@ -152,7 +138,7 @@ async def test_an_unknown_price(bench: Callable[..., Bench]) -> None:
 
 
 async def test_a_storm_of_failures_is_waited_out_in_few_lines(
-    bench: Callable[..., Bench], caplog: pytest.LogCaptureFixture
+    bench: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
     storm = [
         UnavailableError(f"fake:m answered 429: slow down, request req_{n}x, wait {n} s") for n in range(190)
@@ -171,14 +157,14 @@ async def test_a_storm_of_failures_is_waited_out_in_few_lines(
     assert hours - 2 <= len(caplog.records) <= hours + 2
 
 
-async def test_the_server_says_when(bench: Callable[..., Bench]) -> None:
+async def test_the_server_says_when(bench: Made) -> None:
     asked = [UnavailableError("busy", retry_after_s=seconds) for seconds in (40.0, 3000.0, 9000.0)]
     made = bench(*asked, REPLY)
     await made.ask(patience_s=3600)
     assert made.clock.waits == [40.0, 3000.0, 560.0]
 
 
-async def test_patience_ends(bench: Callable[..., Bench]) -> None:
+async def test_patience_ends(bench: Made) -> None:
     made = bench(BUSY)
     with pytest.raises(OutOfPatienceError, match="slow down"):
         await made.ask(patience_s=1000)
@@ -188,7 +174,7 @@ async def test_patience_ends(bench: Callable[..., Bench]) -> None:
     assert made.spending() == Spending(1)
 
 
-async def test_charged_tries_cannot_pass_the_limit(bench: Callable[..., Bench]) -> None:
+async def test_charged_tries_cannot_pass_the_limit(bench: Made) -> None:
     cut = UnavailableError("cut off", usage=Usage(output_tokens=200))
     limit = worst_case(REQUEST, PRICE) + 0.0025
     made = bench(cut, limits=Limits(limit))
@@ -198,7 +184,7 @@ async def test_charged_tries_cannot_pass_the_limit(bench: Callable[..., Bench]) 
     assert made.spending().total_usd <= limit
 
 
-async def test_what_will_not_pass_is_raised_at_once(bench: Callable[..., Bench]) -> None:
+async def test_what_will_not_pass_is_raised_at_once(bench: Made) -> None:
     made = bench(RejectedError("fake:m answered 401: bad battery-staple"), ZeroDivisionError("a bug"))
     for error in (RejectedError, ZeroDivisionError):
         with pytest.raises(error):
@@ -208,16 +194,20 @@ async def test_what_will_not_pass_is_raised_at_once(bench: Callable[..., Bench])
     assert made.clock.waits == []
 
 
-async def test_interrupted_between_tries(bench: Callable[..., Bench]) -> None:
-    made = bench(BUSY, set_after=3)
+async def test_interrupted_between_tries_and_before_the_next_call(bench: Made) -> None:
+    made, interrupted = bench(BUSY), asyncio.Event()
+    made.clock.set_after = 3
     with pytest.raises(InterruptedAskError):
-        await made.ask(patience_s=3600, interrupted=asyncio.Event())
+        await made.ask(patience_s=3600, interrupted=interrupted)
     assert made.kinds[-1] == "llm_failed"
-    assert made.last["cost_usd"] == 0
-    assert made.last["is_estimated"] is False
+    assert (made.last["cost_usd"], made.last["is_estimated"]) == (0, False)
+    written = list(made.events)
+    with pytest.raises(InterruptedAskError):
+        await made.ask(interrupted=interrupted)
+    assert made.events == written
 
 
-async def test_interrupted_in_flight_counts_all_it_can_have_cost(bench: Callable[..., Bench]) -> None:
+async def test_interrupted_in_flight_counts_all_it_can_have_cost(bench: Made) -> None:
     interrupted, cancelled = asyncio.Event(), asyncio.Event()
 
     async def hang() -> Reply:
@@ -237,15 +227,7 @@ async def test_interrupted_in_flight_counts_all_it_can_have_cost(bench: Callable
     assert made.last["cost_usd"] == worst_case(REQUEST, PRICE)
 
 
-async def test_interrupted_before(bench: Callable[..., Bench]) -> None:
-    made, interrupted = bench(REPLY), asyncio.Event()
-    interrupted.set()
-    with pytest.raises(InterruptedAskError):
-        await made.ask(interrupted=interrupted)
-    assert made.events == []
-
-
-async def test_cancelled_from_outside_is_settled_too(bench: Callable[..., Bench]) -> None:
+async def test_cancelled_from_outside_is_settled_too(bench: Made) -> None:
     begun = asyncio.Event()
 
     async def hang() -> Reply:
@@ -263,7 +245,7 @@ async def test_cancelled_from_outside_is_settled_too(bench: Callable[..., Bench]
     assert made.spending().total_usd == worst_case(REQUEST, PRICE)
 
 
-async def test_secrets_neither_leave_nor_are_kept(bench: Callable[..., Bench]) -> None:
+async def test_secrets_neither_leave_nor_are_kept(bench: Made) -> None:
     leaked = ToolCall("c", "note", '{"text": "it is battery-staple"}')
     made = bench(Reply("battery-staple!", (leaked,), StopReason.TOOL_CALL, Usage(1)))
     request = Request("s", (), (UserTurn("log: battery-staple, sk-abcdefghijklmnop"),))
@@ -274,9 +256,7 @@ async def test_secrets_neither_leave_nor_are_kept(bench: Callable[..., Bench]) -
     assert encode(made.events[0])["request"] == request_hash(made.provider.asked[0])
 
 
-async def test_the_warning_on_the_way_comes_once(
-    bench: Callable[..., Bench], caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_the_warning_on_the_way_comes_once(bench: Made, caplog: pytest.LogCaptureFixture) -> None:
     made = bench(REPLY, limits=Limits(max_calls=5))
     with caplog.at_level(logging.WARNING):
         for _ in range(5):
@@ -284,7 +264,7 @@ async def test_the_warning_on_the_way_comes_once(
     assert [record.message for record in caplog.records] == ["4 of 5 calls to the language model are used"]
 
 
-async def test_a_kill_between_tries_forgets_no_spending(bench: Callable[..., Bench]) -> None:
+async def test_a_kill_between_tries_forgets_no_spending(bench: Made) -> None:
     """Failures of one kind that each cost something are all in the journal, free ones once."""
     cut = UnavailableError("cut off", usage=Usage(output_tokens=200))
     made = bench(*[BUSY] * 5, *[cut] * 40, REPLY)
@@ -295,7 +275,7 @@ async def test_a_kill_between_tries_forgets_no_spending(bench: Callable[..., Ben
 
 
 async def test_a_request_that_was_delivered_and_never_answered_is_charged(
-    bench: Callable[..., Bench],
+    bench: Made,
 ) -> None:
     late = UnavailableError("did not answer in time", usage=Usage(1000), is_estimated=True)
     made = bench(late, late, REPLY)
@@ -304,7 +284,7 @@ async def test_a_request_that_was_delivered_and_never_answered_is_charged(
     assert made.last["is_estimated"] is True
 
 
-async def test_one_call_is_not_tried_for_ever(bench: Callable[..., Bench]) -> None:
+async def test_one_call_is_not_tried_for_ever(bench: Made) -> None:
     made = bench(BUSY, limits=Limits(max_calls=1))
     with pytest.raises(OutOfPatienceError, match=f"{MOST_TRIES} tries"):
         await made.ask(patience_s=1e9)
@@ -312,7 +292,7 @@ async def test_one_call_is_not_tried_for_ever(bench: Callable[..., Bench]) -> No
 
 
 async def test_a_full_disk_loses_the_transcript_and_no_answer(
-    bench: Callable[..., Bench], caplog: pytest.LogCaptureFixture
+    bench: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = bench(REPLY)
     made.transcript.path = Path("/dev/full")
@@ -322,7 +302,7 @@ async def test_a_full_disk_loses_the_transcript_and_no_answer(
     assert [record.message.partition(" (")[0] for record in caplog.records] == ["/dev/full cannot be written"]
 
 
-async def test_what_a_model_decides_is_not_rewritten(bench: Callable[..., Bench]) -> None:
+async def test_what_a_model_decides_is_not_rewritten(bench: Made) -> None:
     code = 'token = tokenizer.decode(ids)\napi_key = cfg.api_key or os.getenv("K")  # Basic authentication'
     call = ToolCall("c", "patch_code", json.dumps({"new": code}))
     made = bench(Reply(code, (call,), StopReason.TOOL_CALL, Usage(1)))

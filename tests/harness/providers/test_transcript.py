@@ -1,7 +1,5 @@
 """What is written can be read a year later, holds no secret, and can be replayed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -20,23 +18,13 @@ from harness.providers.chat import (
     Usage,
     UserTurn,
 )
-from harness.providers.transcript import (
-    Transcript,
-    redacted_reply,
-    redacted_request,
-    request_hash,
-)
+from harness.providers.transcript import Transcript, redacted_reply, redacted_request, request_hash
 
 TOOL = Tool("wait", "Waits.", {"type": "object", "properties": {}})
 REQUEST = Request("Be brief.", (TOOL,), (UserTurn("Go on?"),))
-REPLY = Reply("Yes.", (ToolCall("c", "wait", "{}"),), StopReason.TOOL_CALL, Usage(1, 2, 3, 4, 5), "m-1")
 
-TEXTS = st.one_of(
-    st.text(),
-    st.sampled_from(
-        ["api_key=hunter2hunter2", 'say "password": "x\\"y"', "sk-abcdefghijklmnop", "Bearer abcdefgh.ij"]
-    ),
-)
+KEYS = ["api_key=hunter2hunter2", 'say "password": "x\\"y"', "sk-abcdefghijklmnop", "Bearer abcdefgh.ij"]
+TEXTS = st.one_of(st.text(), st.sampled_from(KEYS))
 CALLS = st.builds(ToolCall, TEXTS, TEXTS, st.one_of(TEXTS, st.dictionaries(TEXTS, TEXTS).map(json.dumps)))
 TURNS: st.SearchStrategy[Turn] = st.one_of(
     st.builds(UserTurn, TEXTS),
@@ -53,20 +41,22 @@ def test_redaction_twice_is_once_and_keeps_the_hash(request: Request) -> None:
     assert request_hash(redacted_request(once)) == request_hash(once)
 
 
+def redacted_calls(arguments: str, *secrets: str) -> list[str]:
+    reply = Reply("", (ToolCall("", "", arguments),), StopReason.TOOL_CALL, Usage())
+    return [call.arguments for call in redacted_reply(reply, secrets).calls]
+
+
 @given(st.dictionaries(TEXTS, TEXTS).map(json.dumps))
 def test_arguments_stay_json(arguments: str) -> None:
-    reply = redacted_reply(
-        Reply("", (ToolCall("", "", arguments),), StopReason.TOOL_CALL, Usage()), ['x"y', "hunter2"]
-    )
-    assert isinstance(json.loads(reply.calls[0].arguments), dict)
-    assert "hunter2" not in reply.calls[0].arguments
-    assert 'x\\"y' not in reply.calls[0].arguments
+    (found,) = redacted_calls(arguments, 'x"y', "hunter2")
+    assert isinstance(json.loads(found), dict)
+    assert "hunter2" not in found and 'x\\"y' not in found
 
 
 def test_a_private_key_leaves_the_arguments_readable() -> None:
     arguments = json.dumps({"text": "-----BEGIN RSA PRIVATE KEY-----\nabc", "why": "x"})
-    (call,) = redacted_reply(Reply("", (ToolCall("", "", arguments),), StopReason.END, Usage())).calls
-    assert json.loads(call.arguments) == {"text": "[redacted]", "why": "x"}
+    (found,) = redacted_calls(arguments)
+    assert json.loads(found) == {"text": "[redacted]", "why": "x"}
 
 
 def test_the_hash_is_of_what_the_model_sees() -> None:
@@ -88,8 +78,7 @@ def test_system_and_tools_are_written_once(tmp_path: Path) -> None:
     changed = Request("It is battery-staple", (TOOL,), (UserTurn("sk-abcdefghijklmnop \udc80"),))
     transcript.request(3, "anthropic:m", changed, 11.0)
     text = transcript.path.read_bytes()
-    assert b"battery-staple" not in text
-    assert b"sk-abc" not in text
+    assert b"battery-staple" not in text and b"sk-abc" not in text
     assert transcript.path.stat().st_mode & 0o777 == 0o600
     written = [json.loads(line.decode("utf-8", "surrogatepass")) for line in text.splitlines()]
     assert ["system" in line for line in written] == [True, False, True]
