@@ -1,6 +1,6 @@
-"""What the tests of this folder share: one blueprint text in, a Blueprint out, on a machine without
-surprises."""
+"""One blueprint text in, a Blueprint out, on a machine without surprises."""
 
+from functools import partial
 from pathlib import Path
 
 from harness.blueprint import Blueprint, parse
@@ -19,11 +19,9 @@ def section(name: str, body: str) -> str:
     return f"## [exp_purpose]\nx\n\n## [{name}]\n{body}\n"
 
 
-def errors(blueprint: Blueprint) -> list[tuple[int, str]]:
-    return [(problem.line, problem.message) for problem in blueprint.problems if problem.severity == "error"]
+def problems(blueprint: Blueprint, severity: str) -> list[tuple[int, str]]:
+    return [(each.line, each.message) for each in blueprint.problems if each.severity == severity]
 
 
-def warnings(blueprint: Blueprint) -> list[tuple[int, str]]:
-    return [
-        (problem.line, problem.message) for problem in blueprint.problems if problem.severity == "warning"
-    ]
+errors = partial(problems, severity="error")
+warnings = partial(problems, severity="warning")

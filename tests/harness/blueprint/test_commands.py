@@ -48,8 +48,10 @@ def test_every_way_to_say_it(body: str) -> None:
 
 
 KEPT = (
-    "cd /x && source .venv/bin/activate && python a.py",
-    "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc 2 a.py",
+    *(
+        "cd /x && source .venv/bin/activate && python a.py",
+        "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc 2 a.py",
+    ),
     *("make train", "/opt/venv/bin/python -m trl.scripts.grpo"),
     *("python a.py *.json __x__ a_b_c", 'python a.py --note "two words, 中文"'),
 )
@@ -110,10 +112,8 @@ def test_several_lines_are_one_script_with_a_warning() -> None:
 
 
 def test_prepare_and_cleanup() -> None:
-    text = (
-        section("exp_prepare_command", "`make data`") + "\n## [exp_cleanup_command]\n```\nrm -rf tmp\n```\n"
-    )
-    blueprint = read_text(text)
+    cleanup = "\n## [exp_cleanup_command]\n```\nrm -rf tmp\n```\n"
+    blueprint = read_text(section("exp_prepare_command", "`make data`") + cleanup)
     assert (blueprint.prepare_command, blueprint.cleanup_command) == ("make data", "rm -rf tmp")
     assert blueprint.launch_command is None
 

@@ -27,9 +27,7 @@ def test_one_length(case: str) -> None:
     assert seconds(text) == [float(expected)]
 
 
-NONE = (
-    """12|12:00|a 7B model|30M parameters|8 GPUs|step 12|2025-01-01 12:00:00|1 month|v2 d|and|x100 speedup"""
-)
+NONE = "12|12:00|a 7B model|30M parameters|8 GPUs|step 12|2025-01-01 12:00:00|1 month|v2 d|and|x100 speedup"
 
 
 @pytest.mark.parametrize("text", NONE.split("|"))
@@ -55,7 +53,7 @@ SINGLE = ["12 hours", "twenty-four hours", "half an hour", "1 day 2 hours", "一
 
 @pytest.mark.parametrize("text", [*OPEN, *SINGLE])
 def test_open_lengths_are_told_from_single_ones(text: str) -> None:
-    assert durations.is_open(durations.normalise(text)) == (text not in SINGLE)
+    assert durations.is_open(durations.normalise(text)) == (text in OPEN)
 
 
 @given(st.integers(1, 10**7))

@@ -52,13 +52,9 @@ def test_limits(body: str, expected: tuple[float, float]) -> None:
 
 
 def test_in_the_heading() -> None:
-    blueprint = read_text(
-        "## [exp_purpose]\nx\n## [exp_max_time] Runtime is 3 hours; it is terminated after 3 hours\n"
-    )
-    assert blueprint.max_time_s == 10800
-    remark = "Maximum runtime is ${MaxTime}; each experiment is forcefully terminated after ${MaxTime}"
-    original = f"## [exp_max_time] {remark}\n"
-    assert read_text(f"## [exp_purpose]\nx\n{original}{ORIGINAL}").max_time_s == DAY
+    heading = "## [exp_purpose]\nx\n## [exp_max_time] Runtime is {0}; it is terminated after {0}\n"
+    assert read_text(heading.format("3 hours")).max_time_s == 10800
+    assert read_text(heading.format("${MaxTime}") + ORIGINAL).max_time_s == DAY
 
 
 @pytest.mark.parametrize(

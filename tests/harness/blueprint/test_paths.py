@@ -37,6 +37,7 @@ def codebase(body: str) -> str:
         "`/home/x` (copied from `/home/y`)",
         "[the code](/home/x)",
         "<!-- /home/old -->\n/home/x",
+        "<!-- was /home/old --> /home/x",
         "path: /home/x\nhint: /home/y",
         "Absolute path (no venv): /home/x",
         "**/home/x**",
@@ -64,6 +65,7 @@ def test_every_way_to_say_home_x(body: str) -> None:
         ('- path: "/home/my code"', "/home/my code"),
         ("/home/用户/代码", "/home/用户/代码"),
         ("/a/../b", "/b"),
+        ("/home/my\\_code", "/home/my_code"),
     ],
 )
 def test_what_a_path_resolves_to(body: str, expected: str) -> None:
@@ -89,28 +91,22 @@ def test_what_a_path_resolves_to(body: str, expected: str) -> None:
     ],
 )
 def test_doubt_is_an_error_with_its_line(body: str, line: int, words: str) -> None:
-    found = errors(read_text(section("exp_codebase_dir", body)))
-    assert len(found) == 1
-    assert found[0][0] == line
-    assert words in found[0][1]
+    ((found, message),) = errors(read_text(section("exp_codebase_dir", body)))
+    assert found == line and words in message
 
 
-def test_a_second_path_in_a_sentence_is_a_warning() -> None:
-    blueprint = read_text(section("exp_codebase_dir", "- path: /home/a\n- see also /home/b for the data"))
-    assert str(blueprint.codebase_dir) == "/home/a"
-    assert [line for line, _ in warnings(blueprint)] == [6]
-
-
-def test_a_label_that_names_the_value_beats_content() -> None:
-    blueprint = read_text(section("exp_result_dir", "- path: /out\n- content 1: `result.md`"))
-    assert str(blueprint.result_dir) == "/out"
-    assert [line for line, _ in warnings(blueprint)] == [6]
-
-
-def test_a_path_only_in_a_description_is_taken_with_a_warning() -> None:
-    blueprint = read_text(section("exp_codebase_dir", "- description: /home/a"))
-    assert str(blueprint.codebase_dir) == "/home/a"
-    assert [line for line, _ in warnings(blueprint)] == [5]
+@pytest.mark.parametrize(
+    ("body", "path", "line"),
+    [
+        ("- path: /home/a\n- see also /home/b for the data", "/home/a", 6),
+        ("- path: /out\n- content 1: `result.md`", "/out", 6),  # a label that names the value beats content
+        ("- description: /home/a", "/home/a", 5),
+    ],
+)
+def test_a_path_that_stands_out_is_taken_with_a_warning(body: str, path: str, line: int) -> None:
+    blueprint = read_text(section("exp_result_dir", body))
+    assert str(blueprint.result_dir) == path
+    assert [found for found, _ in warnings(blueprint)] == [line]
 
 
 def test_a_hint_is_never_a_value() -> None:
@@ -120,9 +116,8 @@ def test_a_hint_is_never_a_value() -> None:
 
 
 def test_a_space_that_is_on_disk_belongs_to_the_path(tmp_path: Path) -> None:
-    folder = tmp_path / "my code"
-    folder.mkdir()
-    assert codebase(f"- path: {folder}") == str(folder)
+    (tmp_path / "my code").mkdir()
+    assert codebase(f"- path: {tmp_path}/my code") == f"{tmp_path}/my code"
 
 
 NA = "NA|N/A|none|Default|默认|无|- path: NA|NA, the agent must write its own|Default: ./||- path:|`NA`"
@@ -163,19 +158,11 @@ class TestVenv:
         text = section("exp_venv_exe", body) + f"\n## [exp_codebase_dir]\n{plan.parent.parent / 'code'}\n"
         return read_text(text, plan).venv_exe
 
-    def test_the_default_is_looked_for_in_the_codebase_then_beside_the_blueprint(
-        self, tmp_path: Path
-    ) -> None:
+    def test_the_default_is_in_the_codebase_then_beside_the_blueprint(self, tmp_path: Path) -> None:
         plan = tmp_path / "plans" / "blueprint.md"
         assert self.venv(plan).name.startswith("python")  # the interpreter that runs this
-        places = [
-            tmp_path / "plans" / ".venv",
-            tmp_path / "plans" / "venv",
-            tmp_path / "code" / ".venv",
-            tmp_path / "code" / "venv",
-        ]
-        for place in places:
-            python = self.make_python(place)
+        for place in ("plans/.venv", "plans/venv", "code/.venv", "code/venv"):
+            python = self.make_python(tmp_path / place)
             assert self.venv(plan) == python
 
     def test_a_symbolic_link_is_kept(self, tmp_path: Path) -> None:
@@ -238,8 +225,6 @@ class TestYaml:
 
 def test_results_go_below_the_current_directory_by_default() -> None:
     assert read_text(section("exp_result_dir", "NA")).result_dir == CWD / "exp_results" / "exp1"
-    assert (
-        read_text("## [exp_purpose]\nx", FOLDER / "lr-sweep.md").result_dir
-        == CWD / "exp_results" / "lr-sweep"
-    )
+    named = read_text("## [exp_purpose]\nx", FOLDER / "lr-sweep.md")
+    assert named.result_dir == CWD / "exp_results" / "lr-sweep"
     assert read_text(section("exp_result_dir", "./out")).result_dir == FOLDER / "out"

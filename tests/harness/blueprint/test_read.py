@@ -1,5 +1,4 @@
-"""Whole blueprints: the dialects people and agents write, files that cannot be read, what is outside the
-sections."""
+"""Whole blueprints: the dialects people write, files that cannot be read, what is outside the sections."""
 
 from pathlib import Path
 
@@ -110,7 +109,7 @@ DIALECTS = {
     "lines above rules": ONE_LINERS.replace("]: ", "]\n").replace("\n[", "\n---\n["),
     "one-liners": ONE_LINERS,
     "list entries": ONE_LINERS.replace("[exp", "- [exp").replace("[Other", "- [Other"),
-    "names with colons": ONE_LINERS.replace("[", "").replace("]", "").replace("{0}", "{0}"),
+    "names with colons": ONE_LINERS.replace("[", "").replace("]", ""),
     "the original's list": ORIGINAL_LIST,
     "chinese": CHINESE,
     "table": TABLE,
@@ -151,7 +150,7 @@ def test_json_has_the_promised_keys() -> None:
     promised = (
         "purpose codebase_dir venv_exe yaml_path launch_command result_dir max_time_s first_step_s notes"
     )
-    assert {*promised.split(), "problems"} - set(found) == set()
+    assert {*promised.split(), "problems"} <= set(found)
     assert (found["yaml_path"], found["launch_command"]) == (None, None)
     assert (found["codebase_dir"], found["problems"][0]["line"]) == (str(FOLDER), 4)
     assert not found["can_run"]
@@ -166,9 +165,8 @@ def test_names() -> None:
 def test_every_default_is_reported() -> None:
     blueprint = read_text("## [exp_purpose]\nx\n")
     sections = "codebase_dir venv_exe yaml_path launch_command result_dir max_time max_time"
-    assert [entry.split("]")[0] for entry in blueprint.defaults] == [
-        f"[exp_{name}" for name in sections.split()
-    ]
+    found = [entry.split("]")[0] for entry in blueprint.defaults]
+    assert found == [f"[exp_{name}" for name in sections.split()]
     assert blueprint.can_run
 
 
@@ -177,7 +175,7 @@ def test_every_default_is_reported() -> None:
     [
         ("## [exp_purpose]\nx\n## [exp_purpose]\ny\n", 3, "stands here again (first on line 1)", "merge"),
         (
-            "## [exp_purpose]\nx\n## [exp_launch_comand]\npython a.py\n",
+            "[exp_purpose] x\n\n[exp_launch_comand] a\n",
             3,
             "no section [exp_launch_comand]",
             "[exp_launch_command]",
@@ -190,10 +188,8 @@ def test_every_default_is_reported() -> None:
 )
 def test_slips_in_names(text: str, line: int, words: str, fix: str) -> None:
     problems = [problem for problem in read_text(text).problems if problem.severity == "error"]
-    assert len(problems) == 1
-    assert problems[0].line == line
-    assert words in problems[0].message
-    assert fix in problems[0].fix
+    assert [problem.line for problem in problems] == [line]
+    assert words in problems[0].message and fix in problems[0].fix
 
 
 def test_an_unknown_section_is_kept_in_the_notes_with_a_warning() -> None:
@@ -212,24 +208,22 @@ def test_a_missing_purpose_is_a_warning() -> None:
 def test_a_mention_of_a_section_opens_none() -> None:
     text = "## [exp_purpose]\nx\n## [exp_max_time]\n2 hours\n## Notes\n[exp_max_time] must not be raised.\n"
     blueprint = read_text(text)
-    assert errors(blueprint) == []
-    assert blueprint.max_time_s == 7200
+    assert (errors(blueprint), blueprint.max_time_s) == ([], 7200)
     assert "must not be raised" in blueprint.notes
 
 
 def test_text_outside_the_sections_is_kept() -> None:
-    text = (
-        "# T\nIntro\n\n## Background\nOld runs took /home/z.\n\n## [exp_purpose]\nx\n\n## Todo\n- [ ] data\n"
-    )
-    notes = read_text(text).notes
+    background = "# T\nIntro\n\n## Background\nOld runs took /home/z.\n\n"
+    notes = read_text(f"{background}## [exp_purpose]\nx\n\n## Todo\n- [ ] data\n").notes
     assert all(words in notes for words in ("Intro", "## Background", "Old runs", "## Todo", "- [ ] data"))
 
 
 def test_purpose_keeps_paragraphs_and_drops_labels() -> None:
-    text = (
-        "## [exp_purpose]\n- description: Compare A and B\n- content 1: three seeds\n- hint: see the paper\n"
+    fields = "- description: Compare A and B\n- content 1: three seeds\n- hint: see the paper\n"
+    assert (
+        read_text(f"## [exp_purpose]\n{fields}").purpose
+        == "Compare A and B\nthree seeds\nhint: see the paper"
     )
-    assert read_text(text).purpose == "Compare A and B\nthree seeds\nhint: see the paper"
 
 
 class TestExtras:
@@ -243,9 +237,8 @@ class TestExtras:
     @pytest.mark.parametrize("form", ["```\n{0}\n```", "{0}", "- {0}", "- `{0}`", "- regex 1: {0}"])
     def test_a_pattern_may_look_like_a_label(self, form: str) -> None:
         pattern = r"loss: (?P<loss>[\d.]+)"
-        metrics = read_text("## [exp_purpose]\nx\n## [exp_metrics]\n" + form.format(pattern)).metrics
-        assert metrics is not None
-        assert metrics.patterns == (pattern,)
+        metrics = read_text(section("exp_metrics", form.format(pattern))).metrics
+        assert metrics is not None and metrics.patterns == (pattern,)
 
     @pytest.mark.parametrize(
         ("pattern", "words"),
@@ -256,9 +249,8 @@ class TestExtras:
         ],
     )
     def test_bad_patterns(self, pattern: str, words: str) -> None:
-        found = errors(read_text(f"## [exp_purpose]\nx\n## [exp_metrics]\n- {pattern}\n"))
-        assert found[0][0] == 4
-        assert words in found[0][1]
+        line, message = errors(read_text(section("exp_metrics", f"- {pattern}")))[0]
+        assert line == 5 and words in message
 
     def test_protected_keys(self) -> None:
         body = "- `a.b`\n- c.d, e_f\n- hint: not g.h"
@@ -310,8 +302,7 @@ class TestExtras:
     def test_unclear_code_changes_are_no_permission(self, body: str, words: str) -> None:
         blueprint = read_text(section("exp_code_changes", body))
         (problem,) = errors(blueprint)
-        assert problem[0] in (4, 5, 6, 7)
-        assert words in problem[1]
+        assert problem[0] in (4, 5, 6, 7) and words in problem[1]
         assert blueprint.code_changes == ()
 
     def test_host(self) -> None:
@@ -323,9 +314,9 @@ class TestExtras:
 class TestFiles:
     def problem(self, path: Path) -> str:
         blueprint = read(path, cwd=CWD)
+        (problem,) = blueprint.problems
         assert not blueprint.can_run
-        assert len(blueprint.problems) == 1
-        return blueprint.problems[0].message
+        return problem.message
 
     def test_what_cannot_be_read_is_a_problem(self, tmp_path: Path) -> None:
         assert "no such file" in self.problem(tmp_path / "missing.md")
@@ -348,8 +339,7 @@ class TestFiles:
         monkeypatch.chdir(tmp_path)
         Path("p.md").write_text("## [exp_purpose]\nx\n")
         blueprint = read(Path("p.md"))
-        assert blueprint.path == tmp_path / "p.md"
-        assert blueprint.codebase_dir == tmp_path
+        assert (blueprint.path, blueprint.codebase_dir) == (tmp_path / "p.md", tmp_path)
         assert blueprint.result_dir == tmp_path / "exp_results" / "p"
 
 
@@ -358,8 +348,7 @@ def test_the_example_in_the_documentation() -> None:
     example = page.split("```markdown\n")[1].split("```")[0]
     blueprint = read_text(example)
     assert blueprint.problems == ()
-    assert blueprint.launch_command == "python train.py --kl 0.01"
-    assert blueprint.max_time_s == 43200
+    assert (blueprint.launch_command, blueprint.max_time_s) == ("python train.py --kl 0.01", 43200)
 
 
 @pytest.mark.parametrize(
@@ -379,42 +368,24 @@ def test_a_command_on_the_line_of_its_section(text: str, expected: str | None) -
 
 
 def test_other_values_on_the_line_of_their_section() -> None:
-    blueprint = read_text(
-        "[exp_purpose]: x\n[exp_yaml_path] config.yaml\n[exp_codebase_dir] code path:/x\n[exp_host] gpu1\n"
-    )
+    others = "[exp_yaml_path] config.yaml\n[exp_codebase_dir] code path:/x\n[exp_host] gpu1\n"
+    blueprint = read_text(f"[exp_purpose]: x\n{others}")
     assert errors(blueprint) == []
-    assert blueprint.yaml_path == FOLDER / "config.yaml"
-    assert str(blueprint.codebase_dir) == "/x"
+    assert (blueprint.yaml_path, str(blueprint.codebase_dir)) == (FOLDER / "config.yaml", "/x")
     assert blueprint.host == "gpu1"
     assert "only the words 'src'" in warnings(read_text("[exp_purpose]: x\n[exp_codebase_dir] src\n"))[0][1]
 
 
 def test_a_default_of_ones_own_counts_with_a_warning() -> None:
-    blueprint = read_text(
-        "## [exp_purpose]\nx\n## [exp_max_time]\nDefault: 12 hours\n## [exp_result_dir]\nDefault: /out\n"
-    )
+    text = "## [exp_purpose]\nx\n## [exp_max_time]\nDefault: {}\n## [exp_result_dir]\nDefault: {}\n"
+    blueprint = read_text(text.format("12 hours", "/out"))
     assert (blueprint.max_time_s, str(blueprint.result_dir)) == (43200, "/out")
     assert [line for line, _ in warnings(blueprint)] == [4, 6]
-    result_dir = "## [exp_result_dir]\nDefault: ./auto_agent/exp_results/\n"
-    original = f"## [exp_purpose]\nx\n## [exp_max_time]\nDefault: 24 hours\n{result_dir}"
-    assert read_text(original).problems == ()
-    assert read_text(original).result_dir == CWD / "exp_results" / "exp1"
+    original = read_text(text.format("24 hours", "./auto_agent/exp_results/"))
+    assert (original.problems, original.result_dir) == ((), CWD / "exp_results" / "exp1")
 
 
 def test_a_block_that_is_never_closed_takes_no_section_in_silence() -> None:
     text = "## [exp_purpose]\nx\n## [exp_launch_command]\n```bash\npython a.py\n\n## [exp_max_time]\n1 hour\n"
     found = errors(read_text(text))
     assert (7, "[exp_max_time] stands inside a code block that begins on line 4") in found
-
-
-def test_comments_inside_a_line() -> None:
-    text = "## [exp_purpose]\nx\n## [exp_codebase_dir]\n<!-- was /old --> /home/x\n"
-    assert str(read_text(text).codebase_dir) == "/home/x"
-    assert read_text(text).problems == ()
-
-
-def test_escaped_underscores_in_a_path() -> None:
-    assert (
-        str(read_text("## [exp_purpose]\nx\n## [exp_codebase_dir]\n/home/my\\_code\n").codebase_dir)
-        == "/home/my_code"
-    )

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.blueprint import Blueprint, check_surroundings, check_trainer, parse, read
+from tests.harness.blueprint.reading import errors
 
 CONFIG = "ajet:\n  model: {path: tiny}\n  task_reader: {type: builtin}\n"
 
@@ -19,8 +20,11 @@ def plan(tmp_path: Path, **sections: str) -> Blueprint:
     return parse(text_of(tmp_path, **sections), tmp_path / "blueprint.md", tmp_path)
 
 
-def messages(blueprint: Blueprint) -> list[tuple[int, str]]:
-    return [(problem.line, problem.message) for problem in blueprint.problems if problem.severity == "error"]
+def python(folder: Path, command: str) -> str:
+    """An interpreter that runs this instead."""
+    (folder / "python").write_text(f"#!/bin/sh\nexec {command}\n")
+    (folder / "python").chmod(0o755)
+    return str(folder / "python")
 
 
 def test_nothing_to_object_to(tmp_path: Path) -> None:
@@ -28,13 +32,10 @@ def test_nothing_to_object_to(tmp_path: Path) -> None:
 
 
 def test_missing_paths_are_named_with_the_line_of_their_value(tmp_path: Path) -> None:
-    sections = {
-        "codebase_dir": "- hint: x\n- path: /no/code",
-        "venv_exe": "/no/python",
-        "yaml_path": "/no/c.yaml",
-    }
+    sections = {"codebase_dir": "- hint: x\n- path: /no/code", "venv_exe": "/no/python"}
+    sections["yaml_path"] = "/no/c.yaml"
     lines = text_of(tmp_path, **sections).split("\n")
-    found = messages(check_surroundings(plan(tmp_path, **sections)))
+    found = errors(check_surroundings(plan(tmp_path, **sections)))
     for path in ("/no/code", "/no/python", "/no/c.yaml"):
         (line,) = [line for line, message in found if path in message and "does not exist" in message]
         assert path in lines[line - 1]
@@ -60,20 +61,17 @@ def test_an_interpreter_that_is_in_the_codebase_is_suggested(tmp_path: Path) -> 
 )
 def test_files_in_the_way(tmp_path: Path, section: str, place: str, words: str) -> None:
     (tmp_path / "file").write_text("x")
-    assert words in messages(check_surroundings(plan(tmp_path, **{section: str(tmp_path / place)})))[0][1]
+    assert words in errors(check_surroundings(plan(tmp_path, **{section: str(tmp_path / place)})))[0][1]
 
 
 @pytest.mark.parametrize("text", ["a: [1\n", "- a\n- b\n", "a: 1\na: 2\n"])
 def test_a_config_must_be_a_yaml_mapping(tmp_path: Path, text: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
-    assert "no YAML mapping" in messages(check_surroundings(plan(tmp_path, yaml_path="c.yaml")))[0][1]
+    assert "no YAML mapping" in errors(check_surroundings(plan(tmp_path, yaml_path="c.yaml")))[0][1]
 
 
-def test_another_host_is_refused(tmp_path: Path) -> None:
-    assert "gpu1" in messages(check_surroundings(plan(tmp_path, host="me@gpu1")))[0][1]
-
-
-def test_a_file_that_is_not_there_is_one_problem(tmp_path: Path) -> None:
+def test_another_host_is_refused_and_a_file_that_is_not_there_is_one_problem(tmp_path: Path) -> None:
+    assert "gpu1" in errors(check_surroundings(plan(tmp_path, host="me@gpu1")))[0][1]
     assert len(check_surroundings(read(tmp_path / "no" / "blueprint.md")).problems) == 1
 
 
@@ -85,29 +83,22 @@ class TestTrainer:
     def test_a_key_it_does_not_know(self, tmp_path: Path) -> None:
         (tmp_path / "c.yaml").write_text(CONFIG + "  rollout: {num_repeet: 4}\n")
         (problem,) = check_trainer(plan(tmp_path, yaml_path="c.yaml")).problems
-        assert "ajet.rollout.num_repeet" in problem.message
-        assert "c.yaml:4" in problem.message
+        assert "ajet.rollout.num_repeet" in problem.message and "c.yaml:4" in problem.message
         assert "num_repeat" in problem.fix
 
     def test_a_python_without_it(self, tmp_path: Path) -> None:
-        bare = tmp_path / "python"
-        bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
-        bare.chmod(0o755)
-        checked = check_trainer(plan(tmp_path, venv_exe=str(bare)))
-        assert "cannot run the bundled trainer" in messages(checked)[0][1]
+        bare = python(tmp_path, f'{sys.executable} -I -S "$@"')
+        checked = check_trainer(plan(tmp_path, venv_exe=bare))
+        assert "cannot run the bundled trainer" in errors(checked)[0][1]
 
-    def test_a_config_of_something_else_needs_a_command(self, tmp_path: Path) -> None:
+    def test_a_config_of_something_else_needs_a_command_which_it_is_not_asked_about(
+        self, tmp_path: Path
+    ) -> None:
         (tmp_path / "c.yaml").write_text("lr: 1\n")
-        assert "no `ajet:` tree" in messages(check_trainer(plan(tmp_path, yaml_path="c.yaml")))[0][1]
-
-    def test_it_is_not_asked_about_other_commands(self, tmp_path: Path) -> None:
-        (tmp_path / "c.yaml").write_text("lr: 1\n")
+        assert "no `ajet:` tree" in errors(check_trainer(plan(tmp_path, yaml_path="c.yaml")))[0][1]
         blueprint = plan(tmp_path, yaml_path="c.yaml", launch_command="python a.py")
         assert check_trainer(blueprint) is blueprint
 
     def test_a_trainer_that_hangs(self, tmp_path: Path) -> None:
-        slow = tmp_path / "python"
-        slow.write_text("#!/bin/sh\nexec sleep 60\n")
-        slow.chmod(0o755)
-        checked = check_trainer(plan(tmp_path, venv_exe=str(slow)), timeout_s=0.1)
-        assert "did not answer" in messages(checked)[0][1]
+        checked = check_trainer(plan(tmp_path, venv_exe=python(tmp_path, "sleep 60")), timeout_s=0.1)
+        assert "did not answer" in errors(checked)[0][1]
