@@ -22,14 +22,7 @@ class FakeModel:
         self.said = said
         self.requests: list[Request] = []
 
-    async def ask(
-        self,
-        request: Request,
-        spending: Spending,
-        *,
-        patience_s: float,
-        interrupted: asyncio.Event | None = None,
-    ) -> Reply:
+    async def ask(self, request: Request, spending: Spending, **options: Any) -> Reply:
         self.requests.append(request)
         said = self.said.pop(0)
         if isinstance(said, Exception):
@@ -39,8 +32,12 @@ class FakeModel:
         if isinstance(said, str):
             return Reply(said, (), StopReason.END, Usage())
         name, arguments = said
-        call = ToolCall(f"c{len(self.requests)}", name, json.dumps(arguments))
-        return Reply("", (call,), StopReason.TOOL_CALL, Usage())
+        return replied(StopReason.TOOL_CALL, name, json.dumps(arguments), f"c{len(self.requests)}")
+
+
+def replied(stop: StopReason, name: str = "", arguments: str = "", id: str = "c") -> Reply:
+    """A reply without words, with or without a call."""
+    return Reply("", (ToolCall(id, name, arguments),) if name else (), stop, Usage())
 
 
 def blueprint(**changes: Any) -> Said:

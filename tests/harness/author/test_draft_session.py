@@ -10,15 +10,7 @@ import pytest
 from harness.author.draft_session import MAX_CALLS
 from harness.author.publish import hand_over
 from harness.blueprint import check_surroundings, check_trainer, read
-from harness.providers.chat import (
-    AssistantTurn,
-    RejectedError,
-    Reply,
-    StopReason,
-    ToolCall,
-    ToolResultTurn,
-    Usage,
-)
+from harness.providers.chat import AssistantTurn, RejectedError, StopReason, ToolResultTurn
 from harness.providers.conversation import MAX_TROUBLES
 from harness.providers.model import InterruptedAskError, OutOfPatienceError
 from tests.harness.author.authoring import (
@@ -29,7 +21,7 @@ from tests.harness.author.authoring import (
     author,
     blueprint,
     config,
-    names_in,
+    replied,
     told,
 )
 
@@ -60,16 +52,15 @@ async def test_what_the_check_finds_is_mended(here: Path, transcript: Path) -> N
     assert made is not None and made.findings.problems == ()
     assert made.files == ("blueprint.md", "config.yaml", "transcript.jsonl")
     plan = check_trainer(check_surroundings(read(here / "kl-low" / "blueprint.md", here)))
-    assert plan.problems == ()
-    assert plan.max_time_s == 7200
+    assert (plan.problems, plan.max_time_s) == ((), 7200)
     assert plan.protected_keys == ("ajet.trainer_common.kl_loss_coef",)
     assert "One seed is enough" in plan.notes
     assert (here / "kl-low" / "transcript.jsonl").stat().st_mode & 0o777 == 0o600
-    sources = {row.name: row.source for row in (*made.plan, *made.config)}
-    assert sources["at most"] == "said by you"
-    assert sources["ajet.trainer_common.total_training_steps"] == "said by you"
-    assert sources["ajet.trainer_common.kl_loss_coef"] == "assumed"
-    assert sources["ajet.trainer_common.seed"] == "default"
+    sources = {
+        row.name.removeprefix("ajet.trainer_common."): row.source for row in (*made.plan, *made.config)
+    }
+    assert sources["at most"] == sources["total_training_steps"] == "said by you"
+    assert (sources["kl_loss_coef"], sources["seed"]) == ("assumed", "default")
 
 
 async def test_each_request_is_the_one_before_and_something_more(here: Path) -> None:
@@ -103,14 +94,11 @@ REFUSED: dict[str, tuple[Said, str]] = {
     "no such file": (("look", {"path": "../secret"}), "../secret"),
     "no such tool": (("run_bash", {"command": "rm -rf /"}), "There is no tool"),
     "further arguments": (("check", {"force": True}), "force"),
-    "malformed arguments": (
-        Reply("", (ToolCall("c", "check", '{"a": '),), StopReason.TOOL_CALL, Usage()),
-        "not valid JSON",
-    ),
+    "malformed arguments": (replied(StopReason.TOOL_CALL, "check", '{"a": '), "not valid JSON"),
     "words only": ("I would begin with the baseline.", "No tool was called"),
-    "a refusal": (Reply("", (), StopReason.REFUSED, Usage()), "You declined"),
+    "a refusal": (replied(StopReason.REFUSED), "You declined"),
     "a reply cut off": (
-        Reply("", (ToolCall("c", "render_blueprint", '{"name": "x'),), StopReason.TRUNCATED, Usage()),
+        replied(StopReason.TRUNCATED, "render_blueprint", '{"name": "x'),
         "cut off",
     ),
 }
@@ -123,7 +111,7 @@ async def test_what_is_refused_is_told_and_changes_nothing(here: Path, name: str
     assert why in told(model)[0]
     assert ended.trouble == "gone"
     assert (desk.draft.blueprint, desk.draft.config) == (None, None)
-    assert names_in(here) == []
+    assert not any(here.parent.glob("here/*"))
 
 
 async def test_an_unchecked_draft_is_not_handed_over(here: Path) -> None:
@@ -141,8 +129,11 @@ async def test_a_check_of_another_draft_is_no_repetition(here: Path) -> None:
     assert "You have this answer already" in told(model)[5]
 
 
+Sprung = Callable[[], bool]
+
+
 @pytest.fixture
-def is_sprung(here: Path) -> Callable[[], bool]:
+def is_sprung(here: Path) -> Sprung:
     """A cloned repository that has a trainer and a Python of its own; whether one of them was run."""
     sprung = here.parent / "sprung"
     (here / "trainer_core").mkdir()
@@ -155,9 +146,7 @@ def is_sprung(here: Path) -> Callable[[], bool]:
     return sprung.exists
 
 
-async def test_nothing_of_the_folder_is_run_that_nobody_named(
-    here: Path, is_sprung: Callable[[], bool]
-) -> None:
+async def test_nothing_of_the_folder_is_run_that_nobody_named(here: Path, is_sprung: Sprung) -> None:
     own = blueprint(python="harness")
     desk, ended, model = await author(here, [blueprint(), config(seed=1), CHECK, own, CHECK, FINISH])
     assert "does not have the bundled trainer" in told(model)[2]
@@ -166,21 +155,15 @@ async def test_nothing_of_the_folder_is_run_that_nobody_named(
     assert not is_sprung()
 
 
-async def test_a_python_of_the_folder_that_has_the_trainer_is_taken_at_its_word(
-    here: Path, is_sprung: Callable[[], bool]
-) -> None:
-    (here / ".venv" / "lib" / "python3.11" / "site-packages" / "ajet_harness-0.1.0.dist-info").mkdir(
-        parents=True
-    )
+async def test_a_python_with_the_trainer_is_taken_at_its_word(here: Path, is_sprung: Sprung) -> None:
+    (here / ".venv/lib/python3.11/site-packages/ajet_harness-0.1.0.dist-info").mkdir(parents=True)
     desk, _, _ = await author(here, [blueprint(), config(seed=1), CHECK, FINISH])
     assert desk.findings is not None and desk.findings.problems == ()
     assert "was not run" in desk.findings.warnings[0]
     assert not is_sprung()
 
 
-async def test_a_folder_that_the_person_named_is_asked_itself(
-    here: Path, is_sprung: Callable[[], bool]
-) -> None:
+async def test_a_folder_that_the_person_named_is_asked_itself(here: Path, is_sprung: Sprung) -> None:
     await author(here, [blueprint(), config(seed=1), CHECK, FINISH], given={"codebase_dir": "."})
     assert is_sprung()
 
@@ -210,8 +193,7 @@ async def test_a_model_that_never_ends_is_left(here: Path) -> None:
 @pytest.mark.parametrize("error", [OutOfPatienceError("no answer"), InterruptedAskError("Ctrl-C")])
 async def test_what_was_made_before_an_outage_is_kept(here: Path, transcript: Path, error: Exception) -> None:
     desk, ended, _ = await author(here, [blueprint(), config(total_training_steps=20), error])
-    assert ended.trouble
-    assert ended.interrupted is isinstance(error, InterruptedAskError)
+    assert ended.trouble and ended.interrupted is isinstance(error, InterruptedAskError)
     made = hand_over(desk, transcript)
     assert made is not None and made.findings.problems == ()
     empty, _, _ = await author(here, [config(seed=1), error])

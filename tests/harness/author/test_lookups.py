@@ -17,9 +17,6 @@ def test_keys_are_found_by_name_and_meaning(keys: TrainerKeys) -> None:
     assert "ajet.trainer_common.n_gpus_per_node: int > 0, default 8" in keys.search("GPU machine")
     assert "ajet.trainer_common.kl_loss_coef" in keys.search("kl_loss")
     assert keys.search("a").count("\n") == MOST_KEYS
-
-
-def test_what_does_not_exist_is_said(keys: TrainerKeys) -> None:
     with pytest.raises(NoKeysError, match="no key has 'zebra'"):
         keys.search("zebra")
     assert keys.knows("ajet.model") and keys.knows("ajet.model.*") and not keys.knows("ajet.modell")
@@ -54,13 +51,12 @@ def test_nothing_else_is(project: Path) -> None:
             look(path, 10, project)
 
 
-def test_secrets_are_masked(project: Path) -> None:
+def test_secrets_are_masked_and_a_home_folder_is_not_read(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (project / "notes.txt").write_text("key: sk-abcdefghijklmnopqrst\nlr 1e-5\n")
     shown = look("notes.txt", 10, project)
     assert "sk-abc" not in shown and "lr 1e-5" in shown
-
-
-def test_a_home_folder_is_not_read(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(project / "data"))
     with pytest.raises(NotShownError, match="home folder"):
         look(".", 10, project)

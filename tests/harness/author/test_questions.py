@@ -56,6 +56,5 @@ def test_without_a_terminal_both_ways_out_are_named(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_used_is_said(tmp_path: Path, arguments: list[str], words: str) -> None:
     result = CliRunner().invoke(app, ["new", *arguments])
-    assert result.exit_code == 2
-    assert words in result.stderr
+    assert result.exit_code == 2 and words in result.stderr
     assert list(tmp_path.iterdir()) == []

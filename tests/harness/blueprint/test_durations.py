@@ -40,14 +40,8 @@ def test_units_that_do_not_fall_are_two_lengths() -> None:
     assert seconds("12 hours. First step: 20 minutes") == [43200, 1200]
 
 
-OPEN = [
-    "12-24 hours",
-    "12 to 24 hours",
-    "2 x 12 hours",
-    "1 hour and a half",
-    "12 hours or 1 day",
-    "12到24小时",
-]
+OPEN = ["12-24 hours", "12 to 24 hours", "2 x 12 hours", "1 hour and a half", "12 hours or 1 day"]
+OPEN += ["12到24小时"]
 SINGLE = ["12 hours", "twenty-four hours", "half an hour", "1 day 2 hours", "一个半小时"]
 
 

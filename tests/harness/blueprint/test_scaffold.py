@@ -3,12 +3,14 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 from typer.testing import CliRunner, Result
 
-from harness.blueprint import check_surroundings, check_trainer, read
+from harness.author.request_text import questions
+from harness.blueprint import Blueprint, check_surroundings, check_trainer, read
 from harness.cli.app import app
 
 REPOSITORY = Path(__file__).parents[3]
@@ -24,27 +26,30 @@ def harness(*arguments: str) -> Result:
 
 
 def new(*settings: str, name: str = "demo", template: str = "grpo") -> Result:
-    return harness(
-        "new", name, "--template", template, *(word for setting in settings for word in ("--set", setting))
-    )
+    words = [word for setting in settings for word in ("--set", setting)]
+    return harness("new", name, "--template", template, *words)
+
+
+def made(*settings: str, template: str = "grpo") -> Blueprint:
+    """What is read back of the experiment `demo`."""
+    result = new(*settings, template=template)
+    assert result.exit_code == 0, result.output
+    return read(Path("demo/blueprint.md"))
+
+
+def config_of(plan: Blueprint) -> dict[str, Any]:
+    return YAML(typ="safe").load(plan.yaml_path)["ajet"]
 
 
 def test_the_output_can_run_as_it_is(tmp_path: Path) -> None:
-    result = new(
-        "purpose=Is a smaller rate better?", "lr=1e-5", "max_time=90 minutes", "ajet.rollout.num_repeat=8"
-    )
-    assert result.exit_code == 0, result.output
-    plan = check_trainer(check_surroundings(read(tmp_path / "demo" / "blueprint.md")))
+    settings = ("lr=1e-5", "max_time=90 minutes", "ajet.rollout.num_repeat=8")
+    plan = check_trainer(check_surroundings(made("purpose=Is a smaller rate better?", *settings)))
     assert plan.problems == ()
-    assert plan.purpose == "Is a smaller rate better?"
-    assert plan.max_time_s == 5400
-    assert plan.codebase_dir == tmp_path
-    assert plan.yaml_path == tmp_path / "demo" / "config.yaml"
-    assert plan.notes == ""
-    config = YAML(typ="safe").load(plan.yaml_path)["ajet"]
+    assert (plan.purpose, plan.max_time_s, plan.notes) == ("Is a smaller rate better?", 5400, "")
+    assert (plan.codebase_dir, plan.yaml_path) == (tmp_path, tmp_path / "demo" / "config.yaml")
+    config = config_of(plan)
     assert config["trainer_common"]["optim"]["lr"] == 1e-5
-    assert config["rollout"]["num_repeat"] == 8
-    assert config["experiment_name"] == "demo"
+    assert (config["rollout"]["num_repeat"], config["experiment_name"]) == (8, "demo")
     assert list(tmp_path.iterdir()) == [tmp_path / "demo"]
     assert {file.name for file in (tmp_path / "demo").iterdir()} == {"blueprint.md", "config.yaml"}
 
@@ -52,45 +57,32 @@ def test_the_output_can_run_as_it_is(tmp_path: Path) -> None:
 def test_own_data_and_lengths(tmp_path: Path) -> None:
     for name in ("a.jsonl", "b.jsonl"):
         (tmp_path / name).write_text('{"question": "1+1", "answer": "2"}\n')
-    result = new("training_file=a.jsonl", "validation_file=b.jsonl", "max_response_length=4096")
-    assert result.exit_code == 0, result.output
-    config = YAML(typ="safe").load(tmp_path / "demo" / "config.yaml")["ajet"]
+    config = config_of(made("training_file=a.jsonl", "validation_file=b.jsonl", "max_response_length=4096"))
     assert config["task_reader"]["type"] == "jsonl_dataset_file"
     assert config["rollout"]["max_model_len"] == 1024 + 4096
     assert "go together" in new("training_file=a.jsonl", name="other").stderr
 
 
-def test_a_command_of_ones_own(tmp_path: Path) -> None:
+def test_a_command_of_ones_own_with_patterns_and_protected_keys(tmp_path: Path) -> None:
     assert "needs a command" in new("purpose=x", template="command").stderr
-    result = new("launch_command=python train.py --lr 1", template="command")
-    assert result.exit_code == 0, result.output
-    assert [file.name for file in (tmp_path / "demo").iterdir()] == ["blueprint.md"]
-    assert read(tmp_path / "demo" / "blueprint.md").launch_command == "python train.py --lr 1"
-
-
-def test_patterns_and_protected_keys_are_read_back(tmp_path: Path) -> None:
     pattern = r"it (?P<step>\d+) loss (?P<loss>\S+)"
-    result = new(
-        "launch_command=python t.py", f"metrics={pattern}", "protected_keys=lr\noptim.*", template="command"
-    )
-    assert result.exit_code == 0, result.output
-    plan = read(tmp_path / "demo" / "blueprint.md")
+    settings = ("launch_command=python t.py --lr 1", f"metrics={pattern}", "protected_keys=lr\noptim.*")
+    plan = made(*settings, template="command")
+    assert [file.name for file in (tmp_path / "demo").iterdir()] == ["blueprint.md"]
+    assert plan.launch_command == "python t.py --lr 1"
     assert plan.metrics is not None and plan.metrics.patterns == (pattern,)
     assert plan.protected_keys == ("lr", "optim.*")
 
 
-def test_data_of_another_reader_gets_room(tmp_path: Path) -> None:
-    result = new("ajet.task_reader.type=huggingface_dat_repo", "max_response_length=512")
-    assert result.exit_code == 0, result.output
-    config = YAML(typ="safe").load(tmp_path / "demo" / "config.yaml")["ajet"]
+def test_data_of_another_reader_gets_room() -> None:
+    config = config_of(made("ajet.task_reader.type=huggingface_dat_repo", "max_response_length=512"))
     assert "builtin" not in config["task_reader"]
     assert (config["data"]["max_prompt_length"], config["rollout"]["max_model_len"]) == (1024, 1024 + 512)
 
 
 def test_relative_paths_start_where_the_command_is_typed(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
-    assert new("codebase_dir=src", "result_dir=out").exit_code == 0
-    plan = read(tmp_path / "demo" / "blueprint.md")
+    plan = made("codebase_dir=src", "result_dir=out")
     assert (plan.codebase_dir, plan.result_dir) == (tmp_path / "src", tmp_path / "out")
 
 
@@ -116,8 +108,7 @@ def test_relative_paths_start_where_the_command_is_typed(tmp_path: Path) -> None
 )
 def test_what_is_refused_leaves_nothing_behind(tmp_path: Path, setting: str, words: str) -> None:
     result = new(setting)
-    assert result.exit_code == 2
-    assert words in result.stderr
+    assert result.exit_code == 2 and words in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -125,8 +116,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo" / "mine.txt").write_text("mine")
     result = new("purpose=x")
-    assert result.exit_code == 2
-    assert "not overwritten" in result.stderr
+    assert result.exit_code == 2 and "not overwritten" in result.stderr
     assert [file.name for file in (tmp_path / "demo").iterdir()] == ["mine.txt"]
 
 
@@ -137,8 +127,6 @@ def test_names() -> None:
 
 
 def test_a_terminal_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.author.request_text import questions
-
     monkeypatch.setattr("harness.cli.new._is_terminal", lambda: True)
     answers = "\n".join(["What is it?", "", "2 hours", "", "", "", "7"])
     assert len(questions("demo", "grpo")) == 7
@@ -153,9 +141,7 @@ class TestCheck:
     def test_the_quickstart_can_run(self) -> None:
         result = harness("check", str(REPOSITORY / "blueprints" / "quickstart" / "blueprint.md"))
         assert result.exit_code == 0, result.output
-        assert "can run" in result.stdout
-        assert "sort five digits" in result.stdout
-        assert result.stderr == ""
+        assert "can run" in result.stdout and "sort five digits" in result.stdout and result.stderr == ""
 
     def test_json(self, tmp_path: Path) -> None:
         (tmp_path / "p.md").write_text("## [exp_purpose]\nx\n## [exp_max_time]\n12\n")
@@ -176,17 +162,14 @@ class TestCheck:
 
     def test_a_missing_file(self) -> None:
         result = harness("check", "nothere.md")
-        assert result.exit_code == 2
-        assert result.stderr.count("\n") == 1
+        assert result.exit_code == 2 and result.stderr.count("\n") == 1
         assert "nothere.md:1: error: there is no such file" in result.stderr
 
 
 def test_a_package_of_the_folder_is_not_taken_for_the_trainer(tmp_path: Path) -> None:
     (tmp_path / "trainer_core").mkdir()
-    (tmp_path / "trainer_core" / "__init__.py").write_text(
-        f"open({str(tmp_path / 'sprung')!r}, 'w').close()\n"
-    )
+    springs = f"open({str(tmp_path / 'sprung')!r}, 'w').close()\n"
+    (tmp_path / "trainer_core" / "__init__.py").write_text(springs)
     (tmp_path / "trainer_core" / "cli.py").write_text("print('{}')\n")
-    result = new("lr=1e-5")
-    assert result.exit_code == 0, result.output
+    made("lr=1e-5")
     assert not (tmp_path / "sprung").exists()

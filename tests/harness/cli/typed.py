@@ -1,4 +1,4 @@
-"""A command as it is typed at a terminal of 80 columns: its status and what it prints."""
+"""A command as it is typed: its status and what it prints."""
 
 from pathlib import Path
 
@@ -7,6 +7,6 @@ from typer.testing import CliRunner
 from harness.cli.app import app
 
 
-def typed(*words: str | Path) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, [*map(str, words)], env={"COLUMNS": "80"})
+def typed(*words: str | Path, columns: int = 80) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, [*map(str, words)], env={"COLUMNS": str(columns)})
     return done.exit_code, done.stdout, done.stderr

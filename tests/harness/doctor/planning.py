@@ -3,45 +3,34 @@
 import json
 import struct
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from harness.blueprint.types import Blueprint
 from harness.doctor.findings import Finding
 from harness.doctor.launch import PlannedLaunch, planned
+from tests.harness.runs import planned as planned_experiment
 
 
 def plan(folder: Path, command: str | None = None, config: str | None = None, **changed: Any) -> Blueprint:
     """A plan whose codebase is `folder`; `config` is written there as config.yaml."""
     if config is not None and folder.is_dir():
         (folder / "config.yaml").write_text(config, encoding="utf-8")
-    blueprint = Blueprint(
-        path=folder / "blueprint.md",
-        name="exam",
-        purpose="",
-        codebase_dir=folder,
-        venv_exe=Path(sys.executable),
-        yaml_path=folder / "config.yaml" if config is not None else None,
-        launch_command=command,
-        result_dir=folder / "results",
-        max_time_s=3600.0,
-        first_step_s=1200.0,
-        notes="",
-    )
-    return replace(blueprint, **changed)
+    given = {
+        "path": folder / "blueprint.md",
+        "name": "exam",
+        "codebase_dir": folder,
+        "launch_command": command,
+    }
+    given |= {"venv_exe": sys.executable, "result_dir": folder / "results", "max_time_s": 3600.0}
+    given["yaml_path"] = None if config is None else folder / "config.yaml"
+    return planned_experiment({"first_step_s": 1200.0, **given, **changed})
 
 
-def launch(
-    folder: Path,
-    command: str | None = None,
-    config: str | None = None,
-    variables: Mapping[str, str] | None = None,
-    **changed: Any,
-) -> PlannedLaunch:
+def launch(folder: Path, *given: str | None, variables: Any = None, **changed: Any) -> PlannedLaunch:
     """The launch of such a plan, with `variables` set."""
-    return planned(plan(folder, command, config, **changed), folder / "results", repairs=variables)
+    return planned(plan(folder, *given, **changed), folder / "results", repairs=variables)
 
 
 def bad(found: Iterable[Finding]) -> list[tuple[str, str]]:

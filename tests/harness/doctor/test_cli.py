@@ -3,9 +3,7 @@
 import json
 from pathlib import Path
 
-from typer.testing import CliRunner
-
-from harness.cli.app import app
+from tests.harness.cli.typed import typed
 
 PLAN = """# Exam
 ## [exp_purpose]
@@ -20,8 +18,7 @@ See what is wrong.
 def called(folder: Path, source: str, *options: str) -> tuple[int, str]:
     (folder / "train.py").write_text(source)
     (folder / "exam.md").write_text(PLAN)
-    done = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["doctor", str(folder / "exam.md"), *options])
-    return done.exit_code, done.output
+    return typed("doctor", folder / "exam.md", *options, columns=200)[:2]
 
 
 def test_a_launch_that_would_fail(tmp_path: Path) -> None:
@@ -42,9 +39,8 @@ def test_one_that_would_not(tmp_path: Path) -> None:
 
 
 def test_the_machine_alone_and_a_file_that_is_no_blueprint(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["doctor", "--all"])
-    assert done.exit_code == 0
-    assert all(name in done.output for name in ("disk", "memory", "open files", "tmux"))
-    assert "surroundings" not in done.output
-    done = CliRunner().invoke(app, ["doctor", str(tmp_path / "none.md")])
-    assert done.exit_code == 2 and "none.md" in done.output
+    status, out, _ = typed("doctor", "--all")
+    assert status == 0 and "surroundings" not in out
+    assert all(name in out for name in ("disk", "memory", "open files", "tmux"))
+    status, out, _ = typed("doctor", tmp_path / "none.md", columns=200)
+    assert status == 2 and "none.md" in out

@@ -1,6 +1,5 @@
 """Data files that cannot be read, are empty, or lack columns."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +12,10 @@ FAULTY = [("problem", "dataset_error")]
 VERL = "python -m verl.trainer.main_ppo actor_rollout_ref.rollout.n=2 data.train_files={} "
 
 
-def jsonl(file: Path, *rows: dict[str, Any]) -> Path:
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return file
-
-
-def test_rows_that_parse(tmp_path: Path) -> None:
-    jsonl(tmp_path / "train.jsonl", {"prompt": "a"}, {"prompt": "b"})
-    found = list(data.rows_parse(launch(tmp_path, "python t.py --train_file train.jsonl")))
-    assert bad(found) == [] and "first 2 rows" in found[0].text
-
-
 @pytest.mark.parametrize(
     ("name", "text", "where"),
     [
+        ("train.jsonl", '{"prompt": "a"}\n{"prompt": "b"}\n', "first 2 rows"),
         ("a.jsonl", '{"a": 1}\n{"a": \n', "line 2"),
         ("a.jsonl", "\udcff", "utf-8"),
         ("a.jsonl", "", "no rows"),
@@ -36,14 +25,13 @@ def test_rows_that_parse(tmp_path: Path) -> None:
         ("a.parquet", "nothing", "arquet"),
     ],
 )
-def test_rows_that_do_not(tmp_path: Path, name: str, text: str, where: str) -> None:
+def test_rows_that_parse_and_that_do_not(tmp_path: Path, name: str, text: str, where: str) -> None:
     (tmp_path / name).write_text(text, errors="surrogateescape")
     found = list(data.rows_parse(launch(tmp_path, f"python t.py --train_file {name}")))
-    assert bad(found) == FAULTY and where in found[0].text
+    assert bad(found) == ([] if where == "first 2 rows" else FAULTY) and where in found[0].text
 
 
 def parquet(file: Path, **columns: list[Any]) -> None:
-    import pyarrow  # type: ignore[import-untyped]
     import pyarrow.parquet  # type: ignore[import-untyped]
 
     pyarrow.parquet.write_table(pyarrow.table(columns), file)
@@ -66,7 +54,7 @@ def test_raw_data_of_the_hub_is_not_what_verl_reads(tmp_path: Path) -> None:
 
 
 def test_a_column_that_a_config_names(tmp_path: Path) -> None:
-    jsonl(tmp_path / "a.jsonl", {"question": "x", "answer": "y"})
+    (tmp_path / "a.jsonl").write_text('{"question": "x", "answer": "y"}\n')
     config = "data: {train_file: a.jsonl, text_column: questoin}\njudge: {api_key: k}\n"
     found = list(data.rows_parse(launch(tmp_path, "python t.py config.yaml", config)))
     assert bad(found) == [("warning", "dataset_error")] and "question" in found[0].fix

@@ -32,11 +32,9 @@ def test_programs(tmp_path: Path, command: str, expected: list[tuple[str, str]])
     found = list(paths.programs(launch(tmp_path, command)))
     assert bad(found) == expected
     assert "trian" not in command or found[0].fix == "did you mean train.py?"
-
-
-def test_a_script_that_a_prepare_command_may_make(tmp_path: Path) -> None:
+    (tmp_path / "train.py").unlink()
     given = launch(tmp_path, "python train.py", prepare_command="git clone somewhere .")
-    assert bad(paths.programs(given)) == UNSURE
+    assert bad(paths.programs(given)) == UNSURE, "it may make the script"
 
 
 @pytest.mark.parametrize(
@@ -46,12 +44,7 @@ def test_a_script_that_a_prepare_command_may_make(tmp_path: Path) -> None:
         (VERL.format("tran.parquet"), "", GONE, "train.parquet?"),
         (VERL.format("/data/none.parquet"), "", GONE, ""),
         ("python t.py --data_path $HARNESS_ATTEMPT_DIR/rows.jsonl", "", [], ""),  # known at the launch
-        (
-            "python t.py config.yaml",
-            "model_path: /none\noutput_dir: /x\nname: a/b.json\n",
-            GONE,
-            "model_path",
-        ),
+        ("python t.py config.yaml", "model_path: /no\noutput_dir: /x\nname: a/b.json\n", GONE, "model_path"),
         ("python t.py config.yaml", "data:\n  train_file: ${root}/x.jsonl\n", [], ""),
         ("python t.py config.yaml", "train_file: data/x.jsonl\n", UNSURE, ""),
         ("python t.py config.yaml", "model_name_or_path: org/name\ndataset_path: openai/gsm8k\n", [], ""),

@@ -13,6 +13,7 @@ from harness.doctor.asking import Start
 from harness.doctor.findings import Finding
 from tests.harness.doctor.planning import bad, launch
 
+Bad = list[tuple[str, str]]
 MISSING = [("problem", "module_not_found")]
 BROKEN = [("problem", "config_error")]
 VERL = "python -m verl.trainer.main_ppo"
@@ -54,9 +55,6 @@ def starts(folder: Path, command: str) -> list[Finding]:
     return list(program.starts(launch(folder, command)))
 
 
-# --- the interpreter ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "mode", "expected", "words"),
     [
@@ -75,9 +73,6 @@ def test_an_interpreter(tmp_path: Path, text: str | None, mode: int, expected: s
     assert bad([found]) == [("problem", expected)] and words in found.text
     assert bad(program.runs(launch(tmp_path))) == []
     assert bad(program.runs(launch(tmp_path, "./train", venv_exe=tmp_path / "no"))) == []
-
-
-# --- modules --------------------------------------------------------------------------------------------
 
 
 def test_a_missing_module_and_its_repair(tmp_path: Path) -> None:
@@ -104,9 +99,7 @@ def test_a_missing_module_and_its_repair(tmp_path: Path) -> None:
         ("print(1\n", "", BROKEN),
     ],
 )
-def test_what_a_program_imports(
-    tmp_path: Path, text: str, local: str, expected: list[tuple[str, str]]
-) -> None:
+def test_what_a_program_imports(tmp_path: Path, text: str, local: str, expected: Bad) -> None:
     write(tmp_path, text, part=local)
     assert bad(modules(tmp_path)) == expected
 
@@ -148,9 +141,6 @@ def test_a_kernel_that_a_setting_asks_for_is_done_without(tmp_path: Path) -> Non
     assert found.remedies == ("install_package",), "the program itself asks for it"
 
 
-# --- the start ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -162,9 +152,7 @@ def test_a_kernel_that_a_setting_asks_for_is_done_without(tmp_path: Path) -> Non
         ("--data x --mode=a 3 4", ""),
     ],
 )
-def test_arguments_are_taken_or_refused_by_the_program_itself(
-    tmp_path: Path, arguments: str, words: str
-) -> None:
+def test_a_program_takes_or_refuses_its_arguments_itself(tmp_path: Path, arguments: str, words: str) -> None:
     write(tmp_path, PARSER + "p.parse_args()\nopen('trained', 'w').write('x')\n")
     found = starts(tmp_path, f"python train.py {arguments}")
     assert bad(found) == (BROKEN if words else []) and words in found[0].sentence
@@ -183,7 +171,7 @@ def test_arguments_are_taken_or_refused_by_the_program_itself(
     ],
 )
 def test_what_a_program_needs_before_its_arguments(
-    tmp_path: Path, text: str, expected: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, text: str, expected: Bad, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("JUDGE_API_KEY", raising=False)
     write(tmp_path, f"{text}{PARSER}p.parse_args()\n")
@@ -233,9 +221,9 @@ def test_where_the_system_cannot_keep_a_program_from_writing_it_is_not_started(t
     assert without != source
     asked = json.dumps(asdict(given.question))
     done = subprocess.run(
-        [sys.executable, "-c", without], input=asked, capture_output=True, text=True, check=True
+        [sys.executable, "-c", without], input=asked.encode(), capture_output=True, check=True
     )
-    assert '"not_contained"' in done.stdout
+    assert b'"not_contained"' in done.stdout
     given.__dict__["look"] = replace(given.look, start=Start("not_contained"))
     (found,) = program.starts(given)
     assert found.severity == "ok" and "Landlock" in found.text
@@ -259,9 +247,7 @@ def test_a_program_that_reads_no_arguments_is_not_started(tmp_path: Path) -> Non
     ("arguments", "expected"),
     [("lr=2 data.path=x", []), ("lr=2", [("warning", "config_error")]), ("lrr=2 data.path=x", BROKEN)],
 )
-def test_a_hydra_program_composes_its_config(
-    tmp_path: Path, arguments: str, expected: list[tuple[str, str]]
-) -> None:
+def test_a_hydra_program_composes_its_config(tmp_path: Path, arguments: str, expected: Bad) -> None:
     source = "import hydra\n@hydra.main(config_path='conf')\ndef go(config):\n    raise KeyError\ngo()\n"
     write(tmp_path, source, hydra=HYDRA)
     found = starts(tmp_path, f"python train.py {arguments}")

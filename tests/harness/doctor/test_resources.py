@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,6 @@ from harness.doctor.launch import PlannedLaunch
 from harness.machine.ports import a_free_port
 from tests.harness.doctor.planning import bad, launch, model, safetensors
 from tests.nvml import stand_in
-
-# --- disk and memory --------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -98,9 +97,6 @@ def test_open_files(
     assert suffices or "ulimit -n 8192" in found.fix
 
 
-# --- GPUs -------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -155,8 +151,6 @@ def test_the_bundled_trainer_on_a_laptop_asks_for_none(tmp_path: Path) -> None:
     assert [launch(tmp_path, None, config.format(name)).gpus_asked for name in ("local", "verl")] == [0, 8]
 
 
-# --- ports ------------------------------------------------------------------------------------------------
-
 AJET = "ajet: {{interchange_server: {{interchange_server_port: {}}}}}\n"
 
 
@@ -169,27 +163,23 @@ def taken() -> Iterator[int]:
 
 
 @pytest.mark.parametrize(
-    ("command", "config", "variables", "asks"),
+    ("command", "config", "variable", "asks"),
     [
-        ("torchrun --nproc_per_node 2 --master_port {} t.py", None, {}, None),
-        ("torchrun --nnodes 1 --rdzv_endpoint localhost:{} t.py", None, {}, None),
-        ("MASTER_PORT={} python t.py", None, {}, None),
-        (None, AJET, {}, {}),
-        ("python t.py config.yaml", "ray: {{dashboard_port: {}}}\n", {}, {}),
-        ("python t.py", None, {"MASTER_PORT": "{}"}, {"variable": "MASTER_PORT"}),
+        ("torchrun --nproc_per_node 2 --master_port {} t.py", None, "", None),
+        ("torchrun --nnodes 1 --rdzv_endpoint localhost:{} t.py", None, "", None),
+        ("MASTER_PORT={} python t.py", None, "", None),
+        (None, AJET, "", {}),
+        ("python t.py config.yaml", "ray: {{dashboard_port: {}}}\n", "", {}),
+        ("python t.py", None, "MASTER_PORT", {"variable": "MASTER_PORT"}),
     ],
 )
 def test_a_port_that_is_taken_and_the_repair_that_reaches_it(
-    tmp_path: Path,
-    taken: int,
-    command: str | None,
-    config: str | None,
-    variables: dict[str, str],
-    asks: dict[str, str] | None,
+    tmp_path: Path, taken: int, command: str | None, config: str | None, variable: str, asks: Any
 ) -> None:
     def found_with(port: int) -> list[Finding]:
-        given = {name: text.format(port) for name, text in variables.items()}
-        planned = launch(tmp_path, command and command.format(port), config and config.format(port), given)
+        given = {variable: str(port)} if variable else {}
+        words = [text and text.format(port) for text in (command, config)]
+        planned = launch(tmp_path, *words, variables=given)
         return [each for each in resources.free_ports(planned) if each.severity != "ok"]
 
     assert found_with(a_free_port()) == []
@@ -202,15 +192,10 @@ def test_a_port_that_is_taken_and_the_repair_that_reaches_it(
         assert captures == asks
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "python t.py --judge_port {0} --base_url http://127.0.0.1:{0}/v1",
-        "torchrun --rdzv_endpoint other-host:{0} t.py",
-    ],
-)
-def test_a_port_of_somebody_else_may_be_taken(tmp_path: Path, taken: int, command: str) -> None:
-    assert list(resources.free_ports(launch(tmp_path, command.format(taken)))) == []
+def test_a_port_of_somebody_else_may_be_taken(tmp_path: Path, taken: int) -> None:
+    asked = f"python t.py --judge_port {taken} --base_url http://127.0.0.1:{taken}/v1"
+    for command in (asked, f"torchrun --rdzv_endpoint other-host:{taken} t.py"):
+        assert list(resources.free_ports(launch(tmp_path, command))) == []
 
 
 def test_tmux_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
