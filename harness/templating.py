@@ -5,12 +5,15 @@ an error, `.html.j2` templates escape their values, and the filter `yaml` writes
 """
 
 import json
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+_BREAKS = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
 def templates_dir() -> Path:
@@ -53,3 +56,15 @@ def render(template: str, /, **values: object) -> str:
     """Render a template (a path below `templates/`, such as `reports/result.md.j2`). Raises
     jinja2.TemplateNotFound for an unknown name, jinja2.UndefinedError for a value that was not given."""
     return environment().get_template(template).render(**values)
+
+
+def render_lines(template: str, /, **values: object) -> tuple[str, ...]:
+    """The lines of a rendered template, without blank ones and space around them. Only the template makes
+    lines: a break in a value, wherever it comes from, is a space."""
+    text = _environment_of_lines().get_template(template).render(**values)
+    return tuple(filter(None, map(str.strip, text.split("\n"))))
+
+
+@lru_cache(maxsize=1)
+def _environment_of_lines() -> "Environment":
+    return environment().overlay(finalize=lambda value: _BREAKS.sub(" ", str(value)))

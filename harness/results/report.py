@@ -28,7 +28,7 @@ from harness.results.raw import json_file
 from harness.results.run import RunStory
 from harness.results.types import Discrepancy, Fact, Figure, Report
 from harness.results.view import AttemptView, View, build_view
-from harness.templating import render
+from harness.templating import render, render_lines
 from harness.wording import count_text, duration, listed, number_text, time_text
 
 _SCHEMA = 1
@@ -79,8 +79,7 @@ def build_report(result_dir: Path, entries: Sequence[Entry], into: Path | None =
 
 def _words(about: str, facts: Iterable[Fact], **values: Any) -> tuple[str, ...]:
     values |= {"facts": {fact.id: fact for fact in facts}, "listed": listed, "count_text": count_text}
-    told = render("reports/run_words.txt.j2", about=about, **values)
-    return tuple(line for line in told.split("\n") if line.strip())
+    return render_lines("reports/run_words.txt.j2", about=about, **values)
 
 
 def _write_documents(folder: Path, view: View, **values: Any) -> None:

@@ -20,7 +20,7 @@ from harness.results.comparing import metrics
 from harness.results.comparing.contrasts import WHOLE
 from harness.results.comparing.types import Comparison, Contrast, Estimate
 from harness.results.facts import RECENT
-from harness.templating import render
+from harness.templating import render_lines
 from harness.wording import DASH, count_text, listed, point_label, short_labels, shortened
 
 MOST_NAMED = 4  # contrasts or runs named in one sentence; the tables have all
@@ -241,29 +241,24 @@ def _stricter(comparison: Comparison) -> float:
 
 
 def _said(template: str, comparison: Comparison, **values: object) -> dict[str, tuple[str, ...]]:
-    """The lines of a template by their title. No text from outside makes a line of its own there."""
-    words = render(
+    """The lines of a template by their title."""
+    lines = render_lines(
         f"reports/sweep_{template}.txt.j2",
         comparison=comparison,
-        names={key: _line(label) for key, label in key_labels(comparison).items()},
+        names=key_labels(comparison),
         counting=[run for run in comparison.runs if run.value is not None],
-        line=_line,
-        level=lambda level: _line(level_text(level)),
-        listed=lambda words, sign=", ": _line(listed(list(words), MOST_NAMED, sign)),
+        level=level_text,
+        listed=lambda words, sign=", ": listed(list(words), MOST_NAMED, sign),
         count=count_text,
         p_text=p_text,
         **values,
     )
     found: dict[str, tuple[str, ...]] = {}
     title = ""
-    for line in filter(None, map(str.strip, words.splitlines())):
+    for line in lines:
         if line.startswith("# "):
             title = line[2:]
             found[title] = ()
         else:
             found[title] = (*found.get(title, ()), line.removeprefix("- "))
     return found
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())

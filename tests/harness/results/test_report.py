@@ -230,6 +230,7 @@ hostile = st.one_of(
 @given(word=hostile)
 @example(word="</pre></details><svg onload=alert(1)>\x07")
 @example(word="\ud800|`x`|<b>")
+@example(word="\n")
 def test_hostile_text_adds_no_element(word: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     assert elements_with(word, tmp_path_factory.mktemp("hostile")) == elements_with_plain_words()
 
@@ -249,8 +250,7 @@ def elements_with(word: str, result_dir: Path) -> list[object]:
     made.validations({0: {word or "t": [True, False]}})
     other = attempt(result_dir, 2).exit(1).config(f"a: {json.dumps(word + 'x')}\n")
     other.pane("line\n")
-    words = f"x {word} x".encode(errors="replace").decode()  # a journal holds no other
-    report = build_report(result_dir, journal_of(words))
+    report = build_report(result_dir, journal_of(f"x {word} x"))
     page = Page(report.html.read_text(encoding="utf-8"))
     lines = (result_dir / "validation.md").read_text(encoding="utf-8").splitlines()
     table = [line.replace("\\|", "") for line in lines if line.startswith("|")]
