@@ -12,7 +12,7 @@ from harness import journal
 from harness.journal.events import Launched
 from harness.state import ExperimentState, fold
 from tests.e2e import mortal
-from tests.e2e.mortal import Disturbance, Life
+from tests.e2e.mortal import Life, Prepare
 
 PATIENCE_S = 120.0
 
@@ -61,10 +61,9 @@ class Bench:
         more: str = "",
     ) -> Path:
         """Write the blueprint."""
+        given = {"purpose": purpose, "max_time": max_time, "first_step": first_step, "more": more}
         places = {"codebase": self.codebase, "result_dir": self.result_dir}
-        limits = {"max_time": max_time, "first_step": first_step}
-        text = BLUEPRINT.format(purpose=purpose, command=command, more=more, **places, **limits)
-        self.blueprint.write_text(text)
+        self.blueprint.write_text(BLUEPRINT.format(command=command, **given, **places))
         return self.blueprint
 
     def script(self, name: str, text: str) -> None:
@@ -72,12 +71,12 @@ class Bench:
         (self.codebase / name).write_text(text)
 
     def start(
-        self, *arguments: str, env: Mapping[str, str] | None = None, disturbance: Disturbance | None = None
+        self, *arguments: str, env: Mapping[str, str] | None = None, prepare: Prepare | None = None
     ) -> Life:
-        """Start `harness …` and return at once."""
+        """Start `harness …` and return at once; `prepare`: see `mortal.start`."""
         self.lives.mkdir(exist_ok=True)
         output = self.lives / f"{len(list(self.lives.iterdir())) + 1:02d}.txt"
-        return mortal.start(arguments, self.folder, {**os.environ, **(env or {})}, output, disturbance)
+        return mortal.start(arguments, self.folder, {**os.environ, **(env or {})}, output, prepare)
 
     def harness(
         self,

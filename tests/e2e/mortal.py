@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -77,6 +78,12 @@ class Disturbance:
     jump: ClockJump | None = None
     counts_file: Path | None = None
 
+    def __call__(self) -> None:
+        _Road(self)
+
+
+Prepare = Callable[[], object]
+
 
 @dataclass
 class Life:
@@ -120,25 +127,21 @@ def start(
     folder: Path,
     env: Mapping[str, str],
     output_file: Path,
-    disturbance: Disturbance | None = None,
+    prepare: Prepare | None = None,
 ) -> Life:
-    """Start `harness …` in `folder`."""
+    """Start `harness …` in `folder`; its process calls `prepare` (a `Disturbance`, say) first."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(IMPORTED_BEFOREHAND)
     output_file.touch(mode=0o600)
-    target = (list(arguments), folder, dict(env), output_file, disturbance)
-    process = context.Process(target=_live, args=target, daemon=True)
+    args = (list(arguments), folder, dict(env), output_file, prepare)
+    process = context.Process(target=_live, args=args, daemon=True)
     with _STATUS:
         process.start()
     return Life(process, output_file)
 
 
 def _live(
-    arguments: list[str],
-    folder: Path,
-    env: dict[str, str],
-    output_file: Path,
-    disturbance: Disturbance | None,
+    arguments: list[str], folder: Path, env: dict[str, str], output_file: Path, prepare: Prepare | None
 ) -> None:
     from harness.cli.app import app
 
@@ -149,12 +152,9 @@ def _live(
     os.dup2(output, 1)
     os.dup2(output, 2)
     sys.argv = ["harness", *arguments]
-    road = _Road(disturbance) if disturbance is not None else None
-    try:
-        app(arguments)
-    finally:
-        if road is not None and road.disturbance.counts_file is not None:
-            road.disturbance.counts_file.write_text(json.dumps(road.counts))
+    if prepare is not None:
+        prepare()
+    app(arguments)
 
 
 class _Road:
@@ -183,6 +183,8 @@ class _Road:
             ),
         )
         diagnose.load = lambda: quick
+        if (file := disturbance.counts_file) is not None:
+            Finalize(None, lambda: file.write_text(json.dumps(self.counts)), exitpriority=1)
 
     def come_to(self, place: Place) -> bool:
         """Count a place; whether it is the one to die at."""

@@ -11,19 +11,13 @@ import re
 import signal
 import subprocess
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from harness import journal
-from harness.journal.events import (
-    ActionResult,
-    AttemptEvent,
-    Created,
-    Paused,
-    Stopped,
-    Waited,
-)
+from harness.journal.events import ActionResult, AttemptEvent, Created, Paused, Stopped, Waited
 from monitors.files import AttemptFiles
 from monitors.processes import members_of_attempt
 from tests.e2e.bench import Bench
@@ -69,7 +63,8 @@ _ONLY_WHILE_WATCHED = {"resources.jsonl"}  # samples are taken while a harness w
 
 
 class ShortRun(Bench):
-    """One experiment in `folder`; `env` is what its harnesses get beside this process's."""
+    """One experiment in `folder`, cleaned up at the end of its `with`; `env` is what its harnesses get beside
+    this process's."""
 
     def __init__(
         self,
@@ -98,11 +93,17 @@ class ShortRun(Bench):
         }
         self.plan(command, purpose="see whether it survives", **limits)
 
+    def __enter__(self) -> "ShortRun":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clean_up()
+
     # --- living and dying -----------------------------------------------------------------------------
 
     def live(self, *arguments: str, **disturbance: Any) -> Life:
         """Start `harness …` and return at once; what may disturb it stands in `mortal.Disturbance`."""
-        return self.start(*arguments, env=self.env, disturbance=Disturbance(**disturbance))
+        return self.start(*arguments, env=self.env, prepare=Disturbance(**disturbance))
 
     def begin(self, **disturbance: Any) -> Life:
         return self.live("run", str(self.blueprint), **disturbance)
@@ -127,11 +128,9 @@ class ShortRun(Bench):
     def files(self, number: int = 1) -> AttemptFiles:
         return AttemptFiles(self.attempt(number))
 
-    def log(self, number: int = 1) -> str:
-        try:
-            return self.files(number).pane_log.read_text(errors="replace")
-        except FileNotFoundError:
-            return ""
+    def log(self) -> str:
+        log = self.files().pane_log
+        return log.read_text(errors="replace") if log.exists() else ""
 
     def tmux(self, *arguments: str) -> str:
         command = ["tmux", "-L", self.socket, *arguments]
@@ -142,17 +141,14 @@ class ShortRun(Bench):
         info = self.files(number).supervisor()
         assert info is not None
         for pid in (info.pid, *members_of_attempt(info.attempt_id)):
-            try:
+            with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
 
     def clean_up(self) -> None:
         """End what is left of this run, whatever a test did to it."""
         self.tmux("kill-server")
-        (Path(os.environ.get("TMUX_TMPDIR", "/tmp")) / f"tmux-{os.getuid()}" / self.socket).unlink(
-            missing_ok=True
-        )
+        sockets = Path(os.environ.get("TMUX_TMPDIR", "/tmp")) / f"tmux-{os.getuid()}"
+        (sockets / self.socket).unlink(missing_ok=True)
         for pid in self.processes():
             os.kill(pid, signal.SIGKILL)
 
@@ -172,6 +168,7 @@ class ShortRun(Bench):
         entries = self.entries()
         assert entries[-1].kind == "finish"
         results = list(journal.events_of(entries, ActionResult))
+        seen = journal.events_of(entries, AttemptEvent)
         ends = [result.ended for result in results if isinstance(result, Waited | Stopped)]
         files = {str(path.relative_to(self.result_dir)) for path in self.result_dir.rglob("*")}
         story = {
@@ -188,13 +185,9 @@ class ShortRun(Bench):
                 for path in sorted(self.result_dir.glob(f"attempts/*/{name}"))
             ],
             "starts": self.starts(),
-            "actions": Counter(
-                result.action for result in results if not isinstance(result, Waited | Paused)
-            ),
+            "actions": Counter(each.action for each in results if not isinstance(each, Waited | Paused)),
             "ends": Counter((end.reason, end.status, end.rows) for end in ends if end is not None),
-            "events": Counter(
-                str(replace(seen, at=0.0)) for seen in journal.events_of(entries, AttemptEvent)
-            ),
+            "events": Counter(str(replace(each, at=0.0)) for each in seen),
         }
         return self._without_times(story)
 
@@ -228,10 +221,6 @@ class ShortRun(Bench):
             return type(value)(self._without_times(item) for item in value)
         if not isinstance(value, str):
             return value
-        created = next(journal.events_of(self.entries(), Created))
-        text = (
-            value.replace(str(self.disk), "<folder>")
-            .replace(str(self.folder), "<folder>")
-            .replace(created.experiment_id, "<id>")
-        )
-        return _TIMES.sub("<time>", text.replace(f"-{created.experiment_id[:4]}-", "-<id>-"))
+        name = next(journal.events_of(self.entries(), Created)).experiment_id
+        text = value.replace(str(self.disk), "<folder>").replace(str(self.folder), "<folder>")
+        return _TIMES.sub("<time>", text.replace(name, "<id>").replace(f"-{name[:4]}-", "-<id>-"))

@@ -54,20 +54,13 @@ def check(trials: Sequence[tuple[str, Trial]], undisturbed: Undisturbed, folder:
     """After each trial the run is finished and its story is the undisturbed one."""
 
     def the_same_story(number: int) -> None:
-        run = ShortRun(folder / f"{number:03d}", undisturbed.command)
-        try:
+        with ShortRun(folder / f"{number:03d}", undisturbed.command) as run:
             trials[number][1](run)
             run.finish()
             undisturbed.assert_same(run.story())
             run.assert_tidy()
-        finally:
-            run.clean_up()
 
     try_all([name for name, _ in trials], the_same_story)
-
-
-def places(undisturbed: Undisturbed) -> list[tuple[str, Trial]]:
-    return [(str(death), dies_at(death)) for death in undisturbed.deaths()]
 
 
 def instants(undisturbed: Undisturbed, count: int) -> Iterator[tuple[str, Trial]]:
@@ -91,7 +84,7 @@ def chains(undisturbed: Undisturbed, count: int) -> list[tuple[str, Trial]]:
 @often(6, 0)
 def test_places(undisturbed: Undisturbed, tmp_path: Path, count: int) -> None:
     """Some of them, and in `make soak` (0) every one."""
-    trials = places(undisturbed)
+    trials = [(str(death), dies_at(death)) for death in undisturbed.deaths()]
     check(random.Random(10).sample(trials, count) if count else trials, undisturbed, tmp_path)
 
 

@@ -32,9 +32,9 @@ FINDINGS = {
 }
 
 
-def write_plan(bench: Bench, config: str = CONFIG) -> None:
+def write_plan(bench: Bench) -> None:
     bench.script("train.py", TRAIN)
-    bench.script("config.yaml", config)
+    bench.script("config.yaml", CONFIG)
     more = f"\n## [exp_yaml_path]\n{bench.codebase / 'config.yaml'}\n"
     bench.plan("python train.py config.yaml", purpose="Does the reward rise?", more=more)
 
@@ -64,10 +64,9 @@ def careful(seen: Seen) -> Step:
     return call("check") if done[-1] == "edit_config" else call("launch", why="fewer loaders")
 
 
-@pytest.mark.parametrize("protocol", ["anthropic", "openai"])
-def test_an_unknown_failure_is_repaired_and_the_report_tells_it(bench: Bench, protocol: str) -> None:
+def test_an_unknown_failure_is_repaired_and_the_report_tells_it(bench: Bench) -> None:
     write_plan(bench)
-    shown = "\n".join(seen.text for seen in run_with(bench, careful, protocol))
+    shown = "\n".join(seen.text for seen in run_with(bench, careful))
     assert bench.flag["outcome"] == "succeeded"
     assert len(bench.state.attempts) == 2
     assert "num_workers: 2   # loaders" in (bench.attempt(2) / "config.yaml").read_text()
@@ -115,12 +114,6 @@ def test_a_defect_of_the_code_is_corrected_in_a_private_copy(bench: Bench) -> No
         ["git", "worktree", "list"], cwd=bench.codebase, capture_output=True, text=True
     )
     assert len(worktrees.stdout.splitlines()) == 1
-
-
-def test_a_clean_run_needs_two_calls_and_none_while_it_trains(bench: Bench) -> None:
-    write_plan(bench, CONFIG.replace("8", "1"))
-    assert len(run_with(bench, careful)) == 2
-    assert bench.flag["outcome"] == "succeeded"
 
 
 def test_killed_while_the_model_thinks_it_goes_on_with_the_same_question(bench: Bench) -> None:

@@ -48,10 +48,9 @@ def model(server: ModelServer, protocol: str = "anthropic") -> list[str]:
     return ["new", WORDS, "--model", f"{protocol}:test@{url}"]
 
 
-@pytest.mark.parametrize("protocol", ["anthropic", "openai"])
-def test_a_request_becomes_an_experiment_that_can_run(bench: Bench, protocol: str) -> None:
+def test_a_request_becomes_an_experiment_that_can_run(bench: Bench) -> None:
     with ModelServer(mended()) as server:
-        shown = bench.harness(*model(server, protocol))
+        shown = bench.harness(*model(server))
         told = server.log[-1].seen.turns[-1].results  # type: ignore[union-attr]
     assert "no problems" in told[0]
     folder = bench.folder / "kl-0.001"
@@ -70,26 +69,23 @@ def test_a_request_becomes_an_experiment_that_can_run(bench: Bench, protocol: st
     assert [line["kind"] for line in lines] == ["request", "reply"] * 7
 
 
-def test_problems_that_are_left_are_said(bench: Bench) -> None:
-    with ModelServer([*begun(), call("check"), FINISH]) as server:
-        shown = bench.harness(*model(server), status=2)
-    assert "Problems that are left" in shown and "mini_batch_num" in shown
-    assert (bench.folder / "kl-0.001" / "blueprint.md").exists()
-
-
-def test_what_was_made_before_an_outage_is_kept(bench: Bench) -> None:
-    with ModelServer([*begun()[:2], unauthorized()]) as server:
-        shown = bench.harness(*model(server), status=1)
-    assert "did not come to an end" in shown and "unfinished" in shown
-    assert (bench.folder / "kl-0.001" / "config.yaml").exists()
-
-
-def test_an_outage_before_anything_was_made_writes_nothing(bench: Bench) -> None:
-    before = sorted(bench.folder.iterdir())
-    with ModelServer([unauthorized()]) as server:
-        shown = bench.harness(*model(server), status=1)
-    assert "nothing was written" in shown
-    assert sorted(bench.folder.iterdir()) == before
+@pytest.mark.parametrize(
+    ("script", "status", "said", "made"),
+    [
+        ([*begun(), call("check"), FINISH], 2, ["Problems that are left", "mini_batch_num"], {"kl-0.001"}),
+        ([*begun()[:2], unauthorized()], 1, ["did not come to an end", "unfinished"], {"kl-0.001"}),
+        ([unauthorized()], 1, ["nothing was written"], set()),
+    ],
+)
+def test_what_was_made_is_kept_and_what_is_wrong_is_said(
+    bench: Bench, script: list[Step], status: int, said: list[str], made: set[str]
+) -> None:
+    before = {path.name for path in bench.folder.iterdir()}
+    with ModelServer(script) as server:
+        shown = bench.harness(*model(server), status=status)
+    assert all(text in shown for text in said)
+    assert {path.name for path in bench.folder.iterdir()} == before | made
+    assert not made or (bench.folder / "kl-0.001" / "config.yaml").exists()
 
 
 def test_on_a_terminal_an_outage_leads_to_the_questions(
@@ -147,12 +143,7 @@ def test_what_cannot_be_handed_over_is_kept_beside(bench: Bench) -> None:
 
 def test_a_made_up_tool_name_is_answered_and_goes_on(bench: Bench) -> None:
     for protocol in ("openai", "anthropic"):
-        script = [
-            raw_call("functions.look", "{}"),
-            call("render_blueprint", **BLUEPRINT),
-            call("check"),
-            FINISH,
-        ]
+        script = [raw_call("functions.look", "{}"), *begun()[1:2], call("check"), FINISH]
         with ModelServer(script) as server:
             bench.harness(*model(server, protocol), "--dir", protocol)
         assert (bench.folder / protocol / "kl-0.001" / "blueprint.md").exists()

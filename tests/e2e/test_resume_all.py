@@ -3,14 +3,13 @@
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness import journal
-from harness.journal import events_of
-from harness.journal.events import Created
 from tests.e2e.bench import until
-from tests.e2e.mortal import Death
+from tests.e2e.mortal import Death, Life
 from tests.e2e.short_run import PATIENCE_S, SUCCEEDS, ShortRun
 
 LONG = "python train.py 2000 0.05"
@@ -46,17 +45,17 @@ def machine(tmp_path: Path):
         run.clean_up()
 
 
-def watched_until(run: ShortRun, text: str, death: Death | None = None):
+def watched_until(run: ShortRun, text: str) -> Life:
     """A harness whose training has printed `text`."""
-    life = run.begin(death=death)
+    life = run.begin()
     until(lambda: text in run.log(), text)
     return life
 
 
-def finished(run: ShortRun) -> dict:
-    flag = run.result_dir / "finish.flag"
-    until(flag.exists, f"{flag}")
-    return json.loads(flag.read_text())
+def finished(run: ShortRun) -> Any:
+    """The outcome of the run, when there is one."""
+    until((run.result_dir / "finish.flag").exists, "the flag")
+    return run.flag["outcome"]
 
 
 def line_about(run: ShortRun, output: str) -> str:
@@ -68,28 +67,26 @@ def line_about(run: ShortRun, output: str) -> str:
 def test_after_a_reboot(machine: Machine) -> None:
     runs = [machine.add("again", SHORT_AT_LAST), machine.add("late", LONG, max_time="4 seconds")]
     for run in runs:
-        life = watched_until(run, "step=3 ")
-        life.kill()
+        watched_until(run, "step=3 ").kill()
     for run in runs:
         run.kill_attempt()
     runs[0].tmux("kill-server")
     again, late = runs
-    until(lambda: time.time() > created(late).deadline_at, "the deadline of a run")
+    until(lambda: time.time() > late.state.deadline_at, "the deadline of a run")
     said = machine.resume_all()
     assert "died with the machine" in line_about(again, said)
     assert "started again from the beginning" in line_about(again, said)
     assert "not started again: the time limit" in line_about(late, said)
-    assert finished(again)["outcome"] == "succeeded"
+    assert finished(again) == "succeeded"
     assert again.starts() == {"01": 1, "02": 1}
-    assert finished(late)["outcome"] == "timed_out"
+    assert finished(late) == "timed_out"
     until(lambda: "ajet_" not in again.tmux("list-sessions", "-F", "#S"), "the sessions to close")
     assert machine.resume_all().strip() == "no unfinished run without a harness"
 
 
 def test_from_the_last_checkpoint(machine: Machine) -> None:
     run = machine.add("checkpointed", LONG)
-    life = watched_until(run, "step=3 ")
-    life.kill()
+    watched_until(run, "step=3 ").kill()
     run.kill_attempt()
     checkpoint = run.files().trainer / "checkpoints" / "step_000002"
     checkpoint.mkdir(parents=True)
@@ -103,8 +100,7 @@ def test_only_the_harness_had_died(machine: Machine) -> None:
     ended = machine.add("ended", SUCCEEDS)
     sealed = machine.add("sealed", SUCCEEDS)
     watched = machine.add("watched", UNTIL_TOLD)
-    lives = [watched_until(run, "step=3 ") for run in (goes_on, ended)]
-    for life in lives:
+    for life in [watched_until(run, "step=3 ") for run in (goes_on, ended)]:
         life.kill()
     dies_before_the_flag(sealed)
     watching = watched_until(watched, "step=3 ")
@@ -117,7 +113,7 @@ def test_only_the_harness_had_died(machine: Machine) -> None:
     for run in (goes_on, watched):
         (run.codebase / "end").touch()
     for run in (goes_on, ended, sealed, watched):
-        assert finished(run)["outcome"] == "succeeded"
+        assert finished(run) == "succeeded"
         assert run.starts() == {"01": 1}
     assert watching.end(PATIENCE_S) == 0
     assert journal.read(sealed.result_dir / "journal.jsonl")[-1].kind == "finish"
@@ -126,14 +122,9 @@ def test_only_the_harness_had_died(machine: Machine) -> None:
 def dies_before_the_flag(run: ShortRun) -> None:
     """The last sync but two is that of the flag's content, before its name and its folder."""
     counts_file = run.folder / "counts.json"
-    rehearsal = ShortRun(run.folder / "rehearsal", SUCCEEDS)
-    assert rehearsal.begin(counts_file=counts_file).end(PATIENCE_S) == 0
-    rehearsal.clean_up()
+    with ShortRun(run.folder / "rehearsal", SUCCEEDS) as rehearsal:
+        assert rehearsal.begin(counts_file=counts_file).end(PATIENCE_S) == 0
     syncs = json.loads(counts_file.read_text())["sync"]
     assert run.begin(death=Death("sync", syncs - 1)).end(PATIENCE_S) == -9
     assert run.entries()[-1].kind == "finish"
     assert not (run.result_dir / "finish.flag").exists()
-
-
-def created(run: ShortRun) -> Created:
-    return next(events_of(run.entries(), Created))

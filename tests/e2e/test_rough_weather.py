@@ -9,6 +9,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,8 @@ def assert_trained_once(run: ShortRun, undisturbed: Undisturbed) -> None:
 
 
 def _without_loss_of_session(story: dict[str, Any]) -> dict[str, Any]:
-    events = Counter(
-        {key: count for key, count in story["events"].items() if "event='session_gone'" not in key}
-    )
-    return {**story, "events": events}
+    kept = {key: count for key, count in story["events"].items() if "event='session_gone'" not in key}
+    return {**story, "events": Counter(kept)}
 
 
 @often(2, 60)
@@ -66,22 +65,17 @@ def test_the_tmux_server_dies(undisturbed: Undisturbed, tmp_path: Path, count: i
     when = instants(undisturbed, count, seed=42)
 
     def at_a_command(number: int) -> None:
-        run = ShortRun(tmp_path / f"command-{number}")
-        trial(run, run.begin(death=deaths[number]).end(PATIENCE_S))
+        with ShortRun(tmp_path / f"command-{number}") as run:
+            end_or_resume(run, run.begin(death=deaths[number]).end(PATIENCE_S))
+            assert_trained_once(run, undisturbed)
 
     def at_an_instant(number: int) -> None:
-        run = ShortRun(tmp_path / f"instant-{number}")
-        life = run.begin()
-        life.is_over(when[number])
-        run.tmux("kill-server")
-        trial(run, life.end(PATIENCE_S))
-
-    def trial(run: ShortRun, status: int) -> None:
-        try:
-            end_or_resume(run, status)
+        with ShortRun(tmp_path / f"instant-{number}") as run:
+            life = run.begin()
+            life.is_over(when[number])
+            run.tmux("kill-server")
+            end_or_resume(run, life.end(PATIENCE_S))
             assert_trained_once(run, undisturbed)
-        finally:
-            run.clean_up()
 
     try_all([str(death) for death in deaths], at_a_command)
     try_all([f"after {instant:.4f} s" for instant in when], at_an_instant)
@@ -126,42 +120,34 @@ def filled(disk: Path) -> Iterator[None]:
         filler.unlink()
 
 
-@pytest.fixture
-def on_a_small_disk(
-    tmp_path_factory: pytest.TempPathFactory, undisturbed: Undisturbed
-) -> Iterator[Undisturbed]:
-    """What a run on a small disk with room enough tells: that the disk is small."""
-    folder = tmp_path_factory.mktemp("small-disk")
-    with small_disk(folder / "disk") as disk:
-        run = ShortRun(folder / "run", disk=disk)
-        life = run.begin()
-        assert life.end(PATIENCE_S) == 0, life.output
-        yield Undisturbed(SUCCEEDS, run.story(), {}, undisturbed.took_s)
-        run.clean_up()
+@contextmanager
+def run_on_a_small_disk(folder: Path) -> Iterator[ShortRun]:
+    with small_disk(folder / "disk") as disk, ShortRun(folder / "run", disk=disk) as run:
+        yield run
 
 
 @often(3, 60)
-def test_the_disk_is_full_for_a_while(on_a_small_disk: Undisturbed, tmp_path: Path, count: int) -> None:
+def test_the_disk_is_full_for_a_while(undisturbed: Undisturbed, tmp_path: Path, count: int) -> None:
+    """The story is that of a run on a small disk with room enough: it tells that the disk is small."""
+    with run_on_a_small_disk(tmp_path / "roomy") as run:
+        assert run.begin().end(PATIENCE_S) == 0
+        roomy = replace(undisturbed, story=run.story())
     chance = random.Random(51)
-    when = [(begins, chance.choice((0.2, 1.0, 3.0))) for begins in instants(on_a_small_disk, count, seed=51)]
+    when = [(begins, chance.choice((0.2, 1.0, 3.0))) for begins in instants(undisturbed, count, seed=51)]
 
     def trial(number: int) -> None:
         full_after_s, full_for_s = when[number]
-        with small_disk(tmp_path / f"disk-{number}") as disk:
-            run = ShortRun(tmp_path / f"run-{number}", disk=disk)
-            try:
-                life = run.begin()
-                life.is_over(full_after_s)
-                with filled(disk):
-                    life.is_over(full_for_s)
-                end_or_resume(run, life.end(PATIENCE_S))
-                if not (run.result_dir / "result.json").exists():
-                    assert any("harness report" in said.read_text() for said in run.lives.iterdir())
-                    assert run.live("report", str(run.result_dir)).end(PATIENCE_S) == 0
-                on_a_small_disk.assert_same(run.story(), "flag")
-                run.assert_tidy()
-            finally:
-                run.clean_up()
+        with run_on_a_small_disk(tmp_path / str(number)) as run:
+            life = run.begin()
+            life.is_over(full_after_s)
+            with filled(run.disk):
+                life.is_over(full_for_s)
+            end_or_resume(run, life.end(PATIENCE_S))
+            if not (run.result_dir / "result.json").exists():
+                assert any("harness report" in said.read_text() for said in run.lives.iterdir())
+                assert run.live("report", str(run.result_dir)).end(PATIENCE_S) == 0
+            roomy.assert_same(run.story(), "flag")
+            run.assert_tidy()
 
     try_all([f"full after {begins:.4f} s for {lasts:.1f} s" for begins, lasts in when], trial)
 
@@ -177,16 +163,13 @@ def test_the_clock_is_set_ahead_or_back(undisturbed: Undisturbed, tmp_path: Path
     jumps = [ClockJump(after, chance.choice((-1, 1)) * HOUR_S) for after in when]
 
     def trial(number: int) -> None:
-        run = ShortRun(tmp_path / f"run-{number}")
-        try:
+        with ShortRun(tmp_path / f"run-{number}") as run:
             life = run.begin(jump=jumps[number])
             status = life.end(PATIENCE_S)
             assert status == 0, f"exit status {status}:\n{life.output}"
             assert all(getattr(entry.event, "waited_s", 0) >= 0 for entry in run.entries()), "a negative wait"
             undisturbed.assert_same(run.story())
             run.assert_tidy()
-        finally:
-            run.clean_up()
 
     try_all([str(jump) for jump in jumps], trial)
 
@@ -199,8 +182,7 @@ def test_two_resumes_at_once(undisturbed: Undisturbed, tmp_path: Path, count: in
     """One goes on, the other says who does, at once, and changes nothing."""
 
     def trial(number: int) -> None:
-        run = ShortRun(tmp_path / f"run-{number}")
-        try:
+        with ShortRun(tmp_path / f"run-{number}") as run:
             watching = run.begin()
             watching.is_over(when[number])
             watching.kill()
@@ -213,8 +195,6 @@ def test_two_resumes_at_once(undisturbed: Undisturbed, tmp_path: Path, count: in
             assert f"being run by process {winner.process.pid} " in loser.output, loser.output
             undisturbed.assert_same(run.story())
             run.assert_tidy()
-        finally:
-            run.clean_up()
 
     # while there is something left to do for a second or so
     when = [undisturbed.took_s * (0.1 + 0.5 * number / count) for number in range(count)]

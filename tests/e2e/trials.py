@@ -32,16 +32,14 @@ class Undisturbed:
     @classmethod
     def of(cls, command: str, folders: pytest.TempPathFactory) -> "Undisturbed":
         """Run the command in peace, once so that everything is imported, and once to know it."""
-        first = ShortRun(folders.mktemp("undisturbed"), command)
-        first.begin().end(PATIENCE_S)
-        first.clean_up()
-        run = ShortRun(folders.mktemp("undisturbed"), command)
-        begun = time.monotonic()
-        life = run.begin(counts_file=run.folder / "counts.json")
-        assert life.end(PATIENCE_S) == 0, life.output
-        took_s = time.monotonic() - begun
-        run.assert_tidy()
-        run.clean_up()
+        with ShortRun(folders.mktemp("undisturbed"), command) as first:
+            first.begin().end(PATIENCE_S)
+        with ShortRun(folders.mktemp("undisturbed"), command) as run:
+            begun = time.monotonic()
+            life = run.begin(counts_file=run.folder / "counts.json")
+            assert life.end(PATIENCE_S) == 0, life.output
+            took_s = time.monotonic() - begun
+            run.assert_tidy()
         return cls(command, run.story(), json.loads((run.folder / "counts.json").read_text()), took_s)
 
     def deaths(self) -> list[Death]:

@@ -22,6 +22,7 @@ from tests.faults.lab.types import Case, Kill, Produced
 from tests.faults.lab.warm import WarmInterpreter
 
 PATIENCE_S = 60.0
+SHARED = ("training.py", "loopback.py", "ranks.py")  # beside every program
 _SHORT = re.split(r"^== (.*?): .*\n", Path(__file__).with_name("short_programs.txt").read_text(), flags=re.M)
 SHORT = dict(zip(_SHORT[1::2], _SHORT[2::2], strict=True))
 """Programs of a few lines, by folder and name."""
@@ -65,7 +66,7 @@ def run(case: Case, folder: Path, warm: Callable[[], WarmInterpreter]) -> Produc
     for name, content in case.files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    for name, source in {"training.py": "training.py", **case.beside}.items():
+    for name, source in {**{name: name for name in SHARED}, **case.beside}.items():
         put(f"programs/{source}", folder / name)
     program = "train" + Path(case.script).suffix
     if case.script:

@@ -5,8 +5,6 @@ from training import train
 
 
 class TrainState:
-    """What a training remembers."""
-
     step = 40
 
 

@@ -6,7 +6,6 @@ from training import train
 
 
 def load_dataset(path: Path) -> list[str]:
-    """The lines of the file."""
     return path.read_text(encoding="utf-8").splitlines()
 
 

@@ -7,7 +7,6 @@ from training import train
 
 
 def read_tasks(path: Path) -> list[dict[str, str]]:
-    """One task per line."""
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 

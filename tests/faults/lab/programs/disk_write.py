@@ -6,7 +6,6 @@ from training import train
 
 
 def save_rollouts(step: int) -> None:
-    """Append this step's rollouts."""
     with Path(f"disk/rollouts-{step}.jsonl").open("w") as target:
         for _ in range(4000):
             target.write("x" * 1000 + "\n")

@@ -6,12 +6,10 @@ from training import train
 
 
 def parse_judge_reply(reply: str) -> float:
-    """The score in the judge's reply."""
     return float(json.loads(reply)["score"])
 
 
 def reward(answer: str) -> float:
-    """The judge's score of an answer."""
     return parse_judge_reply(f"The answer {answer} deserves 7 out of 10.")
 
 

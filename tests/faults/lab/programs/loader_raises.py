@@ -7,8 +7,6 @@ ROWS = [{"prompt": "2+2", "answer": "4"}, {"prompt": "3+3"}]
 
 
 class Tasks(Dataset):
-    """Tasks as tuples."""
-
     def __len__(self) -> int:
         return len(ROWS)
 

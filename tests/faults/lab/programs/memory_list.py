@@ -4,7 +4,6 @@ from training import train
 
 
 def prepare_rollouts() -> None:
-    """Fill the replay buffer."""
     kept = []
     while True:
         kept.append(bytearray(8 << 20))

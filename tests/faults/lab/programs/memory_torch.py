@@ -5,7 +5,6 @@ from training import train
 
 
 def forward(batch: int) -> torch.Tensor:
-    """The logits of one micro-batch."""
     return torch.ones(batch, 8192, 151_936).sum()
 
 

@@ -6,7 +6,6 @@ from training import train
 
 
 def grade(answer: str) -> bool:
-    """Grade an answer with a library for mathematics."""
     from latex2sympy_extended import latex2sympy
 
     return latex2sympy(answer) == 4

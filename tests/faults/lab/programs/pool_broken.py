@@ -8,7 +8,6 @@ from training import train
 
 
 def rollout(task: int) -> int:
-    """One episode."""
     if task == 2:
         os.kill(os.getpid(), signal.SIGKILL)
     return task

@@ -7,8 +7,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Optim(BaseModel):
-    """The optimizer's part of the config."""
-
     model_config = ConfigDict(extra="forbid")
     lr: float
     warmup_steps: int = 0

@@ -6,8 +6,6 @@ from training import train
 
 
 class Images(Dataset):
-    """Batches of four megabytes."""
-
     def __len__(self) -> int:
         return 16
 

@@ -8,7 +8,6 @@ from training import train
 
 
 def compute_score(solution: str, truth: str) -> float:
-    """The share of words that are right."""
     words = solution.split()
     return sum(word == truth for word in words) / len(words)
 

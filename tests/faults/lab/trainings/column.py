@@ -9,7 +9,6 @@ settings = config()
 
 
 def load_dataset(path: Path, column: str) -> list[str]:
-    """The questions of the training data."""
     return [json.loads(line)[column] for line in path.read_text().splitlines()]
 
 

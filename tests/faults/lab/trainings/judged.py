@@ -7,7 +7,6 @@ settings = config()
 
 
 def ask_judge(answer: str) -> float:
-    """The judge's score."""
     reply = requests.post(settings["judge"]["url"], json={"answer": answer}, timeout=5)
     reply.raise_for_status()
     return float(reply.text)

@@ -6,8 +6,6 @@ from torch.utils.data import DataLoader, Dataset
 
 
 class Images(Dataset):
-    """Images of four megabytes."""
-
     def __len__(self) -> int:
         return 6
 

@@ -4,7 +4,6 @@ from training import row, say
 
 
 def layers() -> str:
-    """The version of what the model is made of."""
     import einops
 
     return einops.__version__

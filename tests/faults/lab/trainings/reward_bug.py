@@ -4,7 +4,6 @@ from settled import config, go_on
 
 
 def compute_score(solution: str, truth: str) -> float:
-    """The share of words that are right."""
     words = solution.split()
     return sum(word == truth for word in words) / len(words)
 

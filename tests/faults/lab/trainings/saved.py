@@ -9,7 +9,6 @@ folder = Path("outputs")
 
 
 def save_checkpoint(step: int) -> None:
-    """Take away the checkpoints that would be too many, then write this step's."""
     kept = sorted(folder.glob("checkpoint-*.pt"), key=lambda path: int(path.stem.partition("-")[2]))
     for path in kept[: max(0, len(kept) + 1 - settings["save_total_limit"])]:
         path.unlink()

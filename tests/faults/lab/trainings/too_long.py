@@ -6,7 +6,6 @@ settings = config()
 
 
 def tokenize_prompt(prompt: str, max_length: int) -> list[int]:
-    """The tokens of a prompt; one that is too long is refused, not cut."""
     sequence_length = len(prompt)
     if sequence_length > max_length:
         raise NotImplementedError(f"{sequence_length=} is larger than {max_length=}")

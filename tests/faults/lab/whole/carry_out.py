@@ -1,10 +1,7 @@
 """Carries out one experiment on a bench: writes it, runs `harness run` to its end, and reads what became of
 it."""
 
-import os
 import resource
-import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -57,7 +54,10 @@ def carry_out(experiment: Experiment, bench: Bench) -> Story:
         values = values_of(experiment, World(bench, at_end))
         _write(experiment, bench, values)
         variables = {name: text.format(**values) for name, text in experiment.environment.items()}
-        status, output = _run(bench, experiment.arguments, variables)
+        variables = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", **variables}
+        arguments = ("run", str(bench.blueprint), *experiment.arguments)
+        life = bench.start(*arguments, env=variables, prepare=few_open_files)
+        status, output = life.end(PATIENCE_S), life.output
     if not (bench.result_dir / "finish.flag").exists():
         return Story(status, output, {}, (), frozenset(), ())
     entries = journal.read(bench.result_dir / "journal.jsonl")
@@ -73,14 +73,12 @@ def carry_out(experiment: Experiment, bench: Bench) -> Story:
 
 def _write(experiment: Experiment, bench: Bench, values: Mapping[str, str]) -> None:
     put(f"trainings/{experiment.program}", bench.codebase / "train.py")
-    put("trainings/settled.py", bench.codebase / "settled.py")
-    put("programs/training.py", bench.codebase / "training.py")
+    for shared in ("trainings/settled.py", "programs/training.py", "programs/ranks.py"):
+        put(shared, bench.codebase / Path(shared).name)
     bench.script("config.yaml", experiment.config.format(**values))
-    more = (
-        f"\n## [exp_yaml_path]\n{bench.codebase / 'config.yaml'}\n"
-        if "config.yaml" in experiment.command
-        else ""
-    )
+    more = experiment.more
+    if "config.yaml" in experiment.command:
+        more += f"\n## [exp_yaml_path]\n{bench.codebase / 'config.yaml'}\n"
     if "python" in values:
         more += f"\n## [exp_venv_exe]\n{values['python']}\n"
     bench.plan(
@@ -88,26 +86,13 @@ def _write(experiment: Experiment, bench: Bench, values: Mapping[str, str]) -> N
         purpose="see whether it is mended",
         max_time=experiment.max_time,
         first_step=experiment.first_step,
-        more=more + experiment.more,
+        more=more,
     )
 
 
-def _run(bench: Bench, arguments: tuple[str, ...], variables: Mapping[str, str]) -> tuple[int, str]:
-    """`harness run`, in surroundings where only few files may be open unless somebody raises the limit."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    process = subprocess.run(
-        [sys.executable, "-m", "harness.cli.app", "run", str(bench.blueprint), *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=bench.folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", **variables},
-        timeout=PATIENCE_S,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, hard)),
-        check=False,
-    )
-    return process.returncode, process.stdout
+def few_open_files() -> None:
+    """Let this process open only few files, unless somebody raises the limit."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 
 def _plain(path: Path) -> dict[str, Any]:
