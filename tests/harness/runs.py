@@ -133,11 +133,9 @@ def missing_before(event: Event, state: Any) -> list[Event]:
         return [] if pending is not None and pending.action == action else [events.Intent(action)]
     if isinstance(event, events.Denied) and not state.asks:
         return [events.ApprovalAsked(event.action, event.args)]
-    if isinstance(event, events.Finish) and hasattr(state, "pending"):
-        found: list[Event] = []
-        if state.pending is not None and state.pending.action == "finish":
-            return []
-        if state.collected is None:
-            found = [events.Intent("collect"), events.Collected(event.outcome, event.reason)]
-        return [*found, events.Intent("finish")]
+    if not isinstance(event, events.Finish) or not isinstance(state, ExperimentState):
+        return []
+    if state.pending is None or state.pending.action != "finish":
+        collect = [events.Intent("collect"), events.Collected(event.outcome, event.reason)]
+        return [*(collect if state.collected is None else []), events.Intent("finish")]
     return []

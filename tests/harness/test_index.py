@@ -40,12 +40,6 @@ def test_a_folder_of_that_name_comes_before_a_later_run_of_that_name(tmp_path: P
     assert index.find("trial-2") == again.dir
 
 
-def test_nothing_yet() -> None:
-    assert index.runs() == []
-    with pytest.raises(UnknownRunError, match="harness run"):
-        index.find(None)
-
-
 def test_deleted_folders_and_torn_lines_are_left_out(tmp_path: Path) -> None:
     kept = make(tmp_path / "kept", "dddd00000000")
     index.add(IndexedRun("eeee", "gone", str(tmp_path / "gone"), 2.0))
@@ -61,8 +55,9 @@ def test_a_run_killed_before_its_first_entry_is_not_one_to_resume(tmp_path: Path
     path = run.dir / "journal.jsonl"
     path.write_bytes(path.read_bytes()[:10])
     assert index.runs() == []
-    with pytest.raises(UnknownRunError, match="harness run"):
-        index.find(str(run.dir))
+    for word in (str(run.dir), None):
+        with pytest.raises(UnknownRunError, match="harness run"):
+            index.find(word)
 
 
 def test_sweeps_are_found_beside_runs_and_are_none(tmp_path: Path) -> None:

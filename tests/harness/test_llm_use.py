@@ -25,12 +25,14 @@ def settled(call: int, usd: float | None = 0.1) -> tuple[str, dict[str, Any]]:
     return "llm_settled", {**data, "stop": "tool_call"}
 
 
+REFUSED = ("refused", {"why": "no"})
 OPEN = ("consult", {"topic": "failure:1", "why": "w", "facts": {}})
 INTENT = ("intent", {"action": "read_pane", "args": {"lines": 40}})
 OUTCOME = ("outcome", {"action": "read_pane", "text": "the same"})
 
 
-def test_a_settled_call_costs_what_it_cost() -> None:
+def test_a_settled_call_costs_what_it_cost_and_an_unknown_price_nothing() -> None:
+    assert folded(reserved(1, None), settled(1, None)).llm.cost_usd == 0.0
     use = folded(OPEN, reserved(1), settled(1), reserved(2), settled(2)).llm
     assert (use.calls, round(use.cost_usd, 6), use.tokens) == (2, 0.2, {"output_tokens": 3 + 3})
     assert use.answer is not None and use.answer.call == 2
@@ -42,7 +44,7 @@ def test_a_call_cut_off_by_a_kill_stays_counted_at_its_most() -> None:
 
 
 def test_an_answer_is_used_up_by_its_action_its_refusal_or_its_rejection() -> None:
-    for ending in (INTENT, ("refused", {"why": "no"}), ("call_rejected", {"call": 1, "why": "?"})):
+    for ending in (INTENT, REFUSED, ("call_rejected", {"call": 1, "why": "?"})):
         assert folded(OPEN, reserved(1), settled(1)).llm.answer is not None
         assert folded(OPEN, reserved(1), settled(1), ending).llm.answer is None
 
@@ -57,17 +59,12 @@ def test_repeats_count_only_while_the_result_is_the_same() -> None:
 
 
 def test_troubles_in_a_row_are_counted_and_forgotten_after_a_result() -> None:
-    refused = ("refused", {"why": "no"})
-    troubled = folded(OPEN, refused, refused).llm.consultation
+    troubled = folded(OPEN, REFUSED, REFUSED).llm.consultation
     assert troubled is not None and troubled.troubles == 2
-    relieved = folded(OPEN, refused, refused, INTENT, OUTCOME).llm.consultation
+    relieved = folded(OPEN, REFUSED, REFUSED, INTENT, OUTCOME).llm.consultation
     assert relieved is not None and relieved.troubles == 0
 
 
 def test_a_question_is_closed_for_good() -> None:
     use = folded(OPEN, ("consulted", {"topic": "failure:1", "why": "done"})).llm
     assert use.consultation is None and use.closed == {"failure:1"}
-
-
-def test_an_unknown_price_counts_nothing_and_breaks_nothing() -> None:
-    assert folded(reserved(1, None), settled(1, None)).llm.cost_usd == 0.0

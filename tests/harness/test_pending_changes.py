@@ -58,13 +58,9 @@ def test_setting_and_unsetting_leaves_a_draft_that_still_counts_as_a_change() ->
 
 
 def test_two_repairs_are_the_same_whatever_is_said_about_them() -> None:
-    first = with_outcome(
-        PendingChanges(),
-        "set_environment",
-        {"name": "OMP_NUM_THREADS", "value": "1"},
-        [Change("environment", "OMP_NUM_THREADS", None, "1", "a")],
-    )
-    second = with_outcome(PendingChanges(), "set_environment", {"name": "OMP_NUM_THREADS", "value": "1"})
+    args = {"name": "OMP_NUM_THREADS", "value": "1"}
+    said = [Change("environment", "OMP_NUM_THREADS", None, "1", "a")]
+    first, second = (with_outcome(PendingChanges(), "set_environment", args, each) for each in (said, []))
     assert first.fingerprint() == second.fingerprint() != PendingChanges().fingerprint()
     assert first.changes[0].in_words == "OMP_NUM_THREADS set to 1 (a)"
 

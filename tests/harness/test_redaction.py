@@ -102,16 +102,10 @@ def test_known_values_are_masked_wherever_they_stand() -> None:
     known = secret_values({"MY_TOKEN": "correct-horse", "HOME": "/home/ada", "DB_PASSWORD": "short"})
     assert known == ("correct-horse",)
     assert redact("it printed correct-horse here", known) == f"it printed {MASK} here"
-
-
-def test_the_name_of_a_variable_is_judged_as_at_its_launch() -> None:
-    environment = {
-        "AZURE_KEY": "correct-horse",
-        "GIT_PAT": "battery-staple",
-        "SSH_AUTH_SOCK": "/tmp/ssh/agent",
-    }
-    assert secret_values(environment) == ("correct-horse", "battery-staple")
-    assert secret_values({"PAD_TOKEN": "<|padding|>", "TOKENIZERS_PARALLELISM": "definitely"}) == ()
+    secret = {"AZURE_KEY": "correct-horse", "GIT_PAT": "battery-staple"}
+    harmless = {"SSH_AUTH_SOCK": "/tmp/ssh/agent", "PAD_TOKEN": "<|padding|>"}
+    harmless |= {"TOKENIZERS_PARALLELISM": "definitely"}
+    assert secret_values({**harmless, **secret}) == tuple(secret.values())
 
 
 def test_lines_of_a_masked_block_stay_as_many() -> None:
@@ -147,10 +141,8 @@ def test_twice_is_once(text: str) -> None:
     assert redact(redact(text)) == redact(text)
 
 
-@given(
-    st.sampled_from(["api_key", "PASSWORD", "--token", "secret"]), st.sampled_from(["=", ": ", " = ", '": "'])
-)
+@pytest.mark.parametrize("name", ["api_key", "PASSWORD", "--token", "secret"])
+@pytest.mark.parametrize("link", ["=", ": ", " = ", '": "'])
 def test_twice_is_once_for_named_values(name: str, link: str) -> None:
-    text = f'x {name}{link}abcdef123"456 y'
-    assert redact(redact(text)) == redact(text)
-    assert "abcdef123" not in redact(text)
+    masked = redact(f'x {name}{link}abcdef123"456 y')
+    assert "abcdef123" not in masked and redact(masked) == masked

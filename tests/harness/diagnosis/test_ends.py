@@ -5,48 +5,48 @@ from pathlib import Path
 
 import pytest
 
-from harness.diagnosis import ends
+from harness.diagnosis import diagnose, ends
+from monitors.files import AttemptFiles
 from tests.harness.runs import end as as_end
 
 
 @pytest.mark.parametrize(
-    ("ended", "family"),
+    ("ended", "family", "says"),
     [
-        ({"reason": "lost", "status": None}, "worker_died_opaque"),
-        ({"reason": "signalled", "status": 143, "signal": 15}, "worker_died_opaque"),
-        ({"reason": "signalled", "status": 137, "signal": 9}, "worker_died_opaque"),
-        ({"reason": "signalled", "status": 139, "signal": 11}, "native_crash"),
-        ({"reason": "exited", "status": 134}, "native_crash"),
-        ({"reason": "exited", "status": 130}, "user_interrupt"),
-        ({"reason": "exited", "status": 127}, "path_not_found"),
-        ({"reason": "exited", "status": 126}, "permission"),
-        ({"reason": "exited", "status": 153}, "os_limit"),
-        ({"reason": "exited", "status": 1}, "unknown"),
-        ({"reason": "exited", "status": 255}, "unknown"),
-        ({"reason": "deadline", "status": 143, "signal": 15}, "time_limit"),
-        ({"reason": "could_not_start"}, "path_not_found"),
-        ({"reason": "exited", "status": -9}, "worker_died_opaque"),
-        ({"reason": "exited", "status": -11}, "native_crash"),
-        ({"status": 0, "shortfall": "the loss is gone", "shortfall_family": "numerics_nan"}, "numerics_nan"),
-        ({"reason": "exited", "status": 0, "shortfall": "without a single metric row"}, "silent_bad_metrics"),
-        ({}, "unknown"),
+        ({"reason": "lost", "status": None, "detail": "it was restarted"}, "worker_died_opaque", "restarted"),
+        ({"reason": "signalled", "status": 143, "signal": 15}, "worker_died_opaque", "from outside"),
+        ({"reason": "signalled", "status": 137, "signal": 9}, "worker_died_opaque", "SIGKILL"),
+        ({"reason": "signalled", "status": 139, "signal": 11}, "native_crash", "SIGSEGV"),
+        ({"reason": "signalled", "status": 168, "signal": 40}, "unknown", "killed by signal 40"),
+        ({"reason": "exited", "status": -40}, "unknown", "killed by signal 40"),
+        ({"reason": "exited", "status": 168}, "unknown", "status 168"),
+        ({"reason": "exited", "status": 134}, "native_crash", "SIGABRT"),
+        ({"reason": "exited", "status": 130}, "user_interrupt", "SIGINT"),
+        ({"reason": "exited", "status": 127}, "path_not_found", "127"),
+        ({"reason": "exited", "status": 126}, "permission", "126"),
+        ({"reason": "exited", "status": 153}, "os_limit", "SIGXFSZ"),
+        ({"reason": "exited", "status": 1}, "unknown", "status 1 "),
+        ({"reason": "exited", "status": 255}, "unknown", "status 255"),
+        ({"reason": "exited", "status": -9}, "worker_died_opaque", "SIGKILL"),
+        ({"reason": "exited", "status": -11}, "native_crash", "SIGSEGV"),
+        ({"reason": "deadline", "status": 143, "signal": 15}, "time_limit", "time limit"),
+        ({"reason": "could_not_start"}, "path_not_found", "could not be started"),
+        ({"reason": "prepare_failed", "status": None, "prepare_status": 3}, "config_error", "status 3"),
+        (
+            {"status": 0, "shortfall": "gone", "shortfall_family": "numerics_nan"},
+            "numerics_nan",
+            "",
+        ),
+        ({"status": 0, "shortfall": "it exited with no rows"}, "silent_bad_metrics", "no rows"),
+        ({}, "unknown", ""),
     ],
 )
-def test_the_family_of_an_end(ended: dict, family: str) -> None:
-    assert ends.read(as_end(ended)).family == family
-
-
-@pytest.mark.parametrize(
-    ("ended", "says"),
-    [
-        ({"reason": "signalled", "status": 168, "signal": 40}, "killed by signal 40"),
-        ({"reason": "exited", "status": -40}, "killed by signal 40"),
-        ({"reason": "exited", "status": 168}, "status 168"),
-        ({"reason": "exited", "status": 255}, "status 255"),
-    ],
-)
-def test_a_signal_without_a_name_is_told_from_a_status(ended: dict, says: str) -> None:
-    assert says in ends.read(as_end(ended)).cause
+def test_what_an_end_means(tmp_path: Path, ended: dict, family: str, says: str) -> None:
+    """Only what came from outside passes by itself; a log without a failure says no more."""
+    (tmp_path / "pane.log").write_text("all is well\n")
+    for found in (ends.read(as_end(ended)), diagnose(AttemptFiles(tmp_path), as_end(ended))):
+        assert (found.family, found.transient) == (family, family == "worker_died_opaque")
+        assert says in found.cause
 
 
 @pytest.mark.parametrize(
@@ -73,18 +73,13 @@ def samples(folder: Path, *pairs: tuple[int, int]) -> Path:
 
 
 def test_a_last_sample_without_room_is_evidence(tmp_path: Path) -> None:
-    found = ends.out_of_memory(samples(tmp_path, (10, 90), (98, 2)))
+    file = samples(tmp_path, (10, 90), (98, 2))
+    with file.open("a") as torn:
+        torn.write('{"rss_by')
+    found = ends.out_of_memory(file)
     assert found is not None and (found.line, found.file) == (2, "resources.jsonl")
 
 
-def test_memory_that_was_given_back_is_none(tmp_path: Path) -> None:
+def test_memory_that_was_given_back_is_none_nor_is_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert ends.out_of_memory(samples(tmp_path, (98, 2), (50, 50))) is None
-
-
-def test_a_torn_last_line_is_passed_over_and_no_file_is_no_evidence(tmp_path: Path) -> None:
-    file = samples(tmp_path, (98, 2))
-    with file.open("a") as out:
-        out.write('{"rss_by')
-    found = ends.out_of_memory(file)
-    assert found is not None and found.line == 1
     assert ends.out_of_memory(tmp_path / "none") is None

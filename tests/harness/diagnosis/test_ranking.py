@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from harness.diagnosis import citing, matching
 from harness.diagnosis.ranking import Candidate, confidence, rank
 from harness.diagnosis.signatures import SignatureCatalogue
@@ -49,38 +51,45 @@ def ranked(*faults: Fault, rows: tuple[SeenRow, ...] = (), alarms: tuple[Alarm, 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.02 GiB."
 
 
-def test_what_another_rank_says_later_is_not_the_cause() -> None:
-    found = ranked(
-        raised(10, OOM, source="rank 0"),
-        raised(50, "DistBackendError: Watchdog caught collective operation timeout", source="rank 3"),
-        raised(60, "RuntimeError: Connection closed by peer", source="rank 2"),
-    )
-    assert [each.signature for each in found] == ["oom", "timeout", "peers"]
-    assert found[0].cause == "1.02 GiB too much"
+TIMEOUT = "DistBackendError: Watchdog caught collective operation timeout"
+PEERS = "RuntimeError: Connection closed by peer"
+REFUSED = "ValueError: Connection refused"
+RETRYING = fault(5, "Connection refused, retrying", handled=True, level="warning")
+DATASET = Frame(8, 'File "dataset.py", line 3, in get', "dataset.py", "get", "x['a']")
+RANKED = {
+    "what another rank says later is not the cause": (
+        [
+            raised(10, OOM, source="0"),
+            raised(50, TIMEOUT, source="3"),
+            raised(60, PEERS, source="2"),
+        ],
+        ["oom", "timeout", "peers"],
+    ),
+    "nor what it says before": ([raised(5, PEERS), raised(10, OOM)], ["oom", "peers"]),
+    "alone a consequence is the best there is": ([raised(50, TIMEOUT)], ["timeout"]),
+    "a bug comes before what was caught": ([RETRYING, raised(90, "FooError: nobody")], [None, "refused"]),
+    "of two causes the earlier goes first": ([raised(10, REFUSED), raised(40, OOM)], ["refused", "oom"]),
+    "a specific signature goes before a general one": (
+        [raised(10, "KeyError: CUDA out of memory", frames=(DATASET,))],
+        ["oom"],
+    ),
+}
 
 
-def test_nor_what_it_says_before() -> None:
-    found = ranked(raised(5, "RuntimeError: Connection closed by peer"), raised(10, OOM))
-    assert found[0].signature == "oom"
+@pytest.mark.parametrize("name", RANKED)
+def test_the_order_of_causes(name: str) -> None:
+    faults, order = RANKED[name]
+    found = ranked(*faults)
+    assert [each.signature for each in found] == order
+    assert len(found) > 1 or confidence(found) >= 0.5
 
 
-def test_alone_a_consequence_is_the_best_there_is() -> None:
-    found = ranked(raised(50, "DistBackendError: Watchdog caught collective operation timeout"))
-    assert found[0].signature == "timeout"
-    assert confidence(found) >= 0.5
-
-
-def test_an_error_that_was_caught_is_not_the_cause_of_a_later_bug() -> None:
-    found = ranked(
-        fault(5, "ConnectionError: Connection refused, retrying", handled=True, level="warning"),
-        raised(90, "FooError: nobody knows"),
-    )
-    assert (found[0].family, found[0].signature) == ("unknown", None)
+def test_what_the_log_measured_stands_in_the_cause() -> None:
+    assert ranked(raised(10, OOM))[0].cause == "1.02 GiB too much"
 
 
 def test_a_warning_alone_is_no_cause() -> None:
-    found = ranked(fault(5, "Connection refused, retrying", handled=True, level="warning"))
-    assert found[0].strength < 0
+    assert ranked(RETRYING)[0].strength < 0
 
 
 def test_what_comes_again_and_again_while_the_training_goes_on_is_none() -> None:
@@ -89,17 +98,6 @@ def test_what_comes_again_and_again_while_the_training_goes_on_is_none() -> None
     assert found[0].signature == "oom"
     alone = ranked(noise, rows=(row(50, 1), row(9_500, 900)))
     assert confidence(alone) < 0.5 or alone[0].strength < 0
-
-
-def test_of_two_causes_in_one_incident_the_earlier_goes_first() -> None:
-    found = ranked(raised(10, "ValueError: Connection refused"), raised(40, OOM))
-    assert [each.signature for each in found] == ["refused", "oom"]
-
-
-def test_a_specific_signature_goes_before_a_general_one_for_the_same_exception() -> None:
-    frame = Frame(8, 'File "dataset.py", line 3, in get', "dataset.py", "get", "x['a']")
-    found = ranked(raised(10, "KeyError: CUDA out of memory", frames=(frame,)))
-    assert [each.signature for each in found] == ["oom"]
 
 
 def test_alarms_count_less_than_a_crash_and_more_than_nothing() -> None:
@@ -117,11 +115,10 @@ def test_confidence_falls_when_another_family_is_close() -> None:
 
 
 def test_evidence_is_cited_as_it_stands_with_where_it_came_from() -> None:
+    own, library = "/exp/train.py", "/venv/site-packages/torch/x.py"
     frames = (
-        Frame(5, '  File "/exp/train.py", line 3, in <module>', "/exp/train.py", "<module>"),
-        Frame(
-            7, '  File "/venv/site-packages/torch/x.py", line 9, in f', "/venv/site-packages/torch/x.py", "f"
-        ),
+        Frame(5, f'  File "{own}", line 3, in <module>', own, "<module>"),
+        Frame(7, f'  File "{library}", line 9, in f', library, "f"),
     )
     log = Log(Path("x.log"), (raised(10, OOM, frames=frames),), line_count=12)
     candidates = rank(log, matching.matches(log, BOOK))
@@ -141,11 +138,8 @@ def test_a_process_that_reports_further_steps_has_got_over_it() -> None:
         SeenRow(Line(number, f"(TaskRunner pid=7) step:{number} - loss:1.0"), Row(number, {"loss": 1.0}))
         for number in (1, 2, 90, 91)
     )
-    own = raised(50, OOM, source="TaskRunner pid=7")
-    assert (
-        ranked(own, rows=steps)[0].strength
-        < ranked(replace(own, source="Other pid=8"), rows=steps)[0].strength
-    )
+    own, other = (raised(50, OOM, source=source) for source in ("TaskRunner pid=7", "Other pid=8"))
+    assert ranked(own, rows=steps)[0].strength < ranked(other, rows=steps)[0].strength
 
 
 def test_a_training_that_says_that_it_is_done_has_got_over_it() -> None:

@@ -6,7 +6,7 @@ that tells the cause, and for some what must be captured.
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -139,24 +139,17 @@ def test_every_signature_has_a_log() -> None:
     ] == []
 
 
-def test_healthy_logs_are_not_diagnosed_with_confidence() -> None:
-    assert _confident((path.stem, _diagnosed(path)) for path in HEALTHY) == {}
-
-
-def test_healthy_logs_stay_healthy_in_the_middle_of_longer_ones(tmp_path: Path) -> None:
-    longer = []
+def test_healthy_logs_are_not_diagnosed_with_confidence_nor_in_the_middle_of_longer_ones(
+    tmp_path: Path,
+) -> None:
+    confident = {}
     for path in HEALTHY:
-        longer.append(tmp_path / path.name)
-        longer[-1].write_bytes(hide(path.read_bytes(), seed=3, lines=600).content)
-    assert _confident((path.stem, diagnose_log(path, catalogue=_catalogue())) for path in longer) == {}
-
-
-def _confident(found: Iterable[tuple[str, Diagnosis]]) -> dict[str, tuple[str | None, float]]:
-    return {
-        name: (diagnosis.signature, diagnosis.confidence)
-        for name, diagnosis in found
-        if diagnosis.family != UNKNOWN and diagnosis.confidence >= 0.5
-    }
+        longer = tmp_path / path.name
+        longer.write_bytes(hide(path.read_bytes(), seed=3, lines=600).content)
+        for found in (_diagnosed(path), diagnose_log(longer, catalogue=_catalogue())):
+            if found.family != UNKNOWN and found.confidence >= 0.5:
+                confident[path.stem] = (found.signature, found.confidence)
+    assert confident == {}
 
 
 def test_nothing_in_a_healthy_log_is_a_root_at_the_level_of_an_error() -> None:

@@ -69,6 +69,7 @@ class TestWhatIsLearnt:
     def test_what_led_to_the_end_has_cured(
         self, draft: PendingChanges | None, remedies: tuple[str, ...], by: str
     ) -> None:
+        assert lessons_of(state(), now=9.0) == []
         (lesson,) = lessons_of(cured(OOM, draft), now=9.0)
         assert (lesson.failure, lesson.result) == ("gpu_oom_update", "cured")
         assert (lesson.remedies, lesson.by) == (remedies, by)
@@ -80,9 +81,6 @@ class TestWhatIsLearnt:
         first, second = lessons_of(state(attempt(1, OOM, 5), after), now=9.0)
         assert first.result == result
         assert (second.result, second.remedies) == ("not_repaired", ())
-
-    def test_what_was_never_launched_teaches_nothing(self) -> None:
-        assert lessons_of(state(), now=9.0) == []
 
     def test_secrets_stay_out(self) -> None:
         told = replace(BUG, cause="The training raised AuthError: api_key=abcd1234efgh5678 is not valid")
@@ -182,9 +180,7 @@ class TestProposals:
         assert re.search(clause["message"], said.replace("abcd", "wxyz"))
         assert not re.search(clause["message"], "login to the judge failed")
 
-    @pytest.mark.parametrize(
-        "text", ["- id: [a\n", "[]\n", "- 1\n", "null\n", "- a: 1\n- b: 2\n", "[" * 9999]
-    )
+    @pytest.mark.parametrize("text", ["- id: [a", "[]", "- 1", "null", "- a: 1\n- b: 2\n", "[" * 9999])
     def test_one_that_a_person_has_damaged_is_not_accepted(self, text: str) -> None:
         file = proposed()
         file.write_text(text)
@@ -206,7 +202,5 @@ class TestProposals:
         assert len(yaml.safe_load(file.read_text())) == 1
 
     def test_a_person_can_reject_one(self) -> None:
-        file = proposed()
-        assert yaml.safe_load(file.read_text())[0]["id"] == file.stem
-        proposals.reject(file.stem)
+        proposals.reject(proposed().stem)
         assert not proposals.proposed()

@@ -29,6 +29,7 @@ worker-1  |     x = f()⇒worker-1⇒⇒    x = f()
 E1121 10:00:00.123000 77 torch/api.py:826] text⇒⇒error⇒text
 ERROR:root:text⇒⇒error⇒text
 ERROR:    text⇒⇒error⇒text
+error: no such option⇒⇒error⇒error: no such option
 CRITICAL text⇒⇒fatal⇒text
 [12345.678901] Out of memory⇒kernel⇒⇒Out of memory
 Nov 21 10:00:00 n7 kernel: [12345.678901] Out of memory⇒kernel⇒⇒Out of memory
@@ -60,11 +61,6 @@ def test_prefixes_are_parted_from_the_message(row: str) -> None:
 def test_what_is_no_prefix_stays(line: str) -> None:
     assert said(line).text == line
     assert not said(line).source
-
-
-def test_an_error_that_is_a_sentence_keeps_its_first_word() -> None:
-    found = said("error: no such option")
-    assert (found.level, found.text) == ("error", "error: no such option")
 
 
 def test_the_head_tells_loggers_apart_and_not_times() -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from harness.diagnosis.reading import severity
-from harness.diagnosis.reading.prefixes import said
 from tests.harness.diagnosis.reading.reading_text import faults_of, only_fault
 
 FATAL = [
@@ -34,6 +33,7 @@ ERRORS = [
 ]
 HARMLESS = [
     "2026-11-21 06:12:17,900 INFO [trainer] 0 requests failed, error_rate=0.0",
+    "2026-11-21 06:12:13,825 INFO [t] Failed requests: 0",
     "nccl_timeout: 600",
     "loaded without errors",
     "step:3 - val/error:0.2 - actor/loss:0.1",
@@ -46,15 +46,11 @@ HARMLESS = [
 ]
 
 
-@pytest.mark.parametrize("line", FATAL)
-def test_ends_by_the_system_are_fatal(tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize("line", [*FATAL, *ERRORS])
+def test_ends_by_the_system_are_fatal_and_errors_need_no_traceback(tmp_path: Path, line: str) -> None:
     fault = only_fault(tmp_path, f"before\n{line}\n")
-    assert (fault.level, fault.line, fault.before[0].text) == ("fatal", 2, "before")
-
-
-@pytest.mark.parametrize("line", ERRORS)
-def test_errors_without_a_traceback(tmp_path: Path, line: str) -> None:
-    assert only_fault(tmp_path, f"{line}\n").level == "error"
+    level = "fatal" if line in FATAL else "error"
+    assert (fault.level, fault.line, fault.before[0].text) == (level, 2, "before")
 
 
 @pytest.mark.parametrize("line", HARMLESS)
@@ -124,7 +120,3 @@ To append to your config use +actor.lr=1
 2026-11-21 06:12:13,825 INFO [trainer] model
 """
     assert len(only_fault(tmp_path, text).said) == 3
-
-
-def test_severity_of_a_sentence_in_an_info_record_is_its_level() -> None:
-    assert severity.severity(said("2026-11-21 06:12:13,825 INFO [t] Failed requests: 0")) == "info"

@@ -10,17 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from harness.diagnosis.types import Fault
 from tests.harness.diagnosis.reading.reading_text import faults_of, only_fault
 
-KINDS = (
-    KeyError,
-    ValueError,
-    OSError,
-    RuntimeError,
-    ZeroDivisionError,
-    TimeoutError,
-    type("Unheard", (Exception,), {}),
-)
+UNHEARD = type("Unheard", (Exception,), {})
+KINDS = (KeyError, ValueError, OSError, RuntimeError, ZeroDivisionError, TimeoutError, UNHEARD)
 GROUP = getattr(builtins, "ExceptionGroup", None)
 MESSAGES = ("", "bad row", "two\nlines", "size (3) must match: 4", "no 'x' in {'a': 1}", "100% done [1/2]")
 
@@ -70,6 +64,14 @@ class Made:
             raise error  # noqa: B904
 
 
+def name_of(fault: Fault) -> str:
+    return fault.type.split(".")[-1]
+
+
+def functions(fault: Fault) -> list[str]:
+    return [frame.function for frame in fault.frames]
+
+
 def lines_of_others(chance: random.Random, source: str) -> list[str]:
     return [f"({source}) step:{step} - loss:{chance.random():.3f}" for step in range(chance.randrange(4))]
 
@@ -87,8 +89,7 @@ def test_chains_of_several_processes_at_once_are_read_back(
     made = [Made(chance, count) for count in links]
     name = ("(Worker{0} pid={0}) ", "[rank{0}]: ", "w-{0}  | ")[style]
     talks = [
-        [f"{name.format(place)}{line}" for line in one.text.splitlines()]
-        for place, one in enumerate(made, start=1)
+        [f"{name.format(place)}{line}" for line in one.text.splitlines()] for place, one in enumerate(made, 1)
     ]
     mixed: list[str] = []
     while any(talks):
@@ -98,13 +99,8 @@ def test_chains_of_several_processes_at_once_are_read_back(
             mixed += lines_of_others(chance, "Other pid=9")
     faults = faults_of(tmp_path, "\n".join(mixed))
     for place, one in enumerate(made, start=1):
-        mine = sorted(
-            (fault for fault in faults if str(place) in fault.source), key=lambda fault: fault.depth
-        )
-        assert [
-            (fault.type.split(".")[-1], fault.said[0].rstrip(), [f.function for f in fault.frames])
-            for fault in mine
-        ] == [(kind, line, frames) for kind, line, frames in one.truth]
+        mine = sorted((each for each in faults if str(place) in each.source), key=lambda each: each.depth)
+        assert [(name_of(each), each.said[0].rstrip(), functions(each)) for each in mine] == one.truth
         assert {fault.chain > 0 for fault in mine} == {len(mine) > 1}
         assert len({fault.chain for fault in mine}) == 1
 
@@ -132,7 +128,7 @@ def test_groups_in_groups_are_read_back(tmp_path: Path, seed: int, sizes: list[i
     if outer:
         error = raised(RuntimeError("last"), error)
     faults = faults_of(tmp_path, "".join(traceback.format_exception(error)))
-    told = [(fault.type.split(".")[-1], [frame.function for frame in fault.frames]) for fault in faults]
+    told = [(name_of(fault), functions(fault)) for fault in faults]
     truth = [(kind, frames) for one in made for kind, _, frames in one.truth]
     assert told == [*truth, *([("RuntimeError", ["raised"])] if outer else [])]
     assert all(fault.wrapped_in == ("ExceptionGroup",) for fault in faults[: len(truth)])
@@ -157,7 +153,7 @@ def test_what_follows_from_a_group_is_in_one_chain_with_its_parts(tmp_path: Path
 @pytest.mark.parametrize("head", [head for head in TEXTS if head.startswith("carried | ")])
 def test_the_true_exception_is_found_in_what_carries_it(tmp_path: Path, head: str) -> None:
     fault = only_fault(tmp_path, TEXTS[head])
-    found = (fault.type, fault.message, [frame.function for frame in fault.frames], fault.wrapped_in)
+    found = (fault.type, fault.message, functions(fault), fault.wrapped_in)
     assert list(map(str, found)) == head.split(" | ")[2:]
 
 
@@ -183,7 +179,7 @@ def test_what_a_chain_merely_wraps_stands_in_its_root(tmp_path: Path) -> None:
 @pytest.mark.parametrize("head", [head for head in TEXTS if head.startswith("form | ")])
 def test_forms_of_tracebacks(tmp_path: Path, head: str) -> None:
     fault = only_fault(tmp_path, TEXTS[head])
-    found = (fault.type, len(fault.said), [frame.function for frame in fault.frames])
+    found = (fault.type, len(fault.said), functions(fault))
     assert list(map(str, found)) == head.split(" | ")[2:]
     assert TEXTS[head].splitlines()[fault.line - 1].endswith(fault.said[0])
 
@@ -221,7 +217,7 @@ def test_a_call_stack_is_no_traceback(tmp_path: Path) -> None:
 
 def test_an_unfinished_traceback_is_told_by_its_first_line(tmp_path: Path) -> None:
     fault = only_fault(tmp_path, 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    x()\n')
-    assert (fault.line, fault.type, [frame.function for frame in fault.frames]) == (1, "", ["f"])
+    assert (fault.line, fault.type, functions(fault)) == (1, "", ["f"])
 
 
 def test_frames_keep_their_lines_and_code(tmp_path: Path) -> None:
@@ -234,36 +230,29 @@ def test_frames_keep_their_lines_and_code(tmp_path: Path) -> None:
 
 
 def test_words_that_look_like_exceptions_are_none(tmp_path: Path) -> None:
-    text = (
-        "step:1 - val/error:0.5\nUserWarning: error ahead\nthe ValueError: said in passing\nEpoch: 3 errors\n"
-    )
-    assert [fault.type for fault in faults_of(tmp_path, text) if fault.type] == []
+    lines = ["step:1 - val/error:0.5", "UserWarning: error", "the ValueError: in passing", "Epoch: 3 errors"]
+    assert [fault.type for fault in faults_of(tmp_path, "\n".join(lines)) if fault.type] == []
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3])
 def test_other_lines_inside_do_not_end_it(tmp_path: Path, cut: int) -> None:
     lines = ["Traceback (most recent call last):", '  File "a.py", line 3, in f', "    x()", "KeyError: 1"]
-    lines[cut:cut] = [
-        "2026-11-21 06:12:13,825 INFO [other] still here",
-        "45%|████▌     | 9/20 [00:03<00:04,  2.7it/s]",
-    ]
+    bar = "45%|████▌     | 9/20 [00:03<00:04,  2.7it/s]"
+    lines[cut:cut] = ["2026-11-21 06:12:13,825 INFO [other] still here", bar]
     fault = only_fault(tmp_path, "\n".join(lines))
-    assert (fault.type, [frame.function for frame in fault.frames]) == ("KeyError", ["f"])
+    assert (fault.type, functions(fault)) == ("KeyError", ["f"])
 
 
 def test_a_prefix_that_only_the_launcher_knows_is_taken_off(tmp_path: Path) -> None:
     fault = only_fault(tmp_path, TEXTS["launcher"])
     assert (fault.type, fault.message) == ("openai.RateLimitError", "openai.RateLimitError: Error code: 429")
-    assert [frame.function for frame in fault.frames] == ["judge"]
+    assert functions(fault) == ["judge"]
 
 
 @pytest.mark.parametrize("quoted", ["[sandbox] problem 1 exit=1\n", "[tool output] "])
 def test_what_a_quoted_program_prints_is_handled(tmp_path: Path, quoted: str) -> None:
-    text = f"""\
-{quoted}Traceback (most recent call last):
-  File "<string>", line 1, in <module>
-ModuleNotFoundError: No module named 'sympyy'
-"""
+    error = "ModuleNotFoundError: No module named 'sympyy'\n"
+    text = f'{quoted}Traceback (most recent call last):\n  File "<string>", line 1, in <module>\n{error}'
     assert only_fault(tmp_path, text).handled
 
 
