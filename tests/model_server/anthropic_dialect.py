@@ -1,8 +1,5 @@
-"""Anthropic's Messages protocol: a request in, an answer out.
-
-Stricter than the real one in that roles must alternate (it would merge them), and that only what a
-text-and-tools client needs is known: text, tool_use and tool_result blocks, custom tools, streaming.
-"""
+"""Anthropic's Messages protocol: a request in, an answer out. Stricter than the real one in that roles must
+alternate; only text, tool_use and tool_result blocks, custom tools and streaming are known."""
 
 import json
 from collections.abc import Iterator
@@ -75,11 +72,12 @@ class ToolResult(Markable):
     is_error: bool = False
 
 
+Block = Annotated[Text | ToolUse | ToolResult, Field(discriminator="type")]
+
+
 class Message(Shape):
     role: Literal["user", "assistant"]
-    content: Annotated[
-        list[Annotated[Text | ToolUse | ToolResult, Field(discriminator="type")]], Field(min_length=1)
-    ]
+    content: Annotated[list[Block], Field(min_length=1)]
 
 
 class Offered(Markable):
@@ -121,9 +119,8 @@ def read(headers: dict[str, str], body: Any) -> Prompt:
     require(len(request.messages) % 2, "The conversation must end with a user message.")
     marks = [each.keep_s for each in (*tools, *parts) if each.keep_s is not None]
     require(len(marks) <= MOST_MARKS, f"A maximum of {MOST_MARKS} blocks with cache_control may be provided.")
-    require(
-        marks == sorted(marks, reverse=True), "ttl='1h' must not come after a ttl='5m' cache_control block"
-    )
+    is_falling = marks == sorted(marks, reverse=True)
+    require(is_falling, "ttl='1h' must not come after a ttl='5m' cache_control block")
     return Prompt(request.model, tuple(tools), tuple(parts))
 
 
@@ -158,10 +155,8 @@ def events(draft: Draft) -> list[Event]:
     answer, tokens = draft.answer, draft.tokens
     message = {"id": f"msg_{draft.number:04d}", "type": "message", "role": "assistant", "content": []}
     message |= {"model": draft.prompt.model, "stop_reason": None, "stop_sequence": None}
-    split = {
-        "ephemeral_5m_input_tokens": tokens.cache_write_5m,
-        "ephemeral_1h_input_tokens": tokens.cache_write_1h,
-    }
+    written = {"5m": tokens.cache_write_5m, "1h": tokens.cache_write_1h}
+    split = {f"ephemeral_{ttl}_input_tokens": count for ttl, count in written.items()}
     usage = {**_usage(draft, 1), "cache_creation": split, "service_tier": "standard"}
     told: list[dict[str, Any]] = [{"type": "message_start", "message": {**message, "usage": usage}}]
     contents: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []

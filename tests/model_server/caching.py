@@ -1,16 +1,5 @@
-"""Tokens and prompt caches: what a request costs, simulated.
-
-In: a prompt as blocks in the providers' order (tools, system, messages), each perhaps with a cache mark, and
-a clock. Out: `PromptTokens`, how many were read from the cache, written to it, or neither. Tokens are UTF-8
-bytes divided by four, rounded up.
-
-Anthropic (https://platform.claude.com/docs/en/build-with-claude/prompt-caching): a mark asks for the prefix
-up to and including its block to be kept for 5 minutes or an hour; from each mark at most 20 blocks backwards
-are compared with what was kept; a hit renews it. OpenAI
-(https://platform.openai.com/docs/guides/prompt-caching): prefixes of 1024 tokens and every 128 more are kept
-without being asked, as for models before GPT-5.6. Some models need longer prefixes than 1024 tokens; that is
-not simulated.
-"""
+"""Tokens and prompt caches: what a request costs. In: a prompt as blocks (tools, system, messages), some with
+a mark. Out: how many tokens were read from the cache, written to it, or neither."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -56,7 +45,7 @@ class _Kept:
 
 
 def tokens_in(text: str) -> int:
-    """How many tokens a text has."""
+    """How many tokens a text has: its UTF-8 bytes divided by four, rounded up."""
     return _tokens_of_bytes(len(text.encode()))
 
 
@@ -75,7 +64,9 @@ def _prefixes(blocks: Sequence[Block], model: str) -> Iterator[tuple[bytes, int]
 
 
 class AnthropicCache:
-    """What Anthropic keeps of the prompts of one workspace. `now` in seconds."""
+    """What Anthropic keeps of the prompts of one workspace
+    (https://platform.claude.com/docs/en/build-with-claude/prompt-caching): a mark asks for the prefix up to
+    its block to be kept; from each mark at most 20 blocks backwards are compared; a hit renews."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -84,14 +75,10 @@ class AnthropicCache:
     def use(self, model: str, blocks: Sequence[Block]) -> PromptTokens:
         """Send a prompt: read what is kept, keep what is marked."""
         prefixes = list(_prefixes(blocks, model))
-        marks = [
-            index
-            for index, block in enumerate(blocks)
-            if block.keep_s is not None and prefixes[index][1] >= MINIMUM_TOKENS
-        ]
-        looked_at = (
-            index for mark in reversed(marks) for index in range(mark, max(mark - LOOKBACK_BLOCKS, -1), -1)
-        )
+        marked = [index for index, block in enumerate(blocks) if block.keep_s is not None]
+        marks = [index for index in marked if prefixes[index][1] >= MINIMUM_TOKENS]
+        backwards = (range(mark, max(mark - LOOKBACK_BLOCKS, -1), -1) for mark in reversed(marks))
+        looked_at = (index for indices in backwards for index in indices)
         hit = next((index for index in looked_at if self._alive(prefixes[index][0])), -1)
         for index in {hit, *(mark for mark in marks if mark < hit)} - {-1}:
             if kept := self._alive(prefixes[index][0]):
@@ -104,12 +91,7 @@ class AnthropicCache:
                 self._kept[digest] = _Kept(keep_s, self._now() + keep_s)
                 written_1h = written if keep_s == ONE_HOUR_S else written_1h
         total = prefixes[-1][1] if prefixes else 0
-        return PromptTokens(
-            uncached=total - written,
-            cache_read=read,
-            cache_write_5m=written - written_1h,
-            cache_write_1h=written_1h - read,
-        )
+        return PromptTokens(total - written, read, written - written_1h, written_1h - read)
 
     def _alive(self, digest: bytes) -> _Kept | None:
         kept = self._kept.get(digest)
@@ -117,7 +99,8 @@ class AnthropicCache:
 
 
 class OpenAICache:
-    """What OpenAI keeps of the prompts of one organization. `now` in seconds."""
+    """What OpenAI keeps of the prompts of one organization, unasked: prefixes of 1024 tokens, every 128 more
+    (https://platform.openai.com/docs/guides/prompt-caching)."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -127,8 +110,8 @@ class OpenAICache:
         """Send a prompt; marks mean nothing here, and writing is never charged for."""
         now = self._now()
         content = "".join(block.text for block in blocks).encode()
-        running, read, broken = hashlib.blake2b(f"{model}\0".encode(), digest_size=16), 0, False
-        start = 0
+        running, start = hashlib.blake2b(f"{model}\0".encode(), digest_size=16), 0
+        read, broken = 0, False
         for tokens in range(MINIMUM_TOKENS, len(content) // BYTES_PER_TOKEN + 1, OPENAI_STEP_TOKENS):
             end = tokens * BYTES_PER_TOKEN
             running.update(content[start:end])

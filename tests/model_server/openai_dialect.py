@@ -1,7 +1,5 @@
-"""OpenAI's Chat Completions protocol: a request in, an answer out.
-
-Only what a text-and-tools client needs is known: text content, function tools, streaming.
-"""
+"""OpenAI's Chat Completions protocol: a request in, an answer out. Only text content, function tools and
+streaming are known."""
 
 import json
 from collections.abc import Iterator
@@ -165,9 +163,7 @@ def error_event(kind: str) -> Event:
     return Event(json.dumps(_body(kind, None, MESSAGES[500])))
 
 
-def error(
-    status: int, message: str, retry_after_s: float | None = None, codes: tuple[str, str | None] | None = None
-) -> Delivery:
+def error(status: int, message: str, retry_after_s: float | None = None, codes: Any = None) -> Delivery:
     other = ("invalid_request_error" if status < 500 else "server_error", None)
     return refusal(status, _body(*(codes or KINDS.get(status, other)), message), retry_after_s)
 

@@ -1,7 +1,4 @@
-"""A request in no protocol's words: how it is seen, counted and checked, and how objections are raised.
-
-A dialect makes a `Prompt` of what it is sent. An `Event` is a part of what it makes of an answer.
-"""
+"""A request in no protocol's words: a dialect makes a `Prompt` of it, which is shown, counted and checked."""
 
 import json
 import re
@@ -136,9 +133,6 @@ def _turn(role: str, parts: list[Part]) -> SeenTurn:
         tuple(SeenCall(part.call_id, part.name, part.text) for part in parts if part.name),
         tuple(part.text for part in parts if part.is_result),
     )
-
-
-# --- what is sent back ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

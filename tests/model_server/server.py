@@ -1,11 +1,7 @@
-"""`ModelServer`: answers Anthropic's and OpenAI's protocols from a script, and remembers what it was sent.
+"""`ModelServer`: answers both protocols from a script and keeps a `log` with one `Exchange` per request.
 
-In: a script, perhaps a clock. Out: two base URLs, `log` with one `Exchange` per request, and `violations`:
-what the real servers would have refused. Leaving the `with` block raises when violations are left that nobody
-took.
-
-    with ModelServer([call("look"), say("done")]) as server:
-        client = anthropic.AsyncAnthropic(base_url=server.anthropic_url, api_key="test", max_retries=0)
+Leaving the `with` block raises when there are `violations` (what the real servers would have refused) that
+nobody took.
 """
 
 import json

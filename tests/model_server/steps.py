@@ -1,7 +1,4 @@
-"""What the server may answer: one `Step` per request, said in no protocol's words.
-
-A `Script` is a list of steps or a function from what was seen to a step.
-"""
+"""What the server may answer: one `Step` per request, said in no protocol's words."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -68,7 +65,7 @@ class Broken:
 
 
 Step = Answer | Failure | Broken
-Script = Sequence[Step] | Callable[[Seen], Step]
+Script = Sequence[Step] | Callable[[Seen], Step]  # a function is given what was seen
 
 
 def as_call(name: str, /, **arguments: Any) -> Call:

@@ -1,8 +1,5 @@
-"""Check that a tool's parameters are a JSON schema (draft 2020-12) that the providers take.
-
-Structural: keywords have values of the right kind, references lead somewhere, patterns compile. `objection`
-gives the first fault as text, or None.
-"""
+"""Check that a tool's parameters are a JSON schema (draft 2020-12) that the providers take: keywords have
+values of the right kind, references lead somewhere, patterns compile."""
 
 from __future__ import annotations
 

@@ -97,10 +97,7 @@ REFUSED: dict[str, tuple[Said, str]] = {
     "malformed arguments": (replied(StopReason.TOOL_CALL, "check", '{"a": '), "not valid JSON"),
     "words only": ("I would begin with the baseline.", "No tool was called"),
     "a refusal": (replied(StopReason.REFUSED), "You declined"),
-    "a reply cut off": (
-        replied(StopReason.TRUNCATED, "render_blueprint", '{"name": "x'),
-        "cut off",
-    ),
+    "a reply cut off": (replied(StopReason.TRUNCATED, "render_blueprint", '{"name": "x'), "cut off"),
 }
 
 

@@ -51,9 +51,7 @@ def test_nothing_else_is(project: Path) -> None:
             look(path, 10, project)
 
 
-def test_secrets_are_masked_and_a_home_folder_is_not_read(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secrets_and_home_folders_are_not_shown(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / "notes.txt").write_text("key: sk-abcdefghijklmnopqrst\nlr 1e-5\n")
     shown = look("notes.txt", 10, project)
     assert "sk-abc" not in shown and "lr 1e-5" in shown

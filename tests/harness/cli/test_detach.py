@@ -1,6 +1,7 @@
 """Detaching into a tmux session whose shell has slow start-up files."""
 
 import time
+from collections.abc import Callable
 from math import inf
 from pathlib import Path
 from uuid import uuid4
@@ -29,10 +30,13 @@ class Looks:
             self.gate.touch()
 
 
+Detach = Callable[[float], None]
+
+
 @pytest.fixture
-def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file that the shell waits for before it reads its first command. What is started then only says so
-    by the last file of a run."""
+def detach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Detach:
+    """Detach into a shell that waits for the file `through` before it reads its first command. What is then
+    started only says so by the last file of a run."""
     shell, gate = tmp_path / "slow_shell", tmp_path / "through"
     shell.write_text(f"#!/bin/sh\nwhile [ ! -e {gate} ]; do sleep 0.05; done\nexec /bin/sh\n")
     shell.chmod(0o755)
@@ -40,34 +44,31 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     harness = ("sh", "-c", 'touch "$2/finish.flag"; sleep 1', "harness")
     monkeypatch.setattr("harness.self_command.HARNESS", harness)
     (tmp_path / "trial").mkdir()
-    return gate
+
+    def let_go(through_at: float) -> None:
+        monkeypatch.setattr(run, "time", Looks(gate, through_at))
+        experiment = new_experiment(tmp_path / "trial", World([]))
+        run.let_go(experiment, uuid4().hex)  # what one leaves behind is ended by its id
+
+    return let_go
 
 
-def detach(folder: Path) -> None:
-    experiment = new_experiment(folder, World([]))
-    run.let_go(experiment, uuid4().hex)  # what one leaves behind is ended by its id
-
-
-def test_patience_begins_with_the_first_command(
-    gate: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(run, "time", Looks(gate, run.PATIENCE_S + 40))
-    detach(gate.parent / "trial")
+def test_patience_begins_with_the_first_command(detach: Detach, capsys: pytest.CaptureFixture[str]) -> None:
+    detach(run.PATIENCE_S + 40)
     assert "running on in tmux session ajet_watch_sort_digits-" in capsys.readouterr().out
 
 
-def test_a_shell_that_never_comes_to_it_is_named_and_goes_on_later(
-    gate: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_shell_that_never_comes_to_it(
+    detach: Detach, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = gate.parent / "trial"
-    monkeypatch.setattr(run, "time", Looks(gate, inf))
+    folder = tmp_path / "trial"
     with pytest.raises(typer.Exit):
-        detach(folder)
+        detach(inf)
     said = capsys.readouterr().err
     assert "the shell in tmux session ajet_watch_sort_digits-" in said
     assert "has not come to its first command in 120 s (start-up files of the shell?)" in said
     assert f"`harness show {folder}`" in said and f"`harness resume {folder}`" in said
-    gate.touch()
+    (tmp_path / "through").touch()
     give_up = time.monotonic() + 30
     while not (folder / "finish.flag").exists():
         assert time.monotonic() < give_up

@@ -65,9 +65,7 @@ def test_with_a_config_the_change_is_computed(log: Path, tmp_path: Path) -> None
         (b"a: \x00\n", "cannot be read"),
     ],
 )
-def test_a_config_that_cannot_be_read_is_an_error(
-    log: Path, tmp_path: Path, text: bytes | None, says: str
-) -> None:
+def test_a_config_that_cannot_be_read(log: Path, tmp_path: Path, text: bytes | None, says: str) -> None:
     config = tmp_path / "c.yaml"
     if text is not None:
         config.write_bytes(text)
@@ -89,9 +87,7 @@ def test_nothing_known_ends_with_status_1_and_shows_the_lines(tmp_path: Path, lo
         ('"reason": "prepare_failed", "status": null, "prepare_status": 3', "with status 3"),
     ],
 )
-def test_an_attempts_folder_is_looked_at_with_its_end(
-    log: Path, tmp_path: Path, ended: str, cause: str
-) -> None:
+def test_the_folder_of_an_attempt_with_its_end(log: Path, tmp_path: Path, ended: str, cause: str) -> None:
     (tmp_path / "01").mkdir()
     (tmp_path / "01" / "pane.log").write_text("working\n")
     (tmp_path / "01" / "exit.json").write_text(f'{{"attempt_id": "x-01", {ended}}}')

@@ -26,9 +26,7 @@ def planned(written: Path) -> SweepPlan:
     return make_plan(spec, read(spec.blueprint), gpus_here=lambda: 0)
 
 
-def test_the_quickstart_is_varied_around_its_own_values_wherever_the_sweep_is_written(
-    quickstart: Path, tmp_path: Path
-) -> None:
+def test_the_quickstart_is_varied_around_its_own_values(quickstart: Path, tmp_path: Path) -> None:
     (tmp_path / "sweeps").mkdir()
     for folder in (quickstart.parent, tmp_path / "sweeps"):
         written = write_sweep_file(quickstart, folder)

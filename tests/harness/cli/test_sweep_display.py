@@ -77,9 +77,7 @@ def test_five_points_at_80_columns() -> None:
 
 def test_sixty_points_show_first_what_one_wants_to_see() -> None:
     names = [run.name for run in SIXTY.runs]
-    events = [
-        event for number, name in enumerate(names[:40]) for event in succeeded(0, 50, name, number / 100)
-    ]
+    events = [each for at, name in enumerate(names[:40]) for each in succeeded(0, 50, name, at / 100)]
     events += [started(60, name) for name in names[50:53]]
     events += [started(60, names[45]), ended(90, names[45], "lost")]
     lines = drawn(stands(SIXTY, *events))
@@ -96,9 +94,8 @@ def test_sixty_points_show_first_what_one_wants_to_see() -> None:
 )
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50), (40, 10), (20, 4), (80, 2)])
 def test_never_larger_than_the_terminal(made: SweepPlan, width: int, height: int) -> None:
-    events = [
-        event for run in made.runs[: len(made.runs) // 2] for event in succeeded(0, 50, run.name, 0.123)
-    ]
+    half = made.runs[: len(made.runs) // 2]
+    events = [event for run in half for event in succeeded(0, 50, run.name, 0.123)]
     lines = drawn(stands(made, *events), width, height)
     assert len(lines) <= height - 1
     assert max(map(cell_len, lines)) <= width
@@ -114,12 +111,8 @@ def test_columns_stand_below_each_other_whatever_the_labels_are() -> None:
 
 def test_many_seeds_are_a_sign_each() -> None:
     made = plan({"k": [1, 2]}, seeds=range(10))
-    events = [
-        *succeeded(0, 5, "p01-s0", 0.5),
-        started(6, "p01-s1"),
-        started(6, "p01-s2"),
-        ended(8, "p01-s2", "failed"),
-    ]
+    begun = [started(6, "p01-s1"), started(6, "p01-s2")]
+    events = [*succeeded(0, 5, "p01-s0", 0.5), *begun, ended(8, "p01-s2", "failed")]
     assert row(drawn(stands(made, *events)), "baseline").split()[1:3] == ["✓▸✗·······", "120/240"]
 
 

@@ -39,19 +39,10 @@ def test_every_point_is_a_line_of_at_most_80_columns(levels: int) -> None:
 
 
 def test_what_one_decides_by_is_said() -> None:
-    shown = " ".join(
-        printed(
-            a_plan(
-                settings={"a.steps": 60},
-                canary={"a.steps": 2},
-                budget_s=3600.0,
-                metric="val/x",
-                goal="min",
-                expectations=(Expectation("arg:--lr", "3e-4", "none", "too close"),),
-            ),
-            estimate=600.0,
-        ).split()
-    )
+    expected = (Expectation("arg:--lr", "3e-4", "none", "too close"),)
+    more = {"metric": "val/x", "goal": "min", "budget_s": 3600.0, "expectations": expected}
+    plan = a_plan(settings={"a.steps": 60}, canary={"a.steps": 2}, **more)
+    shown = " ".join(printed(plan, estimate=600.0).split())
     for said in (
         "6 points (all combinations) x 3 seeds (0, 1, 2, as ajet.trainer_common.seed) = 18 runs, 2 at once",
         "a.steps = 60, in all points",
@@ -78,13 +69,10 @@ def test_what_is_not_known_is_said_too() -> None:
         assert said in shown
 
 
-def test_one_at_a_time_shows_only_what_differs() -> None:
+def test_one_at_a_time_shows_only_what_differs_and_markup_as_text() -> None:
     lines = printed(a_plan("one-at-a-time")).splitlines()
     assert ["p02", "·", "3e-4"] in [line.split() for line in lines]
     assert "· as in the baseline" in lines
-
-
-def test_markup_in_values_is_text() -> None:
     shown = printed(a_plan(question="[bold]why[/nothing]", settings={"a.b": "[red]x"}))
     assert "[bold]why[/nothing]" in shown and "[red]x" in shown
 

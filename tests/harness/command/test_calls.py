@@ -34,17 +34,12 @@ def test_variables_are_put_in_and_unknown_ones_are_not_believed() -> None:
 )
 def test_the_python_program(text: str, script: str, module: str, arguments: tuple[str, ...]) -> None:
     found = next(python_programs(calls(text, Path("/code"), {})))
-    assert (found.script.name if found.script else None, found.module, found.arguments) == (
-        script,
-        module,
-        arguments,
-    )
+    assert (found.script and found.script.name, found.module, found.arguments) == (script, module, arguments)
 
 
 def test_a_shell_script_is_followed(tmp_path: Path) -> None:
-    (tmp_path / "run.sh").write_text(
-        '#!/bin/bash\nset -x\nMODEL=/m\npython train.py \\\n  model.path=$MODEL "$@"\n'
-    )
+    script = '#!/bin/bash\nset -x\nMODEL=/m\npython train.py \\\n  model.path=$MODEL "$@"\n'
+    (tmp_path / "run.sh").write_text(script)
     found = list(python_programs(calls("bash run.sh", tmp_path, {})))
     assert found[0].arguments == ("model.path=/m", "$@")
 
@@ -62,17 +57,11 @@ def test_what_runs_elsewhere_is_not_certain() -> None:
     assert [call.certain for call in calls("if true; then python a.py; fi", Path("/code"), {})][-1] is False
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
-        'PATH="$(dirname "$(which python)")/bin:$PATH"',
-        "PATH=$(brew --prefix)/bin:$PATH",
-        "A=`cat 'a b'`",
-        "A='$('",
-        'A="it\'s $(date)"',
-        "N=$((1 + 2))",
-    ],
-)
+BEFORE = ['PATH="$(dirname "$(which python)")/bin:$PATH"', "PATH=$(brew --prefix)/bin:$PATH", "N=$((1 + 2))"]
+BEFORE += ["A=`cat 'a b'`", "A='$('", 'A="it\'s $(date)"']
+
+
+@pytest.mark.parametrize("before", BEFORE)
 def test_the_output_of_a_command_is_one_unknown_word(before: str) -> None:
     (found,) = calls(f"{before} python train.py", Path("/code"), {"PATH": "/usr/bin"})
     assert found.words == ("python", "train.py")

@@ -18,9 +18,8 @@ python() { show python "$@"; }
 
 def seen(command: str) -> list[tuple[str, list[str]]]:
     """What bash gives the programs of a command: the variable X and their words."""
-    done = subprocess.run(
-        ["bash", "-c", STANDS_IN + command], capture_output=True, text=True, timeout=20, check=False
-    )
+    bash = ["bash", "-c", STANDS_IN + command]
+    done = subprocess.run(bash, capture_output=True, text=True, timeout=20, check=False)
     calls = [call.split("\1") for call in re.findall("<([^<>]*)>", done.stdout)]
     return [(x, words) for x, *words in calls]
 
@@ -28,9 +27,6 @@ def seen(command: str) -> list[tuple[str, list[str]]]:
 @pytest.mark.parametrize(
     ("command", "flag", "words"),
     [
-        ("python train.py --lr 1e-4 --bs 8", "--lr", ["train.py", "--lr", "a b", "--bs", "8"]),
-        ("python train.py --lr=1e-4 --bs 8", "--lr", ["train.py", "--lr=a b", "--bs", "8"]),
-        ("python train.py '--lr=1e-4'", "--lr", ["train.py", "--lr=a b"]),
         ('python train.py "--lr" "1e-4"', "--lr", ["train.py", "--lr", "a b"]),
         ("python train.py \\\n  --lr \\\n  1e-4 --bs 8", "--lr", ["train.py", "--lr", "a b", "--bs", "8"]),
         ("cd . && python train.py --lr 1 # --lr 2", "--lr", ["train.py", "--lr", "a b"]),
@@ -56,9 +52,7 @@ def seen(command: str) -> list[tuple[str, list[str]]]:
         ("python --lr 1 train.py x", "--lr", ["--lr", "a b", "train.py", "x"]),
     ],
 )
-def test_bash_gives_the_program_the_new_value_and_all_other_words(
-    command: str, flag: str, words: list[str]
-) -> None:
+def test_bash_gives_the_new_value_and_all_other_words(command: str, flag: str, words: list[str]) -> None:
     edited = read(command).with_setting(f"arg:{flag}", "a b")
     assert seen(edited.text)[-1][1] == ["python", *words]
     assert edited.value(f"arg:{flag}") == "a b"
@@ -156,18 +150,13 @@ def refusal(text: str) -> str | None:
 
 
 TEXTS = r"""a|-b|--c=d|'e f'|"g\"h"|i\ j|k=l|2>/dev/null|$((1+2))|"$Y"|'#'|m#n"""
+FLAGS = ["--lr 1", "--lr=1", "'--lr=1'"]
 PIECES = st.sampled_from(["\\\n", *TEXTS.split("|")])
 
 
 @settings(max_examples=30, deadline=None)
-@given(
-    st.lists(PIECES, max_size=6),
-    st.lists(PIECES, max_size=4),
-    st.sampled_from(["--lr 1", "--lr=1", "'--lr=1'"]),
-)
-def test_only_the_value_changes_whatever_stands_around(
-    before: list[str], behind: list[str], flag: str
-) -> None:
+@given(st.lists(PIECES, max_size=6), st.lists(PIECES, max_size=4), st.sampled_from(FLAGS))
+def test_only_the_value_changes(before: list[str], behind: list[str], flag: str) -> None:
     command = f"python t.py {' '.join(before)} {flag} --behind {' '.join(behind)} z"
     edited = read(command).with_setting("arg:--lr", "NEW")
     assert edited.value("arg:--lr") == "NEW"
@@ -193,19 +182,12 @@ def test_any_text_is_read_or_refused_with_its_place(text: str, value: str) -> No
         assert edited.value(name) == value
 
 
-# --- names -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("command", "values", "rest"),
     [
         ("PORT=8000 python train.py", {"env:PORT": "8000"}, "python train.py"),
         ("python -u train.py PORT=8000", {"arg:-u": "true", "arg:PORT": "8000"}, "python train.py"),
-        (
-            "cd /a && X=2 torchrun --standalone t.py",
-            {"env:X": "2", "arg:--standalone": "true"},
-            "cd /a; torchrun t.py",
-        ),
+        ("cd a && X=2 torchrun --slow t.py", {"env:X": "2", "arg:--slow": "true"}, "cd a; torchrun t.py"),
         ("export A=1 B=2\nenv C=3 x # --slow", {"env:A": "1", "env:B": "2", "env:C": "3"}, "x"),
         ("x -m my.train data.csv --x -1 -n4", {"arg:--x": "-1", "arg:-n": "4"}, "x -m my.train data.csv"),
         ("x ++a.b=c '~x.y' d='e f'", {"arg:a.b": "c", "arg:x.y": "null", "arg:d": "e f"}, "x"),
@@ -216,9 +198,7 @@ def test_any_text_is_read_or_refused_with_its_place(text: str, value: str) -> No
         ("", {}, ""),
     ],
 )
-def test_flags_overrides_and_variables_are_told_apart(
-    command: str, values: dict[str, str], rest: str
-) -> None:
+def test_flags_overrides_and_variables(command: str, values: dict[str, str], rest: str) -> None:
     assert (read(command).values, read(command).rest) == (values, rest)
 
 

@@ -20,10 +20,8 @@ def is_heard(command: str, codebase: Path) -> bool:
 def seen(command: str, codebase: Path) -> str:
     """What a program of the command sees as X when a run gives it `new`."""
     text = f"python() {{ printenv X; }}; export -f python\n{read(command).with_setting('env:X', 'new').text}"
-    done = subprocess.run(
-        ["bash", "-c", text], cwd=codebase, capture_output=True, text=True, timeout=20, check=False
-    )
-    return done.stdout.strip()
+    done = subprocess.run(["bash", "-c", text], cwd=codebase, stdout=subprocess.PIPE, timeout=20, check=False)
+    return done.stdout.decode().strip()
 
 
 @pytest.mark.parametrize(
@@ -54,14 +52,10 @@ def test_a_script_that_sets_the_variable_itself_is_found(tmp_path: Path, script:
     assert is_heard(command, tmp_path) == (seen(command, tmp_path) == "new")
 
 
-def test_a_command_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="cannot be taken apart"):
-        check_reaches("python train.py 'half", "X", tmp_path)
-
-
 @pytest.mark.parametrize(
     ("command", "fix"),
     [
+        ("python train.py 'half", "cannot be taken apart"),
         ("sudo python train.py", "sudo X=$X"),
         ("sudo -u me X=1 python train.py", "sudo X=$X"),
         ("env -i PATH=$PATH python train.py", "`X=VALUE` behind `env`"),

@@ -33,7 +33,10 @@ def launch(folder: Path, *given: str | None, variables: Any = None, **changed: A
     return planned(plan(folder, *given, **changed), folder / "results", repairs=variables)
 
 
-def bad(found: Iterable[Finding]) -> list[tuple[str, str]]:
+Bad = list[tuple[str, str]]
+
+
+def bad(found: Iterable[Finding]) -> Bad:
     """(severity, family) of everything that is not fine."""
     return [(finding.severity, finding.predicts) for finding in found if finding.severity != "ok"]
 

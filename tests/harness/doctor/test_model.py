@@ -3,12 +3,13 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.doctor import model as checks
 from harness.doctor.model_files import hub_cache, is_cached
-from tests.harness.doctor.planning import bad, launch, model, safetensors
+from tests.harness.doctor.planning import Bad, bad, launch, model, safetensors
 
 CORRUPT = [("problem", "corrupt_weights")]
 GONE = [("problem", "path_not_found")]
@@ -16,11 +17,14 @@ POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 INDEX = json.dumps({"weight_map": {"a": "model.safetensors", "b": "model-00002.safetensors"}})
 
 
-def cut(keep: int) -> Callable[[Path], object]:
+Change = Callable[[Path], object]
+
+
+def cut(keep: int) -> Change:
     return lambda folder: (folder / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes()[:keep])
 
 
-def written(name: str, content: str | bytes, without: str = "") -> Callable[[Path], object]:
+def written(name: str, content: str | bytes, without: str = "") -> Change:
     def change(folder: Path) -> None:
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
         if without:
@@ -29,7 +33,7 @@ def written(name: str, content: str | bytes, without: str = "") -> Callable[[Pat
     return change
 
 
-def removed(*names: str) -> Callable[[Path], object]:
+def removed(*names: str) -> Change:
     return lambda folder: [(folder / name).unlink() for name in names]
 
 
@@ -55,9 +59,7 @@ SETTINGS = "tokenizer_config.json"
         (written("chat_template.jinja", "x", without=SETTINGS), [], ""),
     ],
 )
-def test_files_of_a_model(
-    tmp_path: Path, change: Callable[[Path], object], expected: list[tuple[str, str]], words: str
-) -> None:
+def test_files_of_a_model(tmp_path: Path, change: Change, expected: Bad, words: str) -> None:
     folder = model(tmp_path / "model")
     change(folder)
     given = launch(tmp_path, None, f"ajet: {{model: {{path: {folder}}}}}\n")
@@ -78,8 +80,6 @@ def test_a_model_of_the_hub_without_a_network(tmp_path: Path) -> None:
     assert hub(tmp_path, "org/name", **offline) == []
     assert hub(tmp_path, "org/other", HF_HOME=str(tmp_path / "hf"), HF_HUB_OFFLINE="0") == []
 
-
-# --- the cache of the hub -----------------------------------------------------------------------------------
 
 ONE = {"model.safetensors": ""}
 PARTS = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
@@ -104,9 +104,7 @@ FIRST = {"model.safetensors.index.json": json.dumps(PARTS), "model-1.safetensors
         (ONE, "model", "", False),
     ],
 )
-def test_which_revision_of_a_model_is_complete_here(
-    tmp_path: Path, files: dict[str, str], name: str, revision: str, complete: bool
-) -> None:
+def test_complete_revisions(tmp_path: Path, files: Any, name: str, revision: str, complete: bool) -> None:
     refs, snapshot = (tmp_path / "models--org--model" / part for part in ("refs", "snapshots/abc"))
     refs.mkdir(parents=True)
     snapshot.mkdir(parents=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.doctor import paths
-from tests.harness.doctor.planning import bad, launch
+from tests.harness.doctor.planning import Bad, bad, launch
 
 GONE = [("problem", "path_not_found")]
 UNSURE = [("warning", "path_not_found")]
@@ -26,7 +26,7 @@ VERL = "python -m verl.trainer.main_ppo actor_rollout_ref.rollout.n=2 data.train
         ("PATH=/opt/bin:$PATH no-such-program-here x", GONE),
     ],
 )
-def test_programs(tmp_path: Path, command: str, expected: list[tuple[str, str]]) -> None:
+def test_programs(tmp_path: Path, command: str, expected: Bad) -> None:
     (tmp_path / "train.py").write_text("")
     (tmp_path / "run").write_text("#!/bin/sh\n")
     found = list(paths.programs(launch(tmp_path, command)))
@@ -52,9 +52,7 @@ def test_programs(tmp_path: Path, command: str, expected: list[tuple[str, str]])
         ("python t.py config.yaml", "train_file_path: /none/x.jsonl\n", GONE, ""),
     ],
 )
-def test_files_that_settings_name(
-    tmp_path: Path, command: str, config: str, expected: list[tuple[str, str]], words: str
-) -> None:
+def test_files_in_settings(tmp_path: Path, command: str, config: str, expected: Bad, words: str) -> None:
     (tmp_path / "train.parquet").write_text("")
     found = list(paths.inputs(launch(tmp_path, command, config or None)))
     assert bad(found) == expected and all(words in each.sentence for each in found)

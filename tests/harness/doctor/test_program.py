@@ -11,9 +11,8 @@ import pytest
 from harness.doctor import asking, program
 from harness.doctor.asking import Start
 from harness.doctor.findings import Finding
-from tests.harness.doctor.planning import bad, launch
+from tests.harness.doctor.planning import Bad, bad, launch
 
-Bad = list[tuple[str, str]]
 MISSING = [("problem", "module_not_found")]
 BROKEN = [("problem", "config_error")]
 VERL = "python -m verl.trainer.main_ppo"

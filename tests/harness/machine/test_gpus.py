@@ -36,16 +36,14 @@ def test_gpus_and_who_is_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_cuda_visible_devices_leaves(
-    monkeypatch: pytest.MonkeyPatch, given: str, expected: list[tuple[str, str]]
+    monkeypatch: pytest.MonkeyPatch, given: str, expected: object
 ) -> None:
     stand_in(monkeypatch, *THREE)
     found = usable({"CUDA_VISIBLE_DEVICES": given})
     assert [(device.word, device.uuid) for device in found] == expected
 
 
-def test_memory_that_is_not_reported_is_no_use_and_a_broken_gpu_is_left_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_memory_that_is_not_reported_is_no_use(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(monkeypatch, ("GPU-aaa", None), ("GPU-bbb", "GPU requires reset"))
     assert [device.users for device in usable({})] == ["", "its state cannot be read: GPU requires reset"]
 

@@ -1,5 +1,6 @@
 """Which model is used, and where keys go."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from harness.providers.choice import ModelWord, configured, make_provider, parse
 from harness.providers.cost import FREE
 from harness.providers.settings import ConfigurationError
 
+NO_KEYS = ["sk-aaaaaaaa\nSECONDLINE99", "sk two", "\u201csk-quoted\u201d", "ключ-abcdefgh"]
 KEY = {"ANTHROPIC_API_KEY": "sk-ant-mine", "OPENAI_API_KEY": "sk-mine"}
 
 
@@ -58,10 +60,8 @@ def test_model_words(text: str, word: ModelWord) -> None:
     ],
 )
 def test_words_that_name_nothing_say_what_to_write(text: str, fix: str) -> None:
-    with pytest.raises(ConfigurationError) as failed:
+    with pytest.raises(ConfigurationError, match=f"^--model: .*{re.escape(fix)}"):
         parse_model(text)
-    assert fix in str(failed.value)
-    assert str(failed.value).startswith("--model: ")
 
 
 def test_a_key_alone_starts_no_spending(home: Path) -> None:
@@ -137,9 +137,8 @@ def test_a_key_set_together_with_another_address_is_not_sent_to_the_public_one(h
 def test_a_file_that_is_wrong_says_where_and_how_to_mend(home: Path, toml: str, fix: str) -> None:
     with pytest.raises(ConfigurationError) as failed:
         choose(home, "openai:m", own=toml, **KEY)
-    assert fix in str(failed.value)
-    assert str(home / "home" / "harness" / "harness.toml") in str(failed.value)
-    assert "hunter2" not in str(failed.value)
+    said = str(failed.value)
+    assert fix in said and f"{home}/home/harness/harness.toml" in said and "hunter2" not in said
 
 
 def test_whole_numbers_and_a_byte_order_mark_are_no_mistakes(home: Path) -> None:
@@ -178,8 +177,7 @@ def test_a_projects_file_lowers_limits(home: Path) -> None:
     toml = '[llm]\nmodel = "openai:gpt-5"\nmax_calls = 1000000\nmax_cost = 9999\n'
     config = choose(home, None, toml, **KEY)
     assert (config.max_calls, config.max_cost_usd) == (100, 10.0)
-    said = " ".join(config.warnings)
-    assert "max_calls" in said and "max_cost" in said
+    assert all(name in " ".join(config.warnings) for name in ("max_calls", "max_cost"))
     config = choose(home, None, own="[llm]\nmax_calls = 2000\nmax_cost = 3.0\n", **KEY)
     assert (config.max_calls, config.max_cost_usd) == (2000, 3.0)
     config = choose(home, None, '[llm]\nmodel = "openai:gpt-5"\nmax_calls = 5\n', **KEY)
@@ -190,18 +188,14 @@ def test_a_projects_file_lowers_limits(home: Path) -> None:
     assert found == ("openai:m@https://gate.example/v1", "gate-key-123", 3), "the rest is as it was"
 
 
-@pytest.mark.parametrize(
-    "key", ["sk-aaaaaaaa\nSECONDLINE99", "sk two", "\u201csk-quoted\u201d", "ключ-abcdefgh"]
-)
+@pytest.mark.parametrize("key", NO_KEYS)
 def test_what_cannot_be_a_key_is_refused_without_showing_it(home: Path, key: str) -> None:
     with pytest.raises(ConfigurationError, match="OPENAI_API_KEY holds something that is no key") as failed:
         choose(home, "openai:m", OPENAI_API_KEY=key)
     assert key[-6:] not in str(failed.value)
 
 
-async def test_a_server_on_this_machine_is_asked_without_a_proxy(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_proxy_stands_before_this_machine(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "socks9://me:secretpw@proxy.example:1080")
     provider = make_provider(choose(home, "openai:m@http://localhost:1", **KEY))
     await provider.close()
