@@ -14,41 +14,37 @@ successful, if you did not see any kl loss value printed in tmux window after 20
 first step is failed)"""
 
 
-def limits(body: str) -> tuple[float, float]:
+SAID: dict[tuple[float, float], list[str]] = {
+    (43200, 1200): [
+        *(
+            "12 hours",
+            "- time: 12 hours",
+            "${MaxTime} = 12 hours",
+            "最长运行时间为12小时。",
+            "```\n12 hours\n```",
+        ),
+        "- time: 12 hours\n- hint: a run took 3 hours before",
+    ],
+    (DAY, 1200): ["`24h`", "24 hours (1 day)", ORIGINAL, "NA", "默认", "Default: 24 hours", ""],
+    (1800, 1200): ["- 时间：30分钟"],
+    (5400, 1200): ["The run is killed after 90 minutes."],
+    (10800, 1200): ["- MaxTime per run: 3 hours"],
+    (7200, 300): ["- time: 2 hours\n- first step: 5 minutes"],
+    (43200, 600): [
+        "Max 12 hours, first step 10 minutes",
+        "12 hours in total and 10 minutes for the first step",
+    ],
+    (2 * DAY, 600): ["First step success timeout: 10 minutes. Maximum runtime: 2 days."],
+    (43200, 1800): ["首步超时30分钟，最长12小时"],
+    (DAY, 600): ["- First step success timeout:\n  10 minutes"],
+}
+
+
+@pytest.mark.parametrize(("body", "limits"), [(body, limits) for limits in SAID for body in SAID[limits]])
+def test_limits(body: str, limits: tuple[float, float]) -> None:
     blueprint = read_text(section("exp_max_time", body))
     assert errors(blueprint) == []
-    return blueprint.max_time_s, blueprint.first_step_s
-
-
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        ("12 hours", (43200, 1200)),
-        ("- time: 12 hours", (43200, 1200)),
-        ("${MaxTime} = 12 hours", (43200, 1200)),
-        ("`24h`", (DAY, 1200)),
-        ("最长运行时间为12小时。", (43200, 1200)),
-        ("- 时间：30分钟", (1800, 1200)),
-        ("The run is killed after 90 minutes.", (5400, 1200)),
-        ("24 hours (1 day)", (DAY, 1200)),
-        ("- time: 2 hours\n- first step: 5 minutes", (7200, 300)),
-        ("Max 12 hours, first step 10 minutes", (43200, 600)),
-        ("12 hours in total and 10 minutes for the first step", (43200, 600)),
-        ("First step success timeout: 10 minutes. Maximum runtime: 2 days.", (2 * DAY, 600)),
-        ("首步超时30分钟，最长12小时", (43200, 1800)),
-        ("- First step success timeout:\n  10 minutes", (DAY, 600)),
-        (ORIGINAL, (DAY, 1200)),
-        ("- time: 12 hours\n- hint: a run took 3 hours before", (43200, 1200)),
-        ("NA", (DAY, 1200)),
-        ("默认", (DAY, 1200)),
-        ("Default: 24 hours", (DAY, 1200)),
-        ("", (DAY, 1200)),
-        ("```\n12 hours\n```", (43200, 1200)),
-        ("- MaxTime per run: 3 hours", (10800, 1200)),
-    ],
-)
-def test_limits(body: str, expected: tuple[float, float]) -> None:
-    assert limits(body) == expected
+    assert (blueprint.max_time_s, blueprint.first_step_s) == limits
 
 
 def test_in_the_heading() -> None:

@@ -87,12 +87,10 @@ def test_the_tree_has_the_runs_below_their_sweep(sweep: Path) -> None:
     assert (runs["p02-s0"]["state"], runs["p02-s0"]["reason"]) == ("failed", "CUDA out of memory")
     assert (runs["p01-s1"]["state"], runs["p01-s1"]["step"]) == ("running", 57)
     assert (runs["p02-s1"]["state"], runs["p02-s1"]["step"]) == ("queued", None)
-
-
-def test_a_sweep_is_found_through_its_runs_when_its_own_line_is_lost(sweep: Path) -> None:
     path = index.state_home() / "runs.jsonl"
     path.write_text("".join(line for line in path.open() if '"kind": "sweep"' not in line))
-    assert [row["name"] for row in as_json("ls")] == ["before", "ablation", "after"]
+    found = [row["name"] for row in as_json("ls")]
+    assert found == ["before", "ablation", "after"], "it is found through its runs when its own line is lost"
 
 
 def test_a_damaged_sweep_is_shown_as_damaged(sweep: Path) -> None:
@@ -118,10 +116,9 @@ def test_show_of_a_sweep(sweep: Path) -> None:
 
 def test_show_of_a_run_whose_name_is_no_markup(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "a[bold]b")
+    launch = {"attempt": 1, "session": "ajet_x-01", "attempt_id": "x-01", "why": "w"}
     with Journal(folder / "journal.jsonl", time.time) as journal:
-        journal.append(
-            Intent("launch", {"attempt": 1, "session": "ajet_x-01", "attempt_id": "x-01", "why": "w"})
-        )
+        journal.append(Intent("launch", launch))
         journal.append(Launched(time.time(), "train"))
     (folder / "report.html").touch()
     first, *lines = called("show", str(folder))[1].splitlines()

@@ -27,20 +27,12 @@ def seen(command: str, codebase: Path) -> str:
 @pytest.mark.parametrize(
     "script",
     [
-        "export X=inside\npython\n",
-        "X=inside\nexport X\npython\n",
-        "Y=1 X=inside python\n",
-        "set -e; declare -x X=inside; python\n",
-        "X=${1:-inside}; export X; python\n",
-        "export X=${X:-inside}\npython\n",
-        'X="${X-inside}"; python\n',
-        'if [ -z "$X" ]; then X=inside; fi\npython\n',
-        '[ -n "$X" ] || export X=inside\npython\n',
-        ": ${X:=inside}\nMAX=3 python\n",
-        "# export X=inside\npython\n",
-        "unset X; python\n",
-        "source deep.sh\npython\n",
-        "cd sub; bash run2.sh\n",
+        *("export X=inside\npython\n", "X=inside\nexport X\npython\n", "Y=1 X=inside python\n"),
+        *("set -e; declare -x X=inside; python\n", "X=${1:-inside}; export X; python\n"),
+        *("export X=${X:-inside}\npython\n", 'X="${X-inside}"; python\n', ": ${X:=inside}\nMAX=3 python\n"),
+        *('if [ -z "$X" ]; then X=inside; fi\npython\n', '[ -n "$X" ] || export X=inside\npython\n'),
+        *("# export X=inside\npython\n", "unset X; python\n"),
+        *("source deep.sh\npython\n", "cd sub; bash run2.sh\n"),
     ],
 )
 @pytest.mark.parametrize("command", ["bash run.sh", "source ./run.sh", "Y=1 bash -eu run.sh --flag"])

@@ -11,6 +11,7 @@ from harness.doctor import model as checks
 from harness.doctor.model_files import hub_cache, is_cached
 from tests.harness.doctor.planning import Bad, bad, launch, model, safetensors
 
+WEIGHTS, TOKENIZER, SETTINGS = "model.safetensors", "tokenizer.json", "tokenizer_config.json"
 CORRUPT = [("problem", "corrupt_weights")]
 GONE = [("problem", "path_not_found")]
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
@@ -24,21 +25,13 @@ def cut(keep: int) -> Change:
     return lambda folder: (folder / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes()[:keep])
 
 
-def written(name: str, content: str | bytes, without: str = "") -> Change:
-    def change(folder: Path) -> None:
-        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-        if without:
-            (folder / without).unlink()
-
-    return change
+def written(name: str, content: str | bytes, *without: str) -> Change:
+    data = content if isinstance(content, bytes) else content.encode()
+    return lambda folder: ((folder / name).write_bytes(data), removed(*without)(folder))
 
 
 def removed(*names: str) -> Change:
     return lambda folder: [(folder / name).unlink() for name in names]
-
-
-WEIGHTS, TOKENIZER = "model.safetensors", "tokenizer.json"
-SETTINGS = "tokenizer_config.json"
 
 
 @pytest.mark.parametrize(
@@ -50,13 +43,13 @@ SETTINGS = "tokenizer_config.json"
         (cut(-8), CORRUPT, WEIGHTS),
         (written(WEIGHTS, safetensors(b"12345678") + b"x"), CORRUPT, WEIGHTS),
         (written(WEIGHTS, POINTER), CORRUPT, "Git LFS"),
-        (written("pytorch_model.bin", "<html>not found</html>", without=WEIGHTS), CORRUPT, "no checkpoint"),
+        (written("pytorch_model.bin", "<html>not found</html>", WEIGHTS), CORRUPT, "no checkpoint"),
         (written(f"{WEIGHTS}.index.json", INDEX), CORRUPT, "model-00002"),
         (removed(WEIGHTS), GONE, "no weights"),
         (removed("config.json"), GONE, "config.json"),
         (written(TOKENIZER, "{"), [("problem", "tokenizer_template")], "cannot be read"),
         (written(SETTINGS, "{}"), [("warning", "tokenizer_template")], "no chat template"),
-        (written("chat_template.jinja", "x", without=SETTINGS), [], ""),
+        (written("chat_template.jinja", "x", SETTINGS), [], ""),
     ],
 )
 def test_files_of_a_model(tmp_path: Path, change: Change, expected: Bad, words: str) -> None:
