@@ -29,9 +29,7 @@ FIXED = (
     r"(max_)?(prompt|response|completion)_length|seed|lr|learning_rate|model_name_or_path|path|dataset_name|n"
     r"|train_batch_size|ppo_mini_batch_size|num_repeat|temperature|num_generations|train_files|total_training_steps"
 )
-SIZES = st.builds(
-    lambda number, unit: f"{number} {unit}", st.integers(0, 90), st.sampled_from(["GiB", "MiB"])
-)
+SIZES = st.builds("{} {}".format, st.integers(0, 90), st.sampled_from(["GiB", "MiB"]))
 CAPTURES = st.fixed_dictionaries(
     {},
     optional={
@@ -48,8 +46,8 @@ NAMES = sorted(known_names())
 
 def failed(config: str) -> Observation:
     """What the guard sees after a failure of a run with this config."""
-    ended = {"reason": "exited", "status": 1, "complete": False, "last_step": 3}
-    attempt = AttemptState(1, "ajet_x-01", "x-01", "first", launched_at=1.0, ended=end(ended))
+    ended = end({"reason": "exited", "status": 1, "last_step": 3})
+    attempt = AttemptState(1, "ajet_x-01", "x-01", "first", launched_at=1.0, ended=ended)
     plan = {"yaml_path": "/c.yaml", "launch_command": None, "codebase_dir": "/", "venv_exe": "/v/bin/python"}
     state = state_with(plan=plan, attempts=(attempt,), deadline_at=9.0, options=RunOptions())
     return Observation(state, 2.0, config=config)
@@ -136,10 +134,6 @@ def test_no_number_of_a_log_ends_a_run(number: str) -> None:
     assert remedies_for([*NAMES, "advise: Look."], now)[-1].name == "advise"
 
 
-def test_a_config_that_contains_itself_has_no_settings() -> None:
-    assert remedies_for(["enforce_eager"], situation("a: &a\n  b: *a\nenforce_eager: false\n")) == []
-
-
 def test_the_change_tells_key_and_values() -> None:
     names = ["lower_gpu_memory_utilization", "offload_optimizer", "nccl_p2p_off"]
     told = [remedy.change for remedy in remedies_for(names, situation(VERL))]
@@ -166,22 +160,17 @@ def test_a_doubtful_diagnosis_changes_nothing() -> None:
         assert [each.kind for each in remedies_for(names, doubtful)] == ["wait", "advice"]
 
 
-def test_a_run_without_a_config_is_not_told_to_change_one() -> None:
-    names = ["lower_gpu_memory_utilization", "nccl_p2p_off"]
-    assert [each.name for each in remedies_for(names, situation(""))] == ["nccl_p2p_off"]
-
-
 def test_with_a_config_alone_what_depends_on_the_machine_is_only_described() -> None:
     alone = Situation(diagnosed({"captures": {"port": "18000"}}), AJET)
     found = remedies_for(["lower_gpu_memory_utilization", "free_port", "free_leftovers"], alone)
-    assert [(each.name, bool(each.edits)) for each in found] == [
-        ("lower_gpu_memory_utilization", True),
-        ("free_port", False),
-        ("free_leftovers", False),
-    ]
+    edited = [("lower_gpu_memory_utilization", True), ("free_port", False), ("free_leftovers", False)]
+    assert [(each.name, bool(each.edits)) for each in found] == edited
 
 
-def test_a_name_of_another_version_is_passed_over() -> None:
+def test_nothing_is_said_about_no_config_a_circular_one_or_by_a_name_of_another_version() -> None:
+    names = ["lower_gpu_memory_utilization", "nccl_p2p_off"]
+    assert [each.name for each in remedies_for(names, situation(""))] == ["nccl_p2p_off"]
+    assert remedies_for(["enforce_eager"], situation("a: &a\n  b: *a\nenforce_eager: false\n")) == []
     assert remedies_for(["pray"], situation(AJET)) == []
     assert remedies_for(["pray"], Situation(diagnosed({}))) == []
 

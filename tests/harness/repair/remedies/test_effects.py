@@ -1,7 +1,7 @@
 """What each remedy sets: a table of (remedy, config, what it comes to, the circumstances)."""
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -27,6 +27,8 @@ LOADER = "loader: {num_workers: %d, %s}\n"
 FRAGMENTED = {"tried": "2.00 GiB", "reserved": "9.00 GiB", "free": "0.50 GiB"}
 OWN = {ALLOCATOR: "backend:cudaMallocAsync"}
 SPLIT = {ALLOCATOR: "max_split_size_mb:128"}
+BOTH = {ALLOCATOR: "max_split_size_mb:128,expandable_segments:True"}
+NEITHER = {ALLOCATOR: "max_split_size_mb:128,expandable_segments:False"}
 
 
 def verl(share: float) -> str:
@@ -38,47 +40,39 @@ def measured(**captures: str) -> dict[str, Any]:
 
 
 Row = tuple[str, str, dict[str, Any], dict[str, Any]]
+LOWER, RAISE = (f"{name}_gpu_memory_utilization" for name in ("lower", "raise"))
 SHARES: list[Row] = [
-    ("lower", VERL, {SHARE: 0.48}, measured(tried="12.00 GiB", free="4.00 GiB", total="80.00 GiB")),
-    ("lower", VERL, {SHARE: 0.55}, measured(tried="20.00 MiB", free="10.00 MiB", total="80.00 GiB")),
-    ("lower", verl(0.9), {SHARE: 0.73}, measured(utilization="0.9", free="60.00 GiB", total="80.00 GiB")),
-    ("lower", VERL, {SHARE: 0.5}, {}),
-    ("lower", VERL, {SHARE: 0.5}, measured(tried="?")),
-    ("lower", VERL, {SHARE: 0.5}, measured(tried="1 GiB", total="80 GiB")),
-    ("lower", verl(0.25), {SHARE: 0.2}, {}),
-    ("lower", verl(0.2), {}, {}),
-    ("lower", AJET, {"ajet.rollout.gpu_memory_utilization": 0.75}, {}),
-    ("lower", HUGGINGFACE, {"vllm_gpu_memory_utilization": 0.3}, {}),
-    ("lower", QUICKSTART, {}, {}),
-    ("lower", PLAIN, {}, {}),
-    ("raise", VERL, {SHARE: 0.72}, measured(needed="5.6 GiB", free="1.6 GiB", total="40 GiB")),
-    ("raise", VERL, {SHARE: 0.7}, {}),
-    ("raise", verl(0.9), {SHARE: 0.92}, {}),
-    ("raise", verl(0.92), {}, {}),
+    (LOWER, VERL, {SHARE: 0.48}, measured(tried="12.00 GiB", free="4.00 GiB", total="80.00 GiB")),
+    (LOWER, VERL, {SHARE: 0.55}, measured(tried="20.00 MiB", free="10.00 MiB", total="80.00 GiB")),
+    (LOWER, verl(0.9), {SHARE: 0.73}, measured(utilization="0.9", free="60.00 GiB", total="80.00 GiB")),
+    (LOWER, VERL, {SHARE: 0.5}, {}),
+    (LOWER, VERL, {SHARE: 0.5}, measured(tried="?")),
+    (LOWER, VERL, {SHARE: 0.5}, measured(tried="1 GiB", total="80 GiB")),
+    (LOWER, verl(0.25), {SHARE: 0.2}, {}),
+    (LOWER, verl(0.2), {}, {}),
+    (LOWER, AJET, {"ajet.rollout.gpu_memory_utilization": 0.75}, {}),
+    (LOWER, HUGGINGFACE, {"vllm_gpu_memory_utilization": 0.3}, {}),
+    (LOWER, QUICKSTART, {}, {}),
+    (LOWER, PLAIN, {}, {}),
+    (RAISE, VERL, {SHARE: 0.72}, measured(needed="5.6 GiB", free="1.6 GiB", total="40 GiB")),
+    (RAISE, VERL, {SHARE: 0.7}, {}),
+    (RAISE, verl(0.9), {SHARE: 0.92}, {}),
+    (RAISE, verl(0.92), {}, {}),
 ]
+VERL_HALVED = {
+    f"{ACTOR}.ppo_micro_batch_size_per_gpu": 4,
+    f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu": 8,
+    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu": 8,
+}
+MICRO = f"micro_batch_size: 8\n{STEPS}: 4\nglobal_batch_size: %s\n"
 BATCHES: list[Row] = [
-    (
-        "halve_micro_batch",
-        VERL,
-        {
-            f"{ACTOR}.ppo_micro_batch_size_per_gpu": 4,
-            f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu": 8,
-            "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu": 8,
-        },
-        {},
-    ),
+    ("halve_micro_batch", VERL, VERL_HALVED, {}),
+    ("halve_micro_batch", DYNAMIC, {key: VERL_HALVED[key] for key in list(VERL_HALVED)[1:]}, {}),
     ("halve_micro_batch", f"{SIZE}: 8\n{STEPS}: null\n", {}, {}),
     ("halve_micro_batch", "micro_batch_size: 8\nglobal_batch_size: null\n", {}, {}),
     ("halve_micro_batch", "micro_batch_size: 8\nglobal_batch_size: 64\n", {"micro_batch_size": 4}, {}),
-    *(
-        (
-            "halve_micro_batch",
-            f"micro_batch_size: 8\n{STEPS}: 4\nglobal_batch_size: {total}\n",
-            {"micro_batch_size": 4, STEPS: 8},
-            {},
-        )
-        for total in ("null", "256")  # which of the two is read is not known
-    ),
+    # which of the two is read is not known
+    *(("halve_micro_batch", MICRO % each, {"micro_batch_size": 4, STEPS: 8}, {}) for each in ("null", "256")),
     ("halve_micro_batch", f"{SIZE}: 1000000000000000003\n{STEPS}: 1\n", {}, {}),
     ("halve_micro_batch", f"{SIZE}: 999999937\n{STEPS}: 1\n", {SIZE: 1, STEPS: 999999937}, {}),  # a prime
     ("halve_micro_batch", PLAIN, {"train.batch_size": 8, "train.grad_accum": 2}, {}),
@@ -161,26 +155,17 @@ MEMORY: list[Row] = [
         for text in (VERL, AJET, HUGGINGFACE + "vllm_enable_sleep_mode: true\n")
     ),
     ("expandable_segments", AWAKE, {ALLOCATOR: "expandable_segments:True"}, measured(**FRAGMENTED)),
-    (
-        "expandable_segments",
-        PLAIN,
-        {ALLOCATOR: "max_split_size_mb:128,expandable_segments:True"},
-        {"environment": SPLIT, **measured(**FRAGMENTED)},
-    ),
+    ("expandable_segments", PLAIN, BOTH, {"environment": SPLIT, **measured(**FRAGMENTED)}),
     ("expandable_segments", PLAIN, {}, {"environment": OWN, **measured(**FRAGMENTED)}),
     ("drop_expandable_segments", PLAIN, {}, {"environment": OWN}),
-    (
-        "drop_expandable_segments",
-        VERL,
-        {ALLOCATOR: "max_split_size_mb:128,expandable_segments:False"},
-        {"environment": {ALLOCATOR: "max_split_size_mb:128,expandable_segments:True"}},
-    ),
+    ("drop_expandable_segments", VERL, NEITHER, {"environment": BOTH}),
     ("drop_expandable_segments", VERL, {}, {"environment": {ALLOCATOR: "expandable_segments:False"}}),
     ("torch_compile_off", HUGGINGFACE, {"torch_compile": False}, {}),
     ("torch_compile_off", PLAIN, {"TORCH_COMPILE_DISABLE": "1"}, {}),
     ("without_flash_attention", HUGGINGFACE, {"attn_implementation": "sdpa"}, {}),
     ("without_flash_attention", HUGGINGFACE.replace("flash_attention_2", "eager"), {}, {}),
 ]
+ONLY_OLD = {"machine": {"is_cached": lambda model, revision: revision == "old"}}
 SERVICES: list[Row] = [
     *(
         row
@@ -227,17 +212,12 @@ SERVICES: list[Row] = [
     ("hub_offline", PLAIN, {"HF_HUB_OFFLINE": "1"}, measured(model="org/model")),
     ("hub_offline", PLAIN, {}, {}),
     *(
-        (
-            "hub_offline",
-            f"model_name_or_path: org/model\n{more}",
-            {"HF_HUB_OFFLINE": "1"} if is_here else {},
-            {"command": command, "machine": {"is_cached": lambda model, revision: revision == "old"}},
-        )
-        for more, command, is_here in (
-            ("", "", False),
-            ("model_revision: old\n", "", True),
-            ("model_revision: old\n", "t.py --model-revision new", False),
-            ("", "t.py --model_revision=old", True),
+        ("hub_offline", f"model_name_or_path: org/model\n{more}", found, {"command": command, **ONLY_OLD})
+        for more, command, found in (
+            ("", "", {}),
+            ("model_revision: old\n", "", {"HF_HUB_OFFLINE": "1"}),
+            ("model_revision: old\n", "t.py --model-revision new", {}),
+            ("", "t.py --model_revision=old", {"HF_HUB_OFFLINE": "1"}),
         )
     ),
     ("tracker_offline", HUGGINGFACE, {"WANDB_MODE": "offline"}, {}),
@@ -248,7 +228,8 @@ SERVICES: list[Row] = [
     ("tracker_offline", "report_to: mlflow\n", {}, {"cause": "nothing known"}),
 ]
 SERVER = "server: {port: 8000}\n"
-STORE = "The TCPStore cannot listen on port 29500."
+OF_STORE = measured(port="29500")
+STORE = {**OF_STORE, "cause": "The TCPStore cannot listen on port 29500."}
 PORTS: list[Row] = [
     ("free_port", f"{SERVER}master_port: 29500\n", {"server.port": 31234}, measured(port="8000")),
     ("free_port", f"{SERVER}master_port: 29500\n", {"master_port": 31234}, measured(port="29500")),
@@ -271,46 +252,28 @@ PORTS: list[Row] = [
             (f"{SERVER}client: {{api: 'http://localhost:80001/v1'}}\n", ["server.port"]),
         )
     ),
-    ("free_port", "store: {host: box, port: 29500}\n", {}, {**measured(port="29500"), "cause": STORE}),
-    ("free_port", VERL, {"MASTER_PORT": "31234"}, {**measured(port="29500"), "cause": STORE}),
+    ("free_port", "store: {host: box, port: 29500}\n", {}, STORE),
+    ("free_port", VERL, {"MASTER_PORT": "31234"}, STORE),
     (
         "free_port",
         VERL,
         {"PET_MASTER_PORT": "31234"},
-        {**measured(port="29500"), "cause": STORE, "command": "torchrun --nproc_per_node 8 train.py"},
+        {**STORE, "command": "torchrun --nproc_per_node 8 t.py"},
     ),
-    (
-        "free_port",
-        VERL,
-        {},
-        {**measured(port="29500"), "cause": STORE, "command": "torchrun --rdzv_endpoint=h:29500 train.py"},
-    ),
-    (
-        "free_port",
-        VERL,
-        {"MASTER_PORT": "31234"},
-        {**measured(port="29500"), "environment": {"MASTER_PORT": "29500"}},
-    ),
+    ("free_port", VERL, {}, {**STORE, "command": "torchrun --rdzv_endpoint=h:29500 train.py"}),
+    ("free_port", VERL, {"MASTER_PORT": "31234"}, {**OF_STORE, "environment": {"MASTER_PORT": "29500"}}),
     ("free_port", AJET, {"ajet.interchange_server.interchange_server_port": 31234}, measured(port="18000")),
     ("free_port", AJET, {}, {**measured(port="18000"), "protected": ("interchange_server_port",)}),
 ]
 
 
-@pytest.mark.parametrize("name", ["lower", "raise"])
-def test_the_engine_s_share_of_memory(name: str) -> None:
-    for which, config, expected, circumstances in SHARES:
-        if which == name:
-            assert values(f"{name}_gpu_memory_utilization", config, **circumstances) == expected, (
-                circumstances
-            )
+TABLES = {"shares": SHARES, "batches": BATCHES, "memory": MEMORY, "services": SERVICES, "ports": PORTS}
 
 
-@pytest.mark.parametrize(
-    "rows", [BATCHES, MEMORY, SERVICES, PORTS], ids=["batches", "memory", "services", "ports"]
-)
-def test_what_a_remedy_sets(rows: list[Row]) -> None:
+@pytest.mark.parametrize("table", TABLES)
+def test_what_a_remedy_sets(table: str) -> None:
     wrong = []
-    for name, config, expected, circumstances in rows:
+    for name, config, expected, circumstances in TABLES[table]:
         found = values(name, config, **circumstances)
         if found != expected:
             wrong.append((name, config[-120:], circumstances, "sets", found, "not", expected))
@@ -321,10 +284,6 @@ def test_what_a_remedy_sets(rows: list[Row]) -> None:
 def test_accumulation_takes_what_the_batch_loses(size: int, steps: int) -> None:
     found = values("halve_micro_batch", f"{SIZE}: {size}\n{STEPS}: {steps}\n")
     assert found[SIZE] < size and found[SIZE] * found[STEPS] == size * steps
-
-
-def test_pieces_that_are_cut_by_tokens_stay() -> None:
-    assert f"{ACTOR}.ppo_micro_batch_size_per_gpu" not in values("halve_micro_batch", DYNAMIC)
 
 
 def test_every_model_of_the_config_counts_with_its_revision() -> None:
@@ -347,17 +306,10 @@ def test_every_model_of_the_config_counts_with_its_revision() -> None:
         ("free_own_checkpoints", "free", {"owned": lambda what: 0}),
     ],
 )
-def test_what_changes_no_value_needs_something_to_do(
-    name: str, kind: str, nothing: dict[str, Callable[..., Any]]
-) -> None:
+def test_what_changes_no_value_needs_something_to_do(name: str, kind: str, nothing: dict[str, Any]) -> None:
     found = remedy(name)
     assert found is not None and found.kind == kind
     assert remedy(name, machine=nothing) is None
-
-
-def test_a_changed_key_makes_it_a_repair_of_the_config() -> None:
-    found = remedy("tracker_offline", "report_to: mlflow\n", cause="mlflow is down")
-    assert found is not None and found.kind == "config"
 
 
 @pytest.mark.parametrize(("times", "wait_s"), [(0, 30.0), (1, 60.0), (3, 240.0), (9, 900.0)])
@@ -367,30 +319,26 @@ def test_the_wait_doubles_up_to_a_quarter_of_an_hour(times: int, wait_s: float) 
     assert remedy("wait_and_retry", wait_s=30.0) is None and remedy("resume_from_checkpoint") is None
 
 
-class TestPackages:
-    KNOWN: ClassVar = {"cv2": "opencv-python-headless", "sklearn.metrics": "scikit-learn", "'yaml'": "PyYAML",
-             "PIL.Image": "pillow", "Python_DotEnv": "python-dotenv"}  # fmt: skip
-
-    def test_only_what_is_known_is_fetched(self) -> None:
-        assert {module: package_of(module) for module in self.KNOWN} == self.KNOWN
-        assert {package_of(name) for name in ("utils", "my_reward", "torch", "flash_attn", "")} == {None}
-        assert all(re_plain(name).isalnum() for name in known_packages()), "names carry no version"
-
-    def test_it_needs_permission(self) -> None:
-        found = remedy("install_package", captures={"module": "cv2"})
-        assert found is not None and (found.package, found.kind) == ("opencv-python-headless", "install")
-        no = {"may_install": lambda: False}
-        assert remedy("install_package", captures={"module": "cv2"}, machine=no) is None
-
-    @pytest.mark.parametrize("module", ["tqdm.contrib.nosuch", "'redis.evil'", "PIL.Image"])
-    def test_not_for_a_part_of_a_package_that_was_found(self, module: str) -> None:
-        assert remedy("install_package", captures={"module": module, "package": "tqdm"}) is None
+KNOWN = {"cv2": "opencv-python-headless", "sklearn.metrics": "scikit-learn", "'yaml'": "PyYAML",
+         "PIL.Image": "pillow", "Python_DotEnv": "python-dotenv"}  # fmt: skip
 
 
-def re_plain(name: str) -> str:
-    return name.replace("-", "").replace("_", "").replace(".", "")
+def test_only_known_packages_are_fetched_and_only_with_permission() -> None:
+    assert {module: package_of(module) for module in KNOWN} == KNOWN
+    assert {package_of(name) for name in ("utils", "my_reward", "torch", "flash_attn", "")} == {None}
+    assert not [name for name in known_packages() if not re.fullmatch(r"[\w.-]+", name)], "without a version"
+    found = remedy("install_package", captures={"module": "cv2"})
+    assert found is not None and (found.package, found.kind) == ("opencv-python-headless", "install")
+    no = {"may_install": lambda: False}
+    assert remedy("install_package", captures={"module": "cv2"}, machine=no) is None
 
 
+@pytest.mark.parametrize("module", ["tqdm.contrib.nosuch", "'redis.evil'", "PIL.Image"])
+def test_not_for_a_part_of_a_package_that_was_found(module: str) -> None:
+    assert remedy("install_package", captures={"module": module, "package": "tqdm"}) is None
+
+
+AT = "ajet.rollout"
 MISSPELT = "train: {num_wokers: 3, lr: 0.1}\n"
 OF_THE_TRAINER = "ajet:\n  rollout:\n    max_num_sqs: 8\n  trainer_common: {save_frq: 5, sed: 1}\n"
 
@@ -398,12 +346,7 @@ OF_THE_TRAINER = "ajet:\n  rollout:\n    max_num_sqs: 8\n  trainer_common: {save
 @pytest.mark.parametrize(
     ("config", "captures", "right", "wrong"),
     [
-        (
-            OF_THE_TRAINER,
-            {"key": "max_num_sqs"},
-            {"ajet.rollout.max_num_seqs": 8},
-            "ajet.rollout.max_num_sqs",
-        ),
+        (OF_THE_TRAINER, {"key": "max_num_sqs"}, {f"{AT}.max_num_seqs": 8}, f"{AT}.max_num_sqs"),
         *(
             (MISSPELT, captures, {"train.num_workers": 3}, "train.num_wokers")
             for captures in (

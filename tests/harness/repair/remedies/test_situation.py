@@ -6,25 +6,15 @@ from harness.repair.remedies.situation import Setting, Settings
 from tests.harness.repair.remedies.samples import CONFIGS, QUICKSTART
 
 
-@pytest.mark.parametrize(
-    ("name", "tree"),
-    [
-        ("quickstart", "ajet"),
-        ("ajet", "ajet"),
-        ("verl", "verl"),
-        ("huggingface", "huggingface"),
-        ("plain", ""),
-    ],
-)
-def test_the_tree_is_known_by_its_keys(name: str, tree: str) -> None:
-    assert Settings.read(CONFIGS[name]).tree == tree
+def test_the_tree_is_known_by_its_keys() -> None:
+    trees = {name: Settings.read(text).tree for name, text in CONFIGS.items()}
+    assert trees == {**{name: name for name in CONFIGS}, "quickstart": "ajet", "plain": ""}
 
 
 def test_a_key_of_the_config_comes_before_the_default() -> None:
     key = "actor_rollout_ref.rollout.gpu_memory_utilization"
-    assert Settings.read("actor_rollout_ref: {rollout: {n: 5}}").of("engine_memory_share") == [
-        Setting(key, 0.5, True)
-    ]
+    unwritten = Settings.read("actor_rollout_ref: {rollout: {n: 5}}")
+    assert unwritten.of("engine_memory_share") == [Setting(key, 0.5, True)]
     written = Settings.read("actor_rollout_ref: {rollout: {gpu_memory_utilization: 0.6}}")
     assert written.of("engine_memory_share") == [Setting(key, 0.6)]
 
