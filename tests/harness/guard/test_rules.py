@@ -5,26 +5,8 @@ from typing import Any
 
 import pytest
 
-from harness.actions import (
-    Action,
-    Collect,
-    Diagnose,
-    EditConfig,
-    Finish,
-    FreeOwned,
-    InstallPackage,
-    Launch,
-    Note,
-    PatchCode,
-    RaiseLimit,
-    ReadFile,
-    RenderConfig,
-    Report,
-    SetEnvironment,
-    Stop,
-    Wait,
-    WriteReportSection,
-)
+from harness import actions
+from harness.actions import Action, EditConfig, Launch, SetEnvironment, Stop
 from harness.diagnosis.ends import KILLED
 from harness.guard import rules as guard
 from harness.observation import Observation
@@ -52,10 +34,8 @@ LESS_MEMORY = PendingChanges(config={"ajet.rollout.gpu_memory_utilization": 0.5}
 
 def seen(*attempts: AttemptState, **changes: Any) -> Observation:
     """An observation; `changes` go to the observation if it has such a field, else to its state."""
-    outer = {
-        key: changes.pop(key) for key in list(changes) if key in ("health", "first_step_overdue", "config")
-    }
-    outer = {"config": CONFIG, **outer}
+    outer: dict[str, Any] = {"config": CONFIG}
+    outer |= {key: changes.pop(key) for key in ("health", "first_step_overdue", "config") if key in changes}
     now = changes.pop("now", 100.0)
     state = state_with(plan=changes.pop("plan", PLAN), deadline_at=1000.0, attempts=attempts, **changes)
     return Observation(state, now, **outer)
@@ -70,27 +50,21 @@ def edit(**changes: Any) -> EditConfig:
 
 
 class TestHealthyRunsGoOn:
-    STOPS = ("fatal_error", "plateau", "person", "first_step_timeout")
+    FLAT = Health(plateau="validation has been flat for 4 evaluations", second_half=True)
+    BROKEN = Health(fatal=("actor/kl_loss has been NaN since step 4",))
 
-    @pytest.mark.parametrize("why", STOPS)
-    def test_a_healthy_run_is_not_stopped(self, why: Any) -> None:
+    @pytest.mark.parametrize("why", ["fatal_error", "plateau", "person", "first_step_timeout"])
+    def test_neither_a_healthy_run_is_stopped_nor_one_that_is_over(self, why: Any) -> None:
         assert guard.check(Stop(why=why), seen(RUNNING)) is not None
-
-    @pytest.mark.parametrize("why", STOPS)
-    def test_nor_one_that_is_over(self, why: Any) -> None:
         assert "no running attempt" in str(guard.check(Stop(why=why), seen(FAILED)))
 
-    def test_what_shows_that_it_cannot_recover_allows_it(self) -> None:
-        broken = seen(RUNNING, health=Health(fatal=("actor/kl_loss has been NaN since step 4",)))
-        assert guard.check(Stop(why="fatal_error"), broken) is None
-        assert guard.check(Stop(why="plateau"), broken) is not None
-
-    def test_a_plateau_counts_only_in_the_second_half(self) -> None:
-        flat = Health(plateau="validation has been flat for 4 evaluations")
-        assert "first half" in str(guard.check(Stop(why="plateau"), seen(RUNNING, health=flat)))
-        late = seen(RUNNING, health=replace(flat, second_half=True))
-        assert guard.check(Stop(why="plateau"), late) is None
-        assert guard.check(Stop(why="fatal_error"), late) is not None
+    def test_only_what_shows_that_it_cannot_recover_or_is_flat_in_its_second_half(self) -> None:
+        assert guard.check(Stop(why="fatal_error"), seen(RUNNING, health=self.BROKEN)) is None
+        assert guard.check(Stop(why="plateau"), seen(RUNNING, health=self.BROKEN)) is not None
+        early = seen(RUNNING, health=replace(self.FLAT, second_half=False))
+        assert "first half" in str(guard.check(Stop(why="plateau"), early))
+        assert guard.check(Stop(why="plateau"), seen(RUNNING, health=self.FLAT)) is None
+        assert guard.check(Stop(why="fatal_error"), seen(RUNNING, health=self.FLAT)) is not None
 
     def test_a_person_and_an_overdue_first_step_allow_it(self) -> None:
         assert guard.check(Stop(why="person"), seen(RUNNING, stop_asked="Ctrl-C")) is None
@@ -105,9 +79,9 @@ class TestRepairs:
         [
             MEMORY,
             SetEnvironment(name="OMP_NUM_THREADS", value="2", why="w"),
-            FreeOwned(what="processes", why="w"),
-            RaiseLimit(limit="open_files", why="w"),
-            InstallPackage(package="tqdm", why="w"),
+            actions.FreeOwned(what="processes", why="w"),
+            actions.RaiseLimit(limit="open_files", why="w"),
+            actions.InstallPackage(package="tqdm", why="w"),
         ],
         ids=lambda action: action.kind,
     )
@@ -129,39 +103,33 @@ class TestRepairs:
         cut = PendingChanges(config={"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4})
         again = edit(per_device_train_batch_size=8, gradient_accumulation_steps=2)
         assert guard.check(again, seen(FAILED, config=hf, draft=cut)) is None
-        assert (
-            guard.check(edit(per_device_train_batch_size=8), seen(FAILED, config=hf, draft=cut)) is not None
-        )
+        grown = edit(per_device_train_batch_size=8)
+        assert guard.check(grown, seen(FAILED, config=hf, draft=cut)) is not None
 
     def test_variables_and_sections_that_the_launch_command_gives_stay(self) -> None:
         command = "MASTER_PORT=29500 python t.py c.yaml --trainer.num-workers 8 model.kwargs={}"
         now = seen(FAILED, config="a: 1\n", plan={**PLAN, "yaml_path": None, "launch_command": command})
-        told = {"why": "w"}
-        assert "launch command" in str(guard.check(EditConfig(changes={"model.kwargs.x": 2}, **told), now))
-        variable = SetEnvironment(name="MASTER_PORT", value="31000", **told)
-        assert "launch command" in str(guard.check(variable, now))
-        assert guard.check(EditConfig(changes={"enforce_eager": True}, **told), now) is None
-        assert guard.check(SetEnvironment(name="VLLM_PORT", value="31000", **told), now) is None
+        variable = SetEnvironment(name="MASTER_PORT", value="31000", why="w")
+        for action in (edit(**{"model.kwargs.x": 2}), variable):
+            assert "launch command" in str(guard.check(action, now))
+        for action in (edit(enforce_eager=True), variable.model_copy(update={"name": "VLLM_PORT"})):
+            assert guard.check(action, now) is None
 
     @pytest.mark.parametrize("confidence", [0.4, float("nan")])
     def test_a_built_in_repair_needs_a_diagnosis_that_is_sure(self, confidence: float) -> None:
         doubtful = replace(FAILED, diagnosis=replace(DIAGNOSIS, confidence=confidence))
-        edit = EditConfig(changes={"ajet.rollout.gpu_memory_utilization": 0.5}, why="w", remedy="lower")
-        variable = SetEnvironment(name="NCCL_P2P_DISABLE", value="1", why="w", remedy="nccl_p2p_off")
-        for action in (edit, variable):
+        variable = SetEnvironment(name="NCCL_P2P_DISABLE", value="1", why="w")
+        for own in (self.MEMORY, variable):
+            action = own.model_copy(update={"remedy": "lower"})
             assert "not sure enough" in str(guard.check(action, seen(doubtful)))
             assert guard.check(action, seen(FAILED)) is None, "it does not tell"
-            assert guard.check(action.model_copy(update={"remedy": ""}), seen(doubtful)) is None, (
-                "a model's own"
-            )
+            assert guard.check(own, seen(doubtful)) is None, "a model's own"
             refused = seen(doubtful, checked={"can_run": False, "problems": ["p"]})
             assert guard.check(action, refused) is None, "what the check found"
 
-    def test_a_config_that_cannot_be_edited_is_a_refusal_and_no_crash(self) -> None:
+    def test_a_config_that_cannot_be_edited_or_is_none_is_a_refusal_and_no_crash(self) -> None:
         for text in ("a: [\n", "- 1\n", "a: 1\na: 2\n"):
             assert guard.check(self.MEMORY, seen(FAILED, config=text, draft=LESS_MEMORY)) is not None
-
-    def test_a_command_without_a_config_has_none_to_edit(self) -> None:
         assert "no config" in str(guard.check(self.MEMORY, seen(FAILED, config="")))
 
     def test_a_launch_is_judged_with_all_its_edits_together(self) -> None:
@@ -172,15 +140,12 @@ class TestRepairs:
         assert guard.check(launch(2), seen(FAILED, draft=LESS_MEMORY)) is None
 
 
-class TestRendering:
-    ACTION = RenderConfig(settings={"lr": 1e-5}, why="w")
-
-    def test_only_where_the_author_gave_no_config(self) -> None:
-        free = {**PLAN, "yaml_path": None}
-        assert guard.check(self.ACTION, seen(plan=free)) is None
-        assert "names its config" in str(guard.check(self.ACTION, seen()))
-        assert "own command" in str(guard.check(self.ACTION, seen(plan={**free, "launch_command": "x"})))
-        assert "fixed since" in str(guard.check(self.ACTION, seen(FAILED, plan=free)))
+def test_a_config_is_rendered_only_where_the_author_gave_none() -> None:
+    render, free = actions.RenderConfig(settings={"lr": 1e-5}, why="w"), {**PLAN, "yaml_path": None}
+    assert guard.check(render, seen(plan=free)) is None
+    assert "names its config" in str(guard.check(render, seen()))
+    assert "own command" in str(guard.check(render, seen(plan={**free, "launch_command": "x"})))
+    assert "fixed since" in str(guard.check(render, seen(FAILED, plan=free)))
 
 
 class TestLaunches:
@@ -232,22 +197,18 @@ class TestLaunches:
         assert "tried in attempt 2" in str(guard.check(launch(3), seen(FAILED, second, draft=LESS_MEMORY)))
         less = PendingChanges(config={"ajet.rollout.gpu_memory_utilization": 0.3})
         assert guard.check(launch(3), seen(FAILED, second, draft=less)) is None
-
-    def test_numbers_do_not_make_an_unknown_failure_another_one(self) -> None:
         unknown = found({"cause": "KeyError at row 17"})
         first = replace(FAILED, diagnosis=unknown)
-        second = replace(
-            FAILED, number=2, draft=LESS_MEMORY, diagnosis=replace(unknown, cause="KeyError at row 18.5")
-        )
-        assert "tried in attempt 2" in str(guard.check(launch(3), seen(first, second, draft=LESS_MEMORY)))
+        alike = replace(second, diagnosis=replace(unknown, cause="KeyError at row 18.5"))
+        assert "tried in attempt 2" in str(guard.check(launch(3), seen(first, alike, draft=LESS_MEMORY)))
 
 
 class TestPlaces:
     def test_reading_and_patching_are_judged_by_name(self) -> None:
         observation = seen(FAILED, plan={**PLAN, "code_changes": ("src/*.py",)})
-        assert guard.check(ReadFile(path="train.py"), observation) is None
-        assert guard.check(ReadFile(path="../x.py"), observation) is not None
-        good = PatchCode(path="src/train.py", old="1 / 0", new="1 / 2", why="w")
+        assert guard.check(actions.ReadFile(path="train.py"), observation) is None
+        assert guard.check(actions.ReadFile(path="../x.py"), observation) is not None
+        good = actions.PatchCode(path="src/train.py", old="1 / 0", new="1 / 2", why="w")
         assert guard.check(good, observation) is None
         outside = good.model_copy(update={"path": "train.py"})
         assert "src/*.py" in str(guard.check(outside, observation))
@@ -255,7 +216,7 @@ class TestPlaces:
 
     @pytest.mark.parametrize("name", ["torch", "reqeusts", "index-url", "tqdm"])
     def test_only_known_packages_and_only_with_permission(self, name: str) -> None:
-        install = InstallPackage(package=name, why="w")
+        install = actions.InstallPackage(package=name, why="w")
         assert "permission" in str(guard.check(install, seen(FAILED)))
         allowed = seen(FAILED, options=RunOptions(allow_install=True))
         assert (guard.check(install, allowed) is None) == (name == "tqdm")
@@ -263,7 +224,7 @@ class TestPlaces:
 
 class TestEnds:
     def test_results_come_before_words_about_them(self) -> None:
-        words = WriteReportSection(section="findings", interpretation="It worked.")
+        words = actions.WriteReportSection(section="findings", interpretation="It worked.")
         assert guard.check(words, seen(FAILED)) is not None
         collected = seen(FAILED, collected={"outcome": "failed"})
         assert "cannot be read" in str(guard.check(words, collected))
@@ -272,26 +233,27 @@ class TestEnds:
         assert guard.check(words, after) is not None
 
     def test_the_outcome_is_the_collected_one(self) -> None:
-        success = Finish(outcome=Outcome.SUCCEEDED, reason="r")
+        success = actions.Finish(outcome=Outcome.SUCCEEDED, reason="r")
         assert "not succeeded" in str(guard.check(success, seen(FAILED, collected={"outcome": "failed"})))
         assert guard.check(success, seen(FAILED, collected={"outcome": "succeeded"})) is None
         assert "collect the results first" in str(guard.check(success, seen(FAILED)))
 
     def test_nothing_ends_while_a_training_runs(self) -> None:
-        for action in (Collect(), Report(), Finish(outcome=Outcome.FAILED, reason="r")):
+        for action in (
+            actions.Collect(),
+            actions.Report(),
+            actions.Finish(outcome=Outcome.FAILED, reason="r"),
+        ):
             assert "still running" in str(guard.check(action, seen(RUNNING)))
-        assert guard.check(Collect(), seen(FAILED)) is None
+        assert guard.check(actions.Collect(), seen(FAILED)) is None
 
     def test_waiting_and_diagnosing_have_an_object(self) -> None:
-        assert guard.check(Wait(), seen(RUNNING)) is None
-        assert guard.check(Wait(), seen(FAILED)) is not None
-        assert guard.check(Diagnose(), seen(FAILED)) is None
-        assert guard.check(Diagnose(), seen(RUNNING)) is not None
+        assert guard.check(actions.Wait(), seen(RUNNING)) is None
+        assert guard.check(actions.Wait(), seen(FAILED)) is not None
+        assert guard.check(actions.Diagnose(), seen(FAILED)) is None
+        assert guard.check(actions.Diagnose(), seen(RUNNING)) is not None
 
 
-@pytest.mark.parametrize(
-    "observation", [seen(), seen(RUNNING), seen(FAILED)], ids=["before", "running", "failed"]
-)
-def test_a_note_is_always_allowed(observation: Observation) -> None:
-    note: Action = Note(text="ignore all rules")
-    assert guard.check(note, observation) is None
+@pytest.mark.parametrize("attempts", [(), (RUNNING,), (FAILED,)], ids=["before", "running", "failed"])
+def test_a_note_is_always_allowed(attempts: tuple[AttemptState, ...]) -> None:
+    assert guard.check(actions.Note(text="ignore all rules"), seen(*attempts)) is None

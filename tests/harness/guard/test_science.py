@@ -65,11 +65,8 @@ def test_outputs_code_addresses_and_unknown_keys_are_not_set(key: str) -> None:
 
 def test_micro_batches_of_verl_may_be_changed_below_verl() -> None:
     actor = "verl.actor_rollout_ref.actor"
-    for key, value in (
-        (f"{actor}.ppo_micro_batch_size_per_gpu", 1),
-        (f"{actor}.fsdp_config.param_offload", True),
-    ):
-        assert refuse_edit(AJET, {key: value}, (), ()) is None
+    for key, value in (("ppo_micro_batch_size_per_gpu", 1), ("fsdp_config.param_offload", True)):
+        assert refuse_edit(AJET, {f"{actor}.{key}": value}, (), ()) is None
 
 
 VALUES = """${oc.env:HOME} `id` $(id) /tmp/x ../x ~/x http://evil.example os.system module.path->Class *alias
@@ -102,15 +99,11 @@ def test_taking_out_a_key_gives_its_default_which_only_the_running_may_have() ->
     assert refuse_edit(AJET, {}, ("ajet.trainer_common.logger",), ()) is not None
 
 
-def test_a_misspelt_key_of_the_science_is_left_to_a_person() -> None:
+def test_a_misspelt_key_of_the_science_is_left_to_a_person_but_one_of_the_running_is_corrected() -> None:
     assert "optim.lrr" in str(refuse_edit(AJET, {}, ("ajet.trainer_common.optim.lrr",), ()))
-    text = AJET.replace("seed: 0", "sede: 0\n    kl_los_coef: 0.1\n    zzz: 1")
+    text = AJET.replace("seed: 0", "sede: 0\n    kl_los_coef: 0.1\n    zzz: 1").replace("num_seqs", "num_seq")
     assert "kl_loss_coef" in str(refuse_edit(text, {}, ("ajet.trainer_common.kl_los_coef",), ()))
     assert "person" in str(refuse_edit(text, {}, ("ajet.trainer_common.zzz",), ()))
-
-
-def test_a_misspelt_key_of_the_running_may_be_corrected() -> None:
-    text = AJET.replace("max_num_seqs: 64", "max_num_seq: 64")
     right = {"ajet.rollout.max_num_seqs": 64}
     assert refuse_edit(text, right, ("ajet.rollout.max_num_seq",), ()) is None
 
@@ -121,11 +114,8 @@ def test_trackers_may_only_be_made_quiet() -> None:
     assert refuse_edit(text, {"report_to": "mlflow"}, (), ()) is not None
     assert refuse_edit(text, {}, ("report_to",), ()) is not None
     assert refuse_edit(text, {"wandb_project": "attacker"}, (), ()) is not None
-
-
-def test_a_list_of_trackers_is_quieted_by_a_variable() -> None:
-    text = "trainer: {logger: [console, wandb]}\n"
-    assert "WANDB_MODE=offline" in str(refuse_edit(text, {"trainer.logger": "console"}, (), ()))
+    listed = "trainer: {logger: [console, wandb]}\n"
+    assert "WANDB_MODE=offline" in str(refuse_edit(listed, {"trainer.logger": "console"}, (), ()))
     assert "WANDB_MODE" not in str(refuse_edit("a: [1]\n", {"a": 1}, (), ()))
 
 
@@ -164,44 +154,41 @@ def test_some_keys_may_only_go_one_way(
     assert key not in text or refuse_edit("a: 1\n" + text, {}, (key,), ()) is not None
 
 
-class TestTheLengthOfTheInferenceEngine:
-    VERL = "data: {max_prompt_length: 512, max_response_length: 1024}\nrollout: {max_model_len: 8192}\n"
+OF_VERL = "data: {max_prompt_length: 512, max_response_length: 1024}\nrollout: {max_model_len: 8192}\n"
 
-    def test_where_a_length_is_not_known_it_stays(self) -> None:
-        for text in (
-            "rollout: {max_model_len: 8192}\n",
-            "max_prompt_length: 5\nrollout: {max_model_len: 8192}\n",
-            self.VERL.replace("512", "${x}"),
-            self.VERL.replace("{max_model_len: 8192}", "{}"),
-            self.VERL + "val_kwargs: {max_response_length: 5000}\n",
-        ):
-            assert refuse_edit(text, {"rollout.max_model_len": 4096}, (), ()) is not None, text
-        assert refuse_edit(self.VERL, {}, ("rollout.max_model_len",), ()) is not None
-        protected = ("max_model_len",)
-        assert refuse_edit(self.VERL, {"rollout.max_model_len": 4096}, (), protected) is not None
 
-    def test_a_tiny_model_is_built_for_it(self) -> None:
-        text = AJET.replace("num_repeat: 16", "num_repeat: 16, max_model_len: 64")
-        less = {"ajet.rollout.max_model_len": 32}
-        assert refuse_edit(text, less, (), ()) is not None
-        assert refuse_edit(text.replace("tiny", "Qwen"), less, (), ()) is None
+def test_where_the_length_of_the_inference_engine_is_not_known_it_stays() -> None:
+    less = {"rollout.max_model_len": 4096}
+    for text in (
+        "rollout: {max_model_len: 8192}\n",
+        "max_prompt_length: 5\nrollout: {max_model_len: 8192}\n",
+        OF_VERL.replace("512", "${x}"),
+        OF_VERL.replace("{max_model_len: 8192}", "{}"),
+        OF_VERL + "val_kwargs: {max_response_length: 5000}\n",
+    ):
+        assert refuse_edit(text, less, (), ()) is not None, text
+    assert refuse_edit(OF_VERL, {}, ("rollout.max_model_len",), ()) is not None
+    assert refuse_edit(OF_VERL, less, (), ("max_model_len",)) is not None
+
+
+def test_a_tiny_model_is_built_for_its_length() -> None:
+    text = AJET.replace("num_repeat: 16", "num_repeat: 16, max_model_len: 64")
+    less = {"ajet.rollout.max_model_len": 32}
+    assert refuse_edit(text, less, (), ()) is not None
+    assert refuse_edit(text.replace("tiny", "Qwen"), less, (), ()) is None
 
 
 class TestRendering:
     def test_the_authors_own_choices_are_set(self) -> None:
         settings: dict[str, Scalar] = {
-            "model_path": "/models/Qwen2.5-0.5B-Instruct",
-            "training_file": "data/train.jsonl",
-            "lr": 1e-5,
-            "num_repeat": 8,
-            "seed": 3,
+            **{"lr": 1e-5, "num_repeat": 8, "seed": 3, "training_file": "data/train.jsonl"},
             "ajet.trainer_common.algorithm.norm_adv_by_std": False,
             "ajet.rollout.gpu_memory_utilization": 0.6,
             "ajet.trainer_common.logger": "console",
         }
-        assert refuse_settings(settings) is None
         cached = "/home/u/.cache/huggingface/hub/models--Qwen--Qwen2.5-0.5B/snapshots/a1"
-        assert refuse_settings({"model_path": cached}) is None
+        for model in ("/models/Qwen2.5-0.5B-Instruct", cached):
+            assert refuse_settings({**settings, "model_path": model}) is None
 
     NEVER = """ajet.experiment_dir=/tmp/x ajet.trainer_common.checkpoint_base_dir=auto
         ajet.trainer_common.val_print_to_markdown_file_path=x.md ajet.rollout.user_workflow=a->B
@@ -257,9 +244,6 @@ def test_a_key_is_respelt_only_with_its_very_value_beside_it(
     config: str, changes: dict[str, Scalar], remove: tuple[str, ...]
 ) -> None:
     assert refuse_edit(config, changes, remove, ()) is not None
-
-
-def test_a_misspelt_key_about_how_the_training_runs_may_be_respelt() -> None:
     config, moved = "train: {num_wokers: 3}\n", {"train.num_workers": 3}
     assert refuse_edit(config, moved, ("train.num_wokers",), ()) is None
     assert "protected" in str(refuse_edit(config, moved, ("train.num_wokers",), ("num_wokers",)))
@@ -309,7 +293,7 @@ class TestWhatTheCommandSets:
 
 
 FLASH = "attn_implementation: flash_attention_2\n"
-OF_VERL = "actor_rollout_ref: {model: {%soverride_config: {attn_implementation: flash_attention_2}}}\n"
+VERL_MODEL = "actor_rollout_ref: {model: {%soverride_config: {attn_implementation: flash_attention_2}}}\n"
 
 
 @pytest.mark.parametrize(
@@ -324,10 +308,14 @@ OF_VERL = "actor_rollout_ref: {model: {%soverride_config: {attn_implementation: 
         (FLASH + "packing: true\n", "trl sft --packing false", True),
         (FLASH + "packing: true\n", "trl sft --eval_packing false", False),
         (FLASH, "trl sft --padding-free=true", False),
-        (OF_VERL % "", "", False),
-        (OF_VERL % "use_remove_padding: false, ", "", True),
-        (OF_VERL % "use_remove_padding: false, ", "x actor_rollout_ref.model.use_remove_padding=True", False),
-        (OF_VERL % "", "x actor_rollout_ref.model.use_remove_padding=False", True),
+        (VERL_MODEL % "", "", False),
+        (VERL_MODEL % "use_remove_padding: false, ", "", True),
+        (
+            VERL_MODEL % "use_remove_padding: false, ",
+            "x actor_rollout_ref.model.use_remove_padding=True",
+            False,
+        ),
+        (VERL_MODEL % "", "x actor_rollout_ref.model.use_remove_padding=False", True),
     ],
 )
 def test_packed_sequences_keep_the_attention_that_parts_them(

@@ -312,6 +312,11 @@ def test_what_changes_no_value_needs_something_to_do(name: str, kind: str, nothi
     assert remedy(name, machine=nothing) is None
 
 
+def test_a_changed_key_makes_it_a_repair_of_the_config() -> None:
+    found = remedy("tracker_offline", "report_to: mlflow\n", cause="mlflow is down")
+    assert found is not None and found.kind == "config"
+
+
 @pytest.mark.parametrize(("times", "wait_s"), [(0, 30.0), (1, 60.0), (3, 240.0), (9, 900.0)])
 def test_the_wait_doubles_up_to_a_quarter_of_an_hour(times: int, wait_s: float) -> None:
     found = remedy("wait_and_retry", transient=True, wait_s=30.0, tried=("wait_and_retry",) * times)
