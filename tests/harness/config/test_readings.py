@@ -1,5 +1,7 @@
 """What a YAML text says, and what differs between two of them."""
 
+import re
+
 import pytest
 
 from harness.config import readings as config_readings
@@ -10,17 +12,12 @@ def changed(before: str, after: str) -> dict[Path, tuple[Value | None, Value | N
     return config_readings.changed(readings(before), readings(after))
 
 
-def test_anchors_and_merges_are_followed_and_the_own_key_wins() -> None:
-    text = "base: &b {lr: 1, n: 2}\ntrain:\n  <<: *b\n  lr: 3\nsame: *b\n"
-    found = values(text, (1, 2))
+def test_anchors_and_merges_are_followed_the_own_key_wins_and_then_the_first() -> None:
+    found = values("base: &b {lr: 1, n: 2}\ntrain:\n  <<: *b\n  lr: 3\nsame: *b\n", (1, 2))
     assert found["train", "lr"] == Value("int", "3")
     assert found["train", "n"] == Value("int", "2")
     assert found["same", "lr"] == Value("int", "1")
-
-
-def test_of_several_merged_mappings_the_first_wins() -> None:
-    text = "a: &a {x: 1}\nb: &b {x: 2, y: 3}\nc:\n  <<: [*a, *b]\n"
-    found = values(text, (1, 2))
+    found = values("a: &a {x: 1}\nb: &b {x: 2, y: 3}\nc:\n  <<: [*a, *b]\n", (1, 2))
     assert (found["c", "x"].text, found["c", "y"].text) == ("1", "3")
 
 
@@ -40,61 +37,43 @@ def test_filling_an_empty_section_lists_only_what_stands_in_it(empty: str) -> No
     assert set(changed("a: {b: 1}", empty)) == {("a", "b")}
 
 
-def test_another_spelling_of_the_same_value_is_no_change() -> None:
+def test_another_spelling_of_the_same_value_is_no_change_but_another_type_or_reader_s_value_is() -> None:
     assert changed("a: True\nb: 1e-6\nc: ~\n", "a: true\nb: 1.0e-6\nc: null\n") == {}
-
-
-def test_a_number_and_its_text_differ() -> None:
     assert set(changed("a: 1\nb: 1\n", "a: '1'\nb: 1.0\n")) == {("a",), ("b",)}
-
-
-def test_what_only_an_older_reader_would_see_is_seen() -> None:
     assert changed("a: on\n", 'a: "on"\n'), "PyYAML reads the first as true"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a: &a\n  b: *a\n",
-        "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
-        + "".join(
-            f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"
-            for before, name in zip("abcdef", "bcdefg", strict=True)
-        ),
-        "? [1, 2]\n: 3\n",
-        "a: [\n",
-        "<<: 3\n",
-    ],
-    ids=["contains itself", "grows through aliases", "list as key", "no YAML", "merges a number"],
+TENFOLD = "".join(
+    f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcdef", "bcdefg", strict=True)
 )
+UNREADABLE = {
+    "contains itself": "a: &a\n  b: *a\n",
+    "grows through aliases": f"a: &a [{', '.join('x' * 10)}]\n{TENFOLD}",
+    "list as key": "? [1, 2]\n: 3\n",
+    "no YAML": "a: [\n",
+    "merges a number": "<<: 3\n",
+}
+
+
+@pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE)
 def test_a_text_that_cannot_be_judged_is_refused(text: str) -> None:
     with pytest.raises(UnreadableConfigError):
         values(text, (1, 2))
 
 
-@pytest.mark.parametrize(
-    "reference",
-    [
-        *(
-            "${timeout}",
-            "${run.timeout}",
-            "${.timeout}",
-            "${..run.timeout}",
-            "${run[timeout]}",
-            "${run['timeout']}",
-        ),
-        *("${run}", "${oc.select:run.timeout,3}", "${eval:'${run.timeout} * 2'}", "a ${run.timeout} b"),
-        *("${middle}", "${${name}}", "${run.${name}}", "${job.run.timeout}"),
-    ],
-)
+REFERENCES = """${timeout}|${run.timeout}|${.timeout}|${..run.timeout}|${run[timeout]}|${run['timeout']}
+${oc.select:run.timeout,3}|${eval:'${run.timeout} * 2'}|a ${run.timeout} b|${middle}|${${name}}|${run.${name}}
+${run}|${job.run.timeout}"""
+OTHERS = "${oc.env:HOME} ${other.key} ${.port} timeout ${run.retries}"
+
+
+@pytest.mark.parametrize("reference", re.split(r"[|\n]", REFERENCES))
 def test_what_refers_to_an_edited_value_is_found(reference: str) -> None:
     text = f'name: timeout\nmiddle: "${{run.timeout}}"\nrun:\n  timeout: 1\n  lr: "{reference}"\n'
     assert ("run", "lr") in config_readings.referring(values(text, (1, 2)), [("run", "timeout")])
 
 
-@pytest.mark.parametrize(
-    "reference", ["${oc.env:HOME}", "${other.key}", "${.port}", "timeout", "${run.retries}"]
-)
+@pytest.mark.parametrize("reference", OTHERS.split())
 def test_what_refers_to_something_else_is_not(reference: str) -> None:
     text = f'run:\n  timeout: 1\n  lr: "{reference}"\n'
     assert config_readings.referring(values(text, (1, 2)), [("run", "timeout")]) == {}
@@ -107,8 +86,6 @@ def test_references_in_circles_end() -> None:
 
 
 def test_a_tag_creates_no_object_and_its_change_is_seen() -> None:
-    assert (
-        values("a: !!python/object/apply:os.getcwd []\n", (1, 2))["a",].kind
-        == "python/object/apply:os.getcwd"
-    )
+    tag = "python/object/apply:os.getcwd"
+    assert values(f"a: !!{tag} []\n", (1, 2))["a",].kind == tag
     assert changed("a: 1\n", "a: !!str 1\n")

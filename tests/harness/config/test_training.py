@@ -15,13 +15,6 @@ def config(tmp_path: Path, text: str) -> TrainingConfig:
     return TrainingConfig.read(path)
 
 
-def test_foreign_yaml_promises_nothing(tmp_path: Path) -> None:
-    foreign = config(tmp_path, "lr: 1e-4\nuse_kl_loss: true\ntest_freq: 2\n")
-    assert not foreign.is_ajet
-    assert not foreign.expects_kl_loss
-    assert foreign.expected_validations(100) == set()
-
-
 @pytest.mark.parametrize(
     ("settings", "last_step", "steps"),
     [
@@ -37,9 +30,12 @@ def test_owed_validations(tmp_path: Path, settings: str, last_step: int, steps: 
     assert found.expected_validations(last_step) == steps
 
 
-def test_kl_loss_is_expected_unless_switched_off(tmp_path: Path) -> None:
+def test_kl_loss_is_expected_of_our_trainer_unless_switched_off_and_nothing_of_others(tmp_path: Path) -> None:
     assert config(tmp_path, "ajet: {}").expects_kl_loss
     assert not config(tmp_path, "ajet: {trainer_common: {use_kl_loss: false}}").expects_kl_loss
+    foreign = config(tmp_path, "lr: 1e-4\nuse_kl_loss: true\ntest_freq: 2\n")
+    assert not foreign.is_ajet and not foreign.expects_kl_loss
+    assert foreign.expected_validations(100) == set()
 
 
 def test_an_attempts_copy_writes_into_its_own_folder_and_keeps_the_rest(tmp_path: Path) -> None:

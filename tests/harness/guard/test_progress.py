@@ -15,22 +15,17 @@ def attempt(number: int, signature: str | None, step: int = 0, *remedies: str) -
     )
 
 
-def test_a_failure_without_a_signature_is_known_by_its_words() -> None:
+def test_failures_are_alike_by_their_signature_or_their_words() -> None:
     assert len(alike([attempt(1, None, 3), attempt(2, None, 17)])) == 2
     assert len(alike([attempt(1, "oom", 3), attempt(2, None, 3)])) == 1
-
-
-def test_only_those_that_failed_alike_count() -> None:
     attempts = [attempt(1, "oom"), attempt(2, "port"), attempt(3, "oom")]
     assert [each.number for each in alike(attempts)] == [1, 3]
     assert in_vain(attempts) == 1 and in_vain(attempts[:2]) == 0
 
 
 def test_progress_starts_the_count_anew() -> None:
-    steps = [3, 3, 2, 9, 9]
-    counts = [
-        in_vain([attempt(n, "oom", step) for n, step in enumerate(steps[:upto], 1)]) for upto in range(1, 6)
-    ]
+    attempts = [attempt(number, "oom", step) for number, step in enumerate((3, 3, 2, 9, 9), start=1)]
+    counts = [in_vain(attempts[:upto]) for upto in range(1, 6)]
     assert counts == [0, 1, 2, 0, 1]
 
 

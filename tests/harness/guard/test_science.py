@@ -106,6 +106,9 @@ def test_a_misspelt_key_of_the_science_is_left_to_a_person_but_one_of_the_runnin
     assert "person" in str(refuse_edit(text, {}, ("ajet.trainer_common.zzz",), ()))
     right = {"ajet.rollout.max_num_seqs": 64}
     assert refuse_edit(text, right, ("ajet.rollout.max_num_seq",), ()) is None
+    assert "protected" in str(refuse_edit(text, right, ("ajet.rollout.max_num_seq",), ("max_num_seq",)))
+    moved = {"train.num_workers": 3}
+    assert refuse_edit("train: {num_wokers: 3}\n", moved, ("train.num_wokers",), ()) is None
 
 
 def test_trackers_may_only_be_made_quiet() -> None:
@@ -244,9 +247,6 @@ def test_a_key_is_respelt_only_with_its_very_value_beside_it(
     config: str, changes: dict[str, Scalar], remove: tuple[str, ...]
 ) -> None:
     assert refuse_edit(config, changes, remove, ()) is not None
-    config, moved = "train: {num_wokers: 3}\n", {"train.num_workers": 3}
-    assert refuse_edit(config, moved, ("train.num_wokers",), ()) is None
-    assert "protected" in str(refuse_edit(config, moved, ("train.num_wokers",), ("num_wokers",)))
 
 
 VERL_COMMAND = (
