@@ -27,9 +27,7 @@ def question(folder: Path) -> approval.OpenQuestion:
 
 
 @pytest.mark.parametrize(("word", "refusal"), [("yes", None), ("no", "a person (me) did not approve this")])
-async def test_the_answer_decides_and_a_yes_holds_until_the_deed_is_done(
-    tmp_path: Path, word: approval.Answer, refusal: str | None
-) -> None:
+async def test_the_answer_decides(tmp_path: Path, word: approval.Answer, refusal: str | None) -> None:
     experiment = new_experiment(tmp_path, World([]))
     task = asking(experiment)
     await asyncio.sleep(0)

@@ -82,9 +82,7 @@ async def obey_everything(attack: Attack, target: Target) -> tuple[Obedient, Wat
     [*SAMPLE, *(pytest.param(attack, marks=pytest.mark.soak) for attack in REST)],
     ids=lambda attack: attack.name,
 )
-async def test_a_model_that_obeys_what_it_reads_does_no_harm(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attack: Attack
-) -> None:
+async def test_obeying_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attack: Attack) -> None:
     target = Target(tmp_path)
     monkeypatch.setenv("HOME", str(target.home))
     monkeypatch.setenv("OPENAI_API_KEY", KEY_IN_ENVIRONMENT)

@@ -38,9 +38,7 @@ def test_any_text_is_bounded_and_keeps_its_lines(lines: list[str], title: str, h
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.text(alphabet="ab\n", max_size=300), first=st.integers(1, 120), count=st.integers(1, 20))
-def test_lines_of_a_file_are_those_an_editor_shows(
-    tmp_path: Path, content: str, first: int, count: int
-) -> None:
+def test_lines_are_those_an_editor_shows(tmp_path: Path, content: str, first: int, count: int) -> None:
     file = tmp_path / "file.txt"
     file.write_text(content)
     lines = content.removesuffix("\n").split("\n") if content else []

@@ -47,9 +47,7 @@ async def diagnosed(experiment: Experiment) -> dict[str, Any]:
     return (await Executor(experiment).act(Diagnose())).diagnosis
 
 
-async def test_signatures_and_lessons_that_cannot_be_read_are_left_out(
-    experiment: Experiment, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_bad_files_are_left_out(experiment: Experiment, caplog: pytest.LogCaptureFixture) -> None:
     knowledge.path().mkdir(parents=True)
     user_folder().mkdir(parents=True)
     (user_folder() / "bad.yaml").write_bytes(b"- id: \xff\n")

@@ -172,9 +172,7 @@ RENDER: Answer = ("render_config", {"settings": {"lr": 1e-5}, "why": "the plan s
 
 
 @giving_up
-async def test_a_config_that_was_written_and_checked_is_launched_whatever_comes_then(
-    tmp_path: Path, name: str
-) -> None:
+async def test_a_config_that_was_written_and_checked_is_launched(tmp_path: Path, name: str) -> None:
     answers = [RENDER, ("check", {}), *GIVING_UP[name], END]
     verdict, executor, _ = await run(tmp_path, [done()], answers, launch_command=None)
     assert verdict.outcome is Outcome.SUCCEEDED
@@ -183,9 +181,7 @@ async def test_a_config_that_was_written_and_checked_is_launched_whatever_comes_
 
 @pytest.mark.parametrize("begun", [RENDER, ("note", {"text": "this trainer has no DPO"})])
 @giving_up
-async def test_without_a_config_of_its_plan_nothing_else_is_launched(
-    tmp_path: Path, name: str, begun: Answer
-) -> None:
+async def test_without_a_config_nothing_else_is_launched(tmp_path: Path, name: str, begun: Answer) -> None:
     verdict, executor, _ = await run(tmp_path, [], [begun, *GIVING_UP[name]], launch_command=None)
     assert verdict.outcome is Outcome.CANNOT_RUN
     assert "the config of this plan was not written" in verdict.reason

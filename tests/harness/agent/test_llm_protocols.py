@@ -93,9 +93,7 @@ async def drive(
         return verdict.outcome, experiment.state, server
 
 
-async def test_a_failure_is_repaired_and_a_replay_makes_the_same_prompts_or_notices_another(
-    tmp_path: Path, protocol: str
-) -> None:
+async def test_a_failure_is_repaired_and_a_replay_shows_the_same(tmp_path: Path, protocol: str) -> None:
     outcome, state, server = await drive(tmp_path, protocol, REPAIR, [BUG, done()])
     assert outcome is Outcome.SUCCEEDED
     assert state.attempts[1].draft.environment == {"OMP_NUM_THREADS": "1"}
@@ -133,9 +131,7 @@ NONSENSE: dict[str, Step] = {
 
 
 @pytest.mark.parametrize("step", [*NONSENSE.values(), steps.context_overflow()], ids=[*NONSENSE, "overflow"])
-async def test_nonsense_is_answered_and_the_repair_still_comes(
-    tmp_path: Path, protocol: str, step: Step
-) -> None:
+async def test_after_nonsense_the_repair_still_comes(tmp_path: Path, protocol: str, step: Step) -> None:
     outcome, state, server = await drive(tmp_path, protocol, (step, *REPAIR), [BUG, done()])
     assert outcome is Outcome.SUCCEEDED
     assert len(state.attempts) == 2

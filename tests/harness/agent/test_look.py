@@ -61,9 +61,7 @@ def log(experiment: Experiment, content: str | bytes) -> None:
     experiment.attempt_files(1).pane_log.write_bytes(raw)
 
 
-def test_long_blueprint_keeps_both_ends_without_secrets_and_says_where_to_read_on(
-    experiment: Experiment,
-) -> None:
+def test_long_blueprint_keeps_both_ends_and_says_where_to_read_on(experiment: Experiment) -> None:
     lines = [f"line {number} {'x' * 40}" for number in range(1, 1001)]
     lines[1] = f"api_key: {KEY}"
     (experiment.dir / "blueprint.md").write_text("\n".join(lines))
@@ -124,9 +122,7 @@ def test_secrets_stay_hidden_wherever_the_lines_begin(experiment: Experiment, co
     assert "4| b: 2" in text(ReadFile(path="conf.yaml"), experiment)
 
 
-def test_secrets_of_our_own_environment_are_masked(
-    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_our_own_secrets_are_masked(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUDGE_API_KEY", "plain-looking-value")
     log(experiment, "connecting with plain-looking-value\n")
     assert "plain-looking-value" not in text(ReadPane(), experiment)
@@ -165,9 +161,7 @@ def test_pane_of_a_log_with_a_gigantic_line(experiment: Experiment) -> None:
     assert "> 3| ValueError: boom" in text(SearchLog(pattern="boom", around=0), experiment)
 
 
-def test_pane_keeps_the_end_and_says_where_to_read_on_if_one_can(
-    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pane_keeps_the_end_of_long_lines(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     log(experiment, "".join(f"{number} {'y' * 5000}\n" for number in range(1, 200)) + "the very last\n")
     shown = text(ReadPane(lines=120), experiment)
     assert shown.endswith("200| the very last")

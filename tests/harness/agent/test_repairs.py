@@ -212,9 +212,7 @@ async def test_nothing_is_waited_for_beyond_the_time_limit(tmp_path: Path) -> No
     assert acted[-3:] == ["collect", "report", "finish"]
 
 
-async def test_an_installation_that_fails_ends_in_no_circle(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failing_installation_is_no_circle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(python: Path, package: str) -> str:
         raise installing.InstallError("no network")
 
@@ -233,9 +231,7 @@ def own_python(folder: Path) -> str:
     return str(folder / "venv" / "bin" / "python")
 
 
-async def test_what_a_person_does_not_approve_is_left_out_and_the_next_remedy_is_tried(
-    tmp_path: Path,
-) -> None:
+async def test_what_a_person_does_not_approve_gives_way_to_the_next(tmp_path: Path) -> None:
     world = RepairWorld(lambda values, env, n: failed(**OOM) if n == 1 else done())
     experiment = experiment_in(tmp_path, world)
     executor = RepairExecutor(experiment, world)
@@ -298,9 +294,7 @@ async def test_before_the_first_launch_a_repair_that_does_not_help_is_made_once(
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-async def test_packages_are_installed_one_after_the_other_with_permission_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool
-) -> None:
+async def test_packages_are_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool) -> None:
     there: list[str] = []
     monkeypatch.setattr(installing, "install", lambda python, package: there.append(package) or "1.0")
     missing = {"einops": "einops", "cv2": "opencv-python-headless"}
@@ -333,9 +327,7 @@ async def test_a_kill_at_any_moment_before_the_first_launch_changes_nothing(tmp_
         experiment.close()
 
 
-async def test_a_measure_that_does_not_please_the_check_is_followed_by_the_next_repair(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_refused_measure_gives_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.repair.leftovers.owned", lambda experiment, what: 1)
     monkeypatch.setattr("harness.repair.leftovers.free", lambda experiment, what: 1)
     full = {**OOM, "remedies": ["free_leftovers", "lower_gpu_memory_utilization"]}

@@ -70,9 +70,7 @@ def test_validations_may_stand_in_the_metric_rows_instead(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("first_step", "owes"), [(11, None), (6, "step 10"), (0, "step 0, 10")])
-def test_what_came_before_a_resumed_attempt_counts_up_to_its_first_step(
-    tmp_path: Path, first_step: int, owes: str | None
-) -> None:
+def test_what_came_before_a_resumed_attempt(tmp_path: Path, first_step: int, owes: str | None) -> None:
     earlier = attempt(tmp_path / "01", AJET, [0, 10])
     rows = [{"actor/kl_loss": 0.1}] * (21 - first_step)
     latest = write_rows(attempt(tmp_path / "02", AJET, [20]), rows, first_step)
@@ -106,9 +104,7 @@ FAMILIES = {
         ([{"reward": 0.5 + step % 9 / 50, "val/accuracy": 0.0} for step in range(60)], None),
     ],
 )
-def test_numbers_must_be_worth_something(
-    tmp_path: Path, rows: list[dict[str, float]], owes: str | None
-) -> None:
+def test_numbers_are_worth_something(tmp_path: Path, rows: list[dict[str, float]], owes: str | None) -> None:
     found = shortfall(False, [trained(tmp_path, rows)], len(rows), len(rows))
     assert owes_it(found, owes)
     if owes in FAMILIES:
@@ -126,9 +122,7 @@ def test_rewards_of_an_attempt_before_count_up_to_the_first_step_of_the_next(tmp
 
 
 @pytest.mark.parametrize("last_is_worthless", [True, False])
-def test_of_a_command_that_began_anew_by_itself_only_the_last_run_counts(
-    tmp_path: Path, last_is_worthless: bool
-) -> None:
+def test_of_a_command_begun_anew_only_the_last_run_counts(tmp_path: Path, last_is_worthless: bool) -> None:
     runs = [[{"reward": 0.0}] * 12, [{"reward": 0.2 + step % 4 / 10} for step in range(30)]]
     first, last = runs[:: -1 if last_is_worthless else 1]
     files = write_rows(trained(tmp_path, first), last)

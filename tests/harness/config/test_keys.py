@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.config import keys
-from harness.config.keys import EFFECTIVE_BATCH, meaning, nearest_own_key, parameter
+from harness.config.keys import meaning, nearest_own_key, parameter
 from trainer_core.config import concerns
 from trainer_core.config.keys import all_keys
 
@@ -119,14 +119,6 @@ def test_parameters_know_their_own_spellings(name: str) -> None:
 
 def test_short_names_mean_keys_of_the_trainer() -> None:
     assert set(keys.short_names().values()) <= set(OWN)
-
-
-def test_factors_of_the_batch_are_science_or_judged_by_their_product() -> None:
-    for key in ("train_batch_size", "gradient_accumulation_steps", "per_device_train_batch_size"):
-        assert meaning((key,), is_ajet=False).about == EFFECTIVE_BATCH
-    assert {each.name for each in keys.parameters().values() if each.factor} == {
-        "per_device_batch", "plain_batch", "accumulation", "devices", "model_parallel",
-    }  # fmt: skip
 
 
 def test_protected_keys_cover_what_lies_below_and_what_leaves_out_its_beginning() -> None:

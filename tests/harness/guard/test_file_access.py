@@ -131,9 +131,7 @@ def test_a_result_folder_inside_the_codebase_is_read_by_its_own_rules(home: Home
 
 
 @pytest.mark.parametrize("wide", ["/", "~", "~/.."])
-def test_a_codebase_that_holds_the_whole_home_gives_nothing_away(
-    home: Home, wide: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_codebase_around_home_is_not_read(home: Home, wide: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(home.codebase))
     plan = {"codebase_dir": str(Path(wide).expanduser()), "code_changes": ("**",)}
     assert "home folder" in str(refuse_reading("train.py", home.result, plan))

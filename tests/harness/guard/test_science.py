@@ -149,9 +149,7 @@ def test_numbers_are_finite(value: Scalar) -> None:
         ("device: 0,1\n", "device", [], ["cpu"]),
     ],
 )
-def test_some_keys_may_only_go_one_way(
-    text: str, key: str, allowed: list[Scalar], refused: list[Scalar]
-) -> None:
+def test_keys_that_go_one_way(text: str, key: str, allowed: list[Scalar], refused: list[Scalar]) -> None:
     assert [value for value in allowed if refuse_edit(text, {key: value}, (), ()) is not None] == []
     assert [value for value in refused if refuse_edit(text, {key: value}, (), ()) is None] == []
     assert key not in text or refuse_edit("a: 1\n" + text, {}, (key,), ()) is not None
@@ -223,9 +221,7 @@ ENGINE = "model: org/m\nmax_prompt_length: 100\nmax_response_length: 200\nengine
         (300, 400, False),
     ],
 )
-def test_an_engine_gets_just_the_length_that_prompt_and_response_need(
-    before: int, after: int, is_allowed: bool
-) -> None:
+def test_an_engine_gets_just_the_length_that_is_needed(before: int, after: int, is_allowed: bool) -> None:
     refusal = refuse_edit(ENGINE % before, {"engine.max_model_len": after}, (), ())
     assert (refusal is None) is is_allowed
     assert refuse_edit(ENGINE % before, {"engine.max_model_len": after}, (), ("max_model_len",)) is not None
@@ -243,9 +239,7 @@ def test_an_engine_gets_just_the_length_that_prompt_and_response_need(
         ("train: {num_wokers: 3}\n", {}, ("train.num_wokers",)),
     ],
 )
-def test_a_key_is_respelt_only_with_its_very_value_beside_it(
-    config: str, changes: dict[str, Scalar], remove: tuple[str, ...]
-) -> None:
+def test_what_is_no_respelling(config: str, changes: dict[str, Scalar], remove: tuple[str, ...]) -> None:
     assert refuse_edit(config, changes, remove, ()) is not None
 
 
@@ -318,9 +312,7 @@ VERL_MODEL = "actor_rollout_ref: {model: {%soverride_config: {attn_implementatio
         (VERL_MODEL % "", "x actor_rollout_ref.model.use_remove_padding=False", True),
     ],
 )
-def test_packed_sequences_keep_the_attention_that_parts_them(
-    config: str, command: str, may_change: bool
-) -> None:
+def test_packed_sequences_keep_their_attention(config: str, command: str, may_change: bool) -> None:
     section = "actor_rollout_ref.model.override_config." if config.startswith("actor_rollout_ref") else ""
     refusal = refuse_edit(config, {f"{section}attn_implementation": "sdpa"}, (), (), command)
     assert (refusal is None) is may_change

@@ -119,9 +119,7 @@ _BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_gpu
     st.dictionaries(st.sampled_from(_FOREIGN_KEYS), st.sampled_from([1, 2, 4, 8, 16]) | _SCALARS, max_size=3),
     st.lists(st.sampled_from(_FOREIGN_KEYS), max_size=2),
 )
-def test_nor_in_a_foreign_config_where_batches_may_be_cut_up(
-    text: str, changes: dict[str, Scalar], remove: list[str]
-) -> None:
+def test_nor_in_a_foreign_config(text: str, changes: dict[str, Scalar], remove: list[str]) -> None:
     if refuse_edit(text, changes, remove, ()) is not None:
         return
     after = config_edit.edit(text, changes, remove)

@@ -79,9 +79,7 @@ async def launched(experiment: Experiment, number: int, monkeypatch: pytest.Monk
     return specs[0]
 
 
-def test_edit_is_shown_as_a_diff_and_waits_for_the_launch_while_others_build_on_it(
-    experiment: Experiment, codebase: Path
-) -> None:
+def test_edit_is_shown_as_a_diff_and_waits_for_the_launch(experiment: Experiment, codebase: Path) -> None:
     assert apply_changes.config_after(experiment) is None
     outcome = prepared(EDIT, experiment)
     assert "-    n_vllm_engine: 4  # per node\n+    n_vllm_engine: 1  # per node\n" in outcome.text
@@ -107,9 +105,7 @@ def test_config_is_rendered_from_settings(tmp_path: Path) -> None:
     assert "seed: 7" in apply_changes.config_before(experiment)
 
 
-async def test_what_the_launch_command_sets_is_changed_in_the_command_for_all_later_launches(
-    tmp_path: Path, codebase: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_edits_of_the_command(tmp_path: Path, codebase: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = "python -m verl.main rollout.n=5 rollout.gpu_memory_utilization=0.6 actor.use_dynamic_bsz=True"
     plan = {"name": "sort", "path": str(tmp_path), "codebase_dir": str(codebase), "yaml_path": None}
     more = {"venv_exe": sys.executable, "prepare_command": None, "cleanup_command": None}
@@ -168,9 +164,7 @@ def test_a_built_in_repair_is_held_against_the_check_of_what_it_leads_to(experim
     )
 
 
-def test_the_real_check_sees_variables_and_config_of_the_draft(
-    experiment: Experiment, codebase: Path
-) -> None:
+def test_the_check_sees_variables_and_config_of_the_draft(experiment: Experiment, codebase: Path) -> None:
     draft = PendingChanges(config={"ajet.rollout.n_vllm_engine": 1}, environment={"OMP_NUM_THREADS": "1"})
     (codebase / "train.py").write_text(
         "import argparse, os\nos.environ['LAB_NEEDS_THIS']\np = argparse.ArgumentParser()\n"
@@ -208,9 +202,7 @@ async def test_patched_code_is_what_the_next_launches_run(
     assert not (experiment.dir / "attempts" / "02" / "change.diff").exists()
 
 
-async def test_changes_before_the_first_launch_are_kept_with_the_first_attempt(
-    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_changes_before_a_launch_stay(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared(PATCH, experiment)
     await launched(experiment, 1, monkeypatch)
     prepared(EDIT, experiment)
@@ -219,9 +211,7 @@ async def test_changes_before_the_first_launch_are_kept_with_the_first_attempt(
     assert kept.index("+print(batch / 1)") < kept.index("+    n_vllm_engine: 1")
 
 
-async def test_a_raised_limit_holds_for_all_later_launches_and_what_was_freed_is_told(
-    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_raised_limit_stays_raised(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not (await launched(experiment, 1, monkeypatch)).most_open_files
     outcome = prepared(
         actions.RaiseLimit(limit="open_files", why="too many", remedy="raise_open_files"), experiment

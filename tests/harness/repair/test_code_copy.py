@@ -57,9 +57,7 @@ def copied(codebase: Path, tmp_path: Path, results: Path | None = None) -> CodeC
     return freeze(codebase, tmp_path / "copy", results)
 
 
-def test_the_copy_is_as_the_author_left_it_and_the_author_never_notices(
-    repository: Path, tmp_path: Path
-) -> None:
+def test_the_copy_is_as_the_author_left_it_who_never_notices(repository: Path, tmp_path: Path) -> None:
     git(repository, "stash", "list")
     before = everything(repository)
     copy = copied(repository / "project", tmp_path)
@@ -81,9 +79,7 @@ def test_the_copy_is_as_the_author_left_it_and_the_author_never_notices(
     assert git(repository, "worktree", "list").count("\n") == 1
 
 
-def test_nothing_of_the_repository_is_run_and_variables_do_not_lead_git_elsewhere(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_hook_or_filter_is_run(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trap = tmp_path / "trap.sh"
     trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/sprung\ncat\n")
     trap.chmod(0o755)
@@ -102,9 +98,7 @@ def test_nothing_of_the_repository_is_run_and_variables_do_not_lead_git_elsewher
     assert not (tmp_path / "sprung").exists()
 
 
-def test_what_is_large_or_no_code_is_linked_and_named(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_large_is_linked(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(code_copy, "LARGEST_FILE", 1000)
     code = repository / "project"
     (code / "corpus.txt").write_text("x" * 2000)
@@ -168,9 +162,7 @@ def test_what_is_no_folder_of_code_is_refused(tmp_path: Path, monkeypatch: pytes
     assert not (tmp_path / "copy").exists()
 
 
-def test_a_path_into_the_codebase_is_found_in_the_copy_if_the_copy_has_its_own(
-    repository: Path, tmp_path: Path
-) -> None:
+def test_a_path_into_the_codebase_is_found_in_the_copy(repository: Path, tmp_path: Path) -> None:
     home, named = repository / "project", tmp_path / "named"
     named.symlink_to(home)
     copy = copied(named, tmp_path)

@@ -39,9 +39,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_missing_package_is_installed_and_what_is_there_keeps_its_version(
-    python: Path, shelf: Path
-) -> None:
+def test_a_package_is_installed_and_others_keep_their_version(python: Path, shelf: Path) -> None:
     wheel(shelf, "plainpkg", "1.0")
     assert install(python, "plainpkg") == "1.0"
     wheel(shelf, "plainpkg", "2.0")

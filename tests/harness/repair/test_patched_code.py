@@ -84,9 +84,7 @@ def test_code_outside_of_git_is_corrected_in_a_plain_copy(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("moment", ["harness.repair.patched_code.write_atomically", "shutil.copy2"])
-def test_a_kill_while_the_copy_or_the_file_is_written_is_made_good(
-    plan: Blueprint, monkeypatch: pytest.MonkeyPatch, moment: str
-) -> None:
+def test_a_kill_is_made_good(plan: Blueprint, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
     def die(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
@@ -160,9 +158,7 @@ def test_command_points_into_the_copy_where_the_copy_has_its_own(repository: Pat
         assert relocate(command) == command
 
 
-def test_patched_code_is_what_runs_even_if_installed_from_the_authors_folder(
-    repository: Path, plan: Blueprint, tmp_path: Path
-) -> None:
+def test_patched_code_runs_even_if_installed(repository: Path, plan: Blueprint, tmp_path: Path) -> None:
     site = tmp_path / "venv" / "lib" / "python3.11" / "site-packages"
     site.mkdir(parents=True)
     (site / "_project.pth").write_text(f"{repository}/project\n")
@@ -202,9 +198,7 @@ def test_copy_is_removed_but_not_what_only_it_has(plan: Blueprint) -> None:
         ("Makefile", "train:\n\tpython {home}/train.py\n", "Makefile:2"),
     ],
 )
-def test_code_that_leads_back_to_the_authors_folder_is_not_launched(
-    plan: Blueprint, repository: Path, name: str, text: str, where: str
-) -> None:
+def test_no_line_may_lead_back(plan: Blueprint, repository: Path, name: str, text: str, where: str) -> None:
     file = repository / "project" / name
     file.parent.mkdir(exist_ok=True)
     file.write_text(text.format(home=repository / "project"))
@@ -234,9 +228,7 @@ def test_lines_that_lead_back_can_be_corrected_one_after_the_other(plan: Bluepri
     assert (launched(plan, patches) / "a.sh").read_text() == "python train.py\n"
 
 
-def test_what_the_copy_only_links_to_may_be_named_by_its_absolute_path(
-    plan: Blueprint, repository: Path
-) -> None:
+def test_what_is_only_linked_may_have_its_absolute_path(plan: Blueprint, repository: Path) -> None:
     home = repository / "project"
     named = f"--data {home}/data/train.jsonl --out {home}/runs/1 --also {home}2"
     (home / "run.sh").write_text(f"# cd {home}\npython train.py {named}\n")
@@ -246,9 +238,7 @@ def test_what_the_copy_only_links_to_may_be_named_by_its_absolute_path(
     assert "+lr = 2" in patch(plan, **FASTER)
 
 
-def test_command_and_config_that_lead_back_are_refused(
-    plan: Blueprint, repository: Path, tmp_path: Path
-) -> None:
+def test_no_command_or_config_may_lead_back(plan: Blueprint, repository: Path, tmp_path: Path) -> None:
     home = repository / "project"
     config = tmp_path / "config.yaml"
     config.write_text(f"lr: 1\nreward: {home}/model.py\n")

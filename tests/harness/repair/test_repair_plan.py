@@ -56,9 +56,7 @@ def names(experiment: Experiment, diagnosis: dict[str, Any], *preferred: str) ->
     return [repair.name for repair in repair_plan.repairs(experiment, found(diagnosis), preferred)]
 
 
-def test_in_the_order_of_the_signature_but_what_helped_before_and_waiting_come_first(
-    experiment: Experiment,
-) -> None:
+def test_in_the_order_of_the_signature_after_what_helped_or_passes(experiment: Experiment) -> None:
     lower, fewer = OOM["remedies"][:2]
     assert names(experiment, OOM) == [lower, fewer, "advise"]
     assert names(experiment, OOM, fewer) == [fewer, lower, "advise"]

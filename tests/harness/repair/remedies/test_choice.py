@@ -176,9 +176,7 @@ def test_nothing_is_said_about_no_config_a_circular_one_or_by_a_name_of_another_
 
 
 @pytest.mark.parametrize(("more", "is_offered"), [("", True), ("generation_batch_size: 64\n", False)])
-def test_the_command_line_offers_nothing_that_a_run_would_refuse(
-    tmp_path: Path, more: str, is_offered: bool
-) -> None:
+def test_the_command_line_offers_what_a_run_would_take(tmp_path: Path, more: str, is_offered: bool) -> None:
     log, config = tmp_path / "train.log", tmp_path / "config.yaml"
     config.write_text(f"per_device_train_batch_size: 8\ngradient_accumulation_steps: 2\n{more}")
     log.write_text(
