@@ -13,7 +13,7 @@ from harness.agent.executor import Executor
 from harness.diagnosis.signatures import user_folder
 from harness.experiment import Experiment
 from harness.lessons import knowledge
-from tests.harness.runs import record
+from tests.harness.agent.world import World, launch, new_experiment
 
 LOG = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.02 GiB. GPU 0 has 79.3 GiB.\n"
 OWN = "- {id: ours, family: auth, name: a, cause: the log says it, when: [{message: 'our own words'}]}\n"
@@ -25,17 +25,10 @@ def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Expe
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     (tmp_path / "run").mkdir()
-    made = Experiment(tmp_path / "run", lambda: 1000.0)
-    plan = {
-        **dict.fromkeys(("metrics", "prepare_command", "cleanup_command")),
-        **{"name": "x", "path": str(tmp_path / "plan.md"), "codebase_dir": str(tmp_path)},
-        **{"launch_command": "true", "yaml_path": None, "venv_exe": sys.executable},
-    }
-    record(made, "created", experiment_id="7f3a", name="x", deadline_at=9e9, policy="playbook", plan=plan)
-    launch = {"attempt": 1, "session": "s", "attempt_id": "7f3a-01", "why": "first"}
-    record(made, "intent", action="launch", args=launch)
-    record(made, "outcome", action="launch", launched_at=1.0)
-    record(made, "outcome", action="wait", ended={"reason": "exited", "status": 1, "ended_at": 9.0})
+    plan = {"name": "x", "path": str(tmp_path / "plan.md"), "codebase_dir": str(tmp_path)}
+    plan |= {"launch_command": "true", "venv_exe": sys.executable}
+    made = new_experiment(tmp_path / "run", World([]), **plan)
+    launch(made, reason="exited", status=1, ended_at=1009.0)
     files = made.attempt_files(1)
     files.dir.mkdir(parents=True)
     files.pane_log.write_text(LOG)

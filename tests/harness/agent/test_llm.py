@@ -138,13 +138,6 @@ async def test_the_same_look_again_and_again_is_stopped(tmp_path: Path) -> None:
     assert kinds(tmp_path).count("read_pane") == 2
 
 
-async def test_without_an_answer_the_playbook_goes_on(tmp_path: Path) -> None:
-    outage = OutOfPatienceError("no answer for 6 hours")
-    verdict, _, model = await run(tmp_path, [BUG], [outage, outage])
-    assert verdict.outcome is Outcome.FAILED
-    assert len(model.requests) == 2
-
-
 async def test_what_was_edited_after_a_check_is_not_launched_unchecked(tmp_path: Path) -> None:
     answers: list[Answer] = [EDIT, ("launch", {"why": "w"}), ("check", {}), ("launch", {"why": "now"}), END]
     _, _, model = await run(tmp_path, [BUG, done()], answers)

@@ -12,6 +12,7 @@ from harness.agent import log_search
 from harness.agent.excerpts import LONGEST_TEXT
 from harness.agent.look import look
 from harness.experiment import Experiment
+from tests.harness.agent.world import World, launch, new_experiment
 from tests.harness.runs import record
 
 KEY = "sk-abcdefghijklmnop1234567890"
@@ -30,15 +31,9 @@ def experiment(tmp_path: Path, codebase: Path) -> Experiment:
     config = codebase / "config.yaml"
     config.write_text("ajet:\n  model:\n    path: toy  # small\n  trainer_common:\n    seed: 3\n")
     (tmp_path / "result").mkdir()
-    made = Experiment(tmp_path / "result", lambda: 1000.0)
-    plan = {
-        **{"name": "sort digits", "path": str(codebase / "blueprint.md"), "codebase_dir": str(codebase)},
-        **{"yaml_path": str(config), "launch_command": None, "venv_exe": "python"},
-    }
-    record(made, "created", experiment_id="7f3a", name="sort digits", deadline_at=9999.0, plan=plan)
-    args = {"attempt": 1, "session": "ajet_x-01", "attempt_id": "7f3a-01", "why": "first"}
-    record(made, "intent", action="launch", args=args)
-    record(made, "outcome", action="launch", launched_at=1000.0, command="train")
+    plan = {"path": str(codebase / "blueprint.md"), "codebase_dir": str(codebase), "yaml_path": str(config)}
+    made = new_experiment(tmp_path / "result", World([]), **plan, launch_command=None)
+    launch(made)
     made.attempt_files(1).dir.mkdir(parents=True)
     return made
 
@@ -99,12 +94,9 @@ def test_file_lines_are_numbered_and_the_rest_is_announced(experiment: Experimen
         "10| step(10)",
         "11| step(11)",
     ]
-    assert "30 lines" in error(ReadFile(path="train.py", first_line=31), experiment)
-
-
-def test_files_that_cannot_be_shown_say_why(experiment: Experiment, codebase: Path, tmp_path: Path) -> None:
     (codebase / "model.py").write_bytes(b"PK\x03\x04\0\0\0")
-    (tmp_path / "other.py").write_text("x = 1\n")
+    (codebase.parent / "other.py").write_text("x = 1\n")
+    assert "30 lines" in error(ReadFile(path="train.py", first_line=31), experiment)
     assert "model.py is a binary file" in error(ReadFile(path="model.py"), experiment)
     assert "there is no file nope.py" in error(ReadFile(path="nope.py"), experiment)
     assert "out" in error(ReadFile(path="../other.py"), experiment)
@@ -131,10 +123,8 @@ def test_our_own_secrets_are_masked(experiment: Experiment, monkeypatch: pytest.
 
 
 def test_pane_shows_the_last_lines_clean_and_with_their_numbers(experiment: Experiment) -> None:
-    log(
-        experiment,
-        "start\n\x1b[31mred\x1b[0m\x07 and \u202ehidden\n 10%|#   | 1/10\r100%|####| 10/10\nend\nend\n",
-    )
+    progress = " 10%|#   | 1/10\r100%|####| 10/10"
+    log(experiment, f"start\n\x1b[31mred\x1b[0m\x07 and \u202ehidden\n{progress}\nend\nend\n")
     shown = text(ReadPane(), experiment)
     assert shown.split("\n") == [
         "the last lines of attempts/01/pane.log",

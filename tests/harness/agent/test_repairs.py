@@ -62,9 +62,7 @@ class RepairWorld(World):
     """How an attempt ends follows from its config, its environment and its number; `problems`: what the
     check finds, given what is changed."""
 
-    def __init__(
-        self, fate: Fate, problems: Problems = lambda draft: [], max_time_s: float = 10_000.0
-    ) -> None:
+    def __init__(self, fate: Fate, problems: Problems = lambda draft: [], max_time_s: float = 1e4) -> None:
         super().__init__([], max_time_s)
         self.fate = fate
         self.problems = problems
@@ -127,13 +125,9 @@ def experiment_in(
 ) -> Experiment:
     """An experiment with a config of its own."""
     (folder / "config.yaml").write_text(config)
-    given = {
-        **{"name": "sort digits", "path": str(folder / "blueprint.md"), "codebase_dir": str(folder)},
-        **{"yaml_path": str(folder / "config.yaml"), "launch_command": None, "protected_keys": []},
-    }
-    return new_experiment(
-        folder, world, options or RunOptions(), **{**given, "venv_exe": sys.executable, **plan}
-    )
+    given = {"name": "sort digits", "path": f"{folder}/blueprint.md", "codebase_dir": str(folder)}
+    given |= {"yaml_path": f"{folder}/config.yaml", "launch_command": None, "venv_exe": sys.executable}
+    return new_experiment(folder, world, options or RunOptions(), **{**given, **plan})
 
 
 async def run(
@@ -141,7 +135,7 @@ async def run(
     fate: Fate,
     options: RunOptions | None = None,
     problems: Problems = lambda draft: [],
-    max_time_s: float = 10_000.0,
+    max_time_s: float = 1e4,
     **plan: Any,
 ) -> ExperimentState:
     """Carry an experiment to its end and return its state."""
@@ -358,33 +352,28 @@ class Case:
     plan: Mapping[str, Any] = field(default_factory=dict)
 
 
-SLOW = {
-    **{"signature": "hub_slow", "cause": "wandb", "transient": True, "wait_s": 5.0, "confidence": 0.9},
-    "remedies": ["wait_and_retry", "tracker_offline"],
-}
+SLOW = {**LOST, "cause": "wandb", "wait_s": 5.0, "remedies": ["wait_and_retry", "tracker_offline"]}
 FAILED, CANNOT_RUN = Outcome.FAILED, Outcome.CANNOT_RUN
+LOWER, OFFLOAD = [(SHARE, 0.75)], [(OPTIMIZER, True)]
+FOLLOWED = CONFIG + "  extra: {temperature: '${..rollout.gpu_memory_utilization}'}\n"
+ALWAYS: Fate = lambda values, env, n: failed(**OOM)  # noqa: E731
+OFFLOADED = until(OPTIMIZER, bool, **OOM)
 CASES = {
     "the same failure leads to the next repair on top": Case(
-        lambda values, env, n: done() if values[SHARE] < 0.85 and values[OPTIMIZER] else failed(**OOM),
-        [[], [(SHARE, 0.75)], [(OPTIMIZER, True)]],
+        lambda values, env, n: done() if below(values[SHARE]) and values[OPTIMIZER] else failed(**OOM),
+        [[], LOWER, OFFLOAD],
     ),
     "the same cause without progress ends it after three repairs": Case(
-        lambda values, env, n: failed(**OOM),
-        [[], [(SHARE, 0.75)], [(OPTIMIZER, True)], [("ajet.rollout.max_num_seqs", 32)]],
-        FAILED,
+        ALWAYS, [[], LOWER, OFFLOAD, [("ajet.rollout.max_num_seqs", 32)]], FAILED
     ),
     "a protected key stays and the next repair is taken": Case(
-        until(OPTIMIZER, bool, **OOM), [[], [(OPTIMIZER, True)]], plan={"protected_keys": [SHARE]}
+        OFFLOADED, [[], OFFLOAD], plan={"protected_keys": [SHARE]}
     ),
     "what can be done against a passing cause comes after a wait": Case(
         lambda values, env, n: done() if "WANDB_MODE" in env else failed(**SLOW),
         [[], [], [("WANDB_MODE", "offline")]],
     ),
-    "what the rules refuse is left out and the next repair is taken": Case(
-        until(OPTIMIZER, bool, **OOM),
-        [[], [(OPTIMIZER, True)]],
-        plan={"config": CONFIG + "  extra: {temperature: '${..rollout.gpu_memory_utilization}'}\n"},
-    ),
+    "what the rules refuse gives way to the next": Case(OFFLOADED, [[], OFFLOAD], plan={"config": FOLLOWED}),
     "a doubtful diagnosis changes nothing": Case(
         lambda values, env, n: failed(**{**OOM, "confidence": 0.3}), [[]], FAILED
     ),
@@ -405,13 +394,11 @@ CASES = {
     ),
     "a protected port stays": Case(FINE, [], CANNOT_RUN, lambda draft: [TAKEN], {"protected_keys": [PORT]}),
     "a repair that the check refuses gives way to the next": Case(
-        until(OPTIMIZER, bool, **OOM),
-        [[], [(OPTIMIZER, True)]],
-        problems=lambda draft: [HOPELESS] if SHARE in draft.config else [],
+        OFFLOADED, [[], OFFLOAD], problems=lambda draft: [HOPELESS] if SHARE in draft.config else []
     ),
     "what the check finds meanwhile is repaired on top": Case(
         until(SHARE, below, **OOM),
-        [[], [(SHARE, 0.75), (PORT, 31234)]],
+        [[], [*LOWER, (PORT, 31234)]],
         problems=lambda draft: port_taken(draft) if SHARE in draft.config else [],
     ),
 }

@@ -35,9 +35,7 @@ class World:
 
 
 ALWAYS: dict[str, dict[str, Any]] = {
-    "prepare": {},
-    "report": {"headline": []},
-    "read_pane": {"text": "the last lines"},
+    **{"prepare": {}, "report": {"headline": []}, "read_pane": {"text": "the last lines"}},
     "render_config": {"changes": [], "text": "ajet: {}"},
 }
 """What some actions come to whatever the world is like."""
@@ -145,3 +143,13 @@ def new_experiment(folder: Path, world: World, options: RunOptions | None = None
     elif experiment.state.finished_at is None:
         experiment.record(Owner.this_process())
     return experiment
+
+
+def launch(experiment: Experiment, number: int = 1, checkpoint: str | None = None, **ended: Any) -> None:
+    """Have an attempt launched, and ended where its end is given."""
+    attempt_id = f"{experiment.state.experiment_id}-{number:02d}"
+    args = {"attempt": number, "session": f"s-{number:02d}", "attempt_id": attempt_id, "why": "first"}
+    record(experiment, "intent", action="launch", args=args)
+    record(experiment, "outcome", action="launch", launched_at=1000.0, command="train", checkpoint=checkpoint)
+    if ended:
+        record(experiment, "outcome", action="wait", ended=ended)

@@ -17,12 +17,8 @@ from monitors.rules import Health
 from tests.harness.results.narrative.written import run_evidence
 from tests.harness.runs import end, found, state_with
 
-PLAN: dict[str, Any] = {
-    "yaml_path": "/exp/config.yaml",
-    "launch_command": None,
-    "codebase_dir": "/nowhere",
-    "protected_keys": ["ajet.rollout.max_num_seqs"],
-}
+PLAN: dict[str, Any] = {"yaml_path": "/exp/config.yaml", "codebase_dir": "/nowhere"}
+PLAN |= {"launch_command": None, "protected_keys": ["ajet.rollout.max_num_seqs"]}
 CONFIG = "ajet:\n  rollout: {max_num_seqs: 8, gpu_memory_utilization: 0.9}\n  trainer_common: {seed: 0}\n"
 RUNNING = AttemptState(1, "ajet_x-01", "x-01", "first", launched_at=10.0)
 DIAGNOSIS = found({"signature": "cuda_oom", "transient": False, "cause": "out of memory at step 3"})
@@ -239,11 +235,8 @@ class TestEnds:
         assert "collect the results first" in str(guard.check(success, seen(FAILED)))
 
     def test_nothing_ends_while_a_training_runs(self) -> None:
-        for action in (
-            actions.Collect(),
-            actions.Report(),
-            actions.Finish(outcome=Outcome.FAILED, reason="r"),
-        ):
+        finish = actions.Finish(outcome=Outcome.FAILED, reason="r")
+        for action in (actions.Collect(), actions.Report(), finish):
             assert "still running" in str(guard.check(action, seen(RUNNING)))
         assert guard.check(actions.Collect(), seen(FAILED)) is None
 

@@ -78,7 +78,7 @@ SPACED = (
     "a\u2028lr: 1",
     "a\x85b",
     "a: b",
-    "a #b",
+    "a #",
 )
 
 
@@ -211,19 +211,11 @@ ENGINE = "model: org/m\nmax_prompt_length: 100\nmax_response_length: 200\nengine
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "is_allowed"),
-    [
-        (250, 300, True),
-        (250, 301, False),
-        (250, 280, False),
-        (400, 300, True),
-        (400, 299, False),
-        (300, 400, False),
-    ],
+    ("before", "after"), [(250, 300), (250, 301), (250, 280), (400, 300), (400, 301), (400, 299), (300, 400)]
 )
-def test_an_engine_gets_just_the_length_that_is_needed(before: int, after: int, is_allowed: bool) -> None:
+def test_an_engine_gets_just_the_length_that_is_needed_or_less_than_before(before: int, after: int) -> None:
     refusal = refuse_edit(ENGINE % before, {"engine.max_model_len": after}, (), ())
-    assert (refusal is None) is is_allowed
+    assert (refusal is None) is (after == 300 or before > after > 300)
     assert refuse_edit(ENGINE % before, {"engine.max_model_len": after}, (), ("max_model_len",)) is not None
 
 
@@ -288,6 +280,7 @@ class TestWhatTheCommandSets:
 
 FLASH = "attn_implementation: flash_attention_2\n"
 VERL_MODEL = "actor_rollout_ref: {model: {%soverride_config: {attn_implementation: flash_attention_2}}}\n"
+UNPADDED = VERL_MODEL % "use_remove_padding: false, "
 
 
 @pytest.mark.parametrize(
@@ -303,12 +296,8 @@ VERL_MODEL = "actor_rollout_ref: {model: {%soverride_config: {attn_implementatio
         (FLASH + "packing: true\n", "trl sft --eval_packing false", False),
         (FLASH, "trl sft --padding-free=true", False),
         (VERL_MODEL % "", "", False),
-        (VERL_MODEL % "use_remove_padding: false, ", "", True),
-        (
-            VERL_MODEL % "use_remove_padding: false, ",
-            "x actor_rollout_ref.model.use_remove_padding=True",
-            False,
-        ),
+        (UNPADDED, "", True),
+        (UNPADDED, "x actor_rollout_ref.model.use_remove_padding=True", False),
         (VERL_MODEL % "", "x actor_rollout_ref.model.use_remove_padding=False", True),
     ],
 )

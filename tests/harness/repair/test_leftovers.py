@@ -14,6 +14,7 @@ from harness import index
 from harness.experiment import Experiment
 from harness.repair.leftovers import free, owned
 from monitors.processes import ATTEMPT_VARIABLE
+from tests.harness.agent.world import launch
 from tests.harness.runs import record
 
 SLEEP = [sys.executable, "-I", "-S", "-c", "print(flush=True); import time; time.sleep(600)"]
@@ -30,17 +31,13 @@ def made(
     """An experiment whose attempts have all ended. `carried`: the checkpoint that each went on from."""
     folder.mkdir()
     found = Experiment(folder, lambda: 1000.0)
-    given: dict[str, Any] = {"experiment_id": experiment_id, "name": folder.name, "deadline_at": 9e9}
-    record(found, "created", **given, policy="playbook", plan={})
+    record(found, "created", experiment_id=experiment_id, name=folder.name, deadline_at=9e9)
     for number in range(1, attempts + 1):
-        args = {"attempt": number, "session": "s", "attempt_id": f"{experiment_id}-{number:02d}", "why": "w"}
-        record(found, "intent", action="launch", args=args)
-        given_to = dict(enumerate(carried, start=1)).get(number)
-        record(found, "outcome", action="launch", launched_at=1.0, checkpoint=given_to)
-        record(found, "outcome", action="wait", ended={"reason": "exited", "complete": False})
+        went_on_from = dict(enumerate(carried, start=1)).get(number)
+        launch(found, number, went_on_from, reason="exited", complete=False)
         files = found.attempt_files(number)
         files.started.mkdir(parents=True)
-        ended = {"attempt_id": args["attempt_id"], "reason": "exited", "status": 1}
+        ended = {"attempt_id": f"{experiment_id}-{number:02d}", "reason": "exited", "status": 1}
         files.exit_file.write_text(json.dumps(ended))
     if end:
         record(found, "finish", **end)

@@ -1,7 +1,7 @@
 """What is asked of the machine and the rules, and what becomes of a repair."""
 
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from harness.lessons import Lesson, knowledge
 from harness.options import RunOptions
 from harness.pending_changes import Change, PendingChanges
 from harness.repair import repair_plan
+from tests.harness.agent.world import World, launch, new_experiment
 from tests.harness.runs import filled, found, record, state_with
 
 CONFIG = "ajet:\n  backbone: verl\n  rollout: {gpu_memory_utilization: 0.8, max_num_seqs: 64}\n"
@@ -40,15 +41,10 @@ def experiment(tmp_path: Path) -> Experiment:
 def launched(folder: Path, config: str, command: str | None = None) -> Experiment:
     """An experiment with this config whose first attempt runs."""
     (folder / "config.yaml").write_text(config)
-    plan = {"name": "x", "path": str(folder / "b.md"), "codebase_dir": str(folder), "launch_command": command}
-    more = {"yaml_path": str(folder / "config.yaml"), "venv_exe": sys.executable, "protected_keys": []}
-    made = Experiment(folder, lambda: 1000.0)
-    given = {"experiment_id": "7f3a", "name": "x", "deadline_at": 9e9, "policy": "playbook"}
-    record(made, "created", **given, plan={**plan, **more})
-    record(made, "options", **asdict(RunOptions()))
-    args = {"attempt": 1, "session": "s", "attempt_id": "7f3a-01", "why": "first"}
-    record(made, "intent", action="launch", args=args)
-    record(made, "outcome", action="launch", launched_at=1.0)
+    plan = {"path": str(folder / "b.md"), "codebase_dir": str(folder), "launch_command": command}
+    more = {"yaml_path": str(folder / "config.yaml"), "venv_exe": sys.executable}
+    made = new_experiment(folder, World([]), RunOptions(), **plan, **more)
+    launch(made)
     return made
 
 

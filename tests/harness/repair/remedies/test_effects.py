@@ -92,12 +92,7 @@ BATCHES: list[Row] = [
         )
     ),
     *(
-        (
-            "halve_micro_batch",
-            f"{SIZE}: 8\n{STEPS}: 2\n",
-            found,
-            {"command": f"trl sft --config c.yaml {flag}"},
-        )
+        ("halve_micro_batch", f"{SIZE}: 8\n{STEPS}: 2\n", found, {"command": f"trl sft --config c {flag}"})
         for flag, found in (
             ("--gradient-accumulation-steps 4", {SIZE: 4, STEPS: 8}),
             (f"--{SIZE}=16", {SIZE: 8, STEPS: 4}),
@@ -254,12 +249,7 @@ PORTS: list[Row] = [
     ),
     ("free_port", "store: {host: box, port: 29500}\n", {}, STORE),
     ("free_port", VERL, {"MASTER_PORT": "31234"}, STORE),
-    (
-        "free_port",
-        VERL,
-        {"PET_MASTER_PORT": "31234"},
-        {**STORE, "command": "torchrun --nproc_per_node 8 t.py"},
-    ),
+    ("free_port", VERL, {"PET_MASTER_PORT": "31234"}, {**STORE, "command": "torchrun -n 8 train.py"}),
     ("free_port", VERL, {}, {**STORE, "command": "torchrun --rdzv_endpoint=h:29500 train.py"}),
     ("free_port", VERL, {"MASTER_PORT": "31234"}, {**OF_STORE, "environment": {"MASTER_PORT": "29500"}}),
     ("free_port", AJET, {"ajet.interchange_server.interchange_server_port": 31234}, measured(port="18000")),
