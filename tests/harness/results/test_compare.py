@@ -6,15 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.results.compare import compare, compare_results
-from harness.results.comparing.types import (
-    Comparison,
-    Curve,
-    Expectation,
-    Key,
-    PlannedRun,
-    Point,
-    Study,
-)
+from harness.results.comparing.types import Comparison, Curve, Expectation, Key, PlannedRun, Point, Study
 from harness.results.sweeps.wording import cautions, notes
 from tests.harness.results.comparing.made import KL, METRIC, Values, compared, grid, result, tasks
 from tests.harness.results.comparing.result_folders import trained

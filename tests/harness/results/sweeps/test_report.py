@@ -76,9 +76,7 @@ def test_all_documents_are_there_and_agree(grid: Grid) -> None:
     assert (folder / "figures/curves.svg").read_text().startswith("<?xml")
 
 
-def test_what_was_found_comes_first_and_is_worded_by_the_finding(
-    grid: Grid,
-) -> None:
+def test_what_was_found_comes_first_and_is_worded_by_the_finding(grid: Grid) -> None:
     _, made, report = grid
     contrast = made.keys[1].contrasts[0]
     assert contrast.finding == "higher" and contrast.low is not None and contrast.high is not None
@@ -96,9 +94,7 @@ def test_what_was_found_comes_first_and_is_worded_by_the_finding(
     assert places == sorted(places)
 
 
-def test_a_lost_run_is_named_with_its_reason_and_counts_nowhere(
-    grid: Grid,
-) -> None:
+def test_a_lost_run_is_named_with_its_reason_and_counts_nowhere(grid: Grid) -> None:
     _, made, report = grid
     lost = made.runs[4].run
     markdown = (report.folder / "sweep_report.md").read_text()
@@ -172,12 +168,7 @@ def test_nothing_that_was_written_by_others_becomes_active(tmp_path: Path) -> No
     first = replace(made.runs[0], deviations=(evil,), outcome=evil)
     study: Study = replace(made.study, name=evil, question=evil)
     made = replace(
-        made,
-        study=study,
-        metric=evil,
-        runs=(first, *made.runs[1:]),
-        confounds=(evil,),
-        missing=(evil,),
+        made, study=study, metric=evil, runs=(first, *made.runs[1:]), confounds=(evil,), missing=(evil,)
     )
     about = replace(ABOUT, outcome="failed", reason=evil, plan={"settings": {evil: evil}})
     report = build_sweep_report(
@@ -197,12 +188,7 @@ def test_secrets_are_masked_everywhere(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("WANDB_API_KEY", "correct-horse-battery")
     made = replace(comparison((REPEAT,), 2, tmp_path), confounds=("key correct-horse-battery",))
     about = replace(ABOUT, plan={"settings": {"token": "correct-horse-battery"}})
-    build_sweep_report(
-        tmp_path,
-        made,
-        about,
-        {"findings": section(words="it is correct-horse-battery")},
-    )
+    build_sweep_report(tmp_path, made, about, {"findings": section(words="it is correct-horse-battery")})
     for path in tmp_path.rglob("*"):
         assert path.is_dir() or b"correct-horse-battery" not in path.read_bytes()
 

@@ -107,7 +107,7 @@ def test_what_was_not_tested_says_why() -> None:
 def test_points_are_told_by_what_differs_and_never_mixed_up() -> None:
     made = comparison((KL, REPEAT), 1)
     assert list(wording.point_labels(made).values())[:3] == [
-        *("baseline", "num_repeat=8", "kl_loss_coef=0.01"),
+        *("baseline", "num_repeat=8", "kl_loss_coef=0.01")
     ]
     twins = tuple(PointResult(Point(name, {}), Estimate(1, 0.5), 1) for name in ("run-a", "run-b"))
     given_runs = replace(made, points=twins)
