@@ -20,9 +20,7 @@ rows = st.lists(st.tuples(st.integers(0, 12), st.dictionaries(st.sampled_from("a
 
 @settings(max_examples=60, deadline=None)
 @given(attempts=st.lists(rows, max_size=4))
-def test_merging_equals_the_brute_force_fold(
-    attempts: list[list], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_merging_is_a_fold(attempts: list[list], tmp_path_factory: pytest.TempPathFactory) -> None:
     result_dir = tmp_path_factory.mktemp("merge")
     expected: dict[int, dict[str, tuple[float, int, int]]] = {}
     for number, written in enumerate(attempts, start=1):
@@ -35,23 +33,10 @@ def test_merging_equals_the_brute_force_fold(
             cells.update({key: (value, number, line) for key, value in values.items()})
     record = collect(result_dir)
     for key in "abc":
-        want = {step: values[key] for step, values in sorted(expected.items()) if key in values}
+        want = [(step, *values[key]) for step, values in sorted(expected.items()) if key in values]
         series = record.series.get(key)
-        got = (
-            {}
-            if series is None
-            else {
-                step: (value, number, line)
-                for step, value, number, line in zip(
-                    series.steps.tolist(),
-                    series.values.tolist(),
-                    series.attempts.tolist(),
-                    series.lines.tolist(),
-                    strict=True,
-                )
-            }
-        )
-        assert got == want
+        columns = [series.steps, series.values, series.attempts, series.lines] if series else []
+        assert list(zip(*(column.tolist() for column in columns), strict=True)) == want
 
 
 def test_torn_and_foreign_lines_are_passed_over_and_named(tmp_path: Path) -> None:
@@ -101,34 +86,19 @@ def test_a_table_alone_gives_reported_numbers_with_their_lines(tmp_path: Path) -
     assert "task_pass_rate@1" not in end.reported
 
 
-def test_an_empty_folder_is_an_empty_record(tmp_path: Path) -> None:
-    record = collect(tmp_path)
-    assert (record.attempts, record.evaluations, record.problems, dict(record.series)) == ((), (), (), {})
-
-
 def test_a_metric_whose_rows_were_all_replaced_is_gone(tmp_path: Path) -> None:
-    first = [
-        (step, {"loss": 1.0, **({"timing_s/testing": 0.1} if step == 4 else {})}) for step in range(1, 6)
-    ]
-    attempt(tmp_path, 1).metrics(first).exit(1)
+    rows = [(step, {"loss": 1.0} | ({"timing_s/testing": 0.1} if step == 4 else {})) for step in range(1, 6)]
+    attempt(tmp_path, 1).metrics(rows).exit(1)
     attempt(tmp_path, 2).metrics([(1, {"loss": 1.0}), (2, {"loss": 0.9})]).exit()
-    record = collect(tmp_path)
-    assert set(record.series) == {"loss"}
+    assert set(collect(tmp_path).series) == {"loss"}
     assert build_report(tmp_path, ended()).discrepancies == ()
 
 
 def test_an_attempt_that_went_on_from_a_checkpoint_keeps_that_checkpoints_validation(tmp_path: Path) -> None:
     tried = {"a": [True, False], "b": [True, True]}
-    rates = {"val/task_pass_rate@1": 0.75}
-    attempt(tmp_path, 1).metrics([(0, {}), (1, {"loss": 1.0}), (2, {"loss": 0.9, **rates})]).validations(
-        {0: tried, 2: tried}
-    ).exit(143)
-    attempt(tmp_path, 2).metrics([(2, {"loss": 0.9, **rates}), (3, {"loss": 0.8})]).validations(
-        {3: tried}
-    ).exit()
-    evaluations = collect(tmp_path).evaluations
-    assert [(evaluation.step, evaluation.attempt, len(evaluation.tasks)) for evaluation in evaluations] == [
-        (0, 1, 2),
-        (2, 1, 2),
-        (3, 2, 2),
-    ]
+    checkpoint = (2, {"loss": 0.9, "val/task_pass_rate@1": 0.75})
+    first = attempt(tmp_path, 1).metrics([(0, {}), (1, {"loss": 1.0}), checkpoint]).exit(143)
+    first.validations({0: tried, 2: tried})
+    attempt(tmp_path, 2).metrics([checkpoint, (3, {"loss": 0.8})]).validations({3: tried}).exit()
+    found = [(each.step, each.attempt, len(each.tasks)) for each in collect(tmp_path).evaluations]
+    assert found == [(0, 1, 2), (2, 1, 2), (3, 2, 2)]

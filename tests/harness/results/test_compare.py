@@ -24,9 +24,6 @@ def with_curves(curves: dict[str, list[Curve]], **changes: object) -> Comparison
     )
 
 
-# --- from folders -------------------------------------------------------------------------------------------
-
-
 def test_a_study_is_read_from_its_folders(tmp_path: Path) -> None:
     points = (Point("p01", {KL: 0.01}, True), Point("p02", {KL: 0.1}))
     runs = [
@@ -66,9 +63,6 @@ def test_a_study_of_nothing_but_failures_still_says_what_happened(tmp_path: Path
     assert found.missing == ("p01-s1: never started: the budget was used up",)
 
 
-# --- points -------------------------------------------------------------------------------------------------
-
-
 def test_areas_are_taken_over_the_steps_that_all_curves_span() -> None:
     whole = Curve((0, 10, 20), (0.0, 0.5, 1.0))
     longer = Curve((0, 10, 20, 40), (0.0, 0.5, 1.0, 1.0))
@@ -105,9 +99,6 @@ def test_the_cost_is_that_of_a_hundredth_of_a_rate_else_of_one(metric: str, per:
     assert worse.cost_per_point is None
 
 
-# --- expectations -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("effect", "level", "verdict"),
     [("higher", 1, "held"), ("lower", 1, "did not hold"), ("none", 1, "did not hold"), ("higher", 7, "open")],
@@ -135,9 +126,6 @@ def test_true_is_not_one() -> None:
         (True, "higher"),
         (2, "no detectable difference"),
     ]
-
-
-# --- what a reader is told ----------------------------------------------------------------------------------
 
 
 def test_every_way_of_counting_that_matters_is_told() -> None:

@@ -20,13 +20,12 @@ def draw(result_dir: Path) -> tuple[dict[str, str], list[str]]:
     return {figure.name: figure.svg for figure in figures}, missing
 
 
-def line_of(path: Path) -> dict[str, Any]:
-    """The first line of a figure's data."""
-    line: dict[str, Any] = json.loads(path.read_text())["panels"][0]["lines"][0]
-    return line
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    """The lines in a figure's data."""
+    return list(json.loads(path.read_text())["panels"][0]["lines"])
 
 
-def test_a_full_run_has_every_figure_three_times(tmp_path: Path) -> None:
+def test_a_full_run_has_every_figure_three_times_and_validations_with_intervals(tmp_path: Path) -> None:
     successful_run(tmp_path, tasks=30)
     figures, missing = draw(tmp_path)
     names = ["validation", "reward", "kl", "loss", "entropy", "response_length", "throughput"]
@@ -37,36 +36,23 @@ def test_a_full_run_has_every_figure_three_times(tmp_path: Path) -> None:
         svg = (tmp_path / "figures" / f"{name}.svg").read_text()
         assert "prefers-color-scheme:dark" in svg and "var(--fig-ink" in svg
         assert "#0102" not in svg
+    line, other = lines_of(tmp_path / "figures/validation.json")
+    assert (line["label"], other["label"]) == ("task_pass_rate@1", "unbiased_pass@4")
+    rows = (tmp_path / "attempts/01/trainer/validation.jsonl").read_text().splitlines()
+    first = np.array([json.loads(row)["successes"] for row in rows[:30]], dtype=float)
+    assert line["low"][0] < line["y"][0] == first.mean() < line["high"][0]
 
 
 def test_the_data_is_the_raw_data_with_its_place(tmp_path: Path) -> None:
     retried_run(tmp_path)
-    draw(tmp_path)
-    line = line_of(tmp_path / "figures/reward.json")
+    assert "attempt 2" in draw(tmp_path)[0]["reward"], "the place where it takes over is marked"
+    (line,) = lines_of(tmp_path / "figures/reward.json")
     assert line["label"] == "critic/rewards/mean" and line["x"] == list(range(1, 91))
     assert line["attempts"] == [1] * 40 + [2] * 50
     for step, value, source in zip(line["x"], line["y"], line["sources"], strict=True):
         file, _, number = source.partition(":")
         raw = json.loads((tmp_path / file).read_text().splitlines()[int(number) - 1])
         assert (raw["step"], raw["values"]["critic/rewards/mean"]) == (step, value)
-
-
-def test_validation_data_holds_means_and_intervals(tmp_path: Path) -> None:
-    successful_run(tmp_path, tasks=40)
-    draw(tmp_path)
-    data = json.loads((tmp_path / "figures/validation.json").read_text())
-    assert [line["label"] for line in data["panels"][0]["lines"]] == ["task_pass_rate@1", "unbiased_pass@4"]
-    line = line_of(tmp_path / "figures/validation.json")
-    lines = (tmp_path / "attempts/01/trainer/validation.jsonl").read_text().splitlines()
-    first = np.array([json.loads(row)["successes"] for row in lines[:40]], dtype=float)
-    assert line["y"][0] == first.mean()
-    assert line["low"][0] < first.mean() < line["high"][0]
-
-
-def test_the_place_where_an_attempt_takes_over_is_marked(tmp_path: Path) -> None:
-    retried_run(tmp_path)
-    figures, _ = draw(tmp_path)
-    assert "attempt 2" in figures["reward"]
 
 
 def test_missing_and_dead_metrics_are_left_out_and_said(tmp_path: Path) -> None:

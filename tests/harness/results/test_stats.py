@@ -17,9 +17,7 @@ def pair(one: np.ndarray, other: np.ndarray) -> stats.Tested:
 
 
 @pytest.mark.parametrize(("n", "m"), [(3, 3), (2, 2), (2, 5), (4, 3)])
-def test_two_cells_are_scipys_t_test_of_students_where_equally_many_run_and_else_welchs(
-    n: int, m: int
-) -> None:
+def test_two_cells_are_scipys_t_test_of_students_or_for_unequal_numbers_welchs(n: int, m: int) -> None:
     rng = np.random.default_rng(n * 10 + m)
     one, other = rng.normal(0.5, 0.1, n), rng.normal(0.4, 0.3, m)
     theirs = scipy_stats.ttest_ind(one, other, equal_var=n == m)

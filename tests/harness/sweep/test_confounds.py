@@ -13,26 +13,15 @@ from harness.sweep.plan import SweepPlan
 from harness.sweep.points import Base, config_text, write_runs
 from tests.harness.sweep.varied import CONFIG, experiment, plan
 
-VARY: dict[str, list[Any]] = {
-    "optim.weight_decay": [0.1, 0.2],
-    "arg:--lr": ["1e-4", "3e-4"],
-    "env:MODE": ["a", "b"],
-}
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> SweepFolder:
-    made = SweepFolder(tmp_path / "results" / "trial-sweep")
-    made.dir.mkdir(parents=True)
-    return made
+VARY = {"optim.weight_decay": [0.1, 0.2], "arg:--lr": ["1e-4", "3e-4"], "env:MODE": ["a", "b"]}
 
 
 @pytest.fixture
 def made(tmp_path: Path, folder: SweepFolder) -> SweepPlan:
-    return _written(tmp_path, folder)
+    return written(tmp_path, folder)
 
 
-def _written(home: Path, folder: SweepFolder, vary: dict[str, list[Any]] = VARY, **more: Any) -> SweepPlan:
+def written(home: Path, folder: SweepFolder, vary: dict[str, list[Any]] = VARY, **more: Any) -> SweepPlan:
     made, base = plan(vary, canary={"batch_size": 1}), experiment(home, **more)
     write_runs(made, Base(base, config_text(base), base.codebase_dir), folder)
     return made
@@ -81,16 +70,11 @@ def test_what_came_to_differ_is_said_run_by_run(made: SweepPlan, folder: SweepFo
     finished(folder, "p04-s0")
     repaired = finished(folder, "p02-s0", last=7) / "config.yaml"
     repaired.write_text(repaired.read_text().replace("batch_size: 8", "batch_size: 4"))
-    finished(
-        folder,
-        "p03-s0",
-        interpreter={"packages": {"torch": "2.5.1", "new": "1"}},
-        hardware={"cpu": "fast", "gpus": ["A100"]},
-    )
+    other = {"interpreter": {"packages": {"torch": "2.5.1", "new": "1"}}}
+    finished(folder, "p03-s0", **other, hardware={"cpu": "fast", "gpus": ["A100"]})
     finished(folder, "p05-s0", last=3)
     (folder.result_dir("p05-s0") / "finish.flag").write_text('{"outcome": "failed"}')
-    said = confounds.afterwards(made, folder)
-    assert said == (
+    assert confounds.afterwards(made, folder) == (
         "run p02-s0 was repaired and ended with another config than planned: batch_size 8 → 4",
         "GPU differs: H100 (p01-s0, p02-s0, p04-s0, p05-s0); A100 (p03-s0)",
         "packages differ: new absent (p01-s0, p02-s0, p04-s0, p05-s0), 1 (p03-s0); "
@@ -99,11 +83,9 @@ def test_what_came_to_differ_is_said_run_by_run(made: SweepPlan, folder: SweepFo
     )
 
 
-def test_different_numbers_of_steps_are_no_news_where_they_are_varied(
-    tmp_path: Path, folder: SweepFolder
-) -> None:
+def test_steps_that_are_varied_are_no_news(tmp_path: Path, folder: SweepFolder) -> None:
     more = {"command": "python train.py conf/run.yaml", "config": CONFIG + "total_steps: 3\n"}
-    made = _written(tmp_path, folder, {"total_steps": [3, 6]}, **more)
+    made = written(tmp_path, folder, {"total_steps": [3, 6]}, **more)
     finished(folder, "p01-s0", last=3)
     finished(folder, "p02-s0", last=6)
     assert confounds.afterwards(made, folder) == ()

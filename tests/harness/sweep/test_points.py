@@ -48,13 +48,6 @@ Because.
 """
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> SweepFolder:
-    made = SweepFolder(tmp_path / "results" / "trial-sweep")
-    made.dir.mkdir(parents=True)
-    return made
-
-
 def write_runs(plan: SweepPlan, base: Blueprint, folder: SweepFolder, *ask: AskTrainer) -> None:
     check_keys(plan, base, config_text(base))
     write(plan, Base(base, config_text(base), base.codebase_dir), folder, *ask)
@@ -127,8 +120,8 @@ def test_the_canary_is_the_first_run_with_settings_of_its_own(tmp_path: Path, fo
     write_runs(made, base, folder)
     first, canary = (leaves(folder.run_config(name).read_text()) for name in ("p01-s0", CANARY))
     assert canary == first | {"optim.weight_decay": 0.0}
-    assert "trial run" in written(folder, CANARY).purpose
-    assert written(folder, CANARY).result_dir == folder.dir / CANARY
+    run = written(folder, CANARY)
+    assert "trial run" in run.purpose and run.result_dir == folder.dir / CANARY
 
 
 def test_a_config_is_rendered_where_the_blueprint_leaves_it_open(tmp_path: Path, folder: SweepFolder) -> None:
@@ -140,8 +133,7 @@ def test_a_config_is_rendered_where_the_blueprint_leaves_it_open(tmp_path: Path,
         return run
 
     lr, seed = "ajet.trainer_common.optim.lr", "ajet.trainer_common.seed"
-    made = plan({lr: [1e-4, 3e-4, 1e-3], "env:MODE": ["a", "b"]}, seed_key=seed)
-    write_runs(made, base, folder, ask)
+    write_runs(plan({lr: [1e-4, 3e-4, 1e-3], "env:MODE": ["a", "b"]}, seed_key=seed), base, folder, ask)
     found = leaves(folder.run_config("p06-s1").read_text())
     assert (found[lr], found[seed]) == (1e-3, 1)
     run = written(folder, "p06-s1")
@@ -240,9 +232,8 @@ def test_odd_words_and_folders_change_nothing(tmp_path: Path, name: str) -> None
 
 
 def test_the_present_value_of_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    base = experiment(
-        tmp_path, "export SET=1 LATER=${SET}\npython train.py conf/run.yaml --lr=1e-4 -n 3 ++a.b=c"
-    )
+    command = "export SET=1 LATER=${SET}\npython train.py conf/run.yaml --lr=1e-4 -n 3 ++a.b=c"
+    base = experiment(tmp_path, command)
     monkeypatch.setenv("OURS", "here")
     monkeypatch.setenv("SET", "hidden by the command")
     expected = {"arg:--lr": "1e-4", "arg:-n": "3", "arg:a.b": "c", "arg:--no": NOTHING, "optim.lr": 1e-4}

@@ -7,9 +7,10 @@ import pytest
 
 from harness.sweep import run_files
 from harness.sweep.folder import SweepFolder
-from harness.sweep.run_files import Progress, RunEnd, last_step, last_words, progress, run_end, value_at_end
+from harness.sweep.run_files import Progress, last_step, last_words, progress, value_at_end
 from tests.harness.sweep.sweep_states import write_metrics
 
+Facts = dict[str, object]
 CONFIG = "ajet:\n  trainer_common:\n    total_training_steps: 240\n"
 
 
@@ -48,21 +49,13 @@ def test_only_the_end_of_a_long_file_is_read(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("config", "total"), [(CONFIG, 240), ("a: [", None), ("steps: 3\n", None), (None, None)]
 )
-def test_the_steps_to_come_are_those_of_the_runs_own_config(
-    tmp_path: Path, config: str | None, total: int | None
-) -> None:
+def test_steps_to_come_are_those_of_the_config(tmp_path: Path, config: str | None, total: int | None) -> None:
     folder = SweepFolder(tmp_path)
     if config is not None:
         folder.run_config("p01").parent.mkdir(parents=True)
         folder.run_config("p01").write_text(config)
     write_metrics(tmp_path / "p01", 12)
     assert progress(folder, "p01") == Progress(12, total)
-
-
-def with_facts(folder: Path, facts: dict[str, object]) -> Path:
-    content = {"facts": [{"id": name, "value": value} for name, value in facts.items()]}
-    (folder / "result.json").write_text(json.dumps(content))
-    return folder
 
 
 @pytest.mark.parametrize(
@@ -79,10 +72,10 @@ def with_facts(folder: Path, facts: dict[str, object]) -> Path:
         ("loss", {"metric/loss/last": None}, None),
     ],
 )
-def test_the_value_is_that_of_the_end(
-    tmp_path: Path, metric: str, facts: dict[str, object], value: float | None
-) -> None:
-    assert value_at_end(with_facts(tmp_path, facts), metric) == value
+def test_the_value_is_that_of_the_end(tmp_path: Path, metric: str, facts: Facts, value: float | None) -> None:
+    content = [{"id": name, "value": value} for name, value in facts.items()]
+    (tmp_path / "result.json").write_text(json.dumps({"facts": content}))
+    assert value_at_end(tmp_path, metric) == value
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"facts": []}'])
@@ -91,22 +84,14 @@ def test_a_result_that_cannot_be_read_has_no_value(tmp_path: Path, text: str) ->
     assert value_at_end(tmp_path, "") is None
 
 
-def test_a_run_has_ended_when_its_flag_is_there(tmp_path: Path) -> None:
-    assert run_end(tmp_path) is None
-    (tmp_path / "finish.flag").write_text('{"outcome": "failed", "reason": "out of memory"}')
-    assert run_end(tmp_path) == RunEnd("failed", "out of memory")
+def test_a_reward_is_the_mean_of_the_last_rows_as_the_comparison_takes_it(tmp_path: Path) -> None:
+    mean = {"id": "key/reward_recent", "value": 0.4, "recipe": "mean", "note": "reward"}
+    facts = [mean, {"id": "metric/reward/last", "value": 0.9, "recipe": "value"}]
+    (tmp_path / "result.json").write_text(json.dumps({"facts": facts}))
+    assert value_at_end(tmp_path, "reward") == 0.4
 
 
 def test_last_words_are_the_last_line_that_says_something(tmp_path: Path) -> None:
     (tmp_path / "pane.log").write_bytes(b"one\r\nharness: the codebase is gone\r\n\r\n")
     assert last_words(tmp_path) == "the codebase is gone"
     assert last_words(tmp_path / "nowhere") == "it printed nothing"
-
-
-def test_a_reward_is_the_mean_of_the_last_rows_as_the_comparison_takes_it(tmp_path: Path) -> None:
-    facts = [
-        {"id": "key/reward_recent", "value": 0.4, "recipe": "mean", "note": "reward"},
-        {"id": "metric/reward/last", "value": 0.9, "recipe": "value"},
-    ]
-    (tmp_path / "result.json").write_text(json.dumps({"facts": facts}))
-    assert value_at_end(tmp_path, "reward") == 0.4

@@ -24,9 +24,8 @@ PATIENCE_S = 20.0
 
 
 async def done(sweep: Sweep, host: ScriptedHost, **more: Any) -> Verdict:
-    return await asyncio.wait_for(
-        Scheduler(sweep, host, dict, more.get("reporter"), pause_s=0.0).run(), PATIENCE_S
-    )
+    scheduler = Scheduler(sweep, host, dict, more.get("reporter"), pause_s=0.0)
+    return await asyncio.wait_for(scheduler.run(), PATIENCE_S)
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -49,13 +48,17 @@ async def test_all_runs_once_in_order_and_never_more_than_fit(tmp_path: Path) ->
     assert flag["exit_code"] == 0 and set(flag["runs"].values()) == {"succeeded"}
 
 
-async def test_nothing_else_starts_after_a_canary_that_failed(tmp_path: Path) -> None:
-    sweep, host = begun(tmp_path), ScriptedHost({"canary": [ends("failed", "CUDA out of memory", 1)]})
+async def test_nothing_else_starts_after_a_canary_or_a_first_run_that_failed(tmp_path: Path) -> None:
+    no_memory = [ends("failed", "CUDA out of memory", 1)]
+    sweep, host = begun(tmp_path / "a"), ScriptedHost({"canary": no_memory})
     verdict = await done(sweep, host)
     assert host.started == ["canary/01"]
     assert verdict.outcome.value == "failed"
     assert "the canary failed: CUDA out of memory" in verdict.reason and "6 not run" in verdict.reason
     assert {run.reason for run in sweep.state.compared} == {"the canary failed: CUDA out of memory"}
+    sweep = begun(tmp_path / "b", plan(2, 2, canary={}))
+    assert (await done(sweep, ScriptedHost({"p01-s0": no_memory}))).outcome.value == "failed"
+    assert sweep.state.runs["p02-s0"].status == "not_run"
 
 
 async def test_without_a_canary_the_first_run_goes_ahead_until_its_first_step(tmp_path: Path) -> None:
@@ -79,13 +82,6 @@ async def test_without_a_canary_the_first_run_goes_ahead_until_its_first_step(tm
     assert (await running).outcome.value == "succeeded"
 
 
-async def test_without_a_canary_a_first_run_that_fails_closes_the_sweep(tmp_path: Path) -> None:
-    sweep = begun(tmp_path, plan(2, 2, canary={}))
-    verdict = await done(sweep, ScriptedHost({"p01-s0": [ends("failed", "no such file", 1)]}))
-    assert verdict.outcome.value == "failed"
-    assert sweep.state.runs["p02-s0"].status == "not_run"
-
-
 @pytest.mark.parametrize(
     ("plays", "outcome", "jobs"),
     [
@@ -94,9 +90,7 @@ async def test_without_a_canary_a_first_run_that_fails_closes_the_sweep(tmp_path
         ([dies(137)] * 9, "lost", 4),
     ],
 )
-async def test_a_run_that_comes_to_no_good_end_is_named_and_not_tried_for_ever(
-    tmp_path: Path, plays: list[Play], outcome: str, jobs: int
-) -> None:
+async def test_no_run_is_tried_for_ever(tmp_path: Path, plays: list[Play], outcome: str, jobs: int) -> None:
     sweep, host = begun(tmp_path), ScriptedHost({"p02-s1": plays})
     verdict = await done(sweep, host)
     assert verdict.outcome.value == "failed" and sweep.state.runs["p02-s1"].outcome == outcome
@@ -131,9 +125,7 @@ async def test_a_machine_that_became_too_small_ends_the_scheduler_and_not_the_sw
     assert (await done(sweep, host)).outcome.value == "succeeded"
 
 
-async def test_nothing_is_started_on_a_full_disk_until_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nothing_starts_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free = [1 << 20]
     monkeypatch.setattr("harness.sweep.scheduler.disk_free", lambda folder: free[0])
     monkeypatch.setattr("harness.sweep.scheduler.LOOK_AGAIN_S", 0.01)
@@ -143,10 +135,8 @@ async def test_nothing_is_started_on_a_full_disk_until_there_is_room(
     assert not host.started and "only 1 MiB are free" in sweep.state.held
     free[0] = 1 << 40
     assert (await running).outcome.value == "succeeded"
-    assert [entry.event.reason != "" for entry in sweep.journal.entries if isinstance(entry.event, Held)] == [
-        True,
-        False,
-    ]
+    held = [entry.event.reason for entry in sweep.journal.entries if isinstance(entry.event, Held)]
+    assert [reason != "" for reason in held] == [True, False]
 
 
 async def test_what_the_jobs_need_is_asked_for_when_one_is_started(tmp_path: Path) -> None:
@@ -206,9 +196,8 @@ async def test_a_report_that_cannot_be_built_does_not_keep_a_sweep_from_its_end(
 
     sweep = begun(tmp_path)
     verdict = await done(sweep, ScriptedHost(), reporter=reporter)
-    assert verdict.outcome.value == "succeeded" and sweep.state.reported == SweepReported(
-        error="ValueError: odd"
-    )
+    assert verdict.outcome.value == "succeeded"
+    assert sweep.state.reported is not None and sweep.state.reported.error == "ValueError: odd"
 
 
 class _DiedError(BaseException):
@@ -216,24 +205,22 @@ class _DiedError(BaseException):
 
 
 @pytest.mark.parametrize("canary", [{"b": 1}, {}])
-async def test_a_scheduler_that_dies_before_or_after_any_entry_loses_nothing(
+async def test_a_scheduler_that_dies_at_any_entry_loses_nothing(
     tmp_path: Path, canary: dict[str, Any]
 ) -> None:
-    """Once for every entry of the journal: the scheduler dies just before it is written, or just after."""
-    undisturbed = await _story(tmp_path / "undisturbed", plan(2, 2, parallel=2, canary=canary), None)
-    entries = undisturbed.pop("entries")
+    """Once for every entry of the journal, just before it is written and just after."""
+    made = plan(2, 2, parallel=2, canary=canary)
+    undisturbed, entries = await _story(tmp_path / "undisturbed", made)
     for nth in range(1, entries):
         for is_written in (False, True):
-            folder = tmp_path / f"{nth}-{is_written}"
-            story = await _story(folder, plan(2, 2, parallel=2, canary=canary), (nth, is_written))
-            story.pop("entries")
+            story, _ = await _story(tmp_path / f"{nth}-{is_written}", made, nth, is_written)
             assert story == undisturbed, f"died {'after' if is_written else 'before'} entry {nth}"
 
 
-async def _story(folder: Path, made: SweepPlan, death: tuple[int, bool] | None) -> dict[str, Any]:
+async def _story(folder: Path, made: SweepPlan, nth: int = 0, is_written: bool = False) -> tuple[Any, int]:
+    """What came of a sweep whose scheduler dies at its nth entry, and how many entries there are."""
     sweep, host = begun(folder, made), ScriptedHost({"p02-s0": [dies(137)]}, room_for=2)
-    if death is not None:
-        nth, is_written = death
+    if nth:
         append = sweep.journal.append
 
         def mortal(event: Event) -> Entry:
@@ -249,15 +236,8 @@ async def _story(folder: Path, made: SweepPlan, death: tuple[int, bool] | None) 
         sweep.close()
         sweep = Sweep.open(folder)
     verdict = await done(sweep, host)
-    entries = len(sweep.journal.entries)
     outcomes = {name: run.outcome for name, run in sweep.state.runs.items()}
     sweep.close()
     flag = json.loads((folder / "finish.flag").read_text())
-    return {
-        "verdict": verdict,
-        "outcomes": outcomes,
-        "started": sorted(host.started),
-        "leases": dict(host.leases),
-        "runs": flag["runs"],
-        "entries": entries,
-    }
+    story = (verdict, outcomes, sorted(host.started), dict(host.leases), flag["runs"])
+    return story, len(sweep.journal.entries)

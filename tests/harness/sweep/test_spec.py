@@ -240,9 +240,7 @@ def varied(text: str) -> tuple[str, list[object]]:
         ("lr=0,false,'0'", "lr", [0, False, "0"]),
     ],
 )
-def test_a_config_is_typed_and_a_command_keeps_the_very_text(
-    text: str, key: str, values: list[object]
-) -> None:
+def test_a_config_is_typed_and_a_command_keeps_its_text(text: str, key: str, values: list[object]) -> None:
     found = varied(text)
     assert found == (key, values)
     assert list(map(type, found[1])) == list(map(type, values))

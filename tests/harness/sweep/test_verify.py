@@ -113,9 +113,7 @@ def test_forged_words_do_not_follow_from_the_runs(sweep: Path) -> None:
     }
 
 
-def test_what_was_secret_then_is_masked_and_what_is_secret_now_is_not(
-    sweep: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secrets_of_then_are_masked_and_no_others(sweep: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("sweep.json", "sweep_report.html", "sweep_report.md"):
         rewrite(sweep / name, (TOKEN, "[redacted]"))
     plan = json.loads((sweep / "sweep.json").read_text())["plan"]

@@ -86,9 +86,6 @@ def test_points_of_a_random_design_are_compared_whole_with_the_baseline() -> Non
     assert whole.contrasts[2].why_not == "no run of p04 counts"
 
 
-# --- what cannot be tested ----------------------------------------------------------------------------------
-
-
 def test_with_one_seed_nothing_is_found_and_the_tasks_tell_only_of_tasks() -> None:
     before, after = {"a": 0.0, "b": 0.25, "c": 0.5}, {"b": 0.5, "c": 1.0, "a": 0.75, "d": 1.0}
     study, _ = grid({(0,): [0.25], (1,): [0.75]})
@@ -160,9 +157,6 @@ def test_a_wide_interval_that_holm_takes_back_is_explained() -> None:
     assert one.p is not None and one.p < 0.05 and one.low is not None and one.low > 0
     assert one.finding == "no detectable difference"
     assert any(note.startswith("kl_loss_coef 9: the 95 % interval") for note in notes(found))
-
-
-# --- interactions, and the family of all tests --------------------------------------------------------------
 
 
 def test_an_interaction_of_two_levels_each_is_that_of_the_anova() -> None:

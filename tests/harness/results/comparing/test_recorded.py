@@ -66,7 +66,7 @@ def test_a_comparison_of_folders_is_whole(tmp_path: Path) -> None:
         ({}, "2222", "code differs: 1111 (a); 2222 (b)"),
     ],
 )
-def test_what_differs_in_more_than_one_thing_is_refused_with_the_list(
+def test_several_differences_are_refused_with_the_list(
     tmp_path: Path, more: dict, commit: str, listed: str
 ) -> None:
     one, other = trained(tmp_path / "a", kl=0.01), trained(tmp_path / "b", kl=0.1, **more)
@@ -170,9 +170,6 @@ def test_an_unknown_or_unclear_metric_is_an_error_that_says_which_there_are(tmp_
         compare_folders(*folders, metric="acuracy")
     with pytest.raises(NotComparableError, match="holds no run"):
         compare_folders(folders[0], tmp_path / "nothing")
-
-
-# --- sweeps -------------------------------------------------------------------------------------------------
 
 
 def sweep(folder: Path) -> Path:

@@ -96,9 +96,6 @@ def test_a_value_that_cannot_be_reckoned_with_is_divergence() -> None:
     assert found.why_not == "diverged: its value is 1e+200"
 
 
-# --- runs that their time limit ended -----------------------------------------------------------------------
-
-
 def timed_out(name: str, point: str, last: int) -> RunResult:
     curve = Curve((0, last), (0.2, 0.5))
     return result(name, point, ord(name), 0.5, outcome="timed_out", curve=curve)
@@ -121,9 +118,6 @@ def test_it_is_measured_by_its_own_point_first() -> None:
 
 def test_where_the_time_limit_is_the_normal_end_all_count() -> None:
     assert all(one.value == 0.5 for one in settled([timed_out("a", "p01", 30), timed_out("b", "p02", 90)]))
-
-
-# --- which metric -------------------------------------------------------------------------------------------
 
 
 def test_the_pass_rate_is_chosen_first_then_a_reward_then_the_only_one_that_changes(tmp_path: Path) -> None:

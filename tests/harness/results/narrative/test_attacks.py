@@ -121,7 +121,7 @@ async def of_sweep(folder: Path, section: dict[str, Any]) -> tuple[Narrative | N
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack["name"])
-async def test_no_false_number_or_direction_is_published(
+async def test_nothing_false_is_published(
     attack: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ACME_API_KEY", SECRETS[0])
