@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from harness.results.compare import compare, compare_results
-from harness.results.comparing.types import Comparison, Curve, Expectation, Key, PlannedRun, Point, Study
+from harness.results.comparing.types import Comparison, Curve, Expectation, Key
 from harness.results.sweeps.wording import cautions, notes
-from tests.harness.results.comparing.made import KL, METRIC, Values, compared, grid, result, tasks
+from tests.harness.results.comparing.made import KL, METRIC, Values, compared, grid, study_of, tasks
 from tests.harness.results.comparing.result_folders import trained
 
 TWO = {(0,): [0.5, 0.52, 0.49], (1,): [0.71, 0.74, 0.7]}
@@ -16,51 +16,40 @@ TWO = {(0,): [0.5, 0.52, 0.49], (1,): [0.71, 0.74, 0.7]}
 
 def with_curves(curves: dict[str, list[Curve]], **changes: object) -> Comparison:
     """One key, a point per entry; the value of a run is the end of its curve."""
-    study, _ = grid({(level,): [0.0] * len(found) for level, found in enumerate(curves.values())}, **changes)
+    ends = {(level,): [curve.values[-1] for curve in found] for level, found in enumerate(curves.values())}
+    study, results = grid(ends, **changes)
     flat = [curve for found in curves.values() for curve in found]
-    pairs = zip(study.runs, flat, strict=True)
     return compare_results(
-        study, [result(r.name, r.point, r.seed or 0, c.values[-1], curve=c) for r, c in pairs]
+        study, [replace(one, curve=curve) for one, curve in zip(results, flat, strict=True)]
     )
 
 
 def test_a_study_is_read_from_its_folders(tmp_path: Path) -> None:
-    points = (Point("p01", {KL: 0.01}, True), Point("p02", {KL: 0.1}))
-    runs = [
-        PlannedRun(f"{p.name}-s{seed}", p.name, seed, tmp_path / f"{p.name}-s{seed}")
-        for p in points
-        for seed in (1, 2)
-    ]
-    for run in runs[:3]:
+    study = study_of([Key(KL, (0.01, 0.1), 0.01)], {(0.01,): 2, (0.1,): 2}, tmp_path, metric="")
+    for run in study.runs[:3]:
         trained(run.folder, seed=run.seed or 0, rates={0: 0.3, 40: 0.5 if run.point == "p01" else 0.9})
-    trained(runs[3].folder, outcome="failed", reason="attempt 3: CUDA out of memory")
-    study = Study("s", "", (Key(KL, (0.01, 0.1), 0.01),), points, tuple(runs), not_run={}, design="grid")
+    trained(study.runs[3].folder, outcome="failed", reason="attempt 3: CUDA out of memory")
     found = compare(study, ("torch differs",))
     assert (found.metric, found.chosen_afterwards, found.confounds) == (METRIC, True, ("torch differs",))
     assert found.study == study
-    assert found.missing == ("p02-s2: failed: attempt 3: CUDA out of memory (last step 40)",)
+    assert found.missing == ("p02-s1: failed: attempt 3: CUDA out of memory (last step 40)",)
     assert found.best == "p02"
     assert all(one.tasks == () for one in found.runs)
 
 
 def test_a_run_cut_short_before_its_validation_does_not_choose_the_metric(tmp_path: Path) -> None:
-    points = (Point("p01", {}, True),)
-    runs = tuple(PlannedRun(name, "p01", seed, tmp_path / name) for seed, name in enumerate("ab"))
-    trained(runs[0].folder)
-    trained(runs[1].folder, rates={}, steps=range(1, 4), outcome="timed_out")
-    found = compare(Study("s", "", (), points, runs))
+    study = study_of([], {(): 2}, tmp_path, metric="")
+    trained(study.runs[0].folder)
+    trained(study.runs[1].folder, rates={}, steps=range(1, 4), outcome="timed_out")
+    found = compare(study)
     assert found.metric == METRIC
-    assert found.missing == (f"b: has no {METRIC} (last step 3)",)
+    assert found.missing == (f"p01-s1: has no {METRIC} (last step 3)",)
 
 
 def test_a_study_of_nothing_but_failures_still_says_what_happened(tmp_path: Path) -> None:
-    run = PlannedRun("p01-s1", "p01", 1, tmp_path / "p01-s1")
-    study = Study(
-        "s", "", (), (Point("p01", {}, True),), (run,), not_run={"p01-s1": "the budget was used up"}
-    )
-    found = compare(study)
+    found = compare(study_of([], {(): 1}, tmp_path, metric="", not_run={"p01-s0": "the budget was used up"}))
     assert (found.metric, found.best, found.chosen_afterwards) == ("", None, False)
-    assert found.missing == ("p01-s1: never started: the budget was used up",)
+    assert found.missing == ("p01-s0: never started: the budget was used up",)
 
 
 def test_areas_are_taken_over_the_steps_that_all_curves_span() -> None:
@@ -122,10 +111,8 @@ def test_true_is_not_one() -> None:
     levels = (1, True, 2)
     points = [replace(point, levels={KL: one}) for point, one in zip(study.points, levels, strict=True)]
     found = compare_results(replace(study, keys=(Key(KL, levels, 1),), points=tuple(points)), results)
-    assert [(one.level, one.finding) for one in found.keys[0].contrasts] == [
-        (True, "higher"),
-        (2, "no detectable difference"),
-    ]
+    told = [(one.level, one.finding) for one in found.keys[0].contrasts]
+    assert told == [(True, "higher"), (2, "no detectable difference")]
 
 
 def test_every_way_of_counting_that_matters_is_told() -> None:

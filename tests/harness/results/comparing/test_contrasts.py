@@ -1,5 +1,7 @@
 """Contrasts against scipy and statsmodels' formula models, and what cannot be tested."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import statsmodels.formula.api as smf
@@ -8,7 +10,7 @@ from statsmodels.stats.anova import anova_lm
 from statsmodels.stats.multitest import multipletests
 
 from harness.results.compare import compare_results
-from harness.results.comparing.types import Comparison, Contrast, Expectation, KeyEffect, RunResult, Study
+from harness.results.comparing.types import Comparison, Contrast, Expectation, KeyEffect
 from harness.results.sweeps.wording import notes
 from tests.harness.results.comparing.made import (
     KL,
@@ -58,9 +60,8 @@ def test_a_difference_in_a_grid_averages_over_the_other_key_with_equal_weights()
     each = [np.mean(values[1, lr]) - np.mean(values[0, lr]) for lr in range(4)]
     parts = [cell.var(ddof=1) / len(cell) / 16 for cell in cells]  # Welch 1947, Satterthwaite 1946
     error = np.sqrt(sum(parts))
-    degrees = sum(parts) ** 2 / sum(
-        part**2 / (len(cell) - 1) for part, cell in zip(parts, cells, strict=True)
-    )
+    each_part = zip(parts, cells, strict=True)
+    degrees = sum(parts) ** 2 / sum(part**2 / (len(cell) - 1) for part, cell in each_part)
     assert found.difference == pytest.approx(np.mean(each))
     assert found.degrees == pytest.approx(degrees)
     assert found.p == pytest.approx(2 * scipy_stats.t.sf(abs(np.mean(each)) / error, degrees))
@@ -141,11 +142,9 @@ def test_diverged_runs_are_missing_by_name() -> None:
 
 def test_no_run_at_all_that_counts_is_still_a_comparison() -> None:
     study, results = grid({(0,): [0.5], (1,): [0.6]})
-    lost: list[RunResult] = [
-        result(one.run.name, one.run.point, 0, None, outcome="failed", why_not="failed: x") for one in results
-    ]
+    lost = [replace(one, value=None, outcome="failed", why_not="failed: x") for one in results]
     for design in ("grid", "random", "one-at-a-time"):
-        found = compare_results(Study(**{**vars(study), "design": design}), lost)
+        found = compare_results(replace(study, design=design), lost)
         assert found.best is None and found.yardstick.threshold is None and len(found.missing) == 2
         assert all(one.finding == "not tested" and one.why_not for key in found.keys for one in key.contrasts)
 
@@ -204,7 +203,6 @@ def test_all_comparisons_and_interactions_are_one_family() -> None:
     adjusted += [one.p_adjusted for one in found.interactions]
     assert len(p_values) == 6
     assert adjusted == pytest.approx(multipletests(p_values, method="holm")[1])
-    assert [key.matters for key in found.keys] == [
-        any(c.is_found for c in key.contrasts) for key in found.keys
-    ]
-    assert [key.p for key in found.keys] == [min(c.p or 1 for c in key.contrasts) for key in found.keys]
+    for key in found.keys:
+        assert key.matters == any(one.is_found for one in key.contrasts)
+        assert key.p == min(one.p or 1 for one in key.contrasts)

@@ -1,22 +1,23 @@
 """Any result folders: which runs are one point, what the keys are, what is refused."""
 
 import json
+from contextlib import closing
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
 
-from harness.journal import Journal
 from harness.results.compare import compare_folders as compared
 from harness.results.comparing.recorded import gathered
-from harness.results.comparing.types import Asked, Comparison, Goal, Key, NotComparableError, Point, Study
+from harness.results.comparing.types import Asked, Comparison, Goal, Key, NotComparableError, Study
 from harness.sweep import reporting
-from harness.sweep.events import SWEEP, RunLeftOut, SweepCreated
+from harness.sweep.events import RunLeftOut
 from harness.sweep.folder import SweepFolder
-from harness.sweep.plan import SweepPlan, SweepRun
 from harness.sweep.state import load_state
 from tests.harness.results.comparing.made import METRIC
 from tests.harness.results.comparing.result_folders import foreign, trained
+from tests.harness.sweep.plans import begun, grid
 
 KL = "ajet.kl_loss_coef"
 LOSS = [(step, {"loss": 1 / (step + 1)}) for step in range(30)]
@@ -35,10 +36,8 @@ def test_runs_that_differ_in_the_seed_are_one_point(tmp_path: Path) -> None:
     folders = [trained(tmp_path / f"run{at}", seed=seed, kl=kl) for at, (kl, seed) in enumerate(settings)]
     study = study_of(*folders)
     assert study.keys == (Key(KL, (0.01, 0.1), 0.01),)
-    assert [(point.name, point.is_baseline) for point in study.points] == [
-        ("kl_loss_coef=0.01", True),
-        ("kl_loss_coef=0.1", False),
-    ]
+    points = [("kl_loss_coef=0.01", True), ("kl_loss_coef=0.1", False)]
+    assert [(point.name, point.is_baseline) for point in study.points] == points
     assert [(run.name, run.point, run.seed) for run in study.runs] == [
         (f"run{at}", f"kl_loss_coef={kl}", seed) for at, (kl, seed) in enumerate(settings)
     ]
@@ -81,11 +80,8 @@ def test_several_differences_are_refused_with_the_list(
 def test_keys_that_are_varied_one_at_a_time_are_compared(tmp_path: Path) -> None:
     base, kl = trained(tmp_path / "a"), trained(tmp_path / "b", kl=0.1)
     study = study_of(base, kl, trained(tmp_path / "c", lr=1e-4))
-    assert [point.name for point in study.points] == [
-        "kl_loss_coef=0.01 lr=1e-06",
-        "kl_loss_coef=0.1 lr=1e-06",
-        "kl_loss_coef=0.01 lr=0.0001",
-    ]
+    levels = ((0.01, "1e-06"), (0.1, "1e-06"), (0.01, "0.0001"))
+    assert [point.name for point in study.points] == [f"kl_loss_coef={kl} lr={lr}" for kl, lr in levels]
 
 
 def test_other_packages_and_machines_are_named_and_not_refused(tmp_path: Path) -> None:
@@ -113,11 +109,8 @@ def test_the_only_thing_that_differs_is_the_key(tmp_path: Path, what: str) -> No
 
 def test_flags_of_foreign_commands_are_keys_and_where_a_run_writes_is_not(tmp_path: Path) -> None:
     command = "OMP_NUM_THREADS=1 python -m my.train data.csv --lr {} --seed={} -n 3 a.b=0.9 --out /x/{}"
-    settings = [("1e-4", 1), ("1e-4", 2), ("3e-4", 1)]
-    folders = [
-        foreign(tmp_path / f"r{at}", command.format(lr, seed, at), LOSS)
-        for at, (lr, seed) in enumerate(settings)
-    ]
+    settings = enumerate((("1e-4", 1), ("1e-4", 2), ("3e-4", 1)))
+    folders = [foreign(tmp_path / f"r{at}", command.format(*each, at), LOSS) for at, each in settings]
     study = study_of(*folders)
     assert [(key.name, key.levels) for key in study.keys] == [("arg:--lr", ("1e-4", "3e-4"))]
     assert [run.seed for run in study.runs] == [1, 2, 1]
@@ -125,12 +118,9 @@ def test_flags_of_foreign_commands_are_keys_and_where_a_run_writes_is_not(tmp_pa
 
 
 def test_programs_are_never_seeds_of_one_point(tmp_path: Path) -> None:
-    command = "WORKERS={2} python {0}.py --seed {1} --log-file /x/{0}{1}"
-    folders = [
-        foreign(tmp_path / f"{name}{seed}", command.format(name, seed, 1), LOSS)
-        for name in ("old", "new")
-        for seed in (1, 2)
-    ]
+    command = "WORKERS=1 python {0}.py --seed {1} --log-file /x/{0}{1}"
+    runs = product(("old", "new"), (1, 2))
+    folders = [foreign(tmp_path / f"{name}{seed}", command.format(name, seed), LOSS) for name, seed in runs]
     (key,) = study_of(*folders).keys
     assert (key.name, key.levels) == ("launch command", ("python old.py", "python new.py"))
 
@@ -138,11 +128,9 @@ def test_programs_are_never_seeds_of_one_point(tmp_path: Path) -> None:
 def test_a_seed_run_again_and_a_copy_are_no_second_seed(tmp_path: Path) -> None:
     folders = [
         trained(tmp_path / f"{kl}-{number}", kl=kl, rates={0: 0.3, 40: kl + 0.1 * number})
-        for kl in (0.01, 0.1)
-        for number in range(2)
+        for kl, number in product((0.01, 0.1), range(2))
     ]
-    copy = tmp_path / "copy"
-    (folders[2]).rename(copy)
+    copy = folders[2].rename(tmp_path / "copy")
     trained(folders[2], kl=0.1)
     (copy / "journal.jsonl").write_bytes((folders[2] / "journal.jsonl").read_bytes())
     (folders[0] / "finish.flag").write_text('{"outcome": "failed", "reason": "no memory"}')
@@ -174,19 +162,11 @@ def test_an_unknown_or_unclear_metric_is_an_error_that_says_which_there_are(tmp_
 
 def sweep(folder: Path) -> Path:
     """A sweep of two points and two seeds, whose last run was never started."""
-    points = (Point("p01", {KL: 0.01}, True), Point("p02", {KL: 0.1}))
-    runs = tuple(SweepRun(f"{point.name}-s{seed}", point.name, seed) for point in points for seed in (1, 2))
-    key = Key(KL, (0.01, 0.1), 0.01)
-    plan = SweepPlan(
-        *("kl", "Does the KL loss matter?", "/b/blueprint.md", "grid", (key,), points, runs),
-        seed_key="ajet.trainer_common.seed",
-        metric="val/mean_reward",
-    )
-    folder.mkdir()
-    with Journal(SweepFolder(folder).journal, lambda: 1_760_000_000.0, SWEEP) as journal:
-        journal.append(SweepCreated("5", plan))
-        journal.append(RunLeftOut("p02-s2", "the budget was used up"))
-    for run in runs[:3]:
+    more = {"question": "Does the KL loss matter?", "metric": "val/mean_reward"}
+    plan = grid({KL: (0.01, 0.1)}, (1, 2), name="kl", seed_key="ajet.trainer_common.seed", **more)
+    with closing(begun(folder, plan)) as made:
+        made.record(RunLeftOut("p02-s2", "the budget was used up"))
+    for run in plan.runs[:3]:
         trained(folder / run.name, seed=run.seed or 0, kl=0.01 if run.point == "p01" else 0.1)
     return folder
 
@@ -203,7 +183,7 @@ def test_runs_of_sweeps_are_compared_by_what_they_recorded(tmp_path: Path) -> No
     folder = sweep(tmp_path / "kl")
     found = compare_folders(trained(tmp_path / "alone", kl=0.5, seed=1), folder)
     assert found.study.keys[0].levels == (0.5, 0.01, 0.1)
-    assert [run.name for run in found.study.runs] == ["alone", "p01-s1", "p01-s2", "p02-s1"]
+    assert sorted(run.name for run in found.study.runs) == ["alone", "p01-s1", "p01-s2", "p02-s1"]
     assert found.missing == ("p02-s2: never started: the budget was used up",)
     assert study_of(folder / "p02-s1", folder / "p01-s1").keys == (Key(KL, (0.1, 0.01), 0.1),)
 

@@ -26,12 +26,7 @@ def test_every_validation_metric_is_the_number_of_the_runs_own_report(tmp_path: 
         found = read(folder, f"val/{column}")
         assert found.value == facts[f"val/40/{column}"].value
         assert found.source == facts[f"val/40/{column}"].sources[0]
-        assert found.curve.steps == (0, 20, 40)
-
-
-def test_the_last_validation_counts_and_not_the_best(tmp_path: Path) -> None:
-    found = read(trained(tmp_path / "a", rates={0: 0.3, 20: 0.95, 40: 0.5}))
-    assert found.value == found.curve.values[-1] < found.curve.values[1]
+        assert found.curve.steps == (0, 20, 40) and found.value == found.curve.values[-1]
 
 
 def test_a_training_metric_is_the_mean_that_the_report_tells(tmp_path: Path) -> None:
@@ -42,10 +37,9 @@ def test_a_training_metric_is_the_mean_that_the_report_tells(tmp_path: Path) -> 
 
 
 def test_a_metric_measured_now_and_then_is_its_last_value(tmp_path: Path) -> None:
-    rows = [
-        (step, {"loss": 1 / step} | ({"accuracy": step / 40} if step % 10 == 0 else {}))
-        for step in range(1, 41)
-    ]
+    rows = [(step, {"loss": 1 / step}) for step in range(1, 41)]
+    for step, row in rows[9::10]:
+        row["accuracy"] = step / 40
     assert read(foreign(tmp_path / "a", "python t.py", rows), "accuracy").value == 1.0
 
 
@@ -102,22 +96,16 @@ def timed_out(name: str, point: str, last: int) -> RunResult:
 
 
 def test_a_timed_out_run_counts_when_it_got_as_far_as_its_siblings() -> None:
-    whole = result("a", "p01", 0, 0.5)
     late, early = timed_out("b", "p01", 20), timed_out("c", "p01", 10)
-    found = settled([whole, late, early])
+    found = settled([result("a", "p01", 0, 0.5), late, early])
     assert [one.value for one in found] == [0.5, 0.5, None]
     assert found[2].why_not == "ended by its time limit: last measured at step 10, the others until step 20"
-
-
-def test_it_is_measured_by_its_own_point_first() -> None:
+    assert all(one.value == 0.5 for one in settled([timed_out("a", "p01", 30), timed_out("b", "p02", 90)]))
+    # it is measured by its own point first
     short = result("a", "p01", 0, 0.5, curve=Curve((0, 10), (0.2, 0.5)))
     long = result("b", "p02", 0, 0.5, curve=Curve((0, 100), (0.2, 0.5)))
-    found = settled([short, long, timed_out("c", "p01", 10), timed_out("d", "p02", 90)])
+    found = settled([short, long, early, timed_out("d", "p02", 90)])
     assert [one.value is None for one in found] == [False, False, False, True]
-
-
-def test_where_the_time_limit_is_the_normal_end_all_count() -> None:
-    assert all(one.value == 0.5 for one in settled([timed_out("a", "p01", 30), timed_out("b", "p02", 90)]))
 
 
 def test_the_pass_rate_is_chosen_first_then_a_reward_then_the_only_one_that_changes(tmp_path: Path) -> None:
