@@ -50,11 +50,9 @@ def comparison(
         value = 0.6 + effect * place / max(1, len(last.levels) - 1) + float(random.normal(0, 0.02))
         hours = 2.0 + 0.4 * place + float(random.normal(0, 0.05))
         curve = 0.22 + (value - 0.22) * climb / climb[-1] + random.normal(0, 0.008, len(STEPS))
-        made = result(
-            *(run.name, run.point, run.seed or 0, value),
-            curve=Curve(STEPS, (*curve[:-1].tolist(), value)),
-            **{"run": run, "source": SOURCE, "last_step": 240, "hours": hours},
-        )
+        more = {"run": run, "source": SOURCE, "last_step": 240, "hours": hours}
+        more["curve"] = Curve(STEPS, (*curve[:-1].tolist(), value))
+        made = result(run.name, run.point, run.seed or 0, value, **more)
         if number in lost:
             failed = {
                 "outcome": "failed",

@@ -41,8 +41,5 @@ def test_what_cannot_be_found_is_null_and_said(tmp_path: Path) -> None:
     config.write_text("a: [1, 2\n")
     found = gather(tmp_path / "nowhere", tmp_path / "no-python", config, None)
     assert found["git"] is None and found["interpreter"] is None and found["command"] is None
-    assert [problem.split(" ")[0].rstrip(":") for problem in found["problems"]] == [
-        "git",
-        "packages",
-        "config",
-    ]
+    problems = [problem.split(" ")[0].rstrip(":") for problem in found["problems"]]
+    assert problems == ["git", "packages", "config"]

@@ -126,20 +126,20 @@ def test_failed_run_says_what_failed_and_what_was_tried(tmp_path: Path) -> None:
     assert not report.discrepancies
 
 
-def test_invented_evidence_is_marked(tmp_path: Path) -> None:
-    attempt(tmp_path).exit(1).pane("all is well\n")
+def test_invented_evidence_is_marked_and_what_an_attempt_did_not_leave_is_said(tmp_path: Path) -> None:
+    attempt(tmp_path).pane("all is well\n")
     evidence = [Evidence("pane.log", 1, "CUDA out of memory")]
-    build_report(tmp_path, Story().created().attempt(1, "x", evidence=evidence).ended("failed").entries)
+    story = Story().created().attempt(1, "x", evidence=evidence).ended("failed")
+    report = build_report(tmp_path, story.entries)
     assert "`CUDA out of memory` (not found there)" in (tmp_path / "trial_and_error.md").read_text()
+    assert "attempts/01/exit.json: how attempt 1 ended was not recorded" in report.missing
+    assert "no metrics: no attempt wrote a metric row" in report.missing
 
 
 def test_foreign_command_gets_figures_and_says_what_is_missing(tmp_path: Path) -> None:
     report = build_report(tmp_path, foreign_run(tmp_path))
-    assert {path.name for path in (tmp_path / "figures").glob("*.svg")} == {
-        "metric_01_loss.svg",
-        "metric_02_val_accuracy.svg",
-        "metric_03_lr.svg",
-    }
+    drawn = {path.stem for path in (tmp_path / "figures").glob("*.svg")}
+    assert drawn == {"metric_01_loss", "metric_02_val_accuracy", "metric_03_lr"}
     assert any("Training reward" in line for line in report.missing)
     assert "no validation results" in report.missing
     assert report.facts["key/loss/last"].value < report.facts["key/loss/first"].value
@@ -164,20 +164,9 @@ def test_nothing_at_all_is_still_a_report(tmp_path: Path) -> None:
     assert not report.discrepancies
 
 
-def test_attempt_that_left_nothing(tmp_path: Path) -> None:
-    attempt(tmp_path)
-    report = build_report(tmp_path, ended("failed"))
-    assert "attempts/01/exit.json: how attempt 1 ended was not recorded" in report.missing
-    assert "no metrics: no attempt wrote a metric row" in report.missing
-
-
 def test_numbers_that_are_none_are_said_and_kept_out_of_the_json(tmp_path: Path) -> None:
-    rows = [
-        (1, {"loss": 1.0, "dead": math.nan}),
-        (2, {"loss": math.nan, "dead": math.inf}),
-        (3, {"loss": 0.5}),
-    ]
-    attempt(tmp_path).exit().metrics(rows)
+    rows = ({"loss": 1.0, "dead": math.nan}, {"loss": math.nan, "dead": math.inf}, {"loss": 0.5})
+    attempt(tmp_path).exit().metrics(list(enumerate(rows, start=1)))
     report = build_report(tmp_path, ended())
     assert "loss is NaN at step 2 (attempts/01/metrics.jsonl:2)" in report.missing
     assert report.facts["metric/loss/lowest"].value == 0.5
@@ -202,32 +191,25 @@ def test_secrets_do_not_reach_any_document(tmp_path: Path, monkeypatch: pytest.M
     evidence = [Evidence("pane.log", 1, "key sk-abcdefghijklmnop1234 and correct-horse-battery")]
     story = Story().created(purpose="password: hunter2hunter2")
     build_report(tmp_path, story.attempt(1, "TOKEN=abcdef123456", evidence=evidence).ended("failed").entries)
-    for path in tmp_path.iterdir():
-        if path.is_file():
-            content = path.read_text()
-            for secret in ("abcdef123456", "sk-abcdef", "correct-horse", "hunter2"):
-                assert secret not in content, path.name
+    for path in (path for path in tmp_path.iterdir() if path.is_file()):
+        for secret in ("abcdef123456", "sk-abcdef", "correct-horse", "hunter2"):
+            assert secret not in path.read_text(), path.name
 
 
-hostile = st.one_of(
-    st.text(max_size=60),
-    st.sampled_from(
-        [
-            "<script>alert(1)</script>",
-            "</style></title><img src=x onerror=alert(1)>",
-            '" onmouseover="alert(1)',
-            "{{ 7 * 7 }}{% raw %}",
-            "| a | b |\n|---|---|\n```\n# heading",
-            "\x1b[31mred\x1b[0m \x00\u202e \ud800",
-            "$x_1^2$ \\frac",
-            "]]>--><!--",
-        ]
-    ),
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</style></title><img src=x onerror=alert(1)>",
+    '" onmouseover="alert(1)',
+    "{{ 7 * 7 }}{% raw %}",
+    "| a | b |\n|---|---|\n```\n# heading",
+    "\x1b[31mred\x1b[0m \x00\u202e \ud800",
+    "$x_1^2$ \\frac",
+    "]]>--><!--",
 )
 
 
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(word=hostile)
+@given(word=st.text(max_size=60) | st.sampled_from(HOSTILE))
 @example(word="</pre></details><svg onload=alert(1)>\x07")
 @example(word="\ud800|`x`|<b>")
 @example(word="\n")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from harness.atomic_write import write_json
 from harness.results.content import is_same_text, line_difference, tree_differences
 from harness.results.manifest import sha256, with_checksum
 from harness.results.verify import NotFinishedError, verify_run
@@ -61,9 +62,8 @@ def test_a_folder_that_was_copied_still_holds(run: Path) -> None:
 def test_any_changed_character_is_found(run: Path, count: int) -> None:
     rng = random.Random(count)
     files = files_of(run)
-    assert {path.suffix for path in files} == {
-        *(".json", ".jsonl", ".html", ".png", ".svg", ".md", ".flag", ".yaml", ".log")
-    }
+    kinds = {".json", ".jsonl", ".html", ".png", ".svg", ".md", ".flag", ".yaml", ".log"}
+    assert {path.suffix for path in files} == kinds
     for number in range(count):
         path = files[number % len(files)] if number < len(files) else rng.choice(files)
         before = path.read_bytes()
@@ -139,6 +139,13 @@ def test_a_forged_report_does_not_follow_from_the_raw_files(run: Path) -> None:
 
 
 def test_what_is_missing_and_what_is_there_too_many_is_named(run: Path) -> None:
+    def without_reward(result: dict[str, Any]) -> None:
+        result["documents"] = [item for item in result["documents"] if "reward" not in item["path"]]
+
+    weights = run / "attempts/01/trainer/checkpoints/step_000012/model.safetensors"
+    weights.parent.mkdir(parents=True)
+    weights.write_bytes(b"weights")
+    assert found(run) == {}, "checkpoints come and go"
     (run / "figures" / "reward.png").unlink()
     (run / "attempts/01/exit.json").unlink()
     (run / "attempts/02").mkdir()
@@ -146,27 +153,13 @@ def test_what_is_missing_and_what_is_there_too_many_is_named(run: Path) -> None:
     named = found(run)
     assert named["figures/reward.png"] == named["attempts/01/exit.json"] == "the file is gone"
     assert "nothing accounts for this file" in named["attempts/02/metrics.jsonl"]
-
-
-def test_a_figure_that_is_taken_out_of_the_result_is_missed(run: Path) -> None:
-    def change(result: dict[str, Any]) -> None:
-        result["documents"] = [item for item in result["documents"] if "reward" not in item["path"]]
-
-    forge(run, change)
+    forge(run, without_reward)
     assert found(run)["figures/reward.svg"].startswith(("nothing accounts", "result.json has no fingerprint"))
-
-
-def test_checkpoints_may_go(run: Path) -> None:
-    folder = run / "attempts/01/trainer/checkpoints/step_000012"
-    folder.mkdir(parents=True)
-    (folder / "model.safetensors").write_bytes(b"weights")
-    assert found(run) == {}
 
 
 def test_flag_and_journal_must_tell_the_same_end(run: Path) -> None:
     flag = json.loads((run / "finish.flag").read_text())
-    told = {**flag, "outcome": "stopped_early", "attempts": True}
-    (run / "finish.flag").write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+    write_json(run / "finish.flag", {**flag, "outcome": "stopped_early", "attempts": True})
     named = found(run)
     assert set(named) == {"finish.flag, outcome", "finish.flag, attempts"}
     assert named["finish.flag, outcome"] == "it says 'stopped_early', the journal gives 'succeeded'"
@@ -180,17 +173,14 @@ def test_a_damaged_entry_of_the_journal_is_named_by_its_line(run: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["/dev/zero", "../../outside.jsonl", "trainer/metrics.jsonl"])
-def test_links_are_not_followed(run: Path, target: str) -> None:
+def test_links_are_not_followed(run: Path, built: Path, target: str) -> None:
     (run.parent / "outside.jsonl").write_text('{"step": 1, "values": {"x": 1}}\n')
     (run / "attempts/01/metrics.jsonl").unlink()
     (run / "attempts/01/metrics.jsonl").symlink_to(target)
     assert "a link" in found(run)["attempts/01/metrics.jsonl"]
-
-
-def test_a_folder_that_is_a_link_is_not_entered(run: Path, built: Path) -> None:
     shutil.rmtree(run / "attempts/01")
     (run / "attempts/01").symlink_to(built / "attempts/01")
-    assert "a link" in found(run)["attempts/01/exit.json"]
+    assert "a link" in found(run)["attempts/01/exit.json"], "nor is a folder entered by one"
 
 
 @pytest.mark.parametrize("name", ["finish.flag", "result.json", "journal.jsonl", "attempts/01/exit.json"])
@@ -204,7 +194,7 @@ def test_special_files_are_not_opened(run: Path, name: str) -> None:
 def test_a_manifest_names_only_what_is_in_the_folder(run: Path, path: str) -> None:
     flag = json.loads((run / "finish.flag").read_text())
     flag["manifest"][0]["path"] = path
-    (run / "finish.flag").write_text(json.dumps(flag, indent=2, ensure_ascii=False) + "\n")
+    write_json(run / "finish.flag", flag)
     assert "finish.flag, manifest" in found(run)
 
 

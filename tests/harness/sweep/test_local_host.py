@@ -33,31 +33,27 @@ def a_host() -> LocalHost:
 
 def a_job(folder: Path, code: str, host: LocalHost, **variables: str) -> Job:
     """A job that runs some Python, with a lease on the whole machine."""
-    lease = reserve(folder, host, "s1-run-01")
+    place = {"folder": folder / "jobs/run-01", "result_dir": folder / "run"}
+    lease = host.reserve("s1-run-01", Needs(), *map(str, place.values()))
     assert lease is not None
-    return Job(
-        run="lr=1e-5,seed=0",
-        folder=folder / "jobs/run-01",
-        result_dir=folder / "run",
-        command=(sys.executable, "-c", code),
-        cwd=folder,
-        environment={
-            "PATH": os.environ["PATH"],
-            "NAME": "a 'quoted' value",
-            **lease.environment(),
-            **variables,
-        },
-        lease=lease,
-    )
-
-
-def reserve(folder: Path, host: LocalHost, name: str) -> Lease | None:
-    return host.reserve(name, Needs(), str(folder / "jobs/run-01"), str(folder / "run"))
+    environment = {"PATH": os.environ["PATH"], "NAME": "a 'quoted' value", **lease.environment(), **variables}
+    more = {"command": (sys.executable, "-c", code), "cwd": folder, "environment": environment}
+    return Job(run="lr=1e-5,seed=0", lease=lease, **place, **more)
 
 
 def room_for_another(folder: Path) -> bool:
     other = folder / "other"
     return a_host().reserve("s2-other-01", Needs(), str(other / "job"), str(other / "run")) is not None
+
+
+async def started(host: LocalHost, job: Job) -> tuple[int, int]:
+    """The processes of a DEAF job that has started: its supervisor's and its own."""
+    host.start(job)
+    files = AttemptFiles(job.folder)
+    await log_shows(files, "starts")
+    info = files.supervisor()
+    assert info is not None and info.command_pid is not None
+    return info.pid, info.command_pid
 
 
 async def end_of(host: LocalHost, job: Job) -> int | None:
@@ -82,8 +78,7 @@ async def test_a_job_runs_once_in_its_environment_and_leaves_no_session(tmp_path
     assert name.startswith("ajet_watch_lr_1e_5_seed_0-") and name.endswith("-01")
     host.start(job)
     a_host().start(job)  # as the next scheduler would after a crash
-    end = await end_of(host, job)
-    assert end == 3
+    assert await end_of(host, job) == 3
     assert host.state(str(job.folder)) == "ended"
     assert (tmp_path / "ran").read_text() == "x"
     seen: Mapping[str, str] = json.loads((tmp_path / "seen").read_text())
@@ -93,7 +88,7 @@ async def test_a_job_runs_once_in_its_environment_and_leaves_no_session(tmp_path
     assert sessions() == []
     written = [path for path in job.folder.rglob("*") if path.is_file()]
     assert all("not-for-files" not in path.read_text(errors="replace") for path in written)
-    assert await end_of(a_host(), job) == end, "the end can be asked for again"
+    assert await end_of(a_host(), job) == 3, "the end can be asked for again"
     host.release(job.lease.id)
     host.start(job)  # still nothing
 
@@ -127,8 +122,7 @@ async def test_a_job_outlives_a_scheduler_that_is_killed_and_keeps_its_lease(tmp
     scheduler.kill()
     await scheduler.wait()
     folder = str(tmp_path / "jobs/run-01")
-    files = AttemptFiles(Path(folder))
-    await log_shows(files, "listens")
+    await log_shows(AttemptFiles(Path(folder)), "listens")
     assert not room_for_another(tmp_path)
     host = a_host()
     assert host.state(folder) == "running"
@@ -142,30 +136,22 @@ async def test_a_job_that_cannot_listen_yet_is_not_killed_by_asking(tmp_path: Pa
     host = a_host()
     job = a_job(tmp_path, DEAF, host)
     host.stop(str(job.folder))  # before it is started
-    host.start(job)
-    files = AttemptFiles(job.folder)
-    await log_shows(files, "starts")
+    _, command = await started(host, job)
     host.stop(str(job.folder))
     host.release(job.lease.id)
     assert not room_for_another(tmp_path), "given back, but the job runs on"
-    info = files.supervisor()
-    assert info is not None and info.command_pid is not None
-    os.kill(info.command_pid, signal.SIGTERM)
+    os.kill(command, signal.SIGTERM)
     assert await end_of(host, job) == 128 + signal.SIGTERM, "it lived until now"
 
 
 async def test_a_job_whose_supervisor_was_killed_is_lost_and_its_harness_ended(tmp_path: Path) -> None:
     host = a_host()
     job = a_job(tmp_path, DEAF, host)
-    host.start(job)
-    files = AttemptFiles(job.folder)
-    await log_shows(files, "starts")
-    info = files.supervisor()
-    assert info is not None and info.command_pid is not None
+    supervisor, command = await started(host, job)
     ending = asyncio.ensure_future(end_of(host, job))
-    os.kill(info.pid, signal.SIGKILL)
+    os.kill(supervisor, signal.SIGKILL)
     assert await ending is None
-    await until(lambda: not Path(f"/proc/{info.command_pid}").exists(), "the end of the harness")
+    await until(lambda: not Path(f"/proc/{command}").exists(), "the end of the harness")
     assert sessions() == []
     assert host.state(str(job.folder)) == "lost"
 
@@ -175,8 +161,7 @@ async def test_a_job_whose_session_went_before_it_began_never_begins(tmp_path: P
     job = a_job(tmp_path, "open('ran', 'w')", host)
     job.folder.mkdir(parents=True)
     (job.folder / "session.json").write_text('{"name": "ajet_gone", "socket": null}')
-    end = await end_of(host, job)
-    assert end is None
+    assert await end_of(host, job) is None
     host.start(job)
     assert not (job.folder / "launch.sh").exists()
 

@@ -32,24 +32,18 @@ GOOD = written("[[level/kl_loss_coef/0.1]] is worth it.", CONTRAST)
 BAD = written("It reached 0.7.", {**CONTRAST, "level": 0.2}, CONTRAST)
 
 
-async def test_what_cites_facts_is_kept_at_once(made: Comparison) -> None:
-    model = FakeModel([GOOD])
-    kept = await narrate(made, model, Account())
-    assert kept["findings"]["findings"] == [CONTRAST]
-    assert len(model.requests) == 1
-
-
 async def test_what_cannot_be_cited_goes_back_with_the_reason(made: Comparison) -> None:
     model = FakeModel([BAD, GOOD])
     assert (await narrate(made, model, Account()))["findings"]["interpretation"].startswith("[[level")
     assert "numbers of its own (0 7)" in told(model)[0] and "did you mean 0.1?" in told(model)[0]
 
 
-async def test_after_two_refusals_the_findings_stand_alone(made: Comparison) -> None:
-    model = FakeModel([BAD] * 10)
-    kept = (await narrate(made, model, Account()))["findings"]
-    assert (kept["findings"], kept["interpretation"]) == ([CONTRAST], "")
-    assert len(model.requests) == MAX_REFUSALS + 1
+async def test_after_two_refusals_or_an_outage_the_findings_stand_alone(made: Comparison) -> None:
+    for said, asked in (([BAD] * 10, MAX_REFUSALS + 1), ([BAD, OutOfPatienceError("no answer")], 2)):
+        model = FakeModel(said)
+        kept = (await narrate(made, model, Account()))["findings"]
+        assert (kept["findings"], kept["interpretation"]) == ([CONTRAST], "")
+        assert len(model.requests) == asked
 
 
 UNUSABLE: dict[str, list[Said]] = {
@@ -68,14 +62,12 @@ async def test_a_model_that_fails_costs_only_the_words(made: Comparison, name: s
     assert len(model.requests) <= MOST_CALLS
 
 
-async def test_what_can_stand_of_a_draft_survives_an_outage_after_it(made: Comparison) -> None:
-    model = FakeModel([BAD, OutOfPatienceError("no answer")])
-    assert (await narrate(made, model, Account()))["findings"]["findings"] == [CONTRAST]
-
-
-async def test_the_model_sees_facts_by_id_as_data(made: Comparison) -> None:
+async def test_the_model_sees_facts_by_id_as_data_and_what_cites_them_is_kept_at_once(
+    made: Comparison,
+) -> None:
     model = FakeModel([GOOD])
-    await narrate(made, model, Account())
+    kept = await narrate(made, model, Account())
+    assert kept["findings"]["findings"] == [CONTRAST] and len(model.requests) == 1
     shown = model.requests[0].turns[0].text
     assert "point/p03/mean = 0.700 [0.675, 0.725]" in shown and "CUDA out of memory" in shown
     assert shown.count("</data>") == 3

@@ -26,10 +26,9 @@ Values = dict[tuple, list[float]]
 
 def study_of(keys: Sequence[Key], places: Mapping[Levels, int], root: Path, **changes: Any) -> Study:
     """A study of these combinations of levels, each with so many seeds; the first point is the baseline."""
+    names = [key.name for key in keys]
     points = tuple(
-        Point(
-            f"p{number:02d}", {key.name: level for key, level in zip(keys, levels, strict=True)}, number == 1
-        )
+        Point(f"p{number:02d}", dict(zip(names, levels, strict=True)), number == 1)
         for number, levels in enumerate(places, start=1)
     )
     runs = tuple(
@@ -61,15 +60,8 @@ def result(name: str, point: str, seed: int, value: float | None, **changes: Any
 
 def tasks(rates: Mapping[str, float], tries: int = 4) -> tuple[TaskResult, ...]:
     """Tasks with these pass rates."""
-    found = []
-    for name, rate in rates.items():
-        successes = tuple(at < round(rate * tries) for at in range(tries))
-        found.append(TaskResult(name, tuple(map(float, successes)), successes))
-    return tuple(found)
-
-
-def combinations(one: Levels, other: Levels) -> list[tuple[Scalar, ...]]:
-    return list(product(one, other))
+    found = {name: tuple(at < round(rate * tries) for at in range(tries)) for name, rate in rates.items()}
+    return tuple(TaskResult(name, tuple(map(float, tried)), tried) for name, tried in found.items())
 
 
 def compared(values: Values, **changes: object) -> Comparison:
@@ -80,7 +72,7 @@ def drawn(seed: int, kls: int = 3, lrs: int = 4, n: int = 3, effect: float = 0.0
     rng = np.random.default_rng(seed)
     return {
         (kl, lr): [float(0.5 + effect * kl + rng.normal(0, 0.03)) for _ in range(n)]
-        for kl, lr in combinations(tuple(range(kls)), tuple(range(lrs)))
+        for kl, lr in product(range(kls), range(lrs))
     }
 
 

@@ -1,6 +1,7 @@
 """Contrasts against scipy and statsmodels' formula models, and what cannot be tested."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,17 +13,7 @@ from statsmodels.stats.multitest import multipletests
 from harness.results.compare import compare_results
 from harness.results.comparing.types import Comparison, Contrast, Expectation, KeyEffect
 from harness.results.sweeps.wording import notes
-from tests.harness.results.comparing.made import (
-    KL,
-    LR,
-    combinations,
-    compared,
-    drawn,
-    grid,
-    result,
-    table,
-    tasks,
-)
+from tests.harness.results.comparing.made import KL, LR, compared, drawn, grid, result, table, tasks
 
 
 def effect(comparison: Comparison, key: str) -> KeyEffect:
@@ -106,7 +97,7 @@ def test_with_one_seed_nothing_is_found_and_the_tasks_tell_only_of_tasks() -> No
 @pytest.mark.parametrize("design", ["grid", "random"])
 def test_with_single_runs_no_key_is_said_to_matter(design: str) -> None:
     rng = np.random.default_rng(1)
-    places = combinations((1, 2), (1, 2, 3, 4, 5))
+    places = list(product((1, 2), (1, 2, 3, 4, 5)))
     found = compared({(a, b): [0.5 + 0.2 * (a == 2) + rng.normal(0, 0.01)] for a, b in places}, design=design)
     assert {(key.matters, key.p) for key in found.keys} == {(None, None)}
     assert all(one.finding == "not tested" for key in found.keys for one in key.contrasts)
@@ -168,7 +159,7 @@ def test_an_interaction_of_two_levels_each_is_that_of_the_anova() -> None:
 
 def test_an_effect_that_reverses_is_an_interaction_and_never_nothing() -> None:
     rng = np.random.default_rng(0)
-    places = combinations((1, 2), (1, 2))
+    places = list(product((1, 2), (1, 2)))
     values = {(a, b): list(0.5 + (0.2 if a == b else -0.2) + rng.normal(0, 0.02, 5)) for a, b in places}
     found = compared(values, expectations=(Expectation(KL, 2, "none"),))
     (pair,) = found.interactions
@@ -188,7 +179,7 @@ def test_one_combination_of_many_that_stands_out_is_an_interaction() -> None:
 @pytest.mark.parametrize("design", ["grid", "one-at-a-time", "random"])
 def test_where_nothing_matters_one_study_in_twenty_says_that_something_does(design: str) -> None:
     rng = np.random.default_rng(13)
-    places = [(a, b) for a, b in combinations((0, 1, 2), (0, 1)) if design != "one-at-a-time" or not a * b]
+    places = [(a, b) for a, b in product((0, 1, 2), (0, 1)) if design != "one-at-a-time" or not a * b]
     said = 0
     for _ in range(80):
         found = compared({place: list(rng.normal(5, 1, 2)) for place in places}, design=design, metric="x")

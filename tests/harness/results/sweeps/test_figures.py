@@ -22,11 +22,11 @@ from harness.results.types import Figure
 from tests.harness.results.comparisons import KL, LR, OPTIMIZER, REPEAT, comparison
 
 Panels = dict[str, list[dict[str, Any]]]
-"""Figure to its panels, as its JSON has them."""
 Grid = tuple[Path, Comparison, list[Figure], Panels]
 
 
 def panels(figures: list[Figure], folder: Path) -> Panels:
+    """Figure to its panels, as its JSON has them."""
     return {figure.name: json.loads((folder / figure.files[-1]).read_text())["panels"] for figure in figures}
 
 
@@ -53,7 +53,7 @@ def test_every_figure_is_there_in_both_colour_schemes(grid: Grid) -> None:
         assert used <= known and "#0102" not in figure.svg
 
 
-def test_bands_are_t_intervals_over_seeds(grid: Grid) -> None:
+def test_bands_are_t_intervals_over_seeds_and_levels_stand_where_the_contrasts_put_them(grid: Grid) -> None:
     _, made, _, data = grid
     values = [run.curve.values[5] for run in made.runs if run.run.point == made.points[0].point.name]
     baseline = line(data["curves"][0], "baseline")
@@ -61,6 +61,13 @@ def test_bands_are_t_intervals_over_seeds(grid: Grid) -> None:
     assert baseline["x"][5] == 100 and baseline["y"][5] == pytest.approx(np.mean(values))
     assert (baseline["low"][5], baseline["high"][5]) == pytest.approx((interval.low, interval.high))
     assert [ys[5] for _, ys in baseline["runs"]] == values
+    base, level = data["levels"][1]["marks"]
+    contrast = made.keys[1].contrasts[0]
+    assert contrast.difference is not None and contrast.low is not None
+    assert level["y"] - base["y"] == pytest.approx(contrast.difference)
+    assert level["low"] - base["y"] == pytest.approx(contrast.low)
+    assert "low" not in base and base["is_special"]
+    assert len(base["runs"]) + len(level["runs"]) == 18
 
 
 def test_two_seeds_have_their_range_one_has_nothing_and_rates_end_at_one() -> None:
@@ -86,17 +93,6 @@ def test_a_long_curve_keeps_its_mean_and_a_bounded_number_of_steps() -> None:
     assert (values.mean(), steps.mean()) == pytest.approx((series.mean(), (len(series) - 1) / 2))
 
 
-def test_levels_stand_where_the_contrasts_put_them(grid: Grid) -> None:
-    _, made, _, data = grid
-    base, level = data["levels"][1]["marks"]
-    contrast = made.keys[1].contrasts[0]
-    assert contrast.difference is not None and contrast.low is not None
-    assert level["y"] - base["y"] == pytest.approx(contrast.difference)
-    assert level["low"] - base["y"] == pytest.approx(contrast.low)
-    assert "low" not in base and base["is_special"]
-    assert len(base["runs"]) + len(level["runs"]) == 18
-
-
 def test_the_front_is_what_no_other_point_beats(grid: Grid) -> None:
     marks = grid[3]["quality"][0]["marks"]
     for mark in marks:
@@ -113,6 +109,8 @@ def test_many_points_become_one_panel_per_key(tmp_path: Path) -> None:
     eight = line(curves[0], "8")
     assert (eight["x"][-1], eight["y"][-1]) == (240, pytest.approx(np.mean(values)))
     assert (eight["low"][-1], eight["high"][-1]) == pytest.approx((min(values), max(values)))
+    random = replace(made, keys=(replace(made.keys[0], key="point"),))
+    assert [figure.name for figure in draw_figures(random, tmp_path)] == ["curves", "quality"]
 
 
 def test_one_key_at_a_time_keeps_the_seeds_bands(tmp_path: Path) -> None:
@@ -123,26 +121,18 @@ def test_one_key_at_a_time_keeps_the_seeds_bands(tmp_path: Path) -> None:
     assert [ys[-1] for _, ys in line(curves[2], "muon")["runs"]] == values
 
 
-def test_points_of_a_random_design_are_drawn_without_keys(tmp_path: Path) -> None:
-    made = comparison((REPEAT, LR), 1)
-    made = replace(made, keys=(replace(made.keys[0], key="point"),))
-    assert list(panels(draw_figures(made, tmp_path), tmp_path)) == ["curves", "quality"]
-
-
 def test_levels_that_are_equal_but_not_the_same_keep_their_own_points() -> None:
     made = comparison((Key("a", ("x", "y", "z"), "x"),), 2)
     levels = (1, "1", True)
-    points = tuple(
-        replace(one, levels={"a": level}) for one, level in zip(made.study.points, levels, strict=True)
-    )
+    pairs = zip(made.study.points, levels, strict=True)
+    points = tuple(replace(one, levels={"a": level}) for one, level in pairs)
     sides = zip(made.keys[0].contrasts, levels[1:], strict=True)
     contrasts = tuple(replace(one, level=level, baseline=1) for one, level in sides)
     key, effect = Key("a", levels, 1), replace(made.keys[0], contrasts=contrasts)
     study = replace(made.study, keys=(key,), points=points)
     found = groups(effect, key, replace(made, study=study, keys=(effect,)))
-    assert [(repr(level), names) for level, names, _ in found] == [
-        (repr(level), (one.name,)) for level, one in zip(levels, points, strict=True)
-    ]
+    assert [repr(level) for level, *_ in found] == [repr(level) for level in levels]
+    assert [names for _, names, _ in found] == [(one.name,) for one in points]
 
 
 def test_values_that_are_no_numbers_are_left_out_and_old_figures_go(tmp_path: Path) -> None:

@@ -23,9 +23,8 @@ from harness.results.sweeps.wording import Digits, cautions, findings
 from tests.harness.results.comparisons import KL, LR, REPEAT, comparison
 
 TWO = comparison((REPEAT,), 2)
-HIGHER = Contrast(
-    "arg:--lr", "3e-6", "1e-6", "higher", 0.12, 0.05, 0.19, 0.001, 0.002, 4, 2.5, 0.08, 4, (3, 3)
-)
+TESTED = (0.12, 0.05, 0.19, 0.001, 0.002, 4, 2.5, 0.08, 4, (3, 3))
+HIGHER = Contrast("arg:--lr", "3e-6", "1e-6", "higher", *TESTED)
 LOWER = replace(HIGHER, level="1e-4", finding="lower", difference=-0.2, low=-0.3, high=-0.1, detectable=0.09)
 NONE = replace(
     HIGHER, level="1e-5", finding="no detectable difference", difference=0.01, low=-0.05, high=0.07
@@ -82,11 +81,8 @@ def test_keys_that_act_together_are_never_nothing() -> None:
     assert warned.title == "What one key does depends on another" and "p < 0.001" in warned.lines[0]
     view = page(made)
     assert view["tone"] == "" and all("what it does depends on" in key["verdict"] for key in view["varied"])
-
-
-def test_a_difference_that_depends_on_another_key_is_an_average() -> None:
-    made = together(comparison((KL, REPEAT), 3))
-    assert findings(made).found[0].startswith("num_repeat matters; on average over kl_loss_coef: 8 is higher")
+    matters = findings(together(comparison((KL, REPEAT), 3))).found[0]
+    assert matters.startswith("num_repeat matters; on average over kl_loss_coef: 8 is higher")
 
 
 def test_what_was_not_tested_says_why() -> None:
@@ -106,17 +102,16 @@ def test_what_was_not_tested_says_why() -> None:
 
 def test_points_are_told_by_what_differs_and_never_mixed_up() -> None:
     made = comparison((KL, REPEAT), 1)
-    assert list(wording.point_labels(made).values())[:3] == [
-        *("baseline", "num_repeat=8", "kl_loss_coef=0.01")
-    ]
+    labels = list(wording.point_labels(made).values())
+    assert labels[:3] == ["baseline", "num_repeat=8", "kl_loss_coef=0.01"]
     twins = tuple(PointResult(Point(name, {}), Estimate(1, 0.5), 1) for name in ("run-a", "run-b"))
     given_runs = replace(made, points=twins)
     assert wording.point_labels(given_runs) == {"run-a": "run-a", "run-b": "run-b"}
     assert wording.short_names(given_runs) == {"run-a": "run-a", "run-b": "run-b"}
-    tails = [
-        replace(one.point, name=f"{one.point.name}-kl_loss_coef-{at}") for at, one in enumerate(made.points)
-    ]
-    named = tuple(replace(one, point=tail) for one, tail in zip(made.points, tails, strict=True))
+    named = tuple(
+        replace(one, point=replace(one.point, name=f"{one.point.name}-kl_loss_coef-{at}"))
+        for at, one in enumerate(made.points)
+    )
     shown = wording.short_names(replace(made, points=named))
     assert list(shown.values()) == [f"p{number:02d}" for number in range(1, 7)]
 
