@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from tests.harness.runs import event_of, missing_before
 def section(
     *findings: Mapping[str, Any], words: str = "", name: str = "findings", **more: Any
 ) -> dict[str, Any]:
-    """A section of a narrative as the journal keeps it."""
     written = {"section": name, "findings": findings, "interpretation": words, **more}
     return Section.model_validate(written).as_json()
 
@@ -47,12 +47,10 @@ class Story:
         return self.add("created", **about, deadline_at=START + 86400.0, plan=words)
 
     def act(self, action: str, args: Mapping[str, Any] | None = None, **outcome: Any) -> Story:
-        """An intent with its outcome."""
         self.add("intent", action=action, args=dict(args or {}))
         return self.add("outcome", action=action, intent=len(self.entries), **outcome)
 
     def change(self, action: str, why: str, made: Iterable[Change], **args: Any) -> Story:
-        """An action that prepares these changes."""
         told = [{**vars(change), "why": why} for change in made]
         return self.act(action, {**args, "why": why}, changes=told, text="")
 
@@ -63,18 +61,16 @@ class Story:
         return self.change("edit_config", why, made, changes=wanted, remove=[])
 
     def remove(self, why: str, key: str, old: Any) -> Story:
-        return self.change(
-            "edit_config", why, [Change("removed", key, old, None, "")], changes={}, remove=[key]
-        )
+        made = [Change("removed", key, old, None, "")]
+        return self.change("edit_config", why, made, changes={}, remove=[key])
 
     def variable(self, why: str, name: str, value: str) -> Story:
         made = [Change("environment", name, None, value, "")]
         return self.change("set_environment", why, made, name=name, value=value)
 
     def patch(self, why: str, path: str, old: str, new: str) -> Story:
-        return self.change(
-            "patch_code", why, [Change("code", path, old, new, "")], path=path, old=old, new=new
-        )
+        made = [Change("code", path, old, new, "")]
+        return self.change("patch_code", why, made, path=path, old=old, new=new)
 
     def render(self, why: str, **settings: Any) -> Story:
         made = [Change("config", name, None, value, "") for name, value in settings.items()]
@@ -89,33 +85,26 @@ class Story:
         self.act("launch", args, launched_at=launched, command="python train.py", checkpoint=checkpoint)
         end = {"status": 1 if cause else 0, "complete": not cause, "ended_at": launched + 600.0}
         self.act("wait", reason="exited", detail="", ended={"reason": "exited", **end})
-        return (
-            self.act("diagnose", diagnosis={"family": "memory", "cause": cause, **found}) if cause else self
-        )
+        diagnosis = {"family": "memory", "cause": cause, **found}
+        return self.act("diagnose", diagnosis=diagnosis) if cause else self
 
-    def asked(
-        self, call: int, cost: float | None = 0.0125, model: str = "acme:wise-1", **usage: int
-    ) -> Story:
-        """One call to the model, answered."""
-        tokens = usage or {"input_tokens": 1200, "cache_read_tokens": 9000, "output_tokens": 300}
+    def asked(self, call: int, cost: float | None = 0.0125, model: str = "acme:wise-1") -> Story:
+        tokens = {"input_tokens": 1200, "cache_read_tokens": 9000, "output_tokens": 300}
         reserved = None if cost is None else 0.05
         if not isinstance(self.entries[-1].event, LlmRetried):
             self.add("llm_reserved", call=call, reserved_usd=reserved, model=model, request="x")
-        return self.add(
-            "llm_settled", call=call, cost_usd=cost, usage=tokens, stop="tool_call", text="", calls=[]
-        )
+        told = {"cost_usd": cost, "usage": tokens, "stop": "tool_call", "text": "", "calls": []}
+        return self.add("llm_settled", call=call, **told)
 
     def ended(self, outcome: str = "succeeded", reason: str = "attempt 3 ran to its end") -> Story:
         return self.act("collect", outcome=outcome, reason=reason)
 
     def write(self, result_dir: Path) -> list[Entry]:
-        """Write journal.jsonl; returns its entries."""
         (result_dir / "journal.jsonl").write_bytes(b"".join(entry.to_line() for entry in self.entries))
         return self.entries
 
 
 def ended(outcome: str = "succeeded", reason: str = "attempt 1 ran to its end") -> list[Entry]:
-    """The journal of a run of one attempt."""
     return Story().created("playbook").attempt(1).ended(outcome, reason).entries
 
 
@@ -151,15 +140,9 @@ def retried_run(result_dir: Path) -> list[Entry]:
 
 def foreign_run(result_dir: Path) -> list[Entry]:
     """Somebody's own train.py: loss and accuracy from console lines, no config, no validation files."""
-    steps = np.arange(0, 200, 5)
-    values = {
-        "loss": 2 * np.exp(-steps / 50),
-        "val_accuracy": 1 - np.exp(-steps / 60),
-        "lr": 0 * steps + 3e-4,
-    }
     rows = [
-        (step, {key: float(value[row]) for key, value in values.items()})
-        for row, step in enumerate(steps.tolist())
+        (step, {"loss": 2 * exp(-step / 50), "val_accuracy": 1 - exp(-step / 60), "lr": 3e-4})
+        for step in range(0, 200, 5)
     ]
     attempt(result_dir).exit(seconds=4000.0).metrics(rows, origin="console")
     return ended()
@@ -173,12 +156,10 @@ def collected_run(folder: Path) -> Path:
     made = attempt(folder, 2).exit(seconds=597.0).config("lr: 1e-4\n").pane("loading\n")
     made.metrics(training_rows(np.random.default_rng(3), range(1, 13)))
     tries = {0: "1000", 6: "xxxx", 12: "11x1"}  # x: of every other task
+    outcomes = {f"t{task}": {"1": True, "0": False, "x": task % 2 == 0} for task in range(24)}
     made.validations(
         {
-            step: {
-                f"t{task}": [each == "1" or (each == "x" and task % 2 == 0) for each in row]
-                for task in range(24)
-            }
+            step: {task: [of[each] for each in row] for task, of in outcomes.items()}
             for step, row in tries.items()
         }
     )
@@ -195,9 +176,7 @@ NARRATIVE = (
         words="# Findings\nIt *learns*: [[key/pass_rate_end]], see [a](http://evil.example/x).\n- `kl` low",
     ),
     section({"kind": "attempt", "attempt": 3}, name="what_happened"),
-    section(
-        words="One seed. ![](http://evil.example/pixel.png) <img src=x onerror=alert()>", name="limitations"
-    ),
+    section(name="limitations", words="One seed. ![](http://evil.example/x.png) <img src=x onerror=alert()>"),
 )
 
 
@@ -218,9 +197,8 @@ def repaired_run(result_dir: Path) -> list[Entry]:
     story.attempt(1, "CUDA out of memory while vLLM started.")
     story.add("consult", topic="failure:1", why="no built-in repair for attempt 1").asked(2)
     story.act("note", {"text": "x"}, text="Four engines take 60 GB each; <b>two</b> fit.")
-    story.add(
-        "refused", action="edit_config", args={"changes": {"lr": 1e-7}, "why": "x"}, why="lr is studied"
-    )
+    edit = {"action": "edit_config", "args": {"changes": {"lr": 1e-7}, "why": "x"}}
+    story.add("refused", **edit, why="lr is studied")
     story.edit("two engines fit into the memory", ajet__rollout__n_vllm_engine=(4, 2))
     story.variable("less fragmentation", "PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     story.add("consulted", topic="failure:1", why="it has been acted on")

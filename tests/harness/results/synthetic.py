@@ -15,8 +15,6 @@ START = 1_760_000_000.0
 
 @dataclass
 class Attempt:
-    """One attempt's folder, filled piece by piece."""
-
     folder: Path
 
     def exit(self, status: int = 0, reason: str = "exited", seconds: float = 121.4) -> Attempt:
@@ -61,7 +59,6 @@ class Attempt:
 
 
 def attempt(result_dir: Path, number: int = 1) -> Attempt:
-    """A new attempt folder."""
     folder = result_dir / "attempts" / f"{number:02d}"
     (folder / "trainer").mkdir(parents=True)
     return Attempt(folder)

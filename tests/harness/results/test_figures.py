@@ -21,7 +21,6 @@ def draw(result_dir: Path) -> tuple[dict[str, str], list[str]]:
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
-    """The lines in a figure's data."""
     return list(json.loads(path.read_text())["panels"][0]["lines"])
 
 

@@ -87,11 +87,7 @@ def test_seeds_needed_are_those_of_statsmodels_power(effect: float) -> None:
     power = [TTestIndPower().power(effect, n, 0.05) if n > 1 else 0.0 for n in (needed - 1, needed)]
     assert needed == 2 or power[0] < 0.8
     assert power[1] >= 0.8
-
-
-@pytest.mark.parametrize("difference", [0.0, 1e-9])
-def test_no_number_of_seeds_finds_nothing(difference: float) -> None:
-    assert stats.seeds_needed(difference, 2.0, 2) is None
+    assert stats.seeds_needed(0.0, 2.0, 2) is None and stats.seeds_needed(1e-9, 2.0, 2) is None
 
 
 def test_holm_is_what_a_hand_works_out() -> None:

@@ -44,13 +44,7 @@ def test_no_success_at_all_still_has_an_upper_bound() -> None:
 
 @pytest.mark.parametrize(
     ("values", "bounds"),
-    [
-        ([0.5], (0.0, 1.0)),
-        ([], (0.0, 1.0)),
-        ([0.5] * 40, (0.0, 1.0)),
-        ([1.0] * 40, None),
-        ([math.nan, 1.0], None),
-    ],
+    [([0.5], (0, 1)), ([], (0, 1)), ([0.5] * 40, (0, 1)), ([1.0] * 40, None), ([math.nan, 1.0], None)],
 )
 def test_no_interval_where_none_can_be_known(values: list[float], bounds: tuple[float, float] | None) -> None:
     assert task_statistics.mean_interval(np.array(values), bounds) is None
@@ -79,17 +73,8 @@ def test_unbiased_pass_at_k_is_the_mean_over_all_orders() -> None:
 
 def test_measures_of_a_task() -> None:
     results = [task([0, 1, 0, 0]), task([1, 1, 1, 1])]
-    expected = {
-        "pass": [0.25, 1],
-        "first@1": [0, 1],
-        "first@2": [1, 1],
-        "unbiased@2": [0.5, 1],
-        "all": [0, 1],
-        "any": [1, 1],
-        "episodes": [4, 4],
-        "tasks": [1, 1],
-        "reward": [0.25, 1],
-    }
+    expected = {"pass": [0.25, 1], "first@1": [0, 1], "first@2": [1, 1], "unbiased@2": [0.5, 1]}
+    expected |= {"all": [0, 1], "any": [1, 1], "episodes": [4, 4], "tasks": [1, 1], "reward": [0.25, 1]}
     for measure, values in expected.items():
         assert task_statistics.task_values(results, measure).tolist() == values
 

@@ -29,7 +29,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(built: Path, tmp_path: Path) -> Path:
-    """A finished folder that was copied to another place."""
     return Path(shutil.copytree(built, tmp_path / "elsewhere"))
 
 
@@ -163,13 +162,13 @@ def test_flag_and_journal_must_tell_the_same_end(run: Path) -> None:
     named = found(run)
     assert set(named) == {"finish.flag, outcome", "finish.flag, attempts"}
     assert named["finish.flag, outcome"] == "it says 'stopped_early', the journal gives 'succeeded'"
-
-
-def test_a_damaged_entry_of_the_journal_is_named_by_its_line(run: Path) -> None:
     path = run / "journal.jsonl"
     path.write_text(path.read_text().replace('"launch"', '"lunch!"', 1))
     what = [item.what for item in verify_run(run).discrepancies if item.where == "journal.jsonl"]
-    assert any(line.startswith("line 4: ") for line in what)
+    assert any(line.startswith("line 4: ") for line in what), "a damaged entry is named by its line"
+    (run / "finish.flag").unlink()
+    with pytest.raises(NotFinishedError, match="harness resume"):
+        verify_run(run)
 
 
 @pytest.mark.parametrize("target", ["/dev/zero", "../../outside.jsonl", "trainer/metrics.jsonl"])
@@ -196,12 +195,6 @@ def test_a_manifest_names_only_what_is_in_the_folder(run: Path, path: str) -> No
     flag["manifest"][0]["path"] = path
     write_json(run / "finish.flag", flag)
     assert "finish.flag, manifest" in found(run)
-
-
-def test_a_run_without_an_end_is_not_verified(run: Path) -> None:
-    (run / "finish.flag").unlink()
-    with pytest.raises(NotFinishedError, match="harness resume"):
-        verify_run(run)
 
 
 def test_contents_are_compared_to_the_last_digits_and_with_masks() -> None:

@@ -42,18 +42,13 @@ def finished_sweep(folder: Path) -> Path:
     for number, run in enumerate(made.runs):
         (folder / "plan" / run.name).mkdir(parents=True)
         (folder / "plan" / run.name / "blueprint.md").write_text(f"## [exp_purpose]\n{run.name}\n")
-        finished_run(
-            folder / run.name, seed=number, lift=0.2 * (run.point == "p02"), metrics=("critic/rewards/mean",)
-        )
+        better = {"lift": 0.2 * (run.point == "p02"), "metrics": ("critic/rewards/mean",)}
+        finished_run(folder / run.name, seed=number, **better)
         sweep.record(RunStarted(run=run.name, job=1, lease_id=run.name))
         sweep.record(RunEnded(run=run.name, outcome="succeeded", reason="attempt 1 ran to its end"))
-    drifted = ("packages of /venv/bin/python are not what they were at the start: torch 2.4.0 → 2.5.1",)
-    sweep.record(Drifted(changed=tuple(drifted)))
-    sweep.record(
-        Narrated(
-            {"findings": section({"kind": "contrast", "key": "a", "level": 2}, words="It is [[run/p02-s1]].")}
-        )
-    )
+    sweep.record(Drifted(("packages of /venv/bin/python are not what they were: torch 2.4.0 → 2.5.1",)))
+    written = section({"kind": "contrast", "key": "a", "level": 2}, words="It is [[run/p02-s1]].")
+    sweep.record(Narrated({"findings": written}))
     built = build(SweepFolder(folder.resolve()), sweep.state)
     sweep.record(SweepReported(headline=tuple(built.headline)))
     judged = verdict(sweep.state)
@@ -64,13 +59,11 @@ def finished_sweep(folder: Path) -> Path:
 
 
 def _freeze(snapshot: Path) -> None:
-    """The code that all runs share, and what was written down of it."""
     code = snapshot / "code"
     code.mkdir(parents=True)
     (code / "train.py").write_text("print('step')\n")
     checksum = hashlib.sha256((code / "train.py").read_bytes()).hexdigest()
     write_json(snapshot / "files.json", {"train.py": checksum})
     copy = {"root": "", "source": "/code", "prefix": "", "named": "/code", "method": "plain copy"}
-    of_python = {"interpreter": None, "venv_exe": "/venv/bin/python"}
-    record = {"copy": copy, "linked": [], "git": None, "watched": {}}
-    write_json(snapshot / "snapshot.json", {**record, **of_python})
+    record = {"linked": [], "git": None, "watched": {}, "interpreter": None, "venv_exe": "/venv/bin/python"}
+    write_json(snapshot / "snapshot.json", {"copy": copy, **record})

@@ -89,7 +89,6 @@ async def _report(sweep: Sweep) -> SweepReported:
 
 
 def schedule(folder: Path, slots: int) -> None:
-    """Be the scheduler of the sweep in this folder, to its end."""
     print("ready", flush=True)
     sweep = Sweep.open(folder)
     asyncio.run(Scheduler(sweep, ProcessHost(folder / "leases", slots), dict, _report, pause_s=0.0).run())

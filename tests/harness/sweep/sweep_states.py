@@ -41,12 +41,10 @@ def measured(at: float, run: str, value: float) -> Timed:
 
 
 def succeeded(begin: float, end: float, run: str, value: float) -> tuple[Timed, ...]:
-    """A run's whole life."""
     return started(begin, run), ended(end, run), measured(end, run, value)
 
 
 def state(plan: SweepPlan, *events: Timed) -> SweepState:
-    """The state after these events."""
     created: Timed = (0.0, SweepCreated("5eed5eed5eed", plan))
     return fold(
         Entry(number, BEGIN + at, event) for number, (at, event) in enumerate((created, *events), start=1)
@@ -66,7 +64,6 @@ def write(folder: Path, plan: SweepPlan, *events: Timed, sweep_id: str = "5eed5e
 
 
 def write_metrics(run: Path, steps: int, attempt: int = 1) -> None:
-    """Metrics of an attempt with so many steps."""
     folder = run / "attempts" / f"{attempt:02d}"
     folder.mkdir(parents=True)
     rows = (f'{{"step": {step}, "values": {{"loss": {1 / step}}}}}\n' for step in range(1, steps + 1))

@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from harness.config.training import for_attempt
 from harness.sweep import confounds
 from harness.sweep.folder import SweepFolder
@@ -14,11 +12,6 @@ from harness.sweep.points import Base, config_text, write_runs
 from tests.harness.sweep.varied import CONFIG, experiment, plan
 
 VARY = {"optim.weight_decay": [0.1, 0.2], "arg:--lr": ["1e-4", "3e-4"], "env:MODE": ["a", "b"]}
-
-
-@pytest.fixture
-def made(tmp_path: Path, folder: SweepFolder) -> SweepPlan:
-    return written(tmp_path, folder)
 
 
 def written(home: Path, folder: SweepFolder, vary: dict[str, list[Any]] = VARY, **more: Any) -> SweepPlan:
@@ -38,9 +31,6 @@ def test_what_follows_from_varying_a_key_is_said_once_per_key(tmp_path: Path) ->
     said = warned(tmp_path, command, vary)
     assert [sentence.split()[0] for sentence in said] == ["batch_size", "arg:--epochs", "output_dir"]
     assert "samples" in said[0] and "compute" in said[1] and "HARNESS_ATTEMPT_DIR" in said[2]
-
-
-def test_nothing_is_said_about_a_plain_learning_rate(tmp_path: Path) -> None:
     command = 'python train.py conf/run.yaml --output_dir "$HARNESS_ATTEMPT_DIR/out"'
     assert warned(tmp_path, command, {"optim.lr": [1e-4, 1e-3]}) == ()
 
@@ -59,15 +49,11 @@ def finished(folder: SweepFolder, run: str, last: int = 10, **provenance: Any) -
     return attempt
 
 
-def test_runs_that_went_as_planned_leave_nothing_to_say(made: SweepPlan, folder: SweepFolder) -> None:
-    for run in made.runs[:5]:
-        finished(folder, run.name)
-    assert confounds.afterwards(made, folder) == ()
-
-
-def test_what_came_to_differ_is_said_run_by_run(made: SweepPlan, folder: SweepFolder) -> None:
+def test_what_came_to_differ_is_said_run_by_run(tmp_path: Path, folder: SweepFolder) -> None:
+    made = written(tmp_path, folder)
     finished(folder, "p01-s0")
     finished(folder, "p04-s0")
+    assert confounds.afterwards(made, folder) == (), "they went as planned"
     repaired = finished(folder, "p02-s0", last=7) / "config.yaml"
     repaired.write_text(repaired.read_text().replace("batch_size: 8", "batch_size: 4"))
     other = {"interpreter": {"packages": {"torch": "2.5.1", "new": "1"}}}

@@ -23,16 +23,14 @@ from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.spec_text import checked, fields_of
 from tests.harness.sweep.varied import experiment
 
-COMMON = {
+OWN = {
     "kl_loss_coef": 0.001,
     "seed": 7,
     "total_training_steps": 240,
-    "val_before_train": True,
     "test_freq": 40,
+    "val_before_train": True,
 }
-AJET = {f"ajet.trainer_common.{key}": value for key, value in COMMON.items()} | {
-    "ajet.rollout.num_repeat": 16
-}
+AJET = {"ajet.rollout.num_repeat": 16, **{f"ajet.trainer_common.{key}": value for key, value in OWN.items()}}
 KL = "ajet.trainer_common.kl_loss_coef=0,1e-3,1e-2"
 VALIDATED = "val_max_num_task_each_validation"
 REPEAT = "ajet.rollout.num_repeat=4,8,16"
@@ -59,15 +57,12 @@ def planned(
     return make_plan(spec, base, now=now, gpus_here=lambda: gpus)
 
 
-def test_a_grid_has_every_combination_once_and_the_baseline_first(ajet: Blueprint) -> None:
+def test_a_grid_has_every_combination_and_one_at_a_time_changes_one_key(ajet: Blueprint) -> None:
     plan = planned(ajet, vary=[KL, REPEAT])
     found = [tuple(point.levels.values()) for point in plan.points]
     assert sorted(found) == sorted(itertools.product((0, 0.001, 0.01), (4, 8, 16)))
     assert found[0] == (0.001, 16) and [point.is_baseline for point in plan.points] == [True] + [False] * 8
     assert plan.points[1].name == "p02-kl_loss_coef-0-num_repeat-4"
-
-
-def test_one_at_a_time_changes_one_key_of_the_baseline(ajet: Blueprint) -> None:
     plan = planned(ajet, vary=[KL, REPEAT], design="one-at-a-time")
     found = [tuple(point.levels.values()) for point in plan.points]
     assert found == [(0.001, 16), (0, 16), (0.01, 16), (0.001, 4), (0.001, 8)]
@@ -79,6 +74,9 @@ def test_random_draws_points_of_the_grid_by_its_seed(ajet: Blueprint) -> None:
         planned(ajet, vary=[KL, REPEAT], design="random", samples=5, design_seed=seed) for seed in (0, 0, 1)
     )
     assert first == again and first.points != other.points
+    assert len(planned(ajet, vary=[KL, REPEAT], design="random", samples=9).points) == 9
+    with pytest.raises(SweepError, match="a grid that has 9"):
+        planned(ajet, vary=[KL, REPEAT], design="random")
 
 
 def test_random_reaches_every_point_of_a_grid_too_large_to_write_down(ajet: Blueprint) -> None:
@@ -87,12 +85,6 @@ def test_random_reaches_every_point_of_a_grid_too_large_to_write_down(ajet: Blue
     for key in plan.keys:
         drawn = {point.levels[key.name] for point in plan.points}
         assert len(drawn) > 10, "every key takes many of its 30 values in 40 points"
-
-
-def test_random_needs_a_grid_that_is_large_enough(ajet: Blueprint) -> None:
-    assert len(planned(ajet, vary=[KL, REPEAT], design="random", samples=9).points) == 9
-    with pytest.raises(SweepError, match="a grid that has 9"):
-        planned(ajet, vary=[KL, REPEAT], design="random")
 
 
 @given(
@@ -111,9 +103,8 @@ def test_every_plan_is_a_part_of_its_grid(sizes: list[int], design: str, seeds: 
     assert len(set(found)) == len(found) and set(found) <= grid
     assert [point.is_baseline for point in plan.points] == [True] + [False] * (len(found) - 1)
     assert found[0] == tuple(size - 1 for size in sizes)
-    assert (
-        len(found) == {"grid": len(grid), "one-at-a-time": 1 + sum(sizes) - len(sizes), "random": 2}[design]
-    )
+    numbers = {"grid": len(grid), "one-at-a-time": 1 + sum(sizes) - len(sizes), "random": 2}
+    assert len(found) == numbers[design]
     names = [run.name for run in plan.runs]
     assert len(set(names)) == len(names) == len(found) * seeds
     assert not set(names) & {"plan", "jobs", "snapshot", "figures", "canary"}
@@ -140,12 +131,10 @@ def test_seeds_of_a_command_need_to_know_where_they_go(foreign: Blueprint) -> No
     assert [run.seed for run in told.runs] == [42, 42, 43, 43]
 
 
-@pytest.mark.parametrize(
-    "given", [{"vary": ["ajet.trainer_common.seed=1,2"]}, {"settings": ["ajet.trainer_common.seed=1"]}]
-)
-def test_the_seed_is_neither_varied_nor_set(ajet: Blueprint, given: dict[str, Any]) -> None:
-    with pytest.raises(SweepError, match="seeds"):
-        planned(ajet, **{"vary": [KL], **given})
+def test_the_seed_is_neither_varied_nor_set(ajet: Blueprint) -> None:
+    for words in ({"vary": ["ajet.trainer_common.seed=1,2"]}, {"settings": ["ajet.trainer_common.seed=1"]}):
+        with pytest.raises(SweepError, match="seeds"):
+            planned(ajet, **{"vary": [KL], **words})
 
 
 @pytest.mark.parametrize(
@@ -170,9 +159,8 @@ def test_too_many_runs_are_refused_with_their_number(ajet: Blueprint) -> None:
 
 def test_the_canary_is_short_and_validates_and_saves_once(ajet: Blueprint) -> None:
     own = {"total_training_steps": 2, "val_before_train": False, "test_freq": 2, "save_freq": -1}
-    assert planned(ajet, vary=[KL]).canary == {
-        f"ajet.trainer_common.{key}": value for key, value in own.items()
-    }
+    canary = planned(ajet, vary=[KL]).canary
+    assert canary == {f"ajet.trainer_common.{key}": value for key, value in own.items()}
 
 
 @pytest.mark.parametrize(

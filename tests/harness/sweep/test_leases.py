@@ -29,14 +29,8 @@ ROOT = Path(__file__).parents[3]
 SETUP = """
 import asyncio, os, sys
 from pathlib import Path
-from harness.sweep.hosts.leases import Capacity
-from harness.sweep.hosts.local import LocalHost
-from harness.sweep.hosts import Needs
+from tests.harness.sweep.test_leases import host_of, reserve
 folder = Path(sys.argv[1])
-def host(cores, **more):
-    return LocalHost(machine=Capacity(float(cores), 64 << 30), **more)
-def reserve(host, name, needs=Needs(cpus=1.0, memory_bytes=0)):
-    return host.reserve(name, needs, str(folder / "jobs" / name), str(folder / name))
 """
 
 
@@ -72,7 +66,6 @@ def answer(process: subprocess.Popen[str]) -> str:
 
 @contextlib.contextmanager
 def living(**variables: str) -> Iterator[int]:
-    """A process that lives for the length of a block."""
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, env={**os.environ, **variables}) as process:
         yield process.pid
         process.kill()
@@ -117,11 +110,7 @@ def test_memory_counts_and_what_is_not_said_is_an_equal_share(tmp_path: Path) ->
     host.release("half")
     lease = held(host, tmp_path, "any", Needs())
     assert (lease.cpus, lease.memory_bytes, lease.gpus) == (4.0, 8 * GIB, ())
-
-
-def test_a_lease_that_is_held_is_handed_back_as_it_is(tmp_path: Path) -> None:
-    first = held(host_of(), tmp_path, "run", Needs(cpus=3.0, ports=("A", "B")))
-    assert held(host_of(), tmp_path, "run", Needs(cpus=3.0, ports=("A", "B"))) == first
+    assert held(host_of(), tmp_path, "any", Needs()) == lease, "what is held is handed back as it is"
 
 
 @pytest.mark.parametrize(
@@ -281,11 +270,11 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
 
 CROWD = """
 name, count, cores = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-mine = host(cores)
+mine = host_of(cores)
 slots = folder / "slots"
 async def main():
     for number in range(count):
-        while (lease := reserve(mine, f"{name}-{number}")) is None:
+        while (lease := reserve(mine, folder, f"{name}-{number}")) is None:
             await mine.room()
         mark = slots / str(lease.ports["MASTER_PORT"])
         os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
@@ -311,17 +300,17 @@ def test_no_slot_is_given_twice(tmp_path: Path, processes: int, each: int, cores
 
 def test_processes_killed_at_any_instant_leave_nothing_held(tmp_path: Path) -> None:
     code = """
-mine = host(1)
+mine = host_of(1)
 print("go", flush=True)
 while True:
-    if reserve(mine, f"r{os.getpid()}") is not None:
+    if reserve(mine, folder, f"r{os.getpid()}") is not None:
         mine.release(f"r{os.getpid()}")
 """
     for _ in range(3):
         with other_process(tmp_path, code) as process:
             assert answer(process) == "go"
             process.send_signal(signal.SIGKILL)
-    holds = "assert reserve(host(1), 'theirs'); print('held', flush=True); sys.stdin.read()"
+    holds = "assert reserve(host_of(1), folder, 'theirs'); print('held', flush=True); sys.stdin.read()"
     with other_process(tmp_path, holds) as process:
         assert answer(process) == "held"
         assert reserve(host_of(1.0), tmp_path, "mine") is None
@@ -340,8 +329,8 @@ async def waits_for_room(host: LocalHost) -> "asyncio.Task[None]":
 
 async def test_room_wakes_when_another_process_gives_back(tmp_path: Path) -> None:
     code = """
-mine = host(1)
-assert reserve(mine, "theirs")
+mine = host_of(1)
+assert reserve(mine, folder, "theirs")
 print("held", flush=True)
 sys.stdin.readline()
 mine.release("theirs")
@@ -361,16 +350,12 @@ sys.stdin.read()
         assert reserve(host, tmp_path, "mine") is not None
 
 
-async def test_room_that_came_between_a_refusal_and_the_wait_is_not_missed(tmp_path: Path) -> None:
+async def test_room_is_not_missed_and_can_be_cancelled_and_waited_for_again(tmp_path: Path) -> None:
     host, other = host_of(1.0), host_of(1.0)
     held(other, tmp_path, "theirs")
     assert reserve(host, tmp_path, "mine") is None
     other.release("theirs")
-    await asyncio.wait_for(host.room(), 5)
-
-
-async def test_room_can_be_cancelled_and_waited_for_again(tmp_path: Path) -> None:
-    host = host_of(1.0)
+    await asyncio.wait_for(host.room(), 5)  # it came between the refusal and the wait
     held(host, tmp_path, "one")
     assert reserve(host, tmp_path, "two") is None
     task = await waits_for_room(host)

@@ -2,9 +2,9 @@
 
 import asyncio
 import json
-from dataclasses import dataclass
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -69,8 +69,7 @@ def proposal(key: str = KL, values: tuple[Any, ...] = (0.001, 0.01), **changes: 
     }
 
 
-@dataclass
-class Made:
+class Made(NamedTuple):
     proposal: Proposal | None
     trouble: str
 
@@ -99,16 +98,6 @@ async def test_what_is_wrong_is_corrected_and_the_rest_is_the_persons(ajet: blue
     assert json.loads(json.dumps(made.proposal.as_json()))["change_mind"].startswith("A pass rate")
 
 
-async def test_the_spec_can_be_kept_as_a_sweep_yaml(ajet: blueprints.Blueprint, tmp_path: Path) -> None:
-    made, _ = await ask(ajet, [proposal()], given=fields_of(settings=[f"{KL}2=1"], parallel=2, budget="12h"))
-    assert made.proposal is not None
-    file = tmp_path / "sweep.yaml"
-    file.write_text(to_yaml(made.proposal.spec))
-    assert read_spec(file) == made.proposal.spec
-    assert (made.proposal.spec.parallel, made.proposal.spec.budget) == (2, "12h")
-    assert made.proposal.spec.set == {f"{KL}2": 1}
-
-
 async def test_the_model_sees_what_it_needs_and_no_secret(ajet: blueprints.Blueprint) -> None:
     _, model = await ask(ajet, [proposal()], given={"parallel": 2}, run_s=90.0, most_runs=24)
     (request,) = model.requests
@@ -119,13 +108,20 @@ async def test_the_model_sees_what_it_needs_and_no_secret(ajet: blueprints.Bluep
     assert {tool.name for tool in request.tools} == {"look", "list_keys", "propose_sweep", "decline"}
 
 
-async def test_a_person_s_own_keys_hold(ajet: blueprints.Blueprint) -> None:
-    mine = fields_of([f"{KL}=0.001,0.1"], metric="val/mean_reward")
+async def test_a_person_s_own_keys_hold_and_are_kept_in_the_sweep_yaml(
+    ajet: blueprints.Blueprint, tmp_path: Path
+) -> None:
+    more = {"settings": [f"{KL}2=1"], "parallel": 2, "budget": "12h"}
+    mine = fields_of([f"{KL}=0.001,0.1"], metric="val/mean_reward", **more)
     other = proposal(values=(0.001, 0.1), metric="critic/rewards/mean")
     made, _ = await ask(ajet, [proposal(), other], given=mine)
     assert made.proposal is not None
-    assert made.proposal.spec.vary[KL].values == [0.001, 0.1]
-    assert made.proposal.spec.metric == "val/mean_reward"
+    spec = made.proposal.spec
+    assert (spec.vary[KL].values, spec.metric) == ([0.001, 0.1], "val/mean_reward")
+    assert (spec.parallel, spec.budget, spec.set) == (2, "12h", {f"{KL}2": 1})
+    file = tmp_path / "sweep.yaml"
+    file.write_text(to_yaml(spec))
+    assert read_spec(file) == spec
 
 
 REFUSED: dict[str, tuple[Said, str]] = {
@@ -187,29 +183,19 @@ async def test_wrong_options_are_said_before_anything_is_paid(ajet: blueprints.B
         await ask(ajet, [], given={"budget": "much"})
 
 
-def test_metrics_are_those_of_the_newest_report(ajet: blueprints.Blueprint, tmp_path: Path) -> None:
+async def test_metrics_are_those_of_the_newest_report_and_no_others(
+    ajet: blueprints.Blueprint, tmp_path: Path
+) -> None:
     assert known_metrics(ajet) == ()
-    for number, facts in enumerate(
-        (["metric/old/last"], ["val/0/task_pass_rate@1", "metric/a/b/last", "key/x"])
-    ):
+    reports = (["metric/old/last"], ["val/0/task_pass_rate@1", "metric/a/b/last", "key/x"])
+    for number, facts in enumerate(reports):
         result_dir = tmp_path / f"run{number}"
         result_dir.mkdir()
         index.add(index.IndexedRun(f"id{number}", ajet.name, str(result_dir), 0.0))
-        experiment = Experiment(result_dir)
-        record(
-            experiment,
-            "created",
-            **{"experiment_id": f"id{number}", "name": ajet.name, "deadline_at": 0.0, "policy": "playbook"},
-            plan=ajet,
-        )
-        experiment.close()
+        about = {"experiment_id": f"id{number}", "name": ajet.name, "deadline_at": 0.0, "policy": "playbook"}
+        with closing(Experiment(result_dir)) as experiment:
+            record(experiment, "created", **about, plan=ajet)
         write_json(result_dir / "result.json", {"facts": [{"id": fact} for fact in facts]})
     assert known_metrics(ajet) == ("val/task_pass_rate@1", "a/b")
-
-
-async def test_a_metric_that_no_run_has_is_refused(
-    ajet: blueprints.Blueprint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("harness.sweep.proposal.known_metrics", lambda plan: ("val/task_pass_rate@1",))
     _, model = await ask(ajet, [proposal(metric="val/task_pass_rate"), RejectedError("x")])
     assert "did you mean val/task_pass_rate@1?" in told(model)[0]

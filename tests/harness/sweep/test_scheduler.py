@@ -99,20 +99,19 @@ async def test_no_run_is_tried_for_ever(tmp_path: Path, plays: list[Play], outco
 
 
 async def test_a_harness_that_died_is_followed_by_one_that_resumes(tmp_path: Path) -> None:
-    sweep, host = begun(tmp_path), ScriptedHost({"p02-s0": [dies(137), dies(None, begun=True)]})
+    sweep, host = begun(tmp_path / "few"), ScriptedHost({"p02-s0": [dies(137), dies(None, begun=True)]})
     assert (await done(sweep, host)).outcome.value == "succeeded"
     first, second, third = host.commands("p02-s0")
     assert first[4] == "run" and second[4] == third[4] == "resume"
     assert second[5] == str(sweep.folder.result_dir("p02-s0"))
-
-
-async def test_only_jobs_that_bring_a_run_no_further_count_towards_its_loss(tmp_path: Path) -> None:
-    sweep, host = begun(tmp_path), ScriptedHost({"p02-s0": [gets_on(137)] * 9})
-    assert (await done(sweep, host)).outcome.value == "succeeded"
+    sweep, host = begun(tmp_path / "many"), ScriptedHost({"p02-s0": [gets_on(137)] * 9})
+    assert (await done(sweep, host)).outcome.value == "succeeded", "each job brings it further"
     assert host.started.count("p02-s0/10") == 1
 
 
-async def test_a_machine_that_became_too_small_ends_the_scheduler_and_not_the_sweep(tmp_path: Path) -> None:
+async def test_a_machine_too_small_ends_a_sweep_that_begins_and_the_scheduler_of_another(
+    tmp_path: Path,
+) -> None:
     def shrinks(job: Any) -> Any:
         host.fits = False
         return ends()(job)
@@ -121,6 +120,9 @@ async def test_a_machine_that_became_too_small_ends_the_scheduler_and_not_the_sw
     with pytest.raises(NeverFitsError):
         await done(sweep, host)
     assert sweep.state.verdict is None and not sweep.state.closing
+    verdict = await done(begun(tmp_path / "next"), host)
+    assert verdict.outcome.value == "failed"
+    assert "a run needs 8 GPUs, and this machine has 0" in verdict.reason
     host.fits = True
     assert (await done(sweep, host)).outcome.value == "succeeded"
 
@@ -149,14 +151,6 @@ async def test_what_the_jobs_need_is_asked_for_when_one_is_started(tmp_path: Pat
     scheduler = Scheduler(sweep, host, missing, None)
     scheduler.ask_to_stop("`harness stop`")
     assert (await asyncio.wait_for(scheduler.run(), PATIENCE_S)).outcome.value == "cancelled"
-
-
-async def test_a_machine_that_is_too_small_ends_the_sweep_with_the_reason(tmp_path: Path) -> None:
-    sweep, host = begun(tmp_path), ScriptedHost()
-    host.fits = False
-    verdict = await done(sweep, host)
-    assert verdict.outcome.value == "failed"
-    assert "a run needs 8 GPUs, and this machine has 0" in verdict.reason
 
 
 async def test_the_budget_closes_the_queue_and_bounds_what_runs(tmp_path: Path) -> None:

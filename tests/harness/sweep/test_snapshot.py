@@ -32,7 +32,6 @@ def base(tmp_path: Path) -> Blueprint:
 
 
 def git(folder: Path, *words: str) -> list[str]:
-    """The lines that git answers."""
     command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words]
     return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.splitlines()
 
@@ -44,7 +43,6 @@ def in_git(code: Path) -> None:
 
 
 def trained(codebase: Path) -> str:
-    """What the training prints in this codebase."""
     command = [sys.executable, "train.py"]
     return subprocess.run(command, cwd=codebase, capture_output=True, text=True, check=True).stdout.strip()
 

@@ -18,7 +18,6 @@ from tests.harness.sweep.finished import TOKEN, shared_sweep
 
 @pytest.fixture
 def sweep(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Path:
-    """A finished sweep that was copied to another place."""
     return Path(shutil.copytree(shared_sweep(tmp_path_factory), tmp_path / "elsewhere"))
 
 

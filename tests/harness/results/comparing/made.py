@@ -59,7 +59,6 @@ def result(name: str, point: str, seed: int, value: float | None, **changes: Any
 
 
 def tasks(rates: Mapping[str, float], tries: int = 4) -> tuple[TaskResult, ...]:
-    """Tasks with these pass rates."""
     found = {name: tuple(at < round(rate * tries) for at in range(tries)) for name, rate in rates.items()}
     return tuple(TaskResult(name, tuple(map(float, tried)), tried) for name, tried in found.items())
 

@@ -25,7 +25,6 @@ ajet:
 
 
 def begun(folder: Path, **plan: Any) -> Story:
-    """The beginning of an experiment of its own."""
     return Story(sha256(str(folder).encode()).hexdigest()[:12]).created(**plan)
 
 

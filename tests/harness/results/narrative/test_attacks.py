@@ -75,12 +75,8 @@ class WritingOnly(Executor):
 
 
 def written(attack: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "section": "findings",
-        "findings": attack.get("findings", []),
-        "interpretation": attack.get("words", ""),
-        "language": attack.get("language", "en"),
-    }
+    words = {"interpretation": attack.get("words", ""), "language": attack.get("language", "en")}
+    return {"section": "findings", "findings": attack.get("findings", []), **words}
 
 
 async def of_run(folder: Path, section: dict[str, Any]) -> tuple[Narrative | None, Evidence]:
@@ -111,10 +107,8 @@ async def of_run(folder: Path, section: dict[str, Any]) -> tuple[Narrative | Non
 
 async def of_sweep(folder: Path, section: dict[str, Any]) -> tuple[Narrative | None, Evidence]:
     comparison = failed_sweep()
-    async with scripted(folder, "anthropic", [call("write_sections", sections=[section])] * 3) as (
-        model,
-        cost,
-    ):
+    stubborn = [call("write_sections", sections=[section])] * 3
+    async with scripted(folder, "anthropic", stubborn) as (model, cost):
         kept = await narrate(comparison, model, cost)
     evidence = SweepEvidence(comparison)
     return tell(kept, evidence, SECRETS), evidence

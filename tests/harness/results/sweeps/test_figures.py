@@ -36,7 +36,6 @@ def line(panel: dict[str, Any], label: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def grid(tmp_path_factory: pytest.TempPathFactory) -> Grid:
-    """A grid of six points: its folder, figures and their data."""
     folder, made = tmp_path_factory.mktemp("grid"), comparison((KL, REPEAT), 3)
     figures = draw_figures(made, folder)
     return folder, made, figures, panels(figures, folder)

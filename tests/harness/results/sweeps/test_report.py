@@ -35,7 +35,6 @@ def undrawn(made: Comparison) -> Comparison:
 
 
 def tables(markdown: str) -> list[list[list[str]]]:
-    """The tables of a Markdown text: rows of cells."""
     tree = SyntaxTreeNode(MarkdownIt("commonmark").enable("table").parse(markdown))
     return [
         [["".join(leaf.content for leaf in cell.walk() if leaf.type in ("text", "code_inline"))

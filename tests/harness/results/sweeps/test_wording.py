@@ -132,7 +132,6 @@ def test_numbers_of_one_metric_have_the_same_decimals() -> None:
 
 
 def with_mean(metric: str, mean: float, sd: float, low: float, high: float) -> Comparison:
-    """A comparison of one point."""
     runs = tuple(replace(run, value=mean) for run in TWO.runs)
     point = replace(TWO.points[0], value=Estimate(2, mean, sd, low, high))
     return replace(TWO, metric=metric, runs=runs, points=(point,))
