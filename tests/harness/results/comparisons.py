@@ -18,6 +18,7 @@ KL = Key("ajet.rollout.kl_loss_coef", (0.001, 0.01, 0.1), 0.001)
 REPEAT = Key("ajet.rollout.num_repeat", (4, 8), 4)
 LR = Key("arg:--lr", ("1e-6", "3e-6", "1e-5", "3e-5", "1e-4"), "1e-6")
 OPTIMIZER = Key("ajet.trainer.optimizer", ("adamw", "muon"), "adamw")
+LOST = "CUDA out of memory"
 SOURCE = Source("attempts/01/trainer/validation.jsonl", 769, 832, "step 240")
 
 
@@ -36,12 +37,10 @@ def comparison(
     places = sorted(product(*(key.levels for key in keys)), key=lambda levels: levels != baseline)
     if one_at_a_time:
         places = [place for place in places if sum(a != b for a, b in zip(place, baseline, strict=True)) <= 1]
-    study = study_of(
-        *(keys, dict.fromkeys(places, seeds), root),
-        design="one-at-a-time" if one_at_a_time else "grid",
-        expectations=(Expectation(last.name, last.levels[-1], "higher", "more exploration"),),
-        seed_key="ajet.trainer_common.seed",
-    )
+    expected = (Expectation(last.name, last.levels[-1], "higher", "more exploration"),)
+    design = "one-at-a-time" if one_at_a_time else "grid"
+    more = {"design": design, "expectations": expected, "seed_key": "ajet.trainer_common.seed"}
+    study = study_of(keys, dict.fromkeys(places, seeds), root, **more)
     points = {point.name: point for point in study.points}
     climb = 1 - np.exp(-np.array(STEPS) / 70)
     runs = []
@@ -54,11 +53,7 @@ def comparison(
         more["curve"] = Curve(STEPS, (*curve[:-1].tolist(), value))
         made = result(run.name, run.point, run.seed or 0, value, **more)
         if number in lost:
-            failed = {
-                "outcome": "failed",
-                "reason": "CUDA out of memory",
-                "why_not": "failed: CUDA out of memory",
-            }
-            made = replace(made, value=None, curve=Curve(), source=None, hours=None, attempts=2, **failed)
+            made = replace(made, value=None, curve=Curve(), source=None, hours=None, attempts=2)
+            made = replace(made, outcome="failed", reason=LOST, why_not=f"failed: {LOST}")
         runs.append(made)
     return compare_results(study, runs)

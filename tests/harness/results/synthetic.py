@@ -37,10 +37,8 @@ class Attempt:
         file = "trainer/metrics.jsonl" if origin == "trainer" else "pane.log"
         lines, raw = [], []
         for number, (step, values) in enumerate(rows, start=1):
-            shown = " - ".join(f"{key}:{value!r}" for key, value in values.items())
-            raw.append(
-                json.dumps({"step": step, **values}) if origin == "trainer" else f"step:{step} - {shown}"
-            )
+            shown = " - ".join(f"{key}:{value!r}" for key, value in {"step": step, **values}.items())
+            raw.append(json.dumps({"step": step, **values}) if origin == "trainer" else shown)
             source = {"file": file, "line": number}
             lines.append(json.dumps({"step": step, "values": dict(values), "source": source}))
         (self.folder / "metrics.jsonl").write_text("".join(f"{line}\n" for line in lines))

@@ -42,9 +42,8 @@ def test_merging_is_a_fold(attempts: list[list], tmp_path_factory: pytest.TempPa
 def test_torn_and_foreign_lines_are_passed_over_and_named(tmp_path: Path) -> None:
     made = attempt(tmp_path)
     good = json.dumps({"step": 1, "values": {"loss": 2.0, "name": "x", "flag": True, "bad": float("nan")}})
-    made.folder.joinpath("metrics.jsonl").write_text(
-        f'{good}\n\n[1, 2]\n{{"step": 2}}\nnot json\n{{"step": 3, "values": {{"loss": 1.0}}'
-    )
+    rest = '[1, 2]\n{"step": 2}\nnot json\n{"step": 3, "values": {"loss": 1.0}'
+    made.folder.joinpath("metrics.jsonl").write_text(f"{good}\n\n{rest}")
     record = collect(tmp_path)
     assert record.series["loss"].values.tolist() == [2.0]
     assert set(record.series) == {"loss", "bad"}

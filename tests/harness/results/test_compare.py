@@ -18,10 +18,8 @@ def with_curves(curves: dict[str, list[Curve]], **changes: object) -> Comparison
     """One key, a point per entry; the value of a run is the end of its curve."""
     ends = {(level,): [curve.values[-1] for curve in found] for level, found in enumerate(curves.values())}
     study, results = grid(ends, **changes)
-    flat = [curve for found in curves.values() for curve in found]
-    return compare_results(
-        study, [replace(one, curve=curve) for one, curve in zip(results, flat, strict=True)]
-    )
+    pairs = zip(results, (curve for found in curves.values() for curve in found), strict=True)
+    return compare_results(study, [replace(one, curve=curve) for one, curve in pairs])
 
 
 def test_a_study_is_read_from_its_folders(tmp_path: Path) -> None:

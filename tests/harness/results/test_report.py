@@ -53,14 +53,11 @@ def test_headline_numbers_are_those_of_the_raw_files(good: tuple[Path, Report]) 
     last = [row["critic/rewards/mean"] for row in rows[-10:]]
     assert facts["key/reward_recent"].value == pytest.approx(np.mean(last))
     assert facts["key/wall_time"].value == pytest.approx(124.4)
-    assert report.headline[1] == (
-        f"pass rate {start.mean():.3f} {facts['key/pass_rate_start'].interval.text} → "
-        f"{end.mean():.3f} {facts['key/pass_rate_end'].interval.text}"
-    )
+    first, last = (facts[f"key/pass_rate_{end}"].interval.text for end in ("start", "end"))
+    assert report.headline[1] == f"pass rate {start.mean():.3f} {first} → {end.mean():.3f} {last}"
     assert "one seed" in report.headline[2]
-    assert report.discrepancies == () and report.missing == (
-        "provenance.json: code version, packages and hardware were not recorded",
-    )
+    missing = "provenance.json: code version, packages and hardware were not recorded"
+    assert (report.discrepancies, report.missing) == ((), (missing,))
 
 
 def test_every_number_on_the_page_is_a_fact_with_a_source(good: tuple[Path, Report]) -> None:
@@ -77,9 +74,8 @@ def test_every_number_on_the_page_is_a_fact_with_a_source(good: tuple[Path, Repo
     rate = stored["val/120/task_pass_rate@1"]
     assert (last["step"], last["attempt"], last["task_pass_rate@1"]) == ("120", "1", rate["text"])
     assert last["95 % interval of task_pass_rate@1"].startswith("[")
-    assert list(last)[:6] == [
-        *("step", "pass_n", "total_tasks", "num_all_success_tasks", "num_pass_n_tasks", "task_pass_rate@1")
-    ]
+    first = "step pass_n total_tasks num_all_success_tasks num_pass_n_tasks task_pass_rate@1"
+    assert list(last)[:6] == first.split()
 
 
 def test_page_asks_the_network_for_nothing(good: tuple[Path, Report]) -> None:
@@ -249,9 +245,8 @@ def journal_of(words: str) -> list[Entry]:
     story = Story().created(called=words, purpose=words, path=words)
     for number in (1, 2):
         story.act("note", {}, text=words).render(words, **{words: words}).edit(words, **{words: (words, "y")})
-        story.remove(words, words, words).variable(words, words, words).patch(
-            words, words, words, f"{words}y"
-        )
+        story.remove(words, words, words).variable(words, words, words)
+        story.patch(words, words, words, f"{words}y")
         story.add("consult", topic=words, why=words).asked(number, model=words)
         story.add("consulted", topic=words, why=words).add("stop_asked", by=words)
         story.attempt(number, words, words, words, family=words, evidence=lines, last_lines=lines)

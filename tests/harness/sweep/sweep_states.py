@@ -46,9 +46,8 @@ def succeeded(begin: float, end: float, run: str, value: float) -> tuple[Timed, 
 
 def state(plan: SweepPlan, *events: Timed) -> SweepState:
     created: Timed = (0.0, SweepCreated("5eed5eed5eed", plan))
-    return fold(
-        Entry(number, BEGIN + at, event) for number, (at, event) in enumerate((created, *events), start=1)
-    )
+    numbered = enumerate((created, *events), start=1)
+    return fold(Entry(number, BEGIN + at, event) for number, (at, event) in numbered)
 
 
 def write(folder: Path, plan: SweepPlan, *events: Timed, sweep_id: str = "5eed5eed5eed") -> Path:

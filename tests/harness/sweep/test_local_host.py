@@ -111,12 +111,9 @@ sys.stdin.read()
 
 
 async def test_a_job_outlives_a_scheduler_that_is_killed_and_keeps_its_lease(tmp_path: Path) -> None:
-    scheduler = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", SCHEDULER, str(tmp_path)),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        cwd=ROOT,
-    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    command = (sys.executable, "-c", SCHEDULER, str(tmp_path))
+    scheduler = await asyncio.create_subprocess_exec(*command, **pipes, cwd=ROOT)
     assert scheduler.stdout is not None
     assert (await scheduler.stdout.readline()).strip() == b"started"
     scheduler.kill()

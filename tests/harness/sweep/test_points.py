@@ -75,13 +75,11 @@ def test_a_run_is_the_base_blueprint_with_its_levels_and_seed(tmp_path: Path, fo
         assert words in run.purpose
     config = folder.run_config("p08-s1")
     assert run.yaml_path == config
-    assert leaves(config.read_text()) == leaves(CONFIG) | {
-        "optim.weight_decay": 0.2, "seed": 1, "batch_size": 4
-    }  # fmt: skip
+    own = {"optim.weight_decay": 0.2, "seed": 1, "batch_size": 4}
+    assert leaves(config.read_text()) == leaves(CONFIG) | own
     assert "# how it trains" in config.read_text()
-    assert run.launch_command == (
-        f"export MODE='b c'\npython train.py --config {shlex.quote(str(config))} --lr 3e-4 | tee out.txt"
-    )
+    train = f"python train.py --config {shlex.quote(str(config))} --lr 3e-4 | tee out.txt"
+    assert run.launch_command == f"export MODE='b c'\n{train}"
     assert (current(run, "arg:--lr"), current(run, "env:MODE")) == ("3e-4", "b c")
 
 
@@ -108,10 +106,8 @@ def test_a_flag_with_slashes_is_protected_by_its_parts(tmp_path: Path, folder: S
     base = experiment(tmp_path, "python train.py +group/optim@model=adam", config=None)
     write_runs(plan({"arg:group/optim@model": ["adam", "sgd"]}, seed_key=""), base, folder)
     run = written(folder, "p02")
-    assert (run.launch_command, run.protected_keys) == (
-        "python train.py +group/optim@model=sgd",
-        ("group.optim.model",),
-    )
+    assert run.launch_command == "python train.py +group/optim@model=sgd"
+    assert run.protected_keys == ("group.optim.model",)
 
 
 def test_the_canary_is_the_first_run_with_settings_of_its_own(tmp_path: Path, folder: SweepFolder) -> None:
@@ -237,11 +233,6 @@ def test_the_present_value_of_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("OURS", "here")
     monkeypatch.setenv("SET", "hidden by the command")
     expected = {"arg:--lr": "1e-4", "arg:-n": "3", "arg:a.b": "c", "arg:--no": NOTHING, "optim.lr": 1e-4}
-    expected |= {
-        "env:SET": "1",
-        "env:OURS": "here",
-        "env:NOWHERE": NOTHING,
-        "model": "base",
-        "optim": NOTHING,
-    }
+    expected |= {"env:SET": "1", "env:OURS": "here", "env:NOWHERE": NOTHING, "model": "base"}
+    expected["optim"] = NOTHING
     assert {key: current(base, key) for key in expected} == expected

@@ -53,14 +53,8 @@ def expecting(key: str, *levels: Any) -> list[dict[str, Any]]:
 
 
 def proposal(key: str = KL, values: tuple[Any, ...] = (0.001, 0.01), **changes: Any) -> Said:
-    sweep: dict[str, Any] = {
-        "vary": {key: {"values": list(values)}},
-        "design": "one-at-a-time",
-        "seeds": 3,
-        "metric": "val/task_pass_rate@1",
-        "goal": "max",
-        "expect": expecting(key, *values[1:]),
-    }
+    sweep: dict[str, Any] = {"vary": {key: {"values": list(values)}}, "expect": expecting(key, *values[1:])}
+    sweep |= {"design": "one-at-a-time", "seeds": 3, "metric": "val/task_pass_rate@1", "goal": "max"}
     return "propose_sweep", {
         "sweep": {**sweep, **changes},
         "hypothesis": "A stronger pull to the start model\nlearns less.",

@@ -46,6 +46,9 @@ def test_means_are_of_the_runs_that_count() -> None:
     assert now.best is first
     assert dict(now.counts) == {"done": 3, "failed": 1, "running": 1, "queued": 1}
     assert now.elapsed_s == 130
+    now = stands(plan(KL, canary={"total_training_steps": 2}), *succeeded(0, 9, "canary", 0.9), at=10)
+    assert now.canary is not None and now.canary.stage == "done"
+    assert len(now.compared) == 6 and now.best is None, "the canary is no run of a point"
 
 
 def test_the_best_is_the_lowest_where_lower_is_better() -> None:
@@ -69,6 +72,9 @@ def test_the_time_left_is_that_of_the_slots() -> None:
     events = [event for name in names[:4] for event in succeeded(0, 100, name, 0.5)]
     events += [started(100, name) for name in names[4:8]]
     assert stands(made, *events, at=140).left_s == pytest.approx(60 + 3 * 100)
+    short = plan(KL, budget_s=250.0, parallel=1)
+    now = stands(short, *succeeded(0, 100, "p01-s0", 0.5), at=150)
+    assert (now.left_s, now.budget_left_s) == (100, 100), "it is never beyond the budget"
 
 
 def test_before_any_run_has_ended_the_speed_of_those_that_run_tells() -> None:
@@ -80,24 +86,12 @@ def test_before_any_run_has_ended_the_speed_of_those_that_run_tells() -> None:
     assert now.left_s == pytest.approx(100 * 200 / 25 - 100), "as long as the slower one"
 
 
-def test_the_time_left_is_never_beyond_the_budget() -> None:
-    made = plan(KL, budget_s=250.0, parallel=1)
-    now = stands(made, *succeeded(0, 100, "p01-s0", 0.5), at=150)
-    assert (now.left_s, now.budget_left_s) == (100, 100)
-
-
 def test_nothing_is_left_once_it_is_finished() -> None:
     finished: Timed = (300.0, Finish(Outcome.CANCELLED, "stopped"))
     skipped: list[Timed] = [(250.0, RunLeftOut(run.name, "stopped")) for run in plan(KL).runs[1:]]
     now = stands(plan(KL, budget_s=1000.0), *succeeded(0, 100, "p01-s0", 0.5), *skipped, finished, at=9999)
     assert (now.elapsed_s, now.left_s, now.budget_left_s) == (300, None, None)
     assert dict(now.counts) == {"done": 1, "cancelled": 5}
-
-
-def test_the_canary_is_no_run_of_a_point() -> None:
-    now = stands(plan(KL, canary={"total_training_steps": 2}), *succeeded(0, 9, "canary", 0.9), at=10)
-    assert now.canary is not None and now.canary.stage == "done"
-    assert len(now.compared) == 6 and now.best is None
 
 
 def test_time_that_ran_out_is_no_failure_but_a_failure_is() -> None:

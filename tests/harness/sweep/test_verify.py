@@ -159,12 +159,12 @@ def test_a_sweep_without_a_record_is_not_believed(sweep: Path, name: str) -> Non
 
 def test_what_was_put_there_is_named(sweep: Path) -> None:
     shutil.copytree(sweep / "p02-s0", sweep / "p02-s2")
-    stray = (
+    stray = [
         "canary/result.md",
         "checkpoints/sweep_report.html",
         "snapshot/code/json.py",
         "snapshot/notes.md",
-    )
+    ]
     for name in (*stray, "snapshot/code/outputs/model.py", "jobs/p01-s0-01/pane.log"):
         (sweep / name).parent.mkdir(parents=True, exist_ok=True)
         (sweep / name).write_text("x")

@@ -38,9 +38,8 @@ def test_runs_that_differ_in_the_seed_are_one_point(tmp_path: Path) -> None:
     assert study.keys == (Key(KL, (0.01, 0.1), 0.01),)
     points = [("kl_loss_coef=0.01", True), ("kl_loss_coef=0.1", False)]
     assert [(point.name, point.is_baseline) for point in study.points] == points
-    assert [(run.name, run.point, run.seed) for run in study.runs] == [
-        (f"run{at}", f"kl_loss_coef={kl}", seed) for at, (kl, seed) in enumerate(settings)
-    ]
+    runs = [(f"run{at}", f"kl_loss_coef={kl}", seed) for at, (kl, seed) in enumerate(settings)]
+    assert [(run.name, run.point, run.seed) for run in study.runs] == runs
     assert study.seed_key == "ajet.trainer_common.seed"
 
 

@@ -119,6 +119,5 @@ def test_the_pass_rate_is_chosen_first_then_a_reward_then_the_only_one_that_chan
     both = [(step, {"loss": 1 - step / 9, "accuracy": step / 9}) for step in range(9)]
     unclear = collect(foreign(tmp_path / "d", "python t.py", both))
     assert metrics.choose([unclear]) == ""
-    assert metrics.suggestion("acuracy", metrics.common([unclear])) == (
-        "did you mean accuracy? all of them have: loss, accuracy"
-    )
+    suggested = metrics.suggestion("acuracy", metrics.common([unclear]))
+    assert suggested == "did you mean accuracy? all of them have: loss, accuracy"

@@ -5,7 +5,8 @@ import asyncio
 import json
 import re
 import unicodedata
-from html.parser import HTMLParser
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +19,21 @@ from harness.agent.executor import Executor
 from harness.agent.llm import LlmPolicy
 from harness.experiment import Experiment
 from harness.providers.anthropic import AnthropicProvider
+from harness.providers.conversation import Account
 from harness.providers.cost import Limits
 from harness.providers.model import Model
 from harness.providers.transcript import Transcript
 from harness.results import text
-from harness.results.narrative.evidence import Evidence
 from harness.results.narrative.sections import Narrative, tell
 from harness.results.narrative.sweep import SweepEvidence
 from harness.sweep.narrating import narrate
 from tests.harness.results.journals import collected_run
 from tests.harness.results.narrative.written import failed_sweep
+from tests.harness.results.page import Page
 from tests.harness.results.synthetic import START
-from tests.harness.sweep.asking import scripted
 from tests.model_server.seen import Seen
 from tests.model_server.server import ModelServer
-from tests.model_server.steps import Step, call
+from tests.model_server.steps import Script, Step, call
 
 ATTACKS = [dict(item) for item in YAML(typ="safe").load(Path(__file__).with_name("attacks.yaml"))]
 SECRETS = ("correct-horse-battery",)
@@ -44,26 +45,15 @@ class OverError(Exception):
     """The narrative is written."""
 
 
-class Words(HTMLParser):
-    """The text of an interpretation outside of citations, and all tags."""
+class Words(Page):
+    """`own`: the text of an interpretation outside of citations."""
 
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.own = ""
-        self._inside: list[str] = []
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self._inside.append(dict(attrs).get("class") or tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        self._inside.pop()
+    own = ""
 
     def handle_data(self, data: str) -> None:
-        if "interpretation" in self._inside and not {"cited", "label"} & set(self._inside):
+        super().handle_data(data)
+        inside = {name for _, name in self.open}
+        if "interpretation" in inside and not {"cited", "label"} & inside:
             self.own += data
 
 
@@ -79,7 +69,19 @@ def written(attack: dict[str, Any]) -> dict[str, Any]:
     return {"section": "findings", "findings": attack.get("findings", []), **words}
 
 
-async def of_run(folder: Path, section: dict[str, Any]) -> tuple[Narrative | None, Evidence]:
+@asynccontextmanager
+async def model_of(script: Script, folder: Path, record: Callable[..., Any]) -> AsyncIterator[Model]:
+    """A model that says what the script says, behind a server."""
+    with ModelServer(script) as server:
+        provider = AnthropicProvider("claude-scripted", "test-key", server.anthropic_url)
+        model = Model(provider, None, Limits(None, 50), record, Transcript(folder / "t", SECRETS))
+        try:
+            yield model
+        finally:
+            await model.close()
+
+
+async def of_run(folder: Path, section: dict[str, Any]) -> Narrative | None:
     """The section written by a stubborn model, as it would stand in the report."""
     asked = 0
 
@@ -90,28 +92,22 @@ async def of_run(folder: Path, section: dict[str, Any]) -> tuple[Narrative | Non
 
     experiment = Experiment(folder, lambda: START + 3600)
     executor = WritingOnly(experiment)
-    with ModelServer(stubborn) as server:
-        provider = AnthropicProvider("claude-scripted", "test-key", server.anthropic_url)
-        model = Model(provider, None, Limits(None, 50), experiment.record, Transcript(folder / "t", SECRETS))
-        try:
-            with pytest.raises(OverError):
-                await loop.run(executor, LlmPolicy(experiment, model, asyncio.Event()))
-        finally:
-            await model.close()
-            evidence = executor.observe().evidence
-            executor.close()
-            experiment.close()
+    async with model_of(stubborn, folder, experiment.record) as model:
+        with pytest.raises(OverError):
+            await loop.run(executor, LlmPolicy(experiment, model, asyncio.Event()))
+    evidence = executor.observe().evidence
+    executor.close()
+    experiment.close()
     assert evidence is not None
-    return tell(experiment.state.narrative, evidence, SECRETS), evidence
+    return tell(experiment.state.narrative, evidence, SECRETS)
 
 
-async def of_sweep(folder: Path, section: dict[str, Any]) -> tuple[Narrative | None, Evidence]:
-    comparison = failed_sweep()
+async def of_sweep(folder: Path, section: dict[str, Any]) -> Narrative | None:
+    comparison, cost = failed_sweep(), Account()
     stubborn = [call("write_sections", sections=[section])] * 3
-    async with scripted(folder, "anthropic", stubborn) as (model, cost):
+    async with model_of(stubborn, folder, cost.record) as model:
         kept = await narrate(comparison, model, cost)
-    evidence = SweepEvidence(comparison)
-    return tell(kept, evidence, SECRETS), evidence
+    return tell(kept, SweepEvidence(comparison), SECRETS)
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack["name"])
@@ -120,7 +116,7 @@ async def test_nothing_false_is_published(
 ) -> None:
     monkeypatch.setenv("ACME_API_KEY", SECRETS[0])
     folder = collected_run(tmp_path / "run") if attack["world"] == "run" else tmp_path
-    told, _ = await (of_run if attack["world"] == "run" else of_sweep)(folder, written(attack))
+    told = await (of_run if attack["world"] == "run" else of_sweep)(folder, written(attack))
     if told is None:
         assert not attack.get("instead")
         return
@@ -134,13 +130,11 @@ async def test_nothing_false_is_published(
         assert not spoken and (attack.get("findings") or not any(never in each for each in published)), never
     words = Words(page)
     assert not [char for char in words.own if unicodedata.category(char) in NUMERIC]
-    assert words.tags <= HARMLESS
+    assert {tag for tag, _ in words.elements} <= HARMLESS
     assert not re.search(r"\]\(|(?<!\\)<[a-z!]|&#", markdown)
     if "instead" in attack:
         assert all(attack["instead"] in re.sub(r"\\(.)", r"\1", each) for each in published[1:])
 
 
 def test_there_are_at_least_sixty_attacks() -> None:
-    names = [attack["name"] for attack in ATTACKS]
-    print(f"\n{len(names)} attempts to publish a false number or direction")
-    assert len(set(names)) == len(names) >= 60
+    assert len({attack["name"] for attack in ATTACKS}) == len(ATTACKS) >= 60

@@ -80,10 +80,8 @@ def test_what_was_found_comes_first_and_is_worded_by_the_finding(grid: Grid) -> 
     contrast = made.keys[1].contrasts[0]
     assert contrast.finding == "higher" and contrast.low is not None and contrast.high is not None
     assert report.headline[0] == "A detectable difference: num_repeat"
-    assert report.headline[1] == (
-        f"num_repeat matters: 8 is higher (better) than 4 by +{contrast.difference:.3f} "
-        f"[{contrast.low:.3f}, {contrast.high:.3f}]."
-    )
+    by = f"+{contrast.difference:.3f} [{contrast.low:.3f}, {contrast.high:.3f}]"
+    assert report.headline[1] == f"num_repeat matters: 8 is higher (better) than 4 by {by}."
     assert report.headline[2].startswith("kl_loss_coef: no detectable difference (")
     assert "these seeds would have found a difference of ±" in report.headline[2]
     page = report.html.read_text()
