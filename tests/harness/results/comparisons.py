@@ -1,7 +1,5 @@
 """Comparisons of simulated runs whose differences are known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 from pathlib import Path

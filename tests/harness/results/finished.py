@@ -1,7 +1,5 @@
 """A finished run made by hand: raw files, journal, report and finish.flag, as a run leaves them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

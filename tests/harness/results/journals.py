@@ -1,12 +1,10 @@
 """Journals made by hand: what was decided in a run; and whole runs, raw files with their journal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import exp
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -34,51 +32,51 @@ class Story:
     identity: str = "7f3a12c4d5e6"
     entries: list[Entry] = field(default_factory=list)
 
-    def add(self, kind: str, **data: Any) -> Story:
+    def add(self, kind: str, **data: Any) -> Self:
         event = event_of(kind, data)
         for each in (*missing_before(event, fold(self.entries)), event):
             number = len(self.entries) + 1
             self.entries.append(Entry(number, START + 60.0 * (number - 1), each))
         return self
 
-    def created(self, policy: str = "llm", called: str = "sort_digits", **plan: Any) -> Story:
+    def created(self, policy: str = "llm", called: str = "sort_digits", **plan: Any) -> Self:
         words = {"purpose": "Does it learn?", "path": "/b/blueprint.md", "max_time_s": 86400.0, **plan}
         about = {"experiment_id": self.identity, "name": called, "policy": policy}
         return self.add("created", **about, deadline_at=START + 86400.0, plan=words)
 
-    def act(self, action: str, args: Mapping[str, Any] | None = None, **outcome: Any) -> Story:
+    def act(self, action: str, args: Mapping[str, Any] | None = None, **outcome: Any) -> Self:
         self.add("intent", action=action, args=dict(args or {}))
         return self.add("outcome", action=action, intent=len(self.entries), **outcome)
 
-    def change(self, action: str, why: str, made: Iterable[Change], **args: Any) -> Story:
+    def change(self, action: str, why: str, made: Iterable[Change], **args: Any) -> Self:
         told = [{**vars(change), "why": why} for change in made]
         return self.act(action, {**args, "why": why}, changes=told, text="")
 
-    def edit(self, why: str, **changed: tuple[Any, Any]) -> Story:
+    def edit(self, why: str, **changed: tuple[Any, Any]) -> Self:
         """Config keys from old to new; `__` stands for the dot."""
         made = [Change("config", name.replace("__", "."), *values, "") for name, values in changed.items()]
         wanted = {change.what: change.new for change in made}
         return self.change("edit_config", why, made, changes=wanted, remove=[])
 
-    def remove(self, why: str, key: str, old: Any) -> Story:
+    def remove(self, why: str, key: str, old: Any) -> Self:
         made = [Change("removed", key, old, None, "")]
         return self.change("edit_config", why, made, changes={}, remove=[key])
 
-    def variable(self, why: str, name: str, value: str) -> Story:
+    def variable(self, why: str, name: str, value: str) -> Self:
         made = [Change("environment", name, None, value, "")]
         return self.change("set_environment", why, made, name=name, value=value)
 
-    def patch(self, why: str, path: str, old: str, new: str) -> Story:
+    def patch(self, why: str, path: str, old: str, new: str) -> Self:
         made = [Change("code", path, old, new, "")]
         return self.change("patch_code", why, made, path=path, old=old, new=new)
 
-    def render(self, why: str, **settings: Any) -> Story:
+    def render(self, why: str, **settings: Any) -> Self:
         made = [Change("config", name, None, value, "") for name, value in settings.items()]
         return self.change("render_config", why, made, settings=settings)
 
     def attempt(
         self, number: int, cause: str = "", checkpoint: str | None = None, why: str = "first", **found: Any
-    ) -> Story:
+    ) -> Self:
         """A launch, its end, and with a cause its diagnosis (`found`: what else it says)."""
         args = {"attempt": number, "session": f"ajet_x-{number:02d}", "attempt_id": f"a-{number}", "why": why}
         launched = self.entries[-1].time if self.entries else START
@@ -88,7 +86,7 @@ class Story:
         diagnosis = {"family": "memory", "cause": cause, **found}
         return self.act("diagnose", diagnosis=diagnosis) if cause else self
 
-    def asked(self, call: int, cost: float | None = 0.0125, model: str = "acme:wise-1") -> Story:
+    def asked(self, call: int, cost: float | None = 0.0125, model: str = "acme:wise-1") -> Self:
         tokens = {"input_tokens": 1200, "cache_read_tokens": 9000, "output_tokens": 300}
         reserved = None if cost is None else 0.05
         if not isinstance(self.entries[-1].event, LlmRetried):
@@ -96,7 +94,7 @@ class Story:
         told = {"cost_usd": cost, "usage": tokens, "stop": "tool_call", "text": "", "calls": []}
         return self.add("llm_settled", call=call, **told)
 
-    def ended(self, outcome: str = "succeeded", reason: str = "attempt 3 ran to its end") -> Story:
+    def ended(self, outcome: str = "succeeded", reason: str = "attempt 3 ran to its end") -> Self:
         return self.act("collect", outcome=outcome, reason=reason)
 
     def write(self, result_dir: Path) -> list[Entry]:

@@ -1,12 +1,10 @@
 """The raw files of a result folder in the common format, without any training."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,22 +15,22 @@ START = 1_760_000_000.0
 class Attempt:
     folder: Path
 
-    def exit(self, status: int = 0, reason: str = "exited", seconds: float = 121.4) -> Attempt:
+    def exit(self, status: int = 0, reason: str = "exited", seconds: float = 121.4) -> Self:
         none = dict.fromkeys(("signal", "prepare_status", "cleanup_status"))
         times = {"started_at": START + 3, "ended_at": START + 3 + seconds}
         record = {"attempt_id": "a", "reason": reason, "status": status, **times, **none}
         (self.folder / "exit.json").write_text(json.dumps(record, indent=1))
         return self
 
-    def config(self, text: str) -> Attempt:
+    def config(self, text: str) -> Self:
         (self.folder / "config.yaml").write_text(text)
         return self
 
-    def pane(self, text: str) -> Attempt:
+    def pane(self, text: str) -> Self:
         (self.folder / "pane.log").write_text(text)
         return self
 
-    def metrics(self, rows: Sequence[tuple[int, Mapping[str, float]]], origin: str = "trainer") -> Attempt:
+    def metrics(self, rows: Sequence[tuple[int, Mapping[str, float]]], origin: str = "trainer") -> Self:
         """metrics.jsonl and the file its rows are taken from: `trainer` or `console`."""
         file = "trainer/metrics.jsonl" if origin == "trainer" else "pane.log"
         lines, raw = [], []
@@ -45,7 +43,7 @@ class Attempt:
         (self.folder / file).write_text("".join(f"{line}\n" for line in raw))
         return self
 
-    def validations(self, results: Mapping[int, Mapping[str, Sequence[bool]]]) -> Attempt:
+    def validations(self, results: Mapping[int, Mapping[str, Sequence[bool]]]) -> Self:
         """trainer/validation.jsonl from {step: {task: successes}}."""
         with (self.folder / "trainer" / "validation.jsonl").open("w") as file:
             for step, tasks in results.items():

@@ -15,16 +15,6 @@ def task(successes: list[int], name: str = "t") -> TaskResult:
     return TaskResult(name, tuple(float(s) for s in successes), tuple(bool(s) for s in successes))
 
 
-def test_t_interval_is_the_textbook_formula() -> None:
-    values = np.random.default_rng(0).random(50)
-    interval = task_statistics.mean_interval(values, (0.0, 1.0))
-    half = stats.t.ppf(0.975, 49) * values.std(ddof=1) / math.sqrt(50)
-    assert interval is not None
-    assert interval.low == pytest.approx(values.mean() - half)
-    assert interval.high == pytest.approx(values.mean() + half)
-    assert interval.n == 50 and interval.method.startswith("t interval")
-
-
 def test_with_few_tasks_and_no_change_a_change_is_told_in_about_one_of_twenty_runs() -> None:
     rng = np.random.default_rng(4)
     told = 0
@@ -90,3 +80,4 @@ def test_paired_difference_uses_only_tasks_in_both_and_matches_scipy() -> None:
     interval = task_statistics.mean_interval(values, (-1.0, 1.0))
     assert len(values) == 50 and interval is not None
     assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high))
+    assert interval.n == 50 and interval.method.startswith("t interval")

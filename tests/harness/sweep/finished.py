@@ -1,7 +1,5 @@
 """A finished sweep made by hand: runs, journal, report, frozen code, finish.flag, as a sweep leaves them."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

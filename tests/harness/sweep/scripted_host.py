@@ -1,8 +1,6 @@
 """A machine with so many slots on which a job is a play instead of a process: it goes as a test says, for as
 long as it says, and leaves the files that a run leaves. What happened, and when, is kept."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

@@ -1,7 +1,5 @@
 """Sweeps as their journals tell them, made up: for the display and for `harness ls`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Studies and run results made by hand: numbers per point in, what `compare_results` takes out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product

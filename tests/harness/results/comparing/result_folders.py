@@ -1,7 +1,5 @@
 """Result folders of finished runs, made by hand: a config, metrics, validations, the end."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from hashlib import sha256

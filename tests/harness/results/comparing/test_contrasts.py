@@ -11,17 +11,14 @@ from statsmodels.stats.anova import anova_lm
 from statsmodels.stats.multitest import multipletests
 
 from harness.results.compare import compare_results
-from harness.results.comparing.types import Comparison, Contrast, Expectation, KeyEffect
+from harness.results.comparing.types import Comparison, Contrast, Expectation
 from harness.results.sweeps.wording import notes
 from tests.harness.results.comparing.made import KL, LR, compared, drawn, grid, result, table, tasks
 
 
-def effect(comparison: Comparison, key: str) -> KeyEffect:
-    return next(one for one in comparison.keys if one.key == key)
-
-
 def contrast(comparison: Comparison, key: str, level: object) -> Contrast:
-    return next(one for one in effect(comparison, key).contrasts if one.level == level)
+    (effect,) = (one for one in comparison.keys if one.key == key)
+    return next(one for one in effect.contrasts if one.level == level)
 
 
 def test_points_with_unequal_numbers_of_runs_are_tested_each_with_its_own_scatter() -> None:

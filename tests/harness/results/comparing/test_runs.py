@@ -83,16 +83,12 @@ def test_nan_in_the_last_rows_is_divergence_and_names_the_step(tmp_path: Path) -
     rows = [(step, {"loss": 1.0 if step < 38 else float("nan")}) for step in range(1, 41)]
     (found,) = settled([read(foreign(tmp_path / "a", "python t.py", rows), "loss")])
     assert (found.value, found.why_not) == (None, "diverged: NaN or infinite, first at step 38")
-
-
-def test_a_value_that_cannot_be_reckoned_with_is_divergence() -> None:
     (found,) = settled([result("a", "p01", 0, 1e200, curve=Curve((0, 10), (0.2, 1e200)))])
     assert found.why_not == "diverged: its value is 1e+200"
 
 
 def timed_out(name: str, point: str, last: int) -> RunResult:
-    curve = Curve((0, last), (0.2, 0.5))
-    return result(name, point, ord(name), 0.5, outcome="timed_out", curve=curve)
+    return result(name, point, ord(name), 0.5, outcome="timed_out", curve=Curve((0, last), (0.2, 0.5)))
 
 
 def test_a_timed_out_run_counts_when_it_got_as_far_as_its_siblings() -> None:
