@@ -31,14 +31,10 @@ MORE = r"""
 - `train.py`
 
 ## [exp_prepare_command]
-```bash
-mkdir -p cache && touch cache/x
-```
+`mkdir -p cache && touch cache/x`
 
 ## [exp_cleanup_command]
-```bash
-rm -rf cache
-```
+`rm -rf cache`
 
 ## Other Notes
 - Nobody may stop it early.
@@ -112,8 +108,7 @@ def test_a_flag_with_slashes_is_protected_by_its_parts(tmp_path: Path, folder: S
 
 def test_the_canary_is_the_first_run_with_settings_of_its_own(tmp_path: Path, folder: SweepFolder) -> None:
     base = experiment(tmp_path)
-    made = plan({"batch_size": [8, 16]}, canary={"optim.weight_decay": 0.0})
-    write_runs(made, base, folder)
+    write_runs(plan({"batch_size": [8, 16]}, canary={"optim.weight_decay": 0.0}), base, folder)
     first, canary = (leaves(folder.run_config(name).read_text()) for name in ("p01-s0", CANARY))
     assert canary == first | {"optim.weight_decay": 0.0}
     run = written(folder, CANARY)
@@ -179,8 +174,7 @@ def test_a_key_that_nobody_would_read_is_refused(
 
 def test_a_variable_of_the_command_is_no_key_of_the_config(tmp_path: Path, folder: SweepFolder) -> None:
     command = "SEED=8000 python -u train.py --config conf/run.yaml"
-    base = experiment(tmp_path, command)
-    write_runs(plan({"seed": [1, 2]}, seed_key=""), base, folder)
+    write_runs(plan({"seed": [1, 2]}, seed_key=""), experiment(tmp_path, command), folder)
     config = folder.run_config("p02")
     assert leaves(config.read_text())["seed"] == 2
     assert written(folder, "p02").launch_command == command.replace("conf/run.yaml", shlex.quote(str(config)))
