@@ -56,9 +56,8 @@ async def test_what_the_check_finds_is_mended(here: Path, transcript: Path) -> N
     assert plan.protected_keys == ("ajet.trainer_common.kl_loss_coef",)
     assert "One seed is enough" in plan.notes
     assert (here / "kl-low" / "transcript.jsonl").stat().st_mode & 0o777 == 0o600
-    sources = {
-        row.name.removeprefix("ajet.trainer_common."): row.source for row in (*made.plan, *made.config)
-    }
+    rows = (*made.plan, *made.config)
+    sources = {row.name.removeprefix("ajet.trainer_common."): row.source for row in rows}
     assert sources["at most"] == sources["total_training_steps"] == "said by you"
     assert (sources["kl_loss_coef"], sources["seed"]) == ("assumed", "default")
 
@@ -224,13 +223,8 @@ async def test_what_the_person_and_the_machine_decide(here: Path) -> None:
 
 async def test_a_command_of_ones_own(here: Path, transcript: Path) -> None:
     (here / "train.py").write_text("print('it 1 loss 2')")
-    own = blueprint(
-        template="command",
-        launch_command="python train.py --kl 0.1",
-        metrics=[r"it (?P<step>\d+) loss (?P<loss>\S+)"],
-        protected_keys=[],
-        said=["launch_command"],
-    )
+    given = {"launch_command": "python train.py --kl 0.1", "said": ["launch_command"], "protected_keys": []}
+    own = blueprint(template="command", metrics=[r"it (?P<step>\d+) loss (?P<loss>\S+)"], **given)
     said: list[Said] = [("look", {"path": "train.py"}), own, config(lr=1), CHECK, FINISH]
     desk, ended, model = await author(here, said, words="run `python train.py --kl 0.1` for 2 hours")
     assert ended.trouble == ""

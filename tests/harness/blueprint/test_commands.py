@@ -48,10 +48,7 @@ def test_every_way_to_say_it(body: str) -> None:
 
 
 KEPT = (
-    *(
-        "cd /x && source .venv/bin/activate && python a.py",
-        "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc 2 a.py",
-    ),
+    *("cd /x && source .venv/bin/activate && python a.py", "CUDA_VISIBLE_DEVICES=0,1 torchrun a.py"),
     *("make train", "/opt/venv/bin/python -m trl.scripts.grpo"),
     *("python a.py *.json __x__ a_b_c", 'python a.py --note "two words, 中文"'),
 )
@@ -118,21 +115,14 @@ def test_prepare_and_cleanup() -> None:
     assert blueprint.launch_command is None
 
 
-WORDS = st.sampled_from(
-    r"""a|b c|'x y'|"p q"|d\#e|--k=1|\#|'s ! t'|"u\#v"|'w\#z'|\'|$((1+2))""".replace("\\#", "\\\n")
-    .replace("!", "#")
-    .split("|")
-)
+WORDS = r"""a|b c|'x y'|"p q"|d\/e|--k=1|\/|'s # t'|"u\/v"|'w\/z'|\'|$((1+2))""".replace("/", "\n").split("|")
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(WORDS, min_size=1, max_size=6))
+@given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=6))
 def test_joined_lines_mean_the_same_to_the_shell(words: list[str]) -> None:
     script = "printf '<%s>' " + " ".join(words)
     if script.endswith("\\\n"):
         script += "end"
-    before, after = (
-        subprocess.run(["bash", "-c", text], capture_output=True, check=True).stdout
-        for text in (script, join_lines(script))
-    )
+    before, after = (subprocess.check_output(["bash", "-c", text]) for text in (script, join_lines(script)))
     assert before == after

@@ -16,14 +16,8 @@ first step is failed)"""
 
 SAID: dict[tuple[float, float], list[str]] = {
     (43200, 1200): [
-        *(
-            "12 hours",
-            "- time: 12 hours",
-            "${MaxTime} = 12 hours",
-            "最长运行时间为12小时。",
-            "```\n12 hours\n```",
-        ),
-        "- time: 12 hours\n- hint: a run took 3 hours before",
+        *("12 hours", "- time: 12 hours", "${MaxTime} = 12 hours", "最长运行时间为12小时。"),
+        *("```\n12 hours\n```", "- time: 12 hours\n- hint: a run took 3 hours before"),
     ],
     (DAY, 1200): ["`24h`", "24 hours (1 day)", ORIGINAL, "NA", "默认", "Default: 24 hours", ""],
     (1800, 1200): ["- 时间：30分钟"],
@@ -32,7 +26,7 @@ SAID: dict[tuple[float, float], list[str]] = {
     (7200, 300): ["- time: 2 hours\n- first step: 5 minutes"],
     (43200, 600): [
         "Max 12 hours, first step 10 minutes",
-        "12 hours in total and 10 minutes for the first step",
+        "12 hours in all and 10 minutes for the first step",
     ],
     (2 * DAY, 600): ["First step success timeout: 10 minutes. Maximum runtime: 2 days."],
     (43200, 1800): ["首步超时30分钟，最长12小时"],

@@ -17,19 +17,18 @@ def codebase(body: str) -> str:
     "body",
     [
         *("/home/x/", '"/home/x"', "“/home/x”", "**/home/x**", "/home/x # the fork", "/home/x (the fork)"),
+        *("- **path**: /home/x", "- **path:** `/home/x`", "- path:\t/home/x"),
         *(
-            "- **path**: /home/x",
-            "- **path:** `/home/x`",
             "- dir: /home/x",
             "* 路径：/home/x",
-            "- path:\t/home/x",
+            "path: /home/x\nhint: /home/y",
+            "Absolute path (no venv): /home/x",
         ),
         *("1. `/home/x` (the fork)", "`/home/x` (copied from `/home/y`)", "[the code](/home/x)"),
         *("The code lives in /home/x.", "The code lives in `/home/x`, which is a git checkout."),
         *("代码路径是`/home/x`。", "代码路径为：/home/x，不包含虚拟环境。", "代码在/home/x。"),
         "- description: the code\n- path: /home/x\n- hint: not /home/y\n- warning 1: never edit /home/z",
         *("- path: /home/x\n  - hint: not /home/y", "/home/x\n\nHint: not `/home/y`"),
-        *("path: /home/x\nhint: /home/y", "Absolute path (no venv): /home/x"),
         *("<!-- /home/old -->\n/home/x", "<!-- was /home/old --> /home/x"),
         "For example:\n\n- /home/y\n\nPath:\n\n- /home/x",
     ],
@@ -192,11 +191,8 @@ class TestYaml:
         "body",
         [
             *("config.yaml", "- path: `config.yaml`", "The file config.yaml beside this blueprint."),
-            *(
-                "使用同目录下的`config.yaml`。",
-                "- content 1: config.yaml, made by hand",
-                "config.yaml beside this file",
-            ),
+            *("使用同目录下的`config.yaml`。", "- content 1: config.yaml, made by hand"),
+            "config.yaml beside this file",
         ],
     )
     def test_a_bare_name(self, tmp_path: Path, body: str) -> None:
@@ -205,9 +201,7 @@ class TestYaml:
     def test_a_folder_mentioned_in_the_sentence_is_no_config(self, tmp_path: Path) -> None:
         assert self.read(tmp_path, "In `/data/conf` take `run.yml`") == tmp_path / "plans/run.yml"
 
-    @pytest.mark.parametrize(
-        "body", ["NA", "Default: NA, the agent must write its own yaml file for the experiment.", "默认"]
-    )
+    @pytest.mark.parametrize("body", ["NA", "Default: NA, the agent must write its own yaml file.", "默认"])
     def test_na(self, tmp_path: Path, body: str) -> None:
         assert self.read(tmp_path, body) is None
 

@@ -23,18 +23,14 @@ SPACED = "## |# |\n|\n\n|\r\n|\\\n| |    |\t|- |> |python a.py|12 hours|"
 SPACED += "Other Notes|hint: |path: |command: |first step"
 FRAGMENTS = st.sampled_from([*SPACED.split("|"), "\u2028", "\ufeff", *WORDS.split()])
 SOUP = st.lists(FRAGMENTS, max_size=40).map("".join)
-WORD = st.text("abcdefghijklmnopqrstuvwxyzXYZ0123456789_-.", min_size=1, max_size=8).filter(
-    lambda word: word.strip("._-")
-)
+LETTERS = "abcdefghijklmnopqrstuvwxyzXYZ0123456789_-."
+WORD = st.text(LETTERS, min_size=1, max_size=8).filter(lambda word: word.strip("._-"))
 PATHS = st.lists(WORD, min_size=1, max_size=4).map(lambda parts: "/" + "/".join(parts))
 PATH = PATHS.filter(lambda path: path[-1] not in ".:")
-PROGRAMS = (
-    "python train.py|torchrun --nproc-per-node 2 t.py|bash run.sh|A=1 ./run.sh|/opt/py/bin/python -m trl"
-)
+PROGRAMS = "python train.py|torchrun --nproc-per-node 2 t.py|bash run.sh|A=1 ./run.sh|/py/bin/python -m trl"
 FLAG = st.tuples(WORD, WORD).map(lambda pair: f"--{pair[0].strip('-_.') or 'x'} {pair[1]}")
-COMMAND = st.tuples(st.sampled_from(PROGRAMS.split("|")), st.lists(FLAG, max_size=3)).map(
-    lambda pair: " ".join([pair[0], *pair[1]])
-)
+PARTS = st.tuples(st.sampled_from(PROGRAMS.split("|")), st.lists(FLAG, max_size=3))
+COMMAND = PARTS.map(lambda pair: " ".join([pair[0], *pair[1]]))
 SECONDS = st.integers(1, 400_000)
 
 HEADINGS = [
@@ -83,9 +79,8 @@ def check_soup(text: str) -> None:
     assert all(1 <= problem.line <= lines for problem in blueprint.problems)
     assert all(problem.message and problem.fix for problem in blueprint.problems)
     assert blueprint.max_time_s > 0 and blueprint.first_step_s > 0 and blueprint.launch_command != ""
-    assert all(
-        path.is_absolute() for path in (blueprint.codebase_dir, blueprint.venv_exe, blueprint.result_dir)
-    )
+    paths = (blueprint.codebase_dir, blueprint.venv_exe, blueprint.result_dir)
+    assert all(path.is_absolute() for path in paths)
     blueprint.as_json()
 
 
@@ -145,9 +140,8 @@ def test_what_is_written_is_read_back_soak(case: tuple[str, dict[str, str]]) -> 
     check_round_trip(*case)
 
 
-@pytest.mark.parametrize(
-    "path", sorted(Path("blueprints").glob("*/blueprint.md")), ids=lambda path: path.parent.name
-)
-def test_a_blueprint_survives_the_journal(path):
-    blueprint = read(path)
-    assert Blueprint.from_json(json.loads(json.dumps(blueprint.as_json()))) == blueprint
+def test_blueprints_survive_the_journal() -> None:
+    blueprints = [read(path) for path in Path("blueprints").glob("*/blueprint.md")]
+    assert blueprints
+    for blueprint in blueprints:
+        assert Blueprint.from_json(json.loads(json.dumps(blueprint.as_json()))) == blueprint

@@ -45,10 +45,8 @@ def test_an_interpreter_that_is_in_the_codebase_is_suggested(tmp_path: Path) -> 
     python = tmp_path / "code" / "env" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)
-    checked = check_surroundings(
-        plan(tmp_path, codebase_dir=str(tmp_path / "code"), venv_exe="env/bin/python")
-    )
-    assert str(python) in checked.problems[0].fix
+    asked = plan(tmp_path, codebase_dir=str(tmp_path / "code"), venv_exe="env/bin/python")
+    assert str(python) in check_surroundings(asked).problems[0].fix
 
 
 @pytest.mark.parametrize(

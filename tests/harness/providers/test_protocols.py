@@ -160,8 +160,8 @@ async def test_why_it_stopped(server: Loopback, protocol: str, answer: Answer, s
         ([made(index=0, id=i, name="wait", arguments="{}") for i in "ab"], [("a", "{}"), ("b", "{}")]),
         ([made(index=0, id="a", name="wait", arguments=each) for each in "{}"], [("a", "{}")]),
         (
-            [made(name="wait", arguments="{"), made(arguments="}"), made(name="stop")],
-            [("call_1_0", "{}"), ("call_1_1", "{}")],
+            [made(name="a", arguments="{"), made(arguments="}"), made(name="b")],
+            [(f"call_1_{n}", "{}") for n in (0, 1)],
         ),
     ],
     ids=["no id", "all at index 0", "id and name repeated", "neither index nor id"],
