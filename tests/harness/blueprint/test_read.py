@@ -88,17 +88,15 @@ def numbered(text: str) -> str:
     return text
 
 
+BOLD = HEADINGS.replace("## [", "**[").replace("]", "]**").replace("## Other Notes", "**Other Notes**")
 DIALECTS = {
     "brackets": HEADINGS,
     "no brackets": HEADINGS.replace("[exp", "exp").replace("]", ""),
     "third level": HEADINGS.replace("## ", "### "),
     "first level": HEADINGS.replace("## ", "# "),
     "numbered with remarks": numbered(HEADINGS),
-    "bold": HEADINGS.replace("## [", "**[").replace("]", "]**").replace("## Other Notes", "**Other Notes**"),
-    "bold with text behind": HEADINGS.replace("## [", "**[")
-    .replace("]\n", "]**: ")
-    .replace("## Other", "**Other")
-    .replace("Notes", "Notes**"),
+    "bold": BOLD,
+    "bold with text behind": BOLD.replace("]**\n", "]**: "),
     "bold in heading": HEADINGS.replace("[", "**[").replace("]", "]**"),
     "code in heading": HEADINGS.replace("[", "`[").replace("]", "]`"),
     "escaped": HEADINGS.replace("[exp_", r"\[exp\_").replace("]", r"\]"),
@@ -119,7 +117,7 @@ DIALECTS = {
     "tags": f"<blueprint_example_begin>\n{HEADINGS}<blueprint_example_end>\n",
     "outer fence": f"```markdown\n{HEADINGS}```\n",
     "outer fence, inner fence": f"```md\n{HEADINGS}```\n".replace("{4}", "```bash\n{4}\n```"),
-    "outer tildes": f"Text\n\n~~~\n{HEADINGS}~~~\nBye\n".replace("Bye\n", ""),
+    "outer tildes": f"Text\n\n~~~\n{HEADINGS}~~~\n",
     "outer four ticks": f"````\n{HEADINGS}````\n".replace("{4}", "```\n{4}\n```"),
     "unclosed outer fence": f"```markdown\n{HEADINGS}",
     "indented in a fence": indented_in_fence(HEADINGS),
@@ -147,10 +145,8 @@ def test_every_dialect_says_the_same(dialect: str) -> None:
 
 def test_json_has_the_promised_keys() -> None:
     found = read_text("## [exp_purpose]\nx\n## [exp_max_time]\n12\n").as_json()
-    promised = (
-        "purpose codebase_dir venv_exe yaml_path launch_command result_dir max_time_s first_step_s notes"
-    )
-    assert {*promised.split(), "problems"} <= set(found)
+    promised = "purpose codebase_dir venv_exe yaml_path launch_command result_dir max_time_s notes"
+    assert {*promised.split(), "first_step_s", "problems"} <= set(found)
     assert (found["yaml_path"], found["launch_command"]) == (None, None)
     assert (found["codebase_dir"], found["problems"][0]["line"]) == (str(FOLDER), 4)
     assert not found["can_run"]
@@ -174,12 +170,7 @@ def test_every_default_is_reported() -> None:
     ("text", "line", "words", "fix"),
     [
         ("## [exp_purpose]\nx\n## [exp_purpose]\ny\n", 3, "stands here again (first on line 1)", "merge"),
-        (
-            "[exp_purpose] x\n\n[exp_launch_comand] a\n",
-            3,
-            "no section [exp_launch_comand]",
-            "[exp_launch_command]",
-        ),
+        ("[exp_purpose] x\n\n[exp_launch_comand] a\n", 3, "[exp_launch_comand]", "[exp_launch_command]"),
         ("## [exp_purpose]\nx\n## Launch command\npython a.py\n", 3, "no section", "[exp_launch_command]"),
         ("[exp_purpose] x\n\n[exp_venv] /y\n", 3, "no section [exp_venv]", "[exp_venv_exe]"),
         ("# Shopping\n\nmilk\n", 1, "no blueprint section", "[exp_purpose]"),

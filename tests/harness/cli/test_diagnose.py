@@ -8,10 +8,7 @@ import pytest
 
 from tests.harness.cli.typed import typed
 
-OOM = (
-    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.02 GiB. GPU 0 has a total capacity of "
-    "79.3 GiB of which 0.6 GiB is free."
-)
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.02 GiB. GPU 0 has 0.6 GiB free."
 LOG = f"""step:1 - actor/kl_loss:0.1
 Traceback (most recent call last):
   File "/exp/train.py", line 9, in <module>
@@ -95,13 +92,12 @@ def test_the_folder_of_an_attempt_with_its_end(log: Path, tmp_path: Path, ended:
     assert status == 0 and cause in json.loads(out)["cause"]
 
 
-@pytest.mark.parametrize(
-    ("status", "family"), [("139", "native_crash"), ("-11", "native_crash"), ("-9", "worker_died_opaque")]
-)
-def test_what_the_command_returned_helps_where_the_log_is_silent(log: Path, status: str, family: str) -> None:
+def test_what_the_command_returned_helps_where_the_log_is_silent(log: Path) -> None:
     log.write_text("step:1 - actor/kl_loss:0.1\n")
-    exit_status, out, _ = diagnose(log, "--status", status, "--json")
-    assert (exit_status, json.loads(out)["family"]) == (0, family)
+    families = {"139": "native_crash", "-11": "native_crash", "-9": "worker_died_opaque"}
+    for status, family in families.items():
+        exit_status, out, _ = diagnose(log, "--status", status, "--json")
+        assert (exit_status, json.loads(out)["family"]) == (0, family)
 
 
 def test_secrets_are_masked(log: Path) -> None:

@@ -53,17 +53,10 @@ def row(lines: Iterable[str], label: str) -> str:
 
 
 def test_five_points_at_80_columns() -> None:
-    lines = drawn(
-        stands(
-            FIVE,
-            *succeeded(0, 600, "p01-s0", 0.75),
-            *succeeded(0, 600, "p01-s1", 0.85),
-            *succeeded(0, 600, "p02-s0", 0.9),
-            *(started(0, "p03-s0"), ended(9, "p03-s0", "failed", "out of memory")),
-            started(600, "p04-s0"),
-            (700, RunLeftOut("p05-s2", "stopped")),
-        )
-    )
+    values = {"p01-s0": 0.75, "p01-s1": 0.85, "p02-s0": 0.9}
+    events = [event for run, value in values.items() for event in succeeded(0, 600, run, value)]
+    events += [started(0, "p03-s0"), ended(9, "p03-s0", "failed", "out of memory"), started(600, "p04-s0")]
+    lines = drawn(stands(FIVE, *events, (700, RunLeftOut("p05-s2", "stopped"))))
     assert lines[0] == "ablation  running"
     assert lines[1] == "3 of 15 runs done, 1 running, 1 failed, 9 queued, 1 not run"
     assert "16m 40s so far" in lines[2] and "budget 12h 00m, 11h 43m left" in lines[2]
@@ -124,14 +117,13 @@ def test_a_single_seed_is_marked_even_when_more_were_planned() -> None:
 def test_lines_tell_of_every_run_once_and_now_and_then_how_it_stands() -> None:
     events: list[Timed] = [CHECKED, started(1, "p01-s0")]
     seconds = [0.0]
-    news = News(
-        lambda: status(state(FIVE, *events), BEGIN + 90, lambda run: Progress(3, 240)), lambda: seconds[0]
-    )
-    first = list(news())
-    assert [line.split("] ", 1)[1] for line in first] == [
-        "p01-s0: started",
-        "running: 0 of 15 runs done, 1 running, 14 queued",
-    ]
+
+    def at_step_3() -> SweepStatus:
+        return status(state(FIVE, *events), BEGIN + 90, lambda run: Progress(3, 240))
+
+    news = News(at_step_3, lambda: seconds[0])
+    first = [line.split("] ", 1)[1] for line in news()]
+    assert first == ["p01-s0: started", "running: 0 of 15 runs done, 1 running, 14 queued"]
     assert list(news()) == []
     events += [ended(61, "p01-s0", "failed", "CUDA out of\n\x1b[2Jmemory"), started(62, "p02-s0", job=2)]
     events += [(70.0, Closing("the budget of the sweep is used up"))]

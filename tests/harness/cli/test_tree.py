@@ -14,19 +14,10 @@ from harness.journal.events import Created, Finish, Intent, Launched
 from harness.outcome import Outcome
 from harness.sweep.events import SWEEP, RunEnded, SweepReported
 from tests.harness.cli.typed import typed
-from tests.harness.sweep.sweep_states import (
-    CHECKED,
-    Timed,
-    ended,
-    plan,
-    started,
-    succeeded,
-    write,
-    write_metrics,
-)
+from tests.harness.sweep.sweep_states import CHECKED, ended, plan, started, succeeded, write, write_metrics
 
 KL = plan({"ajet.kl_loss_coef": [0.001, 0.01]}, seeds=(0, 1), question="Does the KL term matter?")
-EVENTS: list[Timed] = [
+EVENTS = [
     CHECKED,
     *succeeded(0, 100, "p01-s0", 0.5),
     *(started(0, "p02-s0"), ended(60, "p02-s0", "failed", "CUDA out of memory")),

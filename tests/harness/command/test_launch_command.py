@@ -98,16 +98,9 @@ def test_what_is_not_clear_is_refused_with_what_to_write(command: str, flag: str
     "command",
     [
         *("python train.py", "X=1 python train.py", "X=1; Y=2 python train.py", "X=1\npython train.py"),
-        *(
-            "export X=1\npython train.py",
-            "export Y=2 X='1 2'; python train.py",
-            "X=1\nexport X\npython train.py",
-        ),
-        *(
-            "export X=${X:-4}\npython train.py",
-            "set -a\nX=1\npython train.py",
-            "X=1 Y=2 && python train.py $Y",
-        ),
+        *("export X=1\npython train.py", "X=1\nexport X\npython train.py", "set -a\nX=1\npython train.py"),
+        *("export Y=2 X='1 2'; python train.py", "export X=${X:-4}\npython train.py"),
+        "X=1 Y=2 && python train.py $Y",
     ],
 )
 def test_a_variable_reaches_the_training(command: str) -> None:

@@ -17,15 +17,11 @@ def plan(folder: Path, command: str | None = None, config: str | None = None, **
     """A plan whose codebase is `folder`; `config` is written there as config.yaml."""
     if config is not None and folder.is_dir():
         (folder / "config.yaml").write_text(config, encoding="utf-8")
-    given = {
-        "path": folder / "blueprint.md",
-        "name": "exam",
-        "codebase_dir": folder,
-        "launch_command": command,
-    }
-    given |= {"venv_exe": sys.executable, "result_dir": folder / "results", "max_time_s": 3600.0}
+    given: dict[str, Any] = {"name": "exam", "max_time_s": 3600.0, "first_step_s": 1200.0}
+    given |= {"path": folder / "blueprint.md", "codebase_dir": folder, "result_dir": folder / "results"}
+    given |= {"launch_command": command, "venv_exe": sys.executable}
     given["yaml_path"] = None if config is None else folder / "config.yaml"
-    return planned_experiment({"first_step_s": 1200.0, **given, **changed})
+    return planned_experiment({**given, **changed})
 
 
 def launch(folder: Path, *given: str | None, variables: Any = None, **changed: Any) -> PlannedLaunch:

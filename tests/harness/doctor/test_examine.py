@@ -31,10 +31,8 @@ def test_what_the_journal_keeps() -> None:
     kept = outcome(found)
     assert not kept.can_run
     assert kept.problems == ("bad — fix it", "taken — choose") and kept.warnings == ("odd — look",)
-    assert [(cause.family, cause.cause, cause.captures, cause.remedies) for cause in kept.causes] == [
-        ("", "bad", {}, ()),
-        ("port_in_use", "taken", {"port": "80"}, ("free_port",)),
-    ]
+    causes = [(cause.family, cause.cause, cause.captures, cause.remedies) for cause in kept.causes]
+    assert causes == [("", "bad", {}, ()), ("port_in_use", "taken", {"port": "80"}, ("free_port",))]
     assert outcome(found[:2]).can_run is True
 
 

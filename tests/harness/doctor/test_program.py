@@ -116,10 +116,8 @@ def test_what_is_found_by_pythonpath(tmp_path: Path) -> None:
     [
         ("python train.py --use_peft --attn_implementation flash_attention_2", {"peft", "flash_attn"}),
         ("python train.py --use_peft false", set()),
-        (
-            f"{VERL} actor_rollout_ref.rollout.name=vllm trainer.logger=['console','swanlab']",
-            {"verl.trainer.main_ppo", "ray", "vllm", "swanlab"},
-        ),
+        (f"{VERL} actor_rollout_ref.rollout.name=vllm", {"verl.trainer.main_ppo", "ray", "vllm"}),
+        ("python train.py trainer.logger=['console','swanlab']", {"swanlab"}),
         (None, {"torch", "tensorboard"}),
     ],
 )
@@ -180,20 +178,13 @@ def test_what_a_program_needs_before_its_arguments(
 @pytest.mark.parametrize(
     "effect",
     [
-        *(
-            "open('made', 'w').write('x')",
-            "__import__('os').mkdir('made')",
-            "__import__('os').remove('keep')",
-        ),
+        *("open('made', 'w').write('x')", "__import__('os').mkdir('made')", "__import__('os').remove('a')"),
         *("__import__('subprocess').run(['touch', 'made'])", "__import__('os').system('touch made')"),
-        *(
-            "__import__('socket').create_connection(('127.0.0.1', 9))",
-            "__import__('shutil').copy('keep', 'made')",
-        ),
+        *("__import__('socket').create_connection(('127.0.0.1', 9))", "__import__('shutil').copy('a', 'b')"),
     ],
 )
 def test_a_program_is_ended_before_it_changes_anything(tmp_path: Path, effect: str) -> None:
-    (tmp_path / "keep").write_text("x")
+    (tmp_path / "a").write_text("x")
     write(tmp_path, f"{effect}\n{PARSER}p.parse_args()\nraise KeyError('not reached')\n")
     before = sorted(path.name for path in tmp_path.iterdir())
     assert starts(tmp_path, "python train.py --data x") == []
@@ -202,11 +193,14 @@ def test_a_program_is_ended_before_it_changes_anything(tmp_path: Path, effect: s
 
 def test_what_no_interpreter_announces_cannot_change_a_file_either(tmp_path: Path) -> None:
     (tmp_path / "keep").write_text("x")
-    calls = (
-        *("open(b'keep', 513)", "open(b'keep', 512)", "truncate(b'keep', 0)", "unlink(b'keep')"),
-        *("mkdir(b'new', 511)", "rename(b'keep', b'new')", "link(b'keep', b'new')", "open(b'new', 65, 420)"),
-        "system(b'echo >keep')",
-    )
+    calls = ["open(b'keep', 513)", "open(b'keep', 512)", "truncate(b'keep', 0)", "unlink(b'keep')"]
+    calls += [
+        "mkdir(b'new', 511)",
+        "rename(b'keep', b'new')",
+        "link(b'keep', b'new')",
+        "open(b'new', 65, 420)",
+    ]
+    calls += ["system(b'echo >keep')"]
     effects = "\n".join(f"assert libc.{call} != 0" for call in calls)
     write(tmp_path, f"import ctypes\nlibc = ctypes.CDLL(None)\n{effects}\n{PARSER}p.parse_args()\n")
     (found,) = starts(tmp_path, "python train.py --data x")
@@ -221,11 +215,8 @@ def test_where_the_system_cannot_keep_a_program_from_writing_it_is_not_started(t
     source = (Path(program.__file__).parent / "probe.py").read_text()
     without = source.replace("RESTRICT_SELF = 444", "RESTRICT_SELF = 9999")
     assert without != source
-    asked = json.dumps(asdict(given.question))
-    done = subprocess.run(
-        [sys.executable, "-c", without], input=asked.encode(), capture_output=True, check=True
-    )
-    assert b'"not_contained"' in done.stdout
+    asked = json.dumps(asdict(given.question)).encode()
+    assert b'"not_contained"' in subprocess.check_output([sys.executable, "-c", without], input=asked)
     given.__dict__["look"] = replace(given.look, start=Start("not_contained"))
     (found,) = program.starts(given)
     assert found.severity == "ok" and "Landlock" in found.text
