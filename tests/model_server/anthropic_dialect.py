@@ -13,14 +13,8 @@ from tests.model_server.steps import Ending, Failure, Trouble
 from tests.model_server.transport import Delivery, refusal
 
 MOST_MARKS = 4
-KINDS = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    404: "not_found_error",
-    429: "rate_limit_error",
-    504: "timeout_error",
-    529: "overloaded_error",
-}
+KINDS = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error"}
+KINDS |= {429: "rate_limit_error", 504: "timeout_error", 529: "overloaded_error"}
 MESSAGES = {
     429: "This request would exceed your organization's rate limit of 50 requests per minute.",
     500: "Internal server error",
@@ -142,12 +136,9 @@ def _parts(message: Message, settings: str) -> Iterator[Part]:
 
 def _usage(draft: Draft, output_tokens: int) -> dict[str, Any]:
     tokens = draft.tokens
-    return {
-        "input_tokens": tokens.uncached,
-        "cache_read_input_tokens": tokens.cache_read,
-        "cache_creation_input_tokens": tokens.cache_write_5m + tokens.cache_write_1h,
-        "output_tokens": output_tokens,
-    }
+    written = tokens.cache_write_5m + tokens.cache_write_1h
+    cached = {"cache_read_input_tokens": tokens.cache_read, "cache_creation_input_tokens": written}
+    return {"input_tokens": tokens.uncached, **cached, "output_tokens": output_tokens}
 
 
 def events(draft: Draft) -> list[Event]:

@@ -13,11 +13,9 @@ from tests.model_server.transport import Delivery, refusal
 
 CREATED = 1767225600
 REASONING_MODELS = ("o1", "o3", "o4", "gpt-5")
-KINDS = {
-    401: ("invalid_request_error", "invalid_api_key"),
-    404: ("invalid_request_error", "model_not_found"),
-    429: ("requests", "rate_limit_exceeded"),
-}
+INVALID = "invalid_request_error"
+KINDS = {401: (INVALID, "invalid_api_key"), 404: (INVALID, "model_not_found")}
+KINDS |= {429: ("requests", "rate_limit_exceeded")}
 MESSAGES = {
     404: "The model does not exist or you do not have access to it.",
     429: "Rate limit reached for requests per min (RPM): Limit 50, Used 50. Please try again later.",
@@ -30,7 +28,7 @@ TROUBLES = {
     Trouble.QUOTA_EXCEEDED: (429, "You exceeded your current quota, please check your plan."),
 }
 CODES = {
-    Trouble.CONTEXT_OVERFLOW: ("invalid_request_error", "context_length_exceeded"),
+    Trouble.CONTEXT_OVERFLOW: (INVALID, "context_length_exceeded"),
     Trouble.QUOTA_EXCEEDED: ("insufficient_quota", "insufficient_quota"),
 }
 Said = Annotated[str, Field(min_length=1)]
@@ -140,12 +138,11 @@ def events(draft: Draft) -> list[Event]:
             deltas.append({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
     head = {"id": f"chatcmpl-{draft.number:04d}", "object": "chat.completion.chunk", "created": CREATED}
     head |= {"model": draft.prompt.model, **({"usage": None} if counts else {})}
-    choices: list[dict[str, Any]] = [
-        {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None} for delta in deltas
-    ]
+    base = {"index": 0, "logprobs": None, "finish_reason": None}
+    choices: list[dict[str, Any]] = [{**base, "delta": delta} for delta in deltas]
     natural = "tool_calls" if answer.calls else "stop"
     finish = "length" if answer.ending == Ending.TRUNCATED else natural
-    choices.append({**choices[0], "delta": {}, "finish_reason": finish})
+    choices.append({**base, "delta": {}, "finish_reason": finish})
     chunks = [{**head, "choices": [choice]} for choice in choices]
     if counts:
         usage = {"prompt_tokens": draft.tokens.total, "completion_tokens": draft.output_tokens}
@@ -164,7 +161,7 @@ def error_event(kind: str) -> Event:
 
 
 def error(status: int, message: str, retry_after_s: float | None = None, codes: Any = None) -> Delivery:
-    other = ("invalid_request_error" if status < 500 else "server_error", None)
+    other = (INVALID if status < 500 else "server_error", None)
     return refusal(status, _body(*(codes or KINDS.get(status, other)), message), retry_after_s)
 
 

@@ -127,12 +127,9 @@ class Prompt:
 
 
 def _turn(role: str, parts: list[Part]) -> SeenTurn:
-    return SeenTurn(
-        role,
-        "\n".join(part.text for part in parts if not part.call_id),
-        tuple(SeenCall(part.call_id, part.name, part.text) for part in parts if part.name),
-        tuple(part.text for part in parts if part.is_result),
-    )
+    text = "\n".join(part.text for part in parts if not part.call_id)
+    calls = tuple(SeenCall(part.call_id, part.name, part.text) for part in parts if part.name)
+    return SeenTurn(role, text, calls, tuple(part.text for part in parts if part.is_result))
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,7 @@ import pytest
 
 from harness.codec import encode
 from harness.journal import Event
-from harness.providers.chat import (
-    RejectedError,
-    Reply,
-    Request,
-    StopReason,
-    ToolCall,
-    UnavailableError,
-    Usage,
-    UserTurn,
-)
+from harness.providers import chat
 from harness.providers.cost import Limits, Price, Spending, after, worst_case
 from harness.providers.model import (
     MOST_TRIES,
@@ -34,11 +25,11 @@ from harness.providers.transcript import Transcript, request_hash
 from tests.harness.providers.conftest import FakeClock
 
 PRICE = Price(1.0, 0.1, 1.25, 2.0, 5.0)
-REQUEST = Request("Be brief.", (), (UserTurn("Go on?"),), max_output_tokens=1000)
-CALLS = (ToolCall("c", "wait", "{}"),)
-REPLY = Reply("Yes.", CALLS, StopReason.TOOL_CALL, Usage(100, output_tokens=10), "m-1")
+REQUEST = chat.Request("Be brief.", (), (chat.UserTurn("Go on?"),), max_output_tokens=1000)
+CALLS = (chat.ToolCall("c", "wait", "{}"),)
+REPLY = chat.Reply("Yes.", CALLS, chat.StopReason.TOOL_CALL, chat.Usage(100, output_tokens=10), "m-1")
 REPLY_USD = 150 / 1e6
-BUSY = UnavailableError("fake:m answered 429: slow down, request req_1")
+BUSY = chat.UnavailableError("fake:m answered 429: slow down, request req_1")
 
 
 class FakeProvider:
@@ -49,9 +40,9 @@ class FakeProvider:
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
-        self.asked: list[Request] = []
+        self.asked: list[chat.Request] = []
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: chat.Request) -> chat.Reply:
         self.asked.append(request)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
@@ -89,7 +80,7 @@ class Bench:
             spending = after(spending, event)
         return spending
 
-    async def ask(self, patience_s: float = 0.0, interrupted: asyncio.Event | None = None) -> Reply:
+    async def ask(self, patience_s: float = 0.0, interrupted: asyncio.Event | None = None) -> chat.Reply:
         return await self.model.ask(REQUEST, self.spending(), patience_s=patience_s, interrupted=interrupted)
 
 
@@ -102,7 +93,7 @@ def bench(tmp_path: Path) -> Made:
 
 
 async def test_a_call_is_reserved_before_it_leaves_and_settled_after(bench: Made) -> None:
-    async def look() -> Reply:
+    async def look() -> chat.Reply:
         assert made.kinds == ["llm_reserved"]
         return REPLY
 
@@ -137,7 +128,7 @@ async def test_an_unknown_price(bench: Made) -> None:
 
 async def test_a_storm_is_waited_out_in_few_lines(bench: Made, caplog: pytest.LogCaptureFixture) -> None:
     busy = "fake:m answered 429: slow down, request req_{0}x, wait {0} s"
-    made = bench(*(UnavailableError(busy.format(number)) for number in range(190)), REPLY)
+    made = bench(*(chat.UnavailableError(busy.format(number)) for number in range(190)), REPLY)
     with caplog.at_level(logging.WARNING):
         assert await made.ask(patience_s=48 * 3600) == REPLY
     assert made.kinds == ["llm_reserved", "llm_retried", "llm_settled"]
@@ -150,7 +141,7 @@ async def test_a_storm_is_waited_out_in_few_lines(bench: Made, caplog: pytest.Lo
 
 
 async def test_the_server_says_when(bench: Made) -> None:
-    asked = [UnavailableError("busy", retry_after_s=seconds) for seconds in (40.0, 3000.0, 9000.0)]
+    asked = [chat.UnavailableError("busy", retry_after_s=seconds) for seconds in (40.0, 3000.0, 9000.0)]
     made = bench(*asked, REPLY)
     await made.ask(patience_s=3600)
     assert made.clock.waits == [40.0, 3000.0, 560.0]
@@ -167,7 +158,7 @@ async def test_patience_ends(bench: Made) -> None:
 
 
 async def test_charged_tries_cannot_pass_the_limit(bench: Made) -> None:
-    cut = UnavailableError("cut off", usage=Usage(output_tokens=200))
+    cut = chat.UnavailableError("cut off", usage=chat.Usage(output_tokens=200))
     limit = worst_case(REQUEST, PRICE) + 0.0025
     made = bench(cut, limits=Limits(limit))
     with pytest.raises(LimitReachedError):
@@ -177,8 +168,8 @@ async def test_charged_tries_cannot_pass_the_limit(bench: Made) -> None:
 
 
 async def test_what_will_not_pass_is_raised_at_once(bench: Made) -> None:
-    made = bench(RejectedError("fake:m answered 401: bad battery-staple"), ZeroDivisionError("a bug"))
-    for error in (RejectedError, ZeroDivisionError):
+    made = bench(chat.RejectedError("fake:m answered 401: bad battery-staple"), ZeroDivisionError("a bug"))
+    for error in (chat.RejectedError, ZeroDivisionError):
         with pytest.raises(error):
             await made.ask(patience_s=3600)
     assert made.kinds == ["llm_reserved", "llm_failed"] * 2
@@ -202,7 +193,7 @@ async def test_interrupted_between_tries_and_before_the_next_call(bench: Made) -
 async def test_interrupted_in_flight_counts_all_it_can_have_cost(bench: Made) -> None:
     interrupted, cancelled = asyncio.Event(), asyncio.Event()
 
-    async def hang() -> Reply:
+    async def hang() -> chat.Reply:
         interrupted.set()
         try:
             await asyncio.Event().wait()
@@ -228,9 +219,9 @@ async def test_interrupted_in_flight_counts_all_it_can_have_cost(bench: Made) ->
 
 
 async def test_secrets_neither_leave_nor_are_kept(bench: Made) -> None:
-    leaked = ToolCall("c", "note", '{"text": "it is battery-staple"}')
-    made = bench(Reply("battery-staple!", (leaked,), StopReason.TOOL_CALL, Usage(1)))
-    request = Request("s", (), (UserTurn("log: battery-staple, sk-abcdefghijklmnop"),))
+    leaked = chat.ToolCall("c", "note", '{"text": "it is battery-staple"}')
+    made = bench(chat.Reply("battery-staple!", (leaked,), chat.StopReason.TOOL_CALL, chat.Usage(1)))
+    request = chat.Request("s", (), (chat.UserTurn("log: battery-staple, sk-abcdefghijklmnop"),))
     reply = await made.model.ask(request, Spending(), patience_s=0)
     everything = f"{made.provider.asked} {made.events} {reply} {made.transcript.path.read_text()}"
     assert "battery-staple" not in everything and "sk-abc" not in everything
@@ -247,7 +238,7 @@ async def test_the_warning_on_the_way_comes_once(bench: Made, caplog: pytest.Log
 
 async def test_a_kill_between_tries_forgets_no_spending(bench: Made) -> None:
     """Failures of one kind that each cost something are all in the journal, free ones once."""
-    cut = UnavailableError("cut off", usage=Usage(output_tokens=200))
+    cut = chat.UnavailableError("cut off", usage=chat.Usage(output_tokens=200))
     made = bench(*[BUSY] * 5, *[cut] * 40, REPLY)
     await made.ask(patience_s=1e6)
     assert made.kinds.count("llm_retried") == 1 + 40
@@ -256,7 +247,7 @@ async def test_a_kill_between_tries_forgets_no_spending(bench: Made) -> None:
 
 
 async def test_a_request_that_was_delivered_and_never_answered_is_charged(bench: Made) -> None:
-    late = UnavailableError("did not answer in time", usage=Usage(1000), is_estimated=True)
+    late = chat.UnavailableError("did not answer in time", usage=chat.Usage(1000), is_estimated=True)
     made = bench(late, late, REPLY)
     await made.ask(patience_s=3600)
     assert made.last["cost_usd"] == pytest.approx(2 * 1000 / 1e6 + REPLY_USD)
@@ -281,8 +272,8 @@ async def test_a_full_disk_loses_no_answer(bench: Made, caplog: pytest.LogCaptur
 
 async def test_what_a_model_decides_is_not_rewritten(bench: Made) -> None:
     code = 'token = tokenizer.decode(ids)\napi_key = cfg.api_key or os.getenv("K")  # Basic authentication'
-    call = ToolCall("c", "patch_code", json.dumps({"new": code}))
-    made = bench(Reply(code, (call,), StopReason.TOOL_CALL, Usage(1)))
+    call = chat.ToolCall("c", "patch_code", json.dumps({"new": code}))
+    made = bench(chat.Reply(code, (call,), chat.StopReason.TOOL_CALL, chat.Usage(1)))
     reply = await made.ask()
     assert (reply.text, reply.calls) == (code, (call,))
     assert made.last["calls"][0]["arguments"] == call.arguments

@@ -6,47 +6,37 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.providers.chat import (
-    AssistantTurn,
-    Reply,
-    Request,
-    StopReason,
-    Tool,
-    ToolCall,
-    ToolResultTurn,
-    Turn,
-    Usage,
-    UserTurn,
-)
+from harness.providers import chat
 from harness.providers.transcript import Transcript, redacted_reply, redacted_request, request_hash
 
-TOOL = Tool("wait", "Waits.", {"type": "object", "properties": {}})
-REQUEST = Request("Be brief.", (TOOL,), (UserTurn("Go on?"),))
+TOOL = chat.Tool("wait", "Waits.", {"type": "object", "properties": {}})
+REQUEST = chat.Request("Be brief.", (TOOL,), (chat.UserTurn("Go on?"),))
 
 KEYS = ["api_key=hunter2hunter2", 'say "password": "x\\"y"', "sk-abcdefghijklmnop", "Bearer abcdefgh.ij"]
 TEXTS = st.one_of(st.text(), st.sampled_from(KEYS))
-CALLS = st.builds(ToolCall, TEXTS, TEXTS, st.one_of(TEXTS, st.dictionaries(TEXTS, TEXTS).map(json.dumps)))
-TURNS: st.SearchStrategy[Turn] = st.one_of(
-    st.builds(UserTurn, TEXTS),
-    st.builds(AssistantTurn, TEXTS, st.none() | CALLS),
-    st.builds(ToolResultTurn, TEXTS, TEXTS, st.booleans()),
+OBJECTS = st.dictionaries(TEXTS, TEXTS).map(json.dumps)
+CALLS = st.builds(chat.ToolCall, TEXTS, TEXTS, TEXTS | OBJECTS)
+TURNS: st.SearchStrategy[chat.Turn] = st.one_of(
+    st.builds(chat.UserTurn, TEXTS),
+    st.builds(chat.AssistantTurn, TEXTS, st.none() | CALLS),
+    st.builds(chat.ToolResultTurn, TEXTS, TEXTS, st.booleans()),
 )
-REQUESTS = st.builds(Request, TEXTS, st.just((TOOL,)), st.lists(TURNS, max_size=4).map(tuple))
+REQUESTS = st.builds(chat.Request, TEXTS, st.just((TOOL,)), st.lists(TURNS, max_size=4).map(tuple))
 
 
 @given(REQUESTS)
-def test_redaction_twice_is_once_and_keeps_the_hash(request: Request) -> None:
+def test_redaction_twice_is_once_and_keeps_the_hash(request: chat.Request) -> None:
     once = redacted_request(request)
     assert redacted_request(once) == once
     assert request_hash(redacted_request(once)) == request_hash(once)
 
 
 def redacted_calls(arguments: str, *secrets: str) -> list[str]:
-    reply = Reply("", (ToolCall("", "", arguments),), StopReason.TOOL_CALL, Usage())
+    reply = chat.Reply("", (chat.ToolCall("", "", arguments),), chat.StopReason.TOOL_CALL, chat.Usage())
     return [call.arguments for call in redacted_reply(reply, secrets).calls]
 
 
-@given(st.dictionaries(TEXTS, TEXTS).map(json.dumps))
+@given(OBJECTS)
 def test_arguments_stay_json(arguments: str) -> None:
     (found,) = redacted_calls(arguments, 'x"y', "hunter2")
     assert isinstance(json.loads(found), dict)
@@ -60,13 +50,13 @@ def test_a_private_key_leaves_the_arguments_readable() -> None:
 
 
 def test_the_hash_is_of_what_the_model_sees() -> None:
-    same = Request("Be brief.", (TOOL,), (UserTurn("Go on?"),), max_output_tokens=9)
+    same = chat.Request("Be brief.", (TOOL,), (chat.UserTurn("Go on?"),), max_output_tokens=9)
     assert request_hash(same) == request_hash(REQUEST)
     others = [
-        Request("Be brief!", (TOOL,), REQUEST.turns),
-        Request("Be brief.", (), REQUEST.turns),
-        Request("Be brief.", (TOOL,), (AssistantTurn("Go on?"),)),
-        Request("Be brief.", (TOOL,), (ToolResultTurn("", "Go on?"),)),
+        chat.Request("Be brief!", (TOOL,), REQUEST.turns),
+        chat.Request("Be brief.", (), REQUEST.turns),
+        chat.Request("Be brief.", (TOOL,), (chat.AssistantTurn("Go on?"),)),
+        chat.Request("Be brief.", (TOOL,), (chat.ToolResultTurn("", "Go on?"),)),
     ]
     assert len({request_hash(other) for other in [REQUEST, *others]}) == 5
 
@@ -75,7 +65,7 @@ def test_system_and_tools_are_written_once(tmp_path: Path) -> None:
     transcript = Transcript(tmp_path / "t.jsonl", ["battery-staple"])
     for number in (1, 2):
         transcript.request(number, "anthropic:m", REQUEST, 10.0)
-    changed = Request("It is battery-staple", (TOOL,), (UserTurn("sk-abcdefghijklmnop \udc80"),))
+    changed = chat.Request("It is battery-staple", (TOOL,), (chat.UserTurn("sk-abcdefghijklmnop \udc80"),))
     transcript.request(3, "anthropic:m", changed, 11.0)
     text = transcript.path.read_bytes()
     assert b"battery-staple" not in text and b"sk-abc" not in text
