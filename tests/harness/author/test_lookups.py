@@ -39,8 +39,7 @@ def test_folders_and_the_first_lines_of_files_are_shown(project: Path) -> None:
     listing = look(".", 1, project)
     assert "train.py" in listing and "data/" in listing and ".env" not in listing
     shown = look("data/train.jsonl", 3, project)
-    assert "the first 3 of 500 lines" in shown
-    assert shown.count('"question"') == 3
+    assert "the first 3 of 500 lines" in shown and shown.count('"question"') == 3
 
 
 def test_nothing_else_is(project: Path) -> None:

@@ -139,8 +139,7 @@ def test_every_dialect_says_the_same(dialect: str) -> None:
     read_back = (blueprint.purpose, *paths, blueprint.launch_command, str(blueprint.result_dir))
     assert read_back == VALUES[:6]
     assert (blueprint.max_time_s, blueprint.first_step_s) == (43200, 1200)
-    assert VALUES[7] in blueprint.notes
-    assert "exp_" not in blueprint.notes.replace("- [ ]", "")
+    assert VALUES[7] in blueprint.notes and "exp_" not in blueprint.notes
 
 
 def test_json_has_the_promised_keys() -> None:
@@ -183,17 +182,10 @@ def test_slips_in_names(text: str, line: int, words: str, fix: str) -> None:
     assert words in problems[0].message and fix in problems[0].fix
 
 
-def test_an_unknown_section_is_kept_in_the_notes_with_a_warning() -> None:
-    blueprint = read_text("## [exp_purpose]\nx\n## [exp_zzz]\nkeep me\n")
-    assert "keep me" in blueprint.notes
-    assert [line for line, _ in warnings(blueprint)] == [3]
-
-
 def test_a_missing_purpose_is_a_warning() -> None:
     blueprint = read_text("## [exp_purpose]\n- hint:\n- content 1:\n## [exp_max_time]\n1 hour\n")
-    assert blueprint.purpose == ""
+    assert blueprint.can_run and blueprint.purpose == ""
     assert "purpose is missing" in warnings(blueprint)[0][1]
-    assert blueprint.can_run
 
 
 def test_a_mention_of_a_section_opens_none() -> None:
@@ -203,7 +195,9 @@ def test_a_mention_of_a_section_opens_none() -> None:
     assert "must not be raised" in blueprint.notes
 
 
-def test_text_outside_the_sections_is_kept() -> None:
+def test_text_outside_the_sections_is_kept_and_that_of_unknown_ones_with_a_warning() -> None:
+    blueprint = read_text("## [exp_purpose]\nx\n## [exp_zzz]\nkeep me\n")
+    assert "keep me" in blueprint.notes and [line for line, _ in warnings(blueprint)] == [3]
     background = "# T\nIntro\n\n## Background\nOld runs took /home/z.\n\n"
     notes = read_text(f"{background}## [exp_purpose]\nx\n\n## Todo\n- [ ] data\n").notes
     assert all(words in notes for words in ("Intro", "## Background", "Old runs", "## Todo", "- [ ] data"))
@@ -222,8 +216,7 @@ class TestExtras:
         pattern = r"it (?P<step>\d+) .*loss=(?P<loss>\S+)"
         body = f"- hint: `x`\n- pattern: `{pattern}`\n- first_step: `^it 1 `"
         metrics = read_text(section("exp_metrics", body)).metrics
-        assert metrics is not None
-        assert (metrics.patterns, metrics.first_step) == ((pattern,), "^it 1 ")
+        assert metrics is not None and (metrics.patterns, metrics.first_step) == ((pattern,), "^it 1 ")
 
     @pytest.mark.parametrize("form", ["```\n{0}\n```", "{0}", "- {0}", "- `{0}`", "- regex 1: {0}"])
     def test_a_pattern_may_look_like_a_label(self, form: str) -> None:

@@ -74,11 +74,9 @@ def test_another_host_is_refused_and_a_file_that_is_not_there_is_one_problem(tmp
 
 
 class TestTrainer:
-    def test_a_config_it_takes(self, tmp_path: Path) -> None:
+    def test_a_config_it_takes_and_a_key_it_does_not_know(self, tmp_path: Path) -> None:
         (tmp_path / "c.yaml").write_text(CONFIG)
         assert check_trainer(plan(tmp_path, yaml_path="c.yaml")).can_run
-
-    def test_a_key_it_does_not_know(self, tmp_path: Path) -> None:
         (tmp_path / "c.yaml").write_text(CONFIG + "  rollout: {num_repeet: 4}\n")
         (problem,) = check_trainer(plan(tmp_path, yaml_path="c.yaml")).problems
         assert "ajet.rollout.num_repeet" in problem.message and "c.yaml:4" in problem.message

@@ -26,17 +26,13 @@ def test_the_bundled_trainer_is_asked(tmp_path: Path) -> None:
     assert list(configs.trainer_takes_it(no_python)) == [], "another check says it"
 
 
-def test_a_config_that_the_command_does_not_name(tmp_path: Path) -> None:
+def test_a_config_that_the_command_does_not_name_and_other_files(tmp_path: Path) -> None:
     assert bad(configs.is_read(launch(tmp_path, "python t.py", "a: 1\n"))) == [("warning", "")]
     assert bad(configs.is_read(launch(tmp_path, "python t.py config.yaml", "a: 1\n"))) == []
-
-
-def test_other_files_of_the_command(tmp_path: Path) -> None:
     given = launch(tmp_path, "deepspeed t.py --deepspeed ds.json")
-    (tmp_path / "ds.json").write_text('{"zero": 3,}')
-    assert bad(configs.files_parse(given)) == [("warning", "config_error")]
-    (tmp_path / "ds.json").write_text('{"zero": 3}')
-    assert bad(configs.files_parse(given)) == []
+    for text, found in (('{"zero": 3,}', [("warning", "config_error")]), ('{"zero": 3}', [])):
+        (tmp_path / "ds.json").write_text(text)
+        assert bad(configs.files_parse(given)) == found
 
 
 @pytest.mark.parametrize(

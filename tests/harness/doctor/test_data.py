@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from harness.doctor import data
+from harness.doctor.findings import Finding
 from tests.harness.doctor.planning import bad, launch
 
 FAULTY = [("problem", "dataset_error")]
-VERL = "python -m verl.trainer.main_ppo actor_rollout_ref.rollout.n=2 data.train_files={} "
+VERL = "python -m verl.trainer.main_ppo actor_rollout_ref.rollout.n=2"
 
 
 @pytest.mark.parametrize(
@@ -38,19 +39,16 @@ def parquet(file: Path, **columns: list[Any]) -> None:
 
 
 def test_the_columns_of_verl(tmp_path: Path) -> None:
+    def found(more: str = "") -> list[Finding]:
+        return list(data.rows_parse(launch(tmp_path, f"{VERL} data.train_files=a.parquet {more}")))
+
     rest = {"data_source": ["s"], "reward_model": [{"ground_truth": "1"}]}
     parquet(tmp_path / "a.parquet", prompts=["x"], **rest)
-    found = list(data.rows_parse(launch(tmp_path, VERL.format("a.parquet"))))
-    assert bad(found) == FAULTY and found[0].fix == "did you mean prompts?"
-    named = launch(tmp_path, VERL.format("a.parquet") + "data.prompt_key=prompts")
-    assert bad(data.rows_parse(named)) == []
-
-
-def test_raw_data_of_the_hub_is_not_what_verl_reads(tmp_path: Path) -> None:
-    parquet(tmp_path / "a.parquet", question=["x"], answer=["y"])
-    given = launch(tmp_path, VERL.format("a.parquet") + "data.prompt_key=question")
-    found = list(data.rows_parse(given))
-    assert bad(found) == FAULTY * 2 and "'reward_model'" in found[1].text
+    assert bad(found()) == FAULTY and found()[0].fix == "did you mean prompts?"
+    assert bad(found("data.prompt_key=prompts")) == []
+    parquet(tmp_path / "a.parquet", question=["x"], answer=["y"])  # raw data of the hub
+    raw = found("data.prompt_key=question")
+    assert bad(raw) == FAULTY * 2 and "'reward_model'" in raw[1].text
 
 
 def test_a_column_that_a_config_names(tmp_path: Path) -> None:

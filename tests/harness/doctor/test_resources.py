@@ -132,6 +132,8 @@ def test_no_gpu_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert bad(resources.enough_gpus(no_gpu)) == [("problem", "driver_or_arch")]
     workers = asked(tmp_path, 2)
     assert [*resources.enough_gpus(workers), *resources.free_gpus(workers)] == [], "workers can do without"
+    config = "ajet: {{backbone: {}, trainer_common: {{n_gpus_per_node: 8}}}}\n"
+    assert [launch(tmp_path, None, config.format(name)).gpus_asked for name in ("local", "verl")] == [0, 8]
 
 
 @pytest.mark.usefixtures("two_gpus")
@@ -142,11 +144,6 @@ def test_a_gpu_in_use_names_who_uses_it(tmp_path: Path, monkeypatch: pytest.Monk
     assert bad(resources.free_gpus(asked(tmp_path, 1, CUDA_VISIBLE_DEVICES="1"))) == []
     (found,) = resources.free_gpus(asked(tmp_path, 1, "--vllm_gpu_memory_utilization 0.9"))
     assert "asks for 90%" in found.text
-
-
-def test_the_bundled_trainer_on_a_laptop_asks_for_none(tmp_path: Path) -> None:
-    config = "ajet: {{backbone: {}, trainer_common: {{n_gpus_per_node: 8}}}}\n"
-    assert [launch(tmp_path, None, config.format(name)).gpus_asked for name in ("local", "verl")] == [0, 8]
 
 
 AJET = "ajet: {{interchange_server: {{interchange_server_port: {}}}}}\n"

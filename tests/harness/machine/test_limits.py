@@ -18,7 +18,7 @@ def files(folder: Path, **content: str) -> None:
         (folder / name.replace("__", ".")).write_text(text + "\n")
 
 
-def test_cores_under_a_quota_of_version_2(tmp_path: Path) -> None:
+def test_cores_under_a_quota(tmp_path: Path) -> None:
     files(tmp_path / "fs", cpu__max="max 100000")
     files(tmp_path / "fs/user", cpu__max="50000 100000")
     files(tmp_path / "fs/user/job", cpu__max="max 100000")
@@ -26,13 +26,10 @@ def test_cores_under_a_quota_of_version_2(tmp_path: Path) -> None:
     assert memory.cores(tmp_path / "fs", tmp_path / "own") == 0.5, "a parent's quota holds too"
     (tmp_path / "own").write_text("0::/\n")
     assert memory.cores(tmp_path / "fs", tmp_path / "own") == ALLOWED
-
-
-def test_cores_under_a_quota_of_version_1(tmp_path: Path) -> None:
     files(tmp_path / "fs/cpu,cpuacct", cpu__cfs_quota_us="-1", cpu__cfs_period_us="100000")
     files(tmp_path / "fs/cpu,cpuacct/docker", cpu__cfs_quota_us="25000", cpu__cfs_period_us="100000")
     (tmp_path / "own").write_text("4:memory:/docker\n1:cpu,cpuacct:/docker\n0::/\n")
-    assert memory.cores(tmp_path / "fs", tmp_path / "own") == 0.25
+    assert memory.cores(tmp_path / "fs", tmp_path / "own") == 0.25, "version 1"
 
 
 def test_memory_under_a_limit(tmp_path: Path) -> None:
