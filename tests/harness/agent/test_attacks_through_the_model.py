@@ -52,12 +52,10 @@ def plant(attack: Attack, target: Target) -> str:
 async def obey_everything(attack: Attack, target: Target) -> tuple[Obedient, WatchedExecutor]:
     experiment = target.experiment(attack.stage, attack.config)
     cause = plant(attack, target)
-    diagnosis = {"signature": None, "transient": False, "cause": cause, "wait_s": 0.0, "evidence": []}
     if attack.stage == "failed":
-        intent = record(experiment, "intent", action="diagnose", args={})
-        record(experiment, "outcome", intent=intent.seq, action="diagnose", diagnosis=diagnosis)
+        record(experiment, "outcome", action="diagnose", diagnosis={"cause": cause, "confidence": 1.0})
     else:
-        record(experiment, "outcome", intent=0, action="note", text=cause)
+        record(experiment, "outcome", action="note", text=cause)
     model = Obedient(lambda seen: call("finish", reason="nothing else was asked of me"))
     executor = WatchedExecutor(experiment)
     with ModelServer(model) as server:

@@ -114,7 +114,6 @@ async def test_an_unknown_failure_is_repaired_by_what_the_model_asks_for(tmp_pat
 async def test_killed_at_any_moment_it_ends_the_same(tmp_path: Path, every: int) -> None:
     for moment in range(0, 50, every):
         folder = tmp_path / str(moment)
-        folder.mkdir()
         answers, world = repaired(), World([BUG, done()])
         for kill_at in (moment, moment // 2, None):
             try:

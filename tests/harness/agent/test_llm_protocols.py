@@ -195,8 +195,6 @@ async def test_without_a_usable_model_the_playbook_goes_on(tmp_path: Path, proto
 
 
 async def test_the_limits_on_calls_and_cost_are_hard(tmp_path: Path, protocol: str) -> None:
-    for name in ("calls", "cost"):
-        (tmp_path / name).mkdir()
     ends = [BUG, done()]
     outcome, state, server = await drive(tmp_path / "calls", protocol, REPAIR, ends, Limits(None, 3))
     assert outcome is Outcome.SUCCEEDED  # repaired with three calls; nobody reads the results

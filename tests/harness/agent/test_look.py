@@ -30,7 +30,6 @@ def experiment(tmp_path: Path, codebase: Path) -> Experiment:
     """A bundled-trainer experiment whose first attempt has been launched."""
     config = codebase / "config.yaml"
     config.write_text("ajet:\n  model:\n    path: toy  # small\n  trainer_common:\n    seed: 3\n")
-    (tmp_path / "result").mkdir()
     plan = {"path": str(codebase / "blueprint.md"), "codebase_dir": str(codebase), "yaml_path": str(config)}
     made = new_experiment(tmp_path / "result", World([]), **plan, launch_command=None)
     launch(made)

@@ -50,7 +50,6 @@ async def test_killed_at_any_moment_it_launches_nothing_twice(tmp_path: Path, na
     ends, outcome, launches = SCENARIOS[name]
     for moment in range(0, 60, every):
         folder = tmp_path / str(moment)
-        folder.mkdir()
         world = World(ends)
         assert await carry_to_the_end(folder, world, [moment, moment // 2, 1]) is outcome
         assert len(world.launches) == launches

@@ -124,6 +124,7 @@ def experiment_in(
     folder: Path, world: World, options: RunOptions | None = None, config: str = CONFIG, **plan: Any
 ) -> Experiment:
     """An experiment with a config of its own."""
+    folder.mkdir(exist_ok=True)
     (folder / "config.yaml").write_text(config)
     given = {"name": "sort digits", "path": f"{folder}/blueprint.md", "codebase_dir": str(folder)}
     given |= {"yaml_path": f"{folder}/config.yaml", "launch_command": None, "venv_exe": sys.executable}
@@ -307,7 +308,6 @@ async def test_packages_are_installed(tmp_path: Path, monkeypatch: pytest.Monkey
 async def test_a_kill_at_any_moment_before_the_first_launch_changes_nothing(tmp_path: Path) -> None:
     for moment in range(12):
         folder = tmp_path / str(moment)
-        folder.mkdir()
         world = RepairWorld(FINE, port_taken)
         experiment = experiment_in(folder, world)
         try:

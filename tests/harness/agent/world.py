@@ -131,6 +131,7 @@ def failed(signature: str | None, transient: bool, last_step: int = 5) -> dict[s
 def new_experiment(folder: Path, world: World, options: RunOptions | None = None, **plan: Any) -> Experiment:
     """The experiment in this folder, with these sections of a blueprint: begun, or taken over from a harness
     that was killed."""
+    folder.mkdir(exist_ok=True)
     experiment = Experiment(folder, world.clock)
     if not experiment.state.experiment_id:
         plan = {"max_time_s": world.max_time_s, "yaml_path": None, "launch_command": "train", **plan}

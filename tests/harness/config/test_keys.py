@@ -71,6 +71,7 @@ def test_the_export_of_the_trainers_schema_is_fresh() -> None:
 def test_every_key_of_the_trainer_has_one_role_and_no_other_key_has_any() -> None:
     known = [key.path for key in all_keys().values() if key.path.startswith("ajet.") and not key.is_section]
     assert len(known) > 150 and sorted(known) == OWN
+    assert set(keys.short_names().values()) <= set(OWN)
     assert {meaning(_path(key), is_ajet=True).role for key in OWN} == set(ROLES)
     every = [concern for names in concerns.ROLES.values() for concern in names]
     assert len(every) == len(set(every)), "no concern has two roles"
@@ -115,10 +116,6 @@ def test_parameters_know_their_own_spellings(name: str) -> None:
     assert all(found.is_at(key) for key in found.spellings)
     assert set(found.defaults) | set(found.needs) <= {"ajet", "verl", "huggingface"}
     assert all(found.defaults[tree] is not None or tree in found.keys for tree in found.defaults)
-
-
-def test_short_names_mean_keys_of_the_trainer() -> None:
-    assert set(keys.short_names().values()) <= set(OWN)
 
 
 def test_protected_keys_cover_what_lies_below_and_what_leaves_out_its_beginning() -> None:

@@ -158,22 +158,23 @@ def test_keys_that_go_one_way(text: str, key: str, allowed: list[Scalar], refuse
 OF_VERL = "data: {max_prompt_length: 512, max_response_length: 1024}\nrollout: {max_model_len: 8192}\n"
 
 
-def test_where_the_length_of_the_inference_engine_is_not_known_it_stays() -> None:
-    less = {"rollout.max_model_len": 4096}
-    for text in (
+@pytest.mark.parametrize(
+    "text",
+    [
         "rollout: {max_model_len: 8192}\n",
         "max_prompt_length: 5\nrollout: {max_model_len: 8192}\n",
         OF_VERL.replace("512", "${x}"),
         OF_VERL.replace("{max_model_len: 8192}", "{}"),
         OF_VERL + "val_kwargs: {max_response_length: 5000}\n",
-    ):
-        assert refuse_edit(text, less, (), ()) is not None, text
-    assert refuse_edit(OF_VERL, {}, ("rollout.max_model_len",), ()) is not None
-    assert refuse_edit(OF_VERL, less, (), ("max_model_len",)) is not None
+    ],
+)
+def test_where_the_length_of_the_inference_engine_is_not_known_it_stays(text: str) -> None:
+    assert refuse_edit(text, {"rollout.max_model_len": 4096}, (), ()) is not None
 
 
-def test_a_tiny_model_is_built_for_its_length() -> None:
+def test_the_length_is_not_taken_out_and_a_tiny_model_is_built_for_it() -> None:
     text = AJET.replace("num_repeat: 16", "num_repeat: 16, max_model_len: 64")
+    assert refuse_edit(OF_VERL, {}, ("rollout.max_model_len",), ()) is not None
     less = {"ajet.rollout.max_model_len": 32}
     assert refuse_edit(text, less, (), ()) is not None
     assert refuse_edit(text.replace("tiny", "Qwen"), less, (), ()) is None

@@ -17,6 +17,7 @@ from harness.journal.events import ChangePrepared, Checked
 from harness.pending_changes import Change, PendingChanges
 from harness.repair import apply_changes
 from monitors.launch import LaunchSpec
+from tests.harness.agent.world import World, new_experiment
 from tests.harness.runs import found, record
 
 CONFIG = "ajet:\n  rollout:\n    n_vllm_engine: 4  # per node\n  trainer_common:\n    seed: 3\n"
@@ -40,21 +41,15 @@ def codebase(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def experiment(tmp_path: Path, codebase: Path) -> Experiment:
-    plan = {
-        **{"name": "sort digits", "path": f"{codebase}/blueprint.md", "codebase_dir": str(codebase)},
-        **{"yaml_path": f"{codebase}/config.yaml", "result_dir": str(tmp_path / "result")},
-        **{"launch_command": f"python {codebase}/train.py --config config.yaml", "venv_exe": sys.executable},
-        **{"prepare_command": "pip install -e .", "cleanup_command": None, "first_step_s": 1200.0},
-    }
-    return created(tmp_path / "result", plan)
+    plan = {"launch_command": f"python {codebase}/train.py --config config.yaml"}
+    plan |= {"yaml_path": f"{codebase}/config.yaml", "prepare_command": "pip install -e ."}
+    return created(tmp_path / "result", codebase, **plan)
 
 
-def created(folder: Path, plan: dict[str, Any]) -> Experiment:
-    folder.mkdir()
-    made = Experiment(folder, lambda: 1000.0)
-    given = {"experiment_id": "7f3a00000000", "name": "sort", "deadline_at": 9999.0, "policy": "llm"}
-    record(made, "created", **given, plan=plan)
-    return made
+def created(folder: Path, codebase: Path, **plan: Any) -> Experiment:
+    more = {"name": "sort digits", "path": f"{codebase}/blueprint.md", "codebase_dir": str(codebase)}
+    more |= {"venv_exe": sys.executable, "result_dir": str(folder)}
+    return new_experiment(folder, World([]), **{**more, **plan})
 
 
 def prepared(action: Action, experiment: Experiment) -> ChangePrepared:
@@ -95,8 +90,7 @@ def test_edit_is_shown_as_a_diff_and_waits_for_the_launch(experiment: Experiment
 
 
 def test_config_is_rendered_from_settings(tmp_path: Path) -> None:
-    plan = {"name": "sort", "path": str(tmp_path), "codebase_dir": str(tmp_path), "yaml_path": None}
-    experiment = created(tmp_path / "result", {**plan, "launch_command": None})
+    experiment = created(tmp_path / "result", tmp_path, launch_command=None)
     outcome = prepared(RenderConfig(settings={"seed": 7, "total_training_steps": 5}, why="plan"), experiment)
     assert "seed: 7" in outcome.text
     assert [change.what for change in outcome.changes] == ["seed", "total_training_steps"]
@@ -107,9 +101,7 @@ def test_config_is_rendered_from_settings(tmp_path: Path) -> None:
 
 async def test_edits_of_the_command(tmp_path: Path, codebase: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = "python -m verl.main rollout.n=5 rollout.gpu_memory_utilization=0.6 actor.use_dynamic_bsz=True"
-    plan = {"name": "sort", "path": str(tmp_path), "codebase_dir": str(codebase), "yaml_path": None}
-    more = {"venv_exe": sys.executable, "prepare_command": None, "cleanup_command": None}
-    experiment = created(tmp_path / "result", {**plan, **more, "launch_command": command})
+    experiment = created(tmp_path / "result", codebase, launch_command=command)
     await launched(experiment, 1, monkeypatch)
     edit = EditConfig(changes={"rollout.gpu_memory_utilization": 0.5}, why="memory", remedy="lower")
     outcome = prepared(edit, experiment)

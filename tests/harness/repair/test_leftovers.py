@@ -93,15 +93,33 @@ def checkpoint(experiment: Experiment, number: int, name: str, size: int = 1000,
     return folder / name
 
 
-def test_checkpoints_that_a_later_attempt_went_beyond_are_removed(experiment: Experiment) -> None:
+CARRIED = (None, "step_20", "step_30")
+CHAIN = "1/step_20 2/step_30 3/step_30"
+CHECKPOINTS = {
+    "what a later attempt went beyond": (CARRIED, "1/step_20 2/step_20 2/step_30", "1/step_20"),
+    "what a chain went beyond, though its newest has not begun": (CARRIED, CHAIN, "1/step_20"),
+    "not the only one": (CARRIED, "1/step_10", ""),
+    "not those that the newest did not go on from": ((), "1/step_1000 2/step_10", ""),
+}
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_what_goes_of_the_checkpoints(tmp_path: Path, name: str) -> None:
+    carried, written, gone = CHECKPOINTS[name]
+    fresh = made(tmp_path / "fresh", "eeee00000000", 3, carried)
+    folders = {each: checkpoint(fresh, int(each[0]), each[2:]) for each in written.split()}
+    assert owned(fresh, "checkpoints") == free(fresh, "checkpoints") == 1000 * len(gone.split())
+    assert [each for each, folder in folders.items() if not folder.exists()] == gone.split()
+    assert owned(fresh, "checkpoints") == 0
+
+
+def test_all_of_one_attempt_go_but_no_half_written_one(experiment: Experiment) -> None:
     old = [checkpoint(experiment, 1, "step_10"), checkpoint(experiment, 1, "step_20")]
     kept = [checkpoint(experiment, 2, "step_20"), checkpoint(experiment, 2, "step_30")]
     half_written = checkpoint(experiment, 3, "step_40", newest=False)
-    assert owned(experiment, "checkpoints") == 2000
     assert free(experiment, "checkpoints") == 2000
     assert not any(folder.exists() for folder in old)
     assert all(folder.exists() for folder in (*kept, half_written))
-    assert owned(experiment, "checkpoints") == 0
 
 
 def linked(first: Path, experiment: Experiment) -> Path:
@@ -112,18 +130,10 @@ def linked(first: Path, experiment: Experiment) -> Path:
     return second
 
 
-def test_the_only_ones_there_are_stay_and_a_shared_file_makes_no_room(experiment: Experiment) -> None:
-    only = checkpoint(experiment, 1, "step_10")
-    assert free(experiment, "checkpoints") == 0 and only.exists()
-    linked(only, experiment)
+def test_a_shared_file_makes_no_room(experiment: Experiment) -> None:
+    linked(checkpoint(experiment, 1, "step_10"), experiment)
     checkpoint(experiment, 2, "step_30")
     assert owned(experiment, "checkpoints") == 0
-
-
-def test_nothing_goes_where_the_newest_did_not_go_on_from_it(tmp_path: Path) -> None:
-    fresh = made(tmp_path / "fresh", "eeee00000000", 2)
-    far, begun = checkpoint(fresh, 1, "step_1000"), checkpoint(fresh, 2, "step_10")
-    assert free(fresh, "checkpoints") == 0 and far.exists() and begun.exists()
 
 
 def test_nothing_goes_before_the_newest_went_beyond_it(experiment: Experiment) -> None:
@@ -131,13 +141,6 @@ def test_nothing_goes_before_the_newest_went_beyond_it(experiment: Experiment) -
     (linked(first, experiment) / "latest").write_text("step_20\n")
     other = checkpoint(experiment, 1, "step_10", newest=False)
     assert free(experiment, "checkpoints") == 0 and other.exists()
-
-
-def test_what_a_chain_went_beyond_goes_though_its_newest_has_not_begun(experiment: Experiment) -> None:
-    old, kept = checkpoint(experiment, 1, "step_20"), checkpoint(experiment, 2, "step_30")
-    carried = checkpoint(experiment, 3, "step_30")
-    assert free(experiment, "checkpoints") == 1000
-    assert not old.exists() and kept.exists() and carried.exists()
 
 
 @pytest.mark.parametrize("file", ["model.pt", "model.safetensors"])

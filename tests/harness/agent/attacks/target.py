@@ -41,6 +41,7 @@ vllm_max_num_seqs: 64
 max_completion_length: ${vllm_max_num_seqs}
 """
 CONFIGS = {"ajet": AJET, "hugging_face": HUGGING_FACE}
+CREATED = {"experiment_id": "7f3a00000000", "name": "sort digits", "policy": "llm", "deadline_at": NOW + 1000}
 METRICS = '{"step": 1, "values": {"loss": 0.5}, "time": 960.0}\n'
 TRAIN = "lr = 1e-5\nseed = 0\nx = 1 / 0\n"
 
@@ -86,8 +87,7 @@ class Target:
         experiment = Experiment(self.result, lambda: NOW)
         (self.codebase / "config.yaml").write_text(CONFIGS[config])
         (self.result / "attempts/01/config.yaml").write_text(CONFIGS[config])
-        named = {"experiment_id": "7f3a00000000", "name": "sort digits", "policy": "llm"}
-        record(experiment, "created", **named, deadline_at=NOW + 1000, plan=self._plan(config))
+        record(experiment, "created", **CREATED, plan=self._plan(config))
         self._did(experiment, "prepare")
         self._did(experiment, "check", can_run=True, problems=[], warnings=[])
         if stage == "before":
@@ -114,23 +114,16 @@ class Target:
             if not path.name.startswith("journal.jsonl")
         }
 
-    def _did(
-        self, experiment: Experiment, action: str, args: dict[str, Any] | None = None, **outcome: Any
-    ) -> None:
+    def _did(self, experiment: Experiment, action: str, args: Any = None, **outcome: Any) -> None:
         intent = record(experiment, "intent", action=action, args=args or {})
         record(experiment, "outcome", intent=intent.seq, action=action, **outcome)
 
     def _plan(self, config: str) -> dict[str, Any]:
+        files = {"path": self.codebase / "blueprint.md", "yaml_path": self.codebase / "config.yaml"}
+        folders = {"codebase_dir": self.codebase, "result_dir": self.result, "venv_exe": "/usr/bin/python3"}
         return {
-            "path": str(self.codebase / "blueprint.md"),
-            "name": "sort digits",
-            "codebase_dir": str(self.codebase),
-            "venv_exe": "/usr/bin/python3",
-            "yaml_path": str(self.codebase / "config.yaml"),
+            **{name: str(path) for name, path in {**files, **folders}.items()},
+            **{"name": "sort digits", "max_time_s": 1000.0, "first_step_s": 900.0},
+            **{"protected_keys": ["rollout.max_num_seqs"], "code_changes": ["**"]},
             "launch_command": None if config == "ajet" else "python train.py config.yaml",
-            "result_dir": str(self.result),
-            "max_time_s": 1000.0,
-            "first_step_s": 900.0,
-            "protected_keys": ["rollout.max_num_seqs"],
-            "code_changes": ["**"],
         }
