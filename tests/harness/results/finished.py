@@ -1,6 +1,6 @@
 """A finished run made by hand: raw files, journal, report and finish.flag, as a run leaves them."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +30,9 @@ Does it learn to sort?
 
 
 def finished_run(
-    result_dir: Path,
-    steps: int = 12,
-    tasks: int = 6,
-    seed: int = 3,
-    lift: float = 0.0,
-    metrics: tuple[str, ...] = (),
-    narrative: Mapping[str, Any] | None = None,
+    result_dir: Path, seed: int = 3, lift: float = 0.0, metrics: Sequence[str] = (), **narrative: Any
 ) -> Path:
-    """A run of `steps` steps with two validations; `lift` is added to the last pass rate. `metrics`: the only
+    """A run of twelve steps with two validations; `lift` is added to the last pass rate. `metrics`: the only
     ones it has, () for all; `narrative`: what a model wrote."""
     rng = np.random.default_rng(seed)
     result_dir.mkdir(parents=True)
@@ -46,13 +40,13 @@ def finished_run(
     plan = encode(blueprint.read(result_dir / "blueprint.md", result_dir))
     write_json(result_dir / "provenance.json", {"seeds": {"ajet.trainer_common.seed": seed}})
     made = attempt(result_dir).exit(seconds=597.0).config(f"lr: 1e-4\nseed: {seed}\n").pane("loading\n")
-    rows = training_rows(rng, range(1, steps + 1))
+    rows = training_rows(rng, range(1, 13))
     made.metrics([(step, {key: row[key] for key in metrics or row}) for step, row in rows])
-    rates = {0: 0.3, steps: 0.5 + lift}
-    made.validations({step: draw_successes(rng, rate, tasks, 4) for step, rate in rates.items()})
+    rates = {0: 0.3, 12: 0.5 + lift}
+    made.validations({step: draw_successes(rng, rate, 6, 4) for step, rate in rates.items()})
     story = Story().created("playbook", **plan).act("prepare").attempt(1)
     story.ended(reason="attempt 1 ran to its end")
-    for written in (narrative or {}).values():
+    for written in narrative.values():
         story.act("write_report_section", written, written=written, left_out=[])
     headline = build_report(result_dir, story.write(result_dir)).headline
     story.act("report", headline=list(headline), discrepancies=[])

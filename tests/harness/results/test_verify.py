@@ -21,8 +21,8 @@ from tests.harness.results.journals import section
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     change = {"kind": "change", "metric": "val/task_pass_rate@1"}
-    words = {"findings": section(change, words="It ends at [[key/pass_rate_end]].")}
-    result_dir = finished_run(tmp_path_factory.mktemp("built") / "sort", narrative=words)
+    words = section(change, words="It ends at [[key/pass_rate_end]].")
+    result_dir = finished_run(tmp_path_factory.mktemp("built") / "sort", findings=words)
     assert verify_run(result_dir).discrepancies == ()
     return result_dir
 

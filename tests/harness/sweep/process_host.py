@@ -1,11 +1,5 @@
-"""A machine whose jobs are small processes of their own, and which keeps everything in files: so that a
-scheduler that is killed leaves behind what a real one would. As a program, it is that scheduler.
-
-A job says in its run's folder that it started, sleeps, and leaves a finish.flag. The first job of a run that
-`DIES_ONCE` names ends without one.
-"""
-
-from __future__ import annotations
+"""A machine whose jobs are small processes, and which keeps everything in files: so that a scheduler that is
+killed leaves behind what a real one would. As a program, it is that scheduler."""
 
 import asyncio
 import os
@@ -20,7 +14,7 @@ from harness.sweep.scheduler import Scheduler
 from harness.sweep.state import Sweep
 from monitors.alarms import until
 
-DIES_ONCE = "p02-s0"
+DIES_ONCE = "p02-s0"  # its first job ends without a finish.flag
 LOOK_EVERY_S = 0.005
 JOB = """
 mkdir "$JOB/started" 2>/dev/null || exit 0

@@ -3,7 +3,7 @@
 import itertools
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -48,9 +48,7 @@ def foreign(tmp_path: Path) -> Blueprint:
     return experiment(tmp_path, "python train.py --lr 1e-4", None)
 
 
-def planned(
-    base: Blueprint, present: Mapping[str, object] = AJET, gpus: int = 0, **options: Any
-) -> SweepPlan:
+def planned(base: Blueprint, present: dict[str, object] = AJET, gpus: int = 0, **options: Any) -> SweepPlan:
     words = {name: options.pop(name) for name in ("vary", "settings", "seeds") if name in options}
     spec = checked({"blueprint": base.path, **fields_of(**words), **options})
     now: Callable[[str], object] = lambda key: present.get(key, NOTHING)  # noqa: E731
@@ -172,9 +170,7 @@ def test_the_canary_is_short_and_validates_and_saves_once(ajet: Blueprint) -> No
         ({"backbone": "verl", VALIDATED: 8}, {VALIDATED: 8}),
     ],
 )
-def test_the_canary_does_what_the_blueprint_does(
-    ajet: Blueprint, changes: dict[str, object], expected: dict[str, object]
-) -> None:
+def test_the_canary_does_what_the_blueprint_does(ajet: Blueprint, changes: dict, expected: dict) -> None:
     keys = {name: f"ajet.{'' if name == 'backbone' else 'trainer_common.'}{name}" for name in changes}
     found = planned(ajet, AJET | {keys[name]: value for name, value in changes.items()}, vary=[KL]).canary
     assert {key.rpartition(".")[2]: value for key, value in found.items()}.items() >= expected.items()

@@ -49,9 +49,7 @@ def test_two_values_in_a_grid_are_found_as_often_as_foretold() -> None:
         ({"parallel": 2, "budget_s": 250.0}, None, (None, 300.0, 4, False)),
     ],
 )
-def test_time_and_budget(
-    changes: dict[str, Any], estimate: float | None, expected: tuple[object, ...]
-) -> None:
+def test_time_and_budget(changes: dict[str, Any], estimate: float | None, expected: tuple) -> None:
     seen = forecast(plan(points=3, seeds=2, **changes), estimate, 100.0)
     assert (seen.all_s, seen.most_all_s, seen.within_budget, seen.fits_budget) == expected
 

@@ -65,9 +65,7 @@ def test_a_run_sees_the_code_as_it_was(base: Blueprint, folder: SweepFolder) -> 
 
 
 @pytest.mark.parametrize("ignored", [None, "*\n"])
-def test_code_without_git_is_copied_by_its_sources(
-    base: Blueprint, folder: SweepFolder, ignored: str | None
-) -> None:
+def test_code_without_git_is_copied(base: Blueprint, folder: SweepFolder, ignored: str | None) -> None:
     code = base.codebase_dir
     if ignored:  # the codebase lies in a repository that ignores it
         git(code.parent, "init", "-q")

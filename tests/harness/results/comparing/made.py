@@ -56,8 +56,8 @@ def result(name: str, point: str, seed: int, value: float | None, **changes: Any
     return replace(made, **changes)
 
 
-def tasks(rates: Mapping[str, float], tries: int = 4) -> tuple[TaskResult, ...]:
-    found = {name: tuple(at < round(rate * tries) for at in range(tries)) for name, rate in rates.items()}
+def tasks(rates: Mapping[str, float]) -> tuple[TaskResult, ...]:
+    found = {name: tuple(at < round(rate * 4) for at in range(4)) for name, rate in rates.items()}
     return tuple(TaskResult(name, tuple(map(float, tried)), tried) for name, tried in found.items())
 
 
@@ -65,10 +65,10 @@ def compared(values: Values, **changes: object) -> Comparison:
     return compare_results(*grid(values, **changes))
 
 
-def drawn(seed: int, kls: int = 3, lrs: int = 4, n: int = 3, effect: float = 0.05) -> Values:
+def drawn(seed: int, kls: int = 3, lrs: int = 4) -> Values:
     rng = np.random.default_rng(seed)
     return {
-        (kl, lr): [float(0.5 + effect * kl + rng.normal(0, 0.03)) for _ in range(n)]
+        (kl, lr): [float(0.5 + 0.05 * kl + rng.normal(0, 0.03)) for _ in range(3)]
         for kl, lr in product(range(kls), range(lrs))
     }
 

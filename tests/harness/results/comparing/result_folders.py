@@ -54,12 +54,10 @@ def trained(
     return folder
 
 
-def foreign(
-    folder: Path, command: str, rows: Sequence[tuple[int, Mapping[str, float]]], **ended: Any
-) -> Path:
+def foreign(folder: Path, command: str, rows: Sequence[tuple[int, Mapping[str, float]]]) -> Path:
     """A run of somebody's own script: console rows, no config."""
     folder.mkdir(parents=True, exist_ok=True)
     attempt(folder).exit(seconds=60.0).metrics(rows, origin="console")
     begun(folder, launch_command=command).write(folder)
-    finish(folder, **ended)
+    finish(folder)
     return folder

@@ -55,9 +55,7 @@ def test_runs_that_differ_in_the_seed_are_one_point(tmp_path: Path) -> None:
         ({}, "2222", "code differs: 1111 (a); 2222 (b)"),
     ],
 )
-def test_several_differences_are_refused_with_the_list(
-    tmp_path: Path, more: dict, commit: str, listed: str
-) -> None:
+def test_several_differences_are_refused(tmp_path: Path, more: dict, commit: str, listed: str) -> None:
     one, other = trained(tmp_path / "a", kl=0.01), trained(tmp_path / "b", kl=0.1, **more)
     for folder, git in ((one, "1111"), (other, commit)):
         (folder / "provenance.json").write_text(json.dumps({"git": {"commit": git}}))

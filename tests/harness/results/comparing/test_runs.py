@@ -63,9 +63,7 @@ def test_hours_are_those_of_all_attempts_and_repairs_are_told(tmp_path: Path) ->
         ("succeeded", "", "val/bleu", "has no val/bleu (last step 40)"),
     ],
 )
-def test_a_run_that_does_not_count_says_why(
-    tmp_path: Path, outcome: str, reason: str, metric: str, told: str
-) -> None:
+def test_why_a_run_does_not_count(tmp_path: Path, outcome: str, reason: str, metric: str, told: str) -> None:
     found = read(trained(tmp_path / "a", outcome=outcome, reason=reason), metric)
     assert (found.value, found.why_not) == (None, told)
     assert read(tmp_path / "nothing").why_not == "never started"
