@@ -58,9 +58,7 @@ def test_patience_begins_with_the_first_command(detach: Detach, capsys: pytest.C
     assert "running on in tmux session ajet_watch_sort_digits-" in capsys.readouterr().out
 
 
-def test_a_shell_that_never_comes_to_it(
-    detach: Detach, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_shell_that_never_comes(detach: Detach, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "trial"
     with pytest.raises(typer.Exit):
         detach(inf)

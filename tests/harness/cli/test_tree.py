@@ -69,9 +69,8 @@ def test_a_sweep_is_one_line(sweep: Path) -> None:
 
 def test_the_tree_has_the_runs_below_their_sweep(sweep: Path) -> None:
     lines = called("ls", "--tree")[1].splitlines()
-    assert [line.split("  ")[0] for line in lines[1:]] == [
-        "before", "ablation", "├─ p01-s0", "├─ p01-s1", "├─ p02-s0", "└─ p02-s1", "after",
-    ]  # fmt: skip
+    tree = ["before", "ablation", "├─ p01-s0", "├─ p01-s1", "├─ p02-s0", "└─ p02-s1", "after"]
+    assert [line.split("  ")[0] for line in lines[1:]] == tree
     assert lines[3].split()[2:6] == ["succeeded", "1", "240", "0.500"]
     runs = {run["name"]: run for run in as_json("ls", "--tree")[1]["runs"]}
     assert (runs["p01-s0"]["value"], runs["p01-s0"]["elapsed_s"], runs["p01-s0"]["step"]) == (0.5, 100, 240)
@@ -134,10 +133,10 @@ def test_what_to_type_next(sweep: Path) -> None:
     assert "outcome   failed: 1 of 4 runs succeeded" in out and "(so far)" not in out
 
 
-@pytest.mark.parametrize("command", [["logs"], ["attach"], ["replay"], ["diagnose"], ["approve"]])
-def test_commands_for_runs_say_that_it_is_a_sweep(sweep: Path, command: list[str]) -> None:
-    status, out = called(*command, str(sweep))
-    assert status == 2 and "is a sweep, not a run" in out and str(sweep / "p01-s0") in out
+def test_commands_for_runs_say_that_it_is_a_sweep(sweep: Path) -> None:
+    for command in ("logs", "attach", "replay", "diagnose", "approve"):
+        status, out = called(command, str(sweep))
+        assert status == 2 and "is a sweep, not a run" in out and str(sweep / "p01-s0") in out, command
 
 
 def test_hundreds_of_runs_are_read_quickly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,13 +194,8 @@ def test_a_program_is_ended_before_it_changes_anything(tmp_path: Path, effect: s
 def test_what_no_interpreter_announces_cannot_change_a_file_either(tmp_path: Path) -> None:
     (tmp_path / "keep").write_text("x")
     calls = ["open(b'keep', 513)", "open(b'keep', 512)", "truncate(b'keep', 0)", "unlink(b'keep')"]
-    calls += [
-        "mkdir(b'new', 511)",
-        "rename(b'keep', b'new')",
-        "link(b'keep', b'new')",
-        "open(b'new', 65, 420)",
-    ]
-    calls += ["system(b'echo >keep')"]
+    calls += ["mkdir(b'new', 511)", "rename(b'keep', b'new')", "link(b'keep', b'new')"]
+    calls += ["open(b'new', 65, 420)", "system(b'echo >keep')"]
     effects = "\n".join(f"assert libc.{call} != 0" for call in calls)
     write(tmp_path, f"import ctypes\nlibc = ctypes.CDLL(None)\n{effects}\n{PARSER}p.parse_args()\n")
     (found,) = starts(tmp_path, "python train.py --data x")

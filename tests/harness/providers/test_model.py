@@ -113,8 +113,7 @@ async def test_limits_are_kept_before_anything_is_recorded(bench: Made) -> None:
     await made.ask()
     with pytest.raises(LimitReachedError, match="max_cost"):
         await made.ask()
-    assert len(made.provider.asked) == 1
-    assert made.kinds == ["llm_reserved", "llm_settled"]
+    assert len(made.provider.asked) == 1 and made.kinds == ["llm_reserved", "llm_settled"]
 
 
 async def test_an_unknown_price(bench: Made) -> None:
@@ -122,8 +121,7 @@ async def test_an_unknown_price(bench: Made) -> None:
         await bench(REPLY, price=None, limits=Limits(1.0)).ask()
     made = bench(REPLY, price=None)
     await made.ask()
-    assert made.last["cost_usd"] is None
-    assert made.spending() == Spending(1)
+    assert made.last["cost_usd"] is None and made.spending() == Spending(1)
 
 
 async def test_a_storm_is_waited_out_in_few_lines(bench: Made, caplog: pytest.LogCaptureFixture) -> None:
@@ -153,8 +151,7 @@ async def test_patience_ends(bench: Made) -> None:
         await made.ask(patience_s=1000)
     assert sum(made.clock.waits) == pytest.approx(1000)
     assert made.kinds == ["llm_reserved", "llm_retried", "llm_failed"]
-    assert made.last["cost_usd"] == 0
-    assert made.spending() == Spending(1)
+    assert made.last["cost_usd"] == 0 and made.spending() == Spending(1)
 
 
 async def test_charged_tries_cannot_pass_the_limit(bench: Made) -> None:
@@ -250,8 +247,7 @@ async def test_a_request_that_was_delivered_and_never_answered_is_charged(bench:
     late = chat.UnavailableError("did not answer in time", usage=chat.Usage(1000), is_estimated=True)
     made = bench(late, late, REPLY)
     await made.ask(patience_s=3600)
-    assert made.last["cost_usd"] == pytest.approx(2 * 1000 / 1e6 + REPLY_USD)
-    assert made.last["is_estimated"] is True
+    assert made.last["cost_usd"] == pytest.approx(2 * 1000 / 1e6 + REPLY_USD) and made.last["is_estimated"]
 
 
 async def test_one_call_is_not_tried_for_ever(bench: Made) -> None:
