@@ -4,9 +4,12 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from harness import journal
 from harness.journal.events import Launched
@@ -50,6 +53,7 @@ class Bench:
         self.result_dir = (disk or folder) / "results" / "trial"
         self.blueprint = folder / "trial.md"
         self.lives = folder.with_name(f"{folder.name}-lives")
+        self.env: Mapping[str, str] = {}  # what its harnesses get beside this process's
 
     def plan(
         self,
@@ -76,7 +80,9 @@ class Bench:
         """Start `harness …` and return at once; `prepare`: see `mortal.start`."""
         self.lives.mkdir(exist_ok=True)
         output = self.lives / f"{len(list(self.lives.iterdir())) + 1:02d}.txt"
-        return mortal.start(arguments, self.folder, {**os.environ, **(env or {})}, output, prepare)
+        return mortal.start(
+            arguments, self.folder, {**os.environ, **self.env, **(env or {})}, output, prepare
+        )
 
     def harness(
         self,
@@ -112,9 +118,27 @@ class Bench:
     def attempt(self, number: int = 1) -> Path:
         return self.result_dir / "attempts" / f"{number:02d}"
 
+    def log(self, number: int = 1) -> str:
+        path = self.attempt(number) / "pane.log"
+        return path.read_text(errors="replace").replace("\r\n", "\n") if path.exists() else ""
+
     def launches(self) -> int:
         """How many launches the journal shows as done."""
         return len(list(journal.events_of(self.entries(), Launched)))
+
+
+@contextmanager
+def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
+    """A new folder with a disk of its own; the test is skipped where none can be mounted."""
+    folder.mkdir(parents=True)
+    command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
+    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+    if mounted.returncode != 0:
+        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def sessions() -> list[str]:

@@ -1,8 +1,5 @@
-"""The harness in a process of its own, which may die where a test says.
-
-In: the command line, the environment, and a `Disturbance`. Out: the process; what it prints is in a file. The
-processes are forked from one server that has imported the product already, so that a hundred lives cost what
-they do, not what importing costs. What a disturbed life passes on its way (entries, syncs, tmux commands) is
+"""The harness in a process of its own, forked from one server that has imported the product, which may die
+where a test says (`Disturbance`). What a disturbed life passes on its way (entries, syncs, tmux commands) is
 counted, so that a test knows every place where a harness can die.
 """
 

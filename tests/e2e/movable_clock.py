@@ -1,8 +1,5 @@
-"""The clock of the harnesses in `mortal`, which a test can set while they run.
-
-Importing it puts it in the place of `time.time`; only the server that those harnesses are forked from does,
-before it imports the product, whose defaults then hold it.
-"""
+"""The clock of the harnesses in `mortal`, which a test can set while they run. Importing it puts it in the
+place of `time.time`, before the product is imported, whose defaults then hold it."""
 
 import time
 

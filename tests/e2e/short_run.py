@@ -1,9 +1,5 @@
-"""A run of two seconds that a test disturbs, and the story it must tell all the same.
-
-`ShortRun` writes a blueprint and a training into a folder and gives it surroundings of its own (state folder,
-tmux server). `story` is everything of a finished run that does not depend on time, names or process ids: two
-runs of the same training, one disturbed, have equal stories.
-"""
+"""A run of two seconds that a test disturbs, in surroundings of its own, and the story it must tell all the
+same: everything of a finished run that does not depend on time, names or process ids."""
 
 import hashlib
 import os
@@ -63,8 +59,7 @@ _ONLY_WHILE_WATCHED = {"resources.jsonl"}  # samples are taken while a harness w
 
 
 class ShortRun(Bench):
-    """One experiment in `folder`, cleaned up at the end of its `with`; `env` is what its harnesses get beside
-    this process's."""
+    """One experiment in `folder`, cleaned up at the end of its `with`."""
 
     def __init__(
         self,
@@ -103,7 +98,7 @@ class ShortRun(Bench):
 
     def live(self, *arguments: str, **disturbance: Any) -> Life:
         """Start `harness …` and return at once; what may disturb it stands in `mortal.Disturbance`."""
-        return self.start(*arguments, env=self.env, prepare=Disturbance(**disturbance))
+        return self.start(*arguments, prepare=Disturbance(**disturbance))
 
     def begin(self, **disturbance: Any) -> Life:
         return self.live("run", str(self.blueprint), **disturbance)
@@ -127,10 +122,6 @@ class ShortRun(Bench):
 
     def files(self, number: int = 1) -> AttemptFiles:
         return AttemptFiles(self.attempt(number))
-
-    def log(self) -> str:
-        log = self.files().pane_log
-        return log.read_text(errors="replace") if log.exists() else ""
 
     def tmux(self, *arguments: str) -> str:
         command = ["tmux", "-L", self.socket, *arguments]

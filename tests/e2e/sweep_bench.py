@@ -1,19 +1,16 @@
-"""A sweep over a small training of one's own, whose result is known in advance, to be run and disturbed.
-
-The training takes `--lr`, `--note` and `--seed`. Its reward is 0.3, plus 0.2 for the larger rate, plus noise
-that only the seed decides; the note does nothing. What it is told to do wrong stands in `faults`, by run.
-"""
+"""A sweep over a small training of one's own: its reward is 0.3, plus 0.2 for the larger rate, plus noise
+that only the seed decides; the note does nothing. What it is told to do wrong stands in `faults`, by run."""
 
 import json
 import os
 import signal
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from harness import journal
 from harness.sweep.state import SweepState, load_state
 from tests.e2e.bench import Bench
-from tests.e2e.mortal import Life
 
 NAME = "trial-sweep"
 TRAIN = """
@@ -40,16 +37,16 @@ for step in range(1, given.steps + 1):
 """
 
 
-class SweepBench:
-    """One sweep in a workbench. `faults`: run to "once" or "for good"."""
+class SweepBench(Bench):
+    """One sweep in `folder`. `faults`: run to "once" or "for good"."""
 
-    def __init__(self, bench: Bench, faults: dict[str, str], steps: int = 4, pause: float = 0.05) -> None:
-        self.bench = bench
-        self.dir = bench.folder / "results" / NAME
-        bench.script("train.py", TRAIN)
-        bench.plan(f"python train.py --lr 0.1 --note plain --seed 0 --steps {steps} --pause {pause}")
-        self.starts_file = bench.folder / "starts"
-        folder = bench.folder / "faults"
+    def __init__(self, folder: Path, faults: dict[str, str], steps: int = 4, pause: float = 0.05) -> None:
+        super().__init__(folder)
+        self.dir = folder / "results" / NAME
+        self.script("train.py", TRAIN)
+        self.plan(f"python train.py --lr 0.1 --note plain --seed 0 --steps {steps} --pause {pause}")
+        self.starts_file = folder / "starts"
+        folder = folder / "faults"
         folder.mkdir()
         for run, fault in faults.items():
             (folder / run).write_text(fault)
@@ -60,16 +57,10 @@ class SweepBench:
         keys = [word for key in vary for word in ("--vary", key)]
         more = ("--seeds", str(seeds), "--seed-key", "arg:--seed", "--metric", "reward")
         name = ("--parallel", str(parallel), "--set", f"name={NAME}", "--policy", "playbook")
-        return ["sweep", str(self.bench.blueprint), *keys, *more, *name]
-
-    def start(self, *arguments: str) -> Life:
-        return self.bench.start(*arguments, env=self.env)
-
-    def harness(self, *arguments: str, status: int | None = 0) -> str:
-        return self.bench.harness(*arguments, status=status, env=self.env)
+        return ["sweep", str(self.blueprint), *keys, *more, *name]
 
     @property
-    def state(self) -> SweepState:
+    def sweep_state(self) -> SweepState:
         return load_state(self.dir)
 
     @property

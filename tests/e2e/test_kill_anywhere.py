@@ -1,9 +1,5 @@
-"""Whatever instant the harness is killed at, resuming it ends in the story of an undisturbed run.
-
-Each trial runs the same short training, kills the harness (SIGKILL) at a place or an instant, goes on, and
-compares: one start per attempt, every event once, the same metrics, reports and files, finish.flag last.
-`make test` does a seeded sample of the trials, `make soak` all of them.
-"""
+"""Whatever place or instant the harness is killed at (SIGKILL), resuming it ends in the story of an
+undisturbed run. `make test` does a seeded sample of the trials, `make soak` all of them."""
 
 import random
 import time

@@ -167,7 +167,7 @@ def test_a_person_approves_or_denies_the_launch(bench: Bench, answer: str) -> No
     assert bench.flag["outcome"] == ("succeeded" if answer == "yes" else "cancelled")
 
 
-def test_wrong_options_are_one_clear_error(bench: Bench) -> None:
+def test_wrong_options_and_a_bad_blueprint_are_one_clear_error_and_leave_nothing(bench: Bench) -> None:
     bench.plan("echo step:1 - loss:0.5")
     for arguments, said in {
         ("--policy", "llm"): "no language model is configured",
@@ -178,6 +178,8 @@ def test_wrong_options_are_one_clear_error(bench: Bench) -> None:
     }.items():
         output = bench.harness("run", str(bench.blueprint), *arguments, status=2)
         assert said in output and "Traceback" not in output
+    bench.plan("echo step:1 - loss:0.5", max_time="soon")
+    assert "trial.md:" in bench.harness("run", str(bench.blueprint), status=2)
     assert not bench.result_dir.exists()
 
 

@@ -11,20 +11,13 @@ from typer.testing import CliRunner
 from harness.blueprint import check_surroundings, check_trainer, read
 from harness.cli.app import app
 from tests.e2e.bench import Bench
+from tests.harness.author.authoring import blueprint
 from tests.model_server.seen import Seen
 from tests.model_server.server import ModelServer
 from tests.model_server.steps import Step, call, hang, raw_call, unauthorized
 
 WORDS = "does a higher KL coefficient stop reward hacking on sort_digits? 2 hours, 20 steps"
-BLUEPRINT: dict[str, Any] = {
-    "name": "kl-0.001",
-    "template": "grpo",
-    "purpose": "Does a higher KL coefficient stop reward hacking?\nHypothesis: it does.",
-    "max_time": "2 hours",
-    "protected_keys": ["ajet.trainer_common.kl_loss_coef"],
-    "notes": "A sweep would vary `ajet.trainer_common.kl_loss_coef`.",
-    "said": ["max_time"],
-}
+BLUEPRINT: Any = blueprint(name="kl-0.001")
 RIGHT = {"total_training_steps": 20, "kl_loss_coef": 0.001}
 WRONG = {**RIGHT, "ajet.trainer_common.mini_batch_num": 7}
 FINISH = call("finish", assumptions=["One seed is enough."], look_at=["The reward is exact match."])
@@ -33,7 +26,7 @@ FINISH = call("finish", assumptions=["One seed is enough."], look_at=["The rewar
 def begun() -> list[Step]:
     return [
         raw_call("render_blueprint", '{"name": "kl-0.001", '),
-        call("render_blueprint", **BLUEPRINT),
+        call(BLUEPRINT[0], **BLUEPRINT[1]),
         call("render_config", settings=WRONG, said=["total_training_steps"]),
     ]
 
@@ -143,7 +136,7 @@ def test_what_cannot_be_handed_over_is_kept_beside(bench: Bench) -> None:
 
 def test_a_made_up_tool_name_is_answered_and_goes_on(bench: Bench) -> None:
     for protocol in ("openai", "anthropic"):
-        script = [raw_call("functions.look", "{}"), *begun()[1:2], call("check"), FINISH]
+        script = [raw_call("functions.look", "{}"), begun()[1], call("check"), FINISH]
         with ModelServer(script) as server:
             bench.harness(*model(server, protocol), "--dir", protocol)
         assert (bench.folder / protocol / "kl-0.001" / "blueprint.md").exists()
@@ -159,7 +152,7 @@ def test_limits_hold(bench: Bench) -> None:
 def test_a_key_leaves_the_machine_nowhere(bench: Bench) -> None:
     secret = "sk-live-0123456789abcdefghij"
     (bench.folder / "notes.txt").write_text(f"key = {secret}\n")
-    script = [call("look", path="notes.txt"), call("render_blueprint", **BLUEPRINT), call("check"), FINISH]
+    script = [call("look", path="notes.txt"), begun()[1], call("check"), FINISH]
     with ModelServer(script) as server:
         words = f"{WORDS} with OPENAI_API_KEY={secret}"
         bench.harness("new", words, *model(server)[2:])

@@ -75,11 +75,10 @@ def test_from_blueprint_to_report(bench: Bench) -> None:
 def test_the_harness_is_killed_then_the_training_which_goes_on_from_its_checkpoint(bench: Bench) -> None:
     quickstart(bench, **{"ajet.trainer_common.total_training_steps": 40})
     watching = bench.start("run", str(bench.blueprint))
-    log = bench.attempt() / "pane.log"
-    until(lambda: log.exists() and "step:12 " in log.read_text(), "the twelfth step")
+    until(lambda: "step:12 " in bench.log(), "the twelfth step")
     watching.kill()
     watching = bench.start("resume", str(bench.result_dir))
-    until(lambda: "step:22 " in log.read_text(), "step 22")
+    until(lambda: "step:22 " in bench.log(), "step 22")
     started = json.loads((bench.attempt() / "started" / "supervisor.json").read_text())
     os.kill(started["command_pid"], signal.SIGTERM)
     assert watching.end(PATIENCE_S) == 0, watching.output

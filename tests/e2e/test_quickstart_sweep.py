@@ -1,16 +1,13 @@
-"""An ablation of the quickstart at its full count: 12 points, 3 seeds, 36 trainings in two slots.
-
-The learning rate truly matters (a rate of 1e-7 learns nothing); how often a checkpoint is saved truly does
-not. One run fails once and is repaired, one fails for good.
-"""
+"""An ablation of the quickstart: 12 points, 3 seeds, 36 trainings in two slots. The learning rate truly
+matters; how often a checkpoint is saved does not. One run fails once and is repaired, one fails for good."""
 
 import json
-import os
 import sys
 from pathlib import Path
 
 import pytest
 
+from harness.blueprint import read
 from tests.e2e.bench import Bench
 
 QUICKSTART = Path(__file__).parents[2] / "blueprints" / "quickstart" / "config.yaml"
@@ -32,8 +29,6 @@ os.execv(sys.executable, [sys.executable, "-m", "trainer_core.cli", *sys.argv[1:
 
 @pytest.mark.soak
 def test_thirty_six_trainings(bench: Bench, tmp_path: Path) -> None:
-    from harness.blueprint import read
-
     bench.script("launch.py", LAUNCH)
     config = QUICKSTART.read_text().replace("num_validation_tasks: 256", "num_validation_tasks: 96")
     (bench.codebase / "config.yaml").write_text(config)
@@ -61,7 +56,3 @@ def test_thirty_six_trainings(bench: Bench, tmp_path: Path) -> None:
     assert FAILS in output
     assert FAILS in (folder / "sweep_report.md").read_text()
     bench.harness("verify", str(folder))
-    if kept := os.environ.get("KEEP_SWEEP"):
-        import shutil
-
-        shutil.copytree(folder, kept, dirs_exist_ok=True, symlinks=True)

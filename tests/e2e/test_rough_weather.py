@@ -1,11 +1,7 @@
-"""What else can happen: the tmux server dies, the disk is full for a while, the clock is set, two people
-resume at once. Each time the run ends well or can be resumed to a good end, and nothing is trained twice.
-
-`make test` does a seeded sample of the trials, `make soak` all of them.
-"""
+"""What else can happen; each time the run ends well or can be resumed to a good end, and nothing is trained
+twice. `make test` does a seeded sample of the trials, `make soak` all of them."""
 
 import random
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +12,7 @@ from typing import Any
 import pytest
 
 from harness import journal
+from tests.e2e.bench import small_disk
 from tests.e2e.mortal import ClockJump, Death
 from tests.e2e.short_run import PATIENCE_S, SUCCEEDS, ShortRun
 from tests.e2e.trials import Undisturbed, often, try_all
@@ -90,20 +87,6 @@ def instants(undisturbed: Undisturbed, count: int, seed: int) -> list[float]:
 
 
 @contextmanager
-def small_disk(folder: Path) -> Iterator[Path]:
-    """A disk of a few megabytes; the test is skipped where none can be mounted."""
-    folder.mkdir(parents=True)
-    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(folder)]
-    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
-    if mounted.returncode != 0:
-        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
-@contextmanager
 def filled(disk: Path) -> Iterator[None]:
     """No byte is free on the disk until the end of the block."""
     filler = disk / "filler"
@@ -122,7 +105,7 @@ def filled(disk: Path) -> Iterator[None]:
 
 @contextmanager
 def run_on_a_small_disk(folder: Path) -> Iterator[ShortRun]:
-    with small_disk(folder / "disk") as disk, ShortRun(folder / "run", disk=disk) as run:
+    with small_disk(folder / "disk", DISK_MB) as disk, ShortRun(folder / "run", disk=disk) as run:
         yield run
 
 

@@ -1,8 +1,8 @@
 """A question through the command line: a model plans the sweep, it runs, the model writes about it."""
 
 import json
+from pathlib import Path
 
-from tests.e2e.bench import Bench
 from tests.e2e.sweep_bench import SweepBench
 from tests.model_server.seen import Seen
 from tests.model_server.server import ModelServer
@@ -42,17 +42,17 @@ def wise(seen: Seen) -> Step:
     return call("write_report_section", section="findings", findings=[{"kind": "attempt", "attempt": 1}])
 
 
-def test_a_question_becomes_a_sweep_whose_words_are_checked(bench: Bench) -> None:
-    sweep = SweepBench(bench, {})
+def test_a_question_becomes_a_sweep_whose_words_are_checked(tmp_path: Path) -> None:
+    sweep = SweepBench(tmp_path, {})
     with ModelServer(wise) as server:
         model = ("--model", f"anthropic:test@{server.anthropic_url}", "--seed-key", "arg:--seed")
         slots = ("--set", f"name={sweep.dir.name}", "--parallel", "2")
-        asked = ("sweep", QUESTION, "--from", str(bench.blueprint), *model, *slots)
+        asked = ("sweep", QUESTION, "--from", str(sweep.blueprint), *model, *slots)
         refused = sweep.harness(*asked, status=2)
         assert "look at it, and start it with --yes" in refused and "A larger rate learns faster." in refused
         assert not sweep.dir.exists()
         sweep.harness(*asked, "--yes")
-    assert {run.outcome for run in sweep.state.runs.values()} == {"succeeded"}
+    assert {run.outcome for run in sweep.sweep_state.runs.values()} == {"succeeded"}
     kept = json.loads((sweep.dir / "proposal.json").read_text())
     assert kept["hypothesis"] == PROPOSAL["hypothesis"] and kept["calls"]
     assert [expected["verdict"] for expected in sweep.comparison["expected"]] == ["held"]

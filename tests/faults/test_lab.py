@@ -3,7 +3,6 @@ experiments that can be repaired succeed afterwards, the others fail with their 
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from tests.e2e.bench import Bench
 from tests.faults.lab.cases import CASES, HEALTHY
 from tests.faults.lab.run import environment, run, why_not
 from tests.faults.lab.types import Case, Produced
-from tests.faults.lab.warm import WarmInterpreter
+from tests.faults.lab.warm import WarmInterpreter, warm_when_asked
 from tests.faults.lab.whole.carry_out import Story, carry_out
 from tests.faults.lab.whole.experiments import FORESEEN, HOPELESS, MENDED_BEFORE, REPAIRED
 from tests.faults.lab.whole.types import Experiment
@@ -35,17 +34,8 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def warm(scratch: Path) -> Iterator[Warm]:
-    """Starts the warm interpreter when the first case asks for it."""
-    started: list[WarmInterpreter] = []
-
-    @cache
-    def interpreter() -> WarmInterpreter:
-        started.append(WarmInterpreter({**os.environ, **environment(scratch)}))
-        return started[0]
-
-    yield interpreter
-    for each in started:
-        each.close()
+    with warm_when_asked({**os.environ, **environment(scratch)}) as interpreter:
+        yield interpreter
 
 
 @pytest.fixture

@@ -20,14 +20,8 @@ def plan(tmp_path: Path) -> Blueprint:
     config = tmp_path / "plans" / "config.yaml"
     config.parent.mkdir()
     config.write_text("a: 1\n")
-    return planned(
-        {
-            "path": tmp_path / "plans" / "blueprint.md",
-            "codebase_dir": tmp_path / "code",
-            "venv_exe": "/opt/venv/bin/python",
-            "yaml_path": config,
-        }
-    )
+    places = {"path": tmp_path / "plans" / "blueprint.md", "codebase_dir": tmp_path / "code"}
+    return planned({**places, "venv_exe": "/opt/venv/bin/python", "yaml_path": config})
 
 
 @pytest.mark.parametrize(
@@ -49,9 +43,8 @@ def test_the_config_named_by_the_command_becomes_the_attempts_copy(plan: Bluepri
 
 
 def test_other_words_of_the_command_stay_as_they_are(plan: Blueprint) -> None:
-    plan = replace(
-        plan, launch_command="accelerate launch --config_file other/config.yaml train.py > out.txt 2>&1"
-    )
+    other = "accelerate launch --config_file other/config.yaml train.py > out.txt 2>&1"
+    plan = replace(plan, launch_command=other)
     assert launching.command(plan, Path("/x/config.yaml")) == plan.launch_command
     assert not launching.uses_config(plan)
     assert launching.base_config(plan, None, None) is None

@@ -1,7 +1,5 @@
-"""Runs one case in a folder of its own. In: a `Case`. Out: `Produced`.
-
-The folder's name tells nothing of the case, and its program is called train.py as it would be in real life.
-"""
+"""Runs one case in a folder of its own, whose name tells nothing of the case; its program is called
+train.py."""
 
 import importlib.util
 import os
@@ -11,14 +9,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
 from tests.faults.lab.confine import cannot, confine, control_groups
-from tests.faults.lab.types import Case, Kill, Produced
+from tests.faults.lab.types import Case, Kill, Limits, Produced
 from tests.faults.lab.warm import WarmInterpreter
 
 PATIENCE_S = 60.0
@@ -75,39 +73,29 @@ def run(case: Case, folder: Path, warm: Callable[[], WarmInterpreter]) -> Produc
     log.touch()
     variables = {**environment(folder), **case.environment}
     with control_groups(case.limits) as groups:
+        confined = (folder, variables, case.limits, groups)
         if case.warm:
-            status = _in_warm(case, [program, *case.arguments], folder, variables, groups, warm())
+            pid, wait = warm().start([program, *case.arguments], *confined), warm().wait
         else:
             runner = "bash" if program.endswith(".sh") else sys.executable
-            command = list(case.command or (runner, program, *case.arguments))
-            status = _by_itself(case, command, folder, variables, groups)
+            pid, wait = _start(case.command or (runner, program, *case.arguments), *confined)
+        try:
+            if case.kill is not None:
+                _kill(case.kill, pid, log)
+            status = wait()
+        finally:  # all that the program started and left behind is in its process group
+            with suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
     told = log.read_text(errors="replace")
     assert status == case.status, f"{case.name} ended with {status}, not {case.status}:\n{told[-3000:]}"
     assert case.root in told, f"{case.name} was not produced:\n{told[-3000:]}"
     return Produced(log, status)
 
 
-def _in_warm(
-    case: Case,
-    arguments: list[str],
-    folder: Path,
-    variables: dict[str, str],
-    groups: list[Path],
-    warm: WarmInterpreter,
-) -> int:
-    log = folder / "pane.log"
-    pid = warm.start(arguments, folder, log, variables, case.limits, groups)
-    if case.kill is not None:
-        _kill(case.kill, pid, log)
-    try:
-        return warm.wait()
-    finally:
-        _kill_leftovers(pid)
-
-
-def _by_itself(
-    case: Case, command: list[str], folder: Path, variables: dict[str, str], groups: list[Path]
-) -> int:
+def _start(
+    command: Sequence[str], folder: Path, variables: dict[str, str], limits: Limits, groups: list[Path]
+) -> tuple[int, Callable[[], int]]:
+    """Start a program in a process of its own: its pid, and what waits for its end as a shell tells it."""
     with (folder / "pane.log").open("ab") as output:
         process = subprocess.Popen(
             command,
@@ -117,21 +105,14 @@ def _by_itself(
             cwd=folder,
             env=variables,
             start_new_session=True,
-            preexec_fn=lambda: confine(case.limits, folder, groups),
+            preexec_fn=lambda: confine(limits, folder, groups),
         )
-    try:
-        if case.kill is not None:
-            _kill(case.kill, process.pid, folder / "pane.log")
+
+    def wait() -> int:
         status = process.wait(PATIENCE_S)
-    finally:
-        _kill_leftovers(process.pid)
-    return status if status >= 0 else 128 - status
+        return status if status >= 0 else 128 - status
 
-
-def _kill_leftovers(group: int) -> None:
-    """Kill what the program started and left behind (all of it is in its process group)."""
-    with suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGKILL)
+    return process.pid, wait
 
 
 def _kill(kill: Kill, pid: int, log: Path) -> None:

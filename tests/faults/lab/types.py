@@ -55,7 +55,7 @@ class Case:
     the failure was not produced. `family`: the right one; `also_right`: others that a
     careful reader of families.yaml could defend. `root`: text of the line that names the cause; "" where no
     line does, and then only how it ended tells it. `transient`: whether a plain restart helps. `fix`: what
-    would fix it, in words. `wants`: module or program without which it cannot be produced.
+    would fix it, for people. `wants`: module or program without which it cannot be produced.
     """
 
     name: str

@@ -1,20 +1,22 @@
 """An interpreter that has the heavy libraries imported and runs programs in forks of itself.
 
 A program sees what it would see when started by itself (its own `__main__`, arguments, folder, variables,
-limits; the interpreter's frames are not in its tracebacks), only two seconds sooner. In: one JSON line per
-program on stdin. Out: `{"pid": …}` when it has started and `{"status": …}` when it has ended.
+limits; the interpreter's frames are not in its tracebacks), only two seconds sooner. In, on stdin: the
+arguments of `_become` for each program, pickled. Out: a line with its pid, then one with its exit status.
 """
 
-import json
 import os
+import pickle
 import sys
 import threading
 import traceback
 import types
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from subprocess import PIPE, Popen
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tests.faults.lab.confine import confine
 from tests.faults.lab.types import Limits
@@ -26,41 +28,43 @@ class WarmInterpreter:
     def __init__(self, environment: dict[str, str]) -> None:
         command = [sys.executable, "-m", "tests.faults.lab.warm"]
         root = Path(__file__).parents[3]
-        self._process = Popen(command, stdin=PIPE, stdout=PIPE, text=True, cwd=root, env=environment)
+        self._process = Popen(command, stdin=PIPE, stdout=PIPE, cwd=root, env=environment)
 
     def start(
         self,
         arguments: list[str],
         folder: Path,
-        log: Path,
         environment: dict[str, str],
         limits: Limits,
         groups: list[Path],
     ) -> int:
         """Start a program (`arguments[0]`, in `folder`) and return its pid."""
-        order = {
-            "arguments": arguments,
-            "folder": str(folder),
-            "log": str(log),
-            "environment": environment,
-            "limits": asdict(limits),
-            "groups": [str(group) for group in groups],
-        }
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(order) + "\n")
+        pickle.dump((arguments, folder, environment, limits, groups), self._process.stdin)
         self._process.stdin.flush()
-        return self._answer()["pid"]
+        return self.wait()
 
     def wait(self) -> int:
         """The end of the program, as a shell tells it."""
-        return self._answer()["status"]
+        assert self._process.stdout is not None
+        return int(self._process.stdout.readline())
 
     def close(self) -> None:
         self._process.communicate(timeout=30)
 
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        return json.loads(self._process.stdout.readline())
+
+@contextmanager
+def warm_when_asked(environment: dict[str, str]) -> Iterator[Callable[[], WarmInterpreter]]:
+    """Gives the warm interpreter, which starts when it is asked for first."""
+    with ExitStack() as at_end:
+
+        @cache
+        def interpreter() -> WarmInterpreter:
+            started = WarmInterpreter(environment)
+            at_end.callback(started.close)
+            return started
+
+        yield interpreter
 
 
 def _serve() -> None:
@@ -74,31 +78,32 @@ def _serve() -> None:
     torch.set_num_threads(1)
     names = (datasets, huggingface_hub, safetensors, tokenizers, torch, transformers)
     assert threading.active_count() == 1, f"{names} started a thread; a fork would not have it"
-    for line in sys.stdin:
-        order = json.loads(line)
+    while sys.stdin.buffer.peek(1):
+        order = pickle.load(sys.stdin.buffer)
         pid = os.fork()
         if pid == 0:
-            _become(order)
-        print(json.dumps({"pid": pid}), flush=True)
+            _become(*order)
+        print(pid, flush=True)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        print(json.dumps({"status": status if status >= 0 else 128 - status}), flush=True)
+        print(status if status >= 0 else 128 - status, flush=True)
 
 
-def _become(order: dict[str, Any]) -> NoReturn:
+def _become(
+    arguments: list[str], folder: Path, environment: dict[str, str], limits: Limits, groups: list[Path]
+) -> NoReturn:
     """Turn this fork into the program."""
-    folder = Path(order["folder"])
-    log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    log = os.open(folder / "pane.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     null = os.open(os.devnull, os.O_RDONLY)
     for number, target in ((null, 0), (log, 1), (log, 2)):
         os.dup2(number, target)
     os.setpgid(0, 0)
     os.chdir(folder)
     os.environ.clear()
-    os.environ.update(order["environment"])
-    confine(Limits(**order["limits"]), folder, [Path(group) for group in order["groups"]])
-    sys.argv = order["arguments"]
+    os.environ.update(environment)
+    confine(limits, folder, groups)
+    sys.argv = arguments
     sys.path[0] = str(folder)
-    os._exit(_run(folder / order["arguments"][0]))
+    os._exit(_run(folder / arguments[0]))
 
 
 def _run(program: Path) -> int:

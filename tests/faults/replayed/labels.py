@@ -1,9 +1,8 @@
-"""Labels of logs, and how a diagnosis is held against one.
+"""Labels of logs (`index.jsonl`), and how a diagnosis is held against one.
 
-In: a folder with `index.jsonl` and the logs that it names. Out: `Label`s, and a `Verdict` for each diagnosis.
-A label's `root` is text of the line that tells the cause, or a list where any of several lines will do. Where
-a label has none, that line is taken to be the last one of the log that names an exception (else the last that
-speaks of an error), and it is found if a line of the evidence shares at least half of its words.
+Where a label has no `root`, the line that tells the cause is taken to be the last one of the log that names
+an exception (else the last that speaks of an error), and it is found if a line of the evidence shares at
+least half of its words.
 """
 
 import json

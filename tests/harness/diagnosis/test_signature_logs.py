@@ -1,7 +1,6 @@
 """Every signature held against short logs of its failure, and against logs in which nothing failed.
-
-`logs/<family>/index.jsonl` names for every log its family, the signature that has to hold, a text of the line
-that tells the cause, and for some what must be captured.
+`logs/<family>/index.jsonl` names for every log the signature that has to hold, and what it must cite and
+capture.
 """
 
 import json

@@ -1,14 +1,11 @@
 """Asks a judge over HTTP; the judge (in this process, on loopback) answers as its first argument says."""
 
-import os
-import socket
-import struct
 import sys
 import time
 from contextlib import suppress
 
 import requests
-from loopback import Handler, reply, serve
+from loopback import Handler, hang_up, reply, serve
 from training import train
 
 kind = sys.argv[1]
@@ -17,12 +14,11 @@ kind = sys.argv[1]
 def judge(request: Handler) -> None:
     if kind == "slow":
         time.sleep(5)
-    if kind == "reset":
-        request.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        os.close(request.connection.detach())
-        return
     with suppress(BrokenPipeError):
-        reply(request, int(kind) if kind.isdigit() else 200)
+        if kind == "reset":
+            hang_up(request)
+        else:
+            reply(request, int(kind) if kind.isdigit() else 200)
 
 
 def score(url: str, answer: str) -> float:

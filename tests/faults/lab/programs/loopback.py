@@ -1,6 +1,9 @@
 """A server on loopback, in this process, that gives everybody the same answer."""
 
 import http.server
+import os
+import socket
+import struct
 import threading
 from collections.abc import Callable
 
@@ -33,3 +36,9 @@ def reply(handler: Handler, status: int, body: bytes = b"", **headers: str) -> N
         handler.send_header(name.replace("_", "-"), value)
     handler.end_headers()
     handler.wfile.write(body)
+
+
+def hang_up(handler: Handler) -> None:
+    """Reset the connection."""
+    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    os.close(handler.connection.detach())

@@ -1,8 +1,4 @@
-"""A training that remembers how far it came: the part that all trainings of the laboratory share.
-
-`config()` reads the YAML file of the command line. `go_on(steps)` yields the steps that are left, prints each
-one's metric row when it is done, and keeps its number in `checkpoint.json`, so that a later start goes on.
-"""
+"""A training that remembers how far it came: the part that all trainings of the laboratory share."""
 
 import json
 import os
@@ -18,16 +14,18 @@ CHECKPOINT = Path("checkpoint.json")
 
 
 def config() -> dict[str, Any]:
-    """The settings of this run."""
+    """The settings in the file of the command line."""
     return yaml.safe_load(Path(sys.argv[1]).read_text())
 
 
 def go_on(steps: int) -> Iterator[int]:
-    """The numbers of the steps that are left."""
+    """Yield the steps that are left; each is printed and remembered when it is done."""
     Path("pid").write_text(str(os.getpid()))
     done = json.loads(CHECKPOINT.read_text())["step"] if CHECKPOINT.exists() else 0
     say(f"training from step {done + 1}")
     for step in range(done + 1, steps + 1):
         yield step
         row(step, 0.3 + 0.02 * step, 0.03 + 0.001 * step)
-        CHECKPOINT.write_text(json.dumps({"step": step}))
+        whole = CHECKPOINT.with_suffix(".new")  # whoever is killed while writing leaves the one before
+        whole.write_text(json.dumps({"step": step}))
+        whole.replace(CHECKPOINT)

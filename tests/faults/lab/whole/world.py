@@ -1,7 +1,6 @@
 """What an experiment meets outside of itself: taken ports, judges with bad hours, small disks, a killer, a
 folder of wheels. All of it is real, and gone when the experiment is over."""
 
-import http.server
 import os
 import random
 import signal
@@ -10,12 +9,13 @@ import subprocess
 import sys
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from tests.e2e.bench import Bench
+from tests.e2e.bench import Bench, small_disk
 from tests.faults.lab.confine import control_groups
+from tests.faults.lab.programs.loopback import Handler, hang_up, reply, serve
 from tests.faults.lab.types import Limits
 
 
@@ -33,27 +33,33 @@ class World:
 
     def port_taken_at_launch(self) -> int:
         """A port that somebody else takes when the first attempt has just been launched."""
-        port = _free_port()
-        self._at_end.enter_context(_taking(self.bench, port))
+        port, servers = _free_port(), list[socket.socket]()
+        self._at_end.callback(lambda: [server.close() for server in servers])
+        started = self.bench.attempt(1) / "started"
+        take = _once(started.exists, lambda: servers.append(socket.create_server(("", port))))
+        self._at_end.enter_context(take)
         return port
 
     def judge(self, *bad_answers: int) -> str:
         """The address of a judge: its first answers have these status codes (0: it hangs up), later ones
         are good."""
-        server = _Judge(list(bad_answers))
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        statuses = list(bad_answers)
+
+        def answer(request: Handler) -> None:
+            status = statuses.pop(0) if statuses else 200
+            if status == 0:
+                hang_up(request)
+            else:
+                reply(request, status, b"1.0" if status == 200 else b"")
+
+        server = serve(answer)
         self._at_end.callback(server.server_close)
         self._at_end.callback(server.shutdown)
-        return f"http://127.0.0.1:{server.server_address[1]}/score"
+        return f"http://127.0.0.1:{server.server_port}/score"
 
     def small_disk(self, name: str, megabytes: int) -> Path:
         """A folder of the codebase with a disk of its own."""
-        folder = self.bench.codebase / name
-        folder.mkdir()
-        options = ["-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
-        subprocess.run(["mount", *options], check=True)
-        self._at_end.callback(subprocess.run, ["umount", "--lazy", str(folder)], check=True)
-        return folder
+        return self._at_end.enter_context(small_disk(self.bench.codebase / name, megabytes))
 
     def process_group(self, most: int) -> Path:
         """A control group in which there may be so many processes and threads."""
@@ -61,7 +67,9 @@ class World:
 
     def killer(self, number: signal.Signals, after: str) -> None:
         """Sends the signal to the training of the first attempt once its log holds `after`."""
-        self._at_end.enter_context(_killing(self.bench, number, after))
+        pid = self.bench.codebase / "pid"
+        kill = _once(lambda: after in self.bench.log(), lambda: os.kill(int(pid.read_text()), number))
+        self._at_end.enter_context(kill)
 
     def wheel(self, name: str, version: str) -> Path:
         """A folder with a wheel of that name, as a package index on this machine."""
@@ -83,33 +91,6 @@ class World:
         return folder / "bin" / "python"
 
 
-class _Judge(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, bad_answers: list[int]) -> None:
-        super().__init__(("127.0.0.1", 0), _Answer)
-        self.bad_answers = bad_answers
-
-
-class _Answer(http.server.BaseHTTPRequestHandler):
-    server: _Judge
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        status = self.server.bad_answers.pop(0) if self.server.bad_answers else 200
-        if status == 0:
-            reset_on_close = b"\1\0\0\0\0\0\0\0"
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset_on_close)
-            os.close(self.connection.detach())
-            return
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(b"1.0" if status == 200 else b"")
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
 def _free_port() -> int:
     """A free port that no connection gets by chance: below those that the kernel gives out."""
     while True:
@@ -119,40 +100,16 @@ def _free_port() -> int:
 
 
 @contextmanager
-def _taking(bench: Bench, port: int) -> Iterator[None]:
-    started = bench.attempt(1) / "started"
+def _once(happens: Callable[[], bool], act: Callable[[], object]) -> Iterator[None]:
+    """Act in a thread, as soon as this happens."""
 
     def watch() -> None:
         while not over.wait(0.005):
-            if started.exists():
-                taken.append(socket.create_server(("", port)))
+            if happens():
+                act()
                 return
 
-    over, taken = threading.Event(), list[socket.socket]()
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join()
-        for server in taken:
-            server.close()
-
-
-@contextmanager
-def _killing(bench: Bench, number: signal.Signals, after: str) -> Iterator[None]:
-    over = threading.Event()
-    log = bench.attempt(1) / "pane.log"
-
-    def watch() -> None:
-        while not over.wait(0.02):
-            with suppress(FileNotFoundError):
-                if after in log.read_text(errors="replace"):
-                    os.kill(int((bench.codebase / "pid").read_text()), number)
-                    return
-
-    watcher = threading.Thread(target=watch)
+    over, watcher = threading.Event(), threading.Thread(target=watch)
     watcher.start()
     try:
         yield

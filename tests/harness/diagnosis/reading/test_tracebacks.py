@@ -141,9 +141,7 @@ def test_parts_of_a_group_are_roots_and_the_group_only_carries_them(tmp_path: Pa
     assert [fault.type for fault in faults] == ["KeyError", "ValueError", "ZeroDivisionError", "OSError"]
     assert [(fault.chain, fault.depth) for fault in faults] == [(1, 0), (1, 1), (0, 0), (0, 0)]
     assert [fault.wrapped_in for fault in faults] == [("ExceptionGroup",)] * 4
-
-
-def test_what_follows_from_a_group_is_in_one_chain_with_its_parts(tmp_path: Path) -> None:
+    # what follows from it is in one chain with its parts
     faults = faults_of(tmp_path, TEXTS["groups"] + TEXTS["after groups"])
     assert {fault.chain for fault in faults} == {1}
     assert [fault.depth for fault in faults] == [0, 1, 2, 3, 4]
