@@ -14,12 +14,8 @@ from monitors.rules import Health
 from tests.harness.runs import end, found, planned, state_with, typed
 
 HOUR = 3600.0
-STARTED = state_with(
-    plan={"yaml_path": "c.yaml", "launch_command": "train"},
-    deadline_at=24 * HOUR,
-    prepared=True,
-    checked={"can_run": True},
-)
+CHECKED = {"prepared": True, "checked": {"can_run": True}, "deadline_at": 24 * HOUR}
+STARTED = state_with(plan={"yaml_path": "c.yaml", "launch_command": "train"}, **CHECKED)
 RUNNING = AttemptState(1, "ajet_x", "7f3a-01", "first", launched_at=0.0)
 BUG = found({"cause": "The training raised KeyError."})
 FAILED = replace(RUNNING, ended=end({"complete": False, "reason": "exited", "status": 1}), diagnosis=BUG)

@@ -70,17 +70,15 @@ class TestHealthyRunsGoOn:
 class TestRepairs:
     MEMORY = edit(**{"ajet.rollout.gpu_memory_utilization": 0.6})
 
-    @pytest.mark.parametrize(
-        "action",
-        [
-            MEMORY,
-            SetEnvironment(name="OMP_NUM_THREADS", value="2", why="w"),
-            actions.FreeOwned(what="processes", why="w"),
-            actions.RaiseLimit(limit="open_files", why="w"),
-            actions.InstallPackage(package="tqdm", why="w"),
-        ],
-        ids=lambda action: action.kind,
+    BETWEEN = (
+        MEMORY,
+        SetEnvironment(name="OMP_NUM_THREADS", value="2", why="w"),
+        actions.FreeOwned(what="processes", why="w"),
+        actions.RaiseLimit(limit="open_files", why="w"),
+        actions.InstallPackage(package="tqdm", why="w"),
     )
+
+    @pytest.mark.parametrize("action", BETWEEN, ids=lambda action: action.kind)
     def test_they_come_between_attempts(self, action: Action) -> None:
         options = RunOptions(allow_install=True)
         assert guard.check(action, seen(FAILED, options=options)) is None

@@ -63,12 +63,6 @@ def test_outputs_code_addresses_and_unknown_keys_are_not_set(key: str) -> None:
     assert refuse_edit(AJET, {key: NEVER[key]}, (), ()) is not None
 
 
-def test_micro_batches_of_verl_may_be_changed_below_verl() -> None:
-    actor = "verl.actor_rollout_ref.actor"
-    for key, value in (("ppo_micro_batch_size_per_gpu", 1), ("fsdp_config.param_offload", True)):
-        assert refuse_edit(AJET, {f"{actor}.{key}": value}, (), ()) is None
-
-
 VALUES = """${oc.env:HOME} `id` $(id) /tmp/x ../x ~/x http://evil.example os.system module.path->Class *alias
     &anchor"""
 SPACED = (
@@ -87,7 +81,10 @@ def test_values_that_a_loader_would_follow_or_expand_are_refused() -> None:
         assert "refused" in str(refuse_edit(AJET, {"ajet.rollout.name": value}, (), ())), value
 
 
-def test_nothing_to_refuse_where_nothing_changes() -> None:
+def test_nothing_to_refuse_where_nothing_is_studied_or_changes() -> None:
+    actor = "verl.actor_rollout_ref.actor"
+    for key, value in (("ppo_micro_batch_size_per_gpu", 1), ("fsdp_config.param_offload", True)):
+        assert refuse_edit(AJET, {f"{actor}.{key}": value}, (), ()) is None
     assert refuse_edit(AJET, {"ajet.trainer_common.seed": 0}, ("ajet.no.such",), ()) is None
     assert refuse_edit("{}\n", {"timeout": 3}, (), ()) is None
     assert refuse_edit("", {"timeout": 3}, (), ()) is None
