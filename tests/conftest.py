@@ -28,12 +28,12 @@ def private_surroundings(
     socket = f"ajet-test-{uuid.uuid4().hex[:12]}"
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("SHELL", "/bin/sh")
-    monkeypatch.delenv("ENV", raising=False)
+    for variable in ("ENV", "TMUX", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
     monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path_factory.getbasetemp() / "fonts"))  # found once a worker
     monkeypatch.setenv("AJET_TMUX_SOCKET", socket)
-    monkeypatch.delenv("TMUX", raising=False)
     yield home
     socket_file = Path(os.environ.get("TMUX_TMPDIR", "/tmp")) / f"tmux-{os.getuid()}" / socket
     if socket_file.exists():
