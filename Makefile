@@ -11,7 +11,8 @@ TORCH := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
 # The exact versions are those for Python 3.11 and 3.12; many of them no longer exist for 3.10, which gets the newest.
 CONSTRAINTS := $(shell $(PYTHON) -c 'import sys; print("-c constraints.txt" if sys.version_info >= (3, 11) else "")' 2>/dev/null)
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
-WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
+# One more than there are cores: some tests wait.
+WORKERS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 
 .PHONY: setup tmux demo test soak lint format clean
 .DEFAULT_GOAL := setup
