@@ -139,7 +139,7 @@ def parameters() -> Mapping[str, Parameter]:
     key."""
     found = {}
     for name, row in _table()["parameters"].items():
-        own = _own_keys().get(row.get("keys", {}).get("ajet", ""))
+        own = own_keys().get(row.get("keys", {}).get("ajet", ""))
         is_ours = own is not None and own["role"] in ("resource", "cosmetic")
         defaults = {**({"ajet": own["default"]} if own and is_ours else {}), **row.get("defaults", {})}
         found[name] = Parameter(name, **{**row, "defaults": defaults})
@@ -171,13 +171,13 @@ def is_read_by_local(key: str) -> bool:
     """True if backbone `local` of the bundled trainer heeds this key of its config."""
     if key.partition(".")[0] in PASSED_THROUGH:
         return False
-    return bool(_own_keys().get(key, {}).get("local", True))
+    return bool(own_keys().get(key, {}).get("local", True))
 
 
 def nearest_own_key(key: str) -> str | None:
     """The key of the bundled trainer that an unknown one below `ajet.` most probably was meant to be."""
     by_name: dict[str, list[str]] = {}
-    for known in _own_keys():
+    for known in own_keys():
         by_name.setdefault(known.rpartition(".")[2], []).append(known)
     close = difflib.get_close_matches(key.rpartition(".")[2], by_name, n=1, cutoff=0.6)
     if not close or not key.startswith("ajet."):
@@ -185,15 +185,10 @@ def nearest_own_key(key: str) -> str | None:
     return max(by_name[close[0]], key=lambda known: difflib.SequenceMatcher(None, known, key).ratio())
 
 
-def own_keys() -> Iterable[str]:
-    """Every key of the bundled trainer that holds a value."""
-    return _own_keys()
-
-
 def _own_meaning(key: str) -> Meaning:
     """What a key below `ajet.` is for: a section is as grave as the gravest key in it, what stands in a free
     mapping is like the mapping."""
-    known = _own_keys()
+    known = own_keys()
     if key in known:
         role, about = known[key]["role"], known[key]["about"]
         return _tracker() if about == TRACKER else Meaning(role, about)
@@ -281,6 +276,7 @@ def _table() -> dict[str, Any]:
 
 
 @cache
-def _own_keys() -> dict[str, dict[str, Any]]:
+def own_keys() -> dict[str, dict[str, Any]]:
+    """Every key of the bundled trainer that holds a value, with what its schema says of it."""
     text = (resources.files(__package__) / "trainer_keys.json").read_text(encoding="utf-8")
     return dict(json.loads(text))
