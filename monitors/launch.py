@@ -118,6 +118,10 @@ def launch(spec: LaunchSpec, session: Session) -> None:
     type_launch_line(files, session)
 
 
+SWALLOWED_AFTER_S = 15.0
+"""A line that has begun nothing for so long may have been swallowed by what the shell runs at its start."""
+
+
 def type_launch_line(files: AttemptFiles, session: Session) -> None:
     """Type the line that runs the attempt's `launch.sh`; typing it again has no effect once it has run."""
     session.type_line(f"bash {shlex.quote(str(files.script))}")

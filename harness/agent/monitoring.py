@@ -16,7 +16,7 @@ from harness.journal.events import AttemptEvent, Waited
 from harness.launching import LONGEST_END_S
 from harness.state import AttemptState
 from monitors.clock import SystemClock
-from monitors.launch import kill_leftovers, type_launch_line, withdraw
+from monitors.launch import SWALLOWED_AFTER_S, kill_leftovers, type_launch_line, withdraw
 from monitors.metrics import MetricPatterns
 from monitors.resources import ResourceSampler, append_sample
 from monitors.rules import Event, Health, MetricSource, WatchRules, in_second_half
@@ -26,7 +26,6 @@ from monitors.watch import Watch
 
 RESOURCES_EVERY_S = 30.0
 STARTING_LOOK_S = 2.0
-SWALLOWED_AFTER_S = 15.0
 MOST_TYPED_AGAIN = 3
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from harness.experiment import Experiment
     from harness.sweep.state import Sweep
     from monitors.files import AttemptFiles
+    from monitors.tmux import Session
 
 PATIENCE_S = 60.0
 SHELL_PATIENCE_S = 120.0
@@ -156,24 +157,29 @@ def let_go(owned: "Experiment | Sweep", identity: str) -> None:
         env=environment_of_caller(),
     )
     try:
-        launch(spec, Session.create(name, Path.cwd()))
+        session = Session.create(name, Path.cwd())
+        launch(spec, session)
+        _await_successor(owned, session, AttemptFiles(spec.attempt_dir))
     except (TmuxError, LaunchError, OSError) as error:
         fail(f"{error}; nothing is lost: `harness resume {folder}`")
-    _await_successor(owned, name, AttemptFiles(spec.attempt_dir))
     typer.echo(f"running on in tmux session {name}; `harness show {folder}` looks at it")
 
 
-def _await_successor(owned: "Experiment | Sweep", name: str, files: "AttemptFiles") -> None:
+def _await_successor(owned: "Experiment | Sweep", session: "Session", files: "AttemptFiles") -> None:
     """Wait until another harness has taken over in this tmux session; a clear end where none does in time.
-    The start-up files of the session's shell may take longer than the harness itself."""
+    The start-up files of the session's shell may take longer than the harness, and swallow its line."""
     from harness import journal
+    from monitors.launch import SWALLOWED_AFTER_S, type_launch_line
 
-    folder, began = owned.dir, time.monotonic()
-    started = began
+    folder, name, began = owned.dir, session.name, time.monotonic()
+    started = typed = began
     while not journal.is_owned(owned.journal.path) and not (folder / "finish.flag").exists():
         now = time.monotonic()
         if files.state() == "not_started":
             started = now
+            if now - typed >= SWALLOWED_AFTER_S:
+                typed = now
+                type_launch_line(files, session)
         if now - began > SHELL_PATIENCE_S and started == now:
             fail(
                 f"the shell in tmux session {name} has not come to its first command in "

@@ -58,6 +58,15 @@ def test_patience_begins_with_the_first_command(detach: Detach, capsys: pytest.C
     assert "running on in tmux session ajet_watch_sort_digits-" in capsys.readouterr().out
 
 
+def test_a_line_that_the_shell_swallows_is_typed_again(
+    detach: Detach, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "SHELL_PATIENCE_S", 3000.0)
+    (tmp_path / "slow_shell").write_text("#!/bin/sh\nread -r swallowed\nexec /bin/sh\n")
+    detach(inf)
+    assert "running on in tmux session" in capsys.readouterr().out
+
+
 def test_a_shell_that_never_comes(detach: Detach, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "trial"
     with pytest.raises(typer.Exit):
