@@ -2,7 +2,8 @@
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Literal
 
 from harness.blueprint.document import Item, Section
 from harness.blueprint.labels import Role, is_nothing, spans
@@ -19,42 +20,60 @@ _CHANGE_LABELS = ("", "allowed", "changes", "files", "paths", "globs", "content"
 _QUOTED_LINE = re.compile(r"(?m)^[ \t]*(?:[-*+][ \t]+|\d+[.)][ \t]+)*>(?P<text>.*)$")
 _LONE_STAR = re.compile(r"(?m)^[ \t]*(?:[-+*][ \t]+)?\*[ \t]*$")
 _PATTERN_LABEL = re.compile(
-    r"(?P<label>first[ _-]?step|patterns?|metrics?|regex(?:es)?|content|item|line)(?: ?\d+)?\s*[:：]"
+    r"(?P<label>first[ _-]?step|patterns?|metrics?|goal|regex(?:es)?|content|item|line)(?: ?\d+)?\s*[:：]"
     r"\s*(?P<value>.*)",
     re.IGNORECASE,
 )
+_METRIC_NAME = re.compile(r"[\w./@%#-]+(?: [\w./@%#-]+){0,3}")
+_GOALS: Mapping[str, Literal["max", "min"]] = {
+    **dict.fromkeys(("max", "maximize", "maximise", "maximum", "higher", "up"), "max"),
+    **dict.fromkeys(("min", "minimize", "minimise", "minimum", "lower", "down"), "min"),
+}
 
 
 def read_metrics(section: Section, problems: list[Problem]) -> MetricSpec | None:
-    """`[exp_metrics]`: one regular expression per line or entry; `first_step: …` for the proof of the
-    first step. Of labels only our own are taken off: `loss: (?P<loss>…)` is an expression."""
-    patterns: list[str] = []
-    first_step: str | None = None
+    """`[exp_metrics]`: one regular expression per line or entry; `first_step: …` for the proof of the first
+    step, `metric: NAME` for the metric that is the result, `goal: max` or `goal: min` for its direction."""
+    patterns: dict[str, None] = {}
+    settings: dict[str, str] = {}
+    for name, value, line in _metric_lines(section):
+        if problem := _check_metric_line(name, value, line):
+            problems.append(problem)
+        elif not name:
+            patterns[value] = None
+        elif settings.setdefault(name, value) != value:
+            problems.append(Problem(line, f"a second `{name}`", f"keep one `- {name}: …`"))
+    goal = _GOALS.get(settings.pop("goal", ""))
+    return MetricSpec(tuple(patterns), **settings, goal=goal) if patterns or settings or goal else None
+
+
+def _metric_lines(section: Section) -> Iterator[tuple[str, str, int]]:
+    """Every line that says something: the setting it names ("" for an expression), value, line number. Of
+    labels only our own are taken off: `loss: (?P<loss>…)` is an expression."""
     for item in _items(section):
         text = item.value if item.title else item.text
         for line, value in enumerate(text.split("\n"), start=item.line):
             labelled = _PATTERN_LABEL.fullmatch(value.strip())
+            label = labelled["label"].lower() if labelled else ""
             value = labelled["value"] if labelled else value.strip()
             marked = spans(value)
             if marked.literals and not marked.before and not item.block:
                 value = marked.literals[0]
-            is_first = labelled is not None and labelled["label"].lower().startswith("first")
             if not value or is_nothing(value):
                 continue
-            if problem := _check_pattern(value, line, named=not is_first):
-                problems.append(problem)
-            elif not is_first:
-                patterns += [] if value in patterns else [value]
-            elif first_step not in (None, value):
-                message = "a second pattern for the first step"
-                problems.append(Problem(line, message, "keep one `- first_step: …`"))
+            if label == "goal" and value.strip().isalpha():
+                yield "goal", value.strip().lower(), line
+            elif label == "metric" and _METRIC_NAME.fullmatch(value.strip()):
+                yield "metric", value.strip(), line
             else:
-                first_step = value
-    return MetricSpec(tuple(patterns), first_step) if patterns or first_step is not None else None
+                yield "first_step" if label.startswith("first") else "", value, line
 
 
-def _check_pattern(value: str, line: int, *, named: bool) -> Problem | None:
-    """A regular expression must compile; one for metrics must name what it finds."""
+def _check_metric_line(name: str, value: str, line: int) -> Problem | None:
+    """A regular expression must compile, one for metrics must name what it finds; a goal has two values."""
+    if name in ("metric", "goal"):
+        known = name == "metric" or value in _GOALS
+        return None if known else Problem(line, f"{value!r} is no goal", "write `goal: max` or `goal: min`")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
@@ -62,7 +81,7 @@ def _check_pattern(value: str, line: int, *, named: bool) -> Problem | None:
     except (re.error, RecursionError, OverflowError) as error:
         message = f"`{value}` is no regular expression: {error}"
         return Problem(line, message, "correct it; put it in backticks")
-    if named and not set(groups) - {"step", "name"}:
+    if not name and not set(groups) - {"step", "name"}:
         message = f"`{value}` names no metric"
         return Problem(line, message, r"add named groups, as `step (?P<step>\d+) loss (?P<loss>\S+)`")
     return None

@@ -28,12 +28,17 @@ class Problem:
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """How to find metrics in the output of a command that is not ours (section `[exp_metrics]`)."""
+    """How to find metrics in the output of a command that is not ours, and which of them matters (section
+    `[exp_metrics]`)."""
 
     patterns: tuple[str, ...]
     """Regular expressions whose named groups are `step` and the metrics' names (or `name` and `value`)."""
     first_step: str | None = None
     """Regular expression of the line that proves the first step."""
+    metric: str = ""
+    """The metric that is the result; "": the one that the purpose names."""
+    goal: Literal["max", "min"] | None = None
+    """Which direction of it is better; None: what the table of names says."""
 
 
 @dataclass(frozen=True)

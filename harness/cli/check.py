@@ -42,7 +42,8 @@ def print_problems(plan: "Blueprint") -> None:
 def _print_understood(plan: "Blueprint") -> None:
     from rich.text import Text
 
-    metrics = [*plan.metrics.patterns, plan.metrics.first_step or ""] if plan.metrics else []
+    spec = plan.metrics
+    metrics = [*spec.patterns, spec.first_step, spec.metric, spec.goal] if spec else []
     rows = {
         "experiment": plan.name,
         "purpose": plan.purpose or "–",

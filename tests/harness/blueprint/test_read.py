@@ -218,6 +218,27 @@ class TestExtras:
         metrics = read_text(section("exp_metrics", body)).metrics
         assert metrics is not None and (metrics.patterns, metrics.first_step) == ((pattern,), "^it 1 ")
 
+    @pytest.mark.parametrize(
+        ("body", "told"),
+        [
+            ("- metric: val_acc\n- goal: max", ("val_acc", "max")),
+            ("metric: `eval/word error rate`", ("eval/word error rate", None)),
+            ("- goal: minimize", ("", "min")),
+        ],
+    )
+    def test_the_metric_that_is_the_result_and_its_direction(
+        self, body: str, told: tuple[str, str | None]
+    ) -> None:
+        metrics = read_text(section("exp_metrics", body)).metrics
+        assert metrics is not None and (metrics.metric, metrics.goal) == told
+        assert metrics.patterns == ()
+
+    def test_a_goal_has_two_values_and_one_line(self) -> None:
+        assert "no goal" in errors(read_text(section("exp_metrics", "- goal: best")))[0][1]
+        assert (
+            "a second `goal`" in errors(read_text(section("exp_metrics", "- goal: max\n- goal: min")))[0][1]
+        )
+
     @pytest.mark.parametrize("form", ["```\n{0}\n```", "{0}", "- {0}", "- `{0}`", "- regex 1: {0}"])
     def test_a_pattern_may_look_like_a_label(self, form: str) -> None:
         pattern = r"loss: (?P<loss>[\d.]+)"
