@@ -5,11 +5,11 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 # The first interpreter on PATH that the project supports; `make PYTHON=/path/to/python demo` chooses another.
-PYTHON ?= $(shell for p in python3.11 python3.12 python3.10 python3; do \
-	"$$p" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' 2>/dev/null && { echo $$p; break; }; done)
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && { echo $$p; break; }; done)
 TORCH := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
-# The exact versions are those for Python 3.11 and 3.12; many of them no longer exist for 3.10, which gets the newest.
-CONSTRAINTS := $(shell $(PYTHON) -c 'import sys; print("-c constraints.txt" if sys.version_info >= (3, 11) else "")' 2>/dev/null)
+# Not quiet: pip names each package with its size as it goes, with a bar in a terminal.
+PIP := $(BIN)/python -m pip install --disable-pip-version-check
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 # One more than there are cores: some tests wait.
 WORKERS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
@@ -22,18 +22,20 @@ setup: $(VENV)/ready
 # Without a GPU, torch comes first and as the CPU build: from a local wheel, else from PyTorch's CPU index; only when
 # neither can be reached, from the default index (which may bring CUDA). With a GPU the default index decides.
 $(VENV)/ready: pyproject.toml constraints.txt
-	@test -n "$(PYTHON)" || { echo "no Python 3.10, 3.11 or 3.12 on PATH: install one, or make PYTHON=/path/to/python"; exit 2; }
+	@test -n "$(PYTHON)" || { echo "no Python 3.11, 3.12 or 3.13 on PATH: install one, or make PYTHON=/path/to/python"; exit 2; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: on Debian or Ubuntu type: sudo apt-get install python3-venv"; exit 2; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=24'
+	@echo "1/3 a virtual environment in $(VENV), with pip (2 MB)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) --quiet --upgrade 'pip>=24'
 	@if ! $(BIN)/python -c 'import torch' 2>/dev/null && ! nvidia-smi >/dev/null 2>&1; then \
-		echo "installing $(TORCH), CPU build"; \
-		$(BIN)/python -m pip install --quiet --no-index --no-deps $(TORCH) 2>/dev/null \
-		|| $(BIN)/python -m pip install --quiet --no-deps --retries 1 --timeout 20 --index-url $(TORCH_CPU_INDEX) $(TORCH) 2>/dev/null \
+		echo "2/3 $(TORCH), CPU build (200 MB)"; \
+		$(PIP) --no-index --no-deps $(TORCH) 2>/dev/null \
+		|| $(PIP) --no-deps --retries 1 --timeout 20 --index-url $(TORCH_CPU_INDEX) $(TORCH) 2>/dev/null \
 		|| echo "no CPU build within reach: the default index decides"; \
 	fi
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS) -e '.[dev]'
-	touch $@
+	@echo "3/3 the harness, the trainer and what tests need (300 MB)"
+	@$(PIP) -c constraints.txt -e '.[trainer,notebook,dev]'
+	@touch $@
 
 tmux:
 	@command -v tmux >/dev/null || { \

@@ -239,7 +239,7 @@ def cost_rows(
                 f"{folder} has {free / 1e9:.1f} GB free, {size / 1e9:.1f} GB are needed; set TMPDIR"
             )
         write_log(log, size, label.log.read_bytes())
-        ask = [sys.executable, "-m", "harness.cli.app", "diagnose", str(log), "--json"]
+        ask = [sys.executable, "-m", "harness", "diagnose", str(log), "--json"]
         ours, peers, found = [], [], {}
         for _ in range(repeats):
             cost, said = cost_of(ask, lambda status: status in (0, 1))

@@ -112,7 +112,7 @@ def real_run(rate: int, minutes: float, folder: Path) -> Cost:
     plan = BLUEPRINT.format(folder=folder, command=command, minutes=int(minutes) + 10, pattern=PATTERN)
     (folder / "watched.md").write_text(plan)
     harness = subprocess.Popen(
-        [sys.executable, "-m", "harness.cli.app", "run", str(folder / "watched.md")],
+        [sys.executable, "-m", "harness", "run", str(folder / "watched.md")],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -6,3 +6,5 @@ guard, act), `diagnosis` (from a log to its cause, and to repairs), `lessons` (w
 `results` (from raw files to the report), `cli` (what a person types). May import `monitors`, never
 `trainer_core`.
 """
+
+__version__ = "0.1.0"

@@ -1,10 +1,10 @@
 """How an experiment, or a sweep, ends."""
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 
-class Outcome(str, Enum):
+class Outcome(StrEnum):
     """How an experiment ended; the value stands in finish.flag, `exit_code` is what `harness run` returns."""
 
     SUCCEEDED = "succeeded"

@@ -7,7 +7,7 @@ room may use it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from harness.config.values import Scalar, as_text
 
@@ -74,7 +74,7 @@ def time_text(seconds: float | None) -> str:
     if seconds is None:
         return DASH
     try:
-        return datetime.fromtimestamp(seconds, tz=timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, ValueError, OSError):
         return DASH
 

@@ -69,7 +69,14 @@ def ajet(
         _print_config(loaded, as_json)
         return
     _print_warnings(loaded.warnings)
-    from trainer_core.backbone.local import train
+    try:
+        from trainer_core.backbone.local import train
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] == "trainer_core":
+            raise
+        fix = "in the checkout of ajet-harness type: pip install '.[trainer]'"
+        typer.echo(f"error: training needs {error.name}, which is not installed; {fix}", err=True)
+        raise typer.Exit(BAD_CONFIG) from None
 
     raise typer.Exit(train(loaded.config))
 

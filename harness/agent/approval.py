@@ -101,7 +101,7 @@ async def ask(
         try:
             await asyncio.wait_for(woken.wait(), LOOK_EVERY_S)
             woken.clear()
-        except asyncio.TimeoutError:
+        except TimeoutError:
             pass
     given = json.loads(_file(experiment.dir, question).read_text(encoding="utf-8"))
     if given["answer"] != "yes":

@@ -3,9 +3,11 @@
 import io
 import signal
 import sys
+from typing import Annotated
 
 import typer
 
+from harness import __version__
 from harness.cli import check, compare, control, diagnose, look, new, report, run, sweep, verify
 from harness.cli.console import OneMessage
 from harness.cli.lessons import lessons
@@ -15,10 +17,28 @@ app = typer.Typer(
     cls=OneMessage,
     help="Takes an ML experiment from a written plan to a trustworthy report, with nobody watching.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"harness {__version__} (Python {sys.version.split()[0]})")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    pass
+
+
 for command in (
     new.new,
     check.check,
@@ -48,8 +68,4 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    app()
-
-
-if __name__ == "__main__":
-    main()
+    app(prog_name="harness")

@@ -17,6 +17,7 @@ pretrained_model_name_or_path model_path model_name model.name base_model model
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _REVISION = re.compile(r"[A-Za-z0-9][\w.-]{0,99}(/[A-Za-z0-9][\w.-]{0,99})?")
 _LONGEST_NAME = 200
+_LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
 _LFS_POINTER = b"version https://git-lfs"
 
 
@@ -126,10 +127,22 @@ def fault_of_weights(file: Path) -> str:
         return "is a pointer of Git LFS, not the weights"
     if file.suffix != ".safetensors":
         return "" if start[:2] == b"PK" or start[:1] == b"\x80" else "is no checkpoint of PyTorch"
-    from safetensors import SafetensorError, safe_open
-
     try:
-        with safe_open(file, "numpy"):
-            return ""
-    except (SafetensorError, OSError) as error:
-        return f"was cut off or damaged: {error}"
+        promised = _safetensors_bytes(file)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return "was cut off or damaged: its header cannot be read"
+    size = file.stat().st_size
+    return "" if size == promised else f"was cut off or damaged: {size} bytes, and its header says {promised}"
+
+
+def _safetensors_bytes(file: Path) -> int:
+    """Bytes that the header of a .safetensors file promises for all of it: the header's length (8 bytes, little
+    endian), the header (JSON), and tensors up to the last of their `data_offsets`. Raises ValueError and others for
+    a damaged header."""
+    with file.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        if length > _LONGEST_HEADER:
+            raise ValueError("no header")
+        tensors = json.loads(stream.read(length))
+    ends = (tensor["data_offsets"][1] for name, tensor in tensors.items() if name != "__metadata__")
+    return int(8 + length + max(ends, default=0))

@@ -10,10 +10,10 @@ from harness.config.packages import package_of
 from harness.doctor.asking import Start
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
-from harness.doctor.settings import FLASH_ATTENTION
+from harness.doctor.settings import BUNDLED, FLASH_ATTENTION
 from harness.wording import did_you_mean
 
-_OLDEST_FOR_THE_TRAINER = (3, 10)
+_OLDEST_FOR_THE_TRAINER = (3, 11)
 _RAISED = {
     "ModuleNotFoundError": "module_not_found",
     "ImportError": "version_skew",
@@ -45,7 +45,7 @@ def runs(launch: PlannedLaunch) -> Iterator[Finding]:
         return
     shown = f"{python} is Python {'.'.join(map(str, seen.version))}"
     if launch.is_bundled and seen.version[:2] < _OLDEST_FOR_THE_TRAINER:
-        yield problem(shown, "the bundled trainer needs 3.10 or newer: name another", "version_skew")
+        yield problem(shown, "the bundled trainer needs 3.11 or newer: name another", "version_skew")
     else:
         yield fine(shown)
 
@@ -71,7 +71,11 @@ def _missing(launch: PlannedLaunch, text: str, module: str, where: str = "") -> 
     under the module's name. `where`: who wants it, where it was only looked for and not imported."""
     package = package_of(module)
     fix = "install the package that brings it; if it is your own code, put its folder on PYTHONPATH"
-    if package is not None:
+    if where == BUNDLED:
+        fix = (
+            f"install its extra: `{launch.python} -m pip install '.[trainer]'` in the checkout of the harness"
+        )
+    elif package is not None:
         fix = f"install it there: `{launch.python} -m pip install {package}`"
     if launch.prepares or (where and launch.look.changes_path):
         return warning(text, f"{fix}, unless it is put in place before the import", "module_not_found")

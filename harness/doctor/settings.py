@@ -16,6 +16,7 @@ from harness.config import keys
 FLASH_ATTENTION = "attn_implementation"
 """The setting that asks for a kernel of its own package."""
 _TRACKERS = ("wandb", "swanlab", "mlflow")
+BUNDLED = "the bundled trainer"
 _TRAINER_MODULES = ("numpy", "pydantic", "ruamel.yaml", "safetensors", "tokenizers", "torch", "transformers")
 _LAUNCHER_MODULES = {"torchrun": "torch", "accelerate": "accelerate", "deepspeed": "deepspeed"}
 _FOR_A_SETTING: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
@@ -82,7 +83,7 @@ def local_path(text: str, folder: Path) -> Path | None:
 
 def modules_of(settings: Settings, programs: tuple[PythonProgram, ...], bundled: bool) -> dict[str, str]:
     """Module → who wants it: the bundled trainer, a launcher, a setting of verl, TRL or transformers."""
-    found = dict.fromkeys(_TRAINER_MODULES, "the bundled trainer") if bundled else {}
+    found = dict.fromkeys(_TRAINER_MODULES, BUNDLED) if bundled else {}
     if not bundled and not (programs and all(program.call.certain for program in programs)):
         return found
     for program in programs:

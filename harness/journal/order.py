@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
-
-from typing_extensions import dataclass_transform
+from typing import Any, ClassVar, dataclass_transform
 
 from harness.codec import MisfitError, decode
 

@@ -6,7 +6,7 @@ one thing a new provider has to implement; errors say what may be done about the
 
 import json
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Protocol
 
 _BYTES_PER_TOKEN = 4
@@ -105,7 +105,7 @@ def tokens_of(size: int) -> int:
     return -(-size // _BYTES_PER_TOKEN)
 
 
-class StopReason(str, Enum):
+class StopReason(StrEnum):
     """Why the model stopped."""
 
     TOOL_CALL = "tool_call"

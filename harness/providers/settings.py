@@ -6,9 +6,8 @@ model and lower limits; keys and prices are the person's alone. Every problem is
 names the file, the key in it and what to write instead.
 """
 
-import importlib
 import re
-import sys
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,9 +107,8 @@ def _read(path: Path) -> _File:
     """A file's content, checked; the defaults where there is no file."""
     if not path.is_file():
         return _File()
-    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        read = _File.model_validate(toml.loads(path.read_text(encoding="utf-8-sig")))
+        read = _File.model_validate(tomllib.loads(path.read_text(encoding="utf-8-sig")))
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
     except ValidationError as error:

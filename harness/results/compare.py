@@ -1,7 +1,7 @@
 """Runs compared: a `Study` in, a `Comparison` out, with nothing said that the seeds do not bear.
 
 `compare` reads the runs' folders once each; `compare_results` is the same for results that are in memory.
-`compare_folders` takes any result folders (`harness compare`). Numpy, scipy and statsmodels are loaded with
+`compare_folders` takes any result folders (`harness compare`). Numpy and scipy are loaded with
 this module.
 """
 

@@ -1,5 +1,5 @@
 """What may be concluded from a few seeds: intervals, tests, effect sizes, power. The distributions are
-scipy's and statsmodels'.
+scipy's.
 
 In: numbers, one per run, by cell (a cell is one combination of settings with its seeds). Out: `Estimate`s and
 `Tested` contrasts of cells' means. Cells with equally many runs share one variance, pooled within them: for
@@ -20,7 +20,6 @@ from functools import lru_cache
 import numpy as np
 from scipy import integrate, optimize
 from scipy import stats as scipy_stats
-from statsmodels.stats.power import ttest_power
 
 from harness.results.comparing.types import Estimate
 from harness.results.task_statistics import LEVEL, mean_interval
@@ -114,9 +113,10 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
 def needed_ratio(degrees: float, alpha: float = ALPHA) -> float:
     """How many standard errors a difference must be for the two-sided t test to find it, in its own
     direction, with 80 % power (noncentral t)."""
+    threshold = scipy_stats.t.isf(alpha / 2, degrees)
 
     def lacking(ratio: float) -> float:
-        return float(ttest_power(ratio, 1, alpha / 2, df=degrees, alternative="larger")) - POWER
+        return float(scipy_stats.nct.sf(threshold, degrees, ratio)) - POWER
 
     high = 2.0
     while lacking(high) < 0:

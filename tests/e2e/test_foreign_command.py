@@ -199,7 +199,7 @@ def test_a_config_edited_during_the_run_is_for_the_next_one(bench: Bench) -> Non
 
 def test_a_reader_that_goes_away_does_not_decide_the_outcome(bench: Bench) -> None:
     bench.plan("echo step=1 loss=2; sleep 2")
-    harness = f"{sys.executable} -m harness.cli.app run {bench.blueprint}"
+    harness = f"{sys.executable} -m harness run {bench.blueprint}"
     command = ["bash", "-c", f"{harness} | head -1; exit ${{PIPESTATUS[0]}}"]
     done = subprocess.run(command, cwd=bench.folder, capture_output=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -237,7 +237,7 @@ def test_ctrl_c_asks_and_detaches(bench: Bench) -> None:
     subprocess.run([*tmux, "new-session", "-d", "-s", "person", "-x", "120", "-y", "40"], check=True)
     names = ("XDG_STATE_HOME", "XDG_CACHE_HOME", "AJET_TMUX_SOCKET")
     env = " ".join(f"{name}={os.environ[name]}" for name in names)
-    command = f"{sys.executable} -m harness.cli.app run {bench.blueprint}"
+    command = f"{sys.executable} -m harness run {bench.blueprint}"
     line = f"cd {bench.folder} && env {env} {command}; echo status $?"
     subprocess.run([*tmux, "send-keys", "-t", "=person:", line, "Enter"], check=True)
 

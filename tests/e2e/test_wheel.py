@@ -26,7 +26,7 @@ def test_new_check_run_and_report(site: Path, tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(site)}
 
     def harness(*arguments: str) -> str:
-        command = [sys.executable, "-m", "harness.cli.app", *arguments]
+        command = [sys.executable, "-m", "harness", *arguments]
         done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

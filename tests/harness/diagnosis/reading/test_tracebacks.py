@@ -1,6 +1,5 @@
 """Tracebacks as programs print them. What Python prints comes from Python itself, by generated chains."""
 
-import builtins
 import random
 import re
 import traceback
@@ -15,7 +14,6 @@ from tests.harness.diagnosis.reading.reading_text import faults_of, only_fault
 
 UNHEARD = type("Unheard", (Exception,), {})
 KINDS = (KeyError, ValueError, OSError, RuntimeError, ZeroDivisionError, TimeoutError, UNHEARD)
-GROUP = getattr(builtins, "ExceptionGroup", None)
 MESSAGES = ("", "bad row", "two\nlines", "size (3) must match: 4", "no 'x' in {'a': 1}", "100% done [1/2]")
 
 _PARTS = re.split(r"^== ", Path(__file__).with_name("tracebacks.txt").read_text(), flags=re.MULTILINE)[1:]
@@ -112,7 +110,6 @@ def raised(error: Exception, cause: Exception | None = None) -> Exception:
         return caught
 
 
-@pytest.mark.skipif(GROUP is None, reason="Python 3.10 has no exception groups")
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 10**6), sizes=st.lists(st.integers(1, 3), min_size=1, max_size=3), outer=st.booleans()
@@ -123,7 +120,9 @@ def test_groups_in_groups_are_read_back(tmp_path: Path, seed: int, sizes: list[i
     error: Exception | None = None
     for size in sizes:
         made += (parts := [Made(chance, chance.randrange(1, 3)) for _ in range(size)])
-        error = raised(GROUP("several", [*(part.error for part in parts), *([error] if error else [])]))
+        error = raised(
+            ExceptionGroup("several", [*(part.error for part in parts), *([error] if error else [])])
+        )
         made.sort(key=lambda one: one in parts, reverse=True)
     if outer:
         error = raised(RuntimeError("last"), error)

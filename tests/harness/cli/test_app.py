@@ -1,0 +1,36 @@
+"""What every command line offers: help, the version, completion."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from harness import __version__
+from tests.harness.cli.typed import typed
+
+
+def test_missing_7_the_version_is_shown() -> None:
+    assert typed("--version")[:2] == typed("-V")[:2]
+    assert typed("--version")[1].startswith(f"harness {__version__} ")
+
+
+@pytest.mark.parametrize("command", [(), ("run",), ("lessons",)])
+def test_missing_7_help_is_also_h(command: tuple[str, ...]) -> None:
+    status, output, _ = typed(*command, "-h")
+    assert status == 0
+    assert output == typed(*command, "--help")[1]
+
+
+def test_without_arguments_the_help_is_shown() -> None:
+    status, *output = typed()
+    assert status == 2
+    assert "Commands:" in "".join(output)
+
+
+def test_missing_7_python_m_harness_completes_commands() -> None:
+    asked = {"_HARNESS_COMPLETE": "complete_bash", "COMP_WORDS": "harness ver", "COMP_CWORD": "1"}
+    command = [sys.executable, "-m", "harness"]
+    done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["verify"]
+    assert "--install-completion" in typed("-h")[1]
