@@ -1,0 +1,58 @@
+"""The table of formats: how a file is recognised, and who reads it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import UserError
+from harness.metric_files import binary, text
+from monitors.metrics import Row
+
+Rows = list[tuple[int, Row]]
+
+
+class NoMetricFileError(UserError):
+    """A file is of no format that is known."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """`name`: as people know it. `file`: what matches the end of a path. `holds_only_metrics`: nothing
+    else is ever written in it, so that its rows count without a step."""
+
+    name: str
+    file: re.Pattern[str]
+    read: Callable[[Path], Rows]
+    holds_only_metrics: bool = True
+
+
+FORMATS = (
+    Format("Trainer state", re.compile(r"(?:^|/)trainer_state\.json$"), text.read_trainer_state),
+    Format("TensorBoard events", re.compile(r"\.tfevents\.[^/]+$"), binary.read_tensorboard),
+    Format("W&B offline run", re.compile(r"(?:^|/)[^/]+\.wandb$"), binary.read_wandb),
+    Format("SwanLab run", re.compile(r"(?:^|/)[^/]+\.swanlab$"), binary.read_swanlab),
+    Format("MLflow metrics", re.compile(r"(?:^|/)metrics/(?:[^/]+/)*[^/.][^/]*$"), text.read_mlflow),
+    Format("CSV", re.compile(r"\.csv$"), text.read_csv, holds_only_metrics=False),
+    Format("JSON lines", re.compile(r"\.(?:jsonl|ndjson)$"), text.read_jsonl, holds_only_metrics=False),
+)
+"""In the order in which one is preferred that says as much as another."""
+
+
+def format_of(path: Path) -> Format | None:
+    """The format of a file, by its name."""
+    return next((one for one in FORMATS if one.file.search(path.as_posix())), None)
+
+
+def read(path: Path) -> Rows:
+    """The rows of one file, each with its line (or, of a binary file, its record) from 1.
+
+    Raises NoMetricFileError for a file of another kind, OSError for one that cannot be read.
+    """
+    known = format_of(path)
+    if known is None:
+        names = ", ".join(one.name for one in FORMATS)
+        raise NoMetricFileError(f"{path}: no file of metrics by its name; known are {names}")
+    return known.read(path)

@@ -1,0 +1,99 @@
+"""Text files of trainers and loggers: Trainer states, CSV, JSON lines, MLflow's metric files.
+
+In: a file. Out: rows, each with its line (from 1, split at newlines). A line that is still being written is
+read again by the next look at the file.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+
+from monitors.metrics import Row, row_from_object
+
+Rows = list[tuple[int, Row]]
+
+_LOG_HISTORY = re.compile(r'"log_history"\s*:\s*\[')
+_SEPARATORS = (",", ";", "\t")
+_MLFLOW_LINE = re.compile(r"\d{10,16} (?P<value>\S+)(?: (?P<step>-?\d+))?\s*")
+
+
+def read_trainer_state(path: Path) -> Rows:
+    """`trainer_state.json` of the Hugging Face Trainer: one row per entry of its `log_history`."""
+    text = _text(path)
+    found = _LOG_HISTORY.search(text)
+    rows: Rows = []
+    if found is None:
+        return rows
+    decoder, at, line, counted = json.JSONDecoder(), found.end(), 1, 0
+    while (start := re.compile(r"[\s,]*(?=\{)").match(text, at)) is not None:
+        line, counted = line + text.count("\n", counted, start.end()), start.end()
+        try:
+            record, at = decoder.raw_decode(text, start.end())
+        except ValueError:
+            break
+        _add(rows, line, record)
+    return rows
+
+
+def read_csv(path: Path) -> Rows:
+    """A table with a head (by Lightning, Ultralytics, Stable-Baselines3, Keras): empty cells hold nothing,
+    names and numbers may be padded, lines that begin with `#` are no rows."""
+    lines = enumerate(_text(path).split("\n"), start=1)
+    there = [(number, line) for number, line in lines if line.strip() and not line.startswith("#")]
+    if not there:
+        return []
+    head = there[0][1]
+    separator = max(_SEPARATORS, key=head.count)
+    names, *cells = csv.reader((line for _, line in there), delimiter=separator, skipinitialspace=True)
+    names = [name.strip() for name in names]
+    rows: Rows = []
+    for (number, _), row in zip(there[1:], cells, strict=False):
+        _add(rows, number, {n: c.strip() for n, c in zip(names, row, strict=False) if n and c.strip()})
+    return rows
+
+
+def read_jsonl(path: Path) -> Rows:
+    """One JSON object per line; text and everything nested is passed over."""
+    rows: Rows = []
+    for number, line in enumerate(_text(path).split("\n"), start=1):
+        try:
+            record = json.loads(line) if line.strip() else None
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(record, dict):
+            _add(rows, number, {k: v for k, v in record.items() if isinstance(v, int | float)})
+    return rows
+
+
+def read_mlflow(path: Path) -> Rows:
+    """`mlruns/EXPERIMENT/RUN/metrics/NAME`: time stamp, value and step per line; the path below `metrics` is
+    the name."""
+    name = mlflow_name(path)
+    rows: Rows = []
+    for number, line in enumerate(_text(path).split("\n"), start=1):
+        if found := _MLFLOW_LINE.fullmatch(line):
+            record = {name: found["value"]} | ({"step": found["step"]} if found["step"] else {})
+            _add(rows, number, record)
+    return rows
+
+
+def mlflow_name(path: Path) -> str:
+    """The name of the metric that a file of MLflow holds; "" for any other path."""
+    parts = path.parts
+    if "metrics" not in parts[:-1]:
+        return ""
+    last = len(parts) - 1 - parts[::-1].index("metrics")
+    return "/".join(parts[last + 1 :])
+
+
+def _add(rows: Rows, number: int, record: object) -> None:
+    row = row_from_object(record)
+    if row is not None and row.values:
+        rows.append((number, row))
+
+
+def _text(path: Path) -> str:
+    return path.read_bytes().decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
