@@ -136,9 +136,9 @@ def fault_of_weights(file: Path) -> str:
 
 
 def _safetensors_bytes(file: Path) -> int:
-    """Bytes that the header of a .safetensors file promises for all of it: the header's length (8 bytes, little
-    endian), the header (JSON), and tensors up to the last of their `data_offsets`. Raises ValueError and others for
-    a damaged header."""
+    """Bytes of a whole .safetensors file by its header: the header's length (8 bytes, little endian), the
+    header (JSON), and tensors up to the last of their `data_offsets`. Raises ValueError and others for a
+    damaged header."""
     with file.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
         if length > _LONGEST_HEADER:
