@@ -1,12 +1,17 @@
 """Shell commands out of prose: code blocks, code spans, lines that can only be a command."""
 
+from __future__ import annotations
+
 import re
 import shlex
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from harness.blueprint.choice import Candidate
-from harness.blueprint.document import Item, Section
 from harness.blueprint.labels import Role, is_nothing, is_placeholder, spans
+
+if TYPE_CHECKING:
+    from harness.blueprint.document import Item, Section
 
 _LAUNCHER_WORDS = """
 python python3 bash sh zsh torchrun accelerate deepspeed uv uvx poetry pipenv conda mamba source cd

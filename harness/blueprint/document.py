@@ -1,8 +1,9 @@
 """From Markdown to sections: which lines belong to which section, as items that know their line and label.
 
-A section opens at a heading, at a bold line, or, where a document has no such heading for it, at a line or
-list entry that starts with its name in brackets. markdown-it says which lines are code, and reads what stands
-below each name.
+A section opens at a heading or a bold line; where a document has none for it, at a line or list entry that
+starts with its name in brackets or before a colon; and where there is none of these either, at a line that is
+its name and a value (`bare_lines`). markdown-it says which lines are code, and reads what stands below each
+name.
 """
 
 import re
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from harness.blueprint.bare_lines import bare_title
 from harness.blueprint.labels import Role, role_of, split_label
 from harness.blueprint.names import Title, read_heading, read_title
 
@@ -24,8 +26,8 @@ _HEADING = re.compile(r" {0,3}(?P<marks>#{1,6})(?:[ \t]+(?P<text>.*))?$")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
 _ENTRY = re.compile(r"\s*(?:[-*+]|\d+[.)])\s")
 _MARKUP_LINE = re.compile(r"\s*(?:</?\w+/?>|<!--.*?-->)\s*")
-_NO_HEADING = 7
-"""The level of a section that something else than a heading opened."""
+_NO_HEADING, _BARE = 7, 8
+"""The levels of sections that a line of text opened: with brackets, bold or a colon; with the bare name."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,11 @@ class _Opening:
     below: int
 
     @property
-    def is_strong(self) -> bool:
-        """True for headings and bold lines; what they name, no other line opens."""
-        return self.level < _NO_HEADING or bool(self.title and self.title.bold)
+    def strength(self) -> int:
+        """Smaller is stronger; what a strong line names, no weaker one opens. Headings and bold lines are
+        the strongest."""
+        is_strong = self.level < _NO_HEADING or bool(self.title and self.title.bold)
+        return 0 if is_strong else self.level
 
 
 def read_document(text: str) -> tuple[list[Section], str]:
@@ -171,15 +175,21 @@ def _openings(lines: list[str]) -> list[_Opening]:
         if token.type in ("fence", "code_block", "comment") and token.map
         for number in range(*token.map)
     }
-    found = [_opening(lines, number) for number in range(len(lines)) if number not in code]
-    openings = [one for one in found if one]
-    strong = {one.title.name for one in openings if one.is_strong and one.title and one.title.known}
-    return [one for one in openings if one.is_strong or (one.title and one.title.name not in strong)]
+    openings: list[_Opening] = []
+    for number in range(len(lines)):
+        begins = not number or not lines[number - 1].strip() or (openings and openings[-1].below == number)
+        if number not in code and (found := _opening(lines, number, bool(begins))):
+            openings.append(found)
+    strongest: dict[str, int] = {}
+    for one in openings:
+        if one.title and one.title.known:
+            strongest[one.title.name] = min(one.strength, strongest.get(one.title.name, _BARE))
+    return [one for one in openings if not one.title or one.strength <= strongest.get(one.title.name, _BARE)]
 
 
-def _opening(lines: list[str], number: int) -> _Opening | None:
-    """A heading opens anything; other lines a section whose name is underlined, bold, in brackets or before a
-    colon."""
+def _opening(lines: list[str], number: int, begins: bool) -> _Opening | None:
+    """A heading opens anything; other lines a section whose name is underlined, bold, in brackets, before a
+    colon, or bare with a value behind it. `begins`: no text stands directly above the line."""
     line, below = lines[number], "".join(lines[number + 1 : number + 2])
     if heading := _HEADING.match(line):
         return _Opening(number, len(heading["marks"]), read_heading(heading["text"] or ""), number + 1)
@@ -187,8 +197,11 @@ def _opening(lines: list[str], number: int) -> _Opening | None:
     if is_underlined and (title := read_heading(line)):
         return _Opening(number, 2, title, number + 2)
     title = read_title(line) if _indent(line) < 4 else None
-    if not title or not (title.bold or title.bracketed or title.remark.startswith((":", "："))):
+    if not title:
         return None
+    if not (title.bold or title.bracketed or title.remark.startswith((":", "："))):
+        bare = bare_title(line, title, begins)
+        return _Opening(number, _BARE, bare, number + 1) if bare else None
     return None if title.loose and not title.bracketed else _Opening(number, _NO_HEADING, title, number + 1)
 
 

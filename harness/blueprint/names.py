@@ -111,9 +111,10 @@ def _end(pattern: re.Pattern[str], text: str) -> int:
 
 
 def _remark(rest: str) -> str:
-    rest = rest.strip().lstrip("]】").strip()
-    if rest.startswith(("**", "__", "`")):
-        rest = rest.lstrip("*_`").strip()
+    rest = rest.lstrip("]】")
+    if rest.startswith(("**", "__", "`")):  # what opened before the name is closed here
+        rest = rest.lstrip("*_`")
+    rest = rest.strip()
     if rest.count("**") == 1:
         rest = rest.replace("**", "")
     return rest.strip(" |\t")

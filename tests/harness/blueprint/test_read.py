@@ -106,6 +106,9 @@ DIALECTS = {
     "rules between": HEADINGS.replace("## [", "---\n\n## ["),
     "lines above rules": ONE_LINERS.replace("]: ", "]\n").replace("\n[", "\n---\n["),
     "one-liners": ONE_LINERS,
+    "names alone": ONE_LINERS.replace("[exp", "exp")
+    .replace("]: ", " ")
+    .replace("[Other Notes", "Other Notes:"),
     "list entries": ONE_LINERS.replace("[exp", "- [exp").replace("[Other", "- [Other"),
     "names with colons": ONE_LINERS.replace("[", "").replace("]", ""),
     "the original's list": ORIGINAL_LIST,
