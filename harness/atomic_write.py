@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,13 @@ def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> Non
 def write_json(path: Path, value: Any, mode: int = 0o644) -> None:
     """`write_atomically` for JSON, indented so that people can read it."""
     write_atomically(path, json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n", mode)
+
+
+def copy_private(source: Path, target: Path) -> None:
+    """Copy a file that may hold secrets: nobody else can read the copy, at any moment."""
+    target.unlink(missing_ok=True)
+    target.touch(mode=0o600)
+    shutil.copyfile(source, target)
 
 
 def append_lines(path: Path, text: str, mode: int = 0o644) -> None:

@@ -5,18 +5,19 @@ is decided or happens goes through `record`, which is durable before it returns.
 """
 
 import logging
-import shutil
 import uuid
+from collections.abc import Iterator
 from itertools import chain, count
 from pathlib import Path
 
 from harness import index, journal
+from harness.atomic_write import copy_private
 from harness.blueprint.types import Blueprint
 from harness.errors import UserError
 from harness.journal import RUN, Clock, Owner, Recorded
 from harness.journal.events import Created, OptionsGiven
 from harness.options import RunOptions
-from harness.state import FOLD, ExperimentState, fold
+from harness.state import FOLD, ExperimentState, Outcome, fold
 from monitors.clock import steady_time
 from monitors.files import AttemptFiles
 
@@ -71,7 +72,7 @@ def begin(
 ) -> Experiment:
     """An experiment in an empty folder: the blueprint as issued, and the first entries of the journal."""
     experiment = Experiment(result_dir, clock)
-    shutil.copyfile(blueprint.path, result_dir / "blueprint.md")
+    copy_private(blueprint.path, result_dir / "blueprint.md")
     deadline_at = clock() + blueprint.max_time_s
     identity = experiment_id or uuid.uuid4().hex[:12]
     experiment.record(Created(identity, blueprint.name, deadline_at, options.policy, blueprint))
@@ -86,8 +87,32 @@ def _new_folder(blueprint: Blueprint) -> Path:
     first = blueprint.result_dir
     if first.is_dir() and not (first / "journal.jsonl").exists() and any(first.iterdir()):
         first = first / blueprint.name  # what is there belongs to somebody else
-    beside = (first.with_name(f"{first.name}-{number}") for number in count(2))
-    return next(folder for folder in chain([first], beside) if _claim(folder))
+    if _never_started(first) and not blueprint.path.is_relative_to(first):
+        _move_aside(first)
+    return next(folder for folder in chain([first], _beside(first, "")) if _claim(folder))
+
+
+def _never_started(folder: Path) -> bool:
+    """True if the folder holds nothing but a run that could not start."""
+    path = folder / "journal.jsonl"
+    if not journal.has_begun(path) or journal.is_owned(path):
+        return False
+    state = fold(journal.read(path))
+    return state.verdict is not None and state.verdict.outcome == Outcome.CANNOT_RUN and not state.attempts
+
+
+def _move_aside(folder: Path) -> None:
+    """Make room for the corrected run, so that who waits for `finish.flag` there reads its own."""
+    target = next(there for there in _beside(folder, "could-not-start-") if not there.exists())
+    try:
+        folder.rename(target)
+        _log.info("%s could not start; it is now %s", folder, target)
+    except OSError as error:  # the corrected run gets a folder beside it
+        _log.warning("%s could not be moved aside: %s", folder, error)
+
+
+def _beside(folder: Path, word: str) -> Iterator[Path]:
+    return (folder.with_name(f"{folder.name}-{word}{number}") for number in count(1 if word else 2))
 
 
 def _claim(folder: Path) -> bool:

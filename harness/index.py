@@ -89,6 +89,7 @@ def everything(kind: Kind | None = None) -> list[IndexedRun]:
         except (json.JSONDecodeError, TypeError):
             continue
         if kind in (None, run.kind) and _has_begun(run.dir, run.kind):
+            found.pop(run.result_dir, None)  # a folder that is used again counts from then on
             found[run.result_dir] = run
     return list(found.values())
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import index
-from harness.atomic_write import write_atomically, write_json
+from harness.atomic_write import copy_private, write_atomically, write_json
 from harness.experiment import Clock
 from harness.index import is_sweep
 from harness.journal import JournalOwnedError, Owner
@@ -60,13 +60,13 @@ def make(
     sweep = _claim(blueprint.result_dir.parent / plan.name, clock)
     try:
         folder, plan = sweep.folder, replace(plan, name=sweep.dir.name)
-        shutil.copyfile(blueprint.path, folder.blueprint)
-        write_atomically(folder.spec, to_yaml(spec))
+        copy_private(blueprint.path, folder.blueprint)
+        write_atomically(folder.spec, to_yaml(spec), mode=0o600)
         if proposal is not None:
             write_json(folder.proposal, proposal)
         check_keys(plan, blueprint, points.config_text(blueprint))
         points.write_runs(plan, snapshot.base_of(blueprint, folder, snapshot.take(blueprint, folder)), folder)
-        write_json(folder.plan, plan.as_json())
+        write_json(folder.plan, plan.as_json(), mode=0o600)
         sweep_id = uuid.uuid4().hex[:12]
         try:
             index.add(index.IndexedRun(sweep_id, plan.name, str(sweep.dir), clock(), "sweep"))

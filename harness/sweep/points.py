@@ -193,8 +193,8 @@ def write_runs(plan: SweepPlan, base: Base, folder: SweepFolder, ask: AskTrainer
         folder.run_blueprint(run.name).parent.mkdir(parents=True, exist_ok=True)
         if config is not None:
             write_atomically(folder.run_config(run.name), config, mode=0o600)
-        write_atomically(folder.run_blueprint(run.name), _for_readers(made[run.name]))
-        write_json(folder.run_data(run.name), made[run.name].as_json())
+        write_atomically(folder.run_blueprint(run.name), _for_readers(made[run.name]), mode=0o600)
+        write_json(folder.run_data(run.name), made[run.name].as_json(), mode=0o600)
     if base.blueprint.launch_command is None:
         _ask_trainer(plan, made, ask)
 
