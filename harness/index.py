@@ -23,6 +23,8 @@ Kind = Literal["run", "sweep"]
 JOURNAL = "sweep.jsonl"
 """The journal of a sweep; that of a run is `journal.jsonl`."""
 MOST_NAMED = 5  # runs that a message about a sweep names
+MOST_LISTED = 20  # folders that a message lists, one a line
+_BREAK = "\n  "
 
 
 class UnknownRunError(UserError):
@@ -94,6 +96,38 @@ def everything(kind: Kind | None = None) -> list[IndexedRun]:
     return list(found.values())
 
 
+def top_level() -> dict[Path, Kind]:
+    """The folders that are no part of a sweep, oldest first; a sweep whose line was lost is found through its
+    runs."""
+    sweeps: dict[Path, bool] = {}
+    found: dict[Path, Kind] = {}
+    for entry in everything():
+        parent = entry.dir.parent
+        if entry.kind == "run" and sweeps.setdefault(parent, is_sweep(parent)):
+            found.setdefault(parent, "sweep")
+        else:
+            found[entry.dir] = entry.kind
+    return found
+
+
+def unfinished() -> list[Path]:
+    """The runs of their own and the sweeps that have not come to their end."""
+    return [folder for folder in top_level() if not (folder / "finish.flag").exists()]
+
+
+def only(candidates: Sequence[Path], what: str) -> Path:
+    """The one folder that a command without a name can mean. `what`: the candidates in words, such as `run to
+    stop`. Raises UnknownRunError for none or several."""
+    if len(candidates) == 1:
+        return candidates[0]
+    if not candidates:
+        raise UnknownRunError(f"there is no {what}")
+    newest = [str(folder) for folder in reversed(candidates)]
+    raise UnknownRunError(
+        f"there is more than one {what}; name the one that is meant:\n  {listed(newest, MOST_LISTED, _BREAK)}"
+    )
+
+
 def runs() -> list[IndexedRun]:
     return everything("run")
 
@@ -102,7 +136,7 @@ def find(word: str | None) -> Path:
     """The result folder of a run or of a sweep that a person means: a path, a name, an id, or (None) the
     newest of both; a run that a sweep started stands for its sweep then.
 
-    Raises UnknownRunError with the closest names.
+    Raises UnknownRunError with the closest names, or with the folders where several answer to it.
     """
     if word is None:
         newest = _newest(everything())
@@ -160,11 +194,16 @@ def _by_word(word: str, path: Path, known: list[IndexedRun]) -> Path:
 
 
 def _answering(word: str, known: list[IndexedRun]) -> Path | None:
-    """The newest folder of this name, else the newest with this name or id in the index."""
+    """The folder of this name, else the one with this name or id in the index. Raises UnknownRunError where
+    several have it."""
     by_folder = [entry for entry in known if entry.dir.name == word]
     by_name = [entry for entry in known if entry.name == word]
     by_id = [entry for entry in known if len(word) >= 4 and entry.experiment_id.startswith(word)]
-    return next((found[-1].dir for found in (by_folder, by_name, by_id) if found), None)
+    found = [entry.dir for entry in next(filter(None, (by_folder, by_name, by_id)), [])]
+    if len(found) > 1:
+        paths = listed([str(folder) for folder in reversed(found)], MOST_LISTED, _BREAK)
+        raise UnknownRunError(f"{len(found)} runs answer to {word!r}; name the folder:\n  {paths}")
+    return found[0] if found else None
 
 
 def _not_a_run(sweep: Path) -> str:

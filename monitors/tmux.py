@@ -85,6 +85,13 @@ class Session:
         session = cls(name, socket)
         return session if session.exists() else None
 
+    @classmethod
+    def find_anywhere(cls, name: str) -> Session | None:
+        """Return the session of exactly this name, also when another of this user's tmux servers has it."""
+        folder = Path(os.environ.get("TMUX_TMPDIR") or "/tmp") / f"tmux-{os.getuid()}"
+        sockets = sorted(path.name for path in folder.glob("*") if path.is_socket())
+        return cls.find(name) or next(filter(None, (cls.find(name, socket) for socket in sockets)), None)
+
     def type_line(self, text: str) -> None:
         """Type one line and press Enter. Raises TmuxError if the session is gone or the text has breaks."""
         if "\n" in text or "\r" in text:
@@ -142,6 +149,14 @@ class Session:
         """Return the command a person runs to look at the session."""
         server = ["-L", self.socket] if self.socket else []
         return ["tmux", *server, "attach-session", "-t", f"={self.name}"]
+
+    def switch_argv(self, tmux: str) -> list[str] | None:
+        """Return the command that shows the session to a person who is in tmux already; None where it is on
+        another server than theirs. `tmux`: the variable TMUX."""
+        ours = self._output("display-message", "-p", "-t", self._pane, "#{socket_path}")
+        theirs = Path(tmux.rsplit(",", 2)[0])
+        is_same = bool(ours) and Path(ours[0]).resolve() == theirs.resolve()
+        return ["tmux", "switch-client", "-t", f"={self.name}"] if is_same else None
 
     @property
     def _pane(self) -> str:

@@ -45,6 +45,8 @@ async def _wait(session: Session, seconds: float) -> tuple[bool, str, list[str]]
     """Return whether it is over, a sentence that says what happened, and the last lines."""
     until = time.time() + seconds
     files = find_attempt(session.name, session.socket)
+    if not files and not session.exists():
+        return True, "there is no tmux session of this name, and none was launched here", []
     if files and files.state() not in ("ended", "lost"):
         return await _wait_for_attempt(files, session, seconds)
     ending = await wait_for_pane(session, until, SystemClock())

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,13 +16,15 @@ ASK_AGAIN_S = 0.5
 
 def stop(run: RunOrSweep = None) -> None:
     """Stop a run: the training is ended, the report is written, the outcome is `cancelled`. Of a sweep, all
-    runs."""
+    runs. Without a name, the one run or sweep that has not finished.
+
+    Exit status: 0 when it is stopped.
+    """
     from harness import index, journal
-    from harness.cli.run import go_on_here
     from harness.index import is_sweep, journal_of
     from harness.sweep.state import Sweep
 
-    folder = find_any(run)
+    folder = find_any(run) if run is not None else index.only(index.unfinished(), "unfinished run")
     state = Sweep.load_state(folder) if is_sweep(folder) else index.load_state(folder)
     if state.verdict is not None:
         typer.echo(f"{folder} has already finished")
@@ -29,7 +32,8 @@ def stop(run: RunOrSweep = None) -> None:
     path, flag, give_up = journal_of(folder), folder / "finish.flag", time.monotonic() + PATIENCE_S
     owner = journal.last_owner(path) if journal.is_owned(path) else None
     if owner is None:
-        go_on_here(folder, stopped_by="`harness stop`")
+        _stop_here(folder)
+        return
     if owner.host != journal.Owner.this_process().host:
         fail(f"{folder} is run by process {owner.pid} on {owner.host}: stop it there")
     while not flag.exists():
@@ -41,16 +45,39 @@ def stop(run: RunOrSweep = None) -> None:
             continue
         time.sleep(ASK_AGAIN_S)  # it may be on its way out
         if not flag.exists():
-            go_on_here(folder, stopped_by="`harness stop`")
+            _stop_here(folder)
+            return
     typer.echo(f"stopped: {folder}")
 
 
-def approve(run: Run = None, deny: Annotated[bool, typer.Option("--deny", help="Say no.")] = False) -> None:
-    """Answer a run that waits for a person's approval (see `harness run --approve`)."""
-    from harness import journal
+def _stop_here(folder: Path) -> None:
+    """Take over a run that nobody watches, and end it; a clear end where that failed."""
+    from harness.cli.run import go_on_here
+
+    try:
+        go_on_here(folder, stopped_by="`harness stop`")
+    except typer.Exit:
+        if not (folder / "finish.flag").exists():
+            raise
+    typer.echo(f"stopped: {folder}")
+
+
+def _asking() -> list[Path]:
+    """The runs that wait for a person."""
+    from harness import index, journal
     from harness.agent import approval
 
-    folder = find_run(run)
+    open_runs = (entry.dir for entry in index.runs() if not (entry.dir / "finish.flag").exists())
+    return [folder for folder in open_runs if approval.open_question(journal.read(folder / "journal.jsonl"))]
+
+
+def approve(run: Run = None, deny: Annotated[bool, typer.Option("--deny", help="Say no.")] = False) -> None:
+    """Answer a run that waits for a person's approval (see `harness run --approve`). Without a name, the one
+    run that waits."""
+    from harness import index, journal
+    from harness.agent import approval
+
+    folder = find_run(run) if run is not None else index.only(_asking(), "run that waits for an approval")
     question = approval.open_question(journal.read(folder / "journal.jsonl"))
     if question is None:
         fail(f"{folder} asks for nothing now")

@@ -120,17 +120,22 @@ def logs(
 
 
 def attach(run: Run = None) -> None:
-    """Attach this terminal to the tmux session of the running attempt (detach with Ctrl-b d)."""
+    """Attach this terminal to the tmux session of the running attempt (detach with Ctrl-b d). Inside tmux,
+    this client is switched to it (back with Ctrl-b L)."""
     from harness import index
     from monitors.tmux import Session
 
     folder = find_run(run)
     attempt = index.load_state(folder).attempt
-    session = Session.find(attempt.session) if attempt is not None else None
+    session = Session.find_anywhere(attempt.session) if attempt is not None else None
     if session is None:
         fail(f"{folder} has no tmux session now; `harness logs {folder}` prints what it said")
-    argv = session.attach_argv()
-    os.execvp(argv[0], argv)
+    environment = dict(os.environ)
+    argv = session.switch_argv(environment["TMUX"]) if environment.get("TMUX") else None
+    if argv is None:
+        environment.pop("TMUX", None)  # tmux refuses to attach inside tmux, also to another server
+        argv = session.attach_argv()
+    os.execvpe(argv[0], argv, environment)
 
 
 def replay(

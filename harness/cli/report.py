@@ -14,12 +14,13 @@ def report(
         typer.Argument(help="A result folder, the name or the id of a run or a sweep; default: newest."),
     ] = None,
 ) -> None:
-    """Build the report, its JSON and its figures again; raw files are only read."""
-    from harness import journal
+    """Build the report, its JSON and its figures again; raw files are only read. Without a name, of the one
+    run or sweep that there is."""
+    from harness import index, journal
     from harness.index import is_sweep
     from harness.results.report import build_report
 
-    folder = find_any(run)
+    folder = find_any(run) if run is not None else index.only([*index.top_level()], "run to report")
     if is_sweep(folder):
         _report_sweep(folder)
         return

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import index, journal
-from harness.index import JOURNAL, is_sweep
+from harness.index import JOURNAL
 from harness.state import ExperimentState
 from harness.sweep.folder import SweepFolder
 from harness.sweep.run_files import last_step, progress
@@ -30,21 +30,8 @@ def rows(with_runs: bool) -> list[Row]:
     sweeps have all their runs under `runs`."""
     return [
         sweep_row(folder, with_runs) if kind == "sweep" else run_row(folder)
-        for folder, kind in _top_level().items()
+        for folder, kind in index.top_level().items()
     ]
-
-
-def _top_level() -> dict[Path, index.Kind]:
-    """The folders that are no part of a sweep; a sweep whose line was lost is found through its runs."""
-    sweeps: dict[Path, bool] = {}
-    found: dict[Path, index.Kind] = {}
-    for entry in index.everything():
-        parent = entry.dir.parent
-        if entry.kind == "run" and sweeps.setdefault(parent, is_sweep(parent)):
-            found.setdefault(parent, "sweep")
-        else:
-            found[entry.dir] = entry.kind
-    return found
 
 
 def run_row(folder: Path) -> Row:
@@ -84,8 +71,6 @@ def sweep_row(folder: Path, with_runs: bool) -> Row:
     """One sweep, with the number of its runs in each state under `counts`."""
     try:
         state = load_state(folder)
-        if state.plan is None:
-            raise journal.JournalDamagedError(f"{folder / JOURNAL}: its first entry, the plan, is damaged")
     except journal.JournalDamagedError as error:
         return {**_damaged(folder, "sweep", error), "counts": {}, **({"runs": []} if with_runs else {})}
     now = status_of(folder, state)

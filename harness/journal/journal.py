@@ -110,9 +110,12 @@ def _read(path: Path, order: Order) -> _Content:
         return found
     for number, line in enumerate(lines, start=1):
         body = _parse(line)
-        if body is None and number == len(lines):
+        is_torn = number == len(lines) and not (number == 1 and line.endswith(b"\n"))
+        if body is None and is_torn:
             found.torn = line
             return found
+        if body is None and number == 1:
+            raise JournalDamagedError(f"{path}: its first entry cannot be read; the file is no journal")
         if body is None or body["seq"] != number:
             raise JournalDamagedError(
                 f"{path}:{number}: this entry does not carry its own checksum or number; the {number - 1} "

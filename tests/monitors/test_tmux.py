@@ -40,6 +40,19 @@ def test_targets_are_exact(tmp_path: Path) -> None:
     assert longer.exists() and not shorter.exists()
 
 
+def test_d15_a_session_is_found_on_another_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session.create("ajet_far", tmp_path)
+    (path,) = tmux("display-message", "-p", "#{socket_path}").split()
+    assert session.switch_argv(f"{path},12,0") == ["tmux", "switch-client", "-t", "=ajet_far"]
+    assert session.switch_argv(f"{path}-of-another,12,0") is None
+    there = os.environ["AJET_TMUX_SOCKET"]
+    monkeypatch.setenv("AJET_TMUX_SOCKET", f"{there}-nothing-here")
+    assert Session.find("ajet_far") is None
+    found = Session.find_anywhere("ajet_far")
+    assert found is not None and found.attach_argv()[1:3] == ["-L", there]
+    assert Session.find_anywhere("ajet_nowhere") is None
+
+
 def test_create_refuses_what_cannot_work(tmp_path: Path) -> None:
     Session.create("ajet_x", tmp_path)
     with pytest.raises(TmuxError, match="already there"):

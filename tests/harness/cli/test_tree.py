@@ -90,7 +90,7 @@ def test_a_damaged_sweep_is_shown_as_damaged(sweep: Path) -> None:
     assert "damaged" in called("show", str(sweep))[1]
     path.write_text("nothing of a plan\n")
     assert as_json("ls")[1]["state"] == "damaged"
-    assert "the plan, is damaged" in called("show", str(sweep))[1]
+    assert "the file is no journal" in called("show", str(sweep))[1]
 
 
 def test_show_of_a_sweep(sweep: Path) -> None:
