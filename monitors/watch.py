@@ -228,7 +228,7 @@ class Watch:
         rows = self.rows
         if row.step is None:
             counted = (rows.step or 0) + (0 if is_validation(row) else 1)
-            row = Row(counted, row.values)
+            row = Row(counted, row.values, row.epoch)
         has_pass_rate = rows.add(row)
         if self._metrics_file:
             self._metrics_file.add(row, self._source.value, number)

@@ -42,7 +42,7 @@ def runs(rows: Iterable[Numbered]) -> Iterator[list[Numbered]]:
     last: float | None = None
     widest, known = 0.0, 0
     for line, row in rows:
-        at = row.values.get("epoch") if row.step is None else float(row.step)
+        at = row.epoch if row.step is None else float(row.step)
         if at is not None and last is not None:
             forward = at - last
             leaps = known >= KNOWN_STEPS and forward > LEAP * widest

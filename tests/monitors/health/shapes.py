@@ -72,9 +72,8 @@ def trl(steps: int, change: Callable[[int, random.Random], dict[str, float]]) ->
                 "entropy": 0.4 + chance.gauss(0, 0.02),
                 "kl": 5e-4 * step,
                 "clip_ratio/region_mean": 0.002,
-                "epoch": round(step / steps, 4),
             }
-            rows.append(Row(None, values | change(step, chance)))
+            rows.append(Row(None, values | change(step, chance), epoch=round(step / steps, 4)))
         return rows
 
     return make

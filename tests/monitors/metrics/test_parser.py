@@ -25,9 +25,9 @@ ROWS = [
     ("Training step 10: loss=0.5 lr=1e-4 (1.2 s/it)", 10, {"loss": 0.5, "lr": 1e-4}),
     ('{"step": 3, "loss": 0.1, "note": "ok"}', 3, {"loss": 0.1}),
     ('{"global_step": 4, "reward": 1}', 4, {"reward": 1.0}),
-    ("{'loss': 0.5, 'grad_norm': 1.2, 'epoch': 0.1}", None, {"loss": 0.5, "grad_norm": 1.2, "epoch": 0.1}),
-    ("{'loss': '0.5', 'epoch': '0.1'}", None, {"loss": 0.5, "epoch": 0.1}),
-    (" 10%|█  | 1/10 [00:05<00:45, 2.00it/s]{'loss': 0.5, 'epoch': 0.1}", None, {"loss": 0.5, "epoch": 0.1}),
+    ("{'loss': 0.5, 'grad_norm': 1.2, 'epoch': 0.1}", None, {"loss": 0.5, "grad_norm": 1.2}),
+    ("{'loss': '0.5', 'epoch': '0.1'}", None, {"loss": 0.5}),
+    (" 10%|█  | 1/10 [00:05<00:45, 2.00it/s]{'loss': 0.5, 'epoch': 0.1}", None, {"loss": 0.5}),
 ]  # fmt: skip
 
 NOT_ROWS = [

@@ -14,16 +14,15 @@ without a step must hold numbers only, and among them something that trainings r
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from monitors.logs import ESCAPES, is_progress_bar
+from monitors.metrics.row import NUMBER, Row, number_of, row_from_object, row_of
 
 LONGEST_METRIC_LINE = 65_536
 METRIC_WORDS = (b"tep", b"TEP", b"}")  # without one of them no line is a row
-NUMBER = r"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|nan|inf(?:inity)?)"
 PLAIN = rf"({NUMBER})(?![\w%:/]|[.,]\d|\.\w)"
 VALUE = rf"(?:(?:(?:np|numpy|torch)\.\w+|tensor)\(({NUMBER})(?![\d.])[^()]*\)|{PLAIN})"
 PAIR = re.compile(rf"(?:(?<=[\s,;|\[({{])|^)([A-Za-z_][\w./@#%-]*)\s?[:=]\s?{VALUE}", re.IGNORECASE)
@@ -32,7 +31,6 @@ STEP = re.compile(
     r"(?:\s?/\s?\d+)?(?![\w.%]\w|\d)",
     re.IGNORECASE,
 )
-STEP_NAMES = ("step", "global_step", "_step", "training/global_step", "train/global_step")
 OBJECT = re.compile(r"\{.*\}\s*$")
 OBJECT_PAIR = re.compile(rf"""(['"])([^'"]{{1,200}})\1\s*:\s*(?:{VALUE}|(['"])({NUMBER})\5)""", re.IGNORECASE)
 OBJECT_KEY = re.compile(r"""['"]\s*:""")
@@ -46,14 +44,6 @@ WORD = re.compile(r"[A-Za-z]{2,}")
 PATTERN_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d*,?\d*\}|.", re.DOTALL)
 PATTERN_SIGNS = frozenset(".^$*+?()|")
 NAMED_CHARACTER = re.compile(r"\\[xuUN0-9]")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row of metrics. `step`: None where the line names none. NaN and infinities are kept in `values`."""
-
-    step: int | None
-    values: dict[str, float]
 
 
 def parse_line(text: str) -> Row | None:
@@ -70,14 +60,6 @@ def parse_line(text: str) -> Row | None:
     return _parse_pairs(text)
 
 
-def row_from_object(record: object) -> Row | None:
-    """Return the row that a decoded JSON object is: its numbers, and its step if it names one."""
-    if not isinstance(record, dict):
-        return None
-    values = {str(key): number for key, raw in record.items() if (number := _number(raw)) is not None}
-    return _with_step(values)
-
-
 def _parse_object(text: str) -> Row | None:
     match = OBJECT.search(text)
     if match is None:
@@ -90,10 +72,12 @@ def _parse_object(text: str) -> Row | None:
         row, size = row_from_object(record), len(record)
     except (ValueError, RecursionError):
         pairs = {found[2]: float(_first(found.groups()[2:])) for found in OBJECT_PAIR.finditer(match[0])}
-        row, size = _with_step(pairs), len(OBJECT_KEY.findall(match[0]))
+        row, size = row_of(pairs), len(OBJECT_KEY.findall(match[0]))
     if row is None or not row.values or "train_runtime" in row.values:
         return None
-    if row.step is None and (size > len(row.values) or not any(map(REPORTED.search, row.values))):
+    if row.step is None and (
+        size > len(row.values) + (row.epoch is not None) or not any(map(REPORTED.search, row.values))
+    ):
         return None
     return row
 
@@ -123,27 +107,6 @@ def _add_pair(values: dict[str, float], match: re.Match[str]) -> None:
     name = match[1]
     if "." not in name or not SOURCE_FILE.search(name):
         values[name] = float(match[match.lastindex or 0])
-
-
-def _with_step(values: dict[str, float]) -> Row | None:
-    for name in STEP_NAMES:
-        step = values.get(name)
-        if step is not None and math.isfinite(step) and step == int(step):
-            return Row(int(step), {key: value for key, value in values.items() if key != name})
-    return Row(None, values) if values else None
-
-
-def _number(raw: object) -> float | None:
-    if isinstance(raw, bool):
-        return None
-    if isinstance(raw, str) and not re.fullmatch(NUMBER, raw, re.IGNORECASE):
-        return None
-    if not isinstance(raw, (int, float, str)):
-        return None
-    try:
-        return float(raw)
-    except OverflowError:
-        return math.inf
 
 
 def _first(groups: Sequence[str | None]) -> str:
@@ -209,9 +172,9 @@ class MetricPatterns:
                 values = {
                     name: number
                     for name, raw in named.items()
-                    if (number := _number(raw.strip())) is not None
+                    if (number := number_of(raw.strip())) is not None
                 }
-                row = _with_step(values)
+                row = row_of(values)
                 if row and row.values:
                     return row
         return None
