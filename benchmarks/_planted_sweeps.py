@@ -15,6 +15,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import ttest_ind
 
 from harness.results import stats
 from harness.results.compare import compare_results
@@ -80,10 +81,10 @@ def normal(rng: np.random.Generator, mean: float, n: int) -> np.ndarray:
 
 
 def heteroscedastic(rng: np.random.Generator, mean: float, n: int) -> np.ndarray:
-    """Points that scatter differently: standard deviations up to three times apart, of the same mean
+    """Points that scatter differently: standard deviations up to four times apart, of the same mean
     square."""
-    ratio = rng.uniform(0.5, 1.5)
-    return 0.5 + mean + rng.normal(0, SD * ratio / np.sqrt(13 / 12), n)
+    ratio = rng.uniform(0.4, 1.6)
+    return 0.5 + mean + rng.normal(0, SD * ratio / np.sqrt(1.12), n)
 
 
 def near_ceiling(rng: np.random.Generator, mean: float, n: int) -> np.ndarray:
@@ -134,9 +135,26 @@ def planted(design: str, noise: str) -> Truth:
     study, (draw, direction, lost) = DESIGNS[design](), NOISES[noise]
     cells = 2 * sum(point.levels[MATTERS] == 0 for point in study.points) if study.design == "grid" else 2
     scatter = float(draw(np.random.default_rng(0), 0.0, 200_000).std()) if noise == "rates near 1" else SD
-    ratio = stats.needed_ratio(cells * (SEEDS - 1))
+    ratio = stats.planned_ratio(cells, SEEDS)
     difference = direction * ratio * scatter * float(np.sqrt(4 / (cells * SEEDS)))
     return Truth(study, draw, difference, lost)
+
+
+# --- pairs of points that do not differ --------------------------------------------------------------------
+
+
+PAIRS = ((3, 3), (5, 5), (8, 8), (3, 8), (8, 3))
+RATIOS = (1.0, 2.0, 4.0)
+
+
+def false_of_pairs(n: int, m: int, ratio: float, pairs: int) -> tuple[int, int]:
+    """Of so many pairs of points with the same mean, `n` and `m` runs, the second scattering `ratio` times as
+    much as the first: how many `stats.contrast` calls different at 5 %, and how many a pooled test does."""
+    rng = np.random.default_rng(n * 100 + m)
+    ones, others = rng.normal(0.5, SD, (pairs, n)), rng.normal(0.5, SD * ratio, (pairs, m))
+    tested = (stats.contrast(pair, np.array([1.0, -1.0])) for pair in zip(ones, others, strict=True))
+    found = sum(one is not None and one.p < stats.ALPHA for one in tested)
+    return found, int((ttest_ind(ones, others, axis=1).pvalue < stats.ALPHA).sum())
 
 
 # --- many sweeps --------------------------------------------------------------------------------------------

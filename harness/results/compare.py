@@ -1,8 +1,8 @@
 """Runs compared: a `Study` in, a `Comparison` out, with nothing said that the seeds do not bear.
 
 `compare` reads the runs' folders once each; `compare_results` is the same for results that are in memory.
-`compare_folders` takes any result folders (`harness compare`). Numpy and scipy are loaded with
-this module.
+`compare_folders` takes any result folders (`harness compare`). Numpy and scipy are loaded with this
+module.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
-"""What may be concluded from a few seeds: intervals, tests, effect sizes, power. The distributions are
-scipy's.
+"""What may be concluded from a few seeds: intervals, tests, effect sizes, power.
 
 In: numbers, one per run, by cell (a cell is one combination of settings with its seeds). Out: `Estimate`s and
-`Tested` contrasts of cells' means. Cells with equally many runs share one variance, pooled within them: for
-two cells that is Student's t test. Otherwise each keeps its own (Welch–Satterthwaite), since with unequal
-numbers of runs a pooled variance makes findings of unequal scatter.
+`Tested` contrasts of cells' means. Every cell keeps its own variance (Welch 1947, Satterthwaite 1946), in all
+designs and whatever the runs show: few runs cannot tell whether scatter is equal, and a test chosen by a look
+at the scatter loses its level (Zimmerman 2004). Where cells have unequal numbers of runs, each counts
+with the degrees of freedom of the smallest, since the usual ones find too much when the small cell scatters
+most.
 
-Power is computed with the standard deviation that was observed, which few seeds know only roughly.
+The detectable difference takes the standard deviation that was observed, which few seeds know only roughly;
+the power of a plan (`planned_ratio`) takes all cells to scatter alike.
 """
 
 from __future__ import annotations
@@ -18,8 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy import integrate, optimize
-from scipy import stats as scipy_stats
+from scipy import integrate, optimize, special
 
 from harness.results.comparing.types import Estimate
 from harness.results.task_statistics import LEVEL, mean_interval
@@ -74,27 +75,26 @@ def contrast(cells: Sequence[np.ndarray], weights: np.ndarray) -> Tested | None:
     if not has_scatter(cells):
         return None
     runs = np.array([len(cell) for cell in cells])
-    is_pooled = len(set(runs)) == 1
     difference, spare = float(weights @ [cell.mean() for cell in cells]), float((runs - 1).sum())
     with np.errstate(over="ignore"):
         variances = np.array([cell.var(ddof=1) for cell in cells])
-        pooled = float((runs - 1) @ variances) / spare
         parts = weights**2 * variances / runs
-        square = pooled * float((weights**2 / runs).sum()) if is_pooled else float(parts.sum())
+        square = float(parts.sum())
     if not 0 < square < math.inf:
         return None
-    degrees = spare if is_pooled else 1 / float(((parts / square) ** 2 / (runs - 1)).sum())
-    error = math.sqrt(square)
-    half = float(scipy_stats.t.ppf(1 - ALPHA / 2, degrees)) * error
+    alike = 1 / float(((parts / square) ** 2).sum())  # so many cells carry the error
+    degrees, error = alike * int(runs.min() - 1), math.sqrt(square)
+    half = float(special.stdtrit(degrees, 1 - ALPHA / 2)) * error
+    scale = math.sqrt(float((runs - 1) @ variances) / spare)
     return Tested(
         difference=difference,
         low=difference - half,
         high=difference + half,
-        p=2 * float(scipy_stats.t.sf(abs(difference) / error, degrees)),
+        p=2 * float(special.stdtr(degrees, -abs(difference) / error)),
         degrees=degrees,
-        effect=difference / math.sqrt(pooled) * (1 - 3 / (4 * spare - 1)),  # Hedges 1981
+        effect=difference / scale * (1 - 3 / (4 * spare - 1)),  # Hedges 1981
         detectable=error * needed_ratio(degrees),
-        seeds_needed=seeds_needed(difference, float(weights**2 @ variances), len(cells)),
+        seeds_needed=seeds_needed(difference, float(weights**2 @ variances), alike),
     )
 
 
@@ -109,24 +109,32 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
 # --- power --------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1024)
 def needed_ratio(degrees: float, alpha: float = ALPHA) -> float:
     """How many standard errors a difference must be for the two-sided t test to find it, in its own
     direction, with 80 % power (noncentral t)."""
-    threshold = scipy_stats.t.isf(alpha / 2, degrees)
+    critical = float(special.stdtrit(degrees, 1 - alpha / 2))
+    return float(special.nctdtrinc(degrees, 1 - POWER, critical))
+
+
+@lru_cache(maxsize=256)
+def planned_ratio(cells: int, seeds: int) -> float:
+    """How many standard errors a contrast of so many cells must be for `contrast` to find it with 80 % power,
+    before anything is known of their scatter: normal, alike in all, the mean over many draws of it."""
+    rng = np.random.default_rng(0)
+    drawn = rng.chisquare(seeds - 1, (max(400, 40_000 // cells), cells)) / (seeds - 1)
+    squares = drawn.sum(axis=1)
+    degrees = squares**2 / (drawn**2).sum(axis=1) * (seeds - 1)
+    critical = special.stdtrit(degrees, 1 - ALPHA / 2) * np.sqrt(squares / cells)
 
     def lacking(ratio: float) -> float:
-        return float(scipy_stats.nct.sf(threshold, degrees, ratio)) - POWER
+        return float(special.ndtr(ratio - critical).mean()) - POWER
 
-    high = 2.0
-    while lacking(high) < 0:
-        high *= 2
-    return float(optimize.brentq(lacking, 0.0, high, xtol=1e-10))
+    return float(optimize.brentq(lacking, 0.0, 1e3))
 
 
-def seeds_needed(difference: float, square: float, cells: int) -> int | None:
-    """The fewest seeds per point, at least 2, with which a contrast of so many equal cells has 80 % power for
-    this difference. `square`: its squared standard error with one seed each. None where more than
+def seeds_needed(difference: float, square: float, cells: float) -> int | None:
+    """The fewest seeds per point, at least 2, with which a contrast that so many cells carry has 80 % power
+    for this difference. `square`: its squared standard error with one seed each. None where more than
     `MOST_SEEDS` would be needed."""
 
     def is_enough(seeds: int) -> bool:

@@ -105,11 +105,11 @@ def _levels(plan: SweepPlan, seeds: int) -> dict[str, float]:
 
 
 def detectable(seeds: int, points: int) -> float | None:
-    """Standard deviations that two groups of so many points must differ by: the two-sided t test at 5 % with
-    the variance pooled within points, 80 % power, before any correction for several comparisons; None with
-    one seed."""
-    from harness.results.stats import needed_ratio
+    """Standard deviations that two groups of so many points must differ by: the test of `stats.contrast` at
+    5 %, 80 % power if all points scatter alike, before any correction for several comparisons; None with one
+    seed."""
+    from harness.results.stats import planned_ratio
 
     if seeds < 2:
         return None
-    return needed_ratio(2 * points * (seeds - 1)) * math.sqrt(2 / (seeds * points))
+    return planned_ratio(2 * points, seeds) * math.sqrt(2 / (seeds * points))

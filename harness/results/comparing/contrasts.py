@@ -2,9 +2,9 @@
 
 In: a study and its run results. Out: `KeyEffect`s with their `Contrast`s, and `Interaction`s, after Holm's
 correction. A contrast is the mean difference of points that differ in this key alone, each pair with equal
-weight; for two points that is Student's t test, or Welch's where they have unequal numbers of runs. The
-points of a random design cannot be paired: each is compared with the baseline point as a whole. A point with
-one run takes part in no test: the difference stands there without one.
+weight, each with its own variance: for two points that is Welch's t test. The points of a random design
+cannot be paired: each is compared with the baseline point as a whole. A point with one run takes part in no
+test: the difference stands there without one.
 
 An interaction is, for one level of either key beside the baseline's, the difference of two differences,
 averaged over the levels of the other keys; of several such levels the smallest p counts, times their number
@@ -167,15 +167,11 @@ def _contrast(cells: Cells, key: Key, level: Scalar) -> Contrast:
 
 
 def _method(pairs: int, runs: Sequence[int]) -> str:
-    is_pooled, unequal = len(set(runs)) == 1, "the points have unequal numbers of runs"
-    if pairs == 1 and is_pooled:
-        return "Student's t test over seeds, variance pooled within both points"
+    few = "; degrees of freedom as if all had as few runs as the smallest" if len(set(runs)) > 1 else ""
     if pairs == 1:
-        return f"Welch's t test over seeds: {unequal}"
-    own = f"each point with its own variance (Welch–Satterthwaite): {unequal}"
-    variance = f"variance pooled within {len(runs)} points" if is_pooled else own
+        return f"Welch's t test over seeds, each point with its own variance{few}"
     average = f"the difference averaged over {pairs} combinations of the other keys"
-    return f"t test over seeds of {average}, {variance}"
+    return f"t test over seeds of {average}, each point with its own variance (Welch–Satterthwaite){few}"
 
 
 def _no_pairs(cells: Cells, key: Key, level: Scalar) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -18,7 +17,7 @@ from harness.config.values import Scalar, as_text, same_value
 from harness.results import stats
 from harness.results.comparing import metrics
 from harness.results.comparing.contrasts import WHOLE
-from harness.results.comparing.types import Comparison, Contrast, Estimate
+from harness.results.comparing.types import Comparison, Estimate
 from harness.results.facts import RECENT
 from harness.templating import render_lines
 from harness.wording import DASH, count_text, listed, point_label, short_labels, shortened
@@ -26,7 +25,6 @@ from harness.wording import DASH, count_text, listed, point_label, short_labels,
 MOST_NAMED = 4  # contrasts or runs named in one sentence; the tables have all
 _MOST_DECIMALS = 8
 _LONGEST_NAME = 60  # characters of a key or level in a sentence or table; sweep.json has the whole
-_UNLIKE = 3.0  # standard deviations further apart than this make the p values of few runs too small
 _NUMBER = re.compile(r"p\d+(?=-)")
 
 
@@ -193,22 +191,8 @@ def is_tested(comparison: Comparison) -> bool:
 def cautions(comparison: Comparison) -> tuple[Caution, ...]:
     """Every reason for caution."""
     single = [point.point.name for point in comparison.points if point.is_single_seed]
-    said = _said("cautions", comparison, single=single, unlike=list(_unlike_scatter(comparison)))
+    said = _said("cautions", comparison, single=single)
     return tuple(Caution(title, tuple(dict.fromkeys(lines))) for title, lines in said.items() if lines)
-
-
-def _unlike_scatter(comparison: Comparison) -> Iterator[tuple[Contrast, float]]:
-    """Findings with one side that scatters much more than the other, and how many times; 0: one does not."""
-    for contrast in comparison.contrasts:
-        small, large = sorted(_scatter(side, comparison) for side in contrast.points)
-        if contrast.is_found and (not small or large > _UNLIKE * small):
-            yield contrast, large / small if small else 0.0
-
-
-def _scatter(points: Sequence[str], comparison: Comparison) -> float:
-    values = [result.value for result in comparison.points if result.point.name in points]
-    squares = [value.sd**2 for value in values if value is not None and value.sd is not None]
-    return math.sqrt(sum(squares) / len(squares)) if squares else 0.0
 
 
 def notes(comparison: Comparison) -> tuple[str, ...]:

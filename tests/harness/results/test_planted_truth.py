@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks._planted_sweeps import DESIGNS, NOISES, planted, tally
+from benchmarks._planted_sweeps import DESIGNS, NOISES, PAIRS, false_of_pairs, planted, tally
 
 
 def test_a_planted_difference_is_found_and_others_are_not_made_up() -> None:
@@ -11,6 +11,14 @@ def test_a_planted_difference_is_found_and_others_are_not_made_up() -> None:
     assert counts.alone >= 18  # where 24 are expected
     assert counts.covered / counts.intervals > 0.88
     assert counts.one_seed >= 25  # reading single runs is wrong nearly always
+
+
+@pytest.mark.parametrize(("n", "m"), PAIRS)
+def test_d7_four_times_the_scatter_makes_no_differences_up(n: int, m: int) -> None:
+    ours, pooled = false_of_pairs(n, m, 4.0, 1000)
+    assert ours <= 75 and (n > m or ours <= 65)  # of 1000
+    if n > m:
+        assert pooled > 150
 
 
 @pytest.mark.soak

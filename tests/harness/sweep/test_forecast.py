@@ -16,11 +16,11 @@ from tests.harness.sweep.plans import grid, plan
 from tests.harness.sweep.varied import experiment
 
 
-def test_power_is_that_of_the_t_test() -> None:
-    for seeds in (2, 3, 5, 10):
-        peer = TTestIndPower().solve_power(nobs1=seeds, alpha=0.05, power=0.8)
-        assert forecast(plan(seeds=seeds), None, 1.0).two_points == pytest.approx(peer, abs=1e-4)
-    assert forecast(plan(seeds=3), None, 1.0).two_points == pytest.approx(3.0709, abs=1e-3)
+def test_more_seeds_find_smaller_differences_and_few_cost_more_than_equal_scatter_would() -> None:
+    known = [(seeds, forecast(plan(seeds=seeds), None, 1.0).two_points) for seeds in (2, 3, 5, 10)]
+    for (seeds, ours), more in zip(known, (1.5, 1.1, 1.02, 1.0), strict=True):
+        student = TTestIndPower().solve_power(nobs1=seeds, alpha=0.05, power=0.8)
+        assert ours is not None and ours >= more * student
     assert forecast(plan(seeds=1), None, 1.0).two_points is None
 
 
@@ -33,9 +33,9 @@ def test_two_values_in_a_grid_are_found_as_often_as_foretold() -> None:
     draws = np.random.default_rng(0).normal(size=(runs, 2, 2, 3))  # the other key, the two values, seeds
     draws[:, :, 1] += difference
     effect = (draws[:, :, 1].mean(axis=2) - draws[:, :, 0].mean(axis=2)).mean(axis=1)
-    variance = draws.var(axis=3, ddof=1).mean(axis=(1, 2))
-    t = effect / np.sqrt(variance * 2 / 6)
-    found = (2 * stats.t.sf(np.abs(t), 8) < 0.05).mean()
+    parts = draws.var(axis=3, ddof=1).reshape(runs, 4) / 3 / 4
+    t, degrees = effect / np.sqrt(parts.sum(axis=1)), 2 * parts.sum(axis=1) ** 2 / (parts**2).sum(axis=1)
+    found = (2 * stats.t.sf(np.abs(t), degrees) < 0.05).mean()
     assert found == pytest.approx(0.8, abs=0.025)
 
 

@@ -167,14 +167,3 @@ def test_single_seeds_among_others_are_named() -> None:
     (single, missing) = cautions(made)
     assert single.title == "1 point with a single seed" and made.points[1].point.name in single.lines[0]
     assert missing.lines == made.missing
-
-
-@pytest.mark.parametrize(
-    ("ratio", "is_told"), [(1.0, False), (2.9, False), (3.1, True), (0.1, True), (0.0, True)]
-)
-def test_findings_of_sides_that_scatter_unlike_have_an_approximate_p(ratio: float, is_told: bool) -> None:
-    made = comparison((REPEAT,), 3)
-    sds = zip(made.points, (0.02, 0.02 * ratio), strict=True)
-    points = tuple(replace(point, value=replace(point.value, sd=sd)) for point, sd in sds if point.value)
-    told = [warned.title for warned in cautions(replace(made, points=points))]
-    assert told == (["Findings whose p is only approximate"] if is_told else [])
