@@ -6,7 +6,7 @@ import pytest
 
 from monitors.metrics import METRIC_WORDS, Row, parse_line
 from monitors.rules import ERROR_WORDS, WatchRules, is_error, is_validation, proves_first_step
-from tests.monitors.test_metrics import ROWS
+from tests.monitors.metrics.test_parser import ROWS
 
 ERRORS = [
     "Traceback (most recent call last):",
