@@ -7,6 +7,7 @@ is decided or happens goes through `record`, which is durable before it returns.
 import logging
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
 
@@ -49,8 +50,14 @@ class Experiment(Recorded[ExperimentState]):
         return AttemptFiles(self.dir / "attempts" / f"{number:02d}")
 
 
-def create(blueprint: Blueprint, options: RunOptions | None = None, clock: Clock = steady_time) -> Experiment:
-    """A new result folder for a blueprint that can run, listed for `harness ls`.
+def create(
+    blueprint: Blueprint,
+    options: RunOptions | None = None,
+    clock: Clock = steady_time,
+    text: str | None = None,
+) -> Experiment:
+    """A new result folder for a blueprint that can run, listed for `harness ls`. `text`: the blueprint, where
+    it is in no file yet.
 
     Raises ExperimentUnfinishedError when the folder of that name holds a run without an end.
     """
@@ -60,7 +67,7 @@ def create(blueprint: Blueprint, options: RunOptions | None = None, clock: Clock
         index.add(index.IndexedRun(experiment_id, blueprint.name, str(result_dir), clock()))
     except OSError as error:
         _log.warning("%s will not be listed by `harness ls`: %s", result_dir, error)
-    return begin(blueprint, result_dir, options or RunOptions(), clock, experiment_id)
+    return begin(blueprint, result_dir, options or RunOptions(), clock, experiment_id, text)
 
 
 def begin(
@@ -69,10 +76,17 @@ def begin(
     options: RunOptions,
     clock: Clock = steady_time,
     experiment_id: str = "",
+    text: str | None = None,
 ) -> Experiment:
     """An experiment in an empty folder: the blueprint as issued, and the first entries of the journal."""
     experiment = Experiment(result_dir, clock)
-    copy_private(blueprint.path, result_dir / "blueprint.md")
+    issued = result_dir / "blueprint.md"
+    if text is None:
+        copy_private(blueprint.path, issued)
+    else:
+        issued.touch(mode=0o600)
+        issued.write_text(text, encoding="utf-8")
+        blueprint = replace(blueprint, path=issued)
     deadline_at = clock() + blueprint.max_time_s
     identity = experiment_id or uuid.uuid4().hex[:12]
     experiment.record(Created(identity, blueprint.name, deadline_at, options.policy, blueprint))

@@ -64,7 +64,6 @@ def write_experiment(
     """
     cwd = cwd or Path.cwd()
     target = place_for(name, folder, cwd)
-    check_template(template)
     sections, settings = sort_answers(answers, template)
     composed = compose(name, target, sections, settings, template, cwd)
     if composed.config is not None:
@@ -148,14 +147,6 @@ def has_config(template: str) -> bool:
     return template in templating.template_names("configs")
 
 
-def check_template(template: str) -> None:
-    """Raises ScaffoldError for a template that does not exist."""
-    known = templating.template_names("blueprints")
-    if template not in known:
-        suggestion = did_you_mean(template, known, " (did you mean {}?)")
-        raise ScaffoldError(f"there is no template {template!r}{suggestion}: use {', '.join(known)}")
-
-
 def sort_answers(answers: Mapping[str, str], template: str) -> tuple[dict[str, str], dict[str, Scalar]]:
     """Split the answers into the blueprint's and the config's; an unknown name is refused with a
     ScaffoldError."""
@@ -168,7 +159,9 @@ def sort_answers(answers: Mapping[str, str], template: str) -> tuple[dict[str, s
             continue
         full_key = _dotted(key)
         if not has_config(template):
-            raise ScaffoldError(f"the template {template} has no config: leave {key} out")
+            raise ScaffoldError(
+                f"{key} is a setting of the bundled trainer: leave it out for a command of your own"
+            )
         if value.strip() or key not in short_names():
             config[full_key] = _scalar(key, value)
     return sections, config
@@ -198,8 +191,7 @@ def _blueprint_text(
         if values[key]:
             values[key] = os.path.normpath(cwd / Path(values[key]).expanduser())
     if not has_config(template) and not values["launch_command"]:
-        example = "--set launch_command='python train.py'"
-        raise ScaffoldError(f"the template {template} needs a command: {example}")
+        raise ScaffoldError("there is no command: give one, as --command 'python train.py'")
     values["codebase_dir"] = values["codebase_dir"] or os.path.relpath(cwd, target)
     purpose = values["purpose"] or f"Find out what {name} changes."
     values["purpose"] = "\n".join(filter(None, map(str.strip, purpose.split("\n"))))

@@ -11,6 +11,7 @@ from harness import __version__
 from harness.cli import check, compare, control, diagnose, look, new, report, run, sweep, verify
 from harness.cli.console import OneMessage
 from harness.cli.lessons import lessons
+from harness.cli.new_run import WithCommand
 
 app = typer.Typer(
     name="harness",
@@ -58,7 +59,7 @@ for command in (
     verify.verify,
     look.replay,
 ):
-    app.command()(command)
+    app.command(cls=WithCommand if command is run.run else None)(command)
 app.add_typer(lessons)
 
 

@@ -52,6 +52,17 @@ def fail(message: str, status: int = 2) -> NoReturn:
     raise typer.Exit(status)
 
 
+def check_text(what: str, text: str) -> None:
+    """A clear end for bytes that are not UTF-8, which reach us as surrogates."""
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        fail(f"{what} is not text in UTF-8; write it in UTF-8, or without the accents")
+
+
+def is_terminal() -> bool:
+    """True if a person can be asked."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 class OneMessage(TyperGroup):
     """The commands, where what a person must put right, a file or folder included, ends in one message."""
 

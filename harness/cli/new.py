@@ -1,6 +1,5 @@
 """`harness new`: a blueprint and a config, from a name and answers or from a request in words."""
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli import options
-from harness.cli.console import console, fail
+from harness.cli.console import check_text, console, fail, is_terminal
 
 if TYPE_CHECKING:
     from harness.author.draft import Brief
@@ -36,9 +35,12 @@ Answers = Annotated[
         "Without any, a terminal is asked.",
     ),
 ]
-Template = Annotated[
+Command = Annotated[
     str | None,
-    typer.Option("--template", help="grpo (the bundled trainer; default) or command (one of your own)."),
+    typer.Option("--command", metavar="COMMAND", help="Run this command of your own, given in quotes."),
+]
+OfTrainer = Annotated[
+    bool, typer.Option("--trainer", help="Run the bundled trainer: GRPO for language models.")
 ]
 
 
@@ -47,7 +49,8 @@ def new(
     blueprint: OfSweep = None,
     settings: Answers = None,
     folder: Annotated[Path, typer.Option("--dir", help="Where the experiment's folder is made.")] = Path(),
-    template: Template = None,
+    command: Command = None,
+    trainer: OfTrainer = False,
     model: options.ModelName = None,
     max_cost: options.MaxCost = None,
     max_llm_calls: options.MaxCalls = None,
@@ -60,7 +63,6 @@ def new(
     """
     from harness.author import request_text as words
     from harness.author.draft import Brief
-    from harness.blueprint.scaffold import check_template
 
     if request == "sweep":
         from harness.cli.new_sweep import write_sweep_file
@@ -71,19 +73,40 @@ def new(
         return
     if blueprint is not None:
         fail(f"a blueprint is only named with `harness new sweep`; put quotes around {request} {blueprint}")
-    given = (("NAME|WORDS", request), ("--dir", str(folder)), ("--set", " ".join(settings or [])))
-    for option, text in given:
-        if any("\ud800" <= char <= "\udfff" for char in text):  # bytes of another encoding reach us as these
-            fail(f"{option} is not text in UTF-8; write it in UTF-8, or without the accents")
-    answers = _parse(settings or [])
-    if template is not None:
-        check_template(template)
+    given = {"NAME|WORDS": request, "--dir": str(folder), "--set": " ".join(settings or [])}
+    for option, text in {**given, "--command": command or ""}.items():
+        check_text(option, text)
+    answers = _parse([*(settings or []), *([f"launch_command={command}"] if command else [])])
+    template = _template(command, trainer, answers)
     if words.is_request(request):
         _from_words(Brief(request, answers, template, folder, Path.cwd()), model, max_cost, max_llm_calls)
         return
     if model is not None:
         fail(f"--model fills the templates from a request in words; {request!r} is a name")
-    _write(request, folder, answers, template or "grpo", asks=not settings and _is_terminal())
+    _write(request, folder, answers, template or _asked_template(), asks=not settings and is_terminal())
+
+
+def _template(command: str | None, trainer: bool, answers: Mapping[str, str]) -> str | None:
+    """The template that the options and answers ask for; None where they leave it open."""
+    from harness.blueprint.scaffold import DEFAULTS
+
+    if command is not None and trainer:
+        fail("--command runs a command of your own, --trainer the bundled trainer: give one of them")
+    is_trainers = any(key.strip("[]").removeprefix("exp_") not in DEFAULTS for key in answers)
+    if trainer or (is_trainers and command is None):
+        return "grpo"
+    return "command" if "launch_command" in answers else None
+
+
+def _asked_template() -> str:
+    """The answer of a terminal to what is to be run."""
+    from rich.prompt import Prompt
+
+    if not is_terminal():
+        fail("what should it run? Give --command 'python train.py', or --trainer for the bundled trainer")
+    console().print("Run a command of your own, or the bundled trainer (GRPO for language models)?")
+    choices = {"command": "command", "trainer": "grpo"}
+    return choices[Prompt.ask("Run", choices=[*choices], default="command", console=console())]
 
 
 def _from_words(brief: "Brief", model: str | None, max_cost: float | None, max_llm_calls: int | None) -> None:
@@ -94,25 +117,25 @@ def _from_words(brief: "Brief", model: str | None, max_cost: float | None, max_l
     from harness.blueprint.scaffold import sort_answers
     from harness.cli import asking, new_by_model
 
-    sort_answers(brief.given, brief.template or "grpo")  # what is wrong in them is said before a call is paid
+    sort_answers(brief.given, brief.template or "command")  # what is wrong is said before a call is paid
     options.check_cost(max_cost)
     choice = asking.chosen(model, max_cost, max_llm_calls)
     if choice is not None:
         status = new_by_model.write(brief, choice)
         if status is not None:
             raise typer.Exit(status)
-        if not _is_terminal():
+        if not is_terminal():
             raise typer.Exit(1)
         typer.echo("Without the model, you are asked.")
-    elif not _is_terminal():
+    elif not is_terminal():
         fail(
             "a request in words needs a language model (--model anthropic:NAME, or `model` in the [llm] "
             "section of harness.toml) or a terminal, where you are asked; or write "
-            "`harness new NAME --set purpose=…`"
+            "`harness new NAME --command 'python train.py' --set purpose=…`"
         )
     else:
         typer.echo("No language model is configured (--model), so you are asked; Enter takes the default.")
-    template = brief.template or "grpo"
+    template = brief.template or _asked_template()
     name = Prompt.ask("Name of the experiment", default=words.slug(brief.words), console=console())
     _write(name, brief.folder, dict(brief.given), template, asks=True, guessed=words.guesses(brief.words))
 
@@ -139,10 +162,6 @@ def _write(
     files = sorted(str(folder / name / file.name) for file in blueprint.parent.iterdir())
     typer.echo(f"written: {', '.join(files)}")
     typer.echo(f"next:    harness check {shown}\n         harness run {shown}")
-
-
-def _is_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _parse(settings: list[str]) -> dict[str, str]:

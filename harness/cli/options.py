@@ -129,17 +129,21 @@ def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
     return with_options
 
 
-def within(max_time: str | None, plan: "Blueprint") -> "Blueprint":
-    """The plan with at most the time that `--max-time` leaves it; a clear end for what is no time."""
+def seconds_of(max_time: str | None) -> float | None:
+    """The time that `--max-time` gives; a clear end for what is no time."""
     from harness.blueprint import durations
 
-    if max_time is None:
-        return plan
-    limit = durations.single(max_time)
-    if limit is None:
-        form = "write one length of time, such as '90 min', 12h or '1 hour 30 minutes'"
+    limit = None if max_time is None else durations.single(max_time)
+    if max_time is not None and limit is None:
+        form = "write one duration, such as '90 min', 12h or '1 hour 30 minutes'"
         fail(f"--max-time {max_time!r}: {form}")
-    return replace(plan, max_time_s=min(limit, plan.max_time_s))
+    return limit
+
+
+def within(max_time: str | None, plan: "Blueprint") -> "Blueprint":
+    """The plan with at most the time that `--max-time` leaves it."""
+    limit = seconds_of(max_time)
+    return plan if limit is None else replace(plan, max_time_s=min(limit, plan.max_time_s))
 
 
 def _actions(words: str) -> tuple[str, ...]:

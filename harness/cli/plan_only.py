@@ -40,12 +40,13 @@ class PlanningExecutor(Executor):
         return None
 
 
-def plan_only(blueprint: "Blueprint", options: "RunOptions") -> None:
-    """Print what a run of this blueprint would begin with; exit status 2 when it could not."""
+def plan_only(blueprint: "Blueprint", options: "RunOptions", text: str | None = None) -> None:
+    """Print what a run of this blueprint would begin with; exit status 2 when it could not. `text`: the
+    blueprint, where it is in no file yet."""
     from harness.experiment import begin
 
     with tempfile.TemporaryDirectory() as folder:
-        experiment = begin(blueprint, Path(folder), options)
+        experiment = begin(blueprint, Path(folder), options, text=text)
         try:
             action = asyncio.run(_first_effect(experiment))
             _print(experiment, blueprint, action)

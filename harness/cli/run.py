@@ -3,6 +3,7 @@
 import asyncio
 import shlex
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -10,9 +11,11 @@ import typer
 
 from harness.cli import options
 from harness.cli.console import RunOrSweep, console, fail, find_any
+from harness.cli.new_run import command_of
 from harness.errors import UserError
 
 if TYPE_CHECKING:
+    from harness.blueprint import Blueprint
     from harness.experiment import Experiment
     from harness.sweep.state import Sweep
     from monitors.files import AttemptFiles
@@ -25,7 +28,17 @@ LOOK_EVERY_S = 0.05
 
 @options.of_a_run
 def run(
-    blueprint: Annotated[Path, typer.Argument(help="The written plan (Markdown).")],
+    context: typer.Context,
+    blueprint: Annotated[
+        Path | None, typer.Argument(metavar="[BLUEPRINT]", help="The written plan (Markdown).")
+    ] = None,
+    purpose: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="With `-- COMMAND`: what the run should find out.")
+    ] = None,
+    result_dir: Annotated[
+        Path | None,
+        typer.Option("--result-dir", metavar="FOLDER", help="Where the results go; wins over the blueprint."),
+    ] = None,
     detach: Annotated[
         bool, typer.Option("--detach", help="Start, put the harness in its own tmux session, return.")
     ] = False,
@@ -41,27 +54,30 @@ def run(
     *,
     given: options.Given,
 ) -> None:
-    """Run one experiment from its blueprint to its report.
+    """Run one experiment to its report: a blueprint, or `-- COMMAND`.
+
+    `harness run -- python train.py --lr 1e-3` writes the blueprint itself, into the result folder.
 
     Exit status: 0 succeeded, 1 failed, 2 cannot run, 3 timed out, 4 stopped early, 130 cancelled.
     """
     from harness import experiment as experiments
-    from harness.blueprint import check_surroundings, read
     from harness.cli.check import print_problems
     from harness.options import RunOptions
 
     chosen = given.over(RunOptions())
-    plan = options.within(max_time, check_surroundings(read(blueprint)))
+    plan, text = _plan(command_of(context), blueprint, purpose, max_time, result_dir)
     print_problems(plan)
+    if not plan.can_run and text is not None:
+        fail("the command cannot run")
     if not plan.can_run:
         fail(f"{blueprint} cannot run; `harness check {blueprint}` shows how it was understood")
     if read_only:
         from harness.cli.plan_only import plan_only
 
-        plan_only(plan, chosen)
+        plan_only(plan, chosen, text)
         return
     try:
-        experiment = experiments.create(plan, chosen)
+        experiment = experiments.create(plan, chosen, text=text)
     except OSError as error:
         why = f"the result folder {plan.result_dir} cannot be made: {error.strerror}"
         fail(f"{why}; correct [exp_result_dir]")
@@ -70,6 +86,24 @@ def run(
         let_go(experiment, experiment.state.experiment_id)
     else:
         carry_on(experiment)
+
+
+def _plan(
+    command: str, blueprint: Path | None, purpose: str | None, max_time: str | None, result_dir: Path | None
+) -> tuple["Blueprint", str | None]:
+    """The plan, and its text where it is in no file yet."""
+    from harness.blueprint import check_surroundings, read
+    from harness.cli.new_run import blueprint_for
+
+    if (blueprint is None) == (not command):
+        fail("name a blueprint, or a command after `--`: harness run -- python train.py --lr 1e-3")
+    if blueprint is None:
+        plan, text = blueprint_for(command, purpose, options.seconds_of(max_time), result_dir)
+        return check_surroundings(plan), text
+    if purpose is not None:
+        fail(f"--purpose goes with a command; that of a blueprint stands in its [exp_purpose] ({blueprint})")
+    plan = options.within(max_time, check_surroundings(read(blueprint)))
+    return (replace(plan, result_dir=result_dir.absolute()) if result_dir else plan), None
 
 
 @options.of_a_run

@@ -40,10 +40,9 @@ def test_missing_6_the_harness_needs_nothing_of_the_trainer(tmp_path: Path, env:
     blocked = subprocess.run([sys.executable, "-c", "import torch"], env=env, capture_output=True)
     assert b"No module named 'torch'" in blocked.stderr
     (tmp_path / "train.py").write_text("for step in range(1, 4): print(f'step={step} loss={1 / step}')")
-    answers = ("--set", "launch_command=python train.py", "--template", "command")
     for words in (
         ("--help",),
-        ("new", "trial", *answers),
+        ("new", "trial", "--command", "python train.py"),
         ("check", "trial/blueprint.md"),
         ("doctor", "trial/blueprint.md"),
         ("run", "trial/blueprint.md"),
@@ -67,7 +66,7 @@ def test_missing_6_the_trainer_says_what_to_install(tmp_path: Path, env: Mapping
 def test_missing_6_the_doctor_says_what_the_bundled_trainer_lacks(
     tmp_path: Path, env: Mapping[str, str]
 ) -> None:
-    made = typed(tmp_path, env, "harness", "new", "digits", "--set", "purpose=see", "--template", "grpo")
+    made = typed(tmp_path, env, "harness", "new", "digits", "--trainer")
     assert made.returncode == 0, made.stderr
     examined = typed(tmp_path, env, "harness", "doctor", "digits/blueprint.md")
     assert examined.returncode == 2

@@ -85,7 +85,7 @@ def test_on_a_terminal_an_outage_leads_to_the_questions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("harness.cli.new._is_terminal", lambda: True)
+    monkeypatch.setattr("harness.cli.new.is_terminal", lambda: True)
     with ModelServer([unauthorized()]) as server:
         result = CliRunner().invoke(app, model(server), input="\n" * 9)
     assert result.exit_code == 0, result.output

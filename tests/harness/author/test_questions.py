@@ -17,9 +17,9 @@ def in_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_terminal_is_asked_with_what_the_words_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.cli.new._is_terminal", lambda: True)
+    monkeypatch.setattr("harness.cli.new.is_terminal", lambda: True)
     request = "does a higher KL coefficient help on sort_digits? 90 minutes, 30 steps"
-    enters = "\n" * (1 + len(questions("x", "grpo")))
+    enters = "trainer\n" + "\n" * (1 + len(questions("x", "grpo")))
     result = CliRunner().invoke(app, ["new", request], input=enters)
     assert result.exit_code == 0, result.output
     assert "No language model is configured" in result.output
@@ -29,8 +29,8 @@ def test_a_terminal_is_asked_with_what_the_words_say(tmp_path: Path, monkeypatch
 
 
 def test_what_was_set_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.cli.new._is_terminal", lambda: True)
-    options = ["--template", "command", "--set", "launch_command=python a.py", "--set", "max_time=1 hour"]
+    monkeypatch.setattr("harness.cli.new.is_terminal", lambda: True)
+    options = ["--command", "python a.py", "--set", "max_time=1 hour"]
     result = CliRunner().invoke(app, ["new", "is a faster?", *options], input="mine\n\n\n")
     assert result.exit_code == 0, result.output
     plan = read(tmp_path / "mine" / "blueprint.md")
@@ -51,7 +51,7 @@ def test_without_a_terminal_both_ways_out_are_named(tmp_path: Path) -> None:
         (["is it so?", "--model", "claude"], "names no provider"),
         (["is it so?", "--max-cost", "-1"], "--max-cost"),
         (["is it so?", "--model", "anthropic:x@http://127.0.0.1:9", "--set", "lrr=1"], "did you mean lr?"),
-        (["is it so?", "--template", "gpro"], "did you mean grpo"),
+        (["is it so?", "--trainer", "--command", "a"], "give one of them"),
     ],
 )
 def test_what_cannot_be_used_is_said(tmp_path: Path, arguments: list[str], words: str) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,14 @@ def harness(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
 
 
-def new(*settings: str, name: str = "demo", template: str = "grpo") -> Result:
+def new(*settings: str, name: str = "demo", what: Sequence[str] = ("--trainer",)) -> Result:
     words = [word for setting in settings for word in ("--set", setting)]
-    return harness("new", name, "--template", template, *words)
+    return harness("new", name, *what, *words)
 
 
-def made(*settings: str, template: str = "grpo") -> Blueprint:
+def made(*settings: str, what: Sequence[str] = ("--trainer",)) -> Blueprint:
     """What is read back of the experiment `demo`."""
-    result = new(*settings, template=template)
+    result = new(*settings, what=what)
     assert result.exit_code == 0, result.output
     return read(Path("demo/blueprint.md"))
 
@@ -64,10 +65,10 @@ def test_own_data_and_lengths(tmp_path: Path) -> None:
 
 
 def test_a_command_of_ones_own_with_patterns_and_protected_keys(tmp_path: Path) -> None:
-    assert "needs a command" in new("purpose=x", template="command").stderr
+    assert "setting of the bundled trainer" in new("lr=1", what=("--command", "python t.py")).stderr
     pattern = r"it (?P<step>\d+) loss (?P<loss>\S+)"
-    settings = ("launch_command=python t.py --lr 1", f"metrics={pattern}", "protected_keys=lr\noptim.*")
-    plan = made(*settings, template="command")
+    settings = (f"metrics={pattern}", "protected_keys=lr\noptim.*")
+    plan = made(*settings, what=("--command", "python t.py --lr 1"))
     assert [file.name for file in (tmp_path / "demo").iterdir()] == ["blueprint.md"]
     assert plan.launch_command == "python t.py --lr 1"
     assert plan.metrics is not None and plan.metrics.patterns == (pattern,)
@@ -123,12 +124,31 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 def test_names() -> None:
     assert "such as a-b" in new("purpose=x", name="a/b").stderr
     assert "my-experiment" in new("purpose=x", name="..").stderr
-    assert "did you mean grpo?" in new("purpose=x", template="gpro").stderr
+
+
+def test_d12_what_is_run_is_said_or_asked_never_assumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undecided = new("purpose=x", what=())
+    assert undecided.exit_code == 2
+    assert "--command 'python train.py'" in undecided.stderr and "--trainer" in undecided.stderr
+    assert new("purpose=x", what=("--trainer", "--command", "a")).exit_code == 2
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr("harness.cli.new.is_terminal", lambda: True)
+    result = CliRunner().invoke(app, ["new", "demo"], input="\nWhy?\n\n\npython t.py --lr 1\n")
+    assert result.exit_code == 0, result.output
+    plan = read(tmp_path / "demo" / "blueprint.md")
+    assert (plan.purpose, plan.launch_command) == ("Why?", "python t.py --lr 1")
+    assert not (tmp_path / "demo" / "config.yaml").exists()
+
+
+def test_d12_settings_of_the_trainer_choose_it(tmp_path: Path) -> None:
+    assert made("kl_loss_coef=0.01", what=()).yaml_path == tmp_path / "demo" / "config.yaml"
 
 
 def test_a_terminal_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.cli.new._is_terminal", lambda: True)
-    answers = "\n".join(["What is it?", "", "2 hours", "", "", "", "7"])
+    monkeypatch.setattr("harness.cli.new.is_terminal", lambda: True)
+    answers = "\n".join(["trainer", "What is it?", "", "2 hours", "", "", "", "7"])
     assert len(questions("demo", "grpo")) == 7
     result = CliRunner().invoke(app, ["new", "demo"], input=answers + "\n")
     assert result.exit_code == 0, result.output
