@@ -9,7 +9,7 @@ import typer
 
 from harness import __version__
 from harness.cli import check, compare, control, diagnose, look, new, report, run, sweep, verify
-from harness.cli.console import OneMessage
+from harness.cli.console import OneMessage, use_utf8
 from harness.cli.lessons import lessons
 from harness.cli.new_run import WithCommand
 
@@ -65,6 +65,7 @@ app.add_typer(lessons)
 
 def main() -> None:
     """Entry point of the console script."""
+    use_utf8()
     signal.signal(signal.SIGUSR1, lambda *_: None)  # `harness stop` asks again until a run can listen
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

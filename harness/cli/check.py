@@ -26,7 +26,8 @@ def check(
     if as_json:
         print_json(plan.as_json())
     else:
-        _print_understood(plan)
+        if plan.lines or plan.can_run:  # else the file says nothing that could be shown
+            _print_understood(plan)
         print_problems(plan)
         typer.echo("can run" if plan.can_run else "cannot run")
     raise typer.Exit(0 if plan.can_run else 2)

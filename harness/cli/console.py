@@ -2,6 +2,7 @@
 read, and questions at this terminal."""
 
 import asyncio
+import codecs
 import json
 import os
 import sys
@@ -44,6 +45,13 @@ def console(width: int | None = None) -> "Console":
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     return LastingConsole(highlight=False, soft_wrap=True, width=width, emoji=False, markup=False)
+
+
+def use_utf8() -> None:
+    """Start the command anew in Python's UTF-8 mode where the locale has another encoding: paths and journals
+    are UTF-8 whatever the locale says."""
+    if codecs.lookup(sys.getfilesystemencoding()).name != "utf-8":
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
 def fail(message: str, status: int = 2) -> NoReturn:

@@ -1,7 +1,10 @@
 """`harness diagnose`: the cause of a failure from any training's log, with evidence and what would help."""
 
+import shutil
+import sys
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,13 +17,15 @@ if TYPE_CHECKING:
 
 _OF_THE_END = ("reason", "status", "signal", "prepare_status")
 OTHER_FILES = ("metrics.jsonl", "resources.jsonl")
+SAMPLE_BYTES, MOST_CONTROLS = 64 << 10, 0.03
+_CONTROLS = bytes({*range(32), 127} - set(b"\t\n\r\b\f\a\x1b"))
 
 
 def diagnose(
     log: Annotated[
         Path | None,
         typer.Argument(
-            help="A log file, an attempt's folder or a run's result folder; default: the newest run."
+            help="A log file (-: standard input), an attempt's folder or a run's; default: the newest run."
         ),
     ] = None,
     config: Annotated[
@@ -79,12 +84,17 @@ def _diagnosis(log: Path | None, config: Path | None, status: int | None) -> "tu
     from harness import index
     from harness.attempt import AttemptEnd
     from harness.config import edit as config_edit
-    from harness.diagnosis import diagnose, diagnose_log
+    from harness.diagnosis import diagnose
     from monitors.files import AttemptFiles
 
     own = None
-    if log is not None and log.exists() and not log.is_dir():
-        found = diagnose_log(log, status)
+    if log == Path("-"):
+        with NamedTemporaryFile(prefix="piped-", suffix=".log") as piped:
+            shutil.copyfileobj(sys.stdin.buffer, piped)
+            piped.flush()
+            found = _of_log(Path(piped.name), status, "standard input")
+    elif log is not None and log.exists() and not log.is_dir():
+        found = _of_log(log, status, str(log))
     elif log is not None and (log / "pane.log").exists():
         files = AttemptFiles(log)
         record = files.exit()
@@ -115,6 +125,24 @@ def _diagnosis(log: Path | None, config: Path | None, status: int | None) -> "tu
     return found, text
 
 
+def _of_log(log: Path, status: int | None, name: str) -> "Diagnosis":
+    from harness.diagnosis import diagnose_log
+
+    with log.open("rb") as file:
+        beginning = file.read(SAMPLE_BYTES)
+    if is_binary(beginning):
+        fail(f"{name} is a binary file, not a log")
+    return diagnose_log(log, status)
+
+
+def is_binary(beginning: bytes) -> bool:
+    """True if this is no text in any encoding: a few per cent of control characters. Blocks of NUL, as a log
+    has after a crash, do not count."""
+    text = beginning.replace(b"\0", b"")
+    controls = len(text) - len(text.translate(None, _CONTROLS))
+    return controls > MOST_CONTROLS * len(text)
+
+
 def _remedies(found: "Diagnosis", config: str | None) -> "list[Remedy]":
     from harness.guard.science import refuse_repair
     from harness.repair.remedies import Situation, remedies_for
@@ -124,7 +152,6 @@ def _remedies(found: "Diagnosis", config: str | None) -> "list[Remedy]":
 
 
 def _print(found: "Diagnosis", remedies: "list[Remedy]") -> None:
-    from rich.padding import Padding
     from rich.text import Text
 
     shown, out = as_json(found, remedies), console()
@@ -148,7 +175,7 @@ def _print(found: "Diagnosis", remedies: "list[Remedy]") -> None:
     for number, each in enumerate(remedies, start=1):
         out.print(Text(f"{number}. {each.change}"))
         if each.why:
-            out.print(Padding(Text(each.why, style="dim"), (0, 0, 0, 3)))
+            out.print(Text(f"   {each.why}", style="dim"))
     section("Also in the log", shown["also"])
     for other in shown["also"]:
         out.print(Text(f"line {other['line']}: {other['cause']} [{other['family']}]"))

@@ -90,6 +90,8 @@ class Foreground:
             self._task.cancel()
 
     def _on_ctrl_c(self) -> None:
+        if self._asking:
+            print()  # the terminal has shown ^C behind the question
         if self._asking or not sys.stdin.isatty():
             self._let_go(0 if self._asking else self.LET_GO[signal.SIGINT])
             return

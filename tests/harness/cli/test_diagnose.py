@@ -115,3 +115,29 @@ def test_what_cannot_be_read_is_named(log: Path, tmp_path: Path) -> None:
         (own / "mine.yaml").write_bytes(signatures)
         status, _, err = diagnose(log)
         assert status == 2 and "mine.yaml" in err and words in err
+
+
+def test_a_log_may_come_from_a_pipe(log: Path) -> None:
+    status, out, _ = diagnose("-", piped=log.read_bytes())
+    assert status == 0 and out == diagnose(log)[1]
+
+
+@pytest.mark.parametrize("content", [bytes(range(256)) * 20, b"PK\x03\x04" + bytes([1, 0, 0, 0]) * 50])
+def test_a_binary_file_is_said_to_be_one(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "random.bin"
+    file.write_bytes(content)
+    assert diagnose(file) == (2, "", f"harness: {file} is a binary file, not a log\n")
+    assert "standard input is a binary file" in diagnose("-", piped=content)[2]
+
+
+@pytest.mark.parametrize("encoding", ["gbk", "latin-1", "utf-8"])
+def test_text_in_another_encoding_is_a_log(log: Path, encoding: str) -> None:
+    words = "größer als vorher" if encoding == "latin-1" else "训练过程中显存不足，请减小批量"
+    log.write_bytes(b"\0" * 5000 + words.encode(encoding) * 30 + b"\n\x1b[31m" + LOG.encode() + b"\x07\b\r\n")
+    assert diagnose(log)[0] == 0
+
+
+def test_d23_nothing_is_cropped_off_a_terminal(log: Path) -> None:
+    _, narrow, _ = typed("diagnose", log, columns=40)
+    assert narrow == typed("diagnose", log, columns=1000)[1]
+    assert all(each["why"] in narrow for each in json.loads(diagnose(log, "--json")[1])["remedies"])

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 from harness.cli.app import app
 
 
-def typed(*words: str | Path, columns: int = 80) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, [*map(str, words)], env={"COLUMNS": str(columns)})
+def typed(*words: str | Path, columns: int = 80, piped: bytes | None = None) -> tuple[int, str, str]:
+    """`piped`: what stands on standard input."""
+    done = CliRunner().invoke(app, [*map(str, words)], piped, env={"COLUMNS": str(columns)})
     return done.exit_code, done.stdout, done.stderr
