@@ -1,25 +1,35 @@
 """The numbers of a figure as plain data: what is drawn, and what stands beside the drawing.
 
-In: numbers of a run or of a comparison. Out: `Chart`s; `save_all` writes each as `NAME.json`, drawn
-as `NAME.svg` and `NAME.png`. A figure shows nothing that its JSON does not hold.
+In: numbers of a run or of a comparison. Out: `Chart`s; `save_all` writes each as `NAME.json` and draws it as
+`NAME.svg`; `page_parts` gives what a page needs to draw them itself. A figure shows nothing that its JSON
+does not hold; of a long line, page and drawing show the extremes of each neighbourhood.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
 
 from harness.atomic_write import write_atomically
 from harness.results.manifest import plain
 from harness.results.types import Figure
+from harness.templating import templates_dir
 
 Kind = Literal["metric", "validation", "curves", "levels", "quality"]
 Numbers = tuple[float, ...]
 
-SUFFIXES = (".svg", ".png", ".json")
+SUFFIXES = (".svg", ".png", ".json")  # .png: of reports by earlier versions
+MOST_SHOWN = 1000  # values of a line on a page or in a drawing
+_WIDE = 1e4  # from this ratio of the extremes a linear axis flattens the rest
+_OF_SCRIPT = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 @dataclass(frozen=True)
@@ -56,11 +66,15 @@ class Mark:
 
 @dataclass(frozen=True)
 class Panel:
-    """Lines or marks that share their axes; `title` is "" for the only panel of a chart."""
+    """Lines or marks that share their axes; `title` is "" for the only panel of a chart. `y`: what its own
+    axis says; `scale`: "log", or "asinh" (logarithmic to both sides of 0), where a linear axis would
+    flatten the curve."""
 
     title: str = ""
     lines: tuple[Line, ...] = ()
     marks: tuple[Mark, ...] = ()
+    y: str = ""
+    scale: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,20 +105,100 @@ def save_all(charts: Iterable[Chart], folder: Path, into: Path | None = None) ->
 
 
 def _save(chart: Chart, folder: Path, is_drawn: bool) -> Figure:
-    data = json.dumps(plain(asdict(chart, dict_factory=_known)), ensure_ascii=False, allow_nan=False)
-    write_atomically(folder / f"{chart.name}.json", f"{data}\n")
-    svg = ""
+    write_atomically(folder / f"{chart.name}.json", f"{_json(_plain(chart))}\n")
+    thin = shown(chart)
     if is_drawn:
-        from harness.results import drawing, drawing_style
+        from harness.results.drawing import draw
 
-        svg, png = drawing.draw(chart)
-        svg = svg
-        write_atomically(folder / f"{chart.name}.svg", drawing_style.standalone(svg))
-        write_atomically(folder / f"{chart.name}.png", png)
-    files = tuple(f"figures/{chart.name}{suffix}" for suffix in SUFFIXES)
-    return Figure(chart.name, chart.title, chart.caption, svg, files)
+        write_atomically(folder / f"{chart.name}.svg", draw(thin))
+    files = tuple(f"figures/{chart.name}{suffix}" for suffix in (".svg", ".json"))
+    return Figure(chart.name, chart.title, chart.caption, _plain(thin), files)
+
+
+def _plain(chart: Chart) -> dict[str, Any]:
+    return dict(plain(asdict(chart, dict_factory=_known)))
 
 
 def _known(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """The fields that say anything; 0 does."""
     return {key: value for key, value in items if not (value is None or value is False or value in ((), ""))}
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+# --- for a page ---------------------------------------------------------------------------------------------
+
+
+def page_parts(figures: Iterable[Figure]) -> dict[str, str]:
+    """What a page that draws the figures itself needs: `chart_data` (JSON that no text in it can end early),
+    `chart_script`, `chart_css`, and `script_hash`, the only script its Content-Security-Policy allows."""
+    data = _json([figure.data for figure in figures]).translate(_OF_SCRIPT)
+    return {"chart_data": data, **_script()}
+
+
+@cache
+def _script() -> dict[str, str]:
+    folder = templates_dir() / "reports"
+    library, own = (folder / name for name in ("uplot/uPlot.iife.min.js", "charts.js"))
+    script = f"\n{library.read_text(encoding='utf-8').strip()}\n{own.read_text(encoding='utf-8').strip()}\n"
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    css = (folder / "uplot/uPlot.min.css").read_text(encoding="utf-8").strip()
+    return {"chart_script": script, "chart_css": css, "script_hash": f"sha256-{digest}"}
+
+
+def shown(chart: Chart) -> Chart:
+    """The chart as a page and a drawing show it: long lines thinned, a fitting scale, no sources."""
+    return replace(chart, panels=tuple(_shown(panel) for panel in chart.panels))
+
+
+def _shown(panel: Panel) -> Panel:
+    lines = tuple(_thinned(line) for line in panel.lines)
+    return replace(panel, lines=lines, scale=_scale(panel))
+
+
+def _scale(panel: Panel) -> str:
+    every = np.array([value for line in panel.lines for value in line.y], dtype=float)
+    values = every[np.isfinite(every)]
+    sizes = np.abs(values[values != 0])
+    is_positive = bool((values > 0).all())
+    if not len(sizes) or sizes.max() <= _WIDE * (sizes.min() if is_positive else np.median(sizes)):
+        return ""
+    return "log" if is_positive else "asinh"
+
+
+def _thinned(line: Line) -> Line:
+    kept = _kept(line.y, MOST_SHOWN)
+    y, low, high = (_at(column, kept, 6) for column in (line.y, line.low, line.high))
+    runs = ((xs, ys, _kept(ys, MOST_SHOWN // 4)) for xs, ys in line.runs)
+    thin = tuple((_at(xs, few, 9), _at(ys, few, 6)) for xs, ys, few in runs)
+    attempts = tuple(line.attempts[index] for index in kept) if len(set(line.attempts)) > 1 else ()
+    places = _at(line.x, kept, 9)
+    return replace(line, x=places, y=y, low=low, high=high, runs=thin, attempts=attempts, sources=())
+
+
+def _at(column: Sequence[float | None], kept: Sequence[int], digits: int) -> tuple[Any, ...]:
+    """The kept values with so many digits."""
+    return tuple(_rounded(column[index], digits) for index in kept) if column else ()
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    number = None if value is None else float(f"{value:.{digits}g}")
+    return int(number) if number is not None and number.is_integer() and abs(number) < 1e9 else number
+
+
+def _kept(values: Sequence[float], most: int) -> list[int]:
+    """Indices of the values that are shown: of a long line both ends and, of each neighbourhood, the lowest,
+    the highest and the first that is not finite."""
+    if len(values) <= most:
+        return list(range(len(values)))
+    column, chosen = np.array(values, dtype=float), {0, len(values) - 1}
+    for part in np.array_split(np.arange(len(column)), most // 2):
+        finite = np.isfinite(column[part])
+        if finite.any():
+            chosen.add(int(part[np.where(finite, column[part], np.inf).argmin()]))
+            chosen.add(int(part[np.where(finite, column[part], -np.inf).argmax()]))
+        if not finite.all():
+            chosen.add(int(part[(~finite).argmax()]))
+    return sorted(chosen)

@@ -19,7 +19,6 @@ from harness.results.manifest import files_of, relative_name
 from harness.results.sources import same_number
 
 _LARGEST_BYTES = 256 << 20
-_DRAWING = re.compile(r"<svg.*?</svg>", re.DOTALL)
 
 
 def regular_and_other(folder: Path, apart: Collection[str] = ()) -> Iterator[tuple[str, bool]]:
@@ -52,9 +51,9 @@ def tree_differences(recorded: Any, again: Any) -> Iterator[tuple[str, Any, Any]
 
 
 def line_difference(recorded: str, again: str) -> tuple[int, str | None, str | None] | None:
-    """The first line in which two texts differ, drawings left out: its number and either line."""
-    lines = (_DRAWING.sub("", text).splitlines() for text in (recorded, again))
-    for number, (old, new) in enumerate(zip_longest(*lines), start=1):
+    """The first line in which two texts differ: its number and either line."""
+    lines = zip_longest(recorded.splitlines(), again.splitlines())
+    for number, (old, new) in enumerate(lines, start=1):
         if old is None or new is None or not _is_same_line(old, new):
             return number, old, new
     return None

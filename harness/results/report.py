@@ -17,6 +17,7 @@ from harness.atomic_write import write_atomically
 from harness.journal import Entry
 from harness.redaction import secret_values
 from harness.results import text
+from harness.results.charts import page_parts
 from harness.results.collect import collect
 from harness.results.drawing_style import colour_variables
 from harness.results.facts import build_facts, reported_differences
@@ -67,6 +68,7 @@ def build_report(result_dir: Path, entries: Sequence[Entry], into: Path | None =
         figures=figures,
         provenance=provenance,
         narrative=said,
+        **page_parts(figures),
     )
     result = _result_json(view, facts, figures, provenance, said) | {"headline": headline, "finding": finding}
     result["manifest"] = manifest(result_dir)

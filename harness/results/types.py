@@ -182,12 +182,12 @@ class Discrepancy:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawn figure: files beside the report and the SVG for the page."""
+    """A figure: files beside the report, and `data`, the chart as the page draws it."""
 
     name: str
     title: str
     caption: str
-    svg: str
+    data: Mapping[str, Any]
     files: tuple[str, ...]  # relative to the result folder
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from harness.atomic_write import write_atomically
 from harness.redaction import secret_values
 from harness.results import text
+from harness.results.charts import page_parts
 from harness.results.comparing.types import Comparison
 from harness.results.drawing_style import colour_variables
 from harness.results.manifest import fingerprints, with_checksum
@@ -66,7 +67,9 @@ def build_sweep_report(
     words = {"duration": duration, "time_text": time_text, "level": level_text}
     colours = {f"{name}_colours": colour_variables(is_dark=name == "dark") for name in ("light", "dark")}
     documents = {
-        "sweep_report.html": render("reports/sweep_report.html.j2", **values, **words, **colours),
+        "sweep_report.html": render(
+            "reports/sweep_report.html.j2", **values, **words, **colours, **page_parts(figures)
+        ),
         "sweep_report.md": render(
             "reports/sweep_report.md.j2", **values, **words, md=text.markdown, code=text.code
         ),

@@ -6,7 +6,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
+import pytest
 
+from harness.results.charts import MOST_SHOWN, Chart, Line, Panel, shown
 from harness.results.collect import collect
 from harness.results.facts import build_facts
 from harness.results.figures import draw_figures
@@ -17,21 +19,21 @@ from tests.harness.results.synthetic import attempt
 def draw(result_dir: Path) -> tuple[dict[str, str], list[str]]:
     record = collect(result_dir)
     figures, missing = draw_figures(record, build_facts(record))
-    return {figure.name: figure.svg for figure in figures}, missing
+    return {figure.name: (result_dir / figure.files[0]).read_text() for figure in figures}, missing
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
     return list(json.loads(path.read_text())["panels"][0]["lines"])
 
 
-def test_a_full_run_has_every_figure_three_times_and_validations_with_intervals(tmp_path: Path) -> None:
+def test_a_full_run_has_every_figure_twice_and_validations_with_intervals(tmp_path: Path) -> None:
     successful_run(tmp_path, tasks=30)
     figures, missing = draw(tmp_path)
     names = ["validation", "reward", "kl", "loss", "entropy", "response_length", "throughput"]
     assert list(figures) == names and missing == []
     for name in names:
-        ElementTree.parse(tmp_path / "figures" / f"{name}.svg")
-        assert (tmp_path / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        svg = ElementTree.parse(tmp_path / "figures" / f"{name}.svg").getroot()
+        assert svg.get("role") == "img" and svg[0].tag.endswith("title") and svg[0].text
         svg = (tmp_path / "figures" / f"{name}.svg").read_text()
         assert "prefers-color-scheme:dark" in svg and "var(--fig-ink" in svg
         assert "#0102" not in svg
@@ -66,3 +68,41 @@ def test_names_of_files_come_from_us(tmp_path: Path) -> None:
     figures, _ = draw(tmp_path)
     assert list(figures) == ["metric_01_etc_x_b", "metric_02"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["attempts", "figures"]
+
+
+def chart_of(values: list[float]) -> Chart:
+    line = Line("loss", tuple(range(len(values))), tuple(values), sources=("here",) * len(values))
+    return Chart("loss", "Loss", "", "metric", "step", "", (Panel(lines=(line,)),))
+
+
+def test_a_long_line_is_shown_by_its_extremes_and_keeps_what_is_not_finite() -> None:
+    values = np.random.default_rng(0).normal(size=50_000)
+    values[[7, 30_001, 49_999]] = 90.0, -90.0, 3.0
+    values[20_000:21_000] = np.nan
+    (line,) = shown(chart_of(values.tolist())).panels[0].lines
+    kept = dict(zip(line.x, line.y, strict=True))
+    assert len(line.x) < 1.5 * MOST_SHOWN and line.sources == ()
+    assert (kept[7], kept[30_001], kept[49_999]) == (90, -90, 3) and kept[0] == pytest.approx(values[0], 1e-5)
+    dead = [x for x, y in kept.items() if np.isnan(y)]
+    assert min(dead) == 20_000 and max(dead) < 21_000 and len(dead) == 10
+
+
+@pytest.mark.parametrize(
+    ("values", "scale"),
+    [
+        ([0.5, 2.0, 0.1], ""),
+        ([2.0, 1.0, 8e305, float("nan")], "log"),
+        ([-0.01, 0.02, 0.0, 1e10], "asinh"),
+        ([0.0, 0.0], ""),
+    ],
+)
+def test_absurd_values_do_not_flatten_the_curve(values: list[float], scale: str, tmp_path: Path) -> None:
+    assert shown(chart_of(values)).panels[0].scale == scale
+    attempt(tmp_path).metrics([(step, {"loss": value}) for step, value in enumerate(values)])
+    ElementTree.fromstring(draw(tmp_path)[0]["metric_01_loss"].encode())
+
+
+def test_the_picture_marks_where_values_are_no_numbers(tmp_path: Path) -> None:
+    values = [1.0, 0.5, float("nan"), float("inf"), 0.25]
+    attempt(tmp_path).metrics([(step, {"loss": value}) for step, value in enumerate(values)])
+    assert draw(tmp_path)[0]["metric_01_loss"].count(">NaN<") == 1

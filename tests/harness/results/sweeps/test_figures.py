@@ -2,20 +2,17 @@
 
 import json
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
 from harness.results.charts import Line
 from harness.results.comparing.types import Comparison, Curve, Key
-from harness.results.drawing import MOST_LABELLED, labelled, spread
+from harness.results.drawing import MOST_LABELLED, labelled
 from harness.results.drawing_style import colour_variables
 from harness.results.sweeps.figures import MOST_STEPS, as_number, band, common, draw_figures, groups
 from harness.results.types import Figure
@@ -47,9 +44,9 @@ def test_every_figure_is_there_in_both_colour_schemes(grid: Grid) -> None:
     known = {declared.partition(":")[0] for declared in colour_variables(is_dark=True).split("; ")}
     for figure in figures:
         ElementTree.parse(tmp_path / figure.files[0])
-        assert (tmp_path / figure.files[1]).read_bytes().startswith(b"\x89PNG")
-        used = {part.partition(",")[0] for part in figure.svg.split("var(")[1:]}
-        assert used <= known and "#0102" not in figure.svg
+        svg = (tmp_path / figure.files[0]).read_text()
+        used = {part.partition(",")[0] for part in svg.split("var(")[1:]}
+        assert used <= known and "#0102" not in svg
 
 
 def test_bands_are_t_intervals_over_seeds_and_levels_stand_where_the_contrasts_put_them(grid: Grid) -> None:
@@ -141,7 +138,7 @@ def test_values_that_are_no_numbers_are_left_out_and_old_figures_go(tmp_path: Pa
     empty = replace(made, runs=tuple(replace(run, curve=nan, hours=None) for run in made.runs))
     empty = replace(empty, points=tuple(replace(point, cost=None) for point in empty.points))
     assert [figure.name for figure in draw_figures(empty, tmp_path)] == ["levels"]
-    assert sorted(path.stem for path in (tmp_path / "figures").iterdir()) == ["levels"] * 3
+    assert sorted(path.stem for path in (tmp_path / "figures").iterdir()) == ["levels"] * 2
 
 
 def test_of_many_lines_the_baseline_and_the_best_have_labels() -> None:
@@ -149,16 +146,6 @@ def test_of_many_lines_the_baseline_and_the_best_have_labels() -> None:
     lines = [Line(str(end), (0.0,), (float(end),), is_baseline=end == 3) for end in ends]
     assert [line.label for line in labelled(lines, is_max=True)] == ["3", "11", "10", "9", "8"]
     assert [line.label for line in labelled(lines, is_max=False)] == ["3", "0", "1", "2", "4"]
-
-
-@given(st.lists(st.floats(-100, 100), max_size=30).map(sorted), st.floats(0.1, 5))
-def test_labels_keep_their_order_and_distance(wanted: list[float], gap: float) -> None:
-    places = spread(wanted, gap)
-    assert all(b - a >= gap - 1e-6 for a, b in pairwise(places))
-    assert len(places) == len(wanted)
-    if all(b - a >= gap for a, b in pairwise(wanted)):
-        assert places == pytest.approx(wanted)
-    assert sum(places) == pytest.approx(sum(wanted), abs=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -68,10 +68,10 @@ def test_all_documents_are_there_and_agree(grid: Grid) -> None:
         assert point.value is not None
         assert f"{point.value.mean:.3f}" in text and f"{point.value.mean:.3f}" in markdown
     assert len(list(csv.DictReader((report.folder / "points.csv").open(newline="")))) == len(made.runs)
-    figures = {"figures/curves.json", "figures/levels.svg", "figures/quality.png"}
+    figures = {"figures/curves.json", "figures/levels.svg", "figures/quality.svg"}
     assert {entry["path"] for entry in data["documents"]} >= {*DOCUMENTS, *figures}
-    links = [attributes["href"] for tag, attributes in page.elements if tag == "a"]
-    assert links == [f"{made.runs[0].run.name}/report.html"]
+    links = [str(attributes["href"]) for tag, attributes in page.elements if tag == "a"]
+    assert [link for link in links if link.endswith("html")] == [f"{made.runs[0].run.name}/report.html"]
     assert (folder / "figures/curves.svg").read_text().startswith("<?xml")
 
 
@@ -162,8 +162,7 @@ def test_nothing_that_was_written_by_others_becomes_active(tmp_path: Path) -> No
     written = {"findings": section(words=evil.replace("1", "x") + " <img src=x>")}
     report = build_sweep_report(tmp_path, made, about, narrative=written)
     page = Page(report.html.read_text())
-    assert {tag for tag, _ in page.elements} & {"script", "img", "iframe", "object", "link"} == set()
-    assert not [attributes for tag, attributes in page.elements if tag == "a"]
+    page.assert_only_our_script_runs()
     assert not re.search(r"(src|href)=\"(https?:)?//", report.html.read_text())
     for table in tables((report.folder / "sweep_report.md").read_text()):
         assert {len(row) for row in table} == {len(table[0])}
@@ -199,7 +198,7 @@ def test_sixty_points_fit(tmp_path: Path) -> None:
     assert len(made.points) == 60
     report = build_sweep_report(tmp_path, made)
     page = Page(report.html.read_text())
-    assert sum(tag == "svg" for tag, _ in page.elements) == 3
+    assert sum("data-chart" in attributes for _, attributes in page.elements) == 3
     assert "one panel per key" in "".join(page.text)
     points = tables((report.folder / "sweep_report.md").read_text())[1]
     assert len(points) == 61 and points[0][1:5] == ["kl_loss_coef", "num_repeat", "optimizer", "lr"]
