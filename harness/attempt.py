@@ -29,7 +29,8 @@ class AttemptEnd:
     exit record was left; `detail` then says how. `status`: as a shell gives it, None if the command never
     ran. `rows`, `last_step`: of its metrics. `shortfall`: what it still owes although it exited cleanly, None
     for nothing, and the family of failures that this belongs to. `complete`: it did all that it owed.
-    `sign`: of the fatal error for which it was stopped, "" where there was none.
+    `sign`: of the fatal error for which it was stopped, "" where there was none. `metrics_from`: the file
+    that its rows were taken from, and its format; "" where that was the log.
     """
 
     reason: str = ""
@@ -48,6 +49,7 @@ class AttemptEnd:
     shortfall_family: str = "silent_bad_metrics"
     complete: bool = False
     sign: FatalSign = ""
+    metrics_from: str = ""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from harness.command import paths_replaced, read_or_empty, with_values
 from harness.config import training as training_config
 from harness.config.edit import Scalar
 from harness.config.training import TrainingConfig
+from harness.metric_files import remember
 from harness.options import RunOptions
 from harness.pending_changes import PendingChanges, diff
 from monitors.files import AttemptFiles
@@ -174,6 +175,8 @@ def launch_spec(plan: Blueprint, files: AttemptFiles, request: LaunchRequest) ->
     """Everything `monitors.launch` needs to start this attempt; writes the attempt's config on the way."""
     files.dir.mkdir(parents=True, exist_ok=True)
     config = write_config(plan, files, request)
+    if not TrainingConfig.read(files.config).is_ajet:
+        remember(files.dir, request.codebase)
     return LaunchSpec(
         attempt_dir=files.dir,
         attempt_id=request.attempt_id,

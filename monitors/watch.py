@@ -21,6 +21,7 @@ from monitors.logs import PIECE_BYTES, Line, LogReader
 from monitors.metrics import METRIC_WORDS, Row, parse_line, row_from_object
 from monitors.metrics_file import MetricsFile
 from monitors.resources import disk_free
+from monitors.row_source import RowSource
 from monitors.rows import Rows
 from monitors.rules import (
     ERROR_WORDS,
@@ -52,9 +53,14 @@ class Watch:
         source: MetricSource = MetricSource.CONSOLE,
         rules: WatchRules | None = None,
         clock: Callable[[], float] = time.time,
+        other_rows: RowSource | None = None,
     ) -> None:
+        """`other_rows`: where rows come from while the log has none, or if the plan names that source."""
         self._files = files
         self._source = source
+        self._other_rows = other_rows
+        self._reads_rows = source is MetricSource.CONSOLE and not (other_rows and other_rows.is_named)
+        self.has_other_rows = False
         self._rules = rules or WatchRules()
         self._clock = clock
         self._log = LogReader(files.pane_log)
@@ -71,7 +77,7 @@ class Watch:
         self._health = LiveHealth(source.value, files.resources)
         words = self._rules.patterns.words()
         self._reads_every_line = words is None
-        rows_words = METRIC_WORDS if source == MetricSource.CONSOLE else ()
+        rows_words = METRIC_WORDS if self._reads_rows else ()
         self._words = re.compile(b"|".join(map(re.escape, (*rows_words, *(words or ()), *ERROR_WORDS))))
         self.rows = Rows()
         self.last_line = ""
@@ -80,7 +86,7 @@ class Watch:
     def paths(self) -> list[Path]:
         """Return the files whose growth can bring events."""
         trainer = [self._files.trainer_metrics] if self._source == MetricSource.TRAINER else []
-        return [self._files.pane_log, *trainer]
+        return [self._files.pane_log, *trainer, *(self._other_rows.paths() if self._other_rows else ())]
 
     @property
     def bytes_read(self) -> int:
@@ -111,6 +117,7 @@ class Watch:
             self._read_trainer()
         if not self.at_end:
             return self._events
+        self._read_other_rows(final)
         if self._metrics_file:
             self._metrics_file.publish()
         self._tell_held_error()
@@ -130,7 +137,9 @@ class Watch:
         return "not_finite" if self._health.fatal() else next(iter(signs), "")
 
     def close(self) -> None:
-        """Close metrics.jsonl."""
+        """Close metrics.jsonl, and look for no other rows."""
+        if self._other_rows:
+            self._other_rows.close()
         if self._metrics_file:
             self._metrics_file.close()
 
@@ -165,9 +174,10 @@ class Watch:
         first_step = self._rules.patterns.first_step
         if first_step and not self.rows.first_step_seen and first_step.search(line.text):
             self._first_step(line.text[:LONGEST_TOLD], None, line.number)
-        if self._source == MetricSource.CONSOLE:
+        if self._reads_rows:
             row = self._rules.patterns.parse(line.text) or parse_line(line.text)
             if row:
+                self._leave_other_rows()
                 self._take(row, line.number)
                 self._vitals.line(line)
                 return
@@ -215,6 +225,26 @@ class Watch:
             if row:
                 self._take(row, line.number)
 
+    def _read_other_rows(self, final: bool) -> None:
+        """Rows of files count while the log has brought none; the two are never mixed."""
+        new = self._other_rows.look(final) if self._other_rows else None
+        if new is None:
+            return
+        if new.restarts:
+            self._start_again()
+        self.has_other_rows = True
+        for file, line, row in new.rows:
+            self._take(row, line, file)
+
+    def _leave_other_rows(self) -> None:
+        """The log has rows of its own."""
+        if self.has_other_rows:
+            self._start_again()
+            self.has_other_rows = False
+        if self._other_rows:
+            self._other_rows.close()
+            self._other_rows = None
+
     def _start_again(self) -> None:
         """The source was rewritten (the trainer resumed): so are the rows."""
         self.rows = Rows(first_step_seen=self.rows.first_step_seen)
@@ -224,14 +254,14 @@ class Watch:
             self._metrics_file.close()
             self._metrics_file = MetricsFile(self._files.metrics)
 
-    def _take(self, row: Row, number: int) -> None:
+    def _take(self, row: Row, number: int, file: str = "") -> None:
         rows = self.rows
         if row.step is None:
             counted = (rows.step or 0) + (0 if is_validation(row) else 1)
             row = Row(counted, row.values, row.epoch)
         has_pass_rate = rows.add(row)
         if self._metrics_file:
-            self._metrics_file.add(row, self._source.value, number)
+            self._metrics_file.add(row, file or self._source.value, number)
         if not rows.first_step_seen and proves_first_step(row, self._rules):
             self._first_step(f"first step: {row.step}", row.step, number)
         self._check_finite(row, number)

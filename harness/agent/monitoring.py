@@ -14,6 +14,8 @@ from harness.config.training import TrainingConfig
 from harness.experiment import Experiment
 from harness.journal.events import AttemptEvent, Waited
 from harness.launching import LONGEST_END_S
+from harness.metric_files import FollowedFiles, Place
+from harness.repair import apply_changes
 from harness.state import AttemptState
 from monitors.clock import SystemClock
 from monitors.launch import SWALLOWED_AFTER_S, kill_leftovers, type_launch_line, withdraw
@@ -50,7 +52,10 @@ class AttemptMonitor:
         source = MetricSource.TRAINER if self._config.is_ajet else MetricSource.CONSOLE
         known = (event for event in experiment.journal.of(AttemptEvent) if event.attempt == attempt.number)
         self._recorded = {(event.event, event.text) for event in known}
-        self.watch = Watch(self._files, source, rules)
+        wanted = metrics.metric or plan.purpose
+        place = Place(self._files, apply_changes.codebase(experiment), metrics.file, wanted)
+        self._followed = FollowedFiles(place) if source is MetricSource.CONSOLE else None
+        self.watch = Watch(self._files, source, rules, other_rows=self._followed)
         self._session = Session(attempt.session)
         self._waiter = Waiter(self._files, self._session, watch=self.watch, clock=SystemClock())
         self._typed_at = experiment.clock()
@@ -96,6 +101,11 @@ class AttemptMonitor:
     def achieved(self) -> tuple[int, int | None]:
         """Number of metric rows, and the last step."""
         return self.watch.rows.count, self.watch.rows.step
+
+    @property
+    def metrics_from(self) -> str:
+        """The file that the rows come from, and its format; "" where that is the log."""
+        return self._followed.words if self._followed and self.watch.has_other_rows else ""
 
     def first_step_overdue(self, attempt: AttemptState, now: float) -> bool:
         """True if the first step is late although it could have been seen: the metrics of the attempt are

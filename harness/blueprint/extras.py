@@ -20,8 +20,8 @@ _CHANGE_LABELS = ("", "allowed", "changes", "files", "paths", "globs", "content"
 _QUOTED_LINE = re.compile(r"(?m)^[ \t]*(?:[-*+][ \t]+|\d+[.)][ \t]+)*>(?P<text>.*)$")
 _LONE_STAR = re.compile(r"(?m)^[ \t]*(?:[-+*][ \t]+)?\*[ \t]*$")
 _PATTERN_LABEL = re.compile(
-    r"(?P<label>first[ _-]?step|patterns?|metrics?|goal|regex(?:es)?|content|item|line)(?: ?\d+)?\s*[:：]"
-    r"\s*(?P<value>.*)",
+    r"(?P<label>first[ _-]?step|patterns?|metrics?|goal|file|regex(?:es)?|content|item|line)(?: ?\d+)?"
+    r"\s*[:：]\s*(?P<value>.*)",
     re.IGNORECASE,
 )
 _METRIC_NAME = re.compile(r"[\w./@%#-]+(?: [\w./@%#-]+){0,3}")
@@ -33,7 +33,8 @@ _GOALS: Mapping[str, Literal["max", "min"]] = {
 
 def read_metrics(section: Section, problems: list[Problem]) -> MetricSpec | None:
     """`[exp_metrics]`: one regular expression per line or entry; `first_step: …` for the proof of the first
-    step, `metric: NAME` for the metric that is the result, `goal: max` or `goal: min` for its direction."""
+    step, `metric: NAME` for the metric that is the result, `goal: max` or `goal: min` for its direction,
+    `file: PATH` for the file that the training writes them into."""
     patterns: dict[str, None] = {}
     settings: dict[str, str] = {}
     for name, value, line in _metric_lines(section):
@@ -63,6 +64,8 @@ def _metric_lines(section: Section) -> Iterator[tuple[str, str, int]]:
                 continue
             if label == "goal" and value.strip().isalpha():
                 yield "goal", value.strip().lower(), line
+            elif label == "file" and "(?P<" not in value:
+                yield "file", value.strip(), line
             elif label == "metric" and _METRIC_NAME.fullmatch(value.strip()):
                 yield "metric", value.strip(), line
             else:
@@ -71,8 +74,8 @@ def _metric_lines(section: Section) -> Iterator[tuple[str, str, int]]:
 
 def _check_metric_line(name: str, value: str, line: int) -> Problem | None:
     """A regular expression must compile, one for metrics must name what it finds; a goal has two values."""
-    if name in ("metric", "goal"):
-        known = name == "metric" or value in _GOALS
+    if name in ("metric", "goal", "file"):
+        known = name != "goal" or value in _GOALS
         return None if known else Problem(line, f"{value!r} is no goal", "write `goal: max` or `goal: min`")
     try:
         with warnings.catch_warnings():

@@ -39,6 +39,8 @@ class MetricSpec:
     """The metric that is the result; "": the one that the purpose names."""
     goal: Literal["max", "min"] | None = None
     """Which direction of it is better; None: what the table of names says."""
+    file: str = ""
+    """The file, folder or pattern below the codebase that metrics are read from; "": see `metric_files`."""
 
 
 @dataclass(frozen=True)

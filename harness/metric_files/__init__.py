@@ -1,10 +1,12 @@
 """Metrics from the files that trainings write anyway: one small reader per format, and the choice among them.
 
 In: files and folders of a training. Out: rows (`monitors.metrics.Row`), each with its line. Outside only what
-this page names is used: `read` and `format_of` for one file or folder, `Source` for what an attempt's rows
-are taken from.
+this page names is used: `read` for one file, `FollowedFiles` for what a watch follows, `remember` before a
+launch, `source_in` for the copies in an attempt's folder.
 """
 
-from harness.metric_files.formats import Format, format_of, read
+from harness.metric_files.following import FollowedFiles, Place, remember
+from harness.metric_files.formats import format_of, read
+from harness.metric_files.source import COPIES, source_in, sources
 
-__all__ = ["Format", "format_of", "read"]
+__all__ = ["COPIES", "FollowedFiles", "Place", "format_of", "read", "remember", "source_in", "sources"]

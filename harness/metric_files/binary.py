@@ -17,6 +17,7 @@ from monitors.metrics import Row, row_from_object
 Rows = list[tuple[int, Row]]
 Record = dict[str, object]
 
+_SIDES = {"train", "training", "val", "valid", "validation", "eval", "evaluation", "test"}
 _TENSOR_TYPES = {1: "<f", 2: "<d", 3: "<i", 9: "<q"}  # of a TensorProto: float, double, int32, int64
 _TENSOR_FLOATS = {5: "<f", 6: "<d"}  # its fields float_val, double_val
 _SWANLAB_OWN = "__swanlab__"  # what it measures of the machine
@@ -24,8 +25,23 @@ _TENSOR_INTS = (7, 10)  # int_val, int64_val
 
 
 def read_tensorboard(path: Path) -> Rows:
-    """`events.out.tfevents.*`: the scalars of each event, written as a number or as a tensor."""
-    return _rows(map(_tensorboard_record, tfrecords(path.read_bytes())))
+    """`events.out.tfevents.*`: the scalars of each event, written as a number or as a tensor. Where a folder
+    `train` stands beside a folder `validation`, the folder is part of the name, as TensorBoard shows it."""
+    side = f"{path.parent.name.lower()}/" if run_folder(path) != path.parent else ""
+    records = map(_tensorboard_record, tfrecords(path.read_bytes()))
+    return _rows(
+        {name if name == "step" else side + name: record[name] for name in record} for record in records
+    )
+
+
+def run_folder(events: Path) -> Path:
+    """The log directory that an event file belongs to: what is written on both sides of a training, each in a
+    folder of its own, is of one run."""
+    folder = events.parent
+    if folder.name.lower() not in _SIDES:
+        return folder
+    sides = [other for other in folder.parent.iterdir() if other.name.lower() in _SIDES]
+    return folder.parent if len([side for side in sides if any(side.glob("*.tfevents.*"))]) > 1 else folder
 
 
 def read_wandb(path: Path) -> Rows:
@@ -112,7 +128,7 @@ def _wandb_items(history: bytes) -> Iterator[tuple[str, object]]:
         if number != 1 or not isinstance(item, bytes):
             continue
         names = [name for key, name in fields(item) if key in (1, 2) and isinstance(name, bytes)]
-        name = ".".join(name.decode(errors="replace") for name in names)
+        name = "/".join(name.decode(errors="replace") for name in names)
         value = json.loads(part(item, 16) or b"null")
         if isinstance(value, int | float) and not isinstance(value, bool):  # a text is no measured number
             yield name, value

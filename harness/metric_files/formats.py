@@ -29,16 +29,19 @@ class Format:
     holds_only_metrics: bool = True
 
 
+TRAINER_STATE = Format("Trainer state", re.compile(r"(?:^|/)trainer_state\.json$"), text.read_trainer_state)
+EVENTS = Format("TensorBoard events", re.compile(r"\.tfevents\.[^/]+$"), binary.read_tensorboard)
+MLFLOW = Format("MLflow metrics", re.compile(r"(?:^|/)metrics/(?:[^/]+/)*[^/.][^/]*$"), text.read_mlflow)
 FORMATS = (
-    Format("Trainer state", re.compile(r"(?:^|/)trainer_state\.json$"), text.read_trainer_state),
-    Format("TensorBoard events", re.compile(r"\.tfevents\.[^/]+$"), binary.read_tensorboard),
-    Format("W&B offline run", re.compile(r"(?:^|/)[^/]+\.wandb$"), binary.read_wandb),
-    Format("SwanLab run", re.compile(r"(?:^|/)[^/]+\.swanlab$"), binary.read_swanlab),
-    Format("MLflow metrics", re.compile(r"(?:^|/)metrics/(?:[^/]+/)*[^/.][^/]*$"), text.read_mlflow),
+    TRAINER_STATE,
+    EVENTS,
     Format("CSV", re.compile(r"\.csv$"), text.read_csv, holds_only_metrics=False),
     Format("JSON lines", re.compile(r"\.(?:jsonl|ndjson)$"), text.read_jsonl, holds_only_metrics=False),
+    Format("W&B offline run", re.compile(r"(?:^|/)[^/]+\.wandb$"), binary.read_wandb),
+    Format("SwanLab run", re.compile(r"(?:^|/)[^/]+\.swanlab$"), binary.read_swanlab),
+    MLFLOW,
 )
-"""In the order in which one is preferred that says as much as another."""
+"""In the order in which one is preferred that tells as much as another."""
 
 
 def format_of(path: Path) -> Format | None:

@@ -56,7 +56,7 @@ def read_csv(path: Path) -> Rows:
 
 
 def read_jsonl(path: Path) -> Rows:
-    """One JSON object per line; text and everything nested is passed over."""
+    """One JSON object per line; text is passed over."""
     rows: Rows = []
     for number, line in enumerate(_text(path).split("\n"), start=1):
         try:
@@ -64,7 +64,7 @@ def read_jsonl(path: Path) -> Rows:
         except (ValueError, RecursionError):
             continue
         if isinstance(record, dict):
-            _add(rows, number, {k: v for k, v in record.items() if isinstance(v, int | float)})
+            _add(rows, number, {key: value for key, value in record.items() if not isinstance(value, str)})
     return rows
 
 

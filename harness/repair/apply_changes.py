@@ -9,6 +9,7 @@ built-in repair after which the check would refuse the launch is not made: the n
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from harness import actions, launching
@@ -101,6 +102,12 @@ def launch_request(
         code_diff=plain.code_diff + code.diffs(draft.patches),
         relocate=code.relocated,
     )
+
+
+def codebase(experiment: Experiment) -> Path:
+    """Where the training runs: the private copy where code was patched."""
+    code = patched_code.find(experiment.state.experiment_id) if patches(experiment) else None
+    return experiment.blueprint.codebase_dir if code is None else code.copy.codebase
 
 
 def relocated(experiment: Experiment, command: str) -> str:

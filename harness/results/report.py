@@ -145,6 +145,7 @@ def _attempt_json(view: View, attempt: AttemptView) -> dict[str, Any]:
         "session": state.session,
         "why_started": state.why,
         "reason": attempt.reason,
+        "metrics_from": state.ended.metrics_from if state.ended is not None else "",
         "cause": state.diagnosis.cause if state.diagnosis else "",
         "repair": view.run.repair_after(number),
         "changes": [

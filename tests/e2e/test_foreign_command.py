@@ -1,10 +1,12 @@
 """Somebody's own training script, run through the real command line and the real tmux."""
 
 import hashlib
+import json
 import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -253,3 +255,33 @@ def test_ctrl_c_asks_and_detaches(bench: Bench) -> None:
     seen = len(bench.log())
     until(lambda: len(bench.log()) > seen, "the training goes on by itself")
     bench.harness("stop", str(bench.result_dir), status=130)
+
+
+def test_metrics_of_a_file_where_the_log_has_none(bench: Bench) -> None:
+    script = """
+    import csv, pathlib, time
+    pathlib.Path("logs").mkdir()
+    with open("logs/metrics.csv", "w") as file:
+        table = csv.writer(file)
+        table.writerow(["epoch", "step", "train_loss", "val_acc"])
+        for step in range(10):
+            table.writerow([step // 5, step, 1 / (step + 1), ""])
+        table.writerow([1, 9, "", 0.75])
+    print("done")
+    """
+    bench.script("silent.py", textwrap.dedent(script))
+    (bench.codebase / "old.csv").write_text("step,loss\n1,9\n")
+    bench.plan("python silent.py")
+    output = bench.run()
+    assert "metrics from logs/metrics.csv (CSV)" in " ".join(output.split())
+    copy = bench.result_dir / "attempts/01/metric_source/metrics.csv"
+    assert copy.read_bytes() == (bench.codebase / "logs/metrics.csv").read_bytes()
+    result = json.loads((bench.result_dir / "result.json").read_text())
+    assert result["attempts"][0]["metrics_from"] == "logs/metrics.csv (CSV)"
+    assert "0.75" in {fact["text"] for fact in result["facts"]}
+    assert "nothing differs" in bench.harness("verify", str(bench.result_dir))
+    assert "metric_source/metrics.csv" in {
+        Path(entry["path"]).relative_to("attempts/01").as_posix()
+        for entry in bench.flag["manifest"]
+        if entry["path"].startswith("attempts/01")
+    }

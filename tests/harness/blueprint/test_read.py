@@ -236,6 +236,11 @@ class TestExtras:
         assert metrics is not None and (metrics.metric, metrics.goal) == told
         assert metrics.patterns == ()
 
+    @pytest.mark.parametrize("body", ["- file: `logs/*.csv`", "file: logs/*.csv", "- file: logs/*.csv"])
+    def test_the_file_that_holds_the_metrics(self, body: str) -> None:
+        metrics = read_text(section("exp_metrics", body)).metrics
+        assert metrics is not None and (metrics.file, metrics.patterns) == ("logs/*.csv", ())
+
     def test_a_goal_has_two_values_and_one_line(self) -> None:
         assert "no goal" in errors(read_text(section("exp_metrics", "- goal: best")))[0][1]
         assert (

@@ -36,7 +36,7 @@ def test_a_trainer_state_gives_each_entry_with_the_line_at_which_it_begins() -> 
 
 
 def test_tensorboard_scalars_are_read_as_numbers_and_as_tensors() -> None:
-    losses, accuracies = column(EVENTS, "Loss/train"), column(EVENTS, "Accuracy/test")
+    losses, accuracies = column(EVENTS, "loss/train"), column(EVENTS, "accuracy/test")
     assert [step for _, step, _ in losses] == [step for _, step, _ in accuracies] == [0, 10, 20, 30, 40]
     assert [value for *_, value in losses] == pytest.approx([1 / (s + 1) for s in range(0, 50, 10)])
     assert [value for *_, value in accuracies] == pytest.approx([0, 0.2, 0.4, 0.6, 0.8])
@@ -70,8 +70,8 @@ def test_wandb_rows_hold_nested_names_and_nan_but_nothing_of_its_own() -> None:
     assert [(step, value) for _, step, value in column(path, "train/loss")] == [
         (s, 1 / (s + 1)) for s in range(5)
     ]
-    assert [(step, value) for _, step, value in column(path, "val.acc")] == [(20, 0.75)]
-    assert math.isnan(column(path, "val.big")[0][2])
+    assert [(step, value) for _, step, value in column(path, "val/acc")] == [(20, 0.75)]
+    assert math.isnan(column(path, "val/big")[0][2])
     assert not any(name.startswith("_") for _, row in read(path) for name in row.values)
 
 

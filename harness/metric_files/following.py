@@ -1,0 +1,193 @@
+"""Follows the files that a training writes its metrics into, as a watch needs it where the log holds no rows.
+
+In: where to look, since when. Out: rows as they come, of one source. While the training runs it keeps to the
+source it found first; at the end it looks once more at everything, takes the best, and copies it into the
+attempt's folder, so that every number can be followed from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.atomic_write import write_atomically
+from harness.metric_files.discovery import Candidates, files_below
+from harness.metric_files.formats import format_of
+from harness.metric_files.source import COPIES, FileRow, FileSource, best, sources
+from monitors.files import AttemptFiles
+from monitors.row_source import NewRows
+
+PACE_S = 5.0  # between two looks while the training runs
+MOST_SHARE = 50  # a look that takes long is followed by so many times its length without one
+BEFORE = "files_before.json"
+MOST_REMEMBERED = 200  # files
+HASHED_BYTES = 1 << 20
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an attempt's metrics may be: its folder, the codebase, and the file or folder that the plan names
+    ("" for none). `wanted`: what they are about, as for `names.leading`."""
+
+    files: AttemptFiles
+    codebase: Path
+    named: str = ""
+    wanted: str = ""
+
+
+class FollowedFiles:
+    """A `RowSource` of files. `source` is the one chosen so far."""
+
+    def __init__(self, place: Place, clock: Callable[[], float] = time.time) -> None:
+        self.is_named = bool(place.named)
+        self.source: FileSource | None = None
+        self._place = place
+        self._clock = clock
+        self._copies = place.files.dir / COPIES
+        self._candidates: Candidates | None = None
+        self._before: dict[str, tuple[int, str]] | None = None
+        self._next_look = 0.0
+        self._told: list[str] = []
+        self._seen: tuple[object, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """The source in words, such as `logs/metrics.csv (CSV)`; "" for none."""
+        if self.source is None:
+            return ""
+        place, code = self.source.place, self._place.codebase
+        name = place.relative_to(code) if place.is_relative_to(code) else place
+        return f"{name} ({self.source.format.name})"
+
+    def paths(self) -> list[Path]:
+        """The files whose growth can bring rows."""
+        return list(self.source.files) if self.source else []
+
+    def look(self, final: bool = False) -> NewRows | None:
+        """What has come since the last look; None for nothing. `final`: the training has ended."""
+        info = self._place.files.supervisor()
+        if info is None or info.command_started_at is None or (self._clock() < self._next_look and not final):
+            return None
+        begun = time.monotonic()
+        try:
+            return self._look(info.command_started_at, final)
+        except OSError as error:
+            _log.warning("files with metrics cannot be read: %s", error)
+            return None
+        finally:
+            took = time.monotonic() - begun
+            self._next_look = self._clock() + max(PACE_S, MOST_SHARE * took)
+
+    def close(self) -> None:
+        """Stop looking for files."""
+        if self._candidates is not None:
+            self._candidates.close()
+            self._candidates = None
+
+    def _look(self, since: float, final: bool) -> NewRows | None:
+        found = self._found(since, final)
+        if self.source is not None and not final:
+            found = [one for one in found if one.group == self.source.group]
+        files = {file: file.stat() for one in found for file in one.files}
+        seen = (final, *((file, stat.st_size, stat.st_mtime_ns) for file, stat in files.items()))
+        if seen == self._seen:
+            return None
+        self._seen = seen
+        chosen = (found[0] if found else None) if self.is_named else best(found, self._place.wanted)
+        if chosen is None:
+            return None
+        self.source = chosen
+        if final:
+            shutil.rmtree(self._copies, ignore_errors=True)
+            chosen.copied(self._copies)
+        return self._news(self._own_rows(chosen))
+
+    def _found(self, since: float, final: bool) -> list[FileSource]:
+        """The sources that were written since then."""
+        if self.is_named:
+            return sources(_named_files(self._place, since))
+        if self._candidates is None:
+            folders = (self._place.codebase, self._place.files.dir)
+            self._candidates = Candidates(folders, self._place.files.dir)
+        return sources(self._candidates.written_since(since, surely=final))
+
+    def _own_rows(self, source: FileSource) -> list[FileRow]:
+        """The rows without those that were in the file before the launch."""
+        if self._before is None:
+            self._before = _read_before(self._place.files.dir)
+        names = {file: file.relative_to(source.root).as_posix() for file in source.files}
+        earlier = {name: _lines_before(file, self._before) for file, name in names.items()}
+        return [(name, line, row) for name, line, row in source.rows() if line > earlier[name]]
+
+    def _news(self, rows: list[FileRow]) -> NewRows | None:
+        """Only what is new where the earlier rows are as they were, else all of them."""
+        told = [repr(row) for row in rows]
+        known = len(self._told)
+        restarts = told[:known] != self._told
+        self._told = told
+        fresh = [(f"{COPIES}/{name}", line, row) for name, line, row in rows[0 if restarts else known :]]
+        return NewRows(restarts, fresh) if fresh or restarts else None
+
+
+def _named_files(place: Place, since: float) -> list[Path]:
+    """The files that the plan names, as a path or a pattern below the codebase or the attempt's folder; of a
+    folder all in it."""
+    found: list[Path] = []
+    for base in (place.codebase, place.files.dir):
+        named = Path(place.named).expanduser()
+        there = [named] if named.is_absolute() else sorted(base.glob(place.named))
+        for path in there:
+            found += path.rglob("*") if path.is_dir() else [path]
+        if found:
+            break
+    return [file for file in dict.fromkeys(found) if file.is_file() and file.stat().st_mtime >= since]
+
+
+# --- what was there before the launch -------------------------------------------------------------------
+
+
+def remember(attempt: Path, codebase: Path) -> None:
+    """Write down, before the launch, which tables and JSON lines there are already: a training may append to
+    them, and the rows of earlier runs are not its own."""
+    there = {file: file.stat() for file in files_below([codebase], attempt) if _may_be_appended_to(file)}
+    newest = sorted(there, key=lambda file: there[file].st_mtime)[-MOST_REMEMBERED:]
+    sizes = {str(file): there[file].st_size for file in newest}
+    known = {name: [size, _digest(Path(name), size)] for name, size in sizes.items()}
+    if known:
+        write_atomically(attempt / BEFORE, json.dumps(known), mode=0o600)
+
+
+def _may_be_appended_to(file: Path) -> bool:
+    known = format_of(file)
+    return known is not None and not known.holds_only_metrics and file.is_file()
+
+
+def _read_before(attempt: Path) -> dict[str, tuple[int, str]]:
+    try:
+        known = json.loads((attempt / BEFORE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return {name: (size, digest) for name, (size, digest) in known.items()}
+
+
+def _lines_before(file: Path, before: dict[str, tuple[int, str]]) -> int:
+    """How many lines of a file are from before the launch; 0 where it was written anew."""
+    size, digest = before.get(str(file), (0, ""))
+    if not size or file.stat().st_size < size or _digest(file, size) != digest:
+        return 0
+    with file.open("rb") as stream:
+        return stream.read(size).rstrip(b"\n").count(b"\n") + 1
+
+
+def _digest(file: Path, size: int) -> str:
+    """Of the beginning of a file that had this size."""
+    with file.open("rb") as stream:
+        return hashlib.sha256(stream.read(min(size, HASHED_BYTES))).hexdigest()
