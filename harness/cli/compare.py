@@ -29,7 +29,10 @@ def compare(
     ] = "",
     goal: Annotated[
         str | None,
-        typer.Option(help="Which values are better: max or min; default: as the sweep says, else max."),
+        typer.Option(
+            help="Which values are better: max or min; default: as the sweep or the plan says, else what the "
+            "metric's name says."
+        ),
     ] = None,
     threshold: Annotated[
         float | None,
@@ -43,7 +46,7 @@ def compare(
     """Compare runs over their seeds: means, differences, and whether these could be chance.
 
     Runs that differ in nothing but the seed are one point; runs that differ in several settings at a time are
-    refused. Ends with 2 when nothing can be compared.
+    refused. Ends with 2 when nothing can be compared, with 1 when a difference may not be the key's alone.
     """
     if goal not in (None, "max", "min"):
         fail(f"--goal must be max or min, not {goal!r}")
@@ -59,8 +62,11 @@ def compare(
         _show(comparison)
         if report is not None:
             typer.echo(f"report: {report}")
+    is_tested = any(one.p is not None for one in comparison.contrasts)
     if not any(point.value is not None for point in comparison.points):
         raise typer.Exit(2)
+    if comparison.not_attributable:
+        raise typer.Exit(1 if is_tested else 2)
 
 
 def _compared(folders: list[Path], asked: "Asked") -> "Comparison":
@@ -101,7 +107,8 @@ def _show(comparison: "Comparison") -> None:
     out(view["verdict"], style="bold")
     for line in view["found"]:
         out(f"  {line}")
-    out(f"\n{view['metric']}, {view['better']}; {view['counts']}\n")
+    metric = f"{view['metric']}, {view['better']}; " if view["metric"] else ""
+    out(f"\n{metric}{view['counts']}\n")
     levels = [
         ("" if number else key["label"], *(row[name] for name in _LEVELS.values()), row["finding"])
         for key in view["varied"]

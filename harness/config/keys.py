@@ -106,6 +106,17 @@ def meaning(path: Path, is_ajet: bool) -> Meaning:
     return _foreign_meaning(segments[1:] if is_ajet else segments)
 
 
+def about(key: str) -> str:
+    """What a varied key (dotted, `arg:--flag`, `env:NAME`) concerns: `effective batch`, `validation`, …"""
+    path = (key.partition(":")[2].lstrip("-+"),) if ":" in key else tuple(key.split("."))
+    return meaning(path, is_ajet=path[0] == "ajet").about
+
+
+def is_length(key: str) -> bool:
+    """True if a varied key changes how many steps a run trains."""
+    return about(key) in ("amount of training", "effective batch")
+
+
 def named_segments(path: Path) -> tuple[str, ...]:
     """The names of a path in lower case, `_` for `-`; keys with dots or slashes inside taken apart, places in
     lists left out."""

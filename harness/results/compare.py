@@ -16,11 +16,14 @@ import numpy as np
 from harness.results import stats
 from harness.results.comparing import metrics
 from harness.results.comparing.contrasts import expected, key_effects
+from harness.results.comparing.provenances import differs
 from harness.results.comparing.recorded import Planned, gathered
 from harness.results.comparing.runs import ENDED_BY_ITSELF, RunFiles, read_files, result_of, settled
 from harness.results.comparing.types import (
+    SIGN,
     Asked,
     Comparison,
+    Differing,
     Estimate,
     NotComparableError,
     Point,
@@ -29,17 +32,23 @@ from harness.results.comparing.types import (
     Study,
     Yardstick,
 )
+from monitors.metrics.names import direction
 
 
-def compare(study: Study, confounds: Sequence[str] = (), asked: Asked | None = None) -> Comparison:
+def compare(
+    study: Study,
+    confounds: Sequence[str] = (),
+    asked: Asked | None = None,
+    differing: Sequence[Differing] = (),
+) -> Comparison:
     """Read the runs of a study from their folders, and compare them.
 
-    `confounds`: what is known to differ between the points beside the keys. Never fails for what the folders
-    hold: runs that do not count, and why, are in `missing`. `asked`: what a person asks for in the place of
-    the study's own; then NotComparableError is raised where there is nothing to compare, no run has the
-    metric, or none was named and none can be chosen.
+    `confounds`, `differing`: what is known to differ between the points beside the keys. Never fails for
+    what the folders hold: runs that do not count, and why, are in `missing`. `asked`: what a person asks for
+    in the place of the study's own; then NotComparableError is raised where there is nothing to compare, no
+    run has the metric, or none was named and none can be chosen.
     """
-    return _compared(study, [read_files(run) for run in study.runs], confounds, (), asked)
+    return _compared(study, [read_files(run) for run in study.runs], differing, (), asked, confounds)
 
 
 def compare_folders(folders: Sequence[Path], planned: Planned, asked: Asked = Asked()) -> Comparison:
@@ -55,13 +64,16 @@ def compare_folders(folders: Sequence[Path], planned: Planned, asked: Asked = As
 def _compared(
     study: Study,
     files: Sequence[RunFiles],
-    confounds: Sequence[str],
+    differing: Sequence[Differing],
     left_out: Sequence[str],
     asked: Asked | None,
+    confounds: Sequence[str] = (),
 ) -> Comparison:
     planned = metrics.full_name(study.metric)
     if asked is not None:
         given = {name: value for name, value in vars(asked).items() if value not in ("", None)}
+        if metrics.full_name(asked.metric or study.metric) != planned:
+            study = replace(study, goal=None)  # which is the planned metric's
         study = replace(study, **given)
     metric = metrics.full_name(study.metric)
     if not metric:
@@ -71,10 +83,11 @@ def _compared(
     if is_other and planned:
         confounds = (*confounds, f"the metric that was planned is {planned}, and these numbers are {metric}")
     results = [result_of(one, metric, study.not_run) for one in files]
-    found = compare_results(replace(study, metric=metric), results, confounds)
+    found = compare_results(replace(study, metric=metric), results, confounds, differing)
     missing = (*found.missing, *left_out)
     if asked is not None:
         _refuse(results, files, metric, missing)
+    study = replace(study, goal=found.study.goal)
     return replace(found, study=study, missing=missing, chosen_afterwards=is_other)
 
 
@@ -92,16 +105,25 @@ def _refuse(
         raise NotComparableError(what + metrics.suggestion(metric, metrics.common(counting)))
 
 
-def compare_results(study: Study, results: Sequence[RunResult], confounds: Sequence[str] = ()) -> Comparison:
-    """Compare runs whose results are known. The results keep no tasks: what they tell is in the contrasts."""
+def compare_results(
+    study: Study,
+    results: Sequence[RunResult],
+    confounds: Sequence[str] = (),
+    differing: Sequence[Differing] = (),
+) -> Comparison:
+    """Compare runs whose results are known. The results keep no tasks: what they tell is in the contrasts.
+
+    Where the study has no goal, it is what the metric's name says.
+    """
+    study = replace(study, goal=study.goal or direction(study.metric))
     runs, yardstick = _measured(study, settled(results))
-    effects, pairs = key_effects(study, runs)
+    effects, pairs = key_effects(study, runs, differing)
     points = tuple(
         _point_result(study, point, [run for run in runs if run.run.point == point.name])
         for point in study.points
     )
     means = {point.point.name: point.value.mean for point in points if point.value is not None}
-    best = max if study.goal == "max" else min
+    best = {"max": max, "min": min}.get(study.goal or "")
     return Comparison(
         study=study,
         metric=study.metric,
@@ -109,10 +131,10 @@ def compare_results(study: Study, results: Sequence[RunResult], confounds: Seque
         points=points,
         keys=effects,
         yardstick=yardstick,
-        best=best(means, key=means.__getitem__, default=None),
+        best=best(means, key=means.__getitem__, default=None) if best else None,
         expected=expected(study, effects),
         missing=tuple(f"{run.run.name}: {run.why_not}" for run in runs if run.value is None),
-        confounds=tuple(confounds),
+        confounds=(*confounds, *(differs(one.what, one.values) for one in differing)),
         interactions=pairs,
     )
 
@@ -162,11 +184,11 @@ def _with_area(study: Study, result: RunResult, yardstick: Yardstick) -> RunResu
     if result.value is None or not result.curve.steps:
         return result
     area = stats.mean_height(*_finite(result), *yardstick.span) if yardstick.span else None
-    sign, threshold = 1 if study.goal == "max" else -1, yardstick.threshold
+    sign, threshold = SIGN[study.goal], yardstick.threshold
     reached = (
         step
         for step, value in zip(result.curve.steps, result.curve.values, strict=True)
-        if threshold is not None and sign * value >= sign * threshold
+        if sign and threshold is not None and sign * value >= sign * threshold
     )
     return replace(result, area=area, steps_to_threshold=next(reached, None))
 
@@ -175,9 +197,8 @@ def _point_result(study: Study, point: Point, runs: Sequence[RunResult]) -> Poin
     counting = [run for run in runs if run.value is not None]
     hours = [run.hours * study.cost_units for run in counting if run.hours is not None]
     cost = float(np.mean(hours)) if hours else None
-    sign = 1 if study.goal == "max" else -1
     gains = [(run.value or 0.0) - values[0] for run in counting for values in _finite(run)[1:] if len(values)]
-    gain = sign * float(np.mean(gains)) if gains else 0.0
+    gain = SIGN[study.goal] * float(np.mean(gains)) if gains else 0.0
     return PointResult(
         point=point,
         value=_estimate(run.value for run in counting),

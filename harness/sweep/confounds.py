@@ -12,16 +12,16 @@ from harness.config import changed, keys
 from harness.config.edit import ConfigEditError
 from harness.config.training import for_attempt
 from harness.results.comparing import provenances
+from harness.results.comparing.types import Differing
 from harness.state import COUNTING
 from harness.sweep.folder import SweepFolder
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.points import Base, leaves
 from harness.sweep.run_files import last_step, run_end
-from harness.sweep.values import bare, kind_of
+from harness.sweep.values import bare
 from harness.wording import listed
 
 MOST_NAMED = 5
-_LENGTH = ("amount of training", "effective batch")
 _CONSEQUENCES = {
     "effective batch": "changes how many samples a step uses: equal steps are not equal data",
     "amount of training": "changes how long a run trains: the points differ in compute, and so may schedules",
@@ -36,7 +36,7 @@ _CONSEQUENCES = {
 
 def warnings(plan: SweepPlan, base: Base) -> tuple[str, ...]:
     """What follows from varying these keys, one sentence each; and folders that all runs would write to."""
-    kinds = {key.name: _kind(key.name) for key in plan.keys}
+    kinds = {key.name: keys.about(key.name) for key in plan.keys}
     asked = [f"{key} {_CONSEQUENCES[kind]}" for key, kind in kinds.items() if kind in _CONSEQUENCES]
     settings = leaves(base.config) if base.config is not None else {}
     if any(name.startswith("ajet.") for name in settings):
@@ -51,18 +51,17 @@ def warnings(plan: SweepPlan, base: Base) -> tuple[str, ...]:
     return (*asked, *shared)
 
 
-def afterwards(plan: SweepPlan, folder: SweepFolder) -> tuple[str, ...]:
-    """What differs between the finished runs beside what is varied; () where nothing does."""
+def afterwards(plan: SweepPlan, folder: SweepFolder) -> tuple[tuple[str, ...], tuple[Differing, ...]]:
+    """What differs between the finished runs beside what is varied, in sentences; and the circumstances."""
     ends = {run.name: end for run in plan.runs if (end := run_end(folder.result_dir(run.name)))}
     records = provenances.records_of({name: folder.result_dir(name) for name in ends})
     found = [words for name in ends if (words := _repaired(folder, name))]
-    found += provenances.surroundings(records)
-    if not any(_kind(key.name) in _LENGTH for key in plan.keys):
+    if not any(keys.is_length(key.name) for key in plan.keys):
         steps = {name: last_step(folder.result_dir(name)) for name in ends if ends[name].outcome in COUNTING}
         last = {name: step for name, step in steps.items() if step is not None}
         if len(set(last.values())) > 1:
             found.append(provenances.differs("the last step", last))
-    return tuple(found)
+    return tuple(found), tuple(provenances.surroundings(records))
 
 
 def _repaired(folder: SweepFolder, run: str) -> str:
@@ -83,10 +82,3 @@ def _repaired(folder: SweepFolder, run: str) -> str:
     if not shown:
         return ""
     return f"run {run} was repaired and ended with another config than planned: {listed(shown, MOST_NAMED)}"
-
-
-def _kind(key: str) -> str:
-    """What a key concerns, in the words of the rules for repairs: `effective batch`, `validation`, …"""
-    name, is_config = bare(key).lstrip("-+"), kind_of(key) == "config"
-    parts = tuple(name.split(".")) if is_config else (name,)
-    return keys.meaning(parts, is_ajet=is_config and parts[0] == "ajet").about

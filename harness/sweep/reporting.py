@@ -62,7 +62,8 @@ def comparison(folder: SweepFolder, state: SweepState, asked: Asked | None = Non
 
     assert state.plan is not None
     changed = snapshot.changed(folder) if state.drifted is None else state.drifted
-    return compare(study(folder.dir, state), (*confounds.afterwards(state.plan, folder), *changed), asked)
+    sentences, differing = confounds.afterwards(state.plan, folder)
+    return compare(study(folder.dir, state), (*sentences, *changed), asked, differing)
 
 
 def planned(folder: Path) -> Study | None:

@@ -4,7 +4,7 @@ In: a study and its run results. Out: `KeyEffect`s with their `Contrast`s, and `
 correction. A contrast is the mean difference of points that differ in this key alone, each pair with equal
 weight, each with its own variance: for two points that is Welch's t test. The points of a random design
 cannot be paired: each is compared with the baseline point as a whole. A point with one run takes part in no
-test: the difference stands there without one.
+test, nor does a contrast whose sides differ in more than the key: the difference stands there without one.
 
 An interaction is, for one level of either key beside the baseline's, the difference of two differences,
 averaged over the levels of the other keys; of several such levels the smallest p counts, times their number
@@ -20,11 +20,13 @@ from itertools import combinations
 
 import numpy as np
 
+from harness.config import keys
 from harness.config.values import Scalar, same_value
 from harness.results import stats, task_statistics
 from harness.results.comparing import metrics
 from harness.results.comparing.types import (
     Contrast,
+    Differing,
     Expected,
     Finding,
     Interaction,
@@ -33,7 +35,7 @@ from harness.results.comparing.types import (
     RunResult,
     Study,
 )
-from harness.wording import short_labels
+from harness.wording import listed, short_labels
 
 WHOLE = "point"
 """The key of contrasts between points that differ in several keys; its levels are their names."""
@@ -41,13 +43,16 @@ WHOLE = "point"
 ONE_SEED = "one seed: nothing can be said about other seeds"
 NO_SCATTER = "all seeds of a point gave the same number, so there is no scatter to test against"
 TOO_LARGE = "the numbers are too large or too small to compute with"
+LENGTH_SHARE = 0.1
+"""Runs that were not planned together and end by more than this earlier did not train as long."""
 
 
 def key_effects(
-    study: Study, results: Sequence[RunResult]
+    study: Study, results: Sequence[RunResult], differing: Sequence[Differing] = ()
 ) -> tuple[tuple[KeyEffect, ...], tuple[Interaction, ...]]:
-    """What each key does, and how far that depends on another key."""
-    cells = Cells(study, results)
+    """What each key does, and how far that depends on another key. `differing`: in which circumstances the
+    runs differ; a contrast whose sides share no value of one of these says so."""
+    cells = Cells(study, results, differing)
     contrasts, pairs = _contrasts(cells), list(_interactions(cells))
     tested = [one.p for one in contrasts if one.p is not None]
     adjusted = iter(stats.holm([*tested, *(pair.p for pair in pairs)]))
@@ -95,8 +100,10 @@ class Cells:
     """The points of a study by their place, and the runs that count by point; those without any are not in
     `runs` and `values`."""
 
-    def __init__(self, study: Study, results: Sequence[RunResult] = ()) -> None:
-        self.study, self.keys = study, study.keys
+    def __init__(
+        self, study: Study, results: Sequence[RunResult] = (), differing: Sequence[Differing] = ()
+    ) -> None:
+        self.study, self.keys, self.differing = study, study.keys, differing
         self.place: dict[str, Place] = {
             point.name: tuple(_number(key, point.levels[key.name]) for key in study.keys)
             for point in study.points
@@ -157,6 +164,9 @@ def _contrast(cells: Cells, key: Key, level: Scalar) -> Contrast:
         weights[other] -= 1 / len(pairs)
     values, row = [cells.values[name] for name in weights], np.array(list(weights.values()))
     found = replace(found, difference=float(row @ [cell.mean() for cell in values]))
+    found = replace(found, beside="; ".join(_beside(cells, sides)))
+    if why_not := _unequal_training(cells, key, sides):
+        return replace(found, finding="confounded", why_not=why_not)
     if min(map(len, values)) < 2:
         over = _over_tasks([cells.runs[name] for name in weights], row, cells.study.metric)
         return replace(found, why_not=ONE_SEED, over_tasks=over)
@@ -172,6 +182,34 @@ def _method(pairs: int, runs: Sequence[int]) -> str:
         return f"Welch's t test over seeds, each point with its own variance{few}"
     average = f"the difference averaged over {pairs} combinations of the other keys"
     return f"t test over seeds of {average}, each point with its own variance (Welch–Satterthwaite){few}"
+
+
+Sides = tuple[tuple[str, ...], tuple[str, ...]]
+"""The points that a contrast compares."""
+
+
+def _beside(cells: Cells, sides: Sides) -> Iterator[str]:
+    """The circumstances in which the runs of the two sides differ: no value of it is on both sides."""
+    names = [[run.run.name for point in side for run in cells.runs[point]] for side in sides]
+    for one in cells.differing:
+        ours, theirs = ({one.values.get(name, "") for name in side} for side in names)
+        if "" not in ours | theirs and not ours & theirs:
+            pair = (listed(sorted(values), 2, " or ") for values in (ours, theirs))
+            yield f"{one.what} ({' against '.join(pair)})"
+
+
+def _unequal_training(cells: Cells, key: Key, sides: Sides) -> str:
+    """Why two sides that nobody planned together cannot be compared: one trained clearly longer, and not
+    because of the key; "" where they can."""
+    if cells.study.design != "given" or keys.is_length(key.name):
+        return ""
+    runs = [[run for point in side for run in cells.runs[point]] for side in sides]
+    ends = [[run.curve.steps[-1] for run in side if run.curve.steps] for side in runs]
+    short, long = sorted(ends, key=lambda side: max(side, default=-1.0))
+    if not short or max(short) >= (1 - LENGTH_SHARE) * min(long):
+        return ""
+    until = (f"{min(side):g}" + (f" to {max(side):g}" if len({*side}) > 1 else "") for side in (short, long))
+    return f"the runs of one side trained until {' and of the other until '.join(until)}"
 
 
 def _no_pairs(cells: Cells, key: Key, level: Scalar) -> str:

@@ -1,7 +1,7 @@
 """What runs were carried out with, held against each other: interpreter, packages, hardware; and their code.
 
-In: each run's provenance.json by the run's name. Out: one sentence per difference, with the runs that have
-each value; what a run does not record counts as equal.
+In: each run's provenance.json by the run's name. Out: what differs, with the runs that have each value; what
+a run does not record counts as equal.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.config.values import as_text, flatten
+from harness.results.comparing.types import Differing
 from harness.results.raw import json_file
 from harness.wording import listed, shortened
 
@@ -20,6 +21,7 @@ CODE = "code"
 _MOST_NAMED = 6
 _LONGEST = 60  # characters of a value
 _PACKAGES = "interpreter.packages."
+_PROGRAMS = (".py", ".sh", ".ipynb")
 _LABELS = {
     "interpreter.python": "Python",
     "hardware.cpu": "CPU",
@@ -38,30 +40,33 @@ def records_of(folders: Mapping[str, Path]) -> Records:
 
 
 def code_of(folder: Path) -> dict[str, str]:
-    """The commit of a run's code, with a fingerprint of uncommitted changes; {} where none is known."""
+    """The commit of a run's code, with a fingerprint of uncommitted changes; without one that of the programs
+    which its sweep froze; {} where neither is known."""
     git = (json_file(folder / "provenance.json", "", []) or {}).get("git") or {}
     if not git.get("commit"):
-        return {}
+        frozen = json_file(folder.parent / "snapshot" / "files.json", "", []) or {}
+        programs = sorted((name, str(digest)) for name, digest in frozen.items() if name.endswith(_PROGRAMS))
+        return {CODE: hashlib.sha256(str(programs).encode()).hexdigest()[:12]} if programs else {}
     changes = hashlib.sha256(str(git.get("diff")).encode()).hexdigest()[:8]
     return {CODE: f"{git['commit'][:12]}{f' with changes {changes}' if git.get('dirty') else ''}"}
 
 
-def surroundings(records: Records) -> Iterator[str]:
-    """Python, hardware and packages that differ."""
+def surroundings(records: Records) -> Iterator[Differing]:
+    """Python, hardware and packages that differ; those packages as one."""
     flat = {name: flatten(record) for name, record in records.items()}
-    for key, label in _LABELS.items():
-        values = {name: _shown(one[key]) for name, one in flat.items() if one.get(key) is not None}
-        if len(set(values.values())) > 1:
-            yield differs(label, values)
-    with_packages = {name: one for name, one in flat.items() if any(key.startswith(_PACKAGES) for key in one)}
-    known = {key for one in with_packages.values() for key in one if key.startswith(_PACKAGES)}
-    packages = []
-    for key in sorted(known, key=str.lower):
-        values = {name: one.get(key, "absent") for name, one in with_packages.items()}
-        if len(set(values.values())) > 1:
-            packages.append(f"{key.removeprefix(_PACKAGES)} {_by_value(values, ', ')}")
-    if packages:
-        yield f"packages differ: {listed(packages, _MOST_NAMED, '; ')}"
+    found = {
+        label: {name: _shown(one[key]) for name, one in flat.items() if one.get(key) is not None}
+        for key, label in _LABELS.items()
+    }
+    of = {name: {key: one[key] for key in one if key.startswith(_PACKAGES)} for name, one in flat.items()}
+    of = {name: packages for name, packages in of.items() if packages}
+    known = sorted({key for packages in of.values() for key in packages}, key=str.lower)
+    unlike = [key for key in known if len({str(packages.get(key)) for packages in of.values()}) > 1]
+    found["set of packages"] = {
+        name: ", ".join(f"{key.removeprefix(_PACKAGES)} {packages.get(key, 'absent')}" for key in unlike)
+        for name, packages in of.items()
+    }
+    return (Differing(what, values) for what, values in found.items() if len({*values.values()}) > 1)
 
 
 def differs(what: str, values: Mapping[str, Any]) -> str:

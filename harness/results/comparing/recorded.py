@@ -19,7 +19,7 @@ from harness.index import is_sweep
 from harness.results.comparing import provenances
 from harness.results.comparing.contrasts import Cells
 from harness.results.comparing.runs import NEVER_STARTED, RunFiles, read_files
-from harness.results.comparing.types import Key, NotComparableError, PlannedRun, Point, Study
+from harness.results.comparing.types import Differing, Key, NotComparableError, PlannedRun, Point, Study
 from harness.results.deviations import NOT_SET, flat
 from harness.wording import point_label, short_labels
 
@@ -35,9 +35,11 @@ Settings = Mapping[str, Scalar]
 """Values by name: a dotted config key, `arg:--flag`, `env:NAME`."""
 
 
-def gathered(folders: Sequence[Path], planned: Planned) -> tuple[Study, list[RunFiles], list[str], list[str]]:
+def gathered(
+    folders: Sequence[Path], planned: Planned
+) -> tuple[Study, list[RunFiles], list[Differing], list[str]]:
     """The study that these folders make up, with the metric and goal of the sweeps' plans where they agree;
-    the files of each run; what differs between the runs beside the keys; and runs that are left out, one
+    the files of each run; in which circumstances the runs differ; and runs that are left out, one
     sentence each.
 
     Raises NotComparableError for folders that hold no run, and for runs that differ in too much.
@@ -59,7 +61,7 @@ def gathered(folders: Sequence[Path], planned: Planned) -> tuple[Study, list[Run
     ]
     names = list(dict.fromkeys(point.name for point in points))
     goals = {(plan.metric, plan.goal) for plan in plans.values()}
-    metric, goal = next(iter(goals)) if len(goals) == 1 else ("", "max")
+    metric, goal = next(iter(goals)) if len(goals) == 1 else ("", None)
     study = Study(
         name=" v ".join(names[:3]) + (" …" if len(names) > 3 else ""),
         question="",

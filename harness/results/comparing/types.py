@@ -17,7 +17,9 @@ from harness.errors import UserError
 from harness.results.types import Source, TaskResult
 
 Goal = Literal["max", "min"]
-Finding = Literal["higher", "lower", "no detectable difference", "not tested"]
+SIGN: Mapping[Goal | None, int] = {"max": 1, "min": -1, None: 0}
+"""What a difference is multiplied with so that more is better; 0 where nobody knows which way that is."""
+Finding = Literal["higher", "lower", "no detectable difference", "confounded", "not tested"]
 
 
 class NotComparableError(UserError):
@@ -70,6 +72,7 @@ class Study:
     """Everything that was decided before the numbers were known.
 
     `metric`: as in metrics.jsonl, with `val/` for validations; "" lets the comparison choose one, and say so.
+    `goal`: which way is better, None where nobody said so and the metric's name does not: then no point is.
     `design`: "grid", "one-at-a-time", "random", or "given" for runs that were not planned together.
     `cost_units`: what an hour of one run costs, in `cost_unit`s (GPUs, else 1 run). `not_run`: why a run was
     not started.
@@ -81,7 +84,7 @@ class Study:
     points: tuple[Point, ...]
     runs: tuple[PlannedRun, ...]
     metric: str = ""
-    goal: Goal = "max"
+    goal: Goal | None = None
     design: str = "given"
     threshold: float | None = None
     cost_units: float = 1.0
@@ -98,6 +101,15 @@ class Asked:
     metric: str = ""
     goal: Goal | None = None
     threshold: float | None = None
+
+
+@dataclass(frozen=True)
+class Differing:
+    """A circumstance in which runs differ, such as the GPU: run to its value; runs that do not record it are
+    left out."""
+
+    what: str
+    values: Mapping[str, str]
 
 
 # --- read: what each run came to ----------------------------------------------------------------------------
@@ -173,10 +185,12 @@ class PointResult:
 class Contrast:
     """One level against the baseline level of its key: level − baseline.
 
-    `low` … `seeds_needed`: as in `stats.Tested`, None where it was not tested; `p_adjusted`: by Holm's method
-    over the study's contrasts and interactions. `over_tasks`: with one seed each, the 95 % interval over the
-    same validation tasks (low, high, tasks), which says nothing about other seeds. `n`, `points`: runs and
-    points on either side. `finding`: the only words a text may use for it.
+    `finding`: the only words that a text may use for it; "confounded" where `why_not` says what else could
+    make the difference, which is not tested then. `low` … `seeds_needed`: as in `stats.Tested`, None where
+    not tested; `p_adjusted`: by Holm's method over the study's contrasts and interactions. `beside`: in which
+    circumstances the sides differ too. `over_tasks`: with one seed each, the 95 % interval over the same
+    validation tasks (low, high, tasks), which says nothing about other seeds. `n`, `points`: runs and points
+    on either side.
     """
 
     key: str
@@ -197,6 +211,7 @@ class Contrast:
     points: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     method: str = ""
     why_not: str = ""
+    beside: str = ""
 
     @property
     def is_found(self) -> bool:
@@ -256,7 +271,8 @@ class Yardstick:
 class Comparison:
     """Everything a report, a table or a sentence about several runs may say.
 
-    `best`: the point with the best mean. `missing`: runs that do not count, each with the reason, in words.
+    `best`: the point with the best mean, None where no goal is known. `missing`: runs that do not count, each
+    with the reason, in words.
     `confounds`: what differs between the points beside the keys. `chosen_afterwards`: the metric was not
     named before the runs. `interactions`: of every two keys for which one could be tested.
     """
@@ -278,6 +294,11 @@ class Comparison:
     def is_single_seed(self) -> bool:
         """True if no point has two runs that count: then nothing is said about other seeds."""
         return not any(point.value is not None and point.value.n > 1 for point in self.points)
+
+    @property
+    def not_attributable(self) -> tuple[Contrast, ...]:
+        """The contrasts of which nobody can tell whether they are the key's alone."""
+        return tuple(one for one in self.contrasts if one.beside or one.finding == "confounded")
 
     @property
     def contrasts(self) -> tuple[Contrast, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 from harness.results.comparing.types import Comparison, Contrast
 from harness.results.narrative.evidence import Citable, CitationError, Evidence, Sentence, lookup
 from harness.results.narrative.findings import BestFinding, CompareFinding, ContrastFinding, RunFinding
-from harness.results.sweeps.wording import Digits, best_points, key_labels, level_text, point_labels
+from harness.results.sweeps.wording import Digits, best_points, key_labels, level_text, point_labels, worth
 from harness.wording import duration
 
 
@@ -21,7 +21,7 @@ class SweepEvidence(Evidence):
 
     def __init__(self, comparison: Comparison) -> None:
         self._comparison, self._digits = comparison, Digits.of(comparison)
-        self._labels = key_labels(comparison)
+        self._labels, self._worth = key_labels(comparison), worth(comparison)
         self._contrasts = {
             self._labels.get(effect.key, effect.key): {level_text(one.level): one for one in effect.contrasts}
             for effect in comparison.keys
@@ -96,7 +96,7 @@ class SweepEvidence(Evidence):
             "contrast": contrast,
             "level": level_text(contrast.level),
             "baseline": level_text(contrast.baseline),
-            "better": (contrast.finding == "higher") == (self._comparison.study.goal == "max"),
+            "worth": self._worth.get(contrast.finding, ""),
             "difference": f"{digits.difference(contrast.difference)} {interval}".strip(),
             "detectable": "" if contrast.detectable is None else f"±{digits.value(contrast.detectable)}",
             "depends_on": ", ".join(self._labels.get(name, name) for name in others),
@@ -113,7 +113,7 @@ class SweepEvidence(Evidence):
         metric, best = self._comparison.metric, self._comparison.best
         lookup(finding.metric, {metric: True}, "metric of this comparison")
         if best is None:
-            raise CitationError("no point has a value, so none is the best")
+            raise CitationError("no point is the best: none has a value, or which way is better is not known")
         equal = best_points(self._comparison) or [best]
         values = {
             "metric": metric,

@@ -16,16 +16,17 @@ from scipy import stats
 from harness.config.values import Scalar, same_value
 from harness.results.charts import Chart, Kind, Line, Mark, Panel, save_all
 from harness.results.comparing.contrasts import Cells
-from harness.results.comparing.types import Comparison, Contrast, Curve, Key, KeyEffect
+from harness.results.comparing.types import SIGN, Comparison, Contrast, Curve, Key, KeyEffect
 from harness.results.drawing import MOST_LABELLED
 from harness.results.sweeps.tables import cost_unit
-from harness.results.sweeps.wording import bounds_of, key_labels, level_text, point_labels
+from harness.results.sweeps.wording import as_number, bounds_of, key_labels, level_text, point_labels
 from harness.results.types import Figure
 from harness.templating import render
 
 MOST_POINTS = 8  # lines in one panel; more points are shown level by level
 MOST_STEPS = 200  # longer curves are drawn as means of this many neighbourhoods
 _MOST_PANELS = 12  # keys that are drawn
+LEAST_RATIO = 1.1  # of the longest to the shortest time, below which quality is not drawn against time
 
 Matrix = np.ndarray  # float64 [runs, steps]
 Ends = np.ndarray | None  # float64 [steps]
@@ -42,7 +43,7 @@ def _chart(
 ) -> Chart:
     values = {"kind": kind, "is_single_seed": comparison.is_single_seed, **shown}
     caption = " ".join(render("reports/sweep_captions.txt.j2", **values).split())
-    metric, goal = comparison.metric, comparison.study.goal
+    metric, goal = comparison.metric, comparison.study.goal or "max"
     return Chart(kind, f"{metric} {title}", caption, kind, x, metric, tuple(panels), goal)
 
 
@@ -211,15 +212,6 @@ def _level_marks(effect: KeyEffect, key: Key, comparison: Comparison) -> tuple[M
     return tuple(marks)
 
 
-def as_number(level: Scalar) -> float | None:
-    """The number that a level is, also one that a command line writes; None for anything else."""
-    try:
-        number = math.nan if isinstance(level, bool) or level is None else float(level)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
-
-
 # --- quality against time -----------------------------------------------------------------------------------
 
 
@@ -229,7 +221,8 @@ def _quality(comparison: Comparison) -> Iterator[Chart]:
     for one in comparison.points:
         if one.value is not None and one.cost is not None:
             found.append((one.point, one.cost, one.value))
-    sign = 1 if comparison.study.goal == "max" else -1
+    costs = [cost for _, cost, _ in found]
+    sign = SIGN[comparison.study.goal]
     marks = []
     for point, cost, value in found:
         is_front = not any(
@@ -241,7 +234,7 @@ def _quality(comparison: Comparison) -> Iterator[Chart]:
         is_labelled = is_front or point.is_baseline or len(found) <= MOST_POINTS
         label = labels[point.name]
         marks.append(Mark(label, cost, value.mean, low, high, value.n, (), is_front, is_labelled))
-    if len(marks) > 1:
+    if sign and len(marks) > 1 and max(costs) > LEAST_RATIO * min(costs):
         x, has_single = f"{cost_unit(comparison)} per run", any(mark.n == 1 for mark in marks)
         panels = (Panel(marks=tuple(marks)),)
         yield _chart("quality", "against time", x, panels, comparison, has_single=has_single)

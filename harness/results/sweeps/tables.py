@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from harness.config.values import as_text
 from harness.results.comparing import metrics
-from harness.results.comparing.types import Comparison, Contrast, Expected, KeyEffect, RunResult
+from harness.results.comparing.types import SIGN, Comparison, Contrast, Expected, KeyEffect, RunResult
 from harness.results.manifest import plain
 from harness.results.sweeps import wording
 from harness.results.sweeps.wording import Digits, level_text
@@ -62,7 +62,7 @@ def build_page(comparison: Comparison, folder: Path, about: SweepAbout = SweepAb
         "about": about,
         "headline": tuple(filter(None, (said.verdict, *said.found, said.best, said.counts, *titles))),
         "metric": comparison.metric,
-        "better": "higher is better" if comparison.study.goal == "max" else "lower is better",
+        "better": wording.BETTER[comparison.study.goal],
         "tone": "good" if is_good else "" if any(point.value for point in comparison.points) else "bad",
         "cautions": warned,
         "span": "" if about.started is None else f"{time_text(about.started)}{took}",
@@ -85,7 +85,8 @@ def build_page(comparison: Comparison, folder: Path, about: SweepAbout = SweepAb
 def _key_row(effect: KeyEffect, comparison: Comparison, labels: Mapping[str, str], digits: Digits) -> Row:
     parts = ["matters" if effect.matters else "no detectable difference"]
     if effect.matters is None:
-        parts = [f"not tested ({effect.why_not})"]
+        found = {one.finding for one in effect.contrasts}
+        parts = [f"{'confounded' if 'confounded' in found else 'not tested'} ({effect.why_not})"]
     if effect.p_adjusted is not None:
         parts.append(f"smallest adjusted {wording.p_text(effect.p_adjusted)}")
     parts += [f"what it does depends on {labels[other]}" for other in comparison.depends_on(effect.key)]
@@ -110,7 +111,7 @@ def _contrast_row(contrast: Contrast, digits: Digits) -> Row:
         "finding": contrast.finding,
         "detectable": DASH if contrast.detectable is None else f"±{digits.value(contrast.detectable)}",
         "needed": DASH if needed is None else str(needed) if needed < 1000 else "> 999",
-        "remark": "; ".join(remarks),
+        "remark": "; ".join(filter(None, (*remarks, contrast.beside and f"differs too: {contrast.beside}"))),
     }
 
 
@@ -130,13 +131,13 @@ def cost_unit(comparison: Comparison) -> str:
 
 
 def _point_rows(comparison: Comparison, digits: Digits) -> tuple[Row, ...]:
-    """All points, the better mean first; those without a value last."""
+    """All points, the better mean first (the higher, where no goal is known); those without a value last."""
     study, best = comparison.study, wording.best_points(comparison)
-    sign, best_mark = (-1, "highest mean") if study.goal == "max" else (1, "lowest mean")
+    sign, best_mark = SIGN[study.goal] or 1, "lowest mean" if study.goal == "min" else "highest mean"
     labels, shorts = wording.point_labels(comparison), wording.short_names(comparison)
     rows = []
     for point in sorted(
-        comparison.points, key=lambda one: (one.value is None, sign * one.value.mean if one.value else 0.0)
+        comparison.points, key=lambda one: (one.value is None, -sign * one.value.mean if one.value else 0.0)
     ):
         name, value, steps = point.point.name, point.value, point.steps_to_threshold
         levels = tuple(level_text(point.point.levels[key.name]) for key in study.keys)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
@@ -17,7 +18,7 @@ from harness.config.values import Scalar, as_text, same_value
 from harness.results import stats
 from harness.results.comparing import metrics
 from harness.results.comparing.contrasts import WHOLE
-from harness.results.comparing.types import Comparison, Estimate
+from harness.results.comparing.types import SIGN, Comparison, Estimate, Goal
 from harness.results.facts import RECENT
 from harness.templating import render_lines
 from harness.wording import DASH, count_text, listed, point_label, short_labels, shortened
@@ -26,6 +27,13 @@ MOST_NAMED = 4  # contrasts or runs named in one sentence; the tables have all
 _MOST_DECIMALS = 8
 _LONGEST_NAME = 60  # characters of a key or level in a sentence or table; sweep.json has the whole
 _NUMBER = re.compile(r"p\d+(?=-)")
+
+
+BETTER: Mapping[Goal | None, str] = {
+    "max": "higher is better",
+    "min": "lower is better",
+    None: "whether higher or lower is better is not known (--goal max or --goal min says it)",
+}
 
 
 @dataclass(frozen=True)
@@ -173,6 +181,8 @@ def findings(comparison: Comparison) -> Findings:
         "findings",
         comparison,
         effects=sorted(comparison.keys, key=lambda effect: (not effect.matters, effect.matters is None)),
+        edges=edges(comparison),
+        worth=worth(comparison),
         among=sum(point.value is not None for point in comparison.points),
         equal=[shorts[name] for name in best_points(comparison)],
         is_tested=is_tested(comparison),
@@ -181,6 +191,36 @@ def findings(comparison: Comparison) -> Findings:
     )
     (verdict,), (counts,) = said["verdict"], said["counts"]
     return Findings(verdict, said["found"], " ".join(said["best"]), counts)
+
+
+def edges(comparison: Comparison) -> list[tuple[str, Scalar, str]]:
+    """The keys of which the best point has the largest or the smallest of three or more numbers that were
+    tried: key, level, "largest" or "smallest"."""
+    found: list[tuple[str, Scalar, str]] = []
+    for best in (one.point for one in comparison.points if one.point.name == comparison.best):
+        for key in comparison.study.keys:
+            tried, own = [as_number(level) for level in key.levels], as_number(best.levels[key.name])
+            known = [number for number in tried if number is not None]
+            if 2 < len(known) == len(tried) and own in (min(known), max(known)):
+                end = "largest" if own == max(known) else "smallest"
+                found.append((key.name, best.levels[key.name], end))
+    return found
+
+
+def as_number(level: Scalar) -> float | None:
+    """The number that a level is, also one that a command line writes; None for anything else."""
+    try:
+        number = math.nan if isinstance(level, bool) or level is None else float(level)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def worth(comparison: Comparison) -> dict[str, str]:
+    """What being higher or lower is worth: " (better)", " (worse)"; "" where no goal is known."""
+    sign = SIGN[comparison.study.goal]
+    words = {1: " (better)", -1: " (worse)", 0: ""}
+    return {"higher": words[sign], "lower": words[-sign]}
 
 
 def is_tested(comparison: Comparison) -> bool:

@@ -53,20 +53,22 @@ def test_what_came_to_differ_is_said_run_by_run(tmp_path: Path, folder: SweepFol
     made = written(tmp_path, folder)
     finished(folder, "p01-s0")
     finished(folder, "p04-s0")
-    assert confounds.afterwards(made, folder) == (), "they went as planned"
+    assert confounds.afterwards(made, folder) == ((), ()), "they went as planned"
     repaired = finished(folder, "p02-s0", last=7) / "config.yaml"
     repaired.write_text(repaired.read_text().replace("batch_size: 8", "batch_size: 4"))
     other = {"interpreter": {"packages": {"torch": "2.5.1", "new": "1"}}}
     finished(folder, "p03-s0", **other, hardware={"cpu": "fast", "gpus": ["A100"]})
     finished(folder, "p05-s0", last=3)
     (folder.result_dir("p05-s0") / "finish.flag").write_text('{"outcome": "failed"}')
-    assert confounds.afterwards(made, folder) == (
+    sentences, differing = confounds.afterwards(made, folder)
+    assert sentences == (
         "run p02-s0 was repaired and ended with another config than planned: batch_size 8 → 4",
-        "GPU differs: H100 (p01-s0, p02-s0, p04-s0, p05-s0); A100 (p03-s0)",
-        "packages differ: new absent (p01-s0, p02-s0, p04-s0, p05-s0), 1 (p03-s0); "
-        "torch 2.4.0 (p01-s0, p02-s0, p04-s0, p05-s0), 2.5.1 (p03-s0)",
         "the last step differs: 10 (p01-s0, p03-s0, p04-s0); 7 (p02-s0)",
     )
+    assert [one.what for one in differing] == ["GPU", "set of packages"]
+    assert (differing[0].values["p01-s0"], differing[0].values["p03-s0"]) == ("H100", "A100")
+    packages = differing[1].values
+    assert packages["p03-s0"] == "new 1, torch 2.5.1" and packages["p05-s0"] == "new absent, torch 2.4.0"
 
 
 def test_steps_that_are_varied_are_no_news(tmp_path: Path, folder: SweepFolder) -> None:
@@ -74,4 +76,4 @@ def test_steps_that_are_varied_are_no_news(tmp_path: Path, folder: SweepFolder) 
     made = written(tmp_path, folder, {"total_steps": [3, 6]}, **more)
     finished(folder, "p01-s0", last=3)
     finished(folder, "p02-s0", last=6)
-    assert confounds.afterwards(made, folder) == ()
+    assert confounds.afterwards(made, folder) == ((), ())

@@ -11,6 +11,7 @@ import pytest
 from harness.results.compare import compare_folders as compared
 from harness.results.comparing.recorded import gathered
 from harness.results.comparing.types import Asked, Comparison, Goal, Key, NotComparableError, Study
+from harness.results.sweeps import wording
 from harness.sweep import reporting
 from harness.sweep.events import RunLeftOut
 from harness.sweep.folder import SweepFolder
@@ -78,10 +79,14 @@ def test_other_packages_and_machines_are_named_and_not_refused(tmp_path: Path) -
         packages = {"torch": torch, "numpy": "2"}
         record = {"interpreter": {"packages": packages}, "hardware": {"gpus": ["H100"] * gpus}}
         (folder / "provenance.json").write_text(json.dumps(record))
-    assert compare_folders(tmp_path / "a", tmp_path / "b").confounds == (
+    found = compare_folders(tmp_path / "a", tmp_path / "b")
+    assert found.confounds == (
         "GPU differs: 8 × H100 (a); 4 × H100 (b)",
-        "packages differ: torch 2.0 (a), 2.1 (b)",
+        "set of packages differs: torch 2.0 (a); torch 2.1 (b)",
     )
+    (one,) = found.not_attributable
+    beside = "GPU (4 × H100 against 8 × H100); set of packages (torch 2.1 against torch 2.0)"
+    assert (one.key, one.beside) == (KL, beside)
 
 
 @pytest.mark.parametrize("what", ["model", "code"])
@@ -135,6 +140,66 @@ def test_only_a_seed_differs_and_there_is_one_point_without_a_key(tmp_path: Path
     found = compare_folders(*(trained(tmp_path / name, seed=seed) for seed, name in enumerate("ab")))
     assert found.study.keys == () and len(found.points) == 1
     assert found.points[0].value is not None and found.points[0].value.n == 2
+
+
+def lengths(tmp_path: Path, *ends: tuple[str, int, int]) -> list[Path]:
+    """Runs of a learning rate, a seed, and so many steps; the larger rate is truly better at any step."""
+    made = []
+    for lr, seed, last in ends:
+        rows = [(step, {"val_loss": 1 / (step * float(lr)) + 0.01 * seed}) for step in range(1, last + 1)]
+        command = f"python t.py --lr {lr} --seed {seed}"
+        made.append(foreign(tmp_path / f"{lr}-{seed}-{last}", command, rows))
+    return made
+
+
+def test_d4_groups_that_trained_unequally_long_are_not_attributed_to_what_was_varied(tmp_path: Path) -> None:
+    runs = lengths(tmp_path, ("0.01", 0, 40), ("0.01", 1, 40), ("0.03", 0, 8), ("0.03", 1, 9))
+    found = compare_folders(*runs, metric="val_loss")
+    (one,) = found.contrasts
+    assert (one.finding, one.p, found.keys[0].matters) == ("confounded", None, None)
+    assert one.why_not == "the runs of one side trained until 8 to 9 and of the other until 40"
+    told = wording.findings(found)
+    assert told.verdict == "Confounded: no difference can be attributed to lr"
+    assert "lr: confounded; 0.03 against 0.01, +" in told.found[0] and "cannot be attributed" in told.found[0]
+
+
+def test_equal_lengths_and_lengths_that_are_varied_are_no_confound(tmp_path: Path) -> None:
+    runs = lengths(tmp_path, ("0.01", 0, 40), ("0.01", 1, 39), ("0.03", 0, 38), ("0.03", 1, 40))
+    assert compare_folders(*runs).contrasts[0].finding == "lower"
+    folders = []
+    for epochs, seed in product((8, 40), (0, 1)):
+        rows = [(step, {"loss": 1 / step + 0.001 * seed}) for step in range(1, epochs + 1)]
+        command = f"python t.py --epochs {epochs} --seed {seed}"
+        folders.append(foreign(tmp_path / f"e{epochs}-{seed}", command, rows))
+    assert compare_folders(*folders).contrasts[0].finding == "lower"
+
+
+def test_d4_programs_that_two_sweeps_froze_unlike_are_another_key(tmp_path: Path) -> None:
+    runs = []
+    for name, lr in (("a", "0.01"), ("b", "0.03")):
+        runs.append(foreign(tmp_path / name / "p01", f"python t.py --lr {lr}", LOSS))
+        (tmp_path / name / "snapshot").mkdir()
+        (tmp_path / name / "snapshot/files.json").write_text(json.dumps({"t.py": name, "plan.md": "x"}))
+    with pytest.raises(NotComparableError, match="code differs"):
+        compare_folders(*runs)
+
+
+def test_d5_the_direction_is_the_metrics_and_is_never_assumed(tmp_path: Path) -> None:
+    rows = {"loss": 1.0, "accuracy": 0.5, "kl": 0.1}
+    folders = [
+        foreign(tmp_path / f"{lr}{seed}", f"python t.py --lr {lr} --seed {seed}", [
+            (step, {name: value + 0.1 * lr + 0.01 * seed / step for name, value in rows.items()})
+            for step in range(1, 4)])
+        for lr, seed in product((1, 2), (0, 1))
+    ]  # fmt: skip
+    best = {name: compare_folders(*folders, metric=name) for name in rows}
+    assert [(one.study.goal, one.best) for one in best.values()] == [
+        ("min", "lr=1"), ("max", "lr=2"), (None, None),
+    ]  # fmt: skip
+    told = wording.findings(best["kl"])
+    assert told.best == "" and "better" not in " ".join(told.found) and "worse" not in " ".join(told.found)
+    assert compare_folders(*folders, metric="kl", goal="max").best == "lr=2"
+    assert wording.findings(best["loss"]).best.startswith("The lowest mean is")
 
 
 def test_an_unknown_or_unclear_metric_is_an_error_that_says_which_there_are(tmp_path: Path) -> None:

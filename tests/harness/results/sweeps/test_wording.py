@@ -13,6 +13,7 @@ from harness.results.comparing.types import (
     Contrast,
     Estimate,
     Interaction,
+    Key,
     KeyEffect,
     Point,
     PointResult,
@@ -167,3 +168,27 @@ def test_single_seeds_among_others_are_named() -> None:
     (single, missing) = cautions(made)
     assert single.title == "1 point with a single seed" and made.points[1].point.name in single.lines[0]
     assert missing.lines == made.missing
+
+
+def test_the_best_value_at_the_edge_of_what_was_tried_is_said() -> None:
+    made = comparison((LR,), 3)
+    assert "; its lr, 1e-4, is the largest tried: a better one may lie beyond" in findings(made).best
+    middle = replace(made, best=made.points[2].point.name)
+    assert "tried" not in findings(middle).best and "tried" not in findings(comparison((REPEAT,), 3)).best
+    assert "tried" not in findings(comparison((Key("a", ("x", "y", "z"), "x"),), 3)).best
+
+
+def test_headline_and_tests_have_one_source() -> None:
+    confounded = replace(HIGHER, finding="confounded", p=None, p_adjusted=None, why_not="8 steps and 40")
+    both = about(confounded, LOWER)
+    assert findings(both).verdict == "A detectable difference: lr; confounded: lr"
+    told = findings(about(replace(HIGHER, beside="GPU (A against B)")))
+    alone = "A detectable difference: lr; not attributable to that alone: GPU (A against B) differs too"
+    assert told.verdict == alone
+    assert told.found[0].startswith("lr, or what else differs, matters: 3e-6 is higher")
+
+
+def test_a_comparison_without_a_metric_says_nothing_about_which_way_is_better() -> None:
+    made = comparison((REPEAT,), 2, lost=(0, 1, 2, 3))
+    assert wording.BETTER[None].startswith("whether higher or lower is better is not known")
+    assert findings(replace(made, metric="")).verdict == "Nothing can be compared: no run counts"
