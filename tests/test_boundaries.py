@@ -34,7 +34,8 @@ ROOMS = (
     *("machine", "metric_files"),
     *("blueprint", "attempt", "options", "outcome", "pending_changes", "launching"),
     *("journal", "providers", "llm_use", "state", "index", "experiment", "diagnosis", "doctor"),
-    *("lessons", "results", "actions", "observation", "guard", "repair", "agent", "resume_status", "author"),
+    *("lessons", "results", "actions", "observation", "guard", "repair", "agent", "notifications"),
+    *("resume_status", "author"),
     *("sweep", "cli"),
 )
 """The rooms of the harness in the order of its README: each may import those before it, and no other."""

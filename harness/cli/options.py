@@ -43,6 +43,17 @@ MaxCalls = Annotated[
 ]
 
 
+Notify = Annotated[
+    list[str] | None,
+    Option(
+        "--notify",
+        metavar="URL",
+        help="Tell this address (of apprise, such as mailto://… or slack://…) of failures, questions and the "
+        "end; may be repeated. `urls` in the [notifications] section of harness.toml does so for every run.",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class Given:
     """What the command line says; None or False: nothing."""
@@ -76,6 +87,8 @@ class Given:
             help="A model may correct code that [exp_code_changes] names without asking a person each time.",
         ),
     ] = False
+
+    notify: Notify = None
 
     def over(self, before: "RunOptions") -> "RunOptions":
         """The options of a run that had `before`, made definite; a clear end for what is wrong."""

@@ -1,6 +1,7 @@
 """`harness run` and `harness resume`: carry experiments to their end, here or in a tmux session."""
 
 import asyncio
+import os
 import shlex
 import time
 from dataclasses import replace
@@ -61,10 +62,12 @@ def run(
     Exit status: 0 succeeded, 1 failed, 2 cannot run, 3 timed out, 4 stopped early, 130 cancelled.
     """
     from harness import experiment as experiments
+    from harness import notifications
     from harness.cli.check import print_problems
     from harness.options import RunOptions
 
     chosen = given.over(RunOptions())
+    notifications.check(given.notify or ())
     plan, text = _plan(command_of(context), blueprint, purpose, max_time, result_dir)
     print_problems(plan)
     if not plan.can_run and text is not None:
@@ -82,6 +85,7 @@ def run(
         why = f"the result folder {plan.result_dir} cannot be made: {error.strerror}"
         fail(f"{why}; correct [exp_result_dir]")
     console().print(f"results: {experiment.dir}")
+    notifications.keep(experiment.state.experiment_id, given.notify or ())
     if detach:
         let_go(experiment, experiment.state.experiment_id)
     else:
@@ -129,6 +133,7 @@ def go_on_here(
 ) -> NoReturn:
     """Go on with the run or the sweep in this folder, and end with its exit status. `stopped_by`: who wants
     it to end."""
+    from harness import notifications
     from harness.experiment import Experiment
     from harness.index import is_sweep
     from harness.journal.events import OptionsGiven, StopAsked
@@ -140,8 +145,10 @@ def go_on_here(
         from harness.cli.sweep_foreground import carry_on_sweep
 
         carry_on_sweep(folder, stopped_by)
+    notifications.check(given.notify or ())
     experiment = Experiment.open(folder)
     if experiment.state.finished_at is None and is_changed:
+        notifications.keep(experiment.state.experiment_id, given.notify or ())
         experiment.record(OptionsGiven(given.over(experiment.state.options)))
     if experiment.state.finished_at is None and stopped_by is not None:
         experiment.record(StopAsked(stopped_by))
@@ -151,10 +158,13 @@ def go_on_here(
 def carry_on(experiment: "Experiment") -> NoReturn:
     """Run the loop in this process and end with the outcome's exit status."""
     from harness.cli.foreground import RunForeground
+    from harness.index import sweep_of
     from harness.repair.patched_code import PatchError
     from monitors.tmux import TmuxError
 
     way_on = f"what runs goes on running, and `harness resume {experiment.dir}` goes on from here"
+    if sweep_of(experiment.dir) is None:  # a sweep tells of its own end
+        notify(experiment, experiment.state.experiment_id)
     try:
         status = asyncio.run(RunForeground(experiment).run())
     except (OSError, TmuxError, PatchError) as error:
@@ -165,6 +175,20 @@ def carry_on(experiment: "Experiment") -> NoReturn:
     finally:
         experiment.close()
     raise typer.Exit(status)
+
+
+def notify(owned: "Experiment | Sweep", identity: str) -> None:
+    """Let a person be told what happens from now on, at the addresses of harness.toml and `--notify`."""
+    from harness import notifications
+    from harness.providers.settings import ConfigurationError, find
+
+    addresses = notifications.kept(identity)
+    try:
+        addresses += find(Path.cwd(), os.environ).notify
+    except ConfigurationError as error:
+        typer.echo(f"harness: {error}; its addresses are not notified", err=True)
+    if addresses:
+        owned.listeners.append(notifications.Notifier(owned.dir, identity, addresses))
 
 
 def let_go(owned: "Experiment | Sweep", identity: str) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -89,11 +90,13 @@ def sweep(
     max_cost: options.MaxCost = None,
     max_llm_calls: options.MaxCalls = None,
     pass_key: options.PassKey = None,
+    notify: options.Notify = None,
 ) -> None:
     """Vary one blueprint, run every variant with several seeds, and compare them.
 
     Exit status: 0 all runs succeeded, 1 some failed, 2 cannot run, 3 out of time, 130 cancelled.
     """
+    from harness import notifications
     from harness.options import RunOptions
     from harness.sweep.spec_text import fields_of
 
@@ -103,8 +106,9 @@ def sweep(
     fixed = {"seeds": seeds, "seed_key": seed_key, "metric": metric, "parallel": parallel, "budget": budget}
     asked = _asked(what, source, fields_of(vary or (), settings or (), **fixed), chosen)
     _show(asked, as_json)
+    notifications.check(notify or ())
     if not dry_run:
-        _start(asked, detach, yes)
+        _start(asked, detach, yes, notify or ())
 
 
 @dataclass(frozen=True)
@@ -205,8 +209,9 @@ def _show(asked: _Asked, as_json: bool) -> None:
         typer.echo(f"consider: {warning}", err=True)
 
 
-def _start(asked: _Asked, is_detached: bool, yes: bool) -> None:
+def _start(asked: _Asked, is_detached: bool, yes: bool, addresses: Sequence[str]) -> None:
     """Make the sweep and run it; what a model proposed only after a person agreed."""
+    from harness import notifications
     from harness.cli.run import let_go
     from harness.cli.sweep_foreground import run_here
     from harness.sweep.create import make
@@ -221,6 +226,7 @@ def _start(asked: _Asked, is_detached: bool, yes: bool) -> None:
     except OSError as error:
         fail(f"the sweep cannot be written: {error}")
     typer.echo(f"results: {sweep.dir}")
+    notifications.keep(sweep.state.sweep_id, addresses)
     if is_detached:
         let_go(sweep, sweep.state.sweep_id)
     else:

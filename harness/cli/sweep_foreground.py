@@ -12,7 +12,7 @@ import typer
 
 from harness.cli.console import fail
 from harness.cli.foreground import Foreground
-from harness.cli.run import let_go
+from harness.cli.run import let_go, notify
 from harness.cli.sweep_display import display_for
 from harness.journal.events import Detached, LetGo, StopAsked
 from harness.sweep import snapshot
@@ -40,6 +40,7 @@ def carry_on_sweep(folder: Path, stopped_by: str | None = None) -> NoReturn:
 def run_here(sweep: Sweep) -> NoReturn:
     """Run a sweep that this process owns, and end with its exit status."""
     way_on = f"what runs goes on running, and `harness resume {sweep.dir}` goes on from here"
+    notify(sweep, sweep.state.sweep_id)
     try:
         environment = partial(snapshot.environment, sweep.folder)
         foreground = SweepForeground(sweep, Scheduler(sweep, LocalHost(), environment, report))

@@ -57,6 +57,8 @@ class Recorded(Generic[State]):
         self.clock = clock
         self.journal = Journal(folder / self.FILE, clock, self.ORDER)
         self.state: State = self.FOLD.fold(self.journal.entries)
+        self.listeners: list[Callable[[State, Entry], object]] = []
+        """Called after each entry that is recorded, with the state that it led to."""
 
     @classmethod
     def open(cls: type[Self], folder: Path, clock: Clock = steady_time) -> Self:
@@ -75,6 +77,8 @@ class Recorded(Generic[State]):
         """Append to the journal, durably, and fold the entry into `state`."""
         entry = self.journal.append(event)
         self.state = self.FOLD.apply(self.state, entry)
+        for listener in self.listeners:
+            listener(self.state, entry)
         return entry
 
     def write_finish_flag(self, content: Mapping[str, Any]) -> None:

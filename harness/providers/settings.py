@@ -1,15 +1,15 @@
-"""harness.toml: which language model to use, its key, its limits, and prices of one's own.
+"""harness.toml: which language model to use, its key, its limits, prices of one's own, whom to notify.
 
 In: the working directory and the environment, which say where the files may be: a project's, which may have
 come with somebody else's code, and the person's own. Out: `Settings`, checked. A project's file may name a
-model and lower limits; keys and prices are the person's alone. Every problem is a `ConfigurationError` that
-names the file, the key in it and what to write instead.
+model and lower limits; keys, prices and addresses are the person's alone. Every problem is a
+`ConfigurationError` that names the file, the key in it and what to write instead.
 """
 
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,8 +55,16 @@ class Prices(_Section):
     cache_write_1h: _Usd | None = None
 
 
+class Notifications(_Section):
+    """The section [notifications]."""
+
+    urls: list[str] = []
+    """Addresses of apprise that are told of failures, questions and ends."""
+
+
 class _File(_Section):
     llm: Llm = Llm()
+    notifications: Notifications = Notifications()
     prices: dict[str, Prices] = {}
 
 
@@ -64,7 +72,8 @@ class _File(_Section):
 class Settings:
     """What holds of both files. `llm`: the project's model, else the person's own, with the lower limits and
     the person's key, which is for the server of `own_model` where there is one. `path` names the model;
-    `is_projects`: that is the working directory's file."""
+    `is_projects`: that is the working directory's file. `notify`: the person's addresses, which may hold
+    tokens."""
 
     llm: Llm
     own_model: str | None
@@ -72,6 +81,7 @@ class Settings:
     path: Path
     is_projects: bool
     warnings: tuple[str, ...]
+    notify: tuple[str, ...] = field(default=(), repr=False)
 
 
 def find(cwd: Path, environ: Mapping[str, str]) -> Settings:
@@ -81,10 +91,15 @@ def find(cwd: Path, environ: Mapping[str, str]) -> Settings:
     own = _read(own_path)
     is_same = own_path.is_file() and path.is_file() and path.samefile(own_path)
     project = _File() if is_same else _read(path)
-    if project.llm.key_env or project.prices:
+    own_only = {
+        "`key_env`": project.llm.key_env,
+        "the prices": project.prices,
+        "[notifications]": project.notifications.urls,
+    }
+    if misplaced := [name for name, value in own_only.items() if value]:
         raise ConfigurationError(
             f"{path}: a file in the working directory may only say `model`, `max_cost` and `max_calls`; move "
-            f"{'`key_env`' if project.llm.key_env else 'the prices'} to {OWN_FILE}"
+            f"{' and '.join(misplaced)} to {OWN_FILE}"
         )
     limits: dict[str, float | None] = {}
     warnings = []
@@ -100,7 +115,9 @@ def find(cwd: Path, environ: Mapping[str, str]) -> Settings:
     is_projects = project.llm.model is not None
     llm = own.llm.model_copy(update={"model": project.llm.model or own.llm.model, **limits})
     used = path if is_projects else own_path
-    return Settings(llm, own.llm.model, own.prices, used, is_projects, tuple(warnings))
+    return Settings(
+        llm, own.llm.model, own.prices, used, is_projects, tuple(warnings), tuple(own.notifications.urls)
+    )
 
 
 def _read(path: Path) -> _File:
@@ -128,7 +145,7 @@ def _problem(problem: dict[str, Any]) -> str:
     place = [str(part) for part in problem["loc"]]
     name = ".".join(place)
     if problem["type"] == "extra_forbidden":
-        sections: dict[str, type[BaseModel]] = {"llm": Llm, "prices": Prices}
+        sections: dict[str, type[BaseModel]] = {"llm": Llm, "prices": Prices, "notifications": Notifications}
         known = (sections[place[0]] if len(place) > 1 else _File).model_fields
         hint = did_you_mean(place[-1], known, "did you mean `{}`?") or f"known are {', '.join(known)}"
         return f"`{name}` is unknown, {hint}"

@@ -132,6 +132,7 @@ def test_a_key_set_together_with_another_address_is_not_sent_to_the_public_one(h
         ('[prices."openai:m"]\ninput = nan\noutput = 1', "finite number"),
         ('[llm]\nkey_env = ["hunter2hunter2"]', "`llm.key_env`: input should be a valid string"),
         ('[llm]\nkey = "hunter2hunter2"', "`llm.key` is unknown, did you mean `key_env`?"),
+        ('[notifications]\nurl = ["json://hunter2hunter2"]', "did you mean `urls`?"),
     ],
 )
 def test_a_file_that_is_wrong_says_where_and_how_to_mend(home: Path, toml: str, fix: str) -> None:
@@ -159,9 +160,12 @@ async def test_providers_are_made(home: Path) -> None:
     [
         ('[llm]\nmodel = "openai:gpt-5"\nkey_env = "AWS_SECRET_ACCESS_KEY"\n', "key_env"),
         ('[prices."openai:gpt-5"]\ninput = 0\noutput = 0\n', "the prices"),
+        ('[notifications]\nurls = ["json://h"]\n', r"\[notifications\]"),
     ],
 )
-def test_a_projects_file_chooses_no_variable_to_send_and_no_price(home: Path, toml: str, what: str) -> None:
+def test_a_projects_file_chooses_no_variable_to_send_no_price_and_no_address(
+    home: Path, toml: str, what: str
+) -> None:
     with pytest.raises(ConfigurationError, match=rf"move `?{what}`? to ~/.config"):
         choose(home, "openai:m@http://127.0.0.1:9", toml, **KEY)
 
