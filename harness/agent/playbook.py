@@ -54,6 +54,9 @@ def _watch(observation: Observation) -> Action:
     if observation.first_step_overdue and "stop" not in observation.state.denied:
         late = "no first step was seen within the first-step time-out"
         return actions.Stop(why="first_step_timeout", detail=late)
+    health = observation.health
+    if health.sign == "not_finite" and "stop" not in observation.state.denied:
+        return actions.Stop(why="fatal_error", detail="; ".join(health.fatal)[:LONGEST_WHY])
     return actions.Wait()
 
 

@@ -91,9 +91,11 @@ def verdict(state: ExperimentState, now: float) -> Verdict:
     too_late_to_restart = (
         attempt.diagnosis is not None and attempt.diagnosis.transient and now >= state.deadline_at
     )
-    if ended.reason == "deadline" or too_late_to_restart:
-        return Verdict(Outcome.TIMED_OUT, f"the time limit was reached after step {ended.last_step or 0}")
     cause = attempt.diagnosis.cause if attempt.diagnosis else "the cause is unknown"
+    if ended.reason == "deadline" or too_late_to_restart:
+        is_nan = attempt.diagnosis is not None and attempt.diagnosis.family == "numerics_nan"
+        after = "" if ended.last_step is None else f" after step {ended.last_step}"
+        return Verdict(Outcome.TIMED_OUT, cause if is_nan else f"the time limit was reached{after}")
     return Verdict(Outcome.FAILED, f"attempt {attempt.number}: {cause}")
 
 

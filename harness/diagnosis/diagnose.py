@@ -16,7 +16,7 @@ from harness.diagnosis.reading import read
 from harness.diagnosis.signatures import SignatureCatalogue, load
 from harness.diagnosis.types import UNKNOWN, Cause, Diagnosis, Evidence, Log, OtherFinding, SeenRow
 from monitors.files import AttemptFiles
-from monitors.health import assess
+from monitors.health import Alarm, assess
 from monitors.logs import Line
 from monitors.metrics import Row
 from monitors.metrics_file import read_metrics
@@ -58,9 +58,9 @@ def diagnose_log(
 
 
 def _conclude(log: Log, catalogue: SignatureCatalogue, end: End) -> Diagnosis:
-    if end.is_final:
-        return _diagnosis(log, end, SURE_OF_END)
     alarms = assess((seen.line.number, seen.row) for seen in log.rows)
+    if end.is_final:
+        return _of_end(log, end, alarms)
     candidates = ranking.rank(log, matching.matches(log, catalogue), alarms)
     best = candidates[0] if candidates else None
     if best is not None and _is_known(best, end):
@@ -74,6 +74,19 @@ def _conclude(log: Log, catalogue: SignatureCatalogue, end: End) -> Diagnosis:
         text, captures = raised.cause, {"type": raised.fault.type, "said": raised.fault.said[0]}
     cause = Cause(UNKNOWN, None, text, captures=captures)
     return _diagnosis(log, cause, OF_UNKNOWN, candidates, citing.useful(log, raised))
+
+
+def _of_end(log: Log, end: End, alarms: Iterable[Alarm]) -> Diagnosis:
+    """The cause where the end says all. A training whose values stay NaN only waits for its time limit, or
+    for us to stop it: then the rows that show it are the evidence."""
+    lost = (alarm for alarm in alarms if alarm.family == "numerics_nan" and not alarm.passed)
+    alarm = next(lost, None) if end.signature in (ends.DEADLINE, ends.NOT_FINITE) else None
+    if alarm is None:
+        return _diagnosis(log, end, SURE_OF_END)
+    found = ranking.of_alarm(alarm, log.rows_file)
+    cause = f"{found.cause}. {end.cause}" if end.signature == ends.DEADLINE else end.cause
+    found = replace(found, signature=ends.NOT_FINITE, cause=cause)
+    return _diagnosis(log, found, SURE_OF_END, evidence=citing.of_candidate(log, found, ()))
 
 
 def _is_known(best: Candidate, end: End) -> bool:

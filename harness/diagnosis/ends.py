@@ -11,6 +11,8 @@ from harness.diagnosis.types import UNKNOWN, Cause, Evidence
 
 KILLED = "killed"
 """The signature of a SIGKILL that nothing explains."""
+NOT_FINITE = "values_not_finite"
+DEADLINE = "deadline"
 SHARE_USED = 0.95
 """Of the memory that the training had or could have had: above it, SIGKILL came from the lack of it."""
 _FROM_SHELL = 128
@@ -72,7 +74,7 @@ def read(ended: AttemptEnd | None, stop_reason: str | None = None, stop_detail: 
         text = f"The training failed although it seemed to end well: {ended.shortfall}."
         return End(ended.shortfall_family, "incomplete", text)
     if ended.reason == "deadline":
-        return End("time_limit", "deadline", "The time limit of the experiment was reached.", is_final=True)
+        return End("time_limit", DEADLINE, "The time limit of the experiment was reached.", is_final=True)
     if ended.reason == "prepare_failed":
         text = f"The prepare command ended with status {ended.prepare_status}; the training was not started."
         return End("config_error", "prepare_failed", text)
@@ -88,7 +90,7 @@ def _stopped(ended: AttemptEnd, reason: str, detail: str) -> End:
         return End("hang_no_output", reason, text, is_final=reason != "first_step_timeout")
     text = f"The harness stopped the attempt because it could not recover: {detail or 'no reason was kept'}."
     if ended.sign == "not_finite":
-        return End("numerics_nan", "values_not_finite", text, is_final=True)
+        return End("numerics_nan", NOT_FINITE, text, is_final=True)
     return End("hang_no_output", "no_output", text, is_final=ended.sign == "silence")
 
 

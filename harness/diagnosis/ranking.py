@@ -85,7 +85,7 @@ def rank(log: Log, matches: Sequence[Match], alarms: Iterable[Alarm] = ()) -> li
     matched = {id(match.fault) for match in matches}
     found = [_of_match(match, log) for match in matches]
     found += [_unexplained(fault, log) for fault in log.faults if fault.type and id(fault) not in matched]
-    found += [_of_alarm(alarm, log.rows_file) for alarm in alarms if not alarm.passed]
+    found += [of_alarm(alarm, log.rows_file) for alarm in alarms if not alarm.passed]
     found = _one_per_place(found)
     first = _begin(found)
     found = [replace(each, points=each.points + EARLIEST) if each in first else each for each in found]
@@ -134,7 +134,8 @@ def _unexplained(fault: Fault, log: Log) -> Candidate:
     return replace(cause, points=points, strength=points, evidence=numbers, fault=fault)
 
 
-def _of_alarm(alarm: Alarm, file: str) -> Candidate:
+def of_alarm(alarm: Alarm, file: str) -> Candidate:
+    """What metric rows show. `file`: in which they are numbered, "" for the log."""
     points = FATAL_ALARM if alarm.fatal else WORTHLESS_ALARM if alarm.worthless else ALARM
     return Candidate(
         alarm.family,

@@ -21,7 +21,6 @@ from monitors.rules import AlarmKind
 
 MOST_TOLD = 3
 RESOURCES_EVERY_S = 60.0
-TOLD_ELSEWHERE: tuple[AlarmKind, ...] = ("nan",)
 
 
 class LiveHealth:
@@ -69,7 +68,7 @@ class LiveHealth:
         told = []
         for alarm in raised:
             self._times_told[alarm.kind] += 1
-            if alarm.kind not in TOLD_ELSEWHERE and self._times_told[alarm.kind] <= MOST_TOLD:
+            if self._times_told[alarm.kind] <= MOST_TOLD:
                 told.append(alarm)
         return told
 

@@ -35,7 +35,7 @@ class NotFinite(Rule):
             self._first = ""
             self.standing = False
             return
-        values = ", ".join(f"{name} is {value}" for name, value in list(broken.items())[:3])
+        values = ", ".join(f"{name} is {_word(value)}" for name, value in list(broken.items())[:3])
         self._last = f"{values} at step {seen.step} (line {seen.line}{self._of_file})"
         self._first = self._first or self._last
         only_gradients = all(GRADIENT_NAME.search(name) for name in broken)
@@ -68,3 +68,7 @@ class NotFinite(Rule):
             fatal=fatal,
             worthless=worthless,
         )
+
+
+def _word(value: float) -> str:
+    return "NaN" if math.isnan(value) else "infinite"

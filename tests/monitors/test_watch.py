@@ -198,7 +198,7 @@ def test_fatal_signs_name_file_and_line_and_go_when_the_run_recovers(
         world.row(step=step, **{"actor/loss": math.nan})
     watch.poll()
     (why,) = watch.fatal(world.now)
-    assert f"actor/loss is nan at step 3 (line 3 of {source.value})" in why
+    assert f"actor/loss is NaN at step 3 (line 3 of {source.value})" in why
     assert watch.fatal_sign(world.now) == "not_finite"
     world.log("step:4 - actor/loss:0.5")
     world.row(step=4, **{"actor/loss": 0.5})

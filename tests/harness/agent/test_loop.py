@@ -1,6 +1,7 @@
 """The loop with the built-in playbook: no kill makes it launch twice or lose anything."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from harness.agent import loop
 from harness.agent.playbook import Playbook
 from harness.journal.events import Launched
 from harness.state import Outcome, fold
+from monitors.rules import Health
 from tests.harness.agent.world import FakeExecutor, Killed, World, done, failed, new_experiment
 from tests.harness.runs import record
 
@@ -101,6 +103,28 @@ async def test_an_overdue_first_step_is_stopped_and_fails(executor: FakeExecutor
     verdict = await loop.run(executor, Playbook())
     assert verdict.outcome is Outcome.FAILED
     assert executor.experiment.state.attempt.stop_reason == "first_step_timeout"
+
+
+NAN = "the last 3 metric rows all have a value that is not finite: first loss is NaN at step 6"
+
+
+@pytest.mark.parametrize("sign", ["not_finite", "silence", "after_error"])
+async def test_d3_values_that_stay_nan_end_an_attempt_and_no_other_sign_does(
+    tmp_path: Path, sign: str
+) -> None:
+    experiment = new_experiment(tmp_path, World([done()]))
+    executor = FakeExecutor(experiment, World([done()]))
+    seen = executor.observe
+    executor.observe = lambda: replace(seen(), health=Health(fatal=(NAN,), sign=sign))
+    cause = {"family": "numerics_nan", "cause": NAN}
+    executor.diagnose = lambda action: {"diagnosis": {**failed("x", False)["diagnosis"], **cause}}
+    verdict = await loop.run(executor, Playbook())
+    experiment.close()
+    if sign == "not_finite":
+        assert (verdict.outcome, verdict.reason) == (Outcome.FAILED, f"attempt 1: {NAN}")
+        assert experiment.state.attempt.stop_reason == "fatal_error"
+    else:
+        assert verdict.outcome is Outcome.SUCCEEDED
 
 
 class Stubborn(Playbook):

@@ -49,6 +49,24 @@ def test_what_an_end_means(tmp_path: Path, ended: dict, family: str, says: str) 
         assert says in found.cause
 
 
+@pytest.mark.parametrize("rows", [2, 40])
+def test_d3_a_time_limit_reached_with_nan_says_nan(tmp_path: Path, rows: int) -> None:
+    """Also with too few rows of it to end the run before."""
+    lines = [f"step={step} loss={0.5 if step < 9 else 'nan'}\n" for step in range(1, 9 + rows)]
+    (tmp_path / "pane.log").write_text("".join(lines))
+    found = diagnose(AttemptFiles(tmp_path), as_end({"reason": "deadline", "status": 143, "signal": 15}))
+    assert (found.family, found.signature) == ("numerics_nan", "values_not_finite")
+    assert "loss is NaN at step 9" in found.cause and "time limit" in found.cause
+    assert "step=9 loss=nan" in [line.text for line in found.evidence] and found.remedies
+
+
+def test_values_that_were_finite_again_at_the_time_limit_are_no_cause(tmp_path: Path) -> None:
+    lines = [f"step={step} loss={'nan' if 9 < step < 20 else 0.5}\n" for step in range(1, 40)]
+    (tmp_path / "pane.log").write_text("".join(lines))
+    found = diagnose(AttemptFiles(tmp_path), as_end({"reason": "deadline", "status": 143, "signal": 15}))
+    assert (found.family, found.cause) == ("time_limit", "The time limit of the experiment was reached.")
+
+
 @pytest.mark.parametrize(
     ("reason", "sign", "family", "final"),
     [

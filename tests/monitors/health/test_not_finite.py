@@ -56,7 +56,7 @@ def test_three_rows_without_a_finite_loss_are_fatal_until_one_is_finite(run: Run
         run.row(step, actor__pg_loss=NAN, actor__lr=0.1)
     (why,) = run.fatal
     assert "last 3 metric rows" in why
-    assert "actor/pg_loss is nan at step 7 (line 7 of pane.log)" in why and "step 9" in why
+    assert "actor/pg_loss is NaN at step 7 (line 7 of pane.log)" in why and "step 9" in why
     assert run.raised[0].lines == (7, 8, 9) and run.raised[0].family == "numerics_nan"
     run.row(10, actor__pg_loss=0.5)
     assert run.fatal == [] and run.course.at_end() == []
@@ -78,7 +78,7 @@ def test_infinite_gradient_norms_of_a_loss_scale_coming_down_are_healthy_but_not
     assert run.fatal == []
     for step in range(17, 21):
         run.row(step, loss=0.5, grad_norm=INF)
-    assert "grad_norm is inf at step 1" in run.fatal[0]
+    assert "grad_norm is infinite at step 1" in run.fatal[0]
 
 
 @pytest.mark.parametrize(
