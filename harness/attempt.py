@@ -90,7 +90,8 @@ class Remedy:
     `change`: for people, such as `actor_rollout_ref.rollout.gpu_memory_utilization: 0.6 → 0.5`; without a
     config, what to change in general. `side_effect`: on what the experiment means ("none: …"). `edits`:
     dotted keys with their new values, set after the keys of `remove` were taken out. The values are empty
-    where the remedy is only described.
+    where the remedy is only described. `by_hand`: what a person types or writes to do it, "" where `change`
+    says it all.
     """
 
     name: str
@@ -104,6 +105,17 @@ class Remedy:
     environment: Mapping[str, str] = field(default_factory=dict)
     package: str = ""
     wait_s: float = 0.0
+    by_hand: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """What to do, with the exact command or edit."""
+        return f"{self.change.rstrip('.')}: `{self.by_hand}`" if self.by_hand else self.change
+
+    @property
+    def told(self) -> str:
+        """The same; of an installation, why the run has not made it."""
+        return f"{self.sentence} ({self.why.rstrip('.')})" if self.kind == "install" else self.sentence
 
 
 @dataclass(frozen=True)
@@ -125,13 +137,14 @@ class Cause:
 class Diagnosis(Cause):
     """Why a training ended, or (found before a launch) would end. `confidence`: the share of diagnoses like
     this one that were right (0 to 1). `repairs`: what the remedies come to in this run, in the order in which
-    they are to be tried."""
+    they are to be tried. `what_to_do`: the same for a person, with what a run may not do by itself."""
 
     evidence: tuple[Evidence, ...] = ()
     last_lines: tuple[Evidence, ...] = ()
     confidence: float = 0.0
     also: tuple[OtherFinding, ...] = ()
     repairs: tuple[Remedy, ...] = ()
+    what_to_do: tuple[Remedy, ...] = ()
 
     @property
     def is_sure(self) -> bool:

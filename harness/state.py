@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import llm_use
-from harness.attempt import AttemptEnd, Diagnosis, failure_of
+from harness.attempt import AttemptEnd, Diagnosis, Remedy, failure_of
 from harness.blueprint.types import Blueprint
 from harness.command import with_values
 from harness.config import Scalar
@@ -120,6 +120,17 @@ class ExperimentState:
         """Limits that repairs have raised, for the next launch."""
         done = (measure.split(" ", 1) for draft in self._drafts for measure in draft.measures)
         return frozenset(what for action, what in done if action == "raise_limit")
+
+    @property
+    def what_to_do(self) -> tuple[Remedy, ...]:
+        """What a person can do about an end that is no success, in order; empty for any other."""
+        judged = self.verdict or self.collected
+        if judged is None or judged.outcome not in (Outcome.FAILED, Outcome.CANNOT_RUN, Outcome.TIMED_OUT):
+            return ()
+        if judged.outcome is Outcome.CANNOT_RUN and self.checked is not None:
+            return tuple(Remedy("advise", "advice", problem, "") for problem in self.checked.problems)
+        found = self.attempt.diagnosis if self.attempt is not None else None
+        return found.what_to_do if found is not None else ()
 
     def is_denied(self, action: str, args: Mapping[str, Any]) -> bool:
         """True if a person said no to this action before."""

@@ -27,7 +27,7 @@ from harness.journal.events import ActionResult
 from harness.observation import Observation
 from harness.pending_changes import PREPARING
 from harness.redaction import redact
-from harness.repair import apply_changes, patched_code, repair_plan
+from harness.repair import advice, apply_changes, patched_code, repair_plan
 from harness.results.narrative import sections
 from harness.results.narrative.evidence import Evidence
 from harness.state import AttemptState
@@ -39,12 +39,14 @@ _Result = TypeVar("_Result")
 
 class Executor:
     """Carries out actions on one experiment; keeps the monitor of the running attempt between two waits,
-    `current_monitor`, which a display may look at. `interrupted`: a person wants something of the run."""
+    `current_monitor`, which a display may look at. `interrupted`: a person wants something of the run.
+    `on_check`: is told what each check before a launch found."""
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
         self.interrupted = asyncio.Event()
         self.current_monitor: AttemptMonitor | None = None
+        self.on_check: Callable[[events.Checked], None] = lambda checked: None
         self._evidence: Evidence | None = None
 
     def observe(self) -> Observation:
@@ -128,7 +130,9 @@ class Executor:
         return events.Prepared()
 
     async def _check(self, action: actions.Check) -> events.Checked:
-        return await asyncio.to_thread(apply_changes.check, self.experiment, self.experiment.state.draft)
+        checked = await asyncio.to_thread(apply_changes.check, self.experiment, self.experiment.state.draft)
+        self.on_check(checked)
+        return checked
 
     async def _launch(self, action: actions.Launch) -> events.Launched:
         from monitors.launch import launch
@@ -199,6 +203,11 @@ class Executor:
             _log.warning("a signature file is left out: %s", problem)
         end = (attempt.ended, attempt.stop_reason, attempt.stop_detail)
         found = await asyncio.to_thread(diagnose, files, *end, book)
+        try:
+            of_run = (found, self.experiment.state, advice.config_of(files))
+            found = await asyncio.to_thread(advice.of_run, *of_run)
+        except Exception:  # noqa: BLE001, a run does not end for words about its failure
+            _log.warning("what to do cannot be said", exc_info=True)
         if files.dir.exists():
             write_json(files.dir / "diagnosis.json", encode(found))
         preferred = await asyncio.to_thread(lessons.preferred, found)

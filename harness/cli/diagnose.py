@@ -2,7 +2,7 @@
 
 import shutil
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,10 +12,13 @@ import typer
 from harness.cli.console import AsJson, console, fail, print_json
 
 if TYPE_CHECKING:
+    from harness.attempt import AttemptEnd
     from harness.diagnosis import Diagnosis
-    from harness.repair.remedies import Remedy
+    from monitors.files import AttemptFiles
 
 _OF_THE_END = ("reason", "status", "signal", "prepare_status")
+NO_FAILURE = "none"
+"""The family of what did not fail."""
 OTHER_FILES = ("metrics.jsonl", "resources.jsonl")
 SAMPLE_BYTES, MOST_CONTROLS = 64 << 10, 0.03
 _CONTROLS = bytes({*range(32), 127} - set(b"\t\n\r\b\f\a\x1b"))
@@ -42,7 +45,7 @@ def diagnose(
 ) -> None:
     """Find the cause of a failure in a log of any training, and what to change. Nothing is changed.
 
-    Exit status: 0 a cause was found, 1 it is unknown, 2 the log cannot be read.
+    Exit status: 0 a cause was found or nothing failed, 1 it is unknown, 2 the log cannot be read.
     """
     from harness.diagnosis.signatures import families
 
@@ -50,16 +53,15 @@ def diagnose(
         for name, meaning in families().items():
             typer.echo(f"{name}: {meaning}")
         return
-    found, text = _diagnosis(log, config, status)
-    remedies = _remedies(found, text)
+    found = _diagnosis(log, config, status)
     if json_output:
-        print_json(as_json(found, remedies))
+        print_json(as_json(found))
     else:
-        _print(found, remedies)
+        _print(found)
     raise typer.Exit(0 if found.family != "unknown" else 1)
 
 
-def as_json(found: "Diagnosis", remedies: "list[Remedy]") -> dict[str, Any]:
+def as_json(found: "Diagnosis") -> dict[str, Any]:
     """What `--json` prints; secrets masked. The `file` of a line is named where it is not the log."""
     from harness.redaction import redact
 
@@ -74,55 +76,87 @@ def as_json(found: "Diagnosis", remedies: "list[Remedy]") -> dict[str, Any]:
         ],
         "transient": found.transient,
         "confidence": found.confidence,
-        "remedies": [{"kind": each.kind, "change": each.change, "why": each.why} for each in remedies],
+        "remedies": [
+            {"kind": each.kind, "change": redact(each.change), "why": redact(each.why)}
+            | ({"by_hand": redact(each.by_hand)} if each.by_hand else {})
+            for each in found.what_to_do
+        ],
         "also": [{**asdict(each), "cause": redact(each.cause)} for each in found.also],
     }
 
 
-def _diagnosis(log: Path | None, config: Path | None, status: int | None) -> "tuple[Diagnosis, str | None]":
-    """What the target tells, and the config to compute remedies for (None: there is none)."""
-    from harness import index
-    from harness.attempt import AttemptEnd
-    from harness.config import edit as config_edit
+def _diagnosis(log: Path | None, config: Path | None, status: int | None) -> "Diagnosis":
+    """What the target tells, and what to do about it."""
     from harness.diagnosis import diagnose
+    from harness.repair import advice
     from monitors.files import AttemptFiles
 
-    own = None
     if log == Path("-"):
         with NamedTemporaryFile(prefix="piped-", suffix=".log") as piped:
             shutil.copyfileobj(sys.stdin.buffer, piped)
             piped.flush()
             found = _of_log(Path(piped.name), status, "standard input")
-    elif log is not None and log.exists() and not log.is_dir():
-        found = _of_log(log, status, str(log))
-    elif log is not None and (log / "pane.log").exists():
+        return _judged(advice.of_log(found, _text(config)), status)
+    if log is not None and log.exists() and not log.is_dir():
+        return _judged(advice.of_log(_of_log(log, status, str(log)), _text(config)), status)
+    if log is not None and (log / "pane.log").exists():
         files = AttemptFiles(log)
-        record = files.exit()
-        ended = (
-            None if record is None else AttemptEnd(**{name: getattr(record, name) for name in _OF_THE_END})
-        )
-        found, own = diagnose(files, ended), files.config
-    else:
-        try:
-            folder = index.find_run(None if log is None else str(log))
-        except index.UnknownRunError as error:
-            fail(f"{log}: there is no such log; {error}" if log is not None else str(error))
-        attempt = index.load_state(folder).attempt
-        if attempt is None or attempt.ended is None:
-            what = "is still running" if attempt is not None else "has launched nothing"
-            fail(f"{folder} {what}; to look at a log as it is, name the file")
-        files = AttemptFiles(folder / "attempts" / f"{attempt.number:02d}")
-        found = diagnose(files, attempt.ended, attempt.stop_reason, attempt.stop_detail)
-        own = files.config
-    config = config or (own if own is not None and own.is_file() else None)
+        ended = _end_of(files)
+        own = files.config if files.config.is_file() else None
+        found = advice.of_log(diagnose(files, ended), _text(config or own))
+        return _judged(found, ended.status if ended else None)
+    return _of_run(log, config)
+
+
+def _of_run(word: Path | None, config: Path | None) -> "Diagnosis":
+    from harness import index
+    from harness.diagnosis import Diagnosis, diagnose
+    from harness.repair import advice
+    from monitors.files import AttemptFiles
+
+    try:
+        folder = index.find_run(None if word is None else str(word))
+    except index.UnknownRunError as error:
+        fail(f"{word}: there is no such log; {error}" if word is not None else str(error))
+    state = index.load_state(folder)
+    attempt = state.attempt
+    if attempt is None or attempt.ended is None:
+        what = "is still running" if attempt is not None else "has launched nothing"
+        fail(f"{folder} {what}; to look at a log as it is, name the file")
+    if attempt.ended.complete:
+        told = state.verdict.reason if state.verdict else f"attempt {attempt.number} ran to its end"
+        return Diagnosis(NO_FAILURE, None, f"{state.name} succeeded: {told}.", confidence=1.0)
+    files = AttemptFiles(folder / "attempts" / f"{attempt.number:02d}")
+    found = diagnose(files, attempt.ended, attempt.stop_reason, attempt.stop_detail)
+    return advice.of_run(found, state, _text(config) or advice.config_of(files))
+
+
+def _end_of(files: "AttemptFiles") -> "AttemptEnd | None":
+    from harness.attempt import AttemptEnd
+
+    record = files.exit()
+    return None if record is None else AttemptEnd(**{name: getattr(record, name) for name in _OF_THE_END})
+
+
+def _judged(found: "Diagnosis", status: int | None) -> "Diagnosis":
+    """A command that returned 0, and whose log tells of no failure, has not failed."""
+    if found.family != "unknown" or status != 0:
+        return found
+    said = "The command ended with status 0, and its log tells of no failure."
+    return replace(found, family=NO_FAILURE, cause=said, evidence=(), what_to_do=())
+
+
+def _text(config: Path | None) -> str | None:
+    from harness.config import edit as config_edit
+
     if config is None:
-        return found, None
+        return None
     try:
         text = config.read_text(encoding="utf-8")
         config_edit.load(text)
     except (config_edit.ConfigEditError, ValueError, RecursionError) as error:
         fail(f"{config} cannot be read as a config: {error}")
-    return found, text
+    return text
 
 
 def _of_log(log: Path, status: int | None, name: str) -> "Diagnosis":
@@ -143,23 +177,20 @@ def is_binary(beginning: bytes) -> bool:
     return controls > MOST_CONTROLS * len(text)
 
 
-def _remedies(found: "Diagnosis", config: str | None) -> "list[Remedy]":
-    from harness.guard.science import refuse_repair
-    from harness.repair.remedies import Situation, remedies_for
-
-    remedies = remedies_for(found.remedies, Situation(found, config))
-    return [each for each in remedies if config is None or refuse_repair(each, config) is None]
-
-
-def _print(found: "Diagnosis", remedies: "list[Remedy]") -> None:
+def _print(found: "Diagnosis") -> None:
     from rich.text import Text
 
-    shown, out = as_json(found, remedies), console()
+    from harness.redaction import redact
+
+    shown, out = as_json(found), console()
 
     def section(title: str, content: object) -> None:
         if content:
             out.print(Text(f"\n{title}", style="bold"))
 
+    if found.family == NO_FAILURE:
+        out.print(Text(shown["cause"]))
+        return
     is_known = found.family != "unknown"
     signature = f" ({found.signature})" if found.signature else ""
     sure = f", {found.confidence:.0%} sure" if is_known else ""
@@ -171,11 +202,11 @@ def _print(found: "Diagnosis", remedies: "list[Remedy]") -> None:
     for line in shown["evidence"]:
         where = f"{line['file']}:{line['line']}" if "file" in line else str(line["line"])
         out.print(Text.assemble((f"{where:>7}  ", "dim"), line["text"]))
-    section("What would help, in this order", remedies)
-    for number, each in enumerate(remedies, start=1):
-        out.print(Text(f"{number}. {each.change}"))
+    section("What would help, in this order", found.what_to_do)
+    for number, each in enumerate(found.what_to_do, start=1):
+        out.print(Text(f"{number}. {redact(each.sentence)}"))
         if each.why:
-            out.print(Text(f"   {each.why}", style="dim"))
+            out.print(Text(f"   {redact(each.why)}", style="dim"))
     section("Also in the log", shown["also"])
     for other in shown["also"]:
         out.print(Text(f"line {other['line']}: {other['cause']} [{other['family']}]"))

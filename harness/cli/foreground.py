@@ -17,7 +17,8 @@ from harness.agent.executor import Executor
 from harness.agent.policies import make_policy, playbook
 from harness.cli.console import ask_for, console, read_line, take_back
 from harness.cli.progress import Progress, progress_for
-from harness.journal.events import CopyKept, LetGo, Reported
+from harness.journal.events import Checked, CopyKept, LetGo, Reported
+from harness.redaction import redact
 
 if TYPE_CHECKING:
     from harness.experiment import Experiment
@@ -133,6 +134,8 @@ class RunForeground(Foreground):
         self.experiment = experiment
         self.executor = Executor(experiment)
         super().__init__(experiment.dir, progress_for(self.executor), self.executor.ask_to_stop)
+        self.executor.on_check = self._show_findings
+        self._shown_findings: set[str] = set()
         self._put_to_person: approval.OpenQuestion | None = None
 
     async def work(self) -> "Verdict":
@@ -159,7 +162,23 @@ class RunForeground(Foreground):
             f"files of the patched code were left in {kept.folder}"
             for kept in self.experiment.journal.of(CopyKept)
         )
-        return [*(reported.headline or [f"{verdict.outcome.value}: {verdict.reason}"]), *kept], reported.error
+        headline = reported.headline or (f"{verdict.outcome.value}: {verdict.reason}",)
+        remedies = self.experiment.state.what_to_do
+        to_do = [f"{number}. {redact(each.told)}" for number, each in enumerate(remedies, start=1)]
+        return [*headline, *kept, *(["what to do:", *to_do] if to_do else [])], reported.error
+
+    def _show_findings(self, checked: Checked) -> None:
+        """What the check before a launch found, each once."""
+        found = [f"warning: {text}" for text in checked.warnings]
+        found += [f"problem: {text}" for text in checked.problems]
+        fresh = [line for line in found if line not in self._shown_findings]
+        if not fresh:
+            return
+        self._shown_findings |= set(fresh)
+        self.progress.pause()
+        for line in fresh:
+            console().print(redact(line))
+        self.progress.go_on()
 
     def _policy(self) -> "Policy":
         """The policy of the run's options; where its model cannot be had any more, the playbook goes on."""

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import yaml
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -20,6 +21,7 @@ Path = tuple[str, ...]
 VERSIONS = ((1, 2), (1, 1))
 _TAG = "tag:yaml.org,2002:"
 _MOST_NODES = 50_000
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d+")
 _REFERENCE = re.compile(r"\$\{([^${}]*)")
 _NAMED = re.compile(r"\.*[\w-]+(?:\.[\w-]+)*\.?")
 
@@ -48,10 +50,10 @@ class Value:
 
 def values(text: str, version: tuple[int, int]) -> dict[Path, Value]:
     """Every scalar and every empty mapping or list of the text by its path. Raises UnreadableConfigError."""
-    yaml = YAML(typ="safe", pure=True)
-    yaml.version = version
+    reader = YAML(typ="safe", pure=True)
+    reader.version = version
     try:
-        root = yaml.compose(text)
+        root = reader.compose(text)
     except (YAMLError, RecursionError, ValueError) as error:
         raise UnreadableConfigError(f"the config is not YAML that can be read: {error}") from error
     return {} if root is None else dict(_Walk().values(root, (), ()))
@@ -80,6 +82,27 @@ def changed(
             if one != other and not (is_filled and _has_below(absent_in, path)):
                 found.setdefault(path, (one, other))
     return found
+
+
+def numbers_as_text(text: str) -> dict[str, tuple[str, str]]:
+    """Numbers such as `1e-2`, which PyYAML takes for text: by dotted key, what stands there and how it is
+    written for every reader. Empty for a text that cannot be read."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        return {} if root is None else dict(_numbers_as_text(root, ""))
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return {}
+
+
+def _numbers_as_text(node: yaml.Node, key: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    if isinstance(node, yaml.MappingNode):
+        for name, child in node.value:
+            below = f"{key}.{name.value}" if key else str(name.value)
+            yield from _numbers_as_text(child, below)
+    elif isinstance(node, yaml.ScalarNode) and node.tag == f"{_TAG}str" and node.style is None:
+        number = repr(float(node.value)) if _NUMBER.fullmatch(node.value) else ""
+        if number:
+            yield key, (node.value, re.sub(r"^(-?\d+)e", r"\1.0e", number))
 
 
 def referring(tree: dict[Path, Value], edited: Collection[Path]) -> dict[Path, Path]:

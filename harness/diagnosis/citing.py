@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from harness.diagnosis.ranking import INCIDENT_LINES, Candidate
-from harness.diagnosis.types import Evidence, Fault, Log
+from harness.diagnosis.types import Evidence, Fault, Frame, Log
 from monitors.logs import Line
 
 LONGEST = 1000
@@ -47,11 +47,17 @@ def useful(log: Log, best: Candidate | None) -> tuple[Evidence, ...]:
     return _cite(log, list(dict.fromkeys(numbers))[:MOST_USEFUL])
 
 
+def own_frame(fault: Fault) -> Frame | None:
+    """The innermost frame in the author's own code; None where there is none."""
+    own = (frame for frame in reversed(fault.frames) if not frame.path.startswith("<"))
+    return next((frame for frame in own if not any(part in frame.path for part in _LIBRARIES)), None)
+
+
 def _origin(fault: Fault | None) -> list[int]:
-    """The innermost frame, and the innermost one in the author's own code."""
-    frames = fault.frames if fault is not None else ()
-    own = [frame for frame in frames if not any(part in frame.path for part in _LIBRARIES)]
-    return [frame.line for frame in (*own[-1:], *frames[-1:])]
+    """The line of the innermost frame in the author's own code; where there is none, of the innermost."""
+    if fault is None or not fault.frames:
+        return []
+    return [(own_frame(fault) or fault.frames[-1]).line]
 
 
 def _cite(log: Log, numbers: Iterable[int]) -> tuple[Evidence, ...]:

@@ -72,6 +72,8 @@ def _conclude(log: Log, catalogue: SignatureCatalogue, end: End) -> Diagnosis:
     raised = best if best is not None and best.fault is not None and best.fault.type else None
     if raised is not None and raised.fault is not None:  # an exception that no signature knows
         text, captures = raised.cause, {"type": raised.fault.type, "said": raised.fault.said[0]}
+        if (frame := citing.own_frame(raised.fault)) is not None:
+            captures["place"] = frame.place
     cause = Cause(UNKNOWN, None, text, captures=captures)
     return _diagnosis(log, cause, OF_UNKNOWN, candidates, citing.useful(log, raised))
 

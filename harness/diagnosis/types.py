@@ -1,6 +1,7 @@
 """The words that the rooms of diagnosis share: what a log says (`Log` of `Fault`s), what may have caused it
 (`Cause`), what comes out (`Diagnosis`)."""
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +12,7 @@ from monitors.logs import Line
 from monitors.metrics import Row
 
 __all__ = ["UNKNOWN", "Cause", "Diagnosis", "Evidence", "OtherFinding", "Role"]
+_LINE_NUMBER = re.compile(r"\bline (\d+)")
 Level = Literal["", "info", "warning", "error", "fatal"]
 
 
@@ -24,6 +26,12 @@ class Frame:
     path: str
     function: str
     code: str = ""
+
+    @property
+    def place(self) -> str:
+        """Such as `train.py, line 12`."""
+        number = _LINE_NUMBER.search(self.text)
+        return f"{self.path}, line {number[1]}" if number else self.path
 
 
 @dataclass(frozen=True)

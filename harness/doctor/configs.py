@@ -5,12 +5,14 @@ import json
 import netrc
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from harness import launching
 from harness.blueprint.trainer import ask_trainer
+from harness.command import Call
 from harness.config import edit
+from harness.config.readings import numbers_as_text
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
 
@@ -55,14 +57,33 @@ def is_read(launch: PlannedLaunch) -> Iterator[Finding]:
         )
 
 
+def named_files(calls: Iterable[Call]) -> dict[Path, str]:
+    """The YAML and JSON files that a command names and that are there, with their texts."""
+    words = {(call.folder, word.rpartition("=")[2]) for call in calls for word in call.words[1:]}
+    named = {folder / word for folder, word in words if folder and word.endswith((".yaml", ".yml", ".json"))}
+    there = (path for path in sorted(named) if path.is_file() and path.stat().st_size <= _LARGEST_CONFIG)
+    return {path: path.read_text(encoding="utf-8", errors="replace") for path in there}
+
+
+def numbers_are_numbers(launch: PlannedLaunch) -> Iterator[Finding]:
+    """Numbers such as `1e-2` are text to PyYAML; OmegaConf, which Hydra uses, and the bundled trainer take
+    them for numbers."""
+    if launch.is_bundled or launch.settings.is_of_verl or launch.look.parser == "hydra":
+        return
+    texts = {path.name: text for path, text in named_files(launch.calls).items()}
+    if launch.config_path is not None and launch.config_text is not None:
+        texts[launch.config_path.name] = launch.config_text
+    for file, text in texts.items():
+        for key, (there, number) in numbers_as_text(text).items() if not file.endswith(".json") else ():
+            what = f"{file}: `{key}: {there}` is text to PyYAML, not a number"
+            yield warning(what, f"write `{key}: {number}`", "config_error")
+
+
 def files_parse(launch: PlannedLaunch) -> Iterator[Finding]:
     """YAML and JSON files that the command names parse, such as a DeepSpeed config."""
-    words = {(call.folder, word.rpartition("=")[2]) for call in launch.calls for word in call.words[1:]}
-    named = {folder / word for folder, word in words if folder and word.endswith((".yaml", ".yml", ".json"))}
-    for path in sorted(named - {launch.config_path}):
-        if not path.is_file() or path.stat().st_size > _LARGEST_CONFIG:
+    for path, text in named_files(launch.calls).items():
+        if path == launch.config_path:
             continue
-        text = path.read_text(encoding="utf-8", errors="replace")
         try:
             json.loads(text) if path.suffix == ".json" else edit.load(text)
         except (edit.ConfigEditError, ValueError, RecursionError) as error:

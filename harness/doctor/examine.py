@@ -45,6 +45,7 @@ CHECKS = (
     Check("dry run", configs.trainer_takes_it, TIMEOUT_S + _LOOK_S),
     Check("config is read", configs.is_read),
     Check("other configs", configs.files_parse),
+    Check("numbers", configs.numbers_are_numbers, _LOOK_S),
     Check("programs", paths.programs),
     Check("inputs", paths.inputs),
     Check("data", data.rows_parse),

@@ -52,7 +52,7 @@ def programs(launch: PlannedLaunch) -> Iterator[Finding]:
     for program in launch.programs:
         script = program.script
         if script is not None and program.call.certain and not script.is_file():
-            fix = _near(script) or "correct the path; it is seen from the codebase"
+            fix = _meant(script) or "correct the path; it is seen from the codebase"
             found.append(make(f"the script {launch.shown(script)} does not exist", fix, "path_not_found"))
     yield from found
     if launch.calls and not found and not launch.is_bundled:
@@ -91,7 +91,7 @@ def inputs(launch: PlannedLaunch) -> Iterator[Finding]:
         if path is None:
             continue
         if not path.exists():
-            fix = _near(path) or "correct the path, or put the file there"
+            fix = _meant(path) or "correct the path, or put the file there"
             is_sure = not launch.prepares and (text.startswith("/") or is_ours)
             make = problem if is_sure else warning
             yield make(f"{key}: {text} does not exist", fix, "path_not_found")
@@ -103,7 +103,11 @@ def inputs(launch: PlannedLaunch) -> Iterator[Finding]:
         yield fine(f"{good} file(s) and folder(s) that the settings name are there")
 
 
-def _near(path: Path) -> str:
-    """The question for the name beside it that is most like it; "" for none."""
+def near(path: Path) -> str:
+    """The name beside it that is most like it; "" for none."""
     beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-    return did_you_mean(path.name, beside, "did you mean {}?")
+    return did_you_mean(path.name, beside, "{}")
+
+
+def _meant(path: Path) -> str:
+    return f"did you mean {meant}?" if (meant := near(path)) else ""

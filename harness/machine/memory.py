@@ -22,8 +22,14 @@ def memory_total(root: Path = CGROUP, own: Path = OWN_GROUPS) -> int:
     """Bytes of memory that this machine has, or that the container's limit allows."""
     import psutil
 
+    total, limit = int(psutil.virtual_memory().total), memory_limit(root, own)
+    return total if limit is None else min(total, limit)
+
+
+def memory_limit(root: Path = CGROUP, own: Path = OWN_GROUPS) -> int | None:
+    """Bytes of memory that the container or control group allows; None where there is no such limit."""
     limits = (_limit(folder) for folder in _groups("memory", root, own))
-    return min([int(psutil.virtual_memory().total), *(limit for limit in limits if limit is not None)])
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def memory_available(root: Path = CGROUP, own: Path = OWN_GROUPS) -> int:

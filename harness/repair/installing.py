@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 LIMIT_S = 900.0
+NOT_PERMITTED = "the run was started without --allow-install"
 _VERSION = "import sys, importlib.metadata as m; print(m.version(sys.argv[1]))"
 
 

@@ -61,7 +61,7 @@ def before_launch(cause: Diagnosis, state: ExperimentState, config: str) -> list
     seen, environment = cause.captures, dict(state.environment)
     if "variable" in seen:
         environment[seen["variable"]] = seen["port"]
-    here = Machine(may_install=lambda: state.options.allow_install)
+    here = Machine(why_not_install=lambda: "" if state.options.allow_install else installing.NOT_PERMITTED)
     if "free_port" in seen:
         here = replace(here, free_port=lambda: int(seen["free_port"]))
     protected = tuple(state.blueprint.protected_keys)
@@ -79,8 +79,15 @@ def machine(experiment: Experiment, environment: dict[str, str]) -> Machine:
         open_files=lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
         is_cached=lambda name, revision: model_files.is_cached(environment, name, revision),
         owned=lambda what: leftovers.owned(experiment, what),
-        may_install=lambda: state.options.allow_install and not installing.refuse(state.blueprint.venv_exe),
+        why_not_install=lambda: why_not_install(state),
     )
+
+
+def why_not_install(state: ExperimentState) -> str:
+    """Why this run may install no package, "" where it may."""
+    if not state.options.allow_install:
+        return installing.NOT_PERMITTED
+    return installing.refuse(state.blueprint.venv_exe) or ""
 
 
 def actions_of(repair: Remedy, diagnosis: Diagnosis) -> list[actions.Action]:

@@ -88,7 +88,7 @@ class ModelUse:
 class RunStory:
     """The state of a run, and what it does not keep. `command`: as it was launched; `ended_at`: when results
     were collected; `remarks`: notes and refused wishes, each with the newest attempt of its time; `llm`: None
-    when no model was asked."""
+    when no model was asked; `warnings`: of the checks before the launches, each once."""
 
     state: ExperimentState
     command: str
@@ -96,6 +96,7 @@ class RunStory:
     events: tuple[EventNote, ...]
     remarks: tuple[EventNote, ...]
     llm: ModelUse | None
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, entries: Sequence[Entry]) -> RunStory:
@@ -109,6 +110,9 @@ class RunStory:
             _time_line(entries),
             _remarks(entries),
             _model_use(entries, state.llm),
+            tuple(
+                dict.fromkeys(text for seen in events_of(entries, events.Checked) for text in seen.warnings)
+            ),
         )
 
     @property
@@ -199,10 +203,15 @@ def _remarks(entries: Iterable[Entry]) -> tuple[EventNote, ...]:
 
 def _every_remark(entries: Iterable[Entry]) -> Iterator[EventNote]:
     attempt: int | None = None
+    wish = ""
     for entry in entries:
         match entry.event:
             case events.Intent(action="launch", args=args):
                 attempt = args["attempt"]
+            case events.Intent(action=action, args=args):
+                wish = _wish(action, args)
+            case events.ChangePrepared(error=error) if error:
+                yield EventNote(entry.time, "could not be done", f"{wish}: {error}", attempt)
             case events.Noted(text=text):
                 yield EventNote(entry.time, "noted by the policy, unchecked", text, attempt)
             case events.Refused(action=action, args=args, why=why):

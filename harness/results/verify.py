@@ -264,7 +264,8 @@ def _short(value: Any) -> str:
 
 
 def run_flag(state: ExperimentState) -> dict[str, Any]:
-    return flag_of(state, experiment_id=state.experiment_id, attempts=len(state.attempts))
+    told = {"what_to_do": [each.sentence for each in state.what_to_do]} if state.what_to_do else {}
+    return flag_of(state, experiment_id=state.experiment_id, attempts=len(state.attempts), **told)
 
 
 def _rebuild_run(result_dir: Path, state: ExperimentState, into: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.attempt import Evidence
+from harness.attempt import Evidence, Remedy
 from harness.results.deviations import Deviation, chosen, config_changes, deviations, net
 from harness.results.facts import MAX_METRICS, ONE_SEED
 from harness.results.run import RunStory
@@ -95,7 +95,8 @@ class AttemptView:
 class View:
     """Everything that the documents show. `settings`: chosen for a config that the blueprint does not name;
     `changes`: differences between the attempts' configs that are no deviation; `unused`: prepared for a
-    launch that never came; `config`: the newest attempt that has one."""
+    launch that never came; `config`: the newest attempt that has one; `what_to_do`: after a failure;
+    `warnings`: what the checks before the launches found that did not stop them."""
 
     run: RunStory
     key_facts: tuple[Fact, ...]
@@ -112,6 +113,8 @@ class View:
     config: AttemptRecord | None
     missing: tuple[str, ...]
     discrepancies: tuple[Discrepancy, ...]
+    what_to_do: tuple[Remedy, ...] = ()
+    warnings: tuple[str, ...] = ()
     seed_note: str = ONE_SEED
 
     @property
@@ -167,6 +170,8 @@ def build_view(
         config=next((attempt for attempt in reversed(record.attempts) if attempt.config_text), None),
         missing=missing,
         discrepancies=discrepancies,
+        what_to_do=run.state.what_to_do,
+        warnings=run.warnings,
     )
 
 

@@ -20,3 +20,27 @@ def test_d3_nan_that_lasts_ends_the_run_long_before_its_time_limit(bench: Bench)
     assert (attempt.diagnosis.family, attempt.diagnosis.signature) == ("numerics_nan", "values_not_finite")
     assert "step=6 loss=nan" in [line.text for line in attempt.diagnosis.evidence]
     assert "NaN" in output and "NaN" in bench.flag["reason"] and "NaN" in bench.flag["headline"][0]
+
+
+def test_d9_a_failed_run_says_what_to_do_wherever_a_person_looks(bench: Bench) -> None:
+    bench.script("train.py", "print('starting')\ndef load():\n    import einops_of_mine\nload()\n")
+    bench.plan("python train.py")
+    output = bench.run(status=1)
+    (first, *_) = bench.flag["what_to_do"]
+    assert first.startswith("Install the package that brings einops_of_mine")
+    assert "what to do:" in output and first in output
+    for document in ("result.md", "trial_and_error.md"):
+        assert "1. Install the package that brings" in (bench.result_dir / document).read_text(), document
+    shown = bench.harness("diagnose", str(bench.result_dir), status=0)
+    assert first in shown and "line 3, in load" in shown
+    assert "nothing differs" in bench.harness("verify", str(bench.result_dir))
+
+
+def test_d10_what_the_check_found_is_said_before_the_launch_and_in_the_report(bench: Bench) -> None:
+    bench.script("train.py", "print('step=1 loss=0.5', flush=True)\n")
+    (bench.codebase / "c.yaml").write_text("lr: 1e-2\n")
+    bench.plan("python train.py c.yaml")
+    output = bench.run()
+    warning = "c.yaml: `lr: 1e-2` is text to PyYAML"
+    assert output.index(f"warning: {warning}") < output.index("attempt 1")
+    assert "is text to PyYAML" in (bench.result_dir / "result.md").read_text()

@@ -44,14 +44,14 @@ def remedies_for(names: Iterable[str], situation: Situation) -> list[Remedy]:
     names = list(dict.fromkeys(names))
     if situation.config is None:
         names = [name for name in names if name not in _IN_GENERAL or _IN_GENERAL[name](situation)]
-        return [remedy for name in names if (remedy := _described(name)) is not None]
+        return [remedy for name in names if (remedy := described(name)) is not None]
     found = [remedy for name in names if (remedy := _computed(name, situation)) is not None]
     if not situation.diagnosis.is_sure:
         found = [remedy for remedy in found if remedy.kind in (*WAITING, "advice")]
     return sorted(found, key=lambda remedy: remedy.name in situation.tried)
 
 
-def _described(name: str) -> Remedy | None:
+def described(name: str) -> Remedy | None:
     """The remedy in general words."""
     if name.startswith(f"{ADVISE}:"):
         return Remedy(ADVISE, "advice", name.removeprefix(f"{ADVISE}:").strip(), "")
@@ -63,26 +63,26 @@ def _described(name: str) -> Remedy | None:
 
 def _computed(name: str, situation: Situation) -> Remedy | None:
     """The remedy with its values, None where it does not apply."""
-    described = _described(name)
-    if described is None or described.kind == "advice":
-        return described
+    row = described(name)
+    if row is None or row.kind == "advice":
+        return row
     try:
         compute = getattr(memory, name, None) or getattr(services, name, None)
         found = compute(situation) if compute is not None else _from_table(name, situation)
     except UnknownError:
-        return described
+        return row
     except (ArithmeticError, ValueError, OSError) as error:  # numbers of a log, files of a machine
         _log.warning("the remedy %s does not apply: %s: %s", name, type(error).__name__, str(error)[:200])
         return None
     if found is None or found == {}:
         return None
     repair = found if isinstance(found, Repair) else Repair(edits=found)
-    kind = described.kind
+    kind = row.kind
     if kind in ("config", "environment"):
         kind = "environment" if repair.environment and not repair.edits else "config"
-    changed = "; ".join(_in_words(repair, situation)) or described.change
-    undo = _undo(repair, situation, described.undo.words)
-    return replace(described, kind=kind, change=changed, undo=undo, **vars(repair))
+    changed = "; ".join(_in_words(repair, situation)) or row.change
+    undo = _undo(repair, situation, row.undo.words)
+    return replace(row, kind=kind, change=changed, undo=undo, **vars(repair))
 
 
 def _from_table(name: str, now: Situation) -> Repair | Edits | None:

@@ -127,7 +127,7 @@ def install_package(now: Situation) -> Repair | None:
     version is wanted, or it is shadowed."""
     module = now.captured("module").strip("'\"` ")
     package = package_of(module) or package_of(now.captured("package"))
-    if "." in module or package is None or not now.machine.may_install():
+    if "." in module or package is None or now.machine.why_not_install():
         return None
     return Repair(package=package)
 

@@ -155,8 +155,8 @@ class Machine:
 
     `is_taken`: True if something listens on this port. `open_files`: soft and hard limit. `is_cached`: True
     if this revision of a model of the hub is complete here. `owned`: how many `processes` our attempts left
-    behind, or bytes of `checkpoints` that later ones have replaced. `may_install`: True if packages may be
-    installed.
+    behind, or bytes of `checkpoints` that later ones have replaced. `why_not_install`: why
+    no package may be installed, "" where it may.
     """
 
     free_port: Callable[[], int] = _unknown
@@ -165,7 +165,7 @@ class Machine:
     open_files: Callable[[], tuple[int, int]] = _unknown
     is_cached: Callable[[str, str], bool] = _unknown
     owned: Callable[[str], int] = _unknown
-    may_install: Callable[[], bool] = _unknown
+    why_not_install: Callable[[], str] = _unknown
 
 
 @dataclass(frozen=True)

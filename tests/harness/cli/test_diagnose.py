@@ -1,11 +1,15 @@
 """`harness diagnose`: what a person and a script get, and every way of naming what to look at."""
 
+import asyncio
 import json
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from harness.agent import loop
+from harness.agent.playbook import Playbook
+from tests.harness.agent.world import FakeExecutor, World, done, new_experiment
 from tests.harness.cli.typed import typed
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.02 GiB. GPU 0 has 0.6 GiB free."
@@ -98,6 +102,22 @@ def test_what_the_command_returned_helps_where_the_log_is_silent(log: Path) -> N
     for status, family in families.items():
         exit_status, out, _ = diagnose(log, "--status", status, "--json")
         assert (exit_status, json.loads(out)["family"]) == (0, family)
+
+
+def test_d22_what_succeeded_is_said_to_have_succeeded(log: Path, tmp_path: Path) -> None:
+    log.write_text("step:1 - actor/kl_loss:0.1\ndone\n")
+    status, out, _ = diagnose(log, "--status", "0")
+    assert status == 0 and out.splitlines() == [
+        "The command ended with status 0, and its log tells of no failure."
+    ]
+    folder = tmp_path / "fine"
+    folder.mkdir()
+    experiment = new_experiment(folder, World([done()]))
+    asyncio.run(loop.run(FakeExecutor(experiment, World([done()])), Playbook()))
+    experiment.close()
+    status, out, _ = diagnose(folder)
+    assert status == 0 and out == "sort digits succeeded: attempt 1 ran to its end.\n"
+    assert json.loads(diagnose(folder, "--json")[1])["family"] == "none"
 
 
 def test_secrets_are_masked(log: Path) -> None:

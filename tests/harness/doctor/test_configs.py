@@ -35,6 +35,17 @@ def test_a_config_that_the_command_does_not_name_and_other_files(tmp_path: Path)
         assert bad(configs.files_parse(given)) == found
 
 
+def test_numbers_that_are_text_to_pyyaml(tmp_path: Path) -> None:
+    text = "optim: {lr: 1e-2, eps: 1.0e-8, name: '1e-3'}\nsteps: 2e3\n"
+    found = list(configs.numbers_are_numbers(launch(tmp_path, "python t.py config.yaml", text)))
+    assert bad(found) == [("warning", "config_error")] * 2
+    assert [each.fix for each in found] == ["write `optim.lr: 0.01`", "write `steps: 2000.0`"]
+    (tmp_path / "own.yaml").write_text("lr: 5e-6\n")
+    (found,) = configs.numbers_are_numbers(launch(tmp_path, "python t.py own.yaml"))
+    assert "own.yaml: `lr: 5e-6`" in found.text and "`lr: 5.0e-06`" in found.fix
+    assert not list(configs.numbers_are_numbers(launch(tmp_path, None, text))), "the bundled trainer reads it"
+
+
 @pytest.mark.parametrize(
     ("command", "problems"),
     [

@@ -86,7 +86,7 @@ MACHINE = Machine(
     open_files=lambda: (1024, 4096),
     is_cached=lambda model, revision: True,
     owned=lambda what: 2,
-    may_install=lambda: True,
+    why_not_install=str,
 )
 """A machine where everything is there."""
 

@@ -324,7 +324,7 @@ def test_only_known_packages_are_fetched_and_only_with_permission() -> None:
     assert not [name for name in known_packages() if not re.fullmatch(r"[\w.-]+", name)], "without a version"
     found = remedy("install_package", captures={"module": "cv2"})
     assert found is not None and (found.package, found.kind) == ("opencv-python-headless", "install")
-    no = {"may_install": lambda: False}
+    no = {"why_not_install": lambda: "no"}
     assert remedy("install_package", captures={"module": "cv2"}, machine=no) is None
 
 

@@ -1,0 +1,105 @@
+"""What a person can do about a failure, with the exact command or edit: one answer for the terminal, the
+report, finish.flag and `harness diagnose`.
+
+In: a diagnosis, and the run that it is about, where there is one. Out: the same diagnosis with `what_to_do`,
+and with what only the run shows in its cause (`circumstances`).
+"""
+
+import resource
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+
+from harness.attempt import UNKNOWN, Diagnosis, Remedy
+from harness.blueprint.types import Blueprint
+from harness.config.packages import package_of
+from harness.guard.science import refuse_repair
+from harness.machine.ports import a_free_port, is_taken
+from harness.repair import circumstances, installing
+from harness.repair.remedies import Machine, Situation, remedies_for
+from harness.repair.remedies.choice import WAITING, described
+from harness.repair.repair_plan import why_not_install
+from harness.state import ExperimentState
+from monitors.files import AttemptFiles
+
+_INSTALL = "install_package"
+
+
+def of_log(found: Diagnosis, config: str | None = None) -> Diagnosis:
+    """A log alone, with a config that may be its own."""
+    return replace(found, what_to_do=tuple(_what_to_do(Situation(found, config), None)))
+
+
+def of_run(found: Diagnosis, state: ExperimentState, config: str) -> Diagnosis:
+    """The last attempt of a run; `config`: what it read, "" for none that is known."""
+    plan = state.blueprint
+    machine = Machine(
+        free_port=a_free_port,
+        is_taken=is_taken,
+        owned=lambda what: 0,
+        open_files=lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
+        why_not_install=lambda: why_not_install(state),
+    )
+    now = Situation(found, config, state.environment, state.command, (), tuple(plan.protected_keys), machine)
+    seen = circumstances.of(now, plan)
+    ended = found.cause if not seen.said or found.cause.endswith((".", "!", "?")) else f"{found.cause}."
+    cause = " ".join([ended, *seen.said])
+    general = [each for each in _what_to_do(now, plan) if not (seen.said and each.kind == "advice")]
+    return replace(found, cause=cause, what_to_do=(*seen.remedies, *general))
+
+
+def _what_to_do(now: Situation, plan: Blueprint | None) -> Iterator[Remedy]:
+    """The remedies of the diagnosis in their order; what the rules refuse is left out."""
+    for name in dict.fromkeys(now.diagnosis.remedies):
+        if name == _INSTALL:
+            yield from _install(now, plan)
+            continue
+        for remedy in remedies_for((name,), now):
+            if now.config is None or refuse_repair(remedy, now.config) is None:
+                yield replace(remedy, by_hand=_by_hand(remedy, now, plan))
+    if now.diagnosis.family == UNKNOWN:
+        yield from _of_unknown(now, plan)
+
+
+def _by_hand(remedy: Remedy, now: Situation, plan: Blueprint | None) -> str:
+    if remedy.environment:
+        return shlex.join(["export", *(f"{name}={value}" for name, value in remedy.environment.items())])
+    if remedy.kind == "limit" and now.config is not None:
+        return f"ulimit -n {now.machine.open_files()[1]}"
+    return f"harness run {shlex.quote(str(plan.path))}" if plan and remedy.kind in WAITING else ""
+
+
+def _install(now: Situation, plan: Blueprint | None) -> Iterator[Remedy]:
+    """By the person or, where they allow it, by the run; and why the run has not done it."""
+    module, remedy = now.captured("module").strip("'\"` "), described(_INSTALL)
+    package = package_of(module) or package_of(now.captured("package"))
+    what = now.captured("requirement") or package or now.captured("package")
+    if remedy is None or "." in module or not (what or module):
+        return
+    refused = now.machine.why_not_install() if plan is not None else installing.NOT_PERMITTED
+    if package is None:
+        refused = f"{what or module} is not one of the packages that a run may install by itself"
+    change = f"Install {what or f'the package that brings {module}'} where the training runs"
+    if refused == installing.NOT_PERMITTED:
+        change += ", or start the run with --allow-install"
+    why = f"The run has not installed it: {refused}." if plan is not None and refused else remedy.why
+    python = str(plan.venv_exe) if plan is not None else "python"
+    by_hand = shlex.join([python, "-m", "pip", "install", what]) if what else ""
+    yield replace(remedy, change=f"{change}.", why=why, by_hand=by_hand)
+
+
+def _of_unknown(now: Situation, plan: Blueprint | None) -> Iterator[Remedy]:
+    """Where to look when no signature knows the failure."""
+    place = now.captured("place")
+    if place and (remedy := described("correct_code")) is not None:
+        yield replace(remedy, change=remedy.change.format(place=place))
+    elif plan is not None and now.command and (remedy := described("run_by_hand")) is not None:
+        yield replace(remedy, by_hand=f"cd {shlex.quote(str(plan.codebase_dir))} && {now.command}")
+
+
+def config_of(files: AttemptFiles) -> str:
+    """The config of an attempt, "" where it has none that can be read."""
+    try:
+        return files.config.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -1,0 +1,186 @@
+"""What a run shows of its failure beside the log: who holds the port, which limit is set, what names a path.
+
+In: the failure in its situation, and the plan. Out: sentences that follow the cause, and what a person can do
+about just that. Looked up when the failure is diagnosed; nothing is changed.
+"""
+
+import re
+import resource
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.attempt import Remedy
+from harness.blueprint.types import Blueprint
+from harness.command import calls, read_or_empty
+from harness.command.launch_command import bare
+from harness.config.readings import numbers_as_text
+from harness.doctor.configs import named_files
+from harness.doctor.paths import near
+from harness.machine.disk import in_words
+from harness.machine.memory import memory_available, memory_limit
+from harness.machine.ports import holder
+from harness.repair.remedies.choice import ADVISE
+from harness.repair.remedies.situation import Situation
+
+_LEARNING_RATE = re.compile(r"(?:.*[._])?(?:lr|learning_rate)")
+_TEXT_FOR_A_NUMBER = re.compile(r"UFunc|<U\d|\bstr\b|could not convert string|must be real number")
+_MEMORY_LIMITS = {"-v": resource.RLIMIT_AS, "-d": resource.RLIMIT_DATA}
+_KIB = 1024
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """`said`: sentences for the cause. `remedies`: advice, before that of the signature."""
+
+    said: tuple[str, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+
+
+Seen = Iterator[tuple[str, Remedy]]
+"""A sentence for the cause, "" for none, and what to do about it."""
+
+
+def of(now: Situation, plan: Blueprint) -> Circumstances:
+    """What this run shows; empty for most failures."""
+    found = [*_OF_FAMILY.get(now.diagnosis.family, _nothing)(now, plan), *_numbers_as_text(now, plan)]
+    said = tuple(sentence for sentence, _ in found if sentence)
+    return Circumstances(said, tuple(remedy for _, remedy in found))
+
+
+def _advice(change: str, why: str = "", by_hand: str = "") -> Remedy:
+    return Remedy(ADVISE, "advice", change, why, by_hand=by_hand)
+
+
+def _nothing(now: Situation, plan: Blueprint) -> Seen:
+    yield from ()
+
+
+def _ports(now: Situation, plan: Blueprint) -> Seen:
+    """The port that the log names, else those of config, command and variables; who holds it."""
+    named = {each.key: each.whole for each in now.settings.of("port")}
+    named |= {name: int(value) for name, value in now.environment.items() if _is_port(name, value)}
+    logged = now.count("port")
+    for port in (logged,) if logged else dict.fromkeys(filter(None, named.values())):
+        if not now.machine.is_taken(port):
+            continue
+        keys = [key for key, value in named.items() if value == port]
+        by = holder(port)
+        where = f" ({', '.join(keys)})" if keys else ""
+        free = now.machine.free_port()
+        edit = _edit(now, keys[0], str(free)) if keys else ""
+        text = f"Choose another port{' in ' + _file(plan, now, keys[0]) if keys else f', such as {free}'}"
+        pid = re.search(r"\(pid (\d+)", by)
+        ending = f"or end what holds it, if it is yours (`kill {pid[1]}`)" if pid else ""
+        change = ", ".join(filter(None, (text, ending)))
+        yield f"Port {port}{where} is taken{by}.", _advice(f"{change}.", by_hand=edit)
+
+
+def _is_port(name: str, value: str) -> bool:
+    return name.endswith("PORT") and value.isdigit()
+
+
+def _memory_limits(now: Situation, plan: Blueprint) -> Seen:
+    """A limit of the command, of this shell or of a control group; else that there must be one, where the
+    machine has memory left."""
+    for text, how in _limits(now, plan):
+        yield f"{text}.", _advice(f"{how}, or let less lie in memory at once.")
+        return
+    asked = now.size("tried")
+    left = memory_available()
+    if asked is not None and asked * 2**30 < left / 4:
+        text = f"The machine has {in_words(left)} left now, far more than that request: look for a limit"
+        yield (
+            f"{text} (`ulimit -v`, a container).",
+            _advice("Look for a limit that the training runs under, and raise it.", by_hand="ulimit -a"),
+        )
+
+
+def _limits(now: Situation, plan: Blueprint) -> Iterator[tuple[str, str]]:
+    for call in calls(now.command, plan.codebase_dir, now.environment):
+        flag = next((word for word in call.words[1:-1] if word[:2] in ("-v", "-d", "-m")), "")
+        if call.program == "ulimit" and flag and call.words[-1].isdigit():
+            size = in_words(int(call.words[-1]) * _KIB)
+            command = " ".join(call.words)
+            yield f"The command limits its memory itself: `{command}` ({size})", f"Raise `{command}`"
+    for flag, limit in _MEMORY_LIMITS.items():
+        soft, _ = resource.getrlimit(limit)
+        if soft != resource.RLIM_INFINITY:
+            yield f"This shell limits memory: `ulimit {flag}` is {in_words(soft)}", f"Raise `ulimit {flag}`"
+    if (most := memory_limit()) is not None:
+        yield f"The container or control group allows {in_words(most)} of memory", "Raise that limit"
+
+
+def _named_path(now: Situation, plan: Blueprint) -> Seen:
+    """The setting that names the missing path, and the name beside it that is most like it."""
+    path = now.captured("path").rstrip("/.")
+    values = now.settings.values.items()
+    key = next((key for key, value in values if path and _means(value, path)), "")
+    if not key:
+        return
+    meant = near(plan.codebase_dir / path)
+    hint = f" (did you mean {meant}?)" if meant else ""
+    yield (
+        f"It is named by {key} in {_file(plan, now, key)}, and looked for in {plan.codebase_dir}.",
+        _advice(
+            f"Correct {key} in {_file(plan, now, key)}{hint}, or put the file there.",
+            by_hand=_edit(now, key, str(Path(path).parent / meant)) if meant else "",
+        ),
+    )
+
+
+def _means(value: object, path: str) -> bool:
+    if not isinstance(value, str) or len(value) < 3:
+        return False
+    return path == value or path.endswith(f"/{value.lstrip('./')}")
+
+
+def _learning_rate(now: Situation, plan: Blueprint) -> Seen:
+    """A change of what is studied, which only a person may make."""
+    rates = ((key, value) for key, value in now.settings.values.items() if _LEARNING_RATE.fullmatch(key))
+    key, value = next(rates, ("", None))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        where = f"{key} is {value:g} in {_file(plan, now, key)}"
+        change = f"Lower the learning rate ({where}), or clip the gradients."
+        why = "It is part of what is studied, so a run does not change it by itself."
+        yield "", _advice(change, why, by_hand=_edit(now, key, f"{value / 10:g}"))
+
+
+def _numbers_as_text(now: Situation, plan: Blueprint) -> Seen:
+    """Numbers of the config that PyYAML reads as text, where the program failed of a text."""
+    if not _TEXT_FOR_A_NUMBER.search(now.said):
+        return
+    named = named_files(calls(now.command, plan.codebase_dir, now.environment))
+    texts = {path.name: text for path, text in named.items()}
+    if plan.yaml_path is not None:
+        texts[plan.yaml_path.name] = now.config or ""
+    for file, text in texts.items():
+        for key, (there, number) in numbers_as_text(text).items():
+            yield (
+                f"In {file} stands `{key}: {there}`, which PyYAML reads as text.",
+                _advice(f"Write it in {file} as a number.", by_hand=f"{key}: {number}"),
+            )
+
+
+def _file(plan: Blueprint, now: Situation, key: str) -> str:
+    """Where a setting stands."""
+    is_given = plan.yaml_path is None or read_or_empty(now.command).setting_of(key) is not None
+    return "the launch command" if plan.yaml_path is None or is_given else plan.yaml_path.name
+
+
+def _edit(now: Situation, key: str, value: str) -> str:
+    """A setting with another value as it is written where it stands."""
+    place = read_or_empty(now.command).setting_of(key)
+    if place is None:
+        return f"{key}: {value}"
+    name = bare(place.name)
+    return f"{name} {value}" if name.startswith("-") else f"{name}={value}"
+
+
+_OF_FAMILY: Mapping[str, Callable[[Situation, Blueprint], Seen]] = {
+    "port_in_use": _ports,
+    "host_oom": _memory_limits,
+    "path_not_found": _named_path,
+    "dataset_error": _named_path,
+    "numerics_nan": _learning_rate,
+}
