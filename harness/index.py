@@ -6,14 +6,16 @@ that was moved or deleted simply is not listed any more.
 """
 
 import difflib
+import fcntl
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 from harness import journal
-from harness.atomic_write import append_lines
+from harness.atomic_write import append_lines, write_atomically
 from harness.errors import UserError
 from harness.state import ExperimentState, fold
 from harness.wording import listed
@@ -74,22 +76,43 @@ def load_state(result_dir: Path) -> ExperimentState:
 
 
 def add(run: IndexedRun) -> None:
-    append_lines(state_home() / "runs.jsonl", json.dumps(asdict(run)) + "\n")
+    with _locked() as path:
+        append_lines(path, json.dumps(asdict(run)) + "\n")
+
+
+def remove(folder: Path) -> None:
+    """Take the lines of a folder, and of those in it, out of the index."""
+    with _locked() as path:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        kept = [line for line in lines if not (run := _run(line)) or not run.dir.is_relative_to(folder)]
+        write_atomically(path, "".join(kept))
+
+
+@contextmanager
+def _locked() -> Iterator[Path]:
+    """The index, while nobody else changes it."""
+    state_home().mkdir(parents=True, exist_ok=True)
+    with (state_home() / "runs.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield state_home() / "runs.jsonl"
+
+
+def _run(line: str) -> IndexedRun | None:
+    try:
+        return IndexedRun(**json.loads(line))
+    except (json.JSONDecodeError, TypeError):
+        return None
 
 
 def everything(kind: Kind | None = None) -> list[IndexedRun]:
     """Every indexed experiment and sweep (or only one kind) that had begun and whose folder still exists,
     oldest first; a folder listed twice counts once. Runs of sweeps are among the runs."""
     try:
-        lines = (state_home() / "runs.jsonl").read_text(errors="replace").splitlines()
+        text = (state_home() / "runs.jsonl").read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return []
     found: dict[str, IndexedRun] = {}
-    for line in lines:
-        try:
-            run = IndexedRun(**json.loads(line))
-        except (json.JSONDecodeError, TypeError):
-            continue
+    for run in filter(None, map(_run, text.splitlines())):
         if kind in (None, run.kind) and _has_begun(run.dir, run.kind):
             found.pop(run.result_dir, None)  # a folder that is used again counts from then on
             found[run.result_dir] = run

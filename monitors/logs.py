@@ -18,6 +18,7 @@ from pathlib import Path
 
 LONGEST_LINE = 65_536
 READ_BYTES = 8 << 20
+TAIL_BYTES = 64 << 10
 PIECE_BYTES = 128 << 10  # looked through within 0.1 s even if each line is a row: nobody waits longer for us
 ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequences: colours, cursor
@@ -220,6 +221,19 @@ def tail(path: Path, count: int) -> list[Line]:
     reader = LogReader(path)
     reader.skip_to_last(count)
     return reader.read(final=True)[-count:]
+
+
+def lines_at_end(path: Path, most_bytes: int = TAIL_BYTES, unfinished: bool = False) -> list[bytes]:
+    """Return the complete lines among the last `most_bytes` of a file, as they are; none of a missing one.
+    `unfinished`: also a last one without a break."""
+    try:
+        with path.open("rb") as file:
+            start = max(0, file.seek(0, os.SEEK_END) - most_bytes)
+            file.seek(start)
+            lines = file.read(most_bytes).split(b"\n")
+    except OSError:
+        return []
+    return lines[1 if start and len(lines) > 1 else 0 : None if unfinished else -1]
 
 
 def last_useful_lines(path: Path, count: int) -> list[Line]:

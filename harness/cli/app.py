@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from harness import __version__
-from harness.cli import check, compare, control, diagnose, look, new, report, run, sweep, verify
+from harness.cli import check, compare, control, diagnose, folders, look, new, report, run, sweep, verify
 from harness.cli.console import OneMessage, use_utf8
 from harness.cli.lessons import lessons
 from harness.cli.new_run import WithCommand
@@ -56,10 +56,12 @@ for command in (
     control.stop,
     control.approve,
     report.report,
+    folders.rm,
     verify.verify,
     look.replay,
 ):
     app.command(cls=WithCommand if command is run.run else None)(command)
+app.command("open")(folders.open_report)
 app.add_typer(lessons)
 
 

@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +20,6 @@ from harness.cli.console import (
     find_run,
     print_facts,
     print_json,
-    print_table,
 )
 from harness.wording import short_duration as duration
 
@@ -29,19 +30,29 @@ if TYPE_CHECKING:
 def ls(
     json_output: AsJson = False,
     with_runs: Annotated[bool, typer.Option("--tree", help="Show the runs of every sweep below it.")] = False,
+    state: Annotated[
+        str,
+        typer.Option(
+            metavar="STATE", help="Only these: running, unfinished, finished, or an outcome such as failed."
+        ),
+    ] = "",
+    last: Annotated[int | None, typer.Option(min=1, help="Only so many of the newest.")] = None,
 ) -> None:
     """List the runs and sweeps of this user, newest last."""
     from harness.cli import tree
+    from harness.cli.columns import fitted
 
-    rows = tree.rows(with_runs)
+    rows = tree.rows(with_runs, state, last)
     if json_output:
-        print_json(rows)
+        print_json([tree.as_json(row) for row in rows])
     elif not rows:
-        typer.echo("no runs yet: start one with `harness run BLUEPRINT`")
+        none = "no runs yet: start one with `harness run BLUEPRINT`"
+        typer.echo(f"no run is {state} (`harness ls` lists all)" if state else none)
     else:
-        shown = [place for place, title in enumerate(tree.TITLES) if title != "value" or with_runs]
-        cells = ([line[place] for place in shown] for row in rows for line in tree.lines(row))
-        print_table(cells, [tree.TITLES[place] for place in shown], whole_lines=True)
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        cells = [line for row in rows for line in tree.lines(row)]
+        for line in fitted(cells, tree.TITLES, width, tree.OPTIONAL):
+            typer.echo(line)
 
 
 def show(run: RunOrSweep = None, json_output: AsJson = False) -> None:
@@ -58,18 +69,24 @@ def show(run: RunOrSweep = None, json_output: AsJson = False) -> None:
 
 
 def _show_run(folder: Path, json_output: bool) -> None:
-    from harness import index, journal
+    from harness import journal
     from harness.agent import approval
     from harness.cli import tree
     from harness.cli.progress import model_use
+    from harness.cli.standing import standing
+    from harness.state import fold
     from harness.sweep.status import one_line
 
     row, report = tree.run_row(folder), folder / "report.html"
-    state = index.load_state(folder) if "error" not in row else None
+    entries = journal.read(folder / "journal.jsonl") if "error" not in row else []
+    state = fold(entries) if entries else None
     attempts = _attempts(state) if state is not None else []
+    if state is not None and "now" not in row:
+        row["now"] = standing(folder, state.blueprint, state.attempt, entries, time.time())
     if json_output:
-        print_json({**row, "attempts": attempts})
+        print_json({**tree.as_json(row), "attempts": attempts})
         return
+    question = approval.open_question(entries)
     print_facts(
         *(row["name"], row["state"], "console/run.txt.j2"),
         folder=folder,
@@ -77,17 +94,14 @@ def _show_run(folder: Path, json_output: bool) -> None:
         state=state,
         attempts=attempts,
         model_use=model_use(state.llm) if state is not None else "",
-        question=approval.open_question(journal.read(folder / "journal.jsonl"))
-        if state is not None
-        else None,
+        limit_s=state.deadline_at - time.time() if state is not None else None,
         report=report if report.exists() else None,
         duration=duration,
         line=one_line,
     )
-    if state is not None and state.verdict is None:
-        question = approval.open_question(journal.read(folder / "journal.jsonl"))
-        if question is not None:  # of several lines where it shows a change of code
-            console().print(f"waits for {question.text}: harness approve {folder}")
+    if question is not None and state is not None and state.verdict is None:
+        # of several lines where it shows a change of code
+        console().print(f"waits for {question.text}: harness approve {folder}")
 
 
 def logs(

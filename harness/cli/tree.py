@@ -6,50 +6,105 @@ runs are known from the sweep's own journal and the ends of their metrics, so th
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from harness import index, journal
+from harness.cli.standing import records_at_end, standing
 from harness.index import JOURNAL
-from harness.state import ExperimentState
-from harness.sweep.folder import SweepFolder
+from harness.journal.events import Finish
+from harness.outcome import Outcome
+from harness.results.manifest import plain
+from harness.state import ExperimentState, fold
+from harness.sweep.folder import SweepFolder, newest_attempt
 from harness.sweep.run_files import last_step, progress
 from harness.sweep.state import SweepState, load_state
 from harness.sweep.status import WORDS, RunStatus, SweepStatus, number_text_of, one_line, status
 from harness.wording import short_duration as duration
+from monitors.metrics import names
 
 Row = dict[str, Any]
+STATES = frozenset(outcome.value for outcome in Outcome)
 BRANCH, LAST_BRANCH = "├─ ", "└─ "
 
 
-def rows(with_runs: bool) -> list[Row]:
+def rows(with_runs: bool, state: str = "", last: int | None = None) -> list[Row]:
     """A row per run of its own and per sweep, in the order in which they were created; `with_runs`: those of
-    sweeps have all their runs under `runs`."""
-    return [
+    sweeps have all their runs under `runs`. `state`: only these (see `is_in`); `last`: only so many of the
+    newest."""
+    every = (
         sweep_row(folder, with_runs) if kind == "sweep" else run_row(folder)
-        for folder, kind in index.top_level().items()
-    ]
+        for folder, kind in reversed(index.top_level().items())
+    )
+    wanted = (row for row in every if is_in(row, state))
+    return list(islice(wanted, last))[::-1]
+
+
+def is_in(row: Row, state: str) -> bool:
+    """True if the row is in this state: an outcome, a phase, or `running`, `unfinished`, `finished`."""
+    is_over = row["state"] in STATES
+    groups = {"finished": is_over, "unfinished": not is_over, "running": not is_over and row["owned"]}
+    word = state.replace(" ", "_").replace("-", "_")
+    return groups.get(word, row["state"].replace(" ", "_").startswith(word))
 
 
 def run_row(folder: Path) -> Row:
-    """One run; a journal that cannot be read is shown as damaged, not hidden."""
+    """One run; a journal that cannot be read is shown as damaged, not hidden. `now` says where a run that is
+    not over stands."""
+    found = journal.first_and_last(folder / "journal.jsonl")
+    if found and found[1]["kind"] == Finish.kind:
+        return _finished_row(folder, *found)
     try:
-        state = index.load_state(folder)
+        entries = journal.read(folder / "journal.jsonl")
     except journal.JournalDamagedError as error:
         return {**_damaged(folder, "run", error), "attempts": 0, "step": None}
-    owned = journal.is_owned(folder / "journal.jsonl")
+    state, owned = fold(entries), journal.is_owned(folder / "journal.jsonl")
+    now = standing(folder, state.blueprint, state.attempt, entries, time.time())
     return {
         "kind": "run",
         "name": folder.name,
         "id": state.experiment_id,
         "state": _state_word(state, owned),
+        "owned": owned,
         "attempts": len(state.attempts),
         "step": last_step(folder),
+        "metric": now.metric or None,
+        "value": now.values[-1] if now.values else None,
         "created_at": state.created_at,
         "elapsed_s": (state.finished_at or time.time()) - state.created_at,
+        "result_dir": str(folder),
+        "now": now,
+    }
+
+
+def _finished_row(folder: Path, first: Row, last: Row) -> Row:
+    """A run that is over, from the ends of its files alone: there may be hundreds."""
+    newest = newest_attempt(folder)
+    told = first["data"]["blueprint"]
+    found = records_at_end(newest / "metrics.jsonl") if newest is not None else []
+    metric = names.leading(
+        dict.fromkeys(name for row in found for name in row["values"]),
+        (told["metrics"] or {}).get("metric") or told["purpose"],
+    )
+    values = (row["values"][metric] for row in reversed(found) if metric in row["values"])
+    steps = (row["step"] for row in reversed(found) if row["step"] is not None)
+    return {
+        "kind": "run",
+        "name": folder.name,
+        "id": first["data"]["experiment_id"],
+        "state": last["data"]["outcome"],
+        "owned": False,
+        "attempts": len(list((folder / "attempts").glob("[0-9]*"))),
+        "step": next(steps, None),
+        "metric": metric,
+        "value": next(values, None),
+        "created_at": first["time"],
+        "elapsed_s": last["time"] - first["time"],
         "result_dir": str(folder),
     }
 
@@ -57,7 +112,7 @@ def run_row(folder: Path) -> Row:
 def _damaged(folder: Path, kind: index.Kind, error: Exception) -> Row:
     return {
         "kind": kind, "name": folder.name, "id": "", "state": "damaged", "created_at": 0.0,
-        "elapsed_s": None, "result_dir": str(folder), "error": str(error),
+        "owned": False, "elapsed_s": None, "result_dir": str(folder), "error": str(error),
     }  # fmt: skip
 
 
@@ -78,7 +133,8 @@ def sweep_row(folder: Path, with_runs: bool) -> Row:
         "kind": "sweep",
         "name": folder.name,
         "id": state.sweep_id,
-        "state": _state_word(state, journal.is_owned(folder / JOURNAL)),
+        "state": _state_word(state, owned := journal.is_owned(folder / JOURNAL)),
+        "owned": owned,
         "counts": {**dict.fromkeys(("queued", "running", "done", "failed", "cancelled"), 0), **now.counts},
         "created_at": state.created_at,
         "elapsed_s": now.elapsed_s,
@@ -116,30 +172,46 @@ def _member(folder: Path, member: RunStatus) -> Row:
     }
 
 
-TITLES = ("run", "id", "state", "attempt", "step", "value", "started", "took", "folder")
+TITLES = ("run", "id", "state", "attempt", "step", "metric", "started", "took", "folder")
+OPTIONAL = ("attempt", "started", "id")
+"""Columns that a narrow terminal does without, the first of them first."""
 
 
 def lines(row: Row) -> Iterator[tuple[str, ...]]:
     """A row of the first level and the runs below it as a table shows them, under TITLES; the folders of
-    those are in the sweep's and have their names."""
+    those are in the sweep's and have their names. A run that goes on has a line of one cell below it."""
     yield _cells(row, "")
+    if "now" in row and row["now"].brief:
+        yield (f"  {row['now'].brief}",)
     members = row.get("runs", ())
     for place, member in enumerate(members, start=1):
         yield _cells(member, BRANCH if place < len(members) else LAST_BRANCH)
 
 
+def as_json(row: Row) -> Row:
+    """The row as `--json` prints it."""
+    return plain(row | {"now": row["now"].as_json()} if "now" in row else row)
+
+
 def _cells(row: Row, branch: str) -> tuple[str, ...]:
     state = row["state"].replace("_", " ") + (f": {row['tally']}" if "tally" in row else "")
-    began = took = step = ""
+    began = took = step = value = ""
     if row["created_at"] is not None:
         began = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["created_at"]))
         took, step = duration(row["elapsed_s"]), _step(row)
+    if row.get("value") is not None:
+        value = " ".join(filter(None, (row.get("metric"), number_text_of(row["value"]))))
     return (
         branch + one_line(row["name"]),
         *(row.get("id", "")[:4], state, str(row.get("attempts", row.get("jobs") or "")), step),
-        number_text_of(row["value"]) if row.get("value") is not None else "",
-        *(began, took, "" if branch else row["result_dir"]),
+        one_line(value),
+        *(began, took, "" if branch else _nearest(row["result_dir"])),
     )
+
+
+def _nearest(folder: str) -> str:
+    """The path as it is typed here: relative where that is shorter."""
+    return min(folder, os.path.relpath(folder), key=len)
 
 
 def _step(row: Row) -> str:

@@ -8,7 +8,6 @@ the raw files.
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +18,7 @@ from harness.config.training import TrainingConfig
 from harness.results.raw import json_file, number_in, parse_object
 from harness.sweep.folder import SweepFolder, newest_attempt
 from monitors.files import AttemptFiles
-from monitors.logs import tail
+from monitors.logs import lines_at_end, tail
 
 TAIL_BYTES = 64 << 10
 CHOSEN = ("key/pass_rate_end", "key/reward_recent")
@@ -58,21 +57,13 @@ def _total_steps(config: Path) -> int | None:
 def last_step(result_dir: Path) -> int | None:
     """The newest step in the metrics of the newest attempt; None before its first."""
     newest = newest_attempt(result_dir)
-    rows = map(parse_object, reversed(_end_of(newest / "metrics.jsonl"))) if newest is not None else ()
+    rows = (
+        map(parse_object, reversed(lines_at_end(newest / "metrics.jsonl", TAIL_BYTES)))
+        if newest is not None
+        else ()
+    )
     steps = (number_in(row, "step") for row in rows if row is not None)
     return next((int(step) for step in steps if step is not None and math.isfinite(step)), None)
-
-
-def _end_of(path: Path) -> list[bytes]:
-    """The last complete lines of a file, at most TAIL_BYTES of them."""
-    try:
-        with path.open("rb") as file:
-            start = max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES)
-            file.seek(start)
-            lines = file.read(TAIL_BYTES).split(b"\n")
-    except OSError:
-        return []
-    return lines[1 if start else 0 : -1]
 
 
 def run_end(result_dir: Path) -> RunEnd | None:

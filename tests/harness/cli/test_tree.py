@@ -10,7 +10,7 @@ import pytest
 from harness import index
 from harness.blueprint import read
 from harness.journal import Journal
-from harness.journal.events import Created, Finish, Intent, Launched
+from harness.journal.events import Collected, Created, Finish, Intent, Launched
 from harness.outcome import Outcome
 from harness.sweep.events import SWEEP, RunEnded, SweepReported
 from tests.harness.cli.typed import typed
@@ -149,3 +149,24 @@ def test_hundreds_of_runs_are_read_quickly(tmp_path: Path, monkeypatch: pytest.M
     read: list[Path] = []
     monkeypatch.setattr(index, "load_state", read.append)
     assert len(as_json("ls", "--tree")[0]["runs"]) == 180 and read == []
+
+
+def test_ls_can_be_narrowed_to_a_state_and_the_newest(sweep: Path, tmp_path: Path) -> None:
+    with Journal(tmp_path / "before" / "journal.jsonl", time.time) as journal:
+        for event in (Intent("collect"), Collected(Outcome.FAILED, "why"), Intent("finish")):
+            journal.append(event)
+        journal.append(Finish(Outcome.FAILED, "why"))
+    names = {
+        state: [row["name"] for row in as_json("ls", "--state", state)]
+        for state in ("failed", "finished", "unfinished", "running", "succeeded")
+    }
+    over, not_over = ["before"], ["ablation", "after"]
+    assert names == {"failed": over, "finished": over, "unfinished": not_over, "running": [], "succeeded": []}
+    assert [row["name"] for row in as_json("ls", "--last", "2")] == not_over
+    assert "no run is succeeded" in called("ls", "--state", "succeeded")[1]
+
+
+def test_the_folder_is_the_shorter_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_run(tmp_path / "results" / "one")
+    monkeypatch.chdir(tmp_path)
+    assert called("ls")[1].splitlines()[1].endswith("  results/one")

@@ -1,0 +1,232 @@
+"""Where a run stands: leading metric, last rows, alarms, time left, last line, use of the machine.
+
+In: a run's folder and its journal. Out: `Standing`, and the words for it that `harness show`, `harness ls`
+and the live display print. Of large files only a part is read, so that a look takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.blueprint.types import Blueprint
+from harness.config.edit import ConfigEditError
+from harness.config.training import TrainingConfig
+from harness.journal import Entry, events_of
+from harness.journal.events import AttemptEvent
+from harness.machine.disk import in_words
+from harness.results.manifest import plain
+from harness.results.raw import parse_object
+from harness.results.text import clean
+from harness.state import AttemptState
+from harness.wording import number_text, short_duration
+from monitors.files import AttemptFiles
+from monitors.logs import clean as without_escapes
+from monitors.logs import lines_at_end
+from monitors.metrics import names
+
+READ_WHOLE = 4 << 20
+SAMPLES, SAMPLE_BYTES = 64, 32 << 10
+FEW_BYTES = 8 << 10
+LAST_ROWS, LAST_ALARMS = 3, 5
+MOST_IN_ROW = 6
+BARS = "▁▂▃▄▅▆▇█"
+NOT_FINITE = "×"
+NO_ALARMS = ("first_step", "session_gone")
+"""Events of an attempt that are no trouble."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The newest attempt as it stands now. `rows`: the last ones, as records of metrics.jsonl; `values`: of
+    the leading metric, in order, perhaps thinned; `left_s`: to its last step at the pace so far, None where
+    the number of steps is not known; `use`: the last sample of the machine."""
+
+    rows: tuple[dict[str, Any], ...] = ()
+    metric: str = ""
+    goal: str | None = None
+    values: tuple[float, ...] = ()
+    total_steps: int | None = None
+    left_s: float | None = None
+    alarms: tuple[str, ...] = ()
+    last_line: str = ""
+    use: dict[str, Any] | None = None
+
+    @property
+    def position(self) -> str:
+        """`step 26 of 100, epoch 1.5`; "" before the first row."""
+        of = f" of {self.total_steps}" if self.total_steps else ""
+        found = {key: _last(self.rows, key) for key in ("step", "epoch")}
+        words = {"step": f"step {found['step']}{of}", "epoch": f"epoch {found['epoch']}"}
+        return ", ".join(words[key] for key, value in found.items() if value is not None)
+
+    @property
+    def metric_text(self) -> str:
+        """`val_loss 0.254 ▇▅▂▁, lowest so far 0.25`; "" where no metric leads."""
+        if not self.values:
+            return ""
+        best = best_of(self.values, self.goal)
+        word = {"max": "highest", "min": "lowest"}.get(self.goal or "", "")
+        behind = (
+            f", {word} so far {number_text(best)}" if best is not None and best != self.values[-1] else ""
+        )
+        return f"{self.metric} {number_text(self.values[-1])} {sparkline(self.values)}{behind}"
+
+    @property
+    def row_texts(self) -> list[str]:
+        """The last rows, newest last, with their first few values."""
+        return [row_text(row) for row in self.rows]
+
+    @property
+    def brief(self) -> str:
+        """One line for a list: course, time left, use, alarms, last line of the log."""
+        left = f"{self.left_text} left" if self.left_text else ""
+        alarms = [f"! {text}" for text in self.alarms]
+        return "  ".join(
+            filter(None, (sparkline(self.values, 12), left, self.use_text, *alarms, self.last_line))
+        )
+
+    @property
+    def left_text(self) -> str:
+        return f"about {short_duration(self.left_s)}" if self.left_s is not None else ""
+
+    @property
+    def use_text(self) -> str:
+        """`CPU 187 %, memory 1.2 GiB, GPU 0 93 % 20 GiB`; "" before the first sample."""
+        if not self.use:
+            return ""
+        words = [f"CPU {self.use['cpu_percent']:.0f} %", f"memory {in_words(self.use['rss_bytes'])}"]
+        words += [
+            f"GPU {gpu['index']} {gpu['busy_percent']:.0f} % {in_words(gpu['memory_used_bytes'])}"
+            for gpu in self.use.get("gpus", ())
+        ]
+        return ", ".join(words)
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as JSON has it; numbers that are none are null."""
+        return {"position": self.position, **plain(asdict(self))}
+
+
+def standing(
+    folder: Path, plan: Blueprint, attempt: AttemptState | None, entries: Iterable[Entry], now: float
+) -> Standing:
+    """Where the newest attempt of the run in this folder stands; `now` in seconds since the epoch."""
+    if attempt is None:
+        return Standing()
+    files = AttemptFiles(folder / "attempts" / f"{attempt.number:02d}")
+    rows = list(_records(files.metrics))
+    metric, goal = leading(plan, rows)
+    values = [row["values"][metric] for row in rows if metric in row["values"]] if metric else []
+    total = total_steps(files.config)
+    return Standing(
+        rows=tuple(rows[-LAST_ROWS:]),
+        metric=metric or "",
+        goal=goal,
+        values=tuple(values),
+        total_steps=total,
+        left_s=_left_s(files, rows, total, now) if attempt.is_running else None,
+        alarms=_alarms(entries, attempt.number),
+        last_line=last_line(files.pane_log),
+        use=next(map(parse_object, reversed(lines_at_end(files.resources))), None),
+    )
+
+
+def leading(plan: Blueprint, rows: Iterable[dict[str, Any]]) -> tuple[str | None, str | None]:
+    """The metric of these rows that leads, and its better direction."""
+    known = dict.fromkeys(name for row in rows for name in row["values"])
+    metric = names.leading(known, (plan.metrics and plan.metrics.metric) or plan.purpose)
+    goal = plan.metrics.goal if plan.metrics else None
+    return metric, goal or (names.direction(metric) if metric else None)
+
+
+def records_at_end(path: Path) -> list[dict[str, Any]]:
+    """The last few records of a metrics.jsonl."""
+    return [*_parsed(lines_at_end(path, FEW_BYTES))] or [*_parsed(lines_at_end(path))]
+
+
+def best_of(values: Iterable[float], goal: str | None) -> float | None:
+    """The best finite value; None where there is none or the direction is not known."""
+    finite = [value for value in values if math.isfinite(value)]
+    return {"max": max, "min": min}[goal](finite) if finite and goal else None
+
+
+def sparkline(values: Sequence[float], width: int = 24) -> str:
+    """The course of a metric in one line of text; a stretch with a value that is no number shows as `×`."""
+    count = min(width, len(values))
+    parts = [
+        values[place * len(values) // count : (place + 1) * len(values) // count] for place in range(count)
+    ]
+    means = [sum(part) / len(part) for part in parts]
+    finite = [mean for mean in means if math.isfinite(mean)]
+    low, span = (min(finite), max(finite) - min(finite)) if finite else (0.0, 0.0)
+    return "".join(
+        BARS[round((mean - low) / span * (len(BARS) - 1)) if span > 0 else 0]
+        if math.isfinite(mean)
+        else NOT_FINITE
+        for mean in means
+    )
+
+
+def row_text(row: dict[str, Any]) -> str:
+    """`step 12, loss 0.4, lr 0.001`."""
+    places = [f"{key} {row[key]}" for key in ("step", "epoch") if row.get(key) is not None]
+    shown = [f"{name} {number_text(value)}" for name, value in [*row["values"].items()][:MOST_IN_ROW]]
+    more = [f"and {len(row['values']) - MOST_IN_ROW} more"] if len(row["values"]) > MOST_IN_ROW else []
+    return ", ".join((*places, *shown, *more))
+
+
+def total_steps(config: Path) -> int | None:
+    """The number of steps, where the config fixes it."""
+    try:
+        return TrainingConfig.read(config).total_steps
+    except (ConfigEditError, OSError, ValueError):
+        return None
+
+
+def last_line(log: Path) -> str:
+    """The last line of a log that says something."""
+    texts = (without_escapes(line) for line in reversed(lines_at_end(log, unfinished=True)))
+    return " ".join(clean(next(filter(str.strip, texts), "")).split())
+
+
+def _records(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of a metrics.jsonl; of a large one, samples spread over the whole."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            whole = size <= READ_WHOLE
+            for place in range(1 if whole else SAMPLES):
+                start = 0 if whole else (size - SAMPLE_BYTES) * place // (SAMPLES - 1)
+                file.seek(start)
+                lines = file.read(size if whole else SAMPLE_BYTES).split(b"\n")
+                yield from _parsed(lines[1 if start else 0 : -1])
+    except OSError:
+        return
+
+
+def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    for record in map(parse_object, lines):
+        if record is not None and isinstance(record.get("values"), dict):
+            yield record
+
+
+def _last(rows: Sequence[dict[str, Any]], key: str) -> Any:
+    return next((row[key] for row in reversed(rows) if row.get(key) is not None), None)
+
+
+def _left_s(files: AttemptFiles, rows: list[dict[str, Any]], total: int | None, now: float) -> float | None:
+    steps = [row["step"] for row in rows if row.get("step") is not None]
+    supervisor = files.supervisor()
+    running_s = supervisor.running_s(now) if supervisor is not None else None
+    if not steps or not total or running_s is None or total <= steps[-1]:
+        return None
+    return running_s / max(1, steps[-1] - steps[0] + 1) * (total - steps[-1])
+
+
+def _alarms(entries: Iterable[Entry], attempt: int) -> tuple[str, ...]:
+    events = (event for event in events_of(entries, AttemptEvent) if event.attempt == attempt)
+    texts = dict.fromkeys(clean(event.text) for event in events if event.event not in NO_ALARMS)
+    return tuple(texts)[-LAST_ALARMS:]
