@@ -22,6 +22,8 @@ MORE = r"""
 ## [exp_metrics]
 - `step (?P<step>\d+) loss (?P<loss>\S+)`
 - first_step: `begins`
+- metric: `val/word error rate`
+- goal: min
 
 ## [exp_protected_keys]
 - `model`
