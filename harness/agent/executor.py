@@ -237,7 +237,8 @@ class Executor:
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise  # once there is room again, resuming builds it
             return events.Reported(error=f"{type(error).__name__}: {error}")
-        return events.Reported(tuple(report.headline), tuple(asdict(item) for item in report.discrepancies))
+        wrong = tuple(asdict(item) for item in report.discrepancies)
+        return events.Reported(tuple(report.headline), wrong, result=report.result)
 
     async def _finish(self, action: actions.Finish) -> None:
         self._close_sessions()

@@ -255,12 +255,14 @@ class Collected(ActionResult, kind="collected", bars="running", sets="collected"
 
 class Reported(ActionResult, kind="reported", needs="collected", sets="reported"):
     """The report is written. `headline`: its first sentences; `discrepancies`: numbers that were withheld;
-    `error`: why it could not be built, "" where it could."""
+    `error`: why it could not be built, "" where it could; `result`: as result.json has it, None where no
+    metric leads."""
 
     action: ClassVar[str] = "report"
     headline: tuple[str, ...] = ()
     discrepancies: tuple[Mapping[str, str], ...] = ()
     error: str = ""
+    result: Mapping[str, Any] | None = None
 
 
 # --- what befell a training -----------------------------------------------------------------------------

@@ -17,9 +17,10 @@ import numpy as np
 
 from harness.results.raw import (
     Row,
-    as_number,
+    RowPlaces,
     json_file,
     json_lines,
+    merged_positions,
     step_in,
     table_number,
     table_rows,
@@ -27,29 +28,37 @@ from harness.results.raw import (
     text_file,
 )
 from harness.results.types import (
+    AXIS_WORDS,
     AttemptRecord,
     Evaluation,
+    Position,
+    Recipe,
     Record,
     Reported,
     Series,
     Source,
     attempt_folder,
 )
+from monitors.metrics.axis import AxisKind
+from monitors.metrics.names import is_validation
 
+_SPEED = re.compile(r"(?:time|per_second)$")  # of a validation: how long it took
 _MAX_CONFIG = 200_000  # characters of a config that a report keeps
 
 
 @dataclass
 class _Attempt:
-    """One attempt's files, read but not yet merged."""
+    """One attempt's files, read but not yet merged. `trained`: positions with a row of the training."""
 
     record: AttemptRecord
     series: dict[str, Series]
-    evaluations: dict[int, Evaluation]
+    evaluations: dict[float, Evaluation]
+    trained: list[float]
 
     @property
-    def first_step(self) -> int | None:
-        first = [int(self.record.span[0].value)] if self.record.span else []
+    def first(self) -> float | None:
+        """Its first position."""
+        first = [self.record.span[0].value] if self.record.span else []
         return min([*first, *self.evaluations], default=None)
 
 
@@ -57,8 +66,21 @@ def collect(result_dir: Path) -> Record:
     """Read every attempt's raw files and merge them. Never fails for what the files hold."""
     problems: list[str] = []
     read = [_read_attempt(result_dir, number, problems) for number in attempt_numbers(result_dir)]
-    series, evaluations = _merged(read)
-    return Record(result_dir, tuple(one.record for one in read), series, evaluations, tuple(problems))
+    axis: AxisKind = next((one.record.axis for one in reversed(read) if one.record.rows), "step")
+    alike = [one for one in read if one.record.axis == axis or not one.record.rows]
+    problems += (_left_out(one.record, axis) for one in read if one.record.rows and one.record.axis != axis)
+    series, evaluations = _merged(alike, axis)
+    trained = tuple(sorted(merged_positions([one.trained for one in alike])))
+    attempts = tuple(one.record for one in read)
+    return Record(result_dir, attempts, series, evaluations, tuple(problems), axis, trained)
+
+
+def _left_out(attempt: AttemptRecord, axis: AxisKind) -> str:
+    own, of_the_run = (AXIS_WORDS[kind] for kind in (attempt.axis, axis))
+    return (
+        f"{attempt.folder}/metrics.jsonl: counted by {own}, a later attempt by {of_the_run}; "
+        "its rows are not part of the curves"
+    )
 
 
 def attempt_numbers(result_dir: Path) -> list[int]:
@@ -72,54 +94,61 @@ def attempt_numbers(result_dir: Path) -> list[int]:
 def _read_attempt(result_dir: Path, number: int, problems: list[str]) -> _Attempt:
     name = attempt_folder(number)
     folder = result_dir / name
-    series, span, rows = _read_metrics(result_dir, number, problems)
+    rows = RowPlaces()
+    series, axis, places = _read_metrics(result_dir, number, rows, problems)
     file = f"{name}/trainer/validation.jsonl"
     tasks = _read_tasks(result_dir / file, file, problems)
-    reported: dict[int, dict[str, Reported]] = defaultdict(dict)
-    for step, column, number_there in _reported(folder, name, series):
-        reported[step][column] = number_there
+    reported: dict[float, dict[str, Reported]] = defaultdict(dict)
+    for position, column, number_there in _reported(folder, name, series):
+        reported[position][column] = number_there
     evaluations = {}
-    for step in sorted({*tasks, *reported}):
-        lines = tasks.get(step, [])
-        source = Source(file, lines[0].line, lines[-1].line, f"step {step}") if lines else None
-        evaluations[step] = Evaluation(step, number, tasks_of(lines), source, reported.get(step, {}))
+    for position in sorted({*tasks, *reported}):
+        lines = tasks.get(int(position), []) if position == int(position) else []
+        source = Source(file, lines[0].line, lines[-1].line, f"step {int(position)}") if lines else None
+        known = reported.get(position, {})
+        evaluations[position] = Evaluation(position, number, tasks_of(lines), source, known)
     ended = json_file(folder / "exit.json", f"{name}/exit.json", problems)
-    record = AttemptRecord(number, ended, text_file(folder / "config.yaml", _MAX_CONFIG), rows, span)
-    return _Attempt(record, series, evaluations)
+    config = text_file(folder / "config.yaml", _MAX_CONFIG)
+    span = _span(f"{name}/metrics.jsonl", rows, axis, places)
+    record = AttemptRecord(number, ended, config, len(places), span, axis)
+    trained = [place for place, trains in zip(places, rows.trains, strict=True) if trains]
+    return _Attempt(record, series, evaluations, trained)
 
 
 def _read_metrics(
-    result_dir: Path, attempt: int, problems: list[str]
-) -> tuple[dict[str, Series], tuple[Reported, Reported] | None, int]:
-    """Series, lowest and highest step, number of rows; rows without a step are numbered from 1."""
+    result_dir: Path, attempt: int, rows: RowPlaces, problems: list[str]
+) -> tuple[dict[str, Series], AxisKind, list[float]]:
+    """Series, the kind of the axis, and the position of every row."""
     file = f"{attempt_folder(attempt)}/metrics.jsonl"
-    columns: dict[str, array[float]] = defaultdict(lambda: array("d"))  # step, value and line, row by row
-    ends: tuple[tuple[int, int], tuple[int, int]] | None = None  # step and line of the lowest, the highest
-    rows = 0
-    for row in json_lines(result_dir / file, file, problems):
-        values = row.data.get("values")
-        if not isinstance(values, dict):
-            problems.append(f"{file}:{row.line}: no values; passed over")
-            continue
-        rows += 1
-        step = step_in(row.data)
-        here = (rows if step is None else step, row.line)
-        ends = (min(ends[0], here), max(ends[1], here)) if ends else (here, here)
-        for key, value in values.items():
-            number = as_number(value)
-            if number is not None:
-                columns[key].extend((here[0], number, row.line))
-    series = {key: _series(key, attempt, column) for key, column in columns.items()}
-    if ends is None:
-        return series, None, rows
-    low, high = (Reported(step, Source(file, line, key="step")) for step, line in ends)
-    return series, (low, high), rows
+    columns: dict[str, array[float]] = defaultdict(lambda: array("d"))  # row, value and line, one by one
+    for line, row in rows.read(result_dir / file, file, problems):
+        for key, value in row.values.items():
+            columns[key].extend((len(rows.lines) - 1, value, line))
+    axis, places = rows.placed()
+    positions = np.array(places, dtype=float)
+    return {key: _series(key, attempt, column, positions) for key, column in columns.items()}, axis, places
 
 
-def _series(key: str, attempt: int, column: array[float]) -> Series:
+def _series(key: str, attempt: int, column: array[float], positions: np.ndarray) -> Series:
     table = np.array(column).reshape(-1, 3)
-    steps, lines = table[:, 0].astype(np.int64), table[:, 2].astype(np.int64)
-    return Series(key, steps, table[:, 1], np.full(len(table), attempt, dtype=np.int64), lines)
+    rows, lines = table[:, 0].astype(np.int64), table[:, 2].astype(np.int64)
+    return Series(key, positions[rows], table[:, 1], np.full(len(table), attempt, dtype=np.int64), lines)
+
+
+def _span(
+    file: str, rows: RowPlaces, axis: AxisKind, places: list[float]
+) -> tuple[Position, Position] | None:
+    """The first and the last position, each with the recipe that gives it."""
+    if not places:
+        return None
+    ends = (min(range(len(places)), key=places.__getitem__), max(range(len(places)), key=places.__getitem__))
+    found = []
+    for index in ends:
+        recipe: Recipe = "value" if rows.is_printed(index, axis, places[index]) else "position"
+        key = axis if axis != "row" else None
+        source = Source(file, rows.lines[index], key=key)
+        found.append(Position(places[index], source, "row_number" if axis == "row" else recipe))
+    return found[0], found[1]
 
 
 def _read_tasks(path: Path, file: str, problems: list[str]) -> dict[int, list[Row]]:
@@ -133,9 +162,9 @@ def _read_tasks(path: Path, file: str, problems: list[str]) -> dict[int, list[Ro
     return found
 
 
-def _reported(folder: Path, name: str, series: Mapping[str, Series]) -> Iterator[tuple[int, str, Reported]]:
-    """Step, column and number of what the trainer reported of validations: its Markdown table, then the
-    metrics' `val/` keys, which count where both are there."""
+def _reported(folder: Path, name: str, series: Mapping[str, Series]) -> Iterator[tuple[float, str, Reported]]:
+    """Position, column and number of what the trainer reported of validations: its Markdown table, then the
+    metrics that are of a validation, which count where both are there."""
     for row in table_rows(text_file(folder / "validation.md") or ""):
         numbers = {column: table_number(cell) for column, cell in row.data.items()}
         step = step_in(numbers)
@@ -144,35 +173,39 @@ def _reported(folder: Path, name: str, series: Mapping[str, Series]) -> Iterator
                 metric = f"task_pass_rate{column}" if re.fullmatch(r"@\d+", column) else column
                 yield step, metric, Reported(value, Source(f"{name}/validation.md", row.line, key=column))
     for key, one in series.items():
-        if key.startswith("val/"):
-            for index, (step, value) in enumerate(zip(one.steps.tolist(), one.values.tolist(), strict=True)):
-                yield step, key.removeprefix("val/"), Reported(value, one.source(index))
+        if is_validation(key) and not _SPEED.search(key):
+            for index, (place, value) in enumerate(
+                zip(one.positions.tolist(), one.values.tolist(), strict=True)
+            ):
+                yield place, key.removeprefix("val/"), Reported(value, one.source(index))
 
 
-def _merged(attempts: list[_Attempt]) -> tuple[dict[str, Series], tuple[Evaluation, ...]]:
+def _merged(attempts: list[_Attempt], axis: AxisKind) -> tuple[dict[str, Series], tuple[Evaluation, ...]]:
     """Metrics and validations of all attempts: each attempt replaces what is from its first step on."""
     parts: dict[str, list[Series]] = {}
-    evaluations: dict[int, Evaluation] = {}
+    evaluations: dict[float, Evaluation] = {}
     for attempt in attempts:
-        first = attempt.first_step
+        first = attempt.first
         if first is None:
             continue
         before, again = evaluations.get(first), attempt.evaluations.get(first)
-        parts = {key: [part.at(part.steps < first) for part in found] for key, found in parts.items()}
-        evaluations = {step: one for step, one in evaluations.items() if step < first} | attempt.evaluations
+        parts = {key: [part.at(part.positions < first) for part in found] for key, found in parts.items()}
+        evaluations = {at: one for at, one in evaluations.items() if at < first} | attempt.evaluations
         if before and before.tasks and again and not again.tasks:
             evaluations[first] = before  # the row of the checkpoint that this attempt went on from
         for key, series in attempt.series.items():
             parts.setdefault(key, []).append(series)
-    joined = {key: _joined(key, found) for key, found in parts.items()}
-    ordered = tuple(evaluations[step] for step in sorted(evaluations))
-    return {key: series for key, series in joined.items() if len(series.steps)}, ordered
+    joined = {key: _joined(key, found, axis) for key, found in parts.items()}
+    ordered = tuple(evaluations[at] for at in sorted(evaluations))
+    return {key: series for key, series in joined.items() if len(series.positions)}, ordered
 
 
-def _joined(key: str, parts: list[Series]) -> Series:
-    """The parts one after the other, by step; of equal steps the last."""
-    columns = zip(*((part.steps, part.values, part.attempts, part.lines) for part in parts), strict=True)
-    whole = Series(key, *map(np.concatenate, columns))
-    order = np.argsort(whole.steps, kind="stable")
-    is_last = np.append(np.diff(whole.steps[order]) != 0, True)[: len(order)]
-    return whole.at(order[is_last])
+def _joined(key: str, parts: list[Series], axis: AxisKind) -> Series:
+    """The parts one after the other, by position; of equal steps the last."""
+    columns = ((part.positions, part.values, part.attempts, part.lines) for part in parts)
+    whole = Series(key, *map(np.concatenate, zip(*columns, strict=True)))
+    order = np.argsort(whole.positions, kind="stable")
+    if axis == "step":
+        is_last = np.append(np.diff(whole.positions[order]) != 0, True)[: len(order)]
+        order = order[is_last]
+    return whole.at(order)

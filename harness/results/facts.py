@@ -7,13 +7,17 @@ In: the `Record`. Out: facts by id, in the order of the report. Ids: `key/…` (
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
 
+from harness.blueprint.types import Blueprint
+from harness.results.leading import PASS_RATE, Leading
 from harness.results.raw import number_in
+from harness.results.result import leading_of, result_facts
 from harness.results.sources import computed
 from harness.results.types import (
+    AXIS_WORDS,
+    ONE_SEED,
     AttemptRecord,
     Discrepancy,
     Evaluation,
@@ -23,11 +27,14 @@ from harness.results.types import (
     Series,
     Source,
     Unit,
+    place_text,
 )
+from monitors.metrics import MetricPatterns
+from monitors.metrics.names import direction
 
-RECENT = 10  # rows at the end of a run that "mean over the last rows" looks at
+RECENT = 10  # rows at the end of a run that the throughput is the median of
 MAX_METRICS = 60  # metrics in the report's table
-ONE_SEED = "one seed: says nothing about other seeds"
+MAX_EVALUATIONS = 400  # validations with a fact for each number
 REWARD_KEYS = ("critic/rewards/mean", "critic/score/mean", "reward", "rewards", "train/reward", "mean_reward")
 KL_KEYS = ("actor/kl_loss", "kl_loss", "actor/ppo_kl", "kl", "train/kl", "objective/kl")
 THROUGHPUT_KEYS = ("perf/throughput", "throughput", "tokens_per_second", "train/tokens_per_second")
@@ -36,6 +43,7 @@ OWN_FAMILIES = (
     *("actor/", "critic/", "response_length/", "response/", "prompt_length/", "timing_s/"),
     *("timing_per_token_ms/", "perf/", "val/", "global_seqlen/", "training/", "tokens/"),
 )
+_OF_ANY = ("timing_s/", "timing_per_token_ms/", "perf/")
 _RATE_COLUMNS = ("task_pass_rate", "unbiased_pass")
 _COUNTS: Mapping[str, tuple[Recipe, str]] = {
     "pass_n": ("task_min", "episodes"),
@@ -46,11 +54,15 @@ _COUNTS: Mapping[str, tuple[Recipe, str]] = {
 _REPORTED_TOLERANCE = 1e-3  # a Markdown table rounds
 
 
-def build_facts(record: Record) -> dict[str, Fact]:
-    """All facts of an experiment, by id; withheld are those that are not where they should stand."""
-    planned = [*_attempts(record.attempts), *_validations(record.evaluations), *_metrics(record)]
-    facts = {fact.id: fact for fact in computed(record.result_dir, planned)}
-    facts |= {fact.id: fact for fact in computed(record.result_dir, _key_facts(record, facts))}
+def build_facts(record: Record, plan: Blueprint | None = None) -> dict[str, Fact]:
+    """All facts of an experiment, by id; withheld are those that are not where they should stand. `plan`:
+    which metric leads, and how metric lines look."""
+    spec = plan.metrics if plan is not None else None
+    patterns = MetricPatterns.compile(spec.patterns, spec.first_step) if spec else None
+    planned = [*_attempts(record.attempts), *_validations(record), *_metrics(record)]
+    facts = {fact.id: fact for fact in computed(record.result_dir, planned, patterns)}
+    key_facts = _key_facts(record, facts, leading_of(record, plan))
+    facts |= {fact.id: fact for fact in computed(record.result_dir, key_facts, patterns)}
     clock_was_set_back = {name for name, fact in facts.items() if fact.recipe == "elapsed" and fact.value < 0}
     return {name: fact for name, fact in facts.items() if name not in clock_was_set_back}
 
@@ -59,7 +71,7 @@ def reported_differences(record: Record, facts: Mapping[str, Fact]) -> Iterator[
     """Where the trainer's own summary of a validation disagrees with its per-task results."""
     for evaluation in record.evaluations:
         for column, reported in evaluation.reported.items():
-            fact = facts.get(f"val/{evaluation.step}/{column}")
+            fact = facts.get(evaluation_id(evaluation, column))
             if not evaluation.tasks or fact is None or fact.withheld or column == "std_reward":
                 continue
             if not abs(fact.value - reported.value) <= _REPORTED_TOLERANCE:
@@ -76,7 +88,14 @@ def first_of(record: Record, keys: Iterable[str]) -> Series | None:
 
 def foreign_metrics(record: Record) -> list[Series]:
     """Metrics outside the families that verl and the bundled trainer write."""
-    return [series for key, series in record.series.items() if not key.startswith(OWN_FAMILIES)]
+    own = OWN_FAMILIES if is_reinforcement(record) else _OF_ANY
+    return [series for key, series in record.series.items() if not key.startswith(own)]
+
+
+def is_reinforcement(record: Record) -> bool:
+    """True if the run trained by rewards: it has a metric that only such a training has."""
+    by_reward = first_of(record, (*REWARD_KEYS, *KL_KEYS)) is not None
+    return by_reward or any(key.startswith(("actor/", "critic/", "val/task_")) for key in record.series)
 
 
 # --- attempts, validations, metrics -------------------------------------------------------------------------
@@ -97,23 +116,34 @@ def _attempts(attempts: Iterable[AttemptRecord]) -> Iterator[Fact]:
             rows = (Source(f"{attempt.folder}/metrics.jsonl"),)
             yield Fact(f"{name}/rows", f"{label}: metric rows", "count", "row_count", rows)
             for which, end in zip(("first", "last"), attempt.span, strict=True):
-                about = (f"{name}/{which}_step", f"{label}: {which} step")
-                yield Fact(*about, "count", "value", (end.source,))
+                about = (f"{name}/{which}_step", f"{label}: {which} {AXIS_WORDS[attempt.axis]}")
+                yield Fact(
+                    *about, "number" if attempt.axis == "epoch" else "count", end.recipe, (end.source,)
+                )
 
 
-def _validations(evaluations: Iterable[Evaluation]) -> Iterator[Fact]:
-    """From per-task results where there are any, else what the trainer reported."""
-    for evaluation in evaluations:
-        step, source = evaluation.step, evaluation.source
+def evaluation_id(evaluation: Evaluation, column: str) -> str:
+    """How the fact of one number of a validation is called."""
+    return f"val/{place_text(evaluation.position)}/{column}"
+
+
+def _validations(record: Record) -> Iterator[Fact]:
+    """From per-task results where there are any, else what the trainer reported; of very many evenly spaced
+    ones, first and last among them."""
+    every = record.evaluations
+    thinned = every[:: len(every) // MAX_EVALUATIONS + 1]
+    for evaluation in thinned if thinned[-1:] == every[-1:] else (*thinned, every[-1]):
+        at, source = record.at(evaluation.position), evaluation.source
         if evaluation.tasks and source is not None:
             for column, unit, recipe, measure in _columns(min(len(x.successes) for x in evaluation.tasks)):
-                about = (f"val/{step}/{column}", f"{column} at step {step}")
+                about = (evaluation_id(evaluation, column), f"{column} at {at}")
                 yield Fact(*about, unit, recipe, (source,), measure)
             continue
         for column, reported in evaluation.reported.items():
-            unit = "rate" if column.startswith(_RATE_COLUMNS) else "count" if column in _COUNTS else "number"
-            about = (f"val/{step}/{column}", f"{column} at step {step}")
-            note = "no per-task results, so no interval"
+            is_rate = column.startswith(_RATE_COLUMNS)
+            unit = "rate" if is_rate else "count" if column in _COUNTS else "number"
+            about = (evaluation_id(evaluation, column), f"{column} at {at}")
+            note = "no per-task results, so no interval" if is_rate else ""
             yield Fact(*about, unit, "value", (reported.source,), note=note)
 
 
@@ -142,35 +172,38 @@ def _metrics(record: Record) -> Iterator[Fact]:
         if not finite.all():
             places["first_not_finite"] = int((~finite).argmax())
         for place, index in places.items():
-            label, note = f"{series.key}, {place.replace('_', ' ')}", f"step {int(series.steps[index])}"
+            label, note = (
+                f"{series.key}, {place.replace('_', ' ')}",
+                record.at(float(series.positions[index])),
+            )
             yield _value(f"metric/{series.key}/{place}", label, series, index, note)
 
 
-def _value(name: str, label: str, series: Series, index: int, note: str = "") -> Fact:
-    note = note or f"{series.key} at step {int(series.steps[index])}"
+def _value(name: str, label: str, series: Series, index: int, note: str) -> Fact:
     return Fact(name, label, "number", "value", (series.source(index),), note=note)
 
 
 # --- headline ----------------------------------------------------------------------------------------------
 
 
-def _key_facts(record: Record, facts: Mapping[str, Fact]) -> Iterator[Fact]:
-    yield from _validation_change(record, facts)
-    if (reward := first_of(record, REWARD_KEYS)) is not None:
-        yield _value("key/reward_first", "training reward, first row", reward, 0)
-        yield _recent("key/reward_recent", "training reward", reward, "mean")
-    if (kl := first_of(record, KL_KEYS)) is not None:
-        yield _value("key/kl_last", f"KL ({kl.key}), last row", kl, -1)
+def _key_facts(record: Record, facts: Mapping[str, Fact], leading: Leading | None) -> Iterator[Fact]:
+    """The result first, then what else stands for the run."""
+    led = leading.name if leading is not None else ""
+    if leading is not None and led != PASS_RATE:
+        yield from result_facts(record, leading)
+    yield from _pass_rate(record, leading)
+    reward, kl = (first_of(record, keys) for keys in (REWARD_KEYS, KL_KEYS))
+    if reward is not None and reward.key != led:
+        yield _at_end("key/reward_first", "training reward, first row", record, reward, 0)
+        yield _at_end("key/reward_last", "training reward, last row", record, reward, -1)
+    if kl is not None and kl.key != led:
+        yield _at_end("key/kl_last", f"KL ({kl.key}), last row", record, kl, -1)
     if (throughput := first_of(record, THROUGHPUT_KEYS)) is not None:
         yield _recent("key/throughput", "throughput (tokens per second)", throughput, "median")
-    named = (*REWARD_KEYS, *KL_KEYS, *THROUGHPUT_KEYS)
-    unnamed = (series for series in foreign_metrics(record) if series.key not in named)
-    changing = [series for series in unnamed if len(np.unique(series.values)) > 1]
-    for series in changing[:MAX_FOREIGN]:
-        yield _value(f"key/{series.key}/first", f"{series.key}, first", series, 0)
-        yield _value(f"key/{series.key}/last", f"{series.key}, last", series, -1)
-    if ends := [attempt.span[1] for attempt in record.attempts if attempt.span]:
-        yield Fact("key/steps", "last step", "count", "value", (ends[-1].source,))
+    for series in _others(record, led):
+        yield _at_end(f"key/{series.key}/first", f"{series.key}, first", record, series, 0)
+        yield _at_end(f"key/{series.key}/last", f"{series.key}, last", record, series, -1)
+    yield from _extent(record)
     ended = [one.folder for one in record.attempts if number_in(one.exit or {}, "ended_at") is not None]
     if ended and (record.result_dir / "journal.jsonl").is_file():
         sources = (Source(f"{ended[-1]}/exit.json", key="ended_at"), Source("journal.jsonl", 1, key="time"))
@@ -178,38 +211,55 @@ def _key_facts(record: Record, facts: Mapping[str, Fact]) -> Iterator[Fact]:
         yield Fact("key/wall_time", label, "seconds", "elapsed", sources)
 
 
-def _validation_change(record: Record, facts: Mapping[str, Fact]) -> Iterator[Fact]:
-    rates = (
-        (evaluation, facts.get(f"val/{evaluation.step}/task_pass_rate@1"))
-        for evaluation in record.evaluations
-    )
-    rated = [(evaluation, rate) for evaluation, rate in rates if rate is not None]
-    if not rated:
+def _others(record: Record, led: str) -> list[Series]:
+    """Metrics that we have no place for and that change, those that say what they measure first."""
+    named = (led, *REWARD_KEYS, *KL_KEYS, *THROUGHPUT_KEYS)
+    unnamed = (series for series in foreign_metrics(record) if series.key not in named)
+    changing = [series for series in unnamed if len(np.unique(series.values)) > 1]
+    return sorted(changing, key=lambda series: direction(series.key) is None)[:MAX_FOREIGN]
+
+
+def _extent(record: Record) -> Iterator[Fact]:
+    """How far the training went: counted steps or epochs where none is left out, else rows and the last of
+    them."""
+    placed = [one for one in record.attempts if one.span and one.axis == record.axis]
+    if not placed:
         return
-    (first, start), (last, end) = rated[0], rated[-1]
-    if first.step != last.step:
-        yield _renamed(start, "start", f"task pass rate, first validation (step {first.step})")
-    yield _renamed(end, "end", f"task pass rate, last validation (step {last.step})")
+    sources = tuple(Source(f"{one.folder}/metrics.jsonl") for one in placed)
+    trained = record.trained
+    without_gaps = bool(trained) and trained == tuple(trained[0] + count for count in range(len(trained)))
+    if record.axis != "row" and without_gaps:
+        yield Fact("key/steps", f"{record.axis}s", "count", "position_count", sources)
+        return
+    last = max(one.span[1].value for one in placed if one.span)
+    note = f"up to {record.at(last)}" if record.axis != "row" else ""
+    yield Fact("key/steps", "metric rows", "count", "row_count", sources, note=note)
+
+
+def _pass_rate(record: Record, leading: Leading | None) -> Iterator[Fact]:
+    """The pass rate of the validations, and its change over the tasks in the first and the last of them."""
+    led = leading if leading is not None and leading.name == PASS_RATE else Leading(PASS_RATE, "max")
+    yield from result_facts(record, led)
+    rated = [one for one in record.evaluations if one.tasks]
+    if len(rated) < 2:
+        return
+    first, last = rated[0], rated[-1]
     both = {task.task_id for task in first.tasks} & {task.task_id for task in last.tasks}
-    if first.step != last.step and both and first.source and last.source:
+    if both and first.source and last.source:
+        ends = f"{record.at(first.position)} → {place_text(last.position)}"
         yield Fact(
             "key/pass_rate_change",
-            f"change of the task pass rate, step {first.step} → {last.step}",
+            f"change of the task pass rate, {ends}",
             "difference",
             "paired_difference",
             (first.source, last.source),
             "pass",
             f"paired over the {len(both)} tasks in both validations; {ONE_SEED}",
         )
-    evaluation, best = max(rated, key=lambda item: item[1].value)
-    if best.value > end.value:
-        label = f"highest task pass rate of {len(rated)} validations (step {evaluation.step})"
-        yield _renamed(replace(best, note="picked afterwards, so it flatters"), "best", label)
 
 
-def _renamed(fact: Fact, name: str, label: str) -> Fact:
-    note = f"{fact.note}; {ONE_SEED}" if fact.note else ONE_SEED
-    return replace(fact, id=f"key/pass_rate_{name}", label=label, note=note)
+def _at_end(name: str, label: str, record: Record, series: Series, index: int) -> Fact:
+    return _value(name, label, series, index, f"{series.key} at {record.at(float(series.positions[index]))}")
 
 
 def _recent(name: str, label: str, series: Series, recipe: Recipe) -> Fact:

@@ -13,9 +13,17 @@ from pathlib import Path
 import numpy as np
 
 from harness.results.charts import Chart, Line, Panel, save_all
-from harness.results.facts import KL_KEYS, REWARD_KEYS, THROUGHPUT_KEYS, first_of, foreign_metrics
+from harness.results.facts import (
+    KL_KEYS,
+    REWARD_KEYS,
+    THROUGHPUT_KEYS,
+    evaluation_id,
+    first_of,
+    foreign_metrics,
+    is_reinforcement,
+)
 from harness.results.text import clean
-from harness.results.types import Fact, Figure, Record, Series
+from harness.results.types import AXIS_WORDS, Fact, Figure, Record, Series, whole
 
 MAX_FOREIGN = 12  # figures for metrics we have no name for
 _ENTROPY_KEYS = ("actor/entropy", "actor/entropy_loss", "entropy", "train/entropy")
@@ -34,23 +42,27 @@ _KNOWN = (  # name of the figure, title, metrics, and whether its absence is wor
 
 
 def draw_figures(
-    record: Record, facts: Mapping[str, Fact], into: Path | None = None
+    record: Record, facts: Mapping[str, Fact], into: Path | None = None, leading: str | None = None
 ) -> tuple[list[Figure], list[str]]:
-    """Draw everything there is to draw; the figures, and what is missing. `into`: as `save_all`."""
+    """Draw everything there is to draw, the leading metric first; the figures, and what is missing.
+
+    `into`: as `save_all`."""
     charts, left_out, missing = [*_validation(record, facts)], [], []
     drawn: set[str] = set()
     for name, title, keys, is_expected in _KNOWN:
         series = first_of(record, keys)
         if series is not None and _is_drawable(series):
             drawn.add(series.key)
-            charts.append(_metric(series, name, title))
-        elif is_expected:
+            charts.append(_metric(record, series, name, title))
+        elif is_expected and is_reinforcement(record):
             left_out.append(title)
     foreign = [series for series in foreign_metrics(record) if series.key not in drawn]
+    foreign.sort(key=lambda series: series.key != leading)
     for number, series in enumerate(foreign[:MAX_FOREIGN], start=1):
         slug = re.sub(r"[^a-z0-9]+", "_", series.key.lower()).strip("_")[:40]
         if _is_drawable(series):
-            charts.append(_metric(series, f"metric_{number:02d}_{slug}".rstrip("_"), series.key))
+            chart = _metric(record, series, f"metric_{number:02d}_{slug}".rstrip("_"), series.key)
+            charts.insert(0 if series.key == leading else len(charts), chart)
     if left_out:
         missing.append(f"figures left out because no metric holds them: {', '.join(left_out)}")
     if len(foreign) > MAX_FOREIGN:
@@ -62,17 +74,17 @@ def _is_drawable(series: Series) -> bool:
     return bool(np.isfinite(series.values).any())
 
 
-def _metric(series: Series, name: str, title: str) -> Chart:
+def _metric(record: Record, series: Series, name: str, title: str) -> Chart:
     key = clean(series.key)
     line = Line(
         label=key,
-        x=tuple(series.steps.tolist()),
+        x=tuple(map(whole, series.positions.tolist())),
         y=tuple(series.values.tolist()),
         attempts=tuple(series.attempts.tolist()),
-        sources=tuple(str(series.source(index)) for index in range(len(series.steps))),
+        sources=tuple(str(series.source(index)) for index in range(len(series.positions))),
     )
     caption = key if series.key != title else ""
-    return Chart(name, clean(title), caption, "metric", "step", "", (Panel(lines=(line,)),))
+    return Chart(name, clean(title), caption, "metric", AXIS_WORDS[record.axis], "", (Panel(lines=(line,)),))
 
 
 def _validation(record: Record, facts: Mapping[str, Fact]) -> Iterator[Chart]:
@@ -84,20 +96,22 @@ def _validation(record: Record, facts: Mapping[str, Fact]) -> Iterator[Chart]:
             caption += " with 95 % intervals over tasks; one seed"
         shown = tuple(lines[:1] + lines[1:][-1:])
         panels = (Panel(lines=shown),)
-        yield Chart("validation", "Validation pass rates", caption, "validation", "step", "", panels)
+        yield Chart(
+            "validation", "Validation pass rates", caption, "validation", AXIS_WORDS[record.axis], "", panels
+        )
 
 
 def _rate(column: str, record: Record, facts: Mapping[str, Fact]) -> Line | None:
     points = [
         (evaluation, fact)
         for evaluation in record.evaluations
-        if (fact := facts.get(f"val/{evaluation.step}/{column}")) is not None and not fact.withheld
+        if (fact := facts.get(evaluation_id(evaluation, column))) is not None and not fact.withheld
     ]
     if not points:
         return None
     return Line(
         label=column,
-        x=tuple(evaluation.step for evaluation, _ in points),
+        x=tuple(whole(evaluation.position) for evaluation, _ in points),
         y=tuple(fact.value for _, fact in points),
         low=tuple(fact.interval.low if fact.interval else None for _, fact in points),
         high=tuple(fact.interval.high if fact.interval else None for _, fact in points),

@@ -7,13 +7,17 @@ be read is passed over and named in `problems`; a file that is not there gives n
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from harness.results.types import TaskResult
+from monitors import metrics
+from monitors.metrics.axis import AxisKind, positions
+from monitors.rules import is_validation
 
 _MAX_PROBLEMS = 20  # per file; a report needs no more to say that a file is damaged
 
@@ -126,6 +130,53 @@ def step_in(data: Mapping[str, Any]) -> int | None:
     """The step of a row; None where there is none, or none that is a count."""
     step = number_in(data, "step")
     return int(step) if step is not None and abs(step) < 2**53 else None
+
+
+class RowPlaces:
+    """Where the rows of one metrics.jsonl stand: `lines`, and whether a row is of the training (`trains`)."""
+
+    def __init__(self) -> None:
+        self.lines: list[int] = []
+        self.trains: list[bool] = []
+        self._rows: list[metrics.Row] = []
+
+    def read(self, path: Path, name: str, problems: list[str]) -> Iterator[tuple[int, metrics.Row]]:
+        """Take in the rows of a file; each with its line. What earlier versions wrote has no epoch."""
+        for found in json_lines(path, name, problems):
+            values = found.data.get("values")
+            if not isinstance(values, dict):
+                problems.append(f"{name}:{found.line}: no values; passed over")
+                continue
+            row = _metric_row(found.data, values)
+            self.lines.append(found.line)
+            self.trains.append(not is_validation(row))
+            self._rows.append(replace(row, values={}))
+            yield found.line, row
+
+    def placed(self) -> tuple[AxisKind, list[float]]:
+        """The kind of the axis, and the position of every row."""
+        return positions(self._rows)
+
+    def is_printed(self, index: int, kind: AxisKind, position: float) -> bool:
+        """True if the row names its position itself."""
+        row = self._rows[index]
+        return position == (row.step if kind == "step" else row.epoch if kind == "epoch" else None)
+
+
+def merged_positions(attempts: Iterable[Sequence[float]]) -> set[float]:
+    """The positions of all attempts: each attempt replaces those from its first one on."""
+    kept: set[float] = set()
+    for places in attempts:
+        first = min(places, default=math.inf)
+        kept = {place for place in kept if place < first} | set(places)
+    return kept
+
+
+def _metric_row(data: Mapping[str, Any], values: Mapping[str, Any]) -> metrics.Row:
+    numbers = {key: number for key, value in values.items() if (number := as_number(value)) is not None}
+    per_epoch, split = number_in(data, "steps_per_epoch"), data.get("split")
+    counted = None if per_epoch is None else int(per_epoch)
+    return metrics.Row(step_in(data), numbers, number_in(data, "epoch"), counted, str(split or ""))
 
 
 def tasks_of(rows: Iterable[Row]) -> tuple[TaskResult, ...]:

@@ -26,6 +26,7 @@ from harness.results.manifest import fingerprints, manifest, plain, with_checksu
 from harness.results.narrative.run import RunEvidence
 from harness.results.narrative.sections import Narrative, tell
 from harness.results.raw import json_file
+from harness.results.result import leading_of
 from harness.results.run import RunStory
 from harness.results.types import Discrepancy, Fact, Figure, Report
 from harness.results.view import AttemptView, View, build_view
@@ -47,15 +48,16 @@ def build_report(result_dir: Path, entries: Sequence[Entry], into: Path | None =
     result_dir = result_dir.resolve()
     target = into or result_dir
     secrets = secret_values(os.environ) if into is None else ()
-    record = collect(result_dir)
-    facts = build_facts(record)
+    record, run = collect(result_dir), RunStory.of(entries)
+    facts = build_facts(record, run.state.blueprint)
     wrong = (Discrepancy(fact.label, fact.withheld) for fact in facts.values() if fact.withheld)
     discrepancies = (*wrong, *reported_differences(record, facts))
-    figures, undrawn = draw_figures(record, facts, into)
+    leading = leading_of(record, run.state.blueprint)
+    figures, undrawn = draw_figures(record, facts, into, leading.name if leading else None)
     provenance = json_file(result_dir / "provenance.json", "provenance.json", [])
     missing = _words("missing", facts.values(), record=record, provenance=provenance)
     missing = (*missing, *record.problems[:50], *undrawn)
-    view = build_view(record, facts, RunStory.of(entries), missing, discrepancies)
+    view = build_view(record, facts, run, missing, discrepancies)
     view, provenance = text.clean_tree(view, secrets), text.clean_tree(provenance, secrets)
     said = tell(view.run.state.narrative, RunEvidence(record, facts, view.run), secrets)
     headline = _words("headline", view.key_facts, view=view, mark=view.mark)
@@ -76,7 +78,8 @@ def build_report(result_dir: Path, entries: Sequence[Entry], into: Path | None =
     result["documents"] = fingerprints(target, [target / name for name in built])
     write_atomically(target / "result.json", with_checksum(text.clean_tree(result, secrets)))
     html, json = result_dir / "report.html", result_dir / "result.json"
-    return Report(html, json, headline, facts, view.missing, view.discrepancies)
+    came_to = view.result.as_json() if view.result is not None else None
+    return Report(html, json, headline, facts, view.missing, view.discrepancies, came_to)
 
 
 def _words(about: str, facts: Iterable[Fact], **values: Any) -> tuple[str, ...]:
@@ -89,7 +92,7 @@ def _write_documents(folder: Path, view: View, **values: Any) -> None:
     values |= {
         **{"view": view, "run": run, "plan": run.state.blueprint, "author": run.author, "mark": view.mark},
         **{"count": partial(number_text, unit="count"), "duration": duration, "time_text": time_text},
-        **{"md": text.markdown, "code": text.code, "fenced": text.fenced},
+        **{"md": text.markdown, "prose": text.prose, "code": text.code, "fenced": text.fenced},
         **{"light_colours": colour_variables(is_dark=False), "dark_colours": colour_variables(is_dark=True)},
     }
     for name in DOCUMENTS:
@@ -121,6 +124,8 @@ def _result_json(
         "deviations": [deviation.as_json() for deviation in view.deviations],
         "code_changed_by_model": [deviation.diff for deviation in view.code_changes],
         "attempts": [_attempt_json(view, attempt) for attempt in view.attempts],
+        "result": view.result.as_json() if view.result is not None else None,
+        "axis": view.axis,
         "facts": [_fact_json(fact) for fact in facts.values()],
         "figures": [{"title": figure.title, "files": figure.files} for figure in figures],
         "missing": view.missing,

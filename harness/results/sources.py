@@ -1,13 +1,15 @@
 """The numbers that stand at a file, line and key, and what a recipe makes of them.
 
 In: facts that name their `Source`s. Out: the same with their values; withheld where a source does not hold
-its number. A metric row is also followed to the line of the trainer's file or log that it was taken from.
+its number. A metric row is also followed to the lines of the trainer's file or log that it was taken from:
+these are read again, as they were when the run was watched, and must give the same value under the same name.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from harness.metric_files import format_of, read
 from harness.results import task_statistics
 from harness.results.raw import (
     Row,
+    RowPlaces,
     json_file,
-    json_lines,
+    merged_positions,
     number_in,
     parse_object,
     step_in,
@@ -29,8 +33,11 @@ from harness.results.raw import (
     text_file,
 )
 from harness.results.types import Fact, Interval, Source, TaskResult
+from monitors import metrics
+from monitors.logs import clean
+from monitors.metrics import MetricPatterns
+from monitors.metrics.row import metric_name
 
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf)\b", re.IGNORECASE)
 ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
@@ -43,10 +50,13 @@ def same_number(one: float, other: float) -> bool:
     return (math.isnan(one) and math.isnan(other)) or math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
 
 
-def computed(result_dir: Path, facts: Iterable[Fact]) -> Iterator[Fact]:
-    """The facts with values and intervals, each read from its sources and computed by its recipe."""
+def computed(
+    result_dir: Path, facts: Iterable[Fact], patterns: MetricPatterns | None = None
+) -> Iterator[Fact]:
+    """The facts with values and intervals, each read from its sources and computed by its recipe. `patterns`:
+    the plan's own for metric lines."""
     facts = list(facts)
-    reader = SourceReader(result_dir, [source for fact in facts for source in fact.sources])
+    reader = SourceReader(result_dir, [source for fact in facts for source in fact.sources], patterns)
     for fact in facts:
         try:
             value, interval = _compute(fact, reader)
@@ -56,8 +66,12 @@ def computed(result_dir: Path, facts: Iterable[Fact]) -> Iterator[Fact]:
 
 
 def _compute(fact: Fact, reader: SourceReader) -> tuple[float, Interval | None]:
-    if fact.recipe == "row_count":
-        return reader.row_count(fact.sources[0].file), None
+    if fact.recipe in ("row_count", "position_count"):
+        count = reader.row_count if fact.recipe == "row_count" else reader.position_count
+        return count(source.file for source in fact.sources), None
+    if fact.recipe in ("row_number", "position"):
+        number, position = reader.place(fact.sources[0])
+        return (number if fact.recipe == "row_number" else position), None
     if fact.recipe in ("value", "mean", "median", "elapsed"):
         numbers = [reader.number(source) for source in fact.sources]
         if fact.recipe == "elapsed":
@@ -70,9 +84,14 @@ def _compute(fact: Fact, reader: SourceReader) -> tuple[float, Interval | None]:
 class SourceReader:
     """Reads what these sources name: each file once, however many numbers stand in it."""
 
-    def __init__(self, result_dir: Path, sources: Iterable[Source]) -> None:
+    def __init__(
+        self, result_dir: Path, sources: Iterable[Source], patterns: MetricPatterns | None = None
+    ) -> None:
         self._dir = result_dir
+        self._patterns = patterns or MetricPatterns()
         self._lines: dict[str, dict[int, bytes]] = {}
+        self._places: dict[str, RowPlaces] = {}
+        self._files: dict[str, dict[int, metrics.Row]] = {}
         self._read(sources)
         rows = [(file, line) for file, lines in self._lines.items() for line in lines.values()]
         origins = (_origin(file, parse_object(line) or {}) for file, line in rows)
@@ -113,9 +132,40 @@ class SourceReader:
             raise SourceError(f"{source} says {value!r}, but {origin}, where it was taken from, does not")
         return value
 
+    def place(self, source: Source) -> tuple[int, float]:
+        """Of the row on a line of metrics.jsonl: its number among the rows, and its position on the axis."""
+        rows = self._rows_of(source.file)
+        if source.line not in rows.lines:
+            raise SourceError(f"{source} is no metric row")
+        index = rows.lines.index(source.line)
+        return index + 1, rows.placed()[1][index]
+
+    def row_count(self, files: Iterable[str]) -> int:
+        return sum(len(self._rows_of(file).lines) for file in files)
+
+    def position_count(self, files: Iterable[str]) -> int:
+        """How many positions have a row of the training; a later file replaces those from its first on."""
+        trained = []
+        for rows in map(self._rows_of, files):
+            placed = zip(rows.placed()[1], rows.trains, strict=True)
+            trained.append([place for place, trains in placed if trains])
+        return len(merged_positions(trained))
+
+    def _rows_of(self, file: str) -> RowPlaces:
+        if file not in self._places:
+            path, rows = self._path(file), RowPlaces()
+            if path is None:
+                raise SourceError(f"{file} is not there any more")
+            deque(rows.read(path, file, []), maxlen=0)
+            self._places[file] = rows
+        return self._places[file]
+
     def text(self, source: Source) -> str:
+        return self._raw(source).decode("utf-8", errors="replace")
+
+    def _raw(self, source: Source) -> bytes:
         try:
-            return self._lines[source.file][source.line or 0].decode("utf-8", errors="replace")
+            return self._lines[source.file][source.line or 0]
         except KeyError:
             raise SourceError(f"{source} is not there any more") from None
 
@@ -133,16 +183,28 @@ class SourceReader:
         return json_file(path, source.file, []) or {}
 
     def _holds(self, origin: Source, key: str, value: float) -> bool:
-        """True if the line that a metric row was taken from, of the trainer's file or log, has the number."""
-        line = self.text(origin)
-        data = parse_object(line)
-        if data is not None:
-            there = number_in(data, key)
-            return there is not None and same_number(there, value)
-        return any(same_number(float(number), value) for number in _NUMBER.findall(ANSI.sub("", line)))
+        """True if the lines that a metric row was taken from give this number under this name."""
+        row = self._parsed(origin)
+        if row is None:
+            return False
+        there: dict[str, float | None] = {"step": row.step, "epoch": row.epoch}
+        there |= {metric_name(name): number for name, number in row.named().items()}
+        found = there.get(metric_name(key))
+        return found is not None and same_number(found, value)
 
-    def row_count(self, file: str) -> int:
-        return sum(isinstance(row.data.get("values"), dict) for row in json_lines(self._dir / file, file, []))
+    def _parsed(self, origin: Source) -> metrics.Row | None:
+        """The row that the lines of the log, or of a file that the training wrote, are."""
+        if format_of(Path(origin.file)) is None:
+            text = clean(self._raw(origin))
+            return self._patterns.parse(text) or metrics.parse_line(text)
+        return self._written_rows(origin.file).get(origin.line or 0)
+
+    def _written_rows(self, file: str) -> dict[int, metrics.Row]:
+        """The rows of a file that a training wrote, by their line."""
+        if file not in self._files:
+            path = self._path(file)
+            self._files[file] = {} if path is None else dict(read(path))
+        return self._files[file]
 
     def tasks(self, source: Source) -> tuple[TaskResult, ...]:
         step = int((source.key or "").removeprefix("step "))

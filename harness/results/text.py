@@ -22,6 +22,8 @@ _MARKDOWN = re.compile(
     re.VERBOSE,
 )
 
+_INLINE_CODE = re.compile(r"`([^`]*[^`\s][^`]*)`")
+
 
 def clean(text: str, known_secrets: Iterable[str] = ()) -> str:
     """The text redacted, without control and direction-changing characters, and encodable as UTF-8."""
@@ -51,6 +53,12 @@ def clean_tree(value: Any, known_secrets: tuple[str, ...]) -> Any:
 def markdown(text: str) -> str:
     """The text as one line of Markdown that shows exactly these characters."""
     return _MARKDOWN.sub(_escaped, " ".join(text.split()))
+
+
+def prose(text: str) -> str:
+    """Text that a person wrote, as one line of Markdown in which nothing but its inline code is markup."""
+    parts = enumerate(_INLINE_CODE.split(" ".join(text.split())))
+    return "".join(code(part) if number % 2 else _MARKDOWN.sub(_escaped, part) for number, part in parts)
 
 
 def _escaped(match: re.Match[str]) -> str:

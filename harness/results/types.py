@@ -9,9 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.wording import listed, number_text
+from monitors.metrics.axis import AxisKind
 
 if TYPE_CHECKING:
     import numpy as np
+
+ONE_SEED = "one seed: says nothing about other seeds"
+AXIS_WORDS: Mapping[AxisKind, str] = {"step": "step", "epoch": "epoch", "row": "row number"}
+"""What the positions of a run's rows are called, on axes and in sentences."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +39,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Series:
-    """One metric over the run, attempts merged; the arrays have one entry per step that has the metric."""
+    """One metric over the run, attempts merged; the arrays have one entry per row that has the metric."""
 
     key: str
-    steps: np.ndarray  # int64 [n], strictly increasing
+    positions: np.ndarray  # float64 [n] on the record's axis, increasing; strictly where they are steps
     values: np.ndarray  # float64 [n], NaN and infinities kept
     attempts: np.ndarray  # int64 [n], the attempt that the value comes from
     lines: np.ndarray  # int64 [n], line in that attempt's metrics.jsonl
@@ -49,7 +54,7 @@ class Series:
 
     def at(self, chosen: np.ndarray) -> Series:
         """The entries at these indices, or where a mask is true."""
-        columns = (self.steps, self.values, self.attempts, self.lines)
+        columns = (self.positions, self.values, self.attempts, self.lines)
         return Series(self.key, *(column[chosen] for column in columns))
 
 
@@ -74,11 +79,20 @@ class Reported:
 class Evaluation:
     """One validation: per-task results where the trainer wrote them, and what the trainer reported."""
 
-    step: int
+    position: float  # on the record's axis
     attempt: int
     tasks: tuple[TaskResult, ...]  # empty where only summary numbers are known
     source: Source | None  # the lines of validation.jsonl
-    reported: Mapping[str, Reported]  # name without "val/", e.g. "task_pass_rate@1"
+    reported: Mapping[str, Reported]  # name without "val/", e.g. "task_pass_rate@1", "eval_accuracy"
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a row stands: printed there ("value"), or worked out by this recipe from the rows up to it."""
+
+    value: float
+    source: Source
+    recipe: Recipe
 
 
 @dataclass(frozen=True)
@@ -89,7 +103,8 @@ class AttemptRecord:
     exit: Mapping[str, Any] | None
     config_text: str | None
     rows: int  # rows of metrics.jsonl
-    span: tuple[Reported, Reported] | None  # lowest and highest step among them, each with its place
+    span: tuple[Position, Position] | None  # first and last position of them
+    axis: AxisKind = "step"
 
     @property
     def folder(self) -> str:
@@ -103,8 +118,14 @@ class Record:
     result_dir: Path
     attempts: tuple[AttemptRecord, ...]
     series: Mapping[str, Series]
-    evaluations: tuple[Evaluation, ...]  # by step
+    evaluations: tuple[Evaluation, ...]  # by position
     problems: tuple[str, ...]  # unreadable lines and the like, each with its place
+    axis: AxisKind = "step"
+    trained: tuple[float, ...] = ()  # positions with a row of the training, increasing
+
+    def at(self, position: float) -> str:
+        """A position in words: `step 40`, `epoch 1.5`, `row number 15`."""
+        return f"{AXIS_WORDS[self.axis]} {place_text(position)}"
 
 
 # --- out: numbers with sources -----------------------------------------------------------------------------
@@ -116,6 +137,9 @@ Recipe = Literal[
     "median",
     "elapsed",  # first number minus second number, both times
     "row_count",  # rows of a metrics.jsonl
+    "row_number",  # how many rows of metrics.jsonl there are up to this line
+    "position",  # step or epoch of the row on this line, worked out from what the rows up to it name
+    "position_count",  # different positions with a row of the training, of all attempts together
     "task_mean",  # mean of a measure over the tasks of one validation
     "task_sum",
     "task_min",
@@ -201,10 +225,21 @@ class Report:
     facts: Mapping[str, Fact]
     missing: tuple[str, ...]
     discrepancies: tuple[Discrepancy, ...]
+    result: Mapping[str, Any] | None  # as result.json keeps it, None where no metric leads
 
 
 def attempt_folder(number: int) -> str:
     return f"attempts/{number:02d}"
+
+
+def place_text(position: float) -> str:
+    """A position as it is printed."""
+    return str(whole(position))
+
+
+def whole(position: float) -> float:
+    """A position without a point where it is whole."""
+    return int(position) if position == int(position) else position
 
 
 def describe_sources(sources: tuple[Source, ...]) -> str:

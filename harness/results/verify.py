@@ -264,8 +264,12 @@ def _short(value: Any) -> str:
 
 
 def run_flag(state: ExperimentState) -> dict[str, Any]:
-    told = {"what_to_do": [each.sentence for each in state.what_to_do]} if state.what_to_do else {}
-    return flag_of(state, experiment_id=state.experiment_id, attempts=len(state.attempts), **told)
+    about: dict[str, Any] = {"experiment_id": state.experiment_id, "attempts": len(state.attempts)}
+    if state.what_to_do:
+        about["what_to_do"] = [each.sentence for each in state.what_to_do]
+    if state.reported is not None and state.reported.result is not None:
+        about["result"] = dict(state.reported.result)
+    return flag_of(state, **about)
 
 
 def _rebuild_run(result_dir: Path, state: ExperimentState, into: Path) -> None:

@@ -12,10 +12,13 @@ from pathlib import Path
 
 from harness.attempt import Evidence, Remedy
 from harness.results.deviations import Deviation, chosen, config_changes, deviations, net
-from harness.results.facts import MAX_METRICS, ONE_SEED
+from harness.results.facts import MAX_METRICS
+from harness.results.result import Result, leading_of, result_of
 from harness.results.run import RunStory
 from harness.results.sources import ANSI, SourceError, SourceReader
 from harness.results.types import (
+    AXIS_WORDS,
+    ONE_SEED,
     AttemptRecord,
     Discrepancy,
     Fact,
@@ -23,6 +26,7 @@ from harness.results.types import (
     Source,
     attempt_folder,
     describe_sources,
+    place_text,
 )
 from harness.state import AttemptState
 
@@ -47,7 +51,7 @@ _VERDICTS = {
 class ValidationRow:
     """One validation: a cell per column of the table, None where the number is not known."""
 
-    step: int
+    position: str
     attempt: int
     cells: tuple[Fact | None, ...]
     place: str
@@ -96,12 +100,16 @@ class View:
     """Everything that the documents show. `settings`: chosen for a config that the blueprint does not name;
     `changes`: differences between the attempts' configs that are no deviation; `unused`: prepared for a
     launch that never came; `config`: the newest attempt that has one; `what_to_do`: after a failure;
-    `warnings`: what the checks before the launches found that did not stop them."""
+    `warnings`: what the checks before the launches found that did not stop them; `axis`: what the rows'
+    positions are called."""
 
     run: RunStory
+    result: Result | None
+    axis: str
     key_facts: tuple[Fact, ...]
     columns: tuple[str, ...]
     validations: tuple[ValidationRow, ...]
+    measured_validations: int
     metrics: tuple[MetricRow, ...]
     hidden_metrics: int
     methods: tuple[str, ...]
@@ -131,6 +139,11 @@ class View:
         return "†" if self.code_changes else ""
 
     @property
+    def has_pass_rates(self) -> bool:
+        """True if the validations are those of the bundled trainer."""
+        return any(column.startswith("task_pass_rate") for column in self.columns)
+
+    @property
     def page_validations(self) -> tuple[ValidationRow, ...]:
         """About `PAGE_VALIDATIONS` rows, evenly spaced, first and last among them."""
         thinned = self.validations[:: len(self.validations) // PAGE_VALIDATIONS + 1]
@@ -145,6 +158,7 @@ def build_view(
     discrepancies: tuple[Discrepancy, ...],
 ) -> View:
     columns, validations = _validations(record, facts)
+    leading = leading_of(record, run.state.blueprint)
     deviating = deviations(run.attempts, record.attempts)
     changes = (
         change
@@ -156,9 +170,12 @@ def build_view(
     )
     return View(
         run=run,
+        result=result_of(record, facts, leading),
+        axis=AXIS_WORDS[record.axis],
         key_facts=tuple(fact for name, fact in facts.items() if name.startswith("key/")),
         columns=columns,
         validations=validations,
+        measured_validations=len(record.evaluations),
         metrics=tuple(_metrics(facts)),
         hidden_metrics=max(0, sum(not key.startswith("val/") for key in record.series) - MAX_METRICS),
         methods=tuple(sorted({fact.interval.method for fact in facts.values() if fact.interval})),
@@ -178,18 +195,21 @@ def build_view(
 def _validations(
     record: Record, facts: Mapping[str, Fact]
 ) -> tuple[tuple[str, ...], tuple[ValidationRow, ...]]:
-    by_step: dict[int, dict[str, Fact]] = {}
+    by_position: dict[str, dict[str, Fact]] = {}
     for name, fact in facts.items():
         if name.startswith("val/"):
-            _, step, column = name.split("/", 2)
-            by_step.setdefault(int(step), {})[column] = fact
-    columns = tuple(dict.fromkeys(column for cells in by_step.values() for column in cells))
+            _, position, column = name.split("/", 2)
+            by_position.setdefault(position, {})[column] = fact
+    columns = tuple(dict.fromkeys(column for cells in by_position.values() for column in cells))
     rows = []
     for evaluation in record.evaluations:
-        cells = by_step.get(evaluation.step, {})
+        position = place_text(evaluation.position)
+        if position not in by_position:
+            continue
+        cells = by_position[position]
         places = list(dict.fromkeys(fact.place for fact in cells.values()))
         place = describe_sources((evaluation.source,)) if evaluation.source else ", ".join(places[:2])
-        rows.append(ValidationRow(evaluation.step, evaluation.attempt, tuple(map(cells.get, columns)), place))
+        rows.append(ValidationRow(position, evaluation.attempt, tuple(map(cells.get, columns)), place))
     return columns, tuple(rows)
 
 

@@ -21,7 +21,7 @@ from monitors.files import AttemptFiles
 from monitors.logs import lines_at_end, tail
 
 TAIL_BYTES = 64 << 10
-CHOSEN = ("key/pass_rate_end", "key/reward_recent")
+CHOSEN = ("key/pass_rate_end", "key/result_end", "key/reward_last")
 """What stands for a run while it is not known which metric the comparison will choose."""
 
 
@@ -89,9 +89,8 @@ def value_at_end(result_dir: Path, metric: str) -> float | None:
         places = (fact.split("/", 2) for fact in facts if fact.startswith("val/") and fact.count("/") > 1)
         steps = [int(step) for _, step, of in places if of == name and step.isdigit()]
         wanted = (f"val/{max(steps, default='')}/{name}",)
-    else:  # the comparison, too, takes the mean of the last rows
-        recent = (f["id"] for f in known if f.get("recipe") == "mean" and f.get("note") == metric)
-        wanted = (*recent, f"metric/{metric}/last")
+    else:
+        wanted = (f"metric/{metric}/last",)
     return next((float(facts[fact]) for fact in wanted if _is_number(facts.get(fact))), None)
 
 

@@ -82,11 +82,19 @@ def is_validation(name: str) -> bool:
 
 
 def leading(names: Iterable[str], wanted: str = "") -> str | None:
-    """Return the metric of these that leads: the one `wanted` names, else the most telling one.
+    """Return the metric of these that leads: the one `wanted` names (see `named`), else the most telling one.
 
-    `wanted`: a name, or a text such as a purpose; a name that stands in it counts first, then what it
-    calls by another word ("accuracy" for `val/acc`). Without any: validation before training, scores before
-    losses. None where no name says what it measures.
+    Without any that is named: validation before training, scores before losses. None where no name says what
+    it measures.
+    """
+    known = list(dict.fromkeys(names))
+    return named(known, wanted) or min(filter(kind_of, known), key=_how_telling, default=None)
+
+
+def named(names: Iterable[str], wanted: str) -> str | None:
+    """Return the metric of these that a name or a text, such as a purpose, names; None where it names none.
+
+    A name that stands in it counts first, then what it calls by another word ("accuracy" for `val/acc`).
     """
     known = list(dict.fromkeys(names))
     text = wanted.lower()
@@ -97,18 +105,18 @@ def leading(names: Iterable[str], wanted: str = "") -> str | None:
     if spelled:
         return spelled[-1]
     candidates = [name for name in known if kind_of(name)]
-    if ranks := _ranks_named_in(text):
-        named = [name for name in candidates if _rank(name) in ranks]
-        named.sort(key=lambda name: ranks.index(_rank(name)))
-        candidates = [name for name in named if _rank(name) == _rank(named[0])] or candidates
-        trained = [name for name in candidates if not is_validation(name)]
+    for rank in _ranks_named_in(text):
+        alike = [name for name in candidates if _rank(name) == rank]
+        trained = [name for name in alike if not is_validation(name)]
         if trained and re.search(r"\btrain(?:ing)?[ _](?:loss|acc\w*|error|reward)", text):
             return trained[0]
+        if alike:
+            return min(alike, key=_how_telling)
+    return None
 
-    def telling(name: str) -> tuple[bool, int, int]:
-        return not is_validation(name), _rank(name), len(words_of(name))
 
-    return min(candidates, key=telling, default=None)
+def _how_telling(name: str) -> tuple[bool, int, int]:
+    return not is_validation(name), _rank(name), len(words_of(name))
 
 
 def _rank(name: str) -> int:

@@ -1,9 +1,8 @@
 """Which number stands for a run: the name of the metric, its curve, and its value at the end.
 
 In: a run's `Record`. Out: `Measured`. A validation metric (`val/NAME`) is the one of the last validation,
-from its tasks where they were written, else as the trainer reported it; never that of the best validation.
-Any other metric is the mean of the last rows, as in the run's own report, or, where it is measured only now
-and then, the last value.
+from its tasks where they were written, else as the trainer reported it; any other metric is the last value:
+the result as the run's own report has it (`results.result`). It is never the best validation, nor a mean.
 """
 
 from __future__ import annotations
@@ -12,17 +11,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from harness.results import task_statistics
 from harness.results.comparing.types import Curve
-from harness.results.facts import RECENT, REWARD_KEYS
-from harness.results.types import Evaluation, Record, Series, Source, TaskResult
+from harness.results.facts import REWARD_KEYS
+from harness.results.leading import PASS_RATE
+from harness.results.result import metric_names, points_of
+from harness.results.types import Record, Source, TaskResult, whole
 from harness.wording import did_you_mean, listed
 
-PASS_RATE = "val/task_pass_rate@1"
 _RATE = re.compile(r"pass_rate|unbiased_pass|success_rate|accuracy|(?<![a-z])acc(?![a-z])", re.IGNORECASE)
-_EVERY_STEP = 0.5  # a metric that has fewer values than this share of the steps is measured now and then
 
 
 @dataclass(frozen=True)
@@ -51,56 +48,21 @@ def cost_per(metric: str) -> float:
 
 def measure_of(metric: str) -> str:
     """What `task_statistics.task_values` calls a validation metric that tasks tell; "" for any other."""
-    name, _, k = metric.removeprefix("val/").partition("@")
-    if not metric.startswith("val/"):
-        return ""
-    if name == "task_pass_rate" and k:
-        return "pass" if k == "1" else f"first@{k}"
-    if name == "unbiased_pass" and k:
-        return f"unbiased@{k}"
-    return "reward" if name == "mean_reward" else ""
+    return task_statistics.measure_of(metric.removeprefix("val/")) if metric.startswith("val/") else ""
 
 
 def of_tasks(tasks: Sequence[TaskResult], metric: str) -> float | None:
     """The metric from the results of the tasks; None where they do not tell it."""
-    measure = measure_of(metric)
-    if not measure or not tasks:
-        return None
-    k = int(measure.partition("@")[2] or 1)
-    if k > min(len(task.successes) for task in tasks):
-        return None
-    return float(task_statistics.task_values(tasks, measure).mean())
+    return task_statistics.of_tasks(tasks, metric.removeprefix("val/")) if metric.startswith("val/") else None
 
 
 def measured(record: Record, metric: str) -> Measured | None:
     """The metric over the run; None where the run does not have it."""
-    if not metric.startswith("val/"):
-        series = record.series.get(metric)
-        return None if series is None else _logged(record, series)
-    found = [(one.step, *_validated(one, metric)) for one in record.evaluations]
-    known = [(step, value, source) for step, value, source in found if value is not None and source]
-    if not known:
+    points = points_of(record, metric)
+    if not points:
         return None
-    steps, values, sources = zip(*known, strict=True)
-    return Measured(values[-1], sources[-1], Curve(steps, values))
-
-
-def _validated(evaluation: Evaluation, metric: str) -> tuple[float | None, Source | None]:
-    value = of_tasks(evaluation.tasks, metric)
-    if value is not None:
-        return value, evaluation.source
-    reported = evaluation.reported.get(metric.removeprefix("val/"))
-    return (reported.value, reported.source) if reported else (None, None)
-
-
-def _logged(record: Record, series: Series) -> Measured:
-    curve = Curve(tuple(map(int, series.steps)), tuple(map(float, series.values)))
-    if len(curve.steps) < _EVERY_STEP * max(len(other.steps) for other in record.series.values()):
-        return Measured(curve.values[-1], series.source(-1), curve)
-    recent = series.attempts[-RECENT:] == series.attempts[-1]  # one source names lines of one file
-    first, last = series.source(-int(recent.sum())), series.source(-1)
-    source = Source(first.file, first.line, last.line, series.key)
-    return Measured(float(np.mean(series.values[-RECENT:])), source, curve)
+    curve = Curve(tuple(whole(point.position) for point in points), tuple(point.value for point in points))
+    return Measured(points[-1].value, points[-1].sources[0], curve)
 
 
 # --- which metric -------------------------------------------------------------------------------------------
@@ -108,7 +70,7 @@ def _logged(record: Record, series: Series) -> Measured:
 
 def common(records: Sequence[Record]) -> list[str]:
     """The metrics that all of these runs have, validations first."""
-    names = [_names(record) for record in records]
+    names = [metric_names(record) for record in records]
     return [name for name in names[0] if all(name in others for others in names)] if names else []
 
 
@@ -129,15 +91,6 @@ def suggestion(metric: str, shared: Sequence[str]) -> str:
         return "these runs have no metric in common"
     hint = did_you_mean(metric, shared, "did you mean {}? ")
     return f"{hint}all of them have: {listed(shared, 20)}"
-
-
-def _names(record: Record) -> list[str]:
-    names: list[str] = []
-    for evaluation in record.evaluations:
-        if of_tasks(evaluation.tasks, PASS_RATE) is not None:
-            names += [PASS_RATE, "val/mean_reward"]
-        names += [f"val/{name}" for name in evaluation.reported]
-    return list(dict.fromkeys([*names, *(key for key in record.series if not key.startswith("val/"))]))
 
 
 def _changes(record: Record, name: str) -> bool:

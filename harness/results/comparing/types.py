@@ -119,7 +119,7 @@ class Differing:
 class Curve:
     """The metric over one run, one entry per measurement."""
 
-    steps: tuple[int, ...] = ()
+    steps: tuple[float, ...] = ()
     values: tuple[float, ...] = ()
 
 
@@ -141,7 +141,7 @@ class RunResult:
     hours: float | None = None
     attempts: int = 0
     area: float | None = None
-    steps_to_threshold: int | None = None
+    steps_to_threshold: float | None = None
     deviations: tuple[str, ...] = ()
     code_changed: bool = False
 

@@ -18,8 +18,8 @@ SECTIONS: tuple[SectionName, ...] = ("findings", "what_happened", "limitations",
 Language = Literal["en", "zh"]
 Id = Annotated[str, Field(min_length=1, max_length=300)]
 Place = Annotated[
-    int | Literal["first", "last"],
-    Field(description="A step that the metric is listed with, or first, last."),
+    int | float | Literal["first", "last"],
+    Field(description="A step or epoch that the metric is listed with, or first, last."),
 ]
 MOST_FINDINGS = 16
 LONGEST_INTERPRETATION = 4000

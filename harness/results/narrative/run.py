@@ -6,6 +6,7 @@ two single measurements are never called a difference that was found.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from harness.journal import Entry
 from harness.results import deviations, task_statistics
 from harness.results.collect import collect
 from harness.results.facts import build_facts
+from harness.results.leading import best_of
 from harness.results.narrative.evidence import Citable, CitationError, Evidence, Sentence, lookup
 from harness.results.narrative.findings import (
     AttemptFinding,
@@ -23,12 +25,13 @@ from harness.results.narrative.findings import (
     CompareFinding,
     Place,
 )
+from harness.results.result import leading_of, name_of
 from harness.results.run import RunStory
 from harness.results.types import Fact, Record
 from harness.wording import number_text
+from monitors.metrics.names import direction
 
-_HIGHER_IS_BETTER = ("val/task_pass_rate@", "val/unbiased_pass@", "val/mean_reward")
-"""Columns of the validation table whose direction is known."""
+_AT = re.compile(r"(?:step|epoch|row number) (\S+)")
 _OF_ATTEMPT = ("duration", "last_step", "status")
 
 
@@ -37,10 +40,11 @@ class RunEvidence(Evidence):
 
     def __init__(self, record: Record, facts: Mapping[str, Fact], run: RunStory) -> None:
         self._record, self._run = record, run
+        self._leading = leading_of(record, run.state.blueprint)
         self._facts = {name: fact for name, fact in facts.items() if not fact.withheld}
-        self._metrics: dict[str, dict[int, Fact]] = {}
+        self._metrics: dict[str, dict[float, Fact]] = {}
         for fact in self._facts.values():
-            if (at := _metric_and_step(fact)) is not None:
+            if (at := self._measured(fact)) is not None:
                 self._metrics.setdefault(at[0], {})[at[1]] = fact
         names = [(f"attempt/{item.number}", f"attempt {item.number}") for item in run.attempts]
         names += [(f"metric/{key}", key) for key in self._metrics]
@@ -74,14 +78,19 @@ class RunEvidence(Evidence):
     def _best(self, finding: BestFinding) -> Sentence:
         metric = finding.metric
         steps = lookup(metric, self._metrics, "metric")
-        if not metric.startswith(_HIGHER_IS_BETTER):
+        led = self._leading
+        goal = led.goal if led is not None and led.name == metric else direction(metric)
+        if goal is None:
             raise CitationError(
                 f"which direction is better for {metric} is not known; cite the values of "
                 f"metric/{metric}/lowest or metric/{metric}/highest"
             )
-        step = max(sorted(steps), key=lambda at: steps[at].value)
-        values = {"metric": metric, "fact": _citable(steps[step]), "step": step, "count": len(steps)}
-        return Sentence("best", {**values, "is_last": step == max(steps)})
+        order = sorted(steps)
+        best = best_of([steps[at].value for at in order], goal)
+        step = order[best or 0]
+        values = {"metric": metric, "fact": _citable(steps[step]), "at": self._record.at(step)}
+        more = {"count": len(steps), "word": "highest" if goal == "max" else "lowest"}
+        return Sentence("best", {**values, **more, "is_last": step == order[-1]})
 
     def _compare(self, finding: CompareFinding) -> Sentence:
         one, other = self.number(finding.a), self.number(finding.b)
@@ -90,18 +99,18 @@ class RunEvidence(Evidence):
                 f"{one.id} and {other.id} do not measure the same, so they cannot be compared: "
                 "cite each as a value"
             )
-        places = [at for item in (one, other) if (at := _metric_and_step(self._facts[item.id])) is not None]
+        places = [at for item in (one, other) if (at := self._measured(self._facts[item.id])) is not None]
         if len({step for _, step in places}) == 2:
             (metric, earlier), (_, later) = sorted(places)
             return self._between(metric, earlier, later)
         return Sentence("compare", {"a": one, "b": other, "direction": _direction(one.value, other.value)})
 
-    def _between(self, metric: str, *steps: int) -> Sentence:
+    def _between(self, metric: str, *steps: float) -> Sentence:
         """Two measurements of one metric, the earlier first."""
         earlier, later = (self._metrics[metric][step] for step in steps)
-        values: dict[str, Any] = {"metric": metric, "steps": steps}
+        values: dict[str, Any] = {"metric": metric, "at": tuple(map(self._record.at, steps))}
         values |= {"earlier": _citable(earlier), "later": _citable(later)}
-        by_step = {item.step: item.tasks for item in self._record.evaluations}
+        by_step = {item.position: item.tasks for item in self._record.evaluations}
         before, after = (by_step.get(step, ()) for step in steps)
         if earlier.recipe == "task_mean" and before and after:
             pairs = task_statistics.paired(before, after, earlier.measure)
@@ -114,6 +123,16 @@ class RunEvidence(Evidence):
                     "change", {**values, "found": found, "difference": difference, "n": len(pairs)}
                 )
         return Sentence("change", {**values, "found": _direction(later.value, earlier.value)})
+
+    def _measured(self, fact: Fact) -> tuple[str, float] | None:
+        """The metric and the position that a fact is of; None for facts of no one position."""
+        room, _, rest = fact.id.partition("/")
+        if room == "val":
+            position, _, column = rest.partition("/")
+            return name_of(self._record, column), float(position)
+        if room == "metric" and (at := _AT.fullmatch(fact.note)):
+            return rest.rpartition("/")[0], float(at[1])
+        return None
 
     def _attempt(self, finding: AttemptFinding) -> Sentence:
         attempt = lookup(finding.attempt, {item.number: item for item in self._run.attempts}, "attempt")
@@ -135,7 +154,8 @@ class RunEvidence(Evidence):
 def evidence_of_run(result_dir: Path, entries: Sequence[Entry]) -> RunEvidence:
     """The evidence of a run whose results were collected, from its raw files and journal."""
     record = collect(result_dir)
-    return RunEvidence(record, build_facts(record), RunStory.of(entries))
+    run = RunStory.of(entries)
+    return RunEvidence(record, build_facts(record, run.state.blueprint), run)
 
 
 def _citable(fact: Fact) -> Citable:
@@ -153,22 +173,11 @@ def _measure(name: str) -> str:
     return f"{room}/{rest}" if rest == "pass_rate_change" else f"{room}/{rest.rpartition('_')[0]}"
 
 
-def _metric_and_step(fact: Fact) -> tuple[str, int] | None:
-    """The metric and the step that a fact is of; None for facts of no one step."""
-    room, _, rest = fact.id.partition("/")
-    if room == "val":
-        step, _, column = rest.partition("/")
-        return f"val/{column}", int(step)
-    if room == "metric" and fact.note.startswith("step "):
-        return rest.rpartition("/")[0], int(fact.note.removeprefix("step "))
-    return None
-
-
-def _place(place: Place, steps: Mapping[int, Fact], metric: str) -> int:
+def _place(place: Place, steps: Mapping[float, Fact], metric: str) -> float:
     if isinstance(place, str):
         return min(steps) if place == "first" else max(steps)
     known = {step: step for step in sorted(steps)}
-    return lookup(place, known, f"measurement of {metric} among the facts at step")
+    return lookup(place, known, f"measurement of {metric} among the facts at")
 
 
 def _direction(value: float | None, other: float | None) -> str:

@@ -43,6 +43,20 @@ class Attempt:
         (self.folder / file).write_text("".join(f"{line}\n" for line in raw))
         return self
 
+    def printed(self, *lines: str, rows: Sequence[Mapping[str, Any]]) -> Self:
+        """pane.log, and the rows as a watch writes them: `step`, `epoch`, `values`, and the `line` they come
+        from (in order where it is left out)."""
+        (self.folder / "pane.log").write_text("".join(f"{line}\n" for line in lines))
+        records = []
+        for number, row in enumerate(rows, start=1):
+            source = {"file": "pane.log", "line": row.get("line", number)}
+            if "from" in row:
+                source["from"] = row["from"]
+            place = {"step": row.get("step"), "epoch": row.get("epoch")}
+            records.append(json.dumps({**place, "values": row["values"], "source": source}))
+        (self.folder / "metrics.jsonl").write_text("".join(f"{record}\n" for record in records))
+        return self
+
     def validations(self, results: Mapping[int, Mapping[str, Sequence[bool]]]) -> Self:
         """trainer/validation.jsonl from {step: {task: successes}}."""
         with (self.folder / "trainer" / "validation.jsonl").open("w") as file:

@@ -15,7 +15,8 @@ from tests.harness.results.journals import ended
 from tests.harness.results.synthetic import attempt
 
 numbers = st.floats(allow_nan=False, width=32)
-rows = st.lists(st.tuples(st.integers(0, 12), st.dictionaries(st.sampled_from("abc"), numbers)), max_size=12)
+row = st.tuples(st.integers(0, 12), st.dictionaries(st.sampled_from("abc"), numbers))
+rows = st.lists(row, max_size=12).map(lambda found: sorted(found, key=lambda row: row[0]))
 
 
 @settings(max_examples=60, deadline=None)
@@ -35,7 +36,7 @@ def test_merging_is_a_fold(attempts: list[list], tmp_path_factory: pytest.TempPa
     for key in "abc":
         want = [(step, *values[key]) for step, values in sorted(expected.items()) if key in values]
         series = record.series.get(key)
-        columns = [series.steps, series.values, series.attempts, series.lines] if series else []
+        columns = [series.positions, series.values, series.attempts, series.lines] if series else []
         assert list(zip(*(column.tolist() for column in columns), strict=True)) == want
 
 
@@ -58,7 +59,7 @@ def test_rows_without_a_step_are_counted(tmp_path: Path) -> None:
     lines = [json.dumps({"step": None, "values": {"loss": value}}) for value in (3.0, 2.0, 1.0)]
     made.folder.joinpath("metrics.jsonl").write_text("\n".join(lines) + "\n")
     series = collect(tmp_path).series["loss"]
-    assert series.steps.tolist() == [1, 2, 3]
+    assert series.positions.tolist() == [1, 2, 3]
     assert series.source(-1) == Source("attempts/01/metrics.jsonl", 3, key="loss")
 
 
@@ -68,7 +69,7 @@ def test_validations_of_a_later_attempt_replace_those_from_its_first_step_on(tmp
     second = attempt(tmp_path, 2).metrics([(41, {"a": 2.0})])
     second.validations({80: {"t": [True]}})
     evaluations = collect(tmp_path).evaluations
-    assert [(e.step, e.attempt) for e in evaluations] == [(0, 1), (40, 1), (80, 2)]
+    assert [(e.position, e.attempt) for e in evaluations] == [(0, 1), (40, 1), (80, 2)]
     assert evaluations[2].tasks[0].successes == (True,)
 
 
@@ -99,5 +100,5 @@ def test_an_attempt_that_went_on_from_a_checkpoint_keeps_that_checkpoints_valida
     first = attempt(tmp_path, 1).metrics([(0, {}), (1, {"loss": 1.0}), checkpoint]).exit(143)
     first.validations({0: tried, 2: tried})
     attempt(tmp_path, 2).metrics([checkpoint, (3, {"loss": 0.8})]).validations({3: tried}).exit()
-    found = [(each.step, each.attempt, len(each.tasks)) for each in collect(tmp_path).evaluations]
+    found = [(each.position, each.attempt, len(each.tasks)) for each in collect(tmp_path).evaluations]
     assert found == [(0, 1, 2), (2, 1, 2), (3, 2, 2)]

@@ -36,7 +36,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 @pytest.mark.parametrize(
     ("file", "changed", "fact"),
     [
-        ("metrics.jsonl", {"values": {"critic/rewards/mean": 0.99}}, "key/reward_recent"),
+        ("metrics.jsonl", {"values": {"critic/rewards/mean": 0.99}}, "key/reward_last"),
         ("trainer/metrics.jsonl", {"actor/kl_loss": 0.0}, "key/kl_last"),
     ],
 )

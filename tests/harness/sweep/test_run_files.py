@@ -61,8 +61,9 @@ def test_steps_to_come_are_those_of_the_config(tmp_path: Path, config: str | Non
 @pytest.mark.parametrize(
     ("metric", "facts", "value"),
     [
-        ("", {"key/pass_rate_end": 0.7, "key/reward_recent": 0.5}, 0.7),
-        ("", {"key/reward_recent": 0.5}, 0.5),
+        ("", {"key/pass_rate_end": 0.7, "key/reward_last": 0.5}, 0.7),
+        ("", {"key/result_end": 0.6, "key/reward_last": 0.5}, 0.6),
+        ("", {"key/reward_last": 0.5}, 0.5),
         ("", {"key/steps": 3}, None),
         ("val/task_pass_rate@1", {"key/pass_rate_end": 0.7, "key/pass_rate_best": 0.9}, 0.7),
         ("task_pass_rate@1", {"key/pass_rate_end": 0.7}, 0.7),
@@ -82,13 +83,6 @@ def test_the_value_is_that_of_the_end(tmp_path: Path, metric: str, facts: Facts,
 def test_a_result_that_cannot_be_read_has_no_value(tmp_path: Path, text: str) -> None:
     (tmp_path / "result.json").write_text(text)
     assert value_at_end(tmp_path, "") is None
-
-
-def test_a_reward_is_the_mean_of_the_last_rows_as_the_comparison_takes_it(tmp_path: Path) -> None:
-    mean = {"id": "key/reward_recent", "value": 0.4, "recipe": "mean", "note": "reward"}
-    facts = [mean, {"id": "metric/reward/last", "value": 0.9, "recipe": "value"}]
-    (tmp_path / "result.json").write_text(json.dumps({"facts": facts}))
-    assert value_at_end(tmp_path, "reward") == 0.4
 
 
 def test_last_words_are_the_last_line_that_says_something(tmp_path: Path) -> None:

@@ -29,11 +29,11 @@ def test_every_validation_metric_is_the_number_of_the_runs_own_report(tmp_path: 
         assert found.curve.steps == (0, 20, 40) and found.value == found.curve.values[-1]
 
 
-def test_a_training_metric_is_the_mean_that_the_report_tells(tmp_path: Path) -> None:
+def test_a_training_metric_is_its_last_value_and_no_mean(tmp_path: Path) -> None:
     folder = trained(tmp_path / "a")
     found = read(folder, "critic/rewards/mean")
-    assert found.value == build_facts(collect(folder))["key/reward_recent"].value
-    assert found.source is not None and str(found.source) == "attempts/01/metrics.jsonl:31–40"
+    assert found.value == build_facts(collect(folder))["metric/critic/rewards/mean/last"].value
+    assert found.source is not None and str(found.source) == "attempts/01/metrics.jsonl:40"
 
 
 def test_a_metric_measured_now_and_then_is_its_last_value(tmp_path: Path) -> None:

@@ -1,0 +1,151 @@
+"""What a run came to: the one definition that reports, lists, sweeps and comparisons show.
+
+The result is the last value of the leading metric: of the last validation where it is validated, else of the
+last row. The best is named beside it as picked afterwards. No mean over rows, no smoothing.
+
+In: a `Record` and the plan. Out: the `Point`s of a metric, the facts of the result, `Result`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.blueprint.types import Blueprint
+from harness.results.leading import PASS_RATE, Leading, best_of, leading_metric
+from harness.results.task_statistics import measure_of, of_tasks
+from harness.results.types import ONE_SEED, Evaluation, Fact, Recipe, Record, Source, Unit
+from monitors.metrics.names import Direction
+
+_RATES = ("task_pass_rate@", "unbiased_pass@")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measurement of a metric: where, its value, and how it is computed from which sources."""
+
+    position: float
+    value: float
+    attempt: int
+    sources: tuple[Source, ...]
+    recipe: Recipe = "value"
+    measure: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run came to. `start`: None where there is one measurement; `best`: None where it is the last, or
+    where no direction is known; `at`: where the last measurement stands, in words."""
+
+    metric: str
+    goal: Direction | None
+    note: str
+    at: str
+    end: Fact
+    start: Fact | None
+    best: Fact | None
+
+    def as_json(self) -> dict[str, Any]:
+        """As result.json, the journal and finish.flag keep it; a number that is none is null with a text."""
+        about = {"metric": self.metric, "goal": self.goal, "at": self.at, "note": self.note}
+        others = {name: fact and _shown(fact) for name, fact in (("start", self.start), ("best", self.best))}
+        return {**about, **_shown(self.end), **others}
+
+
+def _shown(fact: Fact) -> dict[str, Any]:
+    value = None if fact.withheld or not math.isfinite(fact.value) else fact.value
+    return {"value": value, "text": fact.text, "fact": fact.id}
+
+
+def metric_names(record: Record) -> list[str]:
+    """The metrics of a run, validations first: a column of its validations is `val/COLUMN`."""
+    found = []
+    for evaluation in record.evaluations:
+        of_tasks = ("task_pass_rate@1", "mean_reward") if evaluation.tasks else ()
+        columns = (*of_tasks, *evaluation.reported)
+        found += [name_of(record, column) for column in columns]
+    return list(dict.fromkeys([*found, *record.series]))
+
+
+def name_of(record: Record, column: str) -> str:
+    """The metric that a column of the validations is."""
+    has_own_name = f"val/{column}" not in record.series and column in record.series
+    return column if has_own_name else f"val/{column}"
+
+
+def leading_of(record: Record, plan: Blueprint | None) -> Leading | None:
+    """The leading metric of a run whose raw files were read."""
+    return leading_metric(plan, metric_names(record))
+
+
+def points_of(record: Record, metric: str) -> tuple[Point, ...]:
+    """Every measurement of a metric in order; of `val/…` one per validation, from its tasks where they were
+    written, else as the trainer reported it."""
+    if metric.startswith("val/"):
+        return tuple(_validated(record.evaluations, metric.removeprefix("val/")))
+    series = record.series.get(metric)
+    if series is None:
+        return ()
+    columns = zip(series.positions.tolist(), series.values.tolist(), series.attempts.tolist(), strict=True)
+    return tuple(Point(*row, (series.source(index),)) for index, row in enumerate(columns))
+
+
+def _validated(evaluations: Iterable[Evaluation], column: str) -> Iterator[Point]:
+    for one in evaluations:
+        value, reported = of_tasks(one.tasks, column), one.reported.get(column)
+        if value is not None and one.source is not None:
+            where = (one.position, value, one.attempt, (one.source,))
+            yield Point(*where, "task_mean", measure_of(column))
+        elif reported is not None:
+            yield Point(one.position, reported.value, one.attempt, (reported.source,))
+
+
+# --- as facts -----------------------------------------------------------------------------------------------
+
+
+def result_facts(record: Record, leading: Leading) -> Iterator[Fact]:
+    """The facts of the result, not yet computed: first, last and best measurement."""
+    points = points_of(record, leading.name)
+    if not points:
+        return
+    what = "task pass rate" if leading.name == PASS_RATE else leading.name
+    of_validations = leading.name.startswith("val/")
+    kind = " validation" if of_validations else ""
+    stem = _stem(leading.name)
+    if len(points) > 1:
+        label = f"{what}, first{kind} ({record.at(points[0].position)})"
+        yield _fact(f"{stem}_start", label, points[0], leading.name, ONE_SEED)
+    label = f"{what}, last{kind} ({record.at(points[-1].position)})"
+    note = f"{leading.note}; {ONE_SEED}" if leading.note else ONE_SEED
+    yield _fact(f"{stem}_end", label, points[-1], leading.name, note)
+    best = best_of([point.value for point in points], leading.goal)
+    if best is not None and points[best].value != points[-1].value:
+        word = "highest" if leading.goal == "max" else "lowest"
+        count = f"{len(points)} {'validations' if of_validations else 'values'}"
+        label = f"{word} {what} of {count} ({record.at(points[best].position)})"
+        note = f"picked afterwards, so it flatters; {ONE_SEED}"
+        yield _fact(f"{stem}_best", label, points[best], leading.name, note)
+
+
+def _fact(name: str, label: str, point: Point, metric: str, note: str) -> Fact:
+    is_rate = metric.removeprefix("val/").startswith(_RATES)
+    unit: Unit = "rate" if is_rate else "number"
+    return Fact(name, label, unit, point.recipe, point.sources, point.measure, note)
+
+
+def _stem(metric: str) -> str:
+    return "key/pass_rate" if metric == PASS_RATE else "key/result"
+
+
+def result_of(record: Record, facts: Mapping[str, Fact], leading: Leading | None) -> Result | None:
+    """The result of a run from its computed facts; None where no metric leads."""
+    points = points_of(record, leading.name) if leading else ()
+    if leading is None or not points:
+        return None
+    end, *others = (facts.get(f"{_stem(leading.name)}_{which}") for which in ("end", "start", "best"))
+    if end is None:
+        return None
+    about = (leading.name, leading.goal, leading.note, record.at(points[-1].position))
+    return Result(*about, end, *others)
