@@ -207,10 +207,7 @@ def test_d18_a_trainers_evaluations_are_a_table_and_the_metric_asked_about_leads
     assert key[:3] == ["key/result_start", "key/result_end", "key/result_best"]
     assert not any("validation" in line or "KL" in line or "Throughput" in line for line in report.missing)
     result = (tmp_path / "result.md").read_text()
-    assert (
-        "| epoch | eval\\_loss | eval\\_accuracy |" in result.replace("\\_", "\\_")
-        or "eval_accuracy |" in result
-    )
+    assert "| epoch | eval_loss | eval_accuracy | attempt | source |" in result
     assert "| 3 | 0.5 | 0.8 | 1 |" in result
     first = json.loads((tmp_path / "result.json").read_text())["figures"][0]
     assert first["title"] == "eval_accuracy"
