@@ -16,7 +16,7 @@ from harness.cli.new_run import WithCommand
 app = typer.Typer(
     name="harness",
     cls=OneMessage,
-    help="Takes an ML experiment from a written plan to a trustworthy report, with nobody watching.",
+    help="Take an ML experiment from a written plan to a trustworthy report, unattended.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

@@ -17,9 +17,13 @@ _STYLES = {"problem": "red", "warning": "yellow", "ok": "green"}
 
 
 def check(
-    blueprint: Annotated[Path, typer.Argument(help="The written plan (Markdown).")], as_json: AsJson = False
+    blueprint: Annotated[Path, typer.Argument(metavar="BLUEPRINT", help="The written plan (Markdown).")],
+    as_json: AsJson = False,
 ) -> None:
-    """Show how a blueprint is understood and what is wrong with it. Exit status: 0 can run, 2 cannot."""
+    """Show how a blueprint is read, and what is wrong with it.
+
+    Exit status: 0 it can run, 2 it cannot.
+    """
     from harness.blueprint import check_surroundings, check_trainer, read
 
     plan = check_trainer(check_surroundings(read(blueprint)))
@@ -69,12 +73,18 @@ def _print_understood(plan: "Blueprint") -> None:
 
 def doctor(
     blueprint: Annotated[
-        Path | None, typer.Argument(help="The written plan (Markdown); without it, the machine alone.")
+        Path | None,
+        typer.Argument(
+            metavar="BLUEPRINT", help="The written plan; without one, only the machine is examined."
+        ),
     ] = None,
     as_json: AsJson = False,
-    show_all: Annotated[bool, typer.Option("--all", help="Show what is fine, too.")] = False,
+    show_all: Annotated[bool, typer.Option("--all", help="Also show what is fine.")] = False,
 ) -> None:
-    """Examine an experiment and this machine. Exit status: 0 no problem, 2 the launch would fail."""
+    """Predict whether a launch of this plan would fail here.
+
+    Exit status: 0 no problem found, 2 the launch would fail.
+    """
     from dataclasses import asdict
 
     from harness.doctor import examine, outcome

@@ -23,30 +23,32 @@ def compare(
     metric: Annotated[
         str,
         typer.Option(
-            help="What to compare by, such as val/task_pass_rate@1; default: as the sweep says, else chosen. "
-            "Marked where no sweep had planned it."
+            metavar="NAME",
+            help="The metric to compare, such as val/task_pass_rate@1; default: the sweep's, else one is "
+            "chosen and named.",
         ),
     ] = "",
     goal: Annotated[
         str | None,
         typer.Option(
-            help="Which values are better: max or min; default: as the sweep or the plan says, else what the "
-            "metric's name says."
+            metavar="max|min",
+            help="Which values are better; default: what the sweep, the plan or the metric's name says.",
         ),
     ] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(help="Value whose first step is looked for; default: the mean of the baseline."),
+        typer.Option(help="Find the first step that reaches this value; default: the mean of the baseline."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for sweep_report.html, points.csv and the other files.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write sweep_report.html, points.csv and the other files here."),
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
-    """Compare runs over their seeds: means, differences, and whether these could be chance.
+    """Compare runs: means over seeds, differences, statistical tests.
 
     Runs that differ in nothing but the seed are one point; runs that differ in several settings at a time are
-    refused. Ends with 2 when nothing can be compared, with 1 when a difference may not be the key's alone.
+    refused. Exit status: 0 compared, 1 a difference may have another cause than the key, 2 nothing compared.
     """
     if goal not in (None, "max", "min"):
         fail(f"--goal must be max or min, not {goal!r}")

@@ -23,11 +23,21 @@ if TYPE_CHECKING:
 WIDEST = 1000
 
 Run = Annotated[
-    str | None, typer.Argument(help="A result folder, a run's name or its id; default: the newest run.")
+    str | None,
+    typer.Argument(metavar="RUN", help="A result folder, or a run's name or id; default: the newest run."),
 ]
 RunOrSweep = Annotated[
     str | None,
-    typer.Argument(help="A result folder, the name or the id of a run or a sweep; default: newest."),
+    typer.Argument(
+        metavar="RUN", help="A result folder, or the name or id of a run or sweep; default: the newest."
+    ),
+]
+OnlyOne = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="RUN",
+        help="A result folder, or a name or id; needed unless there is only one that can be meant.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

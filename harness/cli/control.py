@@ -8,17 +8,16 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.console import Run, RunOrSweep, fail, find_any, find_run
+from harness.cli.console import OnlyOne, fail, find_any, find_run
 
 PATIENCE_S = 600.0
 ASK_AGAIN_S = 0.5
 
 
-def stop(run: RunOrSweep = None) -> None:
-    """Stop a run: the training is ended, the report is written, the outcome is `cancelled`. Of a sweep, all
-    runs. Without a name, the one run or sweep that has not finished.
+def stop(run: OnlyOne = None) -> None:
+    """Stop a run, or all runs of a sweep, and write the report.
 
-    Exit status: 0 when it is stopped.
+    The outcome is `cancelled`. Without a name, the only unfinished run or sweep is stopped. Exit status: 0.
     """
     from harness import index, journal
     from harness.index import is_sweep, journal_of
@@ -71,9 +70,13 @@ def _asking() -> list[Path]:
     return [folder for folder in open_runs if approval.open_question(journal.read(folder / "journal.jsonl"))]
 
 
-def approve(run: Run = None, deny: Annotated[bool, typer.Option("--deny", help="Say no.")] = False) -> None:
-    """Answer a run that waits for a person's approval (see `harness run --approve`). Without a name, the one
-    run that waits."""
+def approve(
+    run: OnlyOne = None, deny: Annotated[bool, typer.Option("--deny", help="Answer no.")] = False
+) -> None:
+    """Answer a run that waits for your approval.
+
+    Without a name, the only run that waits is answered. `harness run --approve ACTIONS` makes a run ask.
+    """
     from harness import index, journal
     from harness.agent import approval
 

@@ -28,22 +28,31 @@ def diagnose(
     log: Annotated[
         Path | None,
         typer.Argument(
-            help="A log file (-: standard input), an attempt's folder or a run's; default: the newest run."
+            metavar="LOG",
+            help="A log file, - for standard input, or the folder of an attempt or a run; default: the "
+            "newest run.",
         ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option("--config", help="The training's config, to compute what to change in it.")
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="The training's config: name the exact edits."),
     ] = None,
     status: Annotated[
         int | None,
-        typer.Option("--status", help="What the training's command returned, e.g. 137; -9 is signal 9."),
+        typer.Option(
+            "--status",
+            metavar="N",
+            help="Exit status of the training's command, such as 137; -9 for signal 9.",
+        ),
     ] = None,
     json_output: AsJson = False,
     list_families: Annotated[
-        bool, typer.Option("--families", help="List the families of failures and end.")
+        bool, typer.Option("--families", help="List the known families of failures.")
     ] = False,
 ) -> None:
-    """Find the cause of a failure in a log of any training, and what to change. Nothing is changed.
+    """Find the cause of a failure in the log of any training.
+
+    Says what would help; changes nothing.
 
     Exit status: 0 a cause was found or nothing failed, 1 it is unknown, 2 the log cannot be read.
     """

@@ -19,7 +19,10 @@ def rm(
     runs: Annotated[list[str], typer.Argument(help="Result folders, names or ids of runs or sweeps.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Delete the folder of a run or a sweep, and its line in `harness ls`. A running one is refused."""
+    """Delete runs or sweeps: their folders and their lines in `ls`.
+
+    A running one is refused.
+    """
     from harness import index
 
     folders = [find_any(word) for word in runs]
@@ -50,7 +53,7 @@ def _refusal(folder: Path) -> str:
 
 
 def open_report(run: RunOrSweep = None) -> None:
-    """Show the report of a run or a sweep in a browser; print its path."""
+    """Open a report in the browser, and print its path."""
     import webbrowser
 
     folder = find_any(run)

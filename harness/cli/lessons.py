@@ -12,11 +12,13 @@ if TYPE_CHECKING:
 
 lessons = typer.Typer(
     name="lessons",
-    help="Show what failures and repairs of earlier experiments taught, and look after proposed signatures.",
+    help="Show what earlier failures and repairs taught.",
     invoke_without_command=True,
     no_args_is_help=False,
 )
-Name = Annotated[str, typer.Argument(help="Name of a proposal, as `harness lessons` lists it.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of a proposal, as `harness lessons` lists it.")
+]
 
 
 @lessons.callback()
@@ -47,7 +49,7 @@ def show_all(
 
 @lessons.command()
 def show(name: Name) -> None:
-    """Print a proposed signature."""
+    """Print a proposed signature of a failure."""
     from harness.lessons import proposals
 
     typer.echo(proposals.find(name).read_text(encoding="utf-8"), nl=False)
@@ -57,11 +59,14 @@ def show(name: Name) -> None:
 def accept(
     name: Name,
     family: Annotated[
-        str | None, typer.Option(help="Which family of failures it is; `harness diagnose --families`.")
+        str | None,
+        typer.Option(metavar="FAMILY", help="Its family; `harness diagnose --families` lists them."),
     ] = None,
-    cause: Annotated[str | None, typer.Option(help="The cause, one sentence in plain words.")] = None,
+    cause: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The cause, in one plain sentence.")
+    ] = None,
 ) -> None:
-    """Make a proposed signature one of your own; it is used from now on."""
+    """Use a proposed signature from now on."""
     from harness.lessons import proposals
 
     typer.echo(f"accepted: {proposals.accept(name, family, cause)}")
@@ -69,7 +74,7 @@ def accept(
 
 @lessons.command()
 def reject(name: Name) -> None:
-    """Throw a proposed signature away."""
+    """Discard a proposed signature."""
     from harness.lessons import proposals
 
     proposals.reject(name)
@@ -78,10 +83,10 @@ def reject(name: Name) -> None:
 
 @lessons.command()
 def teach(
-    run: Annotated[str, typer.Argument(help="A result folder, a run's name or its id.")],
-    remedy: Annotated[str, typer.Option("--remedy", help="What solved it, in words.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A result folder, or a run's name or id.")],
+    remedy: Annotated[str, typer.Option("--remedy", metavar="TEXT", help="What solved it, in words.")],
 ) -> None:
-    """Propose a signature for the unknown failure of a run that you have solved yourself."""
+    """Propose a signature for an unknown failure that you solved."""
     from harness.index import load_state
     from harness.lessons import proposals
 

@@ -29,16 +29,18 @@ if TYPE_CHECKING:
 
 def ls(
     json_output: AsJson = False,
-    with_runs: Annotated[bool, typer.Option("--tree", help="Show the runs of every sweep below it.")] = False,
+    with_runs: Annotated[
+        bool, typer.Option("--tree", help="Also list the runs of each sweep, below it.")
+    ] = False,
     state: Annotated[
         str,
         typer.Option(
             metavar="STATE", help="Only these: running, unfinished, finished, or an outcome such as failed."
         ),
     ] = "",
-    last: Annotated[int | None, typer.Option(min=1, help="Only so many of the newest.")] = None,
+    last: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the newest N.")] = None,
 ) -> None:
-    """List the runs and sweeps of this user, newest last."""
+    """List your runs and sweeps, newest last."""
     from harness.cli import tree
     from harness.cli.columns import fitted
 
@@ -56,7 +58,7 @@ def ls(
 
 
 def show(run: RunOrSweep = None, json_output: AsJson = False) -> None:
-    """Show one run or sweep: its state, its attempts or runs, its headline numbers."""
+    """Show a run or a sweep: state, attempts, headline numbers."""
     from harness.index import is_sweep
 
     folder = find_any(run)
@@ -106,11 +108,17 @@ def _show_run(folder: Path, json_output: bool) -> None:
 
 def logs(
     run: Run = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the attempt ends.")] = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", help="How many lines from the end.")] = 50,
-    attempt: Annotated[int | None, typer.Option(help="Number of the attempt; default: the newest.")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Follow the log until the attempt ends.")
+    ] = False,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", metavar="N", help="How many lines from the end.")
+    ] = 50,
+    attempt: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of the attempt; default: the newest.")
+    ] = None,
 ) -> None:
-    """Print the training's log."""
+    """Print the log of the training."""
     from monitors.files import AttemptFiles
     from monitors.logs import LogReader
 
@@ -134,8 +142,10 @@ def logs(
 
 
 def attach(run: Run = None) -> None:
-    """Attach this terminal to the tmux session of the running attempt (detach with Ctrl-b d). Inside tmux,
-    this client is switched to it (back with Ctrl-b L)."""
+    """Attach this terminal to the tmux session of the training.
+
+    Ctrl-b d detaches. Inside tmux, the client switches to that session, and Ctrl-b L switches back.
+    """
     from harness import index
     from monitors.tmux import Session
 
@@ -156,10 +166,10 @@ def replay(
     run: Run = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON, one decision per line.")] = False,
 ) -> None:
-    """Make every decision of a run once more, from its journal, with the model's recorded replies.
+    """Make every decision of a run again, offline, and compare.
 
-    Nothing is launched, asked or written. Exit status: 0 when all decisions and prompts are the same, 1 when
-    not.
+    Decisions come from the journal and the model's recorded replies; nothing is launched, asked or written.
+    Exit status: 0 every decision and prompt is the same, 1 something differs.
     """
     from dataclasses import asdict
 

@@ -16,14 +16,13 @@ Request = Annotated[
     str,
     typer.Argument(
         metavar="NAME|WORDS",
-        help="A name for the experiment and its folder, or in quotes what you want to find out: a "
-        "language model fills the templates then, or a terminal is asked.",
+        help="A name for the experiment and its folder, or in quotes what you want to find out.",
     ),
 ]
 OfSweep = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[BLUEPRINT]", help="With `new sweep`: what the sweep.yaml is for; default: ./blueprint.md."
+        metavar="BLUEPRINT", help="With `new sweep`: what the sweep.yaml is for; default: ./blueprint.md."
     ),
 ]
 Answers = Annotated[
@@ -31,16 +30,19 @@ Answers = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="An answer, such as purpose=…, max_time='2 hours', lr=1e-5 or ajet.rollout.num_repeat=8. "
-        "Without any, a terminal is asked.",
+        help="Set a section or a config key, such as purpose=…, max_time='2 hours' or lr=1e-5; repeatable. "
+        "Without any, you are asked in a terminal.",
     ),
 ]
 Command = Annotated[
     str | None,
-    typer.Option("--command", metavar="COMMAND", help="Run this command of your own, given in quotes."),
+    typer.Option(
+        "--command", metavar="COMMAND", help="The experiment runs this command of yours (in quotes)."
+    ),
 ]
 OfTrainer = Annotated[
-    bool, typer.Option("--trainer", help="Run the bundled trainer: GRPO for language models.")
+    bool,
+    typer.Option("--trainer", help="The experiment runs the bundled trainer (GRPO for language models)."),
 ]
 
 
@@ -48,18 +50,22 @@ def new(
     request: Request,
     blueprint: OfSweep = None,
     settings: Answers = None,
-    folder: Annotated[Path, typer.Option("--dir", help="Where the experiment's folder is made.")] = Path(),
+    folder: Annotated[
+        Path, typer.Option("--dir", metavar="FOLDER", help="Create the experiment's folder in here.")
+    ] = Path(),
     command: Command = None,
     trainer: OfTrainer = False,
     model: options.ModelName = None,
     max_cost: options.MaxCost = None,
     max_llm_calls: options.MaxCalls = None,
 ) -> None:
-    """Write a new blueprint, with its config, ready to be run; `new sweep` writes a sweep.yaml for one.
-    Nothing is overwritten.
+    """Write a new experiment: its blueprint and config.
 
-    Exit status: 0 written; 1 the language model did not come to an end, what it had made is kept; 2 it cannot
-    be written, or was written with problems that are left; 130 interrupted.
+    Give it a name, or say in quotes what you want to find out: then a language model writes the experiment.
+    `harness new sweep BLUEPRINT` writes a sweep.yaml instead. Nothing is overwritten.
+
+    Exit status: 0 written; 1 the language model did not finish, its work is kept; 2 not written, or written
+    with problems left; 130 interrupted.
     """
     from harness.author import request_text as words
     from harness.author.draft import Brief

@@ -17,14 +17,19 @@ if TYPE_CHECKING:
     from harness.options import RunOptions
 
 PolicyName = Annotated[
-    str | None, Option("--policy", help="playbook or llm; default: llm when a model is configured.")
+    str | None,
+    Option(
+        "--policy",
+        metavar="POLICY",
+        help="Who decides: playbook or llm. Default: llm if a model is configured, else playbook.",
+    ),
 ]
 PassKey = Annotated[
     list[str] | None,
     Option(
         "--pass-key",
         metavar="NAME",
-        help="Give the training this variable too, although it holds a key of a language model.",
+        help="Pass this environment variable to the training although it holds a language model's key.",
     ),
 ]
 ModelName = Annotated[
@@ -32,14 +37,16 @@ ModelName = Annotated[
     Option(
         "--model",
         metavar="MODEL",
-        help="anthropic:NAME or openai:NAME; with @http://host:port/v1 any server that speaks that protocol.",
+        help="A language model: anthropic:NAME or openai:NAME, with @http://host:port/v1 for a server of "
+        "your own.",
     ),
 ]
 MaxCost = Annotated[
-    float | None, Option("--max-cost", metavar="USD", help="Most that the model may cost in this run.")
+    float | None, Option("--max-cost", metavar="USD", help="Spend at most this much on the language model.")
 ]
 MaxCalls = Annotated[
-    int | None, Option("--max-llm-calls", min=0, help="Most calls of the model in this run.")
+    int | None,
+    Option("--max-llm-calls", metavar="N", min=0, help="Call the language model at most this often."),
 ]
 
 
@@ -48,8 +55,8 @@ Notify = Annotated[
     Option(
         "--notify",
         metavar="URL",
-        help="Tell this address (of apprise, such as mailto://… or slack://…) of failures, questions and the "
-        "end; may be repeated. `urls` in the [notifications] section of harness.toml does so for every run.",
+        help="Send failures, questions and the result to this apprise URL, such as mailto://… or slack://…; "
+        "repeatable. For every run: `urls` under [notifications] in harness.toml.",
     ),
 ]
 
@@ -66,25 +73,25 @@ class Given:
         str | None,
         Option(
             metavar="ACTIONS",
-            help="Ask a person before these actions, such as launch,stop; `harness approve` answers.",
+            help="Ask before these actions, such as launch,stop; answer with `harness approve`.",
         ),
     ] = None
     pass_key: PassKey = None
     keep_session: Annotated[
-        bool, Option("--keep-session", help="Leave the tmux session open at the end.")
+        bool, Option("--keep-session", help="Leave the training's tmux session open at the end.")
     ] = False
     allow_install: Annotated[
         bool,
         Option(
             "--allow-install",
-            help="A missing Python package may be installed into the experiment's own virtual environment.",
+            help="Allow missing Python packages to be installed into the experiment's virtual environment.",
         ),
     ] = False
     allow_code_changes: Annotated[
         bool,
         Option(
             "--allow-code-changes",
-            help="A model may correct code that [exp_code_changes] names without asking a person each time.",
+            help="Allow a language model to correct the code that [exp_code_changes] names, without asking.",
         ),
     ] = False
 

@@ -1,21 +1,19 @@
 """`harness report`: build the report of a run or a sweep again from its raw files."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from harness.cli.console import find_any
+from harness.cli.console import OnlyOne, find_any
 
 
 def report(
-    run: Annotated[
-        str | None,
-        typer.Argument(help="A result folder, the name or the id of a run or a sweep; default: newest."),
-    ] = None,
+    run: OnlyOne = None,
 ) -> None:
-    """Build the report, its JSON and its figures again; raw files are only read. Without a name, of the one
-    run or sweep that there is."""
+    """Build a report again, with its JSON and figures.
+
+    Raw files are only read. Without a name, the only run or sweep that there is.
+    """
     from harness import index, journal
     from harness.index import is_sweep
     from harness.results.report import build_report

@@ -31,25 +31,28 @@ LOOK_EVERY_S = 0.05
 def run(
     context: typer.Context,
     blueprint: Annotated[
-        Path | None, typer.Argument(metavar="[BLUEPRINT]", help="The written plan (Markdown).")
+        Path | None, typer.Argument(metavar="BLUEPRINT", help="The written plan (Markdown).")
     ] = None,
     purpose: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="With `-- COMMAND`: what the run should find out.")
+        str | None,
+        typer.Option(metavar="TEXT", help="What the run should find out (only with `-- COMMAND`)."),
     ] = None,
     result_dir: Annotated[
         Path | None,
-        typer.Option("--result-dir", metavar="FOLDER", help="Where the results go; wins over the blueprint."),
+        typer.Option("--result-dir", metavar="FOLDER", help="Where the results go; overrides the blueprint."),
     ] = None,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Start, put the harness in its own tmux session, return.")
+        bool, typer.Option("--detach", help="Return at once; the run goes on in a tmux session of its own.")
     ] = False,
     read_only: Annotated[
-        bool, typer.Option("--read-only", help="Only plan: say what would be launched, and do nothing.")
+        bool, typer.Option("--read-only", help="Show what would be launched, and launch nothing.")
     ] = False,
     max_time: Annotated[
         str | None,
         typer.Option(
-            "--max-time", metavar="TIME", help="At most this long, such as 90min; the blueprint may say less."
+            "--max-time",
+            metavar="TIME",
+            help="Stop after this long, such as 90min, or earlier if the blueprint says so.",
         ),
     ] = None,
     *,
@@ -114,13 +117,15 @@ def _plan(
 def resume(
     run: RunOrSweep = None,
     resume_all: Annotated[
-        bool, typer.Option("--all", help="Every unfinished run and sweep without a harness.")
+        bool, typer.Option("--all", help="Continue every unfinished run and sweep that has no harness.")
     ] = False,
     *,
     given: options.Given,
 ) -> None:
-    """Go on with a run or a sweep whose harness went away: no training was interrupted, and none is launched
-    twice."""
+    """Continue a run or a sweep whose harness is gone.
+
+    A training that still runs is not interrupted, and none is launched twice.
+    """
     if not resume_all:
         go_on_here(find_any(run), given=given)
     if given != options.Given():

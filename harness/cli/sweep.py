@@ -24,8 +24,8 @@ What = Annotated[
     str,
     typer.Argument(
         metavar="BLUEPRINT|SWEEP.yaml|QUESTION",
-        help="A blueprint to vary, a sweep as `harness new sweep` writes it, or in quotes a question that a "
-        "language model plans a sweep for (with --from).",
+        help="A blueprint, a sweep.yaml (`harness new sweep` writes one), or a question in quotes, for which "
+        "a language model plans the sweep (with --from).",
     ),
 ]
 Vary = Annotated[
@@ -33,7 +33,7 @@ Vary = Annotated[
     typer.Option(
         "--vary",
         metavar="KEY=V1,V2",
-        help="What differs: a config key, arg:--flag of the command, or env:NAME. Once per key.",
+        help="Values to try of a config key, of arg:--flag of the command, or of env:NAME; repeatable.",
     ),
 ]
 Settings = Annotated[
@@ -41,33 +41,39 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="A field of sweep.yaml, such as design=one-at-a-time, goal=min, each.gpus=2, canary=false or "
-        "name=NAME; any other key is set in all points alike.",
+        help="Set a field of sweep.yaml, such as design=one-at-a-time, goal=min or each.gpus=2; any other "
+        "key gets this value in every run.",
     ),
 ]
 Seeds = Annotated[
-    str | None, typer.Option("--seeds", metavar="N|S1,S2", help="How many seeds per point, or which.")
+    str | None,
+    typer.Option("--seeds", metavar="N|S1,S2", help="How many seeds for each combination, or which ones."),
 ]
 SeedKey = Annotated[
-    str | None, typer.Option("--seed-key", metavar="KEY", help="What sets the seed, such as arg:--seed.")
+    str | None,
+    typer.Option("--seed-key", metavar="KEY", help="What sets the seed of a run, such as arg:--seed."),
 ]
 Metric = Annotated[
-    str | None, typer.Option("--metric", help="What is compared, such as val/task_pass_rate@1.")
+    str | None,
+    typer.Option("--metric", metavar="NAME", help="The metric to compare, such as val/task_pass_rate@1."),
 ]
-Parallel = Annotated[int | None, typer.Option("--parallel", min=1, help="Runs at once.")]
+Parallel = Annotated[
+    int | None, typer.Option("--parallel", metavar="N", min=1, help="How many runs at the same time.")
+]
 Budget = Annotated[
-    str | None, typer.Option("--budget", metavar="TIME", help="Wall-clock time for all of it: 12h.")
+    str | None,
+    typer.Option("--budget", metavar="TIME", help="Wall-clock time for the whole sweep, such as 12h."),
 ]
 Source = Annotated[
     Path | None, typer.Option("--from", metavar="BLUEPRINT", help="The blueprint that a question is about.")
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Show every run, what differs and what it takes; start nothing.")
+    bool, typer.Option("--dry-run", help="Show every run, what differs and what it takes, and start nothing.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the plan as JSON (with --dry-run).")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Start a proposed sweep without asking.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Start a sweep that a model proposed without asking.")]
 Detach = Annotated[
-    bool, typer.Option("--detach", help="Start, put the sweep in its own tmux session, return.")
+    bool, typer.Option("--detach", help="Return at once; the sweep goes on in a tmux session of its own.")
 ]
 
 
@@ -92,7 +98,7 @@ def sweep(
     pass_key: options.PassKey = None,
     notify: options.Notify = None,
 ) -> None:
-    """Vary one blueprint, run every variant with several seeds, and compare them.
+    """Run variants of a blueprint over several seeds and compare them.
 
     Exit status: 0 all runs succeeded, 1 some failed, 2 cannot run, 3 out of time, 130 cancelled.
     """

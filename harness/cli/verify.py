@@ -12,16 +12,17 @@ def verify(
     run: Annotated[
         str | None,
         typer.Argument(
-            help="A result folder of a run or of a sweep, also one that was moved or copied here, or its "
-            "name or id; default: newest."
+            metavar="RUN",
+            help="The result folder of a run or a sweep (moved or copied ones too), or its name or id; "
+            "default: the newest.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Read every number of a finished folder again from its raw files, and check every file against the
-    fingerprint taken at the end. Nothing is written.
+    """Check every number and every file of a finished folder.
 
-    Exit status: 0 nothing differs; 1 something does, each on its own line; 2 the folder is not finished.
+    Numbers are read again from the raw files, files compared with the checksums taken at the end. Nothing is
+    written. Exit status: 0 nothing differs; 1 something does, one line each; 2 the folder is not finished.
     """
     from harness.agent.excerpts import plain
     from harness.index import is_sweep

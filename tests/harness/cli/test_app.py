@@ -34,3 +34,9 @@ def test_missing_7_python_m_harness_completes_commands() -> None:
     done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["verify"]
     assert "--install-completion" in typed("-h")[1]
+
+
+def test_every_command_says_in_one_line_what_it_does() -> None:
+    shown = typed("-h")[1].partition("Commands:")[2].splitlines()
+    assert len(shown) > 15
+    assert [line for line in shown if line.rstrip().endswith("...")] == []
