@@ -22,6 +22,7 @@ from harness.results.facts import (
     foreign_metrics,
     is_reinforcement,
 )
+from harness.results.resources import resource_chart
 from harness.results.text import clean
 from harness.results.types import AXIS_WORDS, Fact, Figure, Record, Series, whole
 
@@ -47,7 +48,8 @@ def draw_figures(
     """Draw everything there is to draw, the leading metric first; the figures, and what is missing.
 
     `into`: as `save_all`."""
-    charts, left_out, missing = [*_validation(record, facts)], [], []
+    charts, left_out = [*_validation(record, facts)], []
+    missing: list[str] = []
     drawn: set[str] = set()
     for name, title, keys, is_expected in _KNOWN:
         series = first_of(record, keys)
@@ -63,6 +65,8 @@ def draw_figures(
         if _is_drawable(series):
             chart = _metric(record, series, f"metric_{number:02d}_{slug}".rstrip("_"), series.key)
             charts.insert(0 if series.key == leading else len(charts), chart)
+    if machine := resource_chart(record, missing):
+        charts.append(machine)
     if left_out:
         missing.append(f"figures left out because no metric holds them: {', '.join(left_out)}")
     if len(foreign) > MAX_FOREIGN:

@@ -28,6 +28,7 @@ from harness.results.narrative.sections import Narrative, tell
 from harness.results.raw import json_file
 from harness.results.result import leading_of
 from harness.results.run import RunStory
+from harness.results.samples import samples
 from harness.results.types import Discrepancy, Fact, Figure, Report
 from harness.results.view import AttemptView, View, build_view
 from harness.templating import render, render_lines
@@ -70,6 +71,7 @@ def build_report(result_dir: Path, entries: Sequence[Entry], into: Path | None =
         figures=figures,
         provenance=provenance,
         narrative=said,
+        samples=text.clean_tree(samples(record), secrets),
         **page_parts(figures),
     )
     result = _result_json(view, facts, figures, provenance, said) | {"headline": headline, "finding": finding}

@@ -17,7 +17,7 @@ const element = (tag, attributes = {}, text = "") => {
 const number = value => {
   if (value == null || !isFinite(value)) return "";
   const size = Math.abs(value);
-  return size !== 0 && (size < 1e-3 || size >= 1e7) ? String(+value.toPrecision(4)).replace("e+", "e")
+  return size !== 0 && (size < 1e-3 || size >= 1e7) ? value.toExponential(3).replace(/\.?0*e\+?/, "e")
     : String(+value.toPrecision(size >= 1e4 ? 8 : 5));
 };
 const lineColour = (line, index) => colour(line.is_baseline ? "fig-ink" : `fig-line-${index % 8 + 1}`);
@@ -59,6 +59,19 @@ const columnsOf = (lines, overlaid, options) => {
   return { data: uPlot.join(tables), series, bands };
 };
 
+// Powers of ten, so few that their labels fit; 1, 2, 5 within a few decades. With a threshold: to both sides of 0.
+const decades = (threshold = 0) => (_, __, min, max) => {
+  if (threshold) {
+    const top = Math.ceil(Math.log10(Math.max(Math.abs(min), Math.abs(max)) / threshold)), by = Math.max(1, Math.ceil(top / 3));
+    const powers = Array.from({ length: Math.floor(top / by) }, (_, index) => threshold * 10 ** (by * (index + 1)));
+    return [...powers.map(power => -power).reverse(), 0, ...powers].filter(value => value >= min && value <= max);
+  }
+  const low = Math.floor(Math.log10(min)), high = Math.ceil(Math.log10(max)), by = Math.ceil((high - low) / 6);
+  const steps = high - low <= 3 ? [1, 2, 5] : [1], found = [];
+  for (let power = low; power <= high; power += by) found.push(...steps.map(step => step * 10 ** power));
+  return found.filter(value => value >= min && value <= max);
+};
+
 const axes = (chart, panel, options, hasOther) => {
   const common = { stroke: () => colour("fig-ink"), grid: { stroke: () => colour("fig-grid"), width: 1 }, ticks: { show: false },
     font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif", labelSize: 20 };
@@ -66,8 +79,9 @@ const axes = (chart, panel, options, hasOther) => {
   const size = (_, texts) => Math.min(90, 14 + 7 * Math.max(0, ...(texts || []).map(text => text.length)));
   const x = { ...common, grid: { show: false }, label: chart.x, labelSize: 18, values, size: 34 };
   if (chart.x === "step" || chart.x === "row") x.incrs = Array.from({ length: 30 }, (_, index) => [1, 2, 5][index % 3] * 10 ** Math.floor(index / 3));
+  if (options.scale) Object.assign(common, { splits: decades(options.scale === "log" ? 0 : options.threshold), filter: (_, splits) => splits, incrs: (_, __, min, max) => [max - min] });
   const y = { ...common, values, size, label: panel.y || chart.y || undefined };
-  return hasOther ? [x, y, { ...y, scale: "other", side: 1, grid: { show: false }, label: undefined }] : [x, y];
+  return hasOther ? [x, y, { ...y, scale: "other", side: 1, grid: { show: false }, label: undefined, splits: undefined, filter: undefined, incrs: undefined }] : [x, y];
 };
 
 // Stretches without a finite number, and where later attempts take over.
@@ -170,19 +184,26 @@ class Plot {
     new ResizeObserver(() => this.plot.width !== this.width() && this.plot.setSize({ width: this.width(), height: this.height() })).observe(this.box);
   }
 
+  // The values of the legend while no place is chosen: those at the end.
+  showLast() { if (this.plot && this.plot.cursor.idx == null) this.plot.setLegend({ idx: this.plot.data[0].length - 1 }); }
+
   get isLines() { return Boolean(this.panel.lines && this.panel.lines.length); }
   width() { return Math.max(240, this.box.clientWidth); }
   height() { return this.chart.kind === "metric" ? 210 : 280; }
 
-  draw() {
+  draw(isReset = false) {
     const isSmoothable = ["metric", "curves"].includes(this.chart.kind);
     const sizes = this.isLines ? this.panel.lines.flatMap(line => line.y).filter(Boolean).map(Math.abs).sort((a, b) => a - b) : [];
     const options = { scale: this.scale, threshold: sizes[sizes.length >> 1] || 1, isSmoothable };
     const overlaid = this.overlaid ? [this.overlaid] : [];
     const made = this.isLines ? linesOptions(this.chart, this.panel, options, overlaid) : marksOptions(this.chart, this.panel);
     if (this.isLines) Object.assign(made.options.series[0], { label: this.chart.x || "x", value: (_, value) => number(value) || "–" });
+    made.options.hooks.setCursor = [() => this.showLast()];
+    const zoomed = isReset || !this.plot ? null : { ...this.plot.scales.x };
     if (this.plot) this.plot.destroy();
     this.plot = new uPlot({ width: this.width(), height: this.height(), legend: { live: true }, ...made.options }, made.data, this.box);
+    if (zoomed && this.isLines) this.plot.setScale("x", { min: zoomed.min, max: zoomed.max });
+    this.showLast();
     this.plot.root.querySelectorAll(".u-legend .u-series").forEach((row, index) => {
       const series = this.plot.series[index];
       if (series.isHidden) return row.remove();
@@ -203,7 +224,7 @@ class Plot {
     if (this.isLines) {
       this.logButton = add(phrase.log, phrase.logAbout, () => this.toggleLog());
       this.logButton.setAttribute("aria-pressed", String(Boolean(this.scale)));
-      add(phrase.reset, phrase.resetAbout, () => this.siblings().forEach(plot => plot.draw()));
+      add(phrase.reset, phrase.resetAbout, () => this.siblings().forEach(plot => plot.draw(true)));
     }
     add("PNG", phrase.pngAbout, () => this.save());
     const others = charts.filter(other => other !== this.chart && other.kind === "metric" && other.x === this.chart.x && other.panels.length === 1);
@@ -261,7 +282,7 @@ class Plot {
       ArrowRight: () => this.moveTo(at == null ? 0 : at + by), ArrowLeft: () => this.moveTo(at == null ? last : at - by),
       Home: () => this.moveTo(0), End: () => this.moveTo(last),
       "+": () => this.isLines && this.zoom(.5), "-": () => this.isLines && this.zoom(2),
-      0: () => this.draw(), Escape: () => this.draw(), l: () => this.isLines && this.toggleLog(),
+      0: () => this.draw(true), Escape: () => this.draw(true), l: () => this.isLines && this.toggleLog(),
     };
     if (!keys[event.key]) return;
     event.preventDefault();

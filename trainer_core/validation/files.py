@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from trainer_core.tracking.atomic import cut_back, write_atomically
 from trainer_core.validation.pass_rates import KS, ValidationResult
@@ -41,7 +42,8 @@ def validation_columns(pass_n: int) -> tuple[str, ...]:
 
 
 class ValidationRecord:
-    """Writes `validation.jsonl`: `{"step", "task_id", "rewards", "successes"}` per task and validation."""
+    """Writes `validation.jsonl`: `{"step", "task_id", "rewards", "successes"}` per task and validation, and
+    `query` and `texts` of the tasks that are kept as samples."""
 
     def __init__(self, path: Path, *, resume_step: int | None) -> None:
         """Drop lines after `resume_step`, which the resumed run writes again; None drops all."""
@@ -52,12 +54,14 @@ class ValidationRecord:
         """Add the tasks of a validation."""
         with self._path.open("a", encoding="utf-8") as file:
             for task in result.tasks:
-                row = {
+                row: dict[str, Any] = {
                     "step": result.step,
                     "task_id": task.task_id,
                     "rewards": task.rewards,
                     "successes": task.successes,
                 }
+                if task.texts:
+                    row |= {"query": task.query, "texts": task.texts}
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 

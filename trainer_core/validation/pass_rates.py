@@ -12,11 +12,14 @@ KS = (1, 2, 4, 8, 16)
 
 @dataclass(frozen=True)
 class TaskResult:
-    """All attempts at one validation task, in their order."""
+    """All attempts at one validation task, in their order. `query`, `texts`: what was asked and answered, of
+    the few tasks that are kept as samples."""
 
     task_id: str
     rewards: tuple[float, ...]
     successes: tuple[bool, ...]
+    query: str = ""
+    texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

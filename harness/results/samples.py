@@ -1,0 +1,51 @@
+"""What a model answered in the first and in the last validation, where the trainer wrote it down.
+
+In: the `Record`. Out: `Sample`s, one per task that both validations have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.results.raw import json_lines, step_in, tasks_of
+from harness.results.types import Evaluation, Record, Source
+
+_MOST = 8
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The first try at a task in one validation."""
+
+    step: int
+    text: str
+    is_success: bool
+    source: Source
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A task, and its answers in the first and the last validation."""
+
+    query: str
+    answers: tuple[Answer, ...]
+
+
+def samples(record: Record) -> tuple[Sample, ...]:
+    """At most `_MOST` tasks; () where no answers were written down."""
+    validations = [one for one in record.evaluations if one.tasks]
+    ends = list({one.step: one for one in (*validations[:1], *validations[-1:])}.values())
+    rows = [_answers(record, one) for one in ends]
+    shared = [task for task in rows[0] if all(task in of for of in rows)] if rows else []
+    return tuple(Sample(rows[0][task][0], tuple(of[task][1] for of in rows)) for task in shared[:_MOST])
+
+
+def _answers(record: Record, evaluation: Evaluation) -> dict[str, tuple[str, Answer]]:
+    """What was asked and answered in a validation, by task, where the texts were written down."""
+    file, found = evaluation.source.file if evaluation.source else "", {}
+    for row in json_lines(record.result_dir / file, file, []) if file else ():
+        texts, tasks = row.data.get("texts"), tasks_of([row])
+        if step_in(row.data) == evaluation.step and tasks and isinstance(texts, list) and texts:
+            answer = Answer(evaluation.step, str(texts[0]), tasks[0].successes[0], Source(file, row.line))
+            found[tasks[0].task_id] = (str(row.data.get("query", "")), answer)
+    return found
