@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from harness import journal
-from harness.attempt import Evidence
+from harness.attempt import Evidence, Remedy
 from harness.journal import Entry
 from harness.results.report import build_report
 from harness.results.types import Report
@@ -123,6 +123,31 @@ def test_failed_run_says_what_failed_and_what_was_tried(tmp_path: Path) -> None:
     html = report.html.read_text()
     assert 'class="verdict bad"' in html and "ajet.rollout.timeout" in html
     assert not report.discrepancies
+
+
+def test_a_failed_run_leads_with_cause_evidence_and_what_to_do(tmp_path: Path) -> None:
+    attempt(tmp_path).exit(1).pane("loading\nModuleNotFoundError: No module named 'einops'\n")
+    evidence = [Evidence("pane.log", 2, "ModuleNotFoundError: No module named 'einops'")]
+    remedy = Remedy(
+        "advise", "advice", "Install it.", "it is missing", by_hand="python -m pip install einops"
+    )
+    found = {"evidence": evidence, "what_to_do": [remedy]}
+    story = (
+        Story().created().attempt(1, "A package is missing: einops.", **found).ended("failed", "no repair")
+    )
+    page = build_report(tmp_path, story.entries).html.read_text()
+    order = [">Failed<", "A package is missing: einops.", "No module named &#39;einops&#39;"]
+    order += ["<pre>python -m pip install einops</pre>", ">What was asked<", ">Attempts<"]
+    places = [page.index(part) for part in order]
+    assert places == sorted(places)
+
+
+def test_d24_backticks_of_the_plan_are_code_on_the_page(tmp_path: Path) -> None:
+    attempt(tmp_path).exit()
+    entries = Story().created("playbook", purpose="Is `a<b` true? A ` alone").attempt(1).ended().entries
+    assert "Is `a&lt;b` true? A ` alone" in build_report(tmp_path, entries).html.read_text()
+    entries = Story().created("playbook", purpose="Is `a<b` true?").attempt(1).ended().entries
+    assert "Is <code>a&lt;b</code> true?" in build_report(tmp_path, entries).html.read_text()
 
 
 def test_invented_evidence_is_marked_and_what_an_attempt_did_not_leave_is_said(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from trainer_core.types import Completion, Sample, Task
 from trainer_core.validation.files import MarkdownTable, ValidationRecord, validation_columns
 from trainer_core.validation.pass_rates import (
     TaskResult,
@@ -14,6 +15,7 @@ from trainer_core.validation.pass_rates import (
     first_k_pass_rate,
     unbiased_pass_at_k,
 )
+from trainer_core.validation.validate import KEPT_SAMPLES, summarize, write_down
 
 
 def result(step: int, *rows: str) -> ValidationResult:
@@ -122,3 +124,17 @@ def test_record_per_task_is_cut_back_on_resume(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert [(row["step"], row["task_id"]) for row in rows] == [(0, "t0"), (0, "t1"), (4, "t0")]
     assert rows[0] == {"step": 0, "task_id": "t0", "rewards": [1.0, 0.0], "successes": [True, False]}
+
+
+def test_the_answers_to_the_first_tasks_are_kept_as_samples(tmp_path: Path) -> None:
+    completion = Completion((1,), (0.0,), True)
+    samples = [
+        Sample(Task(f"t{task}", f"sort {task}"), attempt, (1,), completion, f"{task}-{attempt}", 1.0, True)
+        for task in range(KEPT_SAMPLES + 2)
+        for attempt in range(2)
+    ]
+    path = tmp_path / "validation.jsonl"
+    write_down(summarize(3, samples), ValidationRecord(path, resume_step=None), None)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert (rows[1]["query"], rows[1]["texts"]) == ("sort 1", ["1-0", "1-1"])
+    assert ["texts" in row for row in rows] == [True] * KEPT_SAMPLES + [False] * 2
