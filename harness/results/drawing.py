@@ -84,7 +84,7 @@ def _lines(axes: Any, panel: Panel, chart: Chart) -> None:
             axes.annotate("NaN", (first, 0.02), xycoords=("data", "axes fraction"), color=MARKERS.bad)
         _mark_attempts(axes, line)
     axes.margins(x=0.02)
-    if chart.x in ("step", "row"):
+    if chart.x in ("step", "row number"):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
     if panel.scale:
         known = [value for line in shown for value in line.y if math.isfinite(value) and value]

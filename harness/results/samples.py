@@ -17,7 +17,7 @@ _MOST = 8
 class Answer:
     """The first try at a task in one validation."""
 
-    step: int
+    position: str
     text: str
     is_success: bool
     source: Source
@@ -34,7 +34,7 @@ class Sample:
 def samples(record: Record) -> tuple[Sample, ...]:
     """At most `_MOST` tasks; () where no answers were written down."""
     validations = [one for one in record.evaluations if one.tasks]
-    ends = list({one.step: one for one in (*validations[:1], *validations[-1:])}.values())
+    ends = list({one.position: one for one in (*validations[:1], *validations[-1:])}.values())
     rows = [_answers(record, one) for one in ends]
     shared = [task for task in rows[0] if all(task in of for of in rows)] if rows else []
     return tuple(Sample(rows[0][task][0], tuple(of[task][1] for of in rows)) for task in shared[:_MOST])
@@ -42,10 +42,13 @@ def samples(record: Record) -> tuple[Sample, ...]:
 
 def _answers(record: Record, evaluation: Evaluation) -> dict[str, tuple[str, Answer]]:
     """What was asked and answered in a validation, by task, where the texts were written down."""
-    file, found = evaluation.source.file if evaluation.source else "", {}
+    file, at = evaluation.source.file if evaluation.source else "", record.at(evaluation.position)
+    found = {}
     for row in json_lines(record.result_dir / file, file, []) if file else ():
         texts, tasks = row.data.get("texts"), tasks_of([row])
-        if step_in(row.data) == evaluation.step and tasks and isinstance(texts, list) and texts:
-            answer = Answer(evaluation.step, str(texts[0]), tasks[0].successes[0], Source(file, row.line))
+        if step_in(row.data) == evaluation.position and tasks and isinstance(texts, list) and texts:
+            answer = Answer(
+                record.at(evaluation.position), str(texts[0]), tasks[0].successes[0], Source(file, row.line)
+            )
             found[tasks[0].task_id] = (str(row.data.get("query", "")), answer)
     return found

@@ -78,7 +78,7 @@ const axes = (chart, panel, options, hasOther) => {
   const values = (_, splits) => splits.map(value => value == null ? "" : number(value));
   const size = (_, texts) => Math.min(90, 14 + 7 * Math.max(0, ...(texts || []).map(text => text.length)));
   const x = { ...common, grid: { show: false }, label: chart.x, labelSize: 18, values, size: 34 };
-  if (chart.x === "step" || chart.x === "row") x.incrs = Array.from({ length: 30 }, (_, index) => [1, 2, 5][index % 3] * 10 ** Math.floor(index / 3));
+  if (chart.x === "step" || chart.x === "row number") x.incrs = Array.from({ length: 30 }, (_, index) => [1, 2, 5][index % 3] * 10 ** Math.floor(index / 3));
   if (options.scale) Object.assign(common, { splits: decades(options.scale === "log" ? 0 : options.threshold), filter: (_, splits) => splits, incrs: (_, __, min, max) => [max - min] });
   const y = { ...common, values, size, label: panel.y || chart.y || undefined };
   return hasOther ? [x, y, { ...y, scale: "other", side: 1, grid: { show: false }, label: undefined, splits: undefined, filter: undefined, incrs: undefined }] : [x, y];

@@ -1,11 +1,11 @@
 """The machine over the time of a run, as its samples have it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from harness.results.collect import collect
 from harness.results.resources import resource_chart
-from harness.results.types import Record
 from tests.harness.results.synthetic import START, attempt
 
 GIB = 1 << 30
@@ -41,4 +41,4 @@ def test_cpu_memory_and_gpus_are_drawn_over_both_attempts(tmp_path: Path) -> Non
 def test_a_single_sample_draws_nothing(tmp_path: Path) -> None:
     sampled(tmp_path, 1, [sample(0, 0.0)])
     assert resource_chart(collect(tmp_path), []) is None
-    assert resource_chart(Record(tmp_path, (), {}, (), ()), []) is None
+    assert resource_chart(replace(collect(tmp_path), attempts=()), []) is None

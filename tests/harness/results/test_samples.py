@@ -25,9 +25,9 @@ def test_the_first_and_the_last_answer_stand_side_by_side_with_their_lines(tmp_p
     validated(tmp_path, rows)
     (sample,) = samples(collect(tmp_path))
     assert sample.query == "sort ba"
-    assert [(one.step, one.text, one.is_success) for one in sample.answers] == [
-        (0, "ba", False),
-        (9, "ab", True),
+    assert [(one.position, one.text, one.is_success) for one in sample.answers] == [
+        ("step 0", "ba", False),
+        ("step 9", "ab", True),
     ]
     assert [one.source.line for one in sample.answers] == [1, 4]
 
