@@ -40,9 +40,7 @@ class Alarms:
         """Ring at the next change of `path`; must be asked again after each ring."""
         if path in self._tickets:
             self._notifier.forget(self._tickets.pop(path), self._event.set)
-        ticket = self._notifier.ask(path, self._event.set)
-        if ticket is not None:
-            self._tickets[path] = ticket
+        self._tickets[path] = self._notifier.ask(path, self._event.set)
 
     def _process_ended(self, pid: int) -> None:
         self._event.set()

@@ -2,7 +2,7 @@
 
 Requests are one-shot: a log that grows a thousand times a second costs nothing until somebody asks again.
 All waiters of one event loop share one inotify descriptor, of which a user may have few. Where there is no
-inotify, nothing is ever announced and the waiters' slow check finds the change.
+inotify, or its limit is reached, `notify_portable` takes over.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+
+from monitors.notify_portable import PortableNotifier
 
 IN_MODIFY, IN_MOVED_TO, IN_CREATE, IN_MOVE_SELF, IN_DELETE_SELF = 0x2, 0x80, 0x100, 0x800, 0x400
 IN_ONESHOT = 0x80000000
@@ -30,6 +32,7 @@ class Notifier:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = weakref.ref(loop)
         self._waiting: dict[int, set[Callable[[], None]]] = {}
+        self._portable: PortableNotifier | None = None
         self._fd = -1
         if sys.platform == "linux":
             self._libc = ctypes.CDLL(None, use_errno=True)
@@ -43,18 +46,16 @@ class Notifier:
             _shared[loop] = cls(loop)
         return _shared[loop]
 
-    def ask(self, path: Path, callback: Callable[[], None]) -> int | None:
-        """Call `callback` once when `path`, or else its nearest existing folder, changes; return a ticket.
-
-        None when the change cannot be watched (no inotify, or the user's limit of watches is reached).
-        """
+    def ask(self, path: Path, callback: Callable[[], None]) -> int:
+        """Call `callback` once when `path`, or else its nearest existing folder, changes; return a ticket."""
         while not path.exists() and path != path.parent:
             path = path.parent
-        if self._fd < 0:
-            return None
-        ticket = self._libc.inotify_add_watch(self._fd, os.fsencode(path), CHANGES)
+        ticket = -1
+        if self._fd >= 0:
+            ticket = self._libc.inotify_add_watch(self._fd, os.fsencode(path), CHANGES)
         if ticket < 0:
-            return None
+            self._portable = self._portable or PortableNotifier(self._loop)
+            return self._portable.ask(path, callback)
         loop = self._loop()
         if not self._waiting and loop:
             loop.add_reader(self._fd, self._read)
@@ -63,6 +64,9 @@ class Notifier:
 
     def forget(self, ticket: int, callback: Callable[[], None]) -> None:
         """Withdraw a request; the last one lets go of the event loop."""
+        if ticket < 0 and self._portable:
+            self._portable.forget(ticket)
+            return
         callbacks = self._waiting.get(ticket, set())
         callbacks.discard(callback)
         if not callbacks and self._waiting.pop(ticket, None) is not None:
@@ -90,3 +94,5 @@ class Notifier:
     def __del__(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
+        if self._portable:
+            self._portable.close()
