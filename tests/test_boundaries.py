@@ -34,7 +34,17 @@ ROOMS = (
     *("machine", "metric_files"),
     *("blueprint", "attempt", "options", "outcome", "pending_changes", "launching"),
     *("journal", "providers", "llm_use", "state", "index", "experiment", "diagnosis", "doctor"),
-    *("lessons", "results", "notebook", "actions", "observation", "guard", "repair", "agent", "notifications"),
+    *(
+        "lessons",
+        "results",
+        "notebook",
+        "actions",
+        "observation",
+        "guard",
+        "repair",
+        "agent",
+        "notifications",
+    ),
     *("resume_status", "author"),
     *("sweep", "cli"),
 )
