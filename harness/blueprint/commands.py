@@ -55,6 +55,17 @@ def join_lines(text: str) -> str:
     return "\n".join(lines)
 
 
+def logical_lines(text: str) -> list[str]:
+    """The lines of a command, where one inside quotes or behind `\\` belongs to the line before it."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if lines and (_opens_quote(lines[-1]) or lines[-1].endswith("\\")):
+            lines[-1] += f"\n{line}"
+        else:
+            lines.append(line)
+    return lines
+
+
 def _opens_quote(line: str) -> bool:
     try:
         shlex.split(line.strip().rstrip("\\"), comments=line.lstrip().startswith("#"))

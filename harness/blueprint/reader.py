@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from harness.blueprint import names
 from harness.blueprint.choice import Candidate, choose
-from harness.blueprint.commands import find_commands
+from harness.blueprint.commands import find_commands, logical_lines
 from harness.blueprint.document import Section, read_document
 from harness.blueprint.extras import read_code_changes, read_host, read_keys, read_metrics
 from harness.blueprint.labels import Role, is_nothing, role_of
@@ -18,6 +18,7 @@ from harness.blueprint.limits import read_limits
 from harness.blueprint.paths import PathValueError, exists, find_paths, resolve
 from harness.blueprint.source import load_text
 from harness.blueprint.types import DEFAULT_FIRST_STEP_S, DEFAULT_MAX_TIME_S, Blueprint, Problem, Severity
+from harness.blueprint.unfilled import unfilled
 from harness.wording import exact_duration
 
 T = TypeVar("T")
@@ -84,6 +85,7 @@ class _Reader:
             names.RESULT, self.cwd / "exp_results" / name, "below the current directory"
         )
         max_time, first_step = self._limits()
+        self._unfilled(says_what_runs=yaml is not None or command is not None)
         return Blueprint(
             path=self.path,
             name=name,
@@ -144,6 +146,17 @@ class _Reader:
                 if title and title.known and section.name != names.NOTES:
                     message = f"[{title.name}] stands inside a code block that begins on line {item.line - 1}"
                     self._problem(number, message, "close the block with ``` before it")
+
+    def _unfilled(self, says_what_runs: bool) -> None:
+        """A template that nobody has filled in is no plan; one whose purpose alone is left is one."""
+        left = unfilled(self.sections)
+        if names.PURPOSE in left and not (says_what_runs and not _purpose_text(self.sections[names.PURPOSE])):
+            listed = ", ".join(f"[{name}]" for name in left)
+            is_are = "are" if len(left) > 1 else "is"
+            message = f"{listed} {is_are} still as in the template: nobody has filled it in"
+            fix = "say what the experiment is for and what runs, in [exp_launch_command] or [exp_yaml_path]"
+            severity: Severity = "warning" if says_what_runs else "error"
+            self._problem(self.sections[names.PURPOSE].line, message, fix, severity)
 
     def _unknown(self, section: Section) -> None:
         meant, name = section.title.suggestion, section.name
@@ -255,7 +268,7 @@ class _Reader:
         chosen = self._chosen(name, find_commands, "command", "the command in backticks")
         command = chosen.value if chosen else None
         if chosen and command is not None:
-            lines = len([line for line in command.split("\n") if not _EXPORT.fullmatch(line.strip())])
+            lines = len([line for line in logical_lines(command) if not _EXPORT.fullmatch(line.strip())])
             if lines > 1 and "<<" not in command and not command.startswith("set -e"):
                 message = f"[{name}] has {lines} lines: they run in this order, also when one fails"
                 self._problem(chosen.line, message, "join them with `&&` to stop at a failure", "warning")

@@ -26,7 +26,7 @@ def check(
     """
     from harness.blueprint import check_surroundings, check_trainer, read
 
-    plan = check_trainer(check_surroundings(read(blueprint)))
+    plan = _with_paths(check_trainer(check_surroundings(read(blueprint))))
     if as_json:
         print_json(plan.as_json())
     else:
@@ -35,6 +35,25 @@ def check(
         print_problems(plan)
         typer.echo("can run" if plan.can_run else "cannot run")
     raise typer.Exit(0 if plan.can_run else 2)
+
+
+def _with_paths(plan: "Blueprint") -> "Blueprint":
+    """The same blueprint with the programs and files that it names and that are not there."""
+    from dataclasses import replace
+
+    from harness.blueprint import names
+    from harness.blueprint.types import Problem
+    from harness.doctor import of_paths
+
+    if not plan.can_run or plan.launch_command is None:
+        return plan
+    line = plan.lines.get(names.COMMAND, 1)
+    found = [
+        Problem(line, each.text, each.fix, "error" if each.severity == "problem" else "warning")
+        for each in of_paths(plan)
+        if each.severity != "ok"
+    ]
+    return replace(plan, problems=(*plan.problems, *found))
 
 
 def print_problems(plan: "Blueprint") -> None:

@@ -5,7 +5,7 @@ which `probe` runs), `launch` (all that the checks look at, read once), a file o
 `examine` (their list, and how they are run). Nothing is trained or downloaded.
 """
 
-from harness.doctor.examine import examine
+from harness.doctor.examine import examine, of_paths
 from harness.doctor.findings import Finding, outcome
 
-__all__ = ["Finding", "examine", "outcome"]
+__all__ = ["Finding", "examine", "of_paths", "outcome"]

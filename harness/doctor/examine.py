@@ -47,13 +47,14 @@ CHECKS = (
     Check("other configs", configs.files_parse),
     Check("numbers", configs.numbers_are_numbers, _LOOK_S),
     Check("programs", paths.programs),
-    Check("inputs", paths.inputs),
+    Check("inputs", paths.inputs, _LOOK_S),
     Check("data", data.rows_parse),
     Check("model config", model.config_is_whole),
     Check("model weights", model.weights_are_whole),
     Check("hub", model.can_be_had),
     Check("batches", configs.batches_divide),
     Check("disk", resources.disk_of_results, of_machine=True),
+    Check("home", resources.state_folder, of_machine=True),
     Check("checkpoints", resources.checkpoints),
     Check("memory", resources.memory, 45.0, of_machine=True),
     Check("shared memory", resources.shared_memory),
@@ -81,6 +82,12 @@ def examine(
     if blueprint is None:
         return run([check for check in CHECKS if check.of_machine], this_machine(result_dir))
     return run(CHECKS, planned(blueprint, result_dir, draft, repairs, hidden))
+
+
+def of_paths(blueprint: Blueprint) -> list[Finding]:
+    """Whether the programs and files that the blueprint names are there."""
+    named = [check for check in CHECKS if check.name in ("programs", "inputs")]
+    return run(named, planned(blueprint, blueprint.result_dir))
 
 
 def run(checks: Iterable[Check], launch: PlannedLaunch) -> list[Finding]:

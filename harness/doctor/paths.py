@@ -17,12 +17,15 @@ from harness.wording import did_you_mean
 
 _ARE_READ = re.compile(
     r"(?:^|[._])(?:(?:train|val|valid|validation|test|eval|data|dataset|prompt|input)"
-    r"_?(?:files?|path|file_path|data|dir)"
+    r"[._]?(?:files?|path|file_path|data|dir|root)"
     r"|(?:model|tokenizer|reward_model|adapter|config|reward_function|custom_cls|deepspeed)_?(?:path|file)"
     r"|^(?:data|dataset|input|config|train|val|test)|(?<!markdown_)file_path"
     r"|resume_from_path|resume_from_checkpoint|init_from|data_files)$",
     re.IGNORECASE,
 )
+_OF_DATA = re.compile(r"train|val|test|eval|data|prompt|input", re.IGNORECASE)
+_IS_WRITTEN = re.compile(r"out|save|log|dump|export|cache|result|predict", re.IGNORECASE)
+_DATA_FILE = re.compile(r".+\.(?:jsonl?|parquet|csv|tsv|txt|arrow|npy|npz|h5|hdf5|pt|bin)")
 _LOOKS_LOCAL = re.compile(
     r"(?:/|~/|\./|\.\./)\S|\S+\.(?:jsonl?|parquet|csv|tsv|txt|arrow|ya?ml|py|pt|pth|bin|safetensors)$"
 )
@@ -82,17 +85,18 @@ def _program(launch: PlannedLaunch, call: Call) -> Iterator[Finding]:
 
 
 def inputs(launch: PlannedLaunch) -> Iterator[Finding]:
-    """Files and folders that the settings say are read exist and can be read."""
-    is_ours = launch.is_bundled or launch.settings.is_of_verl
+    """Files and folders that the settings say are read exist and can be read. A relative path of a foreign
+    program is looked for where it is started, and beside its script and its config."""
     named = {text: key for key, text in reversed(list(launch.settings.texts())) if _ARE_READ.search(key)}
     good = 0
     for text, key in reversed(named.items()):
         path = local_path(text, launch.codebase) if _LOOKS_LOCAL.match(text) else None
         if path is None:
             continue
-        if not path.exists():
-            fix = _meant(path) or "correct the path, or put the file there"
-            is_sure = not launch.prepares and (text.startswith("/") or is_ours)
+        if not any((folder / path).exists() for folder in _bases(launch)):
+            fix = "correct the path, or put the file there; if the training makes it, name the command in "
+            fix = _meant(path) or f"{fix}[exp_prepare_command]"
+            is_sure = not launch.prepares and _is_needed(launch, key, text)
             make = problem if is_sure else warning
             yield make(f"{key}: {text} does not exist", fix, "path_not_found")
         elif not os.access(path, os.R_OK):
@@ -101,6 +105,24 @@ def inputs(launch: PlannedLaunch) -> Iterator[Finding]:
             good += 1
     if good:
         yield fine(f"{good} file(s) and folder(s) that the settings name are there")
+
+
+def _bases(launch: PlannedLaunch) -> list[Path]:
+    """Where a relative path may be looked for."""
+    if launch.is_bundled or launch.settings.is_of_verl:
+        return [launch.codebase]
+    started = [program.call.folder for program in launch.programs]
+    scripts = [program.script.parent for program in launch.programs if program.script is not None]
+    beside = [launch.config_path.parent] if launch.config_path is not None else []
+    return [launch.codebase, *filter(None, started), *scripts, *beside]
+
+
+def _is_needed(launch: PlannedLaunch, key: str, text: str) -> bool:
+    """True if the training surely reads the file; Hydra may start it in a folder of its own."""
+    if text.startswith("/") or launch.is_bundled or launch.settings.is_of_verl:
+        return True
+    is_data = _OF_DATA.search(key) and not _IS_WRITTEN.search(key) and _DATA_FILE.fullmatch(text)
+    return bool(is_data) and launch.look.parser != "hydra"
 
 
 def near(path: Path) -> str:

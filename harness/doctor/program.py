@@ -3,8 +3,10 @@
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from harness.command import PythonProgram
 from harness.config import edit, flatten
 from harness.config.packages import package_of
 from harness.doctor.asking import Start
@@ -23,6 +25,8 @@ _RAISED = {
 }
 """Class of what a program raises → the family of the failure; else `config_error`."""
 _MODULE = re.compile(r"No module named '(\w+)")
+_HYDRA_KEY = re.compile(r"Could not override '([^'\n]+)'")
+_MOST_CONFIGS = 200
 _CORRECT = "correct what it names"
 
 
@@ -104,7 +108,10 @@ def starts(launch: PlannedLaunch) -> Iterator[Finding]:
         lines = start.errors.splitlines() if is_hydra else start.errors.splitlines()[-1:]
         said = str(start.status) if isinstance(start.status, str) else " ".join(lines)[:400]
         text = f"{name} ends at its start: {said or f'status {start.status}'}"
-        yield (surely if is_hydra else warning)(text, _CORRECT, "config_error")
+        meant = _nearest_of_hydra(program, said) if is_hydra else ""
+        if meant:  # Hydra's own advice, to append the key with `+`, only makes one that nobody reads
+            text = text.partition("To append")[0].rstrip()
+        yield (surely if is_hydra else warning)(text, meant or _CORRECT, "config_error")
     elif is_hydra and (left_open := _left_open(start.printed)):
         text = f"{', '.join(left_open)} is ??? in the config of {name}, and the command does not give it"
         yield warning(text, f"add {left_open[0]}=VALUE", "config_error")
@@ -119,6 +126,30 @@ def _meant(words: tuple[str, ...], start: Start) -> str:
         if is_unknown and (meant := did_you_mean(flag, start.flags, "did you mean {}?")):
             return meant
     return "correct the launch command; `--help` of the program lists its flags"
+
+
+def _nearest_of_hydra(program: PythonProgram, said: str) -> str:
+    """The key of the program's config files that is nearest to one that Hydra refused."""
+    refused = _HYDRA_KEY.search(said)
+    if refused is None or program.script is None:
+        return ""
+    key = refused[1].partition("=")[0]
+    section, known = key.rpartition(".")[0], _keys_of_configs(program.script.parent)
+    beside = [each for each in known if section and each.rpartition(".")[0] == section]
+    return did_you_mean(key, known, "did you mean {}?", 0.8) or did_you_mean(
+        key, beside or known, "did you mean {}?"
+    )
+
+
+def _keys_of_configs(folder: Path) -> set[str]:
+    """The keys of YAML files below the program, also as groups of configs have them."""
+    files = [path for pattern in ("*.yaml", "*/*.yaml", "*/*/*.yaml") for path in folder.glob(pattern)]
+    keys: set[str] = set()
+    for path in files[:_MOST_CONFIGS]:
+        with suppress(OSError, UnicodeDecodeError, edit.ConfigEditError):
+            own = flatten(edit.load(path.read_text(encoding="utf-8")))
+            keys |= {*own, *(f"{path.parent.name}.{key}" for key in own)}
+    return keys
 
 
 def _raised(launch: PlannedLaunch, name: str, start: Start) -> Finding:

@@ -1,5 +1,6 @@
 """What the machine still has: disk where it is written, memory, GPUs, ports, open files, a terminal."""
 
+import os
 import re
 import resource
 import shutil
@@ -18,6 +19,7 @@ from harness.machine.disk import in_words
 from harness.machine.gpus import BUSY_SHARE, Device, users_of, visible
 from harness.machine.memory import memory_available
 from harness.machine.ports import a_free_port, holder, is_taken
+from monitors.launch import state_home
 
 _FEW_FREE_FILES = 1000
 _LITTLE_MEMORY = 512 * 2**20
@@ -54,6 +56,18 @@ def disk_of_results(launch: PlannedLaunch) -> Iterator[Finding]:
         yield problem(f"only {files} more files can be made {where}", fix, "disk_full")
     else:
         yield fine(f"{in_words(free)} are free for the results")
+
+
+def state_folder(launch: PlannedLaunch) -> Iterator[Finding]:
+    """The list of runs and what the harness learns can be written: below the home folder, where nothing else
+    is named."""
+    folder = state_home()
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        text = f"the harness cannot write its list of runs to {folder}: {existing} cannot be written to"
+        yield problem(text, "name a folder of yours: `export XDG_STATE_HOME=/a/folder`", "permission")
+    else:
+        yield fine("the list of runs can be written")
 
 
 def checkpoints(launch: PlannedLaunch) -> Iterator[Finding]:

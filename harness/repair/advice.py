@@ -9,18 +9,19 @@ import resource
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from harness.attempt import UNKNOWN, Diagnosis, Remedy
-from harness.blueprint.types import Blueprint
 from harness.config.packages import package_of
-from harness.guard.science import refuse_repair
 from harness.machine.ports import a_free_port, is_taken
-from harness.repair import circumstances, installing
+from harness.repair import installing
 from harness.repair.remedies import Machine, Situation, remedies_for
 from harness.repair.remedies.choice import WAITING, described
-from harness.repair.repair_plan import why_not_install
-from harness.state import ExperimentState
-from monitors.files import AttemptFiles
+
+if TYPE_CHECKING:
+    from harness.blueprint.types import Blueprint
+    from harness.state import ExperimentState
+    from monitors.files import AttemptFiles
 
 _INSTALL = "install_package"
 
@@ -30,15 +31,17 @@ def of_log(found: Diagnosis, config: str | None = None) -> Diagnosis:
     return replace(found, what_to_do=tuple(_what_to_do(Situation(found, config), None)))
 
 
-def of_run(found: Diagnosis, state: ExperimentState, config: str) -> Diagnosis:
+def of_run(found: Diagnosis, state: "ExperimentState", config: str) -> Diagnosis:
     """The last attempt of a run; `config`: what it read, "" for none that is known."""
+    from harness.repair import circumstances
+
     plan = state.blueprint
     machine = Machine(
         free_port=a_free_port,
         is_taken=is_taken,
         owned=lambda what: 0,
         open_files=lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
-        why_not_install=lambda: why_not_install(state),
+        why_not_install=lambda: installing.why_not(plan.venv_exe, state.options.allow_install),
     )
     now = Situation(found, config, state.environment, state.command, (), tuple(plan.protected_keys), machine)
     seen = circumstances.of(now, plan)
@@ -48,20 +51,28 @@ def of_run(found: Diagnosis, state: ExperimentState, config: str) -> Diagnosis:
     return replace(found, cause=cause, what_to_do=(*seen.remedies, *general))
 
 
-def _what_to_do(now: Situation, plan: Blueprint | None) -> Iterator[Remedy]:
+def _what_to_do(now: Situation, plan: "Blueprint | None") -> Iterator[Remedy]:
     """The remedies of the diagnosis in their order; what the rules refuse is left out."""
     for name in dict.fromkeys(now.diagnosis.remedies):
         if name == _INSTALL:
             yield from _install(now, plan)
             continue
         for remedy in remedies_for((name,), now):
-            if now.config is None or refuse_repair(remedy, now.config) is None:
+            if not _is_refused(remedy, now.config):
                 yield replace(remedy, by_hand=_by_hand(remedy, now, plan))
     if now.diagnosis.family == UNKNOWN:
         yield from _of_unknown(now, plan)
 
 
-def _by_hand(remedy: Remedy, now: Situation, plan: Blueprint | None) -> str:
+def _is_refused(remedy: Remedy, config: str | None) -> bool:
+    if config is None or not (remedy.edits or remedy.remove or remedy.environment):
+        return False
+    from harness.guard.science import refuse_repair
+
+    return refuse_repair(remedy, config) is not None
+
+
+def _by_hand(remedy: Remedy, now: Situation, plan: "Blueprint | None") -> str:
     if remedy.environment:
         return shlex.join(["export", *(f"{name}={value}" for name, value in remedy.environment.items())])
     if remedy.kind == "limit" and now.config is not None:
@@ -69,7 +80,7 @@ def _by_hand(remedy: Remedy, now: Situation, plan: Blueprint | None) -> str:
     return f"harness run {shlex.quote(str(plan.path))}" if plan and remedy.kind in WAITING else ""
 
 
-def _install(now: Situation, plan: Blueprint | None) -> Iterator[Remedy]:
+def _install(now: Situation, plan: "Blueprint | None") -> Iterator[Remedy]:
     """By the person or, where they allow it, by the run; and why the run has not done it."""
     module, remedy = now.captured("module").strip("'\"` "), described(_INSTALL)
     package = package_of(module) or package_of(now.captured("package"))
@@ -88,7 +99,7 @@ def _install(now: Situation, plan: Blueprint | None) -> Iterator[Remedy]:
     yield replace(remedy, change=f"{change}.", why=why, by_hand=by_hand)
 
 
-def _of_unknown(now: Situation, plan: Blueprint | None) -> Iterator[Remedy]:
+def _of_unknown(now: Situation, plan: "Blueprint | None") -> Iterator[Remedy]:
     """Where to look when no signature knows the failure."""
     place = now.captured("place")
     if place and (remedy := described("correct_code")) is not None:
@@ -97,7 +108,7 @@ def _of_unknown(now: Situation, plan: Blueprint | None) -> Iterator[Remedy]:
         yield replace(remedy, by_hand=f"cd {shlex.quote(str(plan.codebase_dir))} && {now.command}")
 
 
-def config_of(files: AttemptFiles) -> str:
+def config_of(files: "AttemptFiles") -> str:
     """The config of an attempt, "" where it has none that can be read."""
     try:
         return files.config.read_text(encoding="utf-8")

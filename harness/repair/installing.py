@@ -34,6 +34,11 @@ def refuse(python: Path) -> str | None:
     return None
 
 
+def why_not(python: Path, is_permitted: bool) -> str:
+    """Why a run may install no package, "" where it may."""
+    return (refuse(python) or "") if is_permitted else NOT_PERMITTED
+
+
 def install(python: Path, package: str) -> str:
     """The version that was installed. Raises InstallError."""
     pip, quiet = ("-m", "pip"), ("--disable-pip-version-check", "--no-input")

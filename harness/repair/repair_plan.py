@@ -79,15 +79,8 @@ def machine(experiment: Experiment, environment: dict[str, str]) -> Machine:
         open_files=lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
         is_cached=lambda name, revision: model_files.is_cached(environment, name, revision),
         owned=lambda what: leftovers.owned(experiment, what),
-        why_not_install=lambda: why_not_install(state),
+        why_not_install=lambda: installing.why_not(state.blueprint.venv_exe, state.options.allow_install),
     )
-
-
-def why_not_install(state: ExperimentState) -> str:
-    """Why this run may install no package, "" where it may."""
-    if not state.options.allow_install:
-        return installing.NOT_PERMITTED
-    return installing.refuse(state.blueprint.venv_exe) or ""
 
 
 def actions_of(repair: Remedy, diagnosis: Diagnosis) -> list[actions.Action]:

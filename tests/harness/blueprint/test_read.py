@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.blueprint import read
+from harness.templating import templates_dir
 from tests.harness.blueprint.reading import CWD, FOLDER, errors, read_text, section, warnings
 
 VALUES = (
@@ -185,8 +186,48 @@ def test_slips_in_names(text: str, line: int, words: str, fix: str) -> None:
     assert words in problems[0].message and fix in problems[0].fix
 
 
+EMPTY_LABELS = "".join(
+    f"## {title}\n- description:\n- hint:\n- content 1:\n- warning 1:\n" for title in TITLES
+)
+
+
+@pytest.mark.parametrize("form", ["original", "empty labels", "placeholders"])
+def test_d19_a_template_that_nobody_filled_in_cannot_run(form: str) -> None:
+    """`check` and `run` both refuse it, and name the sections."""
+    text = {
+        "original": (templates_dir() / "blueprints" / "original.md").read_text(),
+        "empty labels": EMPTY_LABELS,
+        "placeholders": "## [exp_purpose]\n<what it is for>\n## [exp_launch_command]\nTODO\n",
+    }[form]
+    blueprint = read_text(text)
+    assert not blueprint.can_run
+    (problem,) = [each for each in blueprint.problems if "nobody has filled it in" in each.message]
+    assert "[exp_purpose]" in problem.message and "[exp_launch_command]" in problem.message
+    filled = text.replace("[exp_launch_command]", "[exp_launch_command]: `python train.py`", 1)
+    assert read_text(filled).can_run or form == "placeholders"
+
+
+def test_d19_a_purpose_that_is_the_templates_is_a_warning_where_the_command_is_given() -> None:
+    words = (
+        "Briefly describe the main purpose of this experiment and the key differences from other blueprints"
+    )
+    example = "(e.g., which hyperparameter or environment variable differs)."
+    blueprint = read_text(f"## [exp_purpose]\n{words}\n{example}\n## [exp_launch_command]\n`python t.py`\n")
+    (problem,) = blueprint.problems
+    assert problem.severity == "warning" and "as in the template" in problem.message
+
+
+def test_d26_a_command_with_a_line_break_in_its_quotes_is_one_line() -> None:
+    one = '```bash\npython -c "import time\ntime.sleep(1)"\n```'
+    two = "```bash\npython a.py\npython b.py \\\n  --lr 1\n```"
+    assert read_text(f"## [exp_purpose]\nx\n## [exp_launch_command]\n{one}\n").problems == ()
+    (problem,) = read_text(f"## [exp_purpose]\nx\n## [exp_launch_command]\n{two}\n").problems
+    assert "has 2 lines" in problem.message
+
+
 def test_a_missing_purpose_is_a_warning() -> None:
-    blueprint = read_text("## [exp_purpose]\n- hint:\n- content 1:\n## [exp_max_time]\n1 hour\n")
+    text = "## [exp_purpose]\n- hint:\n- content 1:\n## [exp_launch_command]\n`python t.py`\n"
+    blueprint = read_text(text)
     assert blueprint.can_run and blueprint.purpose == ""
     assert "purpose is missing" in warnings(blueprint)[0][1]
 

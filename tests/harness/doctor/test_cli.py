@@ -3,6 +3,9 @@
 import json
 from pathlib import Path
 
+import pytest
+
+from harness.templating import templates_dir
 from tests.harness.cli.typed import typed
 
 PLAN = """# Exam
@@ -44,3 +47,21 @@ def test_the_machine_alone_and_a_file_that_is_no_blueprint(tmp_path: Path) -> No
     assert all(name in out for name in ("disk", "memory", "open files", "tmux"))
     status, out, _ = typed("doctor", tmp_path / "none.md", columns=200)
     assert status == 2 and "none.md" in out
+
+
+@pytest.mark.parametrize(
+    "command", ["no-such-program-here x", "python trian.py", "python train.py data.path=data/nope.csv"]
+)
+def test_d19_what_names_a_program_or_data_that_is_not_there_cannot_run(tmp_path: Path, command: str) -> None:
+    (tmp_path / "train.py").write_text("print(1)\n")
+    (tmp_path / "exam.md").write_text(PLAN.replace("python train.py --port 1", command))
+    for name in ("check", "doctor"):
+        status, out, err = typed(name, tmp_path / "exam.md", columns=200)
+        assert (status == 2 and "does not exist" in out + err) or "not on PATH" in out + err, name
+    assert typed("check", tmp_path / "exam.md")[1].endswith("cannot run\n")
+
+
+def test_d19_doctor_names_the_sections_that_are_still_the_templates(tmp_path: Path) -> None:
+    (tmp_path / "exam.md").write_text((templates_dir() / "blueprints" / "original.md").read_text())
+    status, out, _ = typed("doctor", tmp_path / "exam.md", columns=300)
+    assert status == 2 and "[exp_purpose], [exp_yaml_path], [exp_launch_command] are still" in out

@@ -46,7 +46,11 @@ def test_programs(tmp_path: Path, command: str, expected: Bad) -> None:
         ("python t.py --data_path $HARNESS_ATTEMPT_DIR/rows.jsonl", "", [], ""),  # known at the launch
         ("python t.py config.yaml", "model_path: /no\noutput_dir: /x\nname: a/b.json\n", GONE, "model_path"),
         ("python t.py config.yaml", "data:\n  train_file: ${root}/x.jsonl\n", [], ""),
-        ("python t.py config.yaml", "train_file: data/x.jsonl\n", UNSURE, ""),
+        ("python t.py config.yaml", "train_file: data/x.jsonl\n", GONE, ""),
+        ("python t.py config.yaml", "train_dir: data/x\noutput: {data_file: data/y.csv}\n", UNSURE, ""),
+        ("python t.py data.path=data/nope.csv", "", GONE, "data.path"),
+        ("python t.py config.yaml", "data: {path: data/nope.csv}\n", GONE, "data.path"),
+        ("python t.py config.yaml", "data: {path: data/deep}\n", [], ""),
         ("python t.py config.yaml", "model_name_or_path: org/name\ndataset_path: openai/gsm8k\n", [], ""),
         ("python t.py config.yaml", "val_print_to_markdown_file_path: /none/validation.md\n", [], ""),
         ("python t.py config.yaml", "train_file_path: /none/x.jsonl\n", GONE, ""),

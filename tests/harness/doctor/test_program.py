@@ -240,3 +240,15 @@ def test_a_hydra_program_composes_its_config(tmp_path: Path, arguments: str, exp
     write(tmp_path, source, hydra=HYDRA)
     found = starts(tmp_path, f"python train.py {arguments}")
     assert bad(found) == expected
+
+
+def test_hydra_is_told_the_nearest_key_and_not_to_append_one(tmp_path: Path) -> None:
+    source = "import hydra\n@hydra.main(config_path='conf')\ndef go(config):\n    pass\ngo()\n"
+    hint = "Key is not in struct\\nTo append to your config use +optim.learning_rate=0.1"
+    write(tmp_path, source, hydra=HYDRA.replace("Key is not in struct", hint))
+    (tmp_path / "conf" / "optim").mkdir(parents=True)
+    (tmp_path / "conf" / "config.yaml").write_text("defaults: [optim: adam]\nseed: 1\n")
+    (tmp_path / "conf" / "optim" / "adam.yaml").write_text("lr: 0.1\nbetas: [0.9, 0.99]\n")
+    (found,) = starts(tmp_path, "python train.py optim.learning_rate=0.1 data.path=x")
+    assert found.severity == "problem" and found.fix == "did you mean optim.lr?"
+    assert "+optim" not in found.sentence

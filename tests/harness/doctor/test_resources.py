@@ -197,3 +197,14 @@ def test_tmux_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert bad(resources.tmux(launch(tmp_path))) == []
     monkeypatch.setenv("PATH", str(tmp_path))
     assert bad(resources.tmux(launch(tmp_path))) == [("problem", "path_not_found")]
+
+
+def test_d29_a_home_that_cannot_be_written_to_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert bad(resources.state_folder(launch(tmp_path, "true"))) == []
+    with mounted(tmp_path / "home", "size=1m,ro") as home:
+        monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
+        (found,) = resources.state_folder(launch(tmp_path, "true"))
+    assert found.severity == "problem" and "XDG_STATE_HOME" in found.fix
