@@ -47,8 +47,6 @@ def _answers(record: Record, evaluation: Evaluation) -> dict[str, tuple[str, Ans
     for row in json_lines(record.result_dir / file, file, []) if file else ():
         texts, tasks = row.data.get("texts"), tasks_of([row])
         if step_in(row.data) == evaluation.position and tasks and isinstance(texts, list) and texts:
-            answer = Answer(
-                record.at(evaluation.position), str(texts[0]), tasks[0].successes[0], Source(file, row.line)
-            )
+            answer = Answer(at, str(texts[0]), tasks[0].successes[0], Source(file, row.line))
             found[tasks[0].task_id] = (str(row.data.get("query", "")), answer)
     return found
