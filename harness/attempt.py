@@ -18,6 +18,8 @@ Scalar = str | int | float | bool | None
 Role = Literal["root", "cascade", "symptom"]
 RemedyKind = Literal["config", "environment", "limit", "wait", "resume", "install", "free", "advice"]
 UNKNOWN = "unknown"
+KILLED = "killed"
+"""The signature of a SIGKILL that nothing explains."""
 SURE_ENOUGH = 0.5
 
 

@@ -11,13 +11,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
+import subprocess
 import unicodedata
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import libtmux
 
 OWNER_OPTION = "@ajet_owner"
 OWNER = "monitors"
@@ -114,7 +110,7 @@ class Session:
 
     def exists(self) -> bool:
         """Say whether the session is there now."""
-        return self._server().cmd("has-session", "-t", f"={self.name}").returncode == 0
+        return self._run("has-session", "-t", f"={self.name}").returncode == 0
 
     def pane_pid(self) -> int:
         """Return the pid of the process in the session's pane (its shell)."""
@@ -162,24 +158,27 @@ class Session:
     def _pane(self) -> str:
         return f"={self.name}:"
 
-    def _server(self) -> libtmux.Server:
-        import libtmux
-
-        if shutil.which("tmux") is None:
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        server = ["-L", self.socket] if self.socket else []
+        command = ["tmux", *server, *arguments]
+        try:
+            return subprocess.run(
+                command, capture_output=True, encoding="utf-8", errors="replace", check=False
+            )
+        except FileNotFoundError:
             raise TmuxError(
                 "tmux is not installed; type `sudo apt-get install tmux` (Debian, Ubuntu),"
                 " `sudo dnf install tmux` (Fedora), or `brew install tmux` (macOS)"
-            )
-        return libtmux.Server(socket_name=self.socket)
+            ) from None
 
     def _tmux(self, *arguments: str) -> list[str]:
-        result = self._server().cmd(*arguments)
+        result = self._run(*arguments)
         if result.returncode != 0:
-            said = " ".join(result.stderr) or f"status {result.returncode}"
+            said = " ".join(result.stderr.split()) or f"status {result.returncode}"
             raise TmuxError(f"tmux {arguments[0]} failed for session {self.name!r}: {said}")
-        return list(result.stdout)
+        return result.stdout.rstrip("\n").split("\n")
 
     def _output(self, *arguments: str) -> list[str]:
         """Ask tmux something that it may not be able to answer."""
-        result = self._server().cmd(*arguments)
-        return list(result.stdout) if result.returncode == 0 else []
+        result = self._run(*arguments)
+        return result.stdout.rstrip("\n").split("\n") if result.returncode == 0 and result.stdout else []

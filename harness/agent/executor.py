@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
-from harness import actions, launching, lessons
+from harness import actions, launching
 from harness.agent import disk_access
 from harness.agent.look import look
 from harness.agent.monitoring import AttemptMonitor
@@ -19,15 +19,13 @@ from harness.agent.verdict import shortfall, verdict
 from harness.atomic_write import write_json
 from harness.attempt import AttemptEnd
 from harness.codec import encode
-from harness.diagnosis import diagnose
-from harness.diagnosis.signatures import load_usable
 from harness.experiment import Experiment
 from harness.journal import events
 from harness.journal.events import ActionResult
 from harness.observation import Observation
 from harness.pending_changes import PREPARING
 from harness.redaction import redact
-from harness.repair import advice, apply_changes, patched_code, repair_plan
+from harness.repair import apply_changes, patched_code, repair_plan
 from harness.results.narrative import sections
 from harness.results.narrative.evidence import Evidence
 from harness.state import AttemptState
@@ -195,6 +193,11 @@ class Executor:
         return events.Stopped(ended, action.why, "; ".join(health.fatal) if is_fatal else action.detail)
 
     async def _diagnose(self, action: actions.Diagnose) -> events.Diagnosed:
+        from harness import lessons  # what only a failure needs is imported when there is one
+        from harness.diagnosis import diagnose
+        from harness.diagnosis.signatures import load_usable
+        from harness.repair import advice
+
         attempt = self._attempt()
         assert attempt.ended is not None
         files = self.experiment.attempt_files(attempt.number)
@@ -247,7 +250,10 @@ class Executor:
             kept = await asyncio.to_thread(patched_code.remove, state.experiment_id)
             if kept is not None:
                 self.experiment.record(events.CopyKept(str(kept)))
-        await asyncio.to_thread(lessons.learn, self.experiment.state, self.experiment.clock())
+        if any(attempt.diagnosis for attempt in state.attempts):
+            from harness import lessons
+
+            await asyncio.to_thread(lessons.learn, state, self.experiment.clock())
         self.experiment.record(events.Finish(action.outcome, action.reason))
 
     def seal(self) -> None:

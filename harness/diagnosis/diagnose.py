@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
-from harness.attempt import AttemptEnd
+from harness.attempt import KILLED, AttemptEnd
 from harness.diagnosis import citing, ends, matching, ranking
 from harness.diagnosis.ends import End
 from harness.diagnosis.ranking import OF_UNKNOWN, Candidate
@@ -41,7 +41,7 @@ def diagnose(
     if not log.rows:
         log = replace(log, rows=_rows(files.metrics), rows_file=files.metrics.name)
     found = _conclude(log, catalogue, ends.read(ended, stop_reason, stop_detail))
-    sample = ends.out_of_memory(files.resources) if found.signature == ends.KILLED else None
+    sample = ends.out_of_memory(files.resources) if found.signature == KILLED else None
     if sample is None:
         return found
     return _diagnosis(log, ends.KILLED_WITHOUT_MEMORY, LIKELY_END, evidence=(sample,))

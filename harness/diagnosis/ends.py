@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.attempt import AttemptEnd
+from harness.attempt import KILLED, AttemptEnd
 from harness.diagnosis.types import UNKNOWN, Cause, Evidence
 
-KILLED = "killed"
-"""The signature of a SIGKILL that nothing explains."""
 NOT_FINITE = "values_not_finite"
 DEADLINE = "deadline"
 SHARE_USED = 0.95

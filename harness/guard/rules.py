@@ -13,11 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 from harness import actions
-from harness.attempt import failure_of
+from harness.attempt import KILLED, failure_of
 from harness.command import read_or_empty
 from harness.config.edit import ConfigEditError
 from harness.config.packages import known_packages
-from harness.diagnosis.ends import KILLED
 from harness.guard import file_access, science, variables
 from harness.guard.progress import MAX_SAME_CAUSE, MAX_SAME_TRANSIENT, alike, in_vain
 from harness.observation import Observation

@@ -22,11 +22,17 @@ from harness.redaction import redact, secret_values
 _MAX_DIFF = 200_000  # characters of a dirty diff that are kept
 _GIT_LIMIT_S = 20.0
 _PACKAGES_LIMIT_S = 60.0
-_LIST_PACKAGES = (
-    "import importlib.metadata as m, json, platform, sys; "
-    "print(json.dumps({'python': platform.python_version(), 'executable': sys.executable, "
-    "'packages': {d.metadata['Name']: d.version for d in m.distributions() if d.metadata['Name']}}))"
-)
+_LIST_PACKAGES = r"""
+import importlib.metadata, json, platform, re, sys
+packages = {}
+for found in importlib.metadata.distributions():
+    text = (found.read_text("METADATA") or found.read_text("PKG-INFO") or "") + "\n\n"
+    head = text[:text.index("\n\n")]  # the parser of importlib.metadata takes long
+    name, version = (re.search("(?mi)^%s: *(.*?) *$" % key, head) for key in ("Name", "Version"))
+    if name and version:
+        packages.setdefault(name[1], version[1])
+print(json.dumps({"python": platform.python_version(), "executable": sys.executable, "packages": packages}))
+"""
 _Found = TypeVar("_Found")
 
 

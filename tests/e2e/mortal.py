@@ -35,7 +35,6 @@ IMPORTED_BEFOREHAND = [
     "harness.results.report",
     "harness.results.figures",
     "anthropic",
-    "libtmux",
     "matplotlib.pyplot",
     "matplotlib.backends.backend_agg",
     "matplotlib.backends.backend_svg",
@@ -158,10 +157,9 @@ class _Road:
     """Counts the places that this process comes to, and kills it at the one that is its death."""
 
     def __init__(self, disturbance: Disturbance) -> None:
-        import libtmux
-
         from harness.journal import Journal
         from harness.machine import disk
+        from monitors.tmux import Session
 
         disk.MIN_FREE_BYTES = 0  # the tests' disks are small
         diagnose = importlib.import_module("harness.diagnosis.diagnose")
@@ -171,7 +169,7 @@ class _Road:
         os.write = self._tear(os.write)
         os.fsync = self._before("sync", os.fsync)
         Journal.append = self._entry(Journal.append)
-        libtmux.Server.cmd = self._tmux(libtmux.Server.cmd)
+        Session._run = self._tmux(Session._run)
         quick = replace(
             known := diagnose.load(),
             signatures=tuple(

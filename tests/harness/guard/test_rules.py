@@ -7,7 +7,7 @@ import pytest
 
 from harness import actions
 from harness.actions import Action, EditConfig, Launch, SetEnvironment, Stop
-from harness.diagnosis.ends import KILLED
+from harness.attempt import KILLED
 from harness.guard import rules as guard
 from harness.observation import Observation
 from harness.options import RunOptions
