@@ -15,8 +15,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 LONGEST_LINE = 65_536
+MOST_MEMORY = 64 << 20  # for the automaton of an expression
 READ_BYTES = 8 << 20
 TAIL_BYTES = 64 << 10
 PIECE_BYTES = 128 << 10  # looked through within 0.1 s even if each line is a row: nobody waits longer for us
@@ -34,6 +36,20 @@ BAR = re.compile(
     r"\d{1,3}%\s*\|.{0,200}?\|\s*[\d.]{1,30}\w?/[\d.]+\w?"
     r"|(?<!\d)\d+(?:it|ex|tok\w*|B|kB|MB)(?:/s)? \[\d\d:\d\d"
 )
+
+
+def expression(pattern: bytes) -> Any:
+    """Compile an RE2 expression over raw bytes that looks past case and captures nothing: it searches
+    gigabytes of log for many words at once."""
+    import re2
+
+    options = re2.Options()
+    options.case_sensitive = False
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.max_mem = MOST_MEMORY
+    options.never_capture = True
+    options.log_errors = False
+    return re2.compile(pattern, options)
 
 
 @dataclass(frozen=True)
@@ -102,9 +118,7 @@ class LogReader:
         lines = list(self._feed(self._next_bytes(most_bytes)))
         return [*lines, *self._unfinished(final)]
 
-    def pick(
-        self, words: re.Pattern[bytes], every: Callable[[], bool], final: bool, most_bytes: int
-    ) -> Iterator[Line]:
+    def pick(self, words: Any, every: Callable[[], bool], final: bool, most_bytes: int) -> Iterator[Line]:
         """Read at most `most_bytes` at once, then return those of their lines in which `words` is found.
 
         `every` is asked before each step: while it says yes, each line is returned. Take all lines before
@@ -167,7 +181,7 @@ class LogReader:
         return [line]
 
     def _picked(
-        self, first: Line, body: bytes, words: re.Pattern[bytes], every: Callable[[], bool], final: bool
+        self, first: Line, body: bytes, words: Any, every: Callable[[], bool], final: bool
     ) -> Iterator[Line]:
         """Yield the first line, what is picked of the complete lines in `body`, and the unfinished one."""
         self.last_text = first.text or self.last_text

@@ -1,17 +1,21 @@
 """`attempts/NN/metrics.jsonl`: the rows of one attempt, each with the raw file and line that it comes from.
 
-One JSON object per line: {"step": 12, "values": {"actor/kl_loss": 0.00123},
-"source": {"file": …, "line": 14}}
+One JSON object per line: {"step": 12, "epoch": null, "values": {"actor/kl_loss": 0.00123},
+"source": {"file": …, "line": 14}}. What the source does not say is null. `from` is in the source of a row
+that needs earlier lines too; `steps_per_epoch` and `split` are there where a line says them.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from monitors.metrics import Row
+from monitors.metrics.row import number_of
 
 
 class MetricsFile:
@@ -24,10 +28,12 @@ class MetricsFile:
         self._file = os.fdopen(os.open(self._scratch, flags, 0o600), "w", encoding="utf-8")
         self._published = False
 
-    def add(self, row: Row, file: str, line: int) -> None:
-        """Add one row; `file` is relative to the attempt's folder."""
-        record = {"step": row.step, "values": row.values, "source": {"file": file, "line": line}}
-        self._file.write(json.dumps(record) + "\n")
+    def add(self, row: Row, file: str, line: int, first_line: int) -> None:
+        """Add one row, whose lines begin at `first_line`; `file` is relative to the attempt's folder."""
+        source = {"file": file, "line": line, **({"from": first_line} if first_line < line else {})}
+        more = {"steps_per_epoch": row.steps_per_epoch, "split": row.split}
+        record = {"step": row.step, "epoch": row.epoch, "values": row.named(), "source": source}
+        self._file.write(json.dumps(record | {key: value for key, value in more.items() if value}) + "\n")
 
     def publish(self) -> None:
         """Let readers see everything added so far."""
@@ -58,3 +64,16 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         except ValueError as error:
             raise ValueError(f"{path}, line {number}: not a JSON object ({error})") from error
     return records
+
+
+def row_of_record(record: Mapping[str, Any]) -> Row:
+    """Return the row that a record holds, its values under their full names."""
+    step, epoch, end = (number_of(record.get(key)) for key in ("step", "epoch", "steps_per_epoch"))
+    counts = step is not None and math.isfinite(step)
+    return Row(
+        int(step) if counts and step is not None else None,
+        {name: number for name, raw in record["values"].items() if (number := number_of(raw)) is not None},
+        epoch if epoch is None or math.isfinite(epoch) else None,
+        int(end) if end else None,
+        str(record.get("split") or ""),
+    )

@@ -6,46 +6,58 @@ import math
 from dataclasses import dataclass, field
 
 from monitors.metrics import Row
+from monitors.metrics.axis import Axis
 from monitors.rules import PASS_RATE_NAME, REWARD_NAME
 
 LONGEST_HISTORY = 400
 MOST_NAMES = 5000
 
-History = list[tuple[int, float]]
+History = list[tuple[float, float]]
 
 
 @dataclass
 class Rows:
-    """The rows so far. `values`: the latest of every metric; histories are (step, value) in
-    order, of long ones the first, the best and the last."""
+    """The rows so far. `place`: where the last one stands on the `axis`; `step`: the same, where that counts
+    steps. `values`: the latest of every metric; histories are (place, value) in order, of long ones the
+    first, the best and the last."""
 
     count: int = 0
-    step: int | None = None
+    axis: Axis = field(default_factory=Axis)
+    place: float | None = None
     values: dict[str, float] = field(default_factory=dict)
     first_step_seen: bool = False
     rewards: History = field(default_factory=list)
     pass_rates: History = field(default_factory=list)
 
+    @property
+    def step(self) -> int | None:
+        return int(self.place) if self.place is not None and self.axis.kind == "step" else None
+
+    @property
+    def where(self) -> str:
+        """Where the last row stands, in words."""
+        return f"{self.axis.kind} {self.place:g}" if self.place is not None else "the start"
+
     def add(self, row: Row) -> bool:
-        """Take in a row that has a step; say whether it brought a pass rate."""
+        """Take in the next row; say whether it brought a pass rate."""
         self.count += 1
-        self.step = row.step
+        place = self.place = self.axis.place(row)
         self.values.update(row.values)
         if len(self.values) > MOST_NAMES:
             self.values = dict(row.values)
         reward = next((value for name, value in row.values.items() if REWARD_NAME.match(name)), None)
         rate = next((value for name, value in row.values.items() if PASS_RATE_NAME.match(name)), None)
         if reward is not None:
-            _extend(self.rewards, row.step or 0, reward)
+            _extend(self.rewards, place, reward)
         if rate is None or not math.isfinite(rate):
             return False
-        _extend(self.pass_rates, row.step or 0, rate)
+        _extend(self.pass_rates, place, rate)
         return True
 
 
-def _extend(history: History, step: int, value: float) -> None:
+def _extend(history: History, place: float, value: float) -> None:
     """Add to a history; of one that grows too long, keep the first, the best and the newer half."""
-    history.append((step, value))
+    history.append((place, value))
     if len(history) > LONGEST_HISTORY:
         best = max(range(1, LONGEST_HISTORY // 2), key=lambda index: history[index][1])
         history[1 : LONGEST_HISTORY // 2] = [history[best]]

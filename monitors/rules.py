@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, Literal
 
 from monitors.metrics import MetricPatterns, Row
+from monitors.metrics.names import is_validation as is_validation_name
 
 AlarmKind = Literal[
     "nan",  # several rows; a watch tells the first value at once
@@ -47,7 +48,6 @@ ERROR_WORDS = (  # without one of them no line is an error
     *(b"CUDA out of memory", b"No space left on device", b"NCCL error", b"NCCL WARN"),
 )
 OF_ANY_ROW = re.compile(r"^(?:timing_s|perf)/|^(?:epoch|step)$")
-VALIDATION_NAME = re.compile(r"^(?:val|eval|test|validation)(?:[-_/]|$)")
 REWARD_NAME = re.compile(r"^(?:critic/)?(?:rewards?|score)(?:/mean)?$|^train/reward$")
 PASS_RATE_NAME = re.compile(
     r"^(?:val|eval|test|validation)\b.*(?:task_pass_rate@1|/acc/mean@1|/reward/mean@1|accuracy|mean_reward)$"
@@ -122,7 +122,7 @@ def is_error(text: str) -> bool:
 def is_validation(row: Row) -> bool:
     """Say whether a row holds validation results only; how long they took does not count."""
     told = [name for name in row.values if not OF_ANY_ROW.match(name)]
-    return bool(told) and all(VALIDATION_NAME.match(name) for name in told)
+    return bool(row.split) or (bool(told) and all(map(is_validation_name, told)))
 
 
 def proves_first_step(row: Row, rules: WatchRules) -> bool:

@@ -12,13 +12,15 @@ import math
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from monitors.files import AttemptFiles
 from monitors.health import Alarm, LiveHealth
 from monitors.logs import PIECE_BYTES, Line, LogReader
-from monitors.metrics import METRIC_WORDS, Row, parse_line, row_from_object
+from monitors.metrics import Found, MetricReader, Row, row_from_object
+from monitors.metrics.filter import lines_to_read
 from monitors.metrics_file import MetricsFile
 from monitors.resources import disk_free
 from monitors.row_source import RowSource
@@ -32,7 +34,6 @@ from monitors.rules import (
     MetricSource,
     WatchRules,
     is_error,
-    is_validation,
     plateau,
     proves_first_step,
 )
@@ -77,8 +78,8 @@ class Watch:
         self._health = LiveHealth(source.value, files.resources)
         words = self._rules.patterns.words()
         self._reads_every_line = words is None
-        rows_words = METRIC_WORDS if self._reads_rows else ()
-        self._words = re.compile(b"|".join(map(re.escape, (*rows_words, *(words or ()), *ERROR_WORDS))))
+        self._words = lines_to_read((*(words or ()), *ERROR_WORDS), self._reads_rows)
+        self._reader = MetricReader(self._rules.patterns)
         self.rows = Rows()
         self.last_line = ""
         self.plateau: str | None = None
@@ -165,22 +166,21 @@ class Watch:
             self._start_again()
         for line in lines:
             self._look_at(line)
+        if final and self._reads_rows and self._log.at_end:
+            self._take_found(self._reader.end())
         self.last_line = self._log.last_text
 
     def _wants_every_line(self) -> bool:
-        return self._reads_every_line or self._vitals.error_stands
+        return self._reads_every_line or self._vitals.error_stands or self._reader.wants_every_line
 
     def _look_at(self, line: Line) -> None:
         first_step = self._rules.patterns.first_step
         if first_step and not self.rows.first_step_seen and first_step.search(line.text):
             self._first_step(line.text[:LONGEST_TOLD], None, line.number)
-        if self._reads_rows:
-            row = self._rules.patterns.parse(line.text) or parse_line(line.text)
-            if row:
-                self._leave_other_rows()
-                self._take(row, line.number)
-                self._vitals.line(line)
-                return
+        if self._reads_rows and (found := self._reader.read(line)):
+            self._take_found(found)
+            self._vitals.line(line)
+            return
         if is_error(line.text):
             self._error(line)
         elif self._vitals.error_stands:
@@ -236,6 +236,12 @@ class Watch:
         for file, line, row in new.rows:
             self._take(row, line, file)
 
+    def _take_found(self, found: list[Found]) -> None:
+        if found:
+            self._leave_other_rows()
+        for one in found:
+            self._take(one.row, one.line, first_line=one.first_line)
+
     def _leave_other_rows(self) -> None:
         """The log has rows of its own."""
         if self.has_other_rows:
@@ -250,25 +256,25 @@ class Watch:
         self.rows = Rows(first_step_seen=self.rows.first_step_seen)
         self.plateau = None
         self._health.start_again()
+        self._reader = MetricReader(self._rules.patterns)
         if self._metrics_file:
             self._metrics_file.close()
             self._metrics_file = MetricsFile(self._files.metrics)
 
-    def _take(self, row: Row, number: int, file: str = "") -> None:
+    def _take(self, row: Row, number: int, file: str = "", first_line: int | None = None) -> None:
         rows = self.rows
-        if row.step is None:
-            counted = (rows.step or 0) + (0 if is_validation(row) else 1)
-            row = Row(counted, row.values, row.epoch)
+        row = replace(row, values=row.named())
         has_pass_rate = rows.add(row)
         if self._metrics_file:
-            self._metrics_file.add(row, file or self._source.value, number)
+            first = number if first_line is None else first_line
+            self._metrics_file.add(row, file or self._source.value, number, first)
         if not rows.first_step_seen and proves_first_step(row, self._rules):
-            self._first_step(f"first step: {row.step}", row.step, number)
+            self._first_step(f"first step: {rows.where}", rows.step, number)
         self._check_finite(row, number)
         for alarm in self._health.row(row, number):
             self._tell_alarm(alarm)
         if has_pass_rate:
-            self._check_plateau(row.step)
+            self._check_plateau()
 
     def _first_step(self, text: str, step: int | None, number: int) -> None:
         self.rows.first_step_seen = True
@@ -279,10 +285,12 @@ class Watch:
             return
         for name, value in row.values.items():
             if not math.isfinite(value) and MUST_BE_FINITE.search(name):
-                text = f"{name} is {value} at step {row.step}"
-                self._tell_once("nan", text, name, step=row.step, line_number=number, data={"metric": name})
+                text = f"{name} is {value} at {self.rows.where}"
+                self._tell_once(
+                    "nan", text, name, step=self.rows.step, line_number=number, data={"metric": name}
+                )
 
-    def _check_plateau(self, step: int | None) -> None:
+    def _check_plateau(self) -> None:
         wanted = self._rules.plateau_evaluations
         if wanted is None:
             return
@@ -292,9 +300,10 @@ class Watch:
             self.plateau = None
             return
         text = f"no validation of the last {wanted} was better than {max(scores[:-wanted]):.4g}"
-        last = ", ".join(f"{score:.4g} at step {at}" for at, score in self.rows.pass_rates[-wanted:])
+        kind = self.rows.axis.kind
+        last = ", ".join(f"{score:.4g} at {kind} {at:g}" for at, score in self.rows.pass_rates[-wanted:])
         self.plateau = f"{text}: {last}"
-        self._tell_once("plateau", text, step=step, data={"scores": scores[-wanted - 1 :]})
+        self._tell_once("plateau", text, step=self.rows.step, data={"scores": scores[-wanted - 1 :]})
 
     # --- clock and disk -------------------------------------------------------------------------------
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.diagnosis.matching import Match
-from harness.diagnosis.reading.prefixes import said
 from harness.diagnosis.signatures.schema import Breadth
 from harness.diagnosis.types import UNKNOWN, Cause, Fault, Level, Log, Role
 from monitors.health import Alarm
+from monitors.log_prefixes import said
 
 BREADTHS: Mapping[Breadth, float] = {"specific": 3.0, "general": 1.5, "last_resort": -0.5}
 ROLES: Mapping[Role, float] = {"root": 0.0, "symptom": -2.5, "cascade": -3.0}

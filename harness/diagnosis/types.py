@@ -5,15 +5,14 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 from harness.attempt import UNKNOWN, Cause, Diagnosis, Evidence, OtherFinding, Role
+from monitors.log_prefixes import Level as Level
 from monitors.logs import Line
 from monitors.metrics import Row
 
 __all__ = ["UNKNOWN", "Cause", "Diagnosis", "Evidence", "OtherFinding", "Role"]
 _LINE_NUMBER = re.compile(r"\bline (\d+)")
-Level = Literal["", "info", "warning", "error", "fatal"]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from monitors.health.types import Seen
 from monitors.metrics import Row
-from monitors.rules import GRADIENT_NAME, REWARD_NAME, VALIDATION_NAME
+from monitors.metrics.names import is_validation
+from monitors.rules import GRADIENT_NAME, REWARD_NAME
 
 MOST_SHAPES = 64
 MOST_LIKE = 6  # losses, gradient norms or scores of one row that are followed
@@ -111,8 +112,8 @@ class Names:
 
 def shape_of(names: tuple[str, ...]) -> Shape:
     """Find out what to read of rows with these names."""
-    trained = [name for name in names if not VALIDATION_NAME.match(name)]
-    validated = [name for name in names if VALIDATION_NAME.match(name)]
+    trained = [name for name in names if not is_validation(name)]
+    validated = [name for name in names if is_validation(name)]
     return Shape(
         meanings=tuple(
             (meaning, found) for meaning, known in _COMPILED if (found := _best(trained, known)) is not None

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
 
@@ -23,23 +22,28 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast as r
 _WORD = re.compile(r"[a-z]+[0-9]*|[0-9]+")
 
 
-@dataclass(frozen=True)
-class _Table:
-    """`kind_of`: words → rank among the kinds, and the direction."""
-
-    kind_of: dict[str, tuple[int, Direction]]
-    neutral: frozenset[str]
-    settings: frozenset[str]
-    validation: frozenset[str]
+@cache
+def _data() -> dict[str, Any]:
+    return dict(yaml.load(Path(__file__).with_name("names.yaml").read_text(encoding="utf-8"), Loader=LOADER))
 
 
 @cache
-def _table() -> _Table:
-    data = yaml.load(Path(__file__).with_name("names.yaml").read_text(encoding="utf-8"), Loader=LOADER)
-    kinds = {
-        word: (rank, kind["better"]) for rank, kind in enumerate(data["kinds"]) for word in kind["words"]
+def words(kind: str) -> frozenset[str]:
+    """Return one of the lists of words in `names.yaml`."""
+    return frozenset(_data()[kind])
+
+
+@cache
+def splits() -> dict[str, str]:
+    """Return the words for data that is not trained on, and what it is called."""
+    return {word: split for split, found in _data()["splits"].items() for word in found}
+
+
+@cache
+def _kinds() -> dict[str, tuple[int, Direction]]:
+    return {
+        word: (rank, kind["better"]) for rank, kind in enumerate(_data()["kinds"]) for word in kind["words"]
     }
-    return _Table(kinds, *(frozenset(data[key]) for key in ("neutral", "settings", "validation")))
 
 
 def words_of(name: str) -> list[str]:
@@ -50,21 +54,21 @@ def words_of(name: str) -> list[str]:
 @lru_cache(maxsize=8192)
 def kind_of(name: str) -> tuple[int, Direction] | None:
     """Return the rank and the direction of what a name measures; None where it is not known."""
-    table, words = _table(), words_of(name)
-    is_setting = words[-1:] and words[-1] in table.settings and " ".join(words[-2:]) not in table.kind_of
-    if "kl" in words or is_setting:
+    kinds, parts = _kinds(), words_of(name)
+    is_setting = parts[-1:] and parts[-1] in words("settings") and " ".join(parts[-2:]) not in kinds
+    if "kl" in parts or is_setting or not words("intended").isdisjoint(parts[:1]):
         return None
-    while words:
+    while parts:
         for size in (3, 2, 1):
-            if len(words) >= size and (found := table.kind_of.get(" ".join(words[-size:]))):
+            if len(parts) >= size and (found := kinds.get(" ".join(parts[-size:]))):
                 return found
-        if words[-1] not in table.neutral and not words[-1].isdigit():
+        if parts[-1] not in words("neutral") and not parts[-1].isdigit():
             break
-        words.pop()
+        parts.pop()
     for part in reversed(re.split(r"[/.]", name.lower())):  # `loss_cls`, `loss/policy`, `rewards/format`
         first = _WORD.findall(part)[:1]
         if first and first[0] in ("loss", "losses", "rewards", "reward", "map", "ap"):
-            return None if table.settings.intersection(words) else table.kind_of[first[0]]
+            return None if words("settings").intersection(parts) else kinds[first[0]]
     return None
 
 
@@ -77,8 +81,8 @@ def direction(name: str) -> Direction | None:
 @lru_cache(maxsize=8192)
 def is_validation(name: str) -> bool:
     """Say whether a metric is measured on data that is not trained on, as far as its name says."""
-    words = words_of(name)
-    return not _table().validation.isdisjoint(words[:3]) and words[-1:] != ["steps"]
+    parts = words_of(name)
+    return not words("validation").isdisjoint(parts[:3]) and parts[-1:] != ["steps"]
 
 
 def leading(names: Iterable[str], wanted: str = "") -> str | None:
@@ -99,7 +103,7 @@ def named(names: Iterable[str], wanted: str) -> str | None:
     known = list(dict.fromkeys(names))
     text = wanted.lower()
     spelled = [name for name in known if metric_name(wanted) == name.lower()] or sorted(
-        (name for name in known if _stands_in(name, text) and name not in _table().kind_of and len(name) > 3),
+        (name for name in known if _stands_in(name, text) and name not in _kinds() and len(name) > 3),
         key=len,
     )
     if spelled:
@@ -121,7 +125,7 @@ def _how_telling(name: str) -> tuple[bool, int, int]:
 
 def _rank(name: str) -> int:
     kind = kind_of(name)
-    return kind[0] if kind else len(_table().kind_of)
+    return kind[0] if kind else len(_kinds())
 
 
 def _stands_in(name: str, text: str) -> bool:
@@ -130,11 +134,23 @@ def _stands_in(name: str, text: str) -> bool:
 
 def _ranks_named_in(text: str) -> list[int]:
     """The ranks of what a text speaks of, in its order."""
-    words = re.findall(r"[a-z0-9]+", text)
+    said = re.findall(r"[a-z0-9]+", text)
     found = []
-    for start in range(len(words)):
+    for start in range(len(said)):
         for size in (3, 2, 1):
-            if kind := _table().kind_of.get(" ".join(words[start : start + size])):
+            if kind := _kinds().get(" ".join(said[start : start + size])):
                 found.append(kind[0])
                 break
     return list(dict.fromkeys(found))
+
+
+@cache
+def vocabulary() -> set[str]:
+    """Words that name metrics also without a sign between name and number: `train loss 0.5`, `lr 0.1`."""
+    kinds = {part for known in _kinds() for part in re.findall(r"[a-z]+", known)}
+    return kinds.union(*map(words, ("neutral", "settings", "validation", "others")))
+
+
+def names_by_themselves() -> set[str]:
+    """Words of which every line without a counter holds one, if it is a row."""
+    return {part for known in _kinds() for part in known.split() if len(part) > 1} - words("common")

@@ -1,116 +1,198 @@
-"""Metric lines to rows: the only parser of the console format and of everything that looks like it.
+"""Lines of a log → metric rows: the only parser of the console format and of all that looks like it.
 
-Understood, also behind Ray's prefix, a timestamp or a progress bar, and with colours:
-
-    step:12 - actor/kl_loss:0.00123 - actor/pg_loss:np.float64(0.0456)    verl, and the bundled trainer
-    Epoch 1/3, step 200/1000, loss: 0.53, lr=1e-4                         name:value or name=value with a step
-    {"step": 3, "loss": 0.1}                                              a JSON object
-    {'loss': 0.5, 'epoch': 0.1}                                           a printed dict (TRL); it has no step
-
-Ordinary log lines are not rows: a line with a step must be made of pairs rather than of prose, and an object
-without a step must hold numbers only, and among them something that trainings report.
+Tried in this order: a user's own patterns, the `tables` that several lines form, the expressions of
+`families`, a JSON object or a printed dict, and the `grammar` of any line. `MetricReader` also remembers what
+earlier lines say of later ones: an epoch's heading, a table's header.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from monitors.logs import ESCAPES, is_progress_bar
-from monitors.metrics.row import NUMBER, Row, number_of, row_from_object, row_of
+from monitors.log_prefixes import said
+from monitors.logs import ESCAPES, Line
+from monitors.metrics import families, grammar
+from monitors.metrics.names import kind_of
+from monitors.metrics.row import NUMBER, Row, metric_name, number_of, row_from_object, row_of
+from monitors.metrics.tables import Columns, NamedNumbers, is_border
 
 LONGEST_METRIC_LINE = 65_536
-METRIC_WORDS = (b"tep", b"TEP", b"}")  # without one of them no line is a row
-PLAIN = rf"({NUMBER})(?![\w%:/]|[.,]\d|\.\w)"
-VALUE = rf"(?:(?:(?:np|numpy|torch)\.\w+|tensor)\(({NUMBER})(?![\d.])[^()]*\)|{PLAIN})"
-PAIR = re.compile(rf"(?:(?<=[\s,;|\[({{])|^)([A-Za-z_][\w./@#%-]*)\s?[:=]\s?{VALUE}", re.IGNORECASE)
-STEP = re.compile(
-    r"(?:(?<=[\s,;|\[({])|^)(?:global[_ ]|train(?:ing)?[_ ])?step\s{0,2}[:=#]?\s{0,2}(\d+)"
-    r"(?:\s?/\s?\d+)?(?![\w.%]\w|\d)",
-    re.IGNORECASE,
-)
-OBJECT = re.compile(r"\{.*\}\s*$")
-OBJECT_PAIR = re.compile(rf"""(['"])([^'"]{{1,200}})\1\s*:\s*(?:{VALUE}|(['"])({NUMBER})\5)""", re.IGNORECASE)
-OBJECT_KEY = re.compile(r"""['"]\s*:""")
+LONGEST_PREFIX = 300
+MOST_LINES_BACK = 10_000  # that a row may need: an epoch's heading, the header of its table
 RAY_PREFIX = re.compile(r"^\s*\([A-Za-z_][\w.:]* (?:pid|ip)=[^)]*\)\s?")
-SOURCE_FILE = re.compile(r"\.(?:py|pyx|cc|cpp|cu|c|h|rs|go|sh)$")
-REPORTED = re.compile(
-    r"loss|reward|accuracy|\bacc\b|grad_norm|perplexity|entropy|\bkl\b|pass_rate|pass@|\bscore\b",
-    re.IGNORECASE,
+_PLAIN = rf"({NUMBER})(?![\w%:/]|[.,]\d|\.\w)"
+_VALUE = rf"(?:(?:(?:np|numpy|torch)\.\w+|tensor)\(({NUMBER})(?![\d.])[^()]*\)|{_PLAIN})"
+_OBJECT = re.compile(r"\{.*\}\s*$")
+_OBJECT_PAIR = re.compile(
+    rf"""(['"])([^'"]{{1,200}})\1\s*:\s*(?:{_VALUE}|(['"])({NUMBER})\5)""", re.IGNORECASE
 )
-WORD = re.compile(r"[A-Za-z]{2,}")
+_OBJECT_KEY = re.compile(r"""['"]\s*:""")
+_LOGGER_LEFT = re.compile(r"(?:[\w.]+\]:\s+|\[[A-Za-z_][\w.]*\]\s(?=\d{4}-\d\d))")
 PATTERN_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d*,?\d*\}|.", re.DOTALL)
 PATTERN_SIGNS = frozenset(".^$*+?()|")
 NAMED_CHARACTER = re.compile(r"\\[xuUN0-9]")
+_ARROWS = re.compile(r">>\s*$")
+_LAST_BRACKET = re.compile(r"\[\s*\d+(?:/\d+)?\]\s*$")
+_MESSAGES = ("message", "msg", "text", "event")
+_HEADING_WORDS = ("train", "training", "start", "starting", "begin", "beginning", "running", "of")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A row and where it stands: its line, and the first one that is needed to read it."""
+
+    row: Row
+    line: int
+    first_line: int
 
 
 def parse_line(text: str) -> Row | None:
-    """Return the row that a line of a log is, or None. Never raises, whatever the line."""
+    """Return the row that a line of a log is by itself, or None. Never raises, whatever the line."""
     if len(text) > LONGEST_METRIC_LINE:
         return None
     if "\x1b" in text:
         text = ESCAPES.sub("", text)
-    text = RAY_PREFIX.sub("", text).strip()
-    if text.endswith("}"):
-        return _parse_object(text)
-    if ("tep" not in text and "TEP" not in text) or is_progress_bar(text):
+    return _row_in(message_of(text))
+
+
+def message_of(text: str) -> str:
+    """What a line says without what loggers put before it, as long as that is no counter ("- step:5 -")."""
+    rest = said(text[:LONGEST_PREFIX]).text + text[LONGEST_PREFIX:]
+    if left := _LOGGER_LEFT.match(rest):
+        rest = said(rest[left.end() :]).text
+    before = text[: len(text) - len(rest)] if text.endswith(rest) else ""
+    if grammar.COUNTER.search(before):
+        return text.strip()
+    counter = _LAST_BRACKET.search(before)
+    return f"{counter[0] if counter else ''}{rest}".strip()
+
+
+def _row_in(text: str) -> Row | None:
+    if not any(map(str.isdigit, text)) and "nan" not in text.lower() and "inf" not in text.lower():
         return None
-    return _parse_pairs(text)
+    if head := families.match(text):
+        return grammar.read_after(head)
+    return _parse_object(text) if text.endswith("}") else grammar.read_line(text)
 
 
 def _parse_object(text: str) -> Row | None:
-    match = OBJECT.search(text)
+    match = _OBJECT.search(text)
     if match is None:
         return None
-    before = text[: match.start()]
-    if WORD.search(before) and not is_progress_bar(before) and not re.search(r"\d\d:\d\d", before):
+    before = grammar.read("" if _ARROWS.search(text[: match.start()]) else text[: match.start()])
+    if before.values or len(before.prose) > 1 or (before.prose and not before.counts):
         return None
     try:
         record = json.loads(match[0])
-        row, size = row_from_object(record), len(record)
+        if message := next((record[key] for key in _MESSAGES if isinstance(record.get(key), str)), ""):
+            said_there = parse_line(message) if not message.endswith("}") else None
+            if said_there:
+                return said_there
+        row, size = row_from_object(record), _size(record)
     except (ValueError, RecursionError):
-        pairs = {found[2]: float(_first(found.groups()[2:])) for found in OBJECT_PAIR.finditer(match[0])}
-        row, size = row_of(pairs), len(OBJECT_KEY.findall(match[0]))
-    if row is None or not row.values or "train_runtime" in row.values:
+        found = _OBJECT_PAIR.finditer(match[0])
+        row = row_of({metric_name(pair[2]): float(_first(pair.groups()[2:])) for pair in found})
+        size = len(_OBJECT_KEY.findall(match[0]))
+    if row is None or not row.values:
         return None
-    if row.step is None and (
-        size > len(row.values) + (row.epoch is not None) or not any(map(REPORTED.search, row.values))
-    ):
+    numbers = len(row.values) + (row.step is not None) + (row.epoch is not None)
+    counts = row.step is not None or row.epoch is not None
+    if any(map(kind_of, row.values)):
+        is_row = counts or size <= numbers
+    else:
+        is_row = row.step is not None and size <= numbers
+    if not is_row:
         return None
-    return row
+    step = before.step if row.step is None and before.epoch is None and not before.total else row.step
+    return replace(row, step=step, epoch=before.epoch if row.epoch is None else row.epoch)
 
 
-def _parse_pairs(text: str) -> Row | None:
-    step = STEP.search(text)
-    if step is None:
-        return None
-    before = text[: step.start()]
-    values: dict[str, float] = {}
-    rest = [PAIR.sub(" ", before)]
-    end = step.end()
-    for pair in PAIR.finditer(text, step.end()):
-        _add_pair(values, pair)
-        rest.append(text[end : pair.start()])
-        end = pair.end()
-    rest.append(text[end:])
-    for pair in PAIR.finditer(before):
-        _add_pair(values, pair)
-    values.pop("step", None)
-    if not values or len(WORD.findall(" ".join(rest))) > len(values):
-        return None
-    return Row(int(step[1][:18]), values)
-
-
-def _add_pair(values: dict[str, float], match: re.Match[str]) -> None:
-    name = match[1]
-    if "." not in name or not SOURCE_FILE.search(name):
-        values[name] = float(match[match.lastindex or 0])
+def _size(record: object) -> int:
+    if not isinstance(record, dict):
+        return 0
+    return sum(_size(value) if isinstance(value, dict) else 1 for value in record.values())
 
 
 def _first(groups: Sequence[str | None]) -> str:
     return next(group for group in groups if group is not None and group not in "'\"")
+
+
+class MetricReader:
+    """Reads the lines of one log in their order."""
+
+    def __init__(self, patterns: MetricPatterns | None = None) -> None:
+        self._patterns = patterns or MetricPatterns()
+        self._epoch: tuple[float, int] | None = None
+        self._split: tuple[str, int] | None = None
+        self._columns: Columns | None = None
+        self._named = NamedNumbers()
+        self.wants_every_line = False
+        """True once a table has begun, whose lines hold numbers only."""
+
+    def read(self, line: Line) -> list[Found]:
+        """Return the rows that a line completes: at most one of a table that ends, and its own."""
+        text = ESCAPES.sub("", line.text) if "\x1b" in line.text else line.text
+        if len(text) > LONGEST_METRIC_LINE:
+            return []
+        if self._patterns.rows and (row := self._patterns.parse(text)):
+            return [Found(row, line.number, line.number)]
+        message = message_of(text)
+        if self._named.take(message, line.number):
+            self.wants_every_line = True
+            return []
+        found = self.end()
+        if not message or is_border(message):
+            return found
+        if own := self._own_row(message, line.number):
+            found.append(own)
+        return found
+
+    def end(self) -> list[Found]:
+        """Return the row of a table that nothing has ended yet."""
+        row = self._named.end()
+        return [self._placed(row, self._named.last_line, self._named.first_line)] if row else []
+
+    def _own_row(self, text: str, number: int) -> Found | None:
+        if self._columns and (row := self._columns.row(text)):
+            return self._placed(row, number, max(self._columns.line, number - MOST_LINES_BACK))
+        if row := _row_in(text):
+            return self._placed(row, number, number)
+        if columns := Columns.header(text, number):
+            self._columns, self.wants_every_line = columns, True
+        else:
+            self._take_heading(text, number)
+        return None
+
+    def _take_heading(self, text: str, number: int) -> None:
+        """`Epoch 3/20` and `Test Error:` say what the lines after them are about."""
+        heading = grammar.read(text)
+        if heading.values or heading.unnamed or len(text) > 80:
+            return
+        words = [word for word in heading.prose if word not in _HEADING_WORDS and not kind_of(word)]
+        if heading.epoch is not None and not words and not text.endswith("."):
+            self._epoch = (heading.epoch, number)
+        split = grammar.split_of(text) if text.endswith(":") else ""
+        self._split = (split, number) if split and not heading.counts else None
+
+    def _placed(self, row: Row, line: int, first: int) -> Found:
+        """The row with what headings say of it."""
+        if row.epoch is None and self._epoch and line - self._epoch[1] < MOST_LINES_BACK:
+            row, first = replace(row, epoch=self._epoch[0]), min(first, self._epoch[1])
+        if self._split and not row.split:
+            row, first = replace(row, split=self._split[0]), min(first, self._split[1])
+        self._split = None
+        return Found(row, line, first)
+
+
+def read_lines(lines: Iterable[Line], patterns: MetricPatterns | None = None) -> Iterator[Found]:
+    """Return the rows of a whole log."""
+    reader = MetricReader(patterns)
+    for line in lines:
+        yield from reader.read(line)
+    yield from reader.end()
 
 
 def literal_in(pattern: re.Pattern[str]) -> str | None:

@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 NUMBER = r"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|nan|inf(?:inity)?)"
-STEP_NAMES = ("step", "global_step", "_step", "training/global_step", "train/global_step")
+STEP_NAMES = (
+    *("step", "global_step", "_step", "training/global_step", "train/global_step"),
+    *("iteration", "iter", "num_updates", "total_timesteps", "current_steps"),
+)
 _NUMBER = re.compile(NUMBER, re.IGNORECASE)
 
 
@@ -29,11 +32,10 @@ class Row:
 
     def named(self) -> dict[str, float]:
         """The values under names that say what data they are about: `test/loss` in a row about "test"."""
-        return (
-            {f"{self.split}/{name}": value for name, value in self.values.items()}
-            if self.split
-            else self.values
-        )
+        if not self.split:
+            return self.values
+        head = f"{self.split}/"
+        return {name if name.startswith(head) else head + name: value for name, value in self.values.items()}
 
 
 def metric_name(text: str) -> str:

@@ -74,7 +74,6 @@ def test_first_step_is_the_first_training_row_otherwise(world: World) -> None:
     assert waking(watch.poll()) == []
     world.log("{'loss': 0.5, 'epoch': 0.1}")
     assert waking(watch.poll()) == ["first_step"]
-    assert watch.rows.step == 1
 
 
 def test_first_step_by_the_users_own_pattern(world: World) -> None:

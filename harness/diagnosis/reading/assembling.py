@@ -12,10 +12,10 @@ from harness.diagnosis.reading.context_windows import AROUND as BEFORE
 from harness.diagnosis.reading.context_windows import Gap, RawLine
 from harness.diagnosis.reading.exceptions import is_notice
 from harness.diagnosis.reading.faults import AROUND, Collection, Draft
-from harness.diagnosis.reading.prefixes import Said, said
 from harness.diagnosis.reading.rows import Rows
 from harness.diagnosis.reading.tracebacks import Tracebacks
 from harness.diagnosis.reading.words import Words
+from monitors.log_prefixes import Said, said
 from monitors.logs import is_progress_bar
 from monitors.metrics import parse_line
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from harness.diagnosis.reading import traceback_lines as lines
 from harness.diagnosis.reading.context_windows import RawLine
 from harness.diagnosis.reading.faults import Draft
-from harness.diagnosis.reading.prefixes import Said, said
 from harness.diagnosis.reading.severity import is_handled, severity
 from harness.diagnosis.types import Frame
+from monitors.log_prefixes import Said, said
 from monitors.logs import is_progress_bar
 from monitors.metrics import parse_line
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from harness.diagnosis.reading.context_windows import RawLine, Tally
-from harness.diagnosis.reading.prefixes import said
 from harness.diagnosis.reading.severity import is_handled, is_over
 from harness.diagnosis.types import Fault, Frame, Level
+from monitors.log_prefixes import said
 from monitors.logs import Line, is_progress_bar
 
 EACH_KIND = 3

@@ -2,8 +2,8 @@
 
 import re
 
-from harness.diagnosis.reading.prefixes import Said
 from harness.diagnosis.types import Level
+from monitors.log_prefixes import Said
 
 FAULTS: tuple[Level, ...] = ("error", "fatal")  # lines of these levels are kept for their level alone
 _FATAL = re.compile(

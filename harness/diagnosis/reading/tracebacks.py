@@ -16,8 +16,8 @@ from harness.diagnosis.reading.chains import Chains
 from harness.diagnosis.reading.context_windows import RawLine
 from harness.diagnosis.reading.exceptions import OpenException, frame_of, heralds, is_progress
 from harness.diagnosis.reading.faults import Draft
-from harness.diagnosis.reading.prefixes import Said
 from harness.diagnosis.reading.severity import is_quoted
+from monitors.log_prefixes import Said
 
 MOST_STRAY = 40  # lines of others inside a traceback
 MOST_WAIT = 4  # lines between the links of a chain

@@ -11,7 +11,7 @@ from functools import cache
 
 import re2
 
-MOST_MEMORY = 64 << 20  # for the automaton of all words
+from monitors.logs import expression
 
 # How errors of any kind call themselves; escaped for RE2, case does not matter.
 _GENERAL = rb"""error, exception, traceback, \bfile (?:"|\xe2\x80\x9c), most recent call, fatal, critical,
@@ -56,14 +56,3 @@ def _compiled(words: tuple[str, ...]) -> Words:
         lines=expression(b"(?:" + everything + b"|" + NOT_FINITE.encode() + b")" + _REST_OF_LINE.encode()),
         named=expression(b"|".join(named)) if named else None,
     )
-
-
-def expression(pattern: bytes) -> re2._Regexp:
-    """Compile an expression over raw bytes that looks past case and captures nothing."""
-    options = re2.Options()
-    options.case_sensitive = False
-    options.encoding = re2.Options.Encoding.LATIN1
-    options.max_mem = MOST_MEMORY
-    options.never_capture = True
-    options.log_errors = False
-    return re2.compile(pattern, options)

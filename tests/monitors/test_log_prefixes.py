@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.diagnosis.reading.prefixes import said
+from monitors.log_prefixes import said
 
 LINES = """
 (WorkerDict pid=1210, ip=10.0.0.21)     x = f()⇒WorkerDict pid=1210, ip=10.0.0.21⇒⇒    x = f()

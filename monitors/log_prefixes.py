@@ -6,8 +6,9 @@ Prefixes may be nested: a container's, Ray's, a rank's, a logger's.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
-from harness.diagnosis.types import Level
+Level = Literal["", "info", "warning", "error", "fatal"]
 
 MOST_PREFIXES = 8
 

@@ -1,0 +1,91 @@
+"""Formats as data: one YAML file per family of trainings, shipped in `families/` or a user's own.
+
+    family: timm
+    expressions:        # only where the grammar cannot read a line by itself
+      - '^(?:Train|Test): (?P<epoch>\\d+) (?=\\[)'
+    samples:            # real lines and the rows they are: the tests of the family
+      - text: "Train: 0 [  50/1251 (  4%)]  Loss: 6.9 (6.95)"
+        rows: [{step: 50, epoch: 0, values: {loss: 6.9}}]
+
+The groups `step`, `epoch`, `steps_per_epoch` and `split` say what they are called; other named groups are
+metrics. What an expression does not match is read as any line, and needs no known name to be a row.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from monitors.metrics.names import LOADER
+
+
+class FamilyError(ValueError):
+    """A file of formats cannot be used; the message names it, what is wrong and how to correct it."""
+
+
+@dataclass(frozen=True)
+class Family:
+    name: str
+    expressions: tuple[re.Pattern[str], ...]
+    samples: tuple[dict[str, Any], ...]
+
+
+def user_folder() -> Path:
+    """Where a person keeps formats of their own: `metrics/` in the harness's config folder."""
+    config = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return Path(config) / "harness" / "metrics"
+
+
+def families() -> tuple[Family, ...]:
+    """The user's families, then the shipped ones, as they were when first asked for. Raises FamilyError."""
+    return _families(user_folder())
+
+
+@cache
+def _families(own: Path) -> tuple[Family, ...]:
+    shipped = Path(__file__).parent / "families"
+    return tuple(read_family(file) for folder in (own, shipped) for file in sorted(folder.glob("*.yaml")))
+
+
+def read_family(file: Path) -> Family:
+    """Read one file. Raises FamilyError."""
+    try:
+        data = yaml.load(file.read_text(encoding="utf-8"), Loader=LOADER)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise FamilyError(f"{file}: cannot be read: {error}") from error
+    if (
+        not isinstance(data, dict)
+        or set(data) - {"family", "expressions", "samples"}
+        or not data.get("family")
+    ):
+        raise FamilyError(f"{file}: a family has `family`, `expressions` and `samples`, and nothing else")
+    compiled = []
+    for expression in data.get("expressions") or ():
+        try:
+            pattern = re.compile(str(expression))
+        except (re.error, RecursionError) as error:
+            raise FamilyError(f"{file}: {expression!r} is no regular expression: {error}") from error
+        if not pattern.groupindex:
+            raise FamilyError(f"{file}: {expression!r} names nothing; add a group as in (?P<step>\\d+)")
+        compiled.append(pattern)
+    return Family(str(data["family"]), tuple(compiled), tuple(data.get("samples") or ()))
+
+
+@cache
+def expressions(own: Path) -> tuple[re.Pattern[str], ...]:
+    """All expressions of all families, those in the folder `own` first."""
+    return tuple(expression for family in _families(own) for expression in family.expressions)
+
+
+def match(text: str) -> re.Match[str] | None:
+    """The first match of a family's expression in a line."""
+    for expression in expressions(user_folder()):
+        if found := expression.search(text):
+            return found
+    return None

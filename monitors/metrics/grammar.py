@@ -1,0 +1,376 @@
+"""One line of text → the row it is: counters ("Epoch [3/20]"), named numbers ("loss: 0.5"), and prose.
+
+No framework is known here. A line is a row if it names something that trainings measure (`names`), or counts
+steps and is made of named numbers, and if it is made of little else: prose makes it an ordinary line.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from monitors.metrics.names import kind_of, splits, vocabulary, words
+from monitors.metrics.row import NUMBER, Row, metric_name, number_of
+
+MOST_NAME_WORDS = 6
+_INT = r"\d{1,3}(?:,\d{3})+|\d{1,18}"
+_WORDS = (
+    (r"epochs?|ep|eps", "epoch"),
+    (
+        r"(?:global|train|training|optimizer)[_ ]steps?|steps?|iters?|iterations?|it|num_updates|updates?"
+        r"|total_timesteps|num_timesteps|timesteps?",
+        "step",
+    ),
+    (r"batch(?:es)?|round|episodes?", "batch"),
+)
+_AXIS = "|".join(f"(?P<{axis}>{words})" for words, axis in _WORDS)
+COUNTER = re.compile(
+    rf"(?<![\w./-])(?:{_AXIS})(?:\((?P<split>\w+)\))?(?:\s*[:=#]\s*|\s+(?:no\.?\s*)?|\s*(?=[\[(]))"
+    rf"[\[(]?\s*(?P<n>{_INT})(?P<part>\.\d+)?\s*(?:(?:/|of)\s*~?(?P<total>{_INT}))?(?![\w%]|\.\w)\s*[\])]?",
+    re.IGNORECASE,
+)
+BRACKET = re.compile(
+    rf"[\[(]\s*(?P<n>{_INT})\s*(?:/\s*(?P<total>{_INT})\s*)?(?:\(\s*[\d.]+\s*%\s*\)\s*)?[\])]"
+)
+COUNTED = re.compile(
+    rf"(?<![\w./:-])(?P<n>{_INT})\s*/\s*(?P<total>{_INT})(?![\w./:-])"
+    r"(?P<unit>\s*(?:batches|steps|iters|iterations)\b)?(?:\s*\(\s*[\d.]+\s*%\))?",
+    re.IGNORECASE,
+)
+BAR = re.compile(
+    r"(?P<share>\d{1,3})%\s?\|[^|]*\|\s*(?P<n>[\d.]+)/(?P<total>[\d.]+)\s*"
+    r"\[(?P<time>[^\],<]*(?:<[^\],]*)?)(?:,\s*[^\],]*/[^\],]*)?(?P<postfix>(?:,[^\]]*)?)(?:\]|$)"
+)
+KERAS_BAR = re.compile(r"^(?P<n>\d+)/(?P<total>\d+|Unknown)\s*(?:\[[=>.\s]*\]|[━╸╺─]+(?=\s)|(?=- \d+m?s\b))")
+RICH_BAR = re.compile(r"[━╸╺─]{3,}\s*(?P<n>\d+)/(?P<total>\d+)")
+_TIMES = re.compile(
+    r"(?<![\w.])\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?)?"
+    r"|(?<![\w.])(?:\d+ days?, )?\d+:\d\d"
+    r"(?::\d\d)?(?:\.\d+)?(?![\w])|\b\d+h\d+m(?:\d+s)?\b|\b\d+m\d+(?:\.\d+)?s\b|\b[a-z]{1,12}://\S+"
+)
+_VALUE = re.compile(
+    rf"(?<![\w.@/#'-])(?:(?:np|numpy|torch|jnp)\.\w+\(|tensor\(|Array\(|\[+)?"
+    rf"(?P<number>\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?|{NUMBER})(?!\d|\.\d)"
+    r"(?P<percent>\s?%)?(?P<after>[^\W\d_]\w*(?:/\w+)?)?",
+    re.IGNORECASE,
+)
+_UNIT = re.compile(
+    r"(?<![^\W\d])\s*(?:ms|s|secs?|seconds?|mins?|minutes?|hours?|[kKMGT]i?B(?:/s)?|fps|(?:\w{1,20}/(?:s|sec|second|it|step|iter|batch|"
+    r"example|sample|gpu)\w*)|/s|it/s)\b(?![:=])",
+)
+_AFTER_CALL = re.compile(r"[^()]*\)")
+_AVERAGE = re.compile(rf"\s*\(\s*(?:avg:?\s*)?{NUMBER}\s*(?P<percent>%)?[^()]{{0,20}}\)", re.IGNORECASE)
+_SPREAD = re.compile(rf"\s*(?:\+/-|±)\s*{NUMBER}", re.IGNORECASE)
+_OUT_OF = re.compile(r"\s*/\s*\d+(?:\.\d+)?(?![\w.])")
+_HARD = re.compile(r"[|,;•·►\]\[(){}\x00]|\s-{1,3}\s|\s=>\s|->|\s{2,}|\t|^-+\s|\.\.+")
+_NAME = re.compile(r"[^\W\d]['\w./@%#*+&^()-]*(?: [\w'./@%#*+&^()-]+){0,5}")
+_PROSE = re.compile(r"[^\W\d_]{2,}")
+_SOURCE_FILE = re.compile(r"\.(?:py|pyx|cc|cpp|cu|c|h|rs|go|sh)$")
+_LAST_WORD = re.compile(r"([^\W\d_]+) $")
+_COUNTED_NAME = re.compile(r"([^|,;\x00]*)\x00\s*\)?\s*[:=]\s*$")
+
+
+@dataclass
+class Reading:
+    """What was found in a line so far."""
+
+    step: int | None = None
+    epoch: float | None = None
+    total: int | None = None
+    split: str = ""
+    values: dict[str, float] = field(default_factory=dict)
+    printed: dict[str, str] = field(default_factory=dict)
+    prose: list[str] = field(default_factory=list)
+    unnamed: int = 0
+    times: int = 0
+    has_bar: bool = False
+
+    @property
+    def counts(self) -> bool:
+        return self.step is not None or self.epoch is not None
+
+    def row(self) -> Row:
+        return Row(self.step, self.values, self.epoch, self.total, self.split)
+
+
+def read_line(text: str) -> Row | None:
+    """Return the row that a line is, or None. `text`: without what loggers put before it."""
+    found = read(text)
+    return found.row() if found and is_row(found) else None
+
+
+def is_row(found: Reading) -> bool:
+    """Say whether what was found makes a row: enough named numbers, little prose."""
+    if not found.values:
+        return False
+    known = [name for name in found.values if kind_of(name)]
+    prose = len(found.prose)
+    if found.counts:
+        if known:
+            return prose <= len(found.values) + 1
+        plain = not any("_" in name and " " in found.printed[name] for name in found.values)
+        is_plain = plain and not found.unnamed and not found.has_bar
+        return found.step is not None and prose <= len(found.values) and is_plain
+    return prose == 0 and not found.unnamed and any(_is_telling(name, found.values[name]) for name in known)
+
+
+def _is_telling(name: str, value: float) -> bool:
+    """True if a name says beyond doubt that it is a metric, also without a counter beside it."""
+    parts = re.findall(r"[a-z0-9]+", name)
+    if not words("common").issuperset(parts[-1:]):
+        return True
+    return value != int(value) if len(parts) > 1 and value == value and abs(value) < 1e15 else False
+
+
+def read(text: str) -> Reading:
+    """Take a line apart."""
+    found = Reading()
+    return _read(found, text.strip().lstrip("*").strip())
+
+
+def read_after(head: re.Match[str]) -> Row | None:
+    """Return the row of a line in which a family's expression was found: what it names, and the rest."""
+    found = Reading()
+    for name, raw in head.groupdict().items():
+        number = None if raw is None else number_of(raw.strip())
+        if name == "split":
+            found.split = splits().get((raw or "").lower(), "")
+        elif number is None:
+            continue
+        elif name == "epoch":
+            found.epoch = number
+        elif name in ("step", "steps_per_epoch"):
+            setattr(found, "step" if name == "step" else "total", int(number))
+        else:
+            found.values[metric_name(name)] = number
+    _read(found, f"{head.string[: head.start()]} \x00 {head.string[head.end() :]}")
+    return found.row() if found.values else None
+
+
+def _read(found: Reading, text: str) -> Reading:
+    text = _take_bars(found, text)
+    text = _TIMES.sub(lambda match: _blank(found, match), text)
+    text = _take_counters(found, text)
+    _take_values(found, text)
+    return found
+
+
+def _blank(found: Reading, match: re.Match[str]) -> str:
+    found.times += 1
+    return " \x00 "
+
+
+def _take_bars(found: Reading, text: str) -> str:
+    """Read the counter of a progress bar; return what stands before and behind it."""
+    if match := BAR.search(text):
+        found.has_bar = True
+        if found.step is None:
+            found.step, found.total = _whole(match["n"]), _whole(match["total"])
+        before = text[: match.start()].rstrip().rstrip(":|")
+        return f"{before} \x00 {match['postfix']} \x00 {text[match.end() :]}"
+    if match := KERAS_BAR.match(text) or RICH_BAR.search(text):
+        found.step, found.total = _whole(match["n"]), _whole(match["total"])
+        return f"{text[: match.start()]} \x00 {text[match.end() :]}"
+    return text
+
+
+def _take_counters(found: Reading, text: str) -> str:
+    """Read what counts: words with a number first, then counters in brackets."""
+    pieces, end = [], 0
+    batch: tuple[int, int | None] | None = None
+    for match in COUNTER.finditer(text):
+        word = _LAST_WORD.search(text[max(end, match.start() - 40) : match.start()])
+        if word and word[1].lower() not in words("before_counters"):
+            continue  # `number of nan iterations: 0`
+        total = _whole(match["total"])
+        if match["split"]:
+            found.split = splits().get(match["split"].lower(), "")
+        if match["epoch"]:
+            if match["epoch"].lower().endswith("s") and total is None:
+                continue
+            found.epoch = (
+                found.epoch
+                if found.epoch is not None
+                else float(match["n"].replace(",", "") + (match["part"] or ""))
+            )
+        elif match["part"]:
+            continue
+        elif match["step"]:
+            if found.step is None or match["step"].lower().startswith("global"):
+                found.step, found.total = _whole(match["n"]), total
+        else:
+            batch = batch or (_whole(match["n"]) or 0, total)
+        pieces += [text[end : match.start()], " \x00 "]
+        end = match.end()
+    text = "".join([*pieces, text[end:]])
+    if batch and found.step is None:
+        found.step, found.total = batch
+    text = _take_counted(found, text)
+    return BRACKET.sub(lambda match: _take_bracket(found, match), text)
+
+
+def _take_counted(found: Reading, text: str) -> str:
+    """`200/ 2983 batches`, and `50/1251 (4%)` where the epoch is known or the line begins with it."""
+    match = COUNTED.search(text)
+    if match is None or found.step is not None:
+        return text
+    begins = not text[: match.start()].strip(" |\x00[(:")
+    if match["unit"] or (found.epoch is not None and begins):
+        found.step, found.total = _whole(match["n"]), _whole(match["total"])
+        return f"{text[: match.start()]} \x00 {text[match.end() :]}"
+    return text
+
+
+def _take_bracket(found: Reading, match: re.Match[str]) -> str:
+    begins = not match.string[: match.start()].strip(" \x00|:")
+    if match["total"] is None and not (begins and match[0][0] == "["):
+        return match[0]
+    if match["total"] is not None and match[0][0] == "(" and not begins:
+        return match[0]
+    if found.step is None:
+        found.step, found.total = _whole(match["n"]), _whole(match["total"])
+    return " \x00 "
+
+
+def _take_values(found: Reading, text: str) -> None:
+    """Read the named numbers; the words that belong to none are prose."""
+    end = 0
+    section = ""
+    for match in _VALUE.finditer(text):
+        if match.start() < end:
+            continue
+        before = text[end : match.start()]
+        name, has_sign, rest = _name_in(before)
+        after, percent, has_unit = _after(text, match)
+        if name and match["after"] and match["after"].lower() not in ("x",) and not has_unit:
+            continue  # `3rd`, `2b7f`: no number at all
+        known = bool(name) and kind_of(metric_name(name)) is not None
+        if not name and match["after"] and not has_unit:
+            continue  # `3DBall`
+        if match["number"].lower().lstrip("+-") in ("nan", "inf", "infinity") and not (has_sign or known):
+            continue
+        if not name and (counted := _COUNTED_NAME.search(before[-200:])):
+            name, has_sign, rest = _without_link_words(counted[1]), True, before[-200:][: counted.start()]
+            known = kind_of(metric_name(name)) is not None
+        is_field = not rest.strip(" |,;\t\x00") and _is_field(before, text, after)
+        if name and not (has_sign or _is_vocabulary(name) or is_field or (known and " " not in name)):
+            continue
+        end = after
+        section = _take_prose(found, rest, section)
+        if not name:
+            is_more = before.strip() in (",", "]", "),", "],")  # of a list
+            found.unnamed += not (has_unit or match["percent"] or is_more or percent is not None)
+            continue
+        if has_unit and not known:
+            continue
+        _add(found, section, name, float(match["number"].replace(",", "")) if percent is None else percent)
+    _take_prose(found, text[end:], section)
+
+
+def _name_in(before: str) -> tuple[str, bool, str]:
+    """The name at the end of what stands before a number, whether `:` or `=` follows it, and what is left."""
+    stripped = before.rstrip().rstrip("[(").rstrip()
+    has_sign = stripped.endswith((":", "="))
+    stripped = stripped.rstrip(":= ")
+    parts = [*_HARD.finditer(stripped)]
+    start = parts[-1].end() if parts else 0
+    name = stripped[start:]
+    if name.endswith(")") is False and parts and stripped.endswith(")"):
+        name = ""
+    colon = max(name.rfind(": "), name.rfind("= "))
+    if colon >= 0:
+        start, name = start + colon + 2, name[colon + 2 :]
+    name = name.strip(" \"'*<>").lstrip(". ")
+    if stripped.endswith(")") and (unit := re.search(r"([^\W\d][\w./ -]*?) ?\([^()]*\)$", stripped)):
+        name, start = unit[1].strip(), unit.start()  # `time per iteration (ms): 5`
+        name = _HARD.split(name)[-1].strip()
+    if not _NAME.fullmatch(name) or _SOURCE_FILE.search(name):
+        return "", has_sign, before
+    return name, has_sign, stripped[:start]
+
+
+def split_of(text: str) -> str:
+    """The data that a heading is about ("test" for `Test Error:`), "" for none."""
+    said = _PROSE.findall(text.lower())
+    found = [splits()[word] for word in said if word in splits()]
+    others = [
+        word
+        for word in said
+        if word not in splits() and word not in words("tolerated") and kind_of(word) is None
+    ]
+    return found[0] if found and not others else ""
+
+
+def _without_link_words(text: str) -> str:
+    """`Training loss at` → Training loss."""
+    left = text.strip().split()
+    while left and left[-1].lower() in ("at", "after", "for", "in", "of", "on", "the", "end"):
+        left.pop()
+    return " ".join(left)
+
+
+def _after(text: str, match: re.Match[str]) -> tuple[int, float | None, bool]:
+    """Where a number ends with what belongs to it, the share in percent it gives, whether it has a unit."""
+    end = match.end("percent") if match["percent"] else match.end("number")
+    if match[0][: match.start("number") - match.start()].endswith("(") and (
+        call := _AFTER_CALL.match(text, end)
+    ):
+        return call.end(), None, False
+    share = None
+    is_part = _OUT_OF.match(text, end)
+    if is_part:
+        end = is_part.end()
+    unit = None if match["percent"] else _UNIT.match(text, end)
+    if unit:
+        end = unit.end()
+    if spread := _SPREAD.match(text, end):
+        end = spread.end()
+    if average := _AVERAGE.match(text, end):
+        if is_part and average["percent"]:
+            share = float(re.search(NUMBER, average[0], re.IGNORECASE)[0])  # type: ignore[index]
+        end = average.end()
+    return end, share, unit is not None
+
+
+def _is_vocabulary(name: str) -> bool:
+    parts = re.findall(r"[a-z]+", name.lower())
+    return bool(parts) and vocabulary().issuperset(parts)
+
+
+def _is_field(before: str, text: str, after: int) -> bool:
+    """True if a name and its number are all there is between two separators: `| norm 3.2 |`."""
+    begins = re.match(r"\s*[|,;\x00]", before) is not None
+    return begins and re.match(r"\s*(?:[|,;]|$)", text[after:]) is not None
+
+
+def _take_prose(found: Reading, text: str, section: str) -> str:
+    """Note the words that name nothing; return the split ("val") that what follows is about."""
+    for piece in re.split(r"[|;,\x00]|\s-\s", text):
+        said = [word.lower() for word in _PROSE.findall(_UNIT.sub(" ", piece))]
+        named = [splits()[word] for word in said if word in splits()]
+        if named:
+            section = named[0]
+        elif not {"train", "training"}.isdisjoint(said):
+            section = ""
+        found.prose += [word for word in said if word not in words("tolerated") and word not in splits()]
+    return section
+
+
+def _add(found: Reading, section: str, name: str, value: float) -> None:
+    """Keep a metric; of the whole line's split, or by name where a line speaks of several."""
+    printed, name = name, metric_name(name)
+    if name in ("epoch", "step", "global_step", "iter", "iteration"):
+        return
+    if section and not found.values:
+        found.split = found.split or section
+    elif (section and section != found.split) or name in found.values:
+        name = f"{section}/{name}" if section else name
+        if name in found.values:
+            return
+    found.values[name] = value
+    found.printed[name] = printed
+
+
+def _whole(text: str | None) -> int | None:
+    text = (text or "").replace(",", "")
+    return int(text) if text.isdigit() else None

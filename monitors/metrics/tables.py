@@ -1,0 +1,119 @@
+"""Rows that a block of lines forms: columns under a header, and tables with a name and a number per line."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+
+from monitors.metrics.grammar import BAR
+from monitors.metrics.names import kind_of
+from monitors.metrics.row import NUMBER, Row, metric_name, number_of, row_of
+
+_BORDER = re.compile(r"[\s|+=:_─━┃│┏┓┡┩└┘┴┬┼├┤╇╈═╪╞╡-]+")
+_PAIR = re.compile(r"[|│┃]\s*(?P<name>[^|│┃]*?)\s*[|│┃]\s*(?P<value>[^|│┃]*?)\s*[|│┃]?\s*")
+_BARS = re.compile(r"[|│┃]")
+_COLUMN_NAME = re.compile(r"#|[^\W\d][\w./@%#()'+-]*(?: [\w./@%#()'+-]+){0,3}")
+_CELL = re.compile(rf"[\[(]?({NUMBER})(?:/(\d+))?[\])]?%?", re.IGNORECASE)
+_NO_NUMBER = re.compile(r"[-+*]|none|n/?a|[\d:.]+\s?[a-z]{0,3}", re.IGNORECASE)
+_EPOCHS = ("epoch", "epochs", "ep", "e")
+_STEPS = ("step", "steps", "iter", "iteration", "it", "#", "round", "global_step", "batch", "update")
+_TIMESTEPS = ("total_timesteps", "time/total_timesteps", "timesteps_total", "total_steps")
+
+
+class NamedNumbers:
+    """Collects `|  ep_rew_mean  |  21.3  |` lines into one row, which a border or any other line ends."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, float] = {}
+        self._section = ""
+        self.first_line = self.last_line = 0
+
+    def take(self, text: str, number: int) -> bool:
+        """Take in a line; False where it is none of such a table."""
+        match = _PAIR.fullmatch(text) if text[:1] in "|│┃" else None
+        if match is None or not _COLUMN_NAME.fullmatch(match["name"].rstrip("/")):
+            return False
+        value = number_of(match["value"].replace(",", "").rstrip("%"))
+        if value is not None:
+            name = metric_name(match["name"])
+            if not self._values:
+                self.first_line = number
+            self.last_line = number
+            self._values.setdefault(name, value)
+        return value is not None or not match["value"]
+
+    def end(self) -> Row | None:
+        """The row that the lines since the last one form."""
+        values, self._values = self._values, {}
+        if not any(map(kind_of, values)):
+            return None
+        for name in _TIMESTEPS:
+            if name in values and "step" not in values:
+                values["step"] = values.pop(name)
+        return row_of(values)
+
+
+def is_border(text: str) -> bool:
+    return _BORDER.fullmatch(text) is not None and len(text) > 2
+
+
+@dataclass
+class Columns:
+    """A header of names; rows of as many numbers follow. `line`: where the header stands."""
+
+    names: list[str]
+    line: int
+    has_bars: bool
+    wide: bool
+    rows: int = field(default=0)
+
+    @classmethod
+    def header(cls, text: str, line: int) -> Columns | None:
+        """The columns that a line names, or None: names only, of which one counts or two are metrics."""
+        text = BAR.sub("", text).rstrip().rstrip(":").strip()
+        has_bars = bool(_BARS.search(text))
+        wide = not has_bars and re.search(r"\S\s{2,}\S|\t", text) is not None
+        cells = _cells(text, has_bars, wide)
+        if not 2 <= len(cells) <= 60 or not all(map(_COLUMN_NAME.fullmatch, cells)):
+            return None
+        names = [metric_name(re.sub(r"^\w+\((?!.*\))", "", cell).rstrip(")") if "(" not in cell.strip("()")
+                             or cell.count("(") != cell.count(")") else cell) for cell in cells]  # fmt: skip
+        known = sum(kind_of(name) is not None for name in names)
+        counts = any(name in _EPOCHS or name in _STEPS for name in names)
+        return cls(names, line, has_bars, wide) if known and (counts or known > 1) else None
+
+    def row(self, text: str) -> Row | None:
+        """The row that a line of numbers is."""
+        if bar := BAR.search(text):
+            text = text[: bar.start()].rstrip().rstrip(":")
+        cells = _cells(text.strip(), self.has_bars, False)
+        if len(cells) != len(self.names) and not self.has_bars:
+            cells = _cells(text.strip(), False, True)
+        if len(cells) != len(self.names):
+            return None
+        step = epoch = total = None
+        values: dict[str, float] = {}
+        for name, cell in zip(self.names, cells, strict=True):
+            match = _CELL.fullmatch(cell.strip("*"))
+            if match is None:
+                if kind_of(name) is None or _NO_NUMBER.fullmatch(cell):
+                    continue
+                return None
+            value = float(match[1])
+            if name in _EPOCHS and epoch is None:
+                epoch = value
+            elif name in _STEPS and step is None and math.isfinite(value) and value == int(value):
+                step, total = int(value), int(match[2]) if match[2] else None
+            else:
+                values[name] = value
+        if not any(map(kind_of, values)):
+            return None
+        self.rows += 1
+        return Row(step, values, epoch, total)
+
+
+def _cells(text: str, has_bars: bool, wide: bool) -> list[str]:
+    if has_bars:
+        return [cell.strip() for cell in _BARS.split(text.strip().strip("|│┃"))]
+    return re.split(r"\s{2,}|\t+", text) if wide else text.split()

@@ -1,0 +1,119 @@
+"""Samples of families are the rows they say, also where only picked lines are read; a user's come first."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitors.files import AttemptFiles
+from monitors.logs import Line, clean
+from monitors.metrics import Found, MetricReader, families, read_lines
+from monitors.metrics.families import FamilyError, read_family
+from monitors.metrics_file import read_metrics
+from monitors.watch import Watch
+
+SAMPLES = [(family.name, sample) for family in families.families() for sample in family.samples]
+
+
+def rows_of(text: str) -> list[Found]:
+    return list(
+        read_lines(Line(number, clean(raw)) for number, raw in enumerate(text.encode().split(b"\n"), 1))
+    )
+
+
+def described(found: Found) -> dict[str, Any]:
+    row = found.row
+    return {"line": found.line, "step": row.step, "epoch": row.epoch, "values": row.values}
+
+
+def expected(sample: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"line": 1, "step": None, "epoch": None} | row for row in sample["rows"]]
+
+
+@pytest.mark.parametrize(
+    ("family", "sample"), SAMPLES, ids=[f"{family}-{s['text'][:40]}" for family, s in SAMPLES]
+)
+def test_samples_are_the_rows_they_say(family: str, sample: dict[str, Any]) -> None:
+    assert repr([described(found) for found in rows_of(sample["text"])]) == repr(typed(expected(sample)))
+
+
+def typed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Numbers of a YAML file as those of rows: `epoch: 3` is 3.0."""
+    for row in rows:
+        row["epoch"] = None if row["epoch"] is None else float(row["epoch"])
+        row["values"] = {name: float(value) for name, value in row["values"].items()}
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("family", "sample"), SAMPLES, ids=[f"{family}-{s['text'][:40]}" for family, s in SAMPLES]
+)
+def test_watch_that_picks_lines_finds_the_same_rows(
+    family: str, sample: dict[str, Any], tmp_path: Path
+) -> None:
+    """Twice: lines before the first row of a table may be passed over in the first block only."""
+    text = sample["text"] + "\n" + "nothing of interest 3\n" + sample["text"] + "\n"
+    (tmp_path / "pane.log").write_bytes(text.encode())
+    watch = Watch(AttemptFiles(tmp_path))
+    watch.poll(final=True)
+    watch.close()
+    read = [
+        (record["values"], record["source"]["line"]) for record in read_metrics(tmp_path / "metrics.jsonl")
+    ]
+    assert repr(read) == repr([(found.row.named(), found.line) for found in rows_of(text)])
+
+
+def test_nan_is_kept() -> None:
+    (found,) = rows_of("epoch 2/20 | loss nan")
+    assert math.isnan(found.row.values["loss"])
+
+
+def test_family_of_a_user_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    folder = tmp_path / "harness" / "metrics"
+    folder.mkdir(parents=True)
+    (folder / "mine.yaml").write_text(
+        "family: mine\nexpressions: ['^<<(?P<step>\\d+)>> q=(?P<quality>\\S+)']\n"
+    )
+    assert [described(found) for found in rows_of("<<7>> q=0.5")] == [
+        {"line": 1, "step": 7, "epoch": None, "values": {"quality": 0.5}}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("family: x\nexpressions: ['(']", "is no regular expression"),
+        ("family: x\nexpressions: ['loss']", "names nothing"),
+        ("expressions: []", "a family has"),
+        ("family: x\nformats: []", "a family has"),
+        (": [", "cannot be read"),
+    ],
+)
+def test_broken_family_is_named(text: str, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "broken.yaml"
+    file.write_text(text)
+    with pytest.raises(FamilyError, match=says) as caught:
+        read_family(file)
+    assert str(file) in str(caught.value)
+
+
+def test_epoch_of_a_heading_and_where_it_stands() -> None:
+    (found,) = rows_of("Epoch 3/5\nloss: 0.5")
+    assert (found.row.epoch, found.line, found.first_line) == (3.0, 2, 1)
+
+
+def test_heading_of_a_split_counts_for_one_row() -> None:
+    first, second = rows_of("Test Error:\n Accuracy: 48.8%\n Accuracy: 60.0%")
+    assert (first.row.split, second.row.split) == ("test", "")
+    assert first.row.named() == {"test/accuracy": 48.8}
+
+
+def test_reader_asks_for_every_line_once_a_table_has_begun() -> None:
+    reader = MetricReader()
+    assert not reader.wants_every_line
+    reader.read(Line(1, "epoch  train_loss  valid_loss"))
+    assert reader.wants_every_line
