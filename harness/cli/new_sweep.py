@@ -49,7 +49,7 @@ def write_sweep_file(blueprint: Path, folder: Path) -> Path:
         "seed_key": None,
         "set": {},
         "metric": "",
-        "goal": "max",
+        "goal": None,
         **dict.fromkeys(("parallel", "budget", "canary")),
         "expect": [],
     }

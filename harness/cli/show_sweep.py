@@ -95,7 +95,7 @@ def _status_json(state: SweepState, now: SweepStatus) -> dict[str, Any]:
     end = state.verdict
     return {
         "question": now.plan.question,
-        "metric": now.plan.metric,
+        "metric": state.metric,
         "points": [
             {"name": point.name, "label": point.label, "mean_so_far": point.mean, "n": len(point.values)}
             for point in now.points

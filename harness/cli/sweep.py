@@ -5,7 +5,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,6 +60,10 @@ Metric = Annotated[
 Parallel = Annotated[
     int | None, typer.Option("--parallel", metavar="N", min=1, help="How many runs at the same time.")
 ]
+Goal = Annotated[
+    str | None,
+    typer.Option("--goal", metavar="max|min", help="Which way is better. By default what the name says."),
+]
 Budget = Annotated[
     str | None,
     typer.Option("--budget", metavar="TIME", help="Wall-clock time for the whole sweep, such as 12h."),
@@ -84,6 +88,7 @@ def sweep(
     seeds: Seeds = None,
     seed_key: SeedKey = None,
     metric: Metric = None,
+    goal: Goal = None,
     parallel: Parallel = None,
     budget: Budget = None,
     source: Source = None,
@@ -109,8 +114,8 @@ def sweep(
     if as_json and not dry_run:
         fail("--json goes with --dry-run: a sweep that runs tells how it goes")
     chosen = options.Given(policy, model, max_cost, max_llm_calls, None, pass_key).over(RunOptions())
-    fixed = {"seeds": seeds, "seed_key": seed_key, "metric": metric, "parallel": parallel, "budget": budget}
-    asked = _asked(what, source, fields_of(vary or (), settings or (), **fixed), chosen)
+    fixed = {"seed_key": seed_key, "metric": metric, "goal": goal, "parallel": parallel, "budget": budget}
+    asked = _asked(what, source, fields_of(vary or (), settings or (), seeds=seeds, **fixed), chosen)
     _show(asked, as_json)
     notifications.check(notify or ())
     if not dry_run:
@@ -227,6 +232,9 @@ def _start(asked: _Asked, is_detached: bool, yes: bool, addresses: Sequence[str]
             fail("a model proposed this sweep: look at it, and start it with --yes")
         if not typer.confirm("Start this sweep?"):
             raise typer.Exit(0)
+    if asked.plan.metric and asked.plan.goal is None and sys.stdin.isatty():
+        is_max = typer.confirm(f"Is a higher {asked.plan.metric} better?")
+        asked = replace(asked, plan=replace(asked.plan, goal="max" if is_max else "min"))
     try:
         sweep = make(asked.spec, asked.plan, asked.blueprint, asked.proposal)
     except OSError as error:

@@ -158,7 +158,7 @@ class News:
             what = (run.run.status, run.run.job)
             if what != self._printed.get(run.name, ("queued", 0)):
                 self._printed[run.name] = what
-                yield f"{run.name}: {_became(run, now.plan.metric or 'value')}"
+                yield f"{run.name}: {_became(run, now.state.metric or 'value')}"
         if now.state.closing != self._closing:
             self._closing = now.state.closing
             yield f"no run is started any more: {now.state.closing}"

@@ -32,6 +32,8 @@ from harness.results.comparing.types import (
     Study,
     Yardstick,
 )
+from harness.results.leading import goal_of
+from harness.state import NOT_PLANNED
 from monitors.metrics.names import direction
 
 
@@ -77,8 +79,13 @@ def _compared(
         study = replace(study, **given)
     metric = metrics.full_name(study.metric)
     if not metric:
-        ended = [one.record for one in files if one.outcome in ENDED_BY_ITSELF]
-        metric = metrics.choose(ended or [one.record for one in files if one.may_count])
+        ended = [one for one in files if one.outcome in ENDED_BY_ITSELF]
+        ended = ended or [one for one in files if one.may_count]
+        plan = ended[0].story.state.blueprint if ended else NOT_PLANNED
+        metric, goal = metrics.choose([one.record for one in ended], plan)
+        study = replace(study, goal=study.goal or goal)
+    elif study.goal is None and files:
+        study = replace(study, goal=goal_of(files[0].story.state.blueprint, metric))
     is_other = bool(metric) and metric != planned
     if is_other and planned:
         confounds = (*confounds, f"the metric that was planned is {planned}, and these numbers are {metric}")

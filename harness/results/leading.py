@@ -52,6 +52,13 @@ def leading_metric(plan: Blueprint | None, known: Iterable[str]) -> Leading | No
     return Leading(name, goal, "; ".join(notes))
 
 
+def goal_of(plan: Blueprint | None, metric: str) -> Direction | None:
+    """The direction in which a metric gets better: what the plan says of it, else what its name says."""
+    spec = (plan.metrics if plan is not None else None) or MetricSpec(())
+    is_own = not spec.metric or _is_called(metric, spec.metric)
+    return (spec.goal if is_own else None) or names.direction(metric)
+
+
 def _is_called(name: str, wanted: str) -> bool:
     return bool(wanted) and name.lower() in (metric_name(wanted), f"val/{metric_name(wanted)}")
 

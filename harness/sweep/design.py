@@ -20,7 +20,8 @@ from harness.config import NOTHING, Scalar, as_text, same_meaning, same_value
 from harness.config.edit import ConfigEditError
 from harness.config.training import TRAINER_COMMON, TrainingConfig
 from harness.options import RunOptions
-from harness.results.comparing.types import Expectation, Key, Point
+from harness.results.comparing.types import Expectation, Goal, Key, Point
+from harness.results.leading import goal_of
 from harness.sweep.hosts import Needs
 from harness.sweep.plan import SweepError, SweepPlan, SweepRun
 from harness.sweep.points import current
@@ -61,6 +62,7 @@ def make_plan(
     points = _points(spec, keys)
     seed_key, seeds = defaults.seeds()
     _check_count(spec, len(points), len(seeds))
+    metric, goal = defaults.metric(blueprint)
     needs, parallel = defaults.needs()
     canary, options = defaults.canary(), options or RunOptions()
     if options.max_cost_usd is not None:
@@ -80,8 +82,8 @@ def make_plan(
         ),
         seed_key=seed_key,
         settings=spec.set,
-        metric=defaults.metric(),
-        goal=spec.goal,
+        metric=metric,
+        goal=goal,
         threshold=spec.threshold,
         parallel=parallel,
         budget_s=spec.budget_s,
@@ -232,12 +234,14 @@ class Defaults:
         first = int(text) if text.isascii() and text.isdigit() else 0
         return key, list(range(first, first + spec.seeds))
 
-    def metric(self) -> str:
-        """The metric that is compared: as asked for, else what the bundled trainer's own validations are
-        for."""
-        if self.spec.metric or not self.is_ajet:
-            return self.spec.metric
-        return METRIC if all(map(_validates, self._of("test_freq"))) else ""
+    def metric(self, plan: Blueprint) -> tuple[str, Goal | None]:
+        """The metric that is compared and which way is better: as asked for, else as the blueprint says, else
+        what the bundled trainer's validations are for, and what the name says; "" and None where that is left
+        to the first run."""
+        validates = self.is_ajet and all(map(_validates, self._of("test_freq")))
+        own = plan.metrics.metric if plan.metrics is not None else ""
+        metric = self.spec.metric or own or (METRIC if validates else "")
+        return metric, self.spec.goal or (goal_of(plan, metric) if metric else None)
 
     def needs(self) -> tuple[Needs, int]:
         """What the machine must set aside for each run, and runs at once."""

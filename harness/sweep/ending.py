@@ -39,7 +39,7 @@ def verdict(state: SweepState) -> Verdict:
     unusable = tuple(run for run in runs if run.outcome not in SUCCESSES)
     if state.stop_asked:
         return Verdict(Outcome.CANCELLED, f"stopped by {state.stop_asked}; {_tally(runs)}")
-    if not unusable:
+    if not unusable and not state.closing:
         return Verdict(Outcome.SUCCEEDED, _tally(runs))
     is_out_of_time = all(
         run.outcome == "timed_out" or (run.status == "not_run" and state.is_out_of_budget) for run in unusable

@@ -17,6 +17,7 @@ from harness.journal.events import (
     StopAsked,
 )
 from harness.journal.order import Event, Order, Step
+from harness.results.comparing.types import Goal
 from harness.sweep.plan import SweepPlan
 
 
@@ -53,6 +54,13 @@ class RunEnded(
     run: str
     outcome: str
     reason: str
+
+
+class MetricNamed(Event, kind="metric"):
+    """The metric that the runs are compared by, found in the first run that ended; which way is better."""
+
+    metric: str
+    goal: Goal | None = None
 
 
 class RunMeasured(Event, kind="measured", needs="over:{event.run}"):
@@ -102,7 +110,10 @@ class SweepReported(Event, kind="reported", bars="running"):
 
 
 _SHARED = (Owner, JournalRepaired, StopAsked, LetGo, Detached, Finish)
-_OWN = (CanaryPassed, RunStarted, RunEnded, RunMeasured, RunLeftOut, Held, Closing, Drifted, Narrated)
+_OWN = (
+    *(CanaryPassed, RunStarted, RunEnded, MetricNamed, RunMeasured, RunLeftOut, Held, Closing, Drifted),
+    Narrated,
+)
 SWEEP = Order(
     SweepCreated,
     (SweepCreated, *_SHARED, *_OWN, SweepReported),

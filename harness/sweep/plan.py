@@ -44,10 +44,11 @@ class SweepPlan:
     """Everything decided before the first run.
 
     `blueprint`: the file the sweep was made from. `settings`: set in all points alike. `seed_key`: as the
-    keys of `keys`. `metric` "": chosen afterwards, and marked so. `budget_s`: wall-clock seconds for all of
-    it, None for no limit. `parallel`: runs at once. `canary`: settings of the short run that must pass first,
-    {} where the first run itself is the canary until its first step. `author`: "person" or the model that
-    proposed it. `options`: of each run's harness (`RunOptions` as JSON).
+    keys of `keys`. `metric` "": the leading one of the purpose, as the first run that ends names it; `goal`
+    None: as its name says. `budget_s`: wall-clock seconds for all of it, None for no limit. `parallel`: runs
+    at once. `canary`: settings of the short run that must pass first, {} where the first run itself is the
+    canary until its first step. `author`: "person" or the model that proposed it. `options`: of each run's
+    harness (`RunOptions` as JSON).
     """
 
     name: str
@@ -60,7 +61,7 @@ class SweepPlan:
     seed_key: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     metric: str = ""
-    goal: Goal = "max"
+    goal: Goal | None = None
     threshold: float | None = None
     parallel: int = 1
     budget_s: float | None = None

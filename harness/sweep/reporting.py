@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _OF_THE_PLAN = (
-    *("name", "question", "keys", "points", "metric", "goal", "design", "threshold", "expectations"),
+    *("name", "question", "keys", "points", "design", "threshold", "expectations"),
     "seed_key",
 )
 
@@ -78,6 +78,8 @@ def study(folder: Path, state: SweepState) -> Study:
     assert plan is not None
     return Study(
         **{name: getattr(plan, name) for name in _OF_THE_PLAN},
+        metric=state.metric,
+        goal=state.goal,
         runs=tuple(PlannedRun(run.name, run.point, run.seed, folder / run.name) for run in plan.runs),
         cost_units=float(plan.needs.gpus or 1),
         cost_unit="GPU" if plan.needs.gpus else "run",

@@ -1,4 +1,4 @@
-"""What a run's own files say: how far it is, how it ended, its metric at the end.
+"""What a run's own files say: how far it is, how it ended, whether it has a metric.
 
 In: result folders, and the runs' configs for the number of steps they will take. A look costs a few
 milliseconds however long the run, so that hundreds of runs can be looked at; the comparison at the end reads
@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from harness.config.edit import ConfigEditError
 from harness.config.training import TrainingConfig
@@ -21,8 +20,6 @@ from monitors.files import AttemptFiles
 from monitors.logs import lines_at_end, tail
 
 TAIL_BYTES = 64 << 10
-CHOSEN = ("key/pass_rate_end", "key/result_end", "key/reward_last")
-"""What stands for a run while it is not known which metric the comparison will choose."""
 
 
 @dataclass(frozen=True)
@@ -78,21 +75,8 @@ def last_words(job_folder: Path) -> str:
     return next((line.removeprefix("harness: ") for line in reversed(lines) if line), "it printed nothing")
 
 
-def value_at_end(result_dir: Path, metric: str) -> float | None:
-    """The metric at the run's end, as its own report has it; None where it is not known."""
-    known = (json_file(result_dir / "result.json", "result.json", []) or {}).get("facts", ())
-    facts = {str(fact.get("id")): fact.get("value") for fact in known}
-    name = metric.removeprefix("val/")
-    if not metric or name == "task_pass_rate@1":
-        wanted = CHOSEN if not metric else CHOSEN[:1]
-    elif metric.startswith("val/"):
-        places = (fact.split("/", 2) for fact in facts if fact.startswith("val/") and fact.count("/") > 1)
-        steps = [int(step) for _, step, of in places if of == name and step.isdigit()]
-        wanted = (f"val/{max(steps, default='')}/{name}",)
-    else:
-        wanted = (f"metric/{metric}/last",)
-    return next((float(facts[fact]) for fact in wanted if _is_number(facts.get(fact))), None)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def has_value(result_dir: Path, metric: str) -> bool:
+    """True if the last rows of the newest attempt have the metric."""
+    newest = newest_attempt(result_dir)
+    rows = map(parse_object, lines_at_end(newest / "metrics.jsonl", TAIL_BYTES)) if newest is not None else ()
+    return any(metric in (row.get("values") or ()) for row in rows if row is not None)

@@ -14,12 +14,14 @@ from harness.codec import decode
 from harness.journal.events import AttemptEvent, LetGo, OptionsGiven, Owner
 from harness.options import RunOptions
 from harness.self_command import HARNESS_WITHOUT_PYTHONPATH
-from harness.sweep.events import RunEnded, RunMeasured, RunStarted
+from harness.sweep.events import Closing, MetricNamed, RunEnded, RunMeasured, RunStarted
+from harness.sweep.folder import newest_attempt
 from harness.sweep.hosts import Host, Job, Lease
-from harness.sweep.run_files import RunEnd, last_words, run_end, value_at_end
+from harness.sweep.run_files import RunEnd, has_value, last_words, run_end
 from harness.sweep.state import RunState, Sweep
 from monitors.alarms import until
 from monitors.launch import environment_of_caller
+from monitors.metrics.row import metric_name
 
 MAX_WITHOUT_PROGRESS = 3
 CANNOT_RUN = 2
@@ -55,22 +57,34 @@ class RunSupervisor:
             else:
                 await self._next_job(state)
 
-    async def first_step(self, run: str) -> None:
-        """Return once the run's journal tells of its first step. Cancelling is safe."""
-        path = self._journal(run)
+    async def first_value(self, run: str) -> None:
+        """Return once the run's journal tells of its first step and its rows have the metric that the plan
+        names (validations of the bundled trainer stand elsewhere). Cancelling is safe."""
+        path, result_dir = self._journal(run), self._sweep.folder.result_dir(run)
+        metric = metric_name(self._sweep.plan.metric)
 
         def is_there() -> bool:
             events = journal.events_of(_entries(path), AttemptEvent)
             return any(event.event == "first_step" for event in events)
 
         await until(is_there, path)
+        if metric and not metric.startswith("val/"):
+            rows = (newest_attempt(result_dir) or result_dir) / "metrics.jsonl"
+            await until(lambda: has_value(result_dir, metric), rows)
 
     async def measure(self, run: str) -> None:
-        """Record the metric at the run's end, which the display shows until the comparison is made."""
-        result_dir, metric = self._sweep.folder.result_dir(run), self._sweep.plan.metric
-        value = await asyncio.to_thread(value_at_end, result_dir, metric)
-        if value is not None:
-            self._sweep.record(RunMeasured(run, value))
+        """Record what the run came to. The first one that ended by itself also says which metric the runs are
+        compared by; where it has none, or not the one that the plan names, no other run is started."""
+        from harness.sweep.measurement import Measurement
+
+        sweep, planned = self._sweep, self._sweep.state.runs[run].run
+        found = await asyncio.to_thread(Measurement.of, sweep.folder.result_dir(run), planned, sweep.state)
+        if found.metric and not sweep.state.has_metric:
+            sweep.record(MetricNamed(found.metric, found.goal))
+        if found.lacks and not (sweep.state.has_metric or sweep.state.closing):
+            sweep.record(Closing(found.lacks))
+        if found.value is not None and not planned.is_canary:
+            sweep.record(RunMeasured(run, found.value))
 
     async def reserve(self, run: str, number: int) -> Lease | None:
         """A part of the machine for this job of the run; None while there is no room."""

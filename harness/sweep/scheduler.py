@@ -50,7 +50,7 @@ class Scheduler:
         """Take the sweep to its finish and return how it ended. Raises HostError and OSError for what a
         person must correct; what runs goes on, and the next scheduler goes on with it."""
         try:
-            self._take_over()
+            await self._take_over()
             while self._is_unfinished():
                 await self._start_what_fits()
                 await self._wait()
@@ -64,13 +64,13 @@ class Scheduler:
             self.sweep.record(StopAsked(by))
         self._woken.set()
 
-    def _take_over(self) -> None:
-        """Go on where the last scheduler was: follow what runs, and judge a canary that has ended."""
+    async def _take_over(self) -> None:
+        """Go on where the last scheduler was: follow what runs, and judge the first that has ended."""
         for run in self.sweep.state.runs.values():
             if run.status == "running":
                 self._follow(run.name)
-            elif run.status == "ended" and not self.sweep.state.checked:
-                self._judge_first(run.name)
+            elif run.status == "ended" and not (self.sweep.state.checked and self.sweep.state.has_metric):
+                await self._judge(run.name)
 
     # --- what to do next --------------------------------------------------------------------------------
 
@@ -147,25 +147,28 @@ class Scheduler:
     async def _to_its_end(self, run: str, lease: Lease | None) -> None:
         """Follow a run to its end; the canary, or the first run in its place, opens the way for the rest."""
         await self._supervisor.follow(run, lease)
-        if not self.sweep.state.checked:
-            self._judge_first(run)
-        self._woken.set()  # its slot is free
-        ended = self.sweep.state.runs[run]
-        if ended.outcome in COUNTING and not ended.is_canary:
-            await self._supervisor.measure(run)
+        if self.sweep.state.checked and self.sweep.state.has_metric:
+            self._woken.set()  # its slot is free
+        await self._judge(run)
+        self._woken.set()
 
-    def _judge_first(self, run: str) -> None:
-        """Open the way for the rest, or close the sweep: what failed here would fail everywhere."""
+    async def _judge(self, run: str) -> None:
+        """Record what an ended run came to; after the first one open the way for the rest, or close the
+        sweep: what failed here, or was not measured, would be so everywhere."""
         ended = self.sweep.state.runs[run]
+        if ended.outcome in COUNTING:
+            await self._supervisor.measure(run)
+        if self.sweep.state.checked or self.sweep.state.closing:
+            return
         if ended.outcome in SUCCESSES:
             self.sweep.record(CanaryPassed(f"{run}: {ended.outcome}"))
-        elif not self.sweep.state.closing:
+        else:
             what = "the canary" if ended.is_canary else f"the first run, {run},"
             self.sweep.record(Closing(f"{what} {ended.outcome}: {ended.reason}"))
 
     async def _wait(self) -> None:
         """Until a run ended, there is room, a person wants something, or the budget is used up; without a
-        canary, also until the first run has shown its first step."""
+        canary, also until the first run has shown its first value."""
         state = self.sweep.state
         if not self._followed and not self._needs_room and not state.held:
             return
@@ -174,7 +177,7 @@ class Scheduler:
             others.append(asyncio.ensure_future(self._host.room()))
         first = next((run.name for run in state.of("running") if not (state.checked or run.is_canary)), None)
         if first is not None:
-            others.append(asyncio.ensure_future(self._supervisor.first_step(first)))
+            others.append(asyncio.ensure_future(self._supervisor.first_value(first)))
         stopping = state.stop_asked is not None
         left = self._left_s() if state.of("queued") else None
         ends = [*([ASK_AGAIN_S] if stopping else []), *([LOOK_AGAIN_S] if state.held else [])]
@@ -185,7 +188,8 @@ class Scheduler:
             waited_for = {*self._followed.values(), *others}
             await asyncio.wait(waited_for, timeout=min(ends, default=None), return_when=FIRST_COMPLETED)
             if first in {run.name for run in self.sweep.state.of("running")} and others[-1].done():
-                self.sweep.record(CanaryPassed(f"the first step of {first}"))
+                what = self.sweep.plan.metric or "step"
+                self.sweep.record(CanaryPassed(f"the first {what} of {first}"))
         finally:
             for task in others:
                 task.cancel()

@@ -188,10 +188,11 @@ class Ablation(Section):
     set: Settings = {}
     """Settings that differ from the blueprint in all points alike."""
     metric: Line = ""
-    """What is compared, as in metrics.jsonl, with `val/` for validations. Left out: `val/task_pass_rate@1`
-    where the bundled trainer validates, else chosen afterwards, and marked so."""
-    goal: Goal = "max"
-    """`max` or `min`: which way is better."""
+    """What is compared, as in metrics.jsonl, with `val/` for validations. Left out: what the blueprint names
+    in `[exp_metrics]`; `val/task_pass_rate@1` where the bundled trainer validates; else the one that the
+    purpose speaks of, as the first run that ends names it."""
+    goal: Goal | None = None
+    """`max` or `min`: which way is better. Left out: as the blueprint says, else as the metric's name."""
     expect: list[Expect] = []
     """What is expected, before anything runs."""
 

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from harness.journal import Clock, Entry, Fold, Recorded
 from harness.journal.events import Finish, StopAsked
 from harness.outcome import COUNTING, Verdict
+from harness.results.comparing.types import Goal
 from harness.sweep import events
 from harness.sweep.folder import SweepFolder
 from harness.sweep.plan import SweepPlan, SweepRun
@@ -56,7 +57,8 @@ class SweepState:
     """Everything known from the journal; the default value is a sweep that does not exist yet.
 
     `runs`: by name, in the order in which they are started, a canary first. `checked`: the rest may start.
-    `closing`: why no run is started any more, "".
+    `metric`, `goal`: what the runs are compared by, the plan's, else as the first run that ended named it;
+    `has_metric`: such a run has it. `closing`: why no run is started any more, "".
     """
 
     sweep_id: str = ""
@@ -64,6 +66,9 @@ class SweepState:
     created_at: float = 0.0
     plan: SweepPlan | None = None
     runs: Mapping[str, RunState] = field(default_factory=dict)
+    metric: str = ""
+    goal: Goal | None = None
+    has_metric: bool = False
     checked: bool = False
     closing: str = ""
     is_out_of_budget: bool = False
@@ -118,8 +123,9 @@ def usual_s(runs: Iterable[RunState]) -> float | None:
 
 
 def _created(state: SweepState, event: events.SweepCreated, entry: Entry) -> SweepState:
-    runs = {run.name: RunState(run) for run in event.plan.all_runs}
-    return SweepState(event.sweep_id, event.plan.name, entry.time, event.plan, runs)
+    plan = event.plan
+    runs = {run.name: RunState(run) for run in plan.all_runs}
+    return SweepState(event.sweep_id, plan.name, entry.time, plan, runs, plan.metric, plan.goal)
 
 
 def _changed(state: SweepState, run: str, **changes: Any) -> SweepState:
@@ -155,6 +161,9 @@ FOLD: Fold[SweepState] = Fold(
         events.CanaryPassed: lambda state, event, _: replace(state, checked=True),
         events.RunStarted: _started,
         events.RunEnded: _ended,
+        events.MetricNamed: lambda state, event, _: replace(
+            state, metric=event.metric, goal=event.goal, has_metric=True
+        ),
         events.RunMeasured: lambda state, event, _: _changed(state, event.run, value=event.value),
         events.RunLeftOut: lambda state, event, _: _changed(
             state, event.run, status="not_run", reason=event.reason

@@ -137,11 +137,11 @@ class SweepStatus:
     def ranked(self) -> list[PointStatus]:
         """The points that have a mean, the best first."""
         known = [point for point in self.points if point.mean is not None]
-        return sorted(known, key=lambda point: point.mean or 0.0, reverse=self.plan.goal == "max")
+        return sorted(known, key=lambda point: point.mean or 0.0, reverse=self.state.goal != "min")
 
     @property
     def best(self) -> PointStatus | None:
-        return next(iter(self.ranked), None)
+        return next(iter(self.ranked), None) if self.state.goal else None
 
     @cached_property
     def counts(self) -> Mapping[Stage, int]:
@@ -162,8 +162,8 @@ class SweepStatus:
     @property
     def best_so_far(self) -> str:
         """The best point with its mean; "" before any run has ended with a value."""
-        metric = one_line(self.plan.metric) or "pass rate or reward"
-        return f"{self.best.mean_so_far}  {one_line(self.best.label)}  {metric}" if self.best else ""
+        words = f"{one_line(self.best.label)}  {one_line(self.state.metric)}" if self.best else ""
+        return f"{self.best.mean_so_far}  {words}" if self.best else ""
 
     @property
     def elapsed_s(self) -> float:

@@ -11,13 +11,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.blueprint.types import Blueprint
 from harness.results import task_statistics
-from harness.results.comparing.types import Curve
-from harness.results.facts import REWARD_KEYS
-from harness.results.leading import PASS_RATE
+from harness.results.comparing.types import Curve, Goal
+from harness.results.leading import goal_of, leading_metric
 from harness.results.result import metric_names, points_of
 from harness.results.types import Record, Source, TaskResult, whole
 from harness.wording import did_you_mean, listed
+from monitors.metrics.row import metric_name
 
 _RATE = re.compile(r"pass_rate|unbiased_pass|success_rate|accuracy|(?<![a-z])acc(?![a-z])", re.IGNORECASE)
 
@@ -33,6 +34,7 @@ class Measured:
 
 def full_name(metric: str) -> str:
     """The metric as metrics.jsonl calls it: `task_pass_rate@1` is `val/task_pass_rate@1`."""
+    metric = metric_name(metric)
     return f"val/{metric}" if metric.startswith(("task_pass_rate@", "unbiased_pass@")) else metric
 
 
@@ -74,15 +76,15 @@ def common(records: Sequence[Record]) -> list[str]:
     return [name for name in names[0] if all(name in others for others in names)] if names else []
 
 
-def choose(records: Sequence[Record]) -> str:
-    """The metric to compare runs by where none was named: the pass rate of the validations, else a reward,
-    else the only metric that changes in all of them; "" where that leaves no one or several."""
+def choose(records: Sequence[Record], plan: Blueprint) -> tuple[str, Goal | None]:
+    """The metric to compare runs by where none was named, and which way is better: of those that all have the
+    plan's leading one, else the only one that changes in all; "" where that leaves none or several."""
     shared = common(records)
-    for name in (PASS_RATE, *REWARD_KEYS):
-        if name in shared:
-            return name
+    found = leading_metric(plan, shared)
+    if found is not None:
+        return found.name, found.goal
     changing = [name for name in shared if all(_changes(record, name) for record in records)]
-    return changing[0] if len(changing) == 1 else ""
+    return (changing[0], goal_of(plan, changing[0])) if len(changing) == 1 else ("", None)
 
 
 def suggestion(metric: str, shared: Sequence[str]) -> str:

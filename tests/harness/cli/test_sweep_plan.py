@@ -62,7 +62,7 @@ def test_what_is_not_known_is_said_too() -> None:
     for said in (
         "unknown, at most 1h 00m a run, 3h 00m in all",
         "no limit",
-        "chosen afterwards, and marked so in the report",
+        "the one that the purpose speaks of, as the first run that ends names it",
         "one seed: nothing can be said about other seeds",
         "the first run: the others start when its first step is seen",
     ):

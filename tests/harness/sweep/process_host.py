@@ -25,6 +25,8 @@ if [ -n "$DIES" ] && mkdir "$RESULT/died" 2>/dev/null; then
     status=137
 else
     status=0
+    mkdir -p "$RESULT/attempts/01"
+    printf '{"step": 1, "values": {"loss": 0.5}}\\n' > "$RESULT/attempts/01/metrics.jsonl"
     printf '{"outcome": "succeeded", "reason": "done"}' > "$RESULT/flag"
     mv "$RESULT/flag" "$RESULT/finish.flag"
 fi

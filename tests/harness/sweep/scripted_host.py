@@ -16,11 +16,18 @@ from tests.harness.runs import created
 Play = Callable[[Job], int | None]
 
 
-def ends(outcome: str = "succeeded", reason: str = "it is done", status: int = 0) -> Play:
-    """The job brings its run to an end."""
+def ends(
+    outcome: str = "succeeded",
+    reason: str = "it is done",
+    status: int = 0,
+    values: Mapping[str, float] = {"loss": 0.5},
+) -> Play:
+    """The job brings its run to an end, with one row of these values."""
 
     def play(job: Job) -> int | None:
         begins(job)
+        if values:
+            measures(job, values)
         flag = {"outcome": outcome, "reason": reason}
         (job.result_dir / "finish.flag").write_text(json.dumps(flag))
         return status
@@ -49,6 +56,14 @@ def gets_on(status: int) -> Play:
         return status
 
     return play
+
+
+def measures(job: Job, values: Mapping[str, float]) -> None:
+    rows = job.result_dir / "attempts/01/metrics.jsonl"
+    rows.parent.mkdir(parents=True, exist_ok=True)
+    rows.write_text(
+        json.dumps({"step": 1, "values": values, "source": {"file": "pane.log", "line": 1}}) + "\n"
+    )
 
 
 def begins(job: Job) -> None:

@@ -22,7 +22,7 @@ def plan(
     keys: dict[str, Sequence[Scalar]], seeds: Sequence[int | None] = (0, 1, 2), **given: Any
 ) -> SweepPlan:
     """A grid over these keys, four runs at once."""
-    own = {"name": "ablation", "metric": "task_pass_rate@1", "parallel": 4}
+    own = {"name": "ablation", "metric": "task_pass_rate@1", "goal": "max", "parallel": 4}
     return grid(keys, seeds, **{**own, **given})
 
 

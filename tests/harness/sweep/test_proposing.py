@@ -87,7 +87,7 @@ async def test_the_model_sees_what_it_needs_and_no_secret(ajet: blueprints.Bluep
     _, model = await ask(ajet, [proposal()], given={"parallel": 2}, run_s=90.0, most_runs=24)
     (request,) = model.requests
     seen = request.turns[0].text  # type: ignore[union-attr]
-    known = (QUESTION, "kl_loss_coef: 0.001", "parallel: 2", "about 1.5 minutes", "At most 24 runs", "3.07")
+    known = (QUESTION, "kl_loss_coef: 0.001", "parallel: 2", "about 1.5 minutes", "At most 24 runs", "3.51")
     assert [words for words in known if words not in seen] == []
     assert "hf_abcdefghij" not in seen
     assert {tool.name for tool in request.tools} == {"look", "list_keys", "propose_sweep", "decline"}

@@ -7,10 +7,9 @@ import pytest
 
 from harness.sweep import run_files
 from harness.sweep.folder import SweepFolder
-from harness.sweep.run_files import Progress, last_step, last_words, progress, value_at_end
+from harness.sweep.run_files import Progress, has_value, last_step, last_words, progress
 from tests.harness.sweep.sweep_states import write_metrics
 
-Facts = dict[str, object]
 CONFIG = "ajet:\n  trainer_common:\n    total_training_steps: 240\n"
 
 
@@ -58,31 +57,11 @@ def test_steps_to_come_are_those_of_the_config(tmp_path: Path, config: str | Non
     assert progress(folder, "p01") == Progress(12, total)
 
 
-@pytest.mark.parametrize(
-    ("metric", "facts", "value"),
-    [
-        ("", {"key/pass_rate_end": 0.7, "key/reward_last": 0.5}, 0.7),
-        ("", {"key/result_end": 0.6, "key/reward_last": 0.5}, 0.6),
-        ("", {"key/reward_last": 0.5}, 0.5),
-        ("", {"key/steps": 3}, None),
-        ("val/task_pass_rate@1", {"key/pass_rate_end": 0.7, "key/pass_rate_best": 0.9}, 0.7),
-        ("task_pass_rate@1", {"key/pass_rate_end": 0.7}, 0.7),
-        ("val/mean_reward", {"val/20/mean_reward": 0.2, "val/100/mean_reward": 0.4, "val/100/x": 9}, 0.4),
-        ("loss", {"metric/loss/last": 1.5, "metric/loss/lowest": 1.0}, 1.5),
-        ("critic/rewards/mean", {"metric/critic/rewards/mean/last": 0.25}, 0.25),
-        ("loss", {"metric/loss/last": None}, None),
-    ],
-)
-def test_the_value_is_that_of_the_end(tmp_path: Path, metric: str, facts: Facts, value: float | None) -> None:
-    content = [{"id": name, "value": value} for name, value in facts.items()]
-    (tmp_path / "result.json").write_text(json.dumps({"facts": content}))
-    assert value_at_end(tmp_path, metric) == value
-
-
-@pytest.mark.parametrize("text", ["", "{", "[1]", '{"facts": []}'])
-def test_a_result_that_cannot_be_read_has_no_value(tmp_path: Path, text: str) -> None:
-    (tmp_path / "result.json").write_text(text)
-    assert value_at_end(tmp_path, "") is None
+def test_a_metric_is_seen_in_the_last_rows(tmp_path: Path) -> None:
+    assert not has_value(tmp_path, "loss")
+    write_metrics(tmp_path, 3)
+    names = json.loads((tmp_path / "attempts/01/metrics.jsonl").read_text().splitlines()[-1])["values"]
+    assert [has_value(tmp_path, name) for name in (*names, "other")] == [*(True for _ in names), False]
 
 
 def test_last_words_are_the_last_line_that_says_something(tmp_path: Path) -> None:

@@ -61,8 +61,8 @@ async def test_nothing_else_starts_after_a_canary_or_a_first_run_that_failed(tmp
     assert sweep.state.runs["p02-s0"].status == "not_run"
 
 
-async def test_without_a_canary_the_first_run_goes_ahead_until_its_first_step(tmp_path: Path) -> None:
-    sweep, host = begun(tmp_path, plan(2, 2, parallel=2, canary={})), ScriptedHost()
+async def test_without_a_canary_the_first_run_goes_ahead_until_its_first_value(tmp_path: Path) -> None:
+    sweep, host = begun(tmp_path, plan(2, 2, parallel=2, canary={}, metric="Loss")), ScriptedHost()
     host.held = {"p01-s0"}
     running = asyncio.ensure_future(done(sweep, host))
     await until(host.running)
@@ -70,16 +70,70 @@ async def test_without_a_canary_the_first_run_goes_ahead_until_its_first_step(tm
         await asyncio.sleep(0)
     assert host.started == ["p01-s0/01"]
     result_dir = sweep.folder.result_dir("p01-s0")
-    result_dir.mkdir()
+    rows = result_dir / "attempts/01/metrics.jsonl"
+    rows.parent.mkdir(parents=True)
+    rows.write_text('{"step": 1, "values": {"lr": 0.1}}\n')
     with Journal(result_dir / "journal.jsonl", lambda: 1.0) as journal:
         journal.append(Created("id", "run", 9.0, "playbook", read(tmp_path / "b.md")))
         args = {"attempt": 1, "session": "s", "attempt_id": "a", "why": "first"}
         for event in (Intent("launch", args), Launched(1.0), AttemptEvent(1, "first_step", 1.0)):
             journal.append(event)
+    for _ in range(50):
+        await asyncio.sleep(0.001)
+    assert host.started == ["p01-s0/01"], "its first value of the metric is waited for"
+    with rows.open("a") as file:
+        file.write('{"step": 2, "values": {"loss": 0.5}}\n')
     await until(lambda: len(host.started) == 4)
     assert host.running() >= {"p01-s0"}
     host.let_end("p01-s0")
     assert (await running).outcome.value == "succeeded"
+
+
+LOSSES = {"loss": 0.5, "val_loss": 0.6}
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        (LOSSES, "no run has val_los; did you mean val_loss? ("),
+        ({}, "has no row of metrics, so that no runs could be compared"),
+    ],
+)
+@pytest.mark.parametrize(("first", "canary"), [("canary", {"b": 1}), ("p01-s0", {})])
+async def test_d6_a_metric_that_no_run_has_ends_a_sweep_at_its_first_run(
+    tmp_path: Path, values: dict[str, float], why: str, first: str, canary: dict[str, Any]
+) -> None:
+    sweep = begun(tmp_path, plan(3, 2, canary=canary, metric="val_los"))
+    host = ScriptedHost({first: [ends(values=values)]})
+    verdict = await done(sweep, host)
+    assert host.started == [f"{first}/01"]
+    assert verdict.outcome.value == "failed" and why in verdict.reason
+    assert json.loads((tmp_path / "finish.flag").read_text())["exit_code"] == 1
+
+
+async def test_d6_nor_does_it_succeed_where_all_runs_had_been_started(tmp_path: Path) -> None:
+    sweep = begun(tmp_path, plan(2, 1, canary={}, metric="val_los"))
+    plays = {run.name: [ends(values=LOSSES)] for run in sweep.plan.runs}
+    verdict = await done(sweep, ScriptedHost(plays))
+    assert verdict.outcome.value == "failed" and "no run has val_los" in verdict.reason
+    assert [run.outcome for run in sweep.state.compared].count("succeeded") == 1
+
+
+async def test_a_canary_too_short_for_a_validation_leaves_the_question_to_the_first_run(
+    tmp_path: Path,
+) -> None:
+    sweep = begun(tmp_path, plan(2, 2, metric="val/task_pass_rate@1"))
+    host = ScriptedHost()
+    assert "no run has val/task_pass_rate@1" in (await done(sweep, host)).reason
+    assert host.started == ["canary/01", "p01-s0/01"]
+
+
+async def test_the_first_run_names_the_metric_where_the_plan_does_not(tmp_path: Path) -> None:
+    sweep = begun(tmp_path, plan(2, 1))
+    assert (sweep.state.metric, sweep.state.goal) == ("", None)
+    await done(sweep, ScriptedHost({"canary": [ends(values=LOSSES)], "p01-s0": [ends(values=LOSSES)]}))
+    assert (sweep.state.metric, sweep.state.goal) == ("val_loss", "min")
+    assert [run.value for run in sweep.state.compared] == [0.6, None]
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,7 @@ def test_options_say_the_same_as_a_file(tmp_path: Path) -> None:
             "name=lr-and-batch",
             "question=Does the rate matter at all?",
             "design=one-at-a-time",
+            "goal=max",
             "threshold=0.5",
             "expect=[{key: arg:--warmup, level: 1e-4, effect: lower, why: it is too small}]",
             "each.gpus=1",

@@ -1,0 +1,59 @@
+"""What a run of a sweep measured: the metric that the runs are compared by, and its value at the end.
+
+In: a run's folder, and what the sweep knows. Out: a `Measurement`. The plan names the metric; where it does
+not, the first run that ends does, by the purpose of its blueprint.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.results.comparing import metrics
+from harness.results.comparing.runs import ENDED_BY_ITSELF, RunFiles, read_files
+from harness.results.comparing.types import Goal, PlannedRun
+from harness.sweep.plan import SweepRun
+from harness.sweep.state import SweepState
+from harness.wording import did_you_mean, listed
+
+MOST_NAMED = 10
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """`metric`: "" where the run does not have it; `lacks`: why runs cannot be compared by it, "" where they
+    can or this run cannot tell; `value`: at its end, None where there is none or it is no finite number."""
+
+    metric: str = ""
+    goal: Goal | None = None
+    value: float | None = None
+    lacks: str = ""
+
+    @classmethod
+    def of(cls, result_dir: Path, run: SweepRun, state: SweepState) -> Measurement:
+        """Read the run. Never fails for what its files hold."""
+        files = read_files(PlannedRun(run.name, run.point, run.seed, result_dir))
+        names = metrics.common([files.record])
+        metric, goal = metrics.full_name(state.metric), state.goal
+        if not metric:
+            metric, chosen = metrics.choose([files.record], files.story.state.blueprint)
+            goal = goal or chosen
+        found = metrics.measured(files.record, metric) if metric else None
+        if found is None:
+            return cls(lacks=_lacking(run, files, metric, names))
+        return cls(metric, goal, found.value if math.isfinite(found.value) else None)
+
+
+def _lacking(run: SweepRun, files: RunFiles, metric: str, names: list[str]) -> str:
+    """What is wrong where a run has not the metric, "" where it need not have it."""
+    is_unvalidated = metric.startswith("val/") and not any(name.startswith("val/") for name in names)
+    if files.outcome not in ENDED_BY_ITSELF or (run.is_canary and names and is_unvalidated):
+        return ""
+    if not names:
+        log = "`harness metrics` shows what can be read in its log"
+        return f"{run.name} has no row of metrics, so that no runs could be compared: {log}"
+    if not metric:
+        return ""
+    hint = did_you_mean(metric, names, "; did you mean {}?")
+    return f"no run has {metric}{hint or ''} ({run.name} has: {listed(names, MOST_NAMED)})"
