@@ -203,12 +203,12 @@ def test_d5_the_direction_is_the_metrics_and_is_never_assumed(tmp_path: Path) ->
 
 
 def test_an_unknown_or_unclear_metric_is_an_error_that_says_which_there_are(tmp_path: Path) -> None:
-    rows = [(step, {"loss": 1 / (step + 1), "accuracy": step / 30}) for step in range(30)]
+    rows = [(step, {"heat": 1 / (step + 1), "light": step / 30}) for step in range(30)]
     folders = [foreign(tmp_path / name, f"python t.py --lr {name}", rows) for name in "ab"]
-    with pytest.raises(NotComparableError, match="name one with --metric; all of them have: loss, accuracy"):
+    with pytest.raises(NotComparableError, match="name one with --metric; all of them have: heat, light"):
         compare_folders(*folders)
-    with pytest.raises(NotComparableError, match="no run has acuracy: did you mean accuracy"):
-        compare_folders(*folders, metric="acuracy")
+    with pytest.raises(NotComparableError, match="no run has lihgt: did you mean light"):
+        compare_folders(*folders, metric="lihgt")
     with pytest.raises(NotComparableError, match="holds no run"):
         compare_folders(folders[0], tmp_path / "nothing")
 

@@ -1,15 +1,18 @@
 """What a run came to, read from its folder, and which runs count."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from harness.blueprint.types import MetricSpec
 from harness.results.collect import collect
 from harness.results.comparing import metrics
 from harness.results.comparing.runs import read_files, result_of, settled
 from harness.results.comparing.types import Curve, PlannedRun, RunResult
 from harness.results.facts import build_facts
+from harness.state import NOT_PLANNED
 from tests.harness.results.comparing.made import METRIC, result
 from tests.harness.results.comparing.result_folders import finish, foreign, trained
 from tests.harness.results.journals import repaired_run
@@ -102,16 +105,19 @@ def test_a_timed_out_run_counts_when_it_got_as_far_as_its_siblings() -> None:
     assert [one.value is None for one in found] == [False, False, False, True]
 
 
-def test_the_pass_rate_is_chosen_first_then_a_reward_then_the_only_one_that_changes(tmp_path: Path) -> None:
+def test_the_leading_metric_is_chosen_or_the_only_one_that_changes(tmp_path: Path) -> None:
     own = [collect(trained(tmp_path / name)) for name in "ab"]
-    assert metrics.choose(own) == METRIC
+    assert metrics.choose(own, NOT_PLANNED) == (METRIC, "max")
     (tmp_path / "b/attempts/01/trainer/validation.jsonl").unlink()
-    assert metrics.choose([own[0], collect(tmp_path / "b")]) == "critic/rewards/mean"
-    rows = [(step, {"lr": 0.1, "accuracy": step / 9}) for step in range(9)]
-    one = collect(foreign(tmp_path / "c", "python t.py", rows))
-    assert metrics.choose([one, one]) == "accuracy"
-    both = [(step, {"loss": 1 - step / 9, "accuracy": step / 9}) for step in range(9)]
-    unclear = collect(foreign(tmp_path / "d", "python t.py", both))
-    assert metrics.choose([unclear]) == ""
-    suggested = metrics.suggestion("acuracy", metrics.common([unclear]))
-    assert suggested == "did you mean accuracy? all of them have: loss, accuracy"
+    assert metrics.choose([own[0], collect(tmp_path / "b")], NOT_PLANNED) == ("critic/rewards/mean", "max")
+    both = [(step, {"loss": 1 - step / 9, "accuracy": step / 9, "lr": 0.1}) for step in range(9)]
+    one = collect(foreign(tmp_path / "c", "python t.py", both))
+    assert metrics.choose([one], NOT_PLANNED) == ("accuracy", "max")
+    plan = replace(NOT_PLANNED, purpose="How low does the loss get?")
+    assert metrics.choose([one], plan) == ("loss", "min")
+    spec = MetricSpec((), metric="accuracy", goal="min")
+    assert metrics.choose([one], replace(plan, metrics=spec)) == ("accuracy", "min")
+    odd = [(step, {"lr": 0.1, "heat": step / 9}) for step in range(9)]
+    assert metrics.choose([collect(foreign(tmp_path / "d", "python t.py", odd))], plan) == ("heat", None)
+    suggested = metrics.suggestion("acuracy", metrics.common([one]))
+    assert suggested == "did you mean accuracy? all of them have: loss, accuracy, lr"
