@@ -7,7 +7,9 @@ files from their start, and events that the journal knows already are not record
 import asyncio
 import time
 from dataclasses import fields, replace
+from functools import partial
 
+from harness.agent.neighbours import others_train_in
 from harness.attempt import AttemptEnd
 from harness.blueprint.types import MetricSpec
 from harness.config.training import TrainingConfig
@@ -53,7 +55,9 @@ class AttemptMonitor:
         known = (event for event in experiment.journal.of(AttemptEvent) if event.attempt == attempt.number)
         self._recorded = {(event.event, event.text) for event in known}
         wanted = metrics.metric or plan.purpose
-        place = Place(self._files, apply_changes.codebase(experiment), metrics.file, wanted)
+        codebase = apply_changes.codebase(experiment)
+        is_shared = partial(others_train_in, codebase, experiment.dir)
+        place = Place(self._files, codebase, metrics.file, wanted, is_shared)
         self._followed = FollowedFiles(place) if source is MetricSource.CONSOLE else None
         self.watch = Watch(self._files, source, rules, other_rows=self._followed)
         self._session = Session(attempt.session)

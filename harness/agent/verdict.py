@@ -81,7 +81,7 @@ def verdict(state: ExperimentState, now: float) -> Verdict:
     if attempt.stop_reason == "plateau":
         return Verdict(Outcome.STOPPED_EARLY, attempt.stop_detail or "validation had been flat")
     if ended.complete:
-        note = "" if ended.rows else " (no metrics: neither the log nor a new file holds any)"
+        note = "" if ended.rows else " (no metrics: neither the log nor a new file of its own holds any)"
         note = f" (metrics from {ended.metrics_from})" if ended.metrics_from else note
         if state.changed_files:
             files = ", ".join(state.changed_files)

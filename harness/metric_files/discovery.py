@@ -10,12 +10,16 @@ import logging
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from harness.metric_files.formats import format_of
 from harness.metric_files.source import COPIES
+from monitors.processes import family
 
 MOST_ENTRIES = 20_000
 MOST_WATCHED = 1_000  # folders
@@ -94,6 +98,16 @@ class Candidates:
 def files_below(folders: Iterable[Path], attempt: Path) -> list[Path]:
     """Every file below these folders that may hold metrics."""
     return sorted({file for folder in folders for file in walk(folder, attempt)})
+
+
+def written_by(attempt_id: str) -> set[Path]:
+    """The files that the processes of an attempt have open for writing."""
+    found: set[Path] = set()
+    for pid in family(attempt_id):
+        with suppress(psutil.Error, OSError):
+            there = psutil.Process(pid).open_files()
+            found |= {Path(one.path) for one in there if getattr(one, "mode", "w") != "r"}
+    return found
 
 
 def _observer(folders: Sequence[Path], handler: Any) -> Any:

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.atomic_write import write_atomically
-from harness.metric_files.discovery import Candidates, files_below
+from harness.metric_files.discovery import Candidates, files_below, written_by
 from harness.metric_files.formats import format_of
 from harness.metric_files.source import COPIES, FileRow, FileSource, best, sources
 from monitors.files import AttemptFiles
 from monitors.row_source import NewRows
 
+FIRST_LOOK_S = 5.0  # after the start of the command: most logs have a row soon
 PACE_S = 5.0  # between two looks while the training runs
 MOST_SHARE = 50  # a look that takes long is followed by so many times its length without one
 BEFORE = "files_before.json"
@@ -35,12 +36,14 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class Place:
     """Where an attempt's metrics may be: its folder, the codebase, and the file or folder that the plan names
-    ("" for none). `wanted`: what they are about, as for `names.leading`."""
+    ("" for none). `wanted`: what they are about, as for `names.leading`. `is_shared`: whether others have
+    trained in the codebase since a time, so that a file there may be theirs."""
 
     files: AttemptFiles
     codebase: Path
     named: str = ""
     wanted: str = ""
+    is_shared: Callable[[float], bool] = lambda since: False
 
 
 class FollowedFiles:
@@ -54,6 +57,8 @@ class FollowedFiles:
         self._copies = place.files.dir / COPIES
         self._candidates: Candidates | None = None
         self._before: dict[str, tuple[int, str]] | None = None
+        self._is_shared = False
+        self._own: set[Path] = set()
         self._next_look = 0.0
         self._told: list[str] = []
         self._seen: tuple[object, ...] = ()
@@ -74,10 +79,13 @@ class FollowedFiles:
     def look(self, final: bool = False) -> NewRows | None:
         """What has come since the last look; None for nothing. `final`: the training has ended."""
         info = self._place.files.supervisor()
-        if info is None or info.command_started_at is None or (self._clock() < self._next_look and not final):
+        if info is None or info.command_started_at is None:
+            return None
+        if self._clock() < max(self._next_look, info.command_started_at + FIRST_LOOK_S) and not final:
             return None
         begun = time.monotonic()
         try:
+            self._note_own(info.attempt_id, info.command_started_at)
             return self._look(info.command_started_at, final)
         except OSError as error:
             _log.warning("files with metrics cannot be read: %s", error)
@@ -111,13 +119,22 @@ class FollowedFiles:
         return self._news(self._own_rows(chosen))
 
     def _found(self, since: float, final: bool) -> list[FileSource]:
-        """The sources that were written since then."""
+        """The sources that this training has written since then."""
         if self.is_named:
-            return sources(_named_files(self._place, since))
+            return sources(filter(self._is_own, _named_files(self._place, since)))
         if self._candidates is None:
             folders = (self._place.codebase, self._place.files.dir)
             self._candidates = Candidates(folders, self._place.files.dir)
-        return sources(self._candidates.written_since(since, surely=final))
+        return sources(filter(self._is_own, self._candidates.written_since(since, surely=final)))
+
+    def _note_own(self, attempt_id: str, since: float) -> None:
+        """Where others train in the same codebase, note which files this training has open."""
+        self._is_shared = self._is_shared or self._place.is_shared(since)
+        if self._is_shared:
+            self._own |= written_by(attempt_id)
+
+    def _is_own(self, file: Path) -> bool:
+        return not self._is_shared or file in self._own or file.is_relative_to(self._place.files.dir)
 
     def _own_rows(self, source: FileSource) -> list[FileRow]:
         """The rows without those that were in the file before the launch."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from harness.metric_files import FollowedFiles, Place, read, remember, source_in
-from harness.metric_files.discovery import Candidates
+from harness.metric_files.discovery import Candidates, written_by
 from monitors.files import AttemptFiles
 from monitors.metrics_file import read_metrics
+from monitors.processes import ATTEMPT_VARIABLE
 from monitors.watch import Watch
 
 WRITTEN = Path(__file__).parent / "written"
@@ -32,7 +35,8 @@ class Training:
         self.files.supervisor_file.write_text(json.dumps(record))
         self.files.pane_log.write_text("downloading data\n")
         self.now = LAUNCHED + 10
-        place = Place(self.files, self.code, named, wanted)
+        self.is_shared = False
+        place = Place(self.files, self.code, named, wanted, lambda since: self.is_shared)
         self.followed = FollowedFiles(place, clock=lambda: self.now)
         self.watch = Watch(self.files, clock=lambda: self.now, other_rows=self.followed)
 
@@ -189,6 +193,43 @@ def test_of_a_trainers_checkpoints_the_newest_state_counts(training: Training) -
     assert training.watch.rows.values["eval_accuracy"] == 0.875
     training.poll(final=True)
     assert len(training.rows) == 6
+
+
+def test_where_others_train_too_only_what_this_training_has_open_counts(
+    training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own: set[Path] = set()
+    monkeypatch.setattr("harness.metric_files.following.written_by", lambda attempt_id: own)
+    training.is_shared = True
+    training.write("theirs.csv", "step,loss\n" + "1,9\n" * 9)
+    training.write("ours.csv", "step,loss\n1,0.5\n")
+    training.poll()
+    assert training.watch.rows.count == 0
+    own.add(training.code / "ours.csv")
+    training.poll()
+    training.poll(final=True)
+    assert training.places == [("metric_source/ours.csv", 2)]
+    beside = training.files.dir / "out.csv"
+    beside.write_text("step,loss\n1,0.5\n2,0.4\n")
+    os.utime(beside, (training.now, training.now))
+    training.poll(final=True)
+    assert training.places == [("metric_source/out.csv", 2), ("metric_source/out.csv", 3)]
+
+
+def test_the_files_that_a_training_has_open_are_found(tmp_path: Path) -> None:
+    code = "import sys; r = open(sys.argv[1]); w = open(sys.argv[2], 'a'); print(flush=True); input()"
+    read, written = tmp_path / "data.csv", tmp_path / "metrics.csv"
+    read.touch()
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(read), str(written)],
+        env={**os.environ, ATTEMPT_VARIABLE: "files-7f3a"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as training:
+        assert training.stdout is not None and training.stdout.readline()
+        found = written_by("files-7f3a")
+        training.communicate(b"\n")
+    assert written in found and read not in found
 
 
 def test_folders_that_come_later_are_found_with_watchdog_and_without(
