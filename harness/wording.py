@@ -15,17 +15,18 @@ DASH = "—"
 
 
 def number_text(value: float, unit: str = "number") -> str:
-    """A number by its unit: a rate with three decimals, seconds as a duration, a count whole."""
+    """A number by its unit: a rate with three decimals, seconds as a duration, a count whole; in digits that
+    another program reads."""
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):
-        return "∞" if value > 0 else "−∞"
+        return "∞" if value > 0 else "-∞"
     if unit == "seconds":
         return duration(value)
     is_large = 1e4 <= abs(value) < 1e12
-    plain = ",.0f" if is_large else ".0f" if value == int(value) and abs(value) < 1e4 else ".4g"
-    form = {"count": ",.0f", "rate": ".3f", "difference": "+.3f"}.get(unit, plain)
-    return f"{value + 0.0:{form}}".replace(",", " ").replace("-", "−")
+    plain = ".0f" if is_large or (value == int(value) and abs(value) < 1e4) else ".4g"
+    form = {"count": ".0f", "rate": ".3f", "difference": "+.3f"}.get(unit, plain)
+    return f"{value + 0.0:{form}}"
 
 
 def duration(seconds: float | None) -> str:
@@ -33,7 +34,7 @@ def duration(seconds: float | None) -> str:
     if seconds is None:
         return DASH
     if seconds < 0:
-        return "−" + duration(-seconds)
+        return "-" + duration(-seconds)
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)

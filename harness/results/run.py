@@ -78,7 +78,7 @@ class ModelUse:
 
     @property
     def tokens(self) -> str:
-        """In words, e.g. `12 000 input tokens (8 000 from the cache), 900 output tokens`."""
+        """In words, e.g. `12000 input tokens (8000 from the cache), 900 output tokens`."""
         read = f" ({number_text(self.cached_tokens, 'count')} from the cache)" if self.cached_tokens else ""
         sent, written = (number_text(count, "count") for count in (self.input_tokens, self.output_tokens))
         return f"{sent} input tokens{read}, {written} output tokens"

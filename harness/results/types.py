@@ -160,7 +160,7 @@ class Interval:
     @property
     def text(self) -> str:
         """As shown, e.g. `[0.262, 0.321]`."""
-        return f"[{self.low:.3f}, {self.high:.3f}]".replace("-", "−")
+        return f"[{self.low:.3f}, {self.high:.3f}]"
 
 
 @dataclass(frozen=True)

@@ -39,3 +39,10 @@ def test_a_point_is_named_by_what_is_changed() -> None:
 
     assert wording.point_label({"a.lr": 0.1, "b.use_kl": True}, labels) == "lr=0.1 use_kl=true"
     assert wording.point_label({}, labels) == "baseline"
+
+
+@given(st.floats(-1e15, 1e15), st.sampled_from(["number", "rate", "difference", "count"]))
+def test_a_shown_number_can_be_pasted_into_a_config(value: float, unit: str) -> None:
+    text = wording.number_text(value, unit)
+    near = pytest.approx(value, rel=1e-3, abs=0.5 if unit == "count" else 1e-3)
+    assert text.isascii() and float(text) == near

@@ -65,16 +65,16 @@ class Digits:
         if number is None or not math.isfinite(number):
             return DASH
         if self.decimals is None:
-            return f"{number:{sign}.3e}".replace("-", "−")
+            return f"{number:{sign}.3e}"
         shown = round(number, self.decimals) + 0.0  # no minus before what is shown as zero
-        return f"{shown:{sign}.{self.decimals}f}".replace("-", "−")
+        return f"{shown:{sign}.{self.decimals}f}"
 
     def difference(self, number: float | None) -> str:
-        """`+0.120`, `−0.050`."""
+        """`+0.120`, `-0.050`."""
         return self.value(number, "+")
 
     def interval(self, low: float | None, high: float | None) -> str:
-        """`[−0.050, 0.190]`; "" where there is none."""
+        """`[-0.050, 0.190]`; "" where there is none."""
         return "" if low is None or high is None else f"[{self.value(low)}, {self.value(high)}]"
 
     def of_mean(self, estimate: Estimate | None) -> str:

@@ -113,8 +113,8 @@ def test_narrative_is_marked_and_below_the_numbers(repaired: Path) -> None:
 
 
 def test_what_the_model_cost_is_told(repaired: Path) -> None:
-    line = "- Decided by: llm with `acme:wise-1`: 4 calls, 40 800 input tokens (36 000 from the cache), "
-    assert line + "1 200 output tokens, 0.0500 USD" in (repaired / "result.md").read_text()
+    line = "- Decided by: llm with `acme:wise-1`: 4 calls, 40800 input tokens (36000 from the cache), "
+    assert line + "1200 output tokens, 0.0500 USD" in (repaired / "result.md").read_text()
     llm = json.loads((repaired / "result.json").read_text())["llm"]
     assert (llm["model"], llm["calls"], llm["cost_usd"]) == ("acme:wise-1", 4, pytest.approx(0.05))
     assert (llm["input_tokens"], llm["cached_tokens"], llm["output_tokens"]) == (40_800, 36_000, 1_200)

@@ -122,7 +122,7 @@ def use(story: Story) -> ModelUse:
 def test_costs_are_summed_and_doubts_are_said() -> None:
     story = Story().created().asked(1).asked(2)
     assert use(story).cost == "0.0250 USD"
-    assert use(story).tokens == "20 400 input tokens (18 000 from the cache), 600 output tokens"
+    assert use(story).tokens == "20400 input tokens (18000 from the cache), 600 output tokens"
     story.add("llm_reserved", call=3, reserved_usd=0.05, model="acme:wise-1", request="x")
     assert use(story).calls == 3
     assert use(story).cost == "at most 0.0750 USD (1 call cut off before the price was known)"

@@ -85,8 +85,14 @@ def test_what_was_found_comes_first_and_is_worded_by_the_finding(grid: Grid) -> 
     assert report.headline[2].startswith("kl_loss_coef: no detectable difference (")
     assert "these seeds would have found a difference of ±" in report.headline[2]
     page = report.html.read_text()
-    order = ["A detectable difference", "Before you believe", "What was varied", ">Points<", ">Figures<"]
-    order += ["What was expected", ">Runs<", "How it was computed", "What was planned"]
+    order = ["A detectable difference", "Before you believe", "<nav", "<h2>What was varied", "<h2>Points"]
+    order += [
+        "<h2>Figures",
+        "<h2>What was expected",
+        "<h2>Runs",
+        "<h2>How it was computed",
+        "<h2>What was planned",
+    ]
     places = [page.index(title) for title in order]
     assert places == sorted(places)
 

@@ -44,7 +44,7 @@ def about(*contrasts: Contrast, matters: bool | None = True, **more: object) -> 
 def test_a_level_is_higher_only_where_its_contrast_says_so() -> None:
     higher = "lr matters: 3e-6 is higher (better) than 1e-6 by +0.120 [0.050, 0.190]"
     assert findings(about(HIGHER, NONE)).found == (f"{higher}.",)
-    lower = "1e-4 is lower (worse) than 1e-6 by −0.200 [−0.300, −0.100]"
+    lower = "1e-4 is lower (worse) than 1e-6 by -0.200 [-0.300, -0.100]"
     assert findings(about(HIGHER, LOWER)).found == (f"{higher}; {lower}.",)
     both = "3e-6 by +0.120 [0.050, 0.190], 1e-5 by +0.100 [0.050, 0.190]"
     other = replace(HIGHER, level="1e-5", difference=0.1)
@@ -52,11 +52,11 @@ def test_a_level_is_higher_only_where_its_contrast_says_so() -> None:
 
 
 def test_nothing_found_says_what_would_have_been() -> None:
-    sentence = "lr: no detectable difference (1e-5 against 1e-6: +0.010 [−0.050, 0.070]; these seeds would "
+    sentence = "lr: no detectable difference (1e-5 against 1e-6: +0.010 [-0.050, 0.070]; these seeds would "
     assert findings(about(NONE, matters=False)).found == (sentence + "have found a difference of ±0.080).",)
     wider = replace(NONE, level="1e-4", difference=-0.02, detectable=0.11)
     (told,) = findings(about(NONE, wider, matters=False)).found
-    assert "1e-4 against 1e-6: −0.020" in told and "the largest" in told and "±0.110" in told
+    assert "1e-4 against 1e-6: -0.020" in told and "the largest" in told and "±0.110" in told
     assert findings(about(NONE, matters=False)).verdict == "No detectable difference"
 
 
@@ -91,7 +91,7 @@ def test_what_was_not_tested_says_why() -> None:
     with_tasks = about(replace(untested, over_tasks=(-0.02, 0.22, 64)), matters=None, why_not="one seed")
     (table,) = page(with_tasks)["varied"]
     (row,) = table["rows"]
-    assert row["remark"] == ("one seed; over the same 64 tasks [−0.020, 0.220]: other tasks, not other seeds")
+    assert row["remark"] == ("one seed; over the same 64 tasks [-0.020, 0.220]: other tasks, not other seeds")
     assert (row["finding"], row["p"]) == ("not tested", "—")
     assert table["verdict"].startswith("not tested (one seed)")
 
@@ -115,7 +115,7 @@ def test_points_are_told_by_what_differs_and_never_mixed_up() -> None:
 def test_numbers_of_one_metric_have_the_same_decimals() -> None:
     rates = comparison((REPEAT,), 3)
     assert Digits.of(rates) == Digits(3, (0.0, 1.0))
-    assert Digits(3).difference(-0.0504) == "−0.050" and Digits(3).interval(None, 1.0) == ""
+    assert Digits(3).difference(-0.0504) == "-0.050" and Digits(3).interval(None, 1.0) == ""
     assert Digits(3).value(float("nan")) == "—" and Digits(3).difference(-0.0004) == "+0.000"
     loss = replace(rates, metric="actor/kl_loss")
 
