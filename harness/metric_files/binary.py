@@ -1,4 +1,4 @@
-"""Binary logs of trackers: TensorBoard event files, W&B offline runs, SwanLab's local runs.
+"""Binary logs of trackers: TensorBoard event files, offline runs of W&B and SwanLab, MLflow's database.
 
 In: a file. Out: rows, each with the number of the record (from 1) that it stands in. None of the trackers'
 own packages is needed.
@@ -7,8 +7,12 @@ own packages is needed.
 from __future__ import annotations
 
 import json
+import math
+import sqlite3
 import struct
+import sys
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 from harness.metric_files.wire import fields, first, leveldb_records, part, signed, tfrecords
@@ -20,6 +24,10 @@ Record = dict[str, object]
 _SIDES = {"train", "training", "val", "valid", "validation", "eval", "evaluation", "test"}
 _TENSOR_TYPES = {1: "<f", 2: "<d", 3: "<i", 9: "<q"}  # of a TensorProto: float, double, int32, int64
 _TENSOR_FLOATS = {5: "<f", 6: "<d"}  # its fields float_val, double_val
+_MLFLOW_QUERY = """
+SELECT rowid, key, value, step, is_nan FROM metrics
+WHERE run_uuid = (SELECT run_uuid FROM runs ORDER BY start_time DESC LIMIT 1) ORDER BY rowid
+"""
 _SWANLAB_OWN = "__swanlab__"  # what it measures of the machine
 _TENSOR_INTS = (7, 10)  # int_val, int64_val
 
@@ -52,6 +60,22 @@ def read_wandb(path: Path) -> Rows:
 def read_swanlab(path: Path) -> Rows:
     """`run-*.swanlab` (0.10) and `backup.swanlab` of earlier versions: one row per number."""
     return _rows(map(_swanlab_record, leveldb_records(path.read_bytes())))
+
+
+def read_mlflow_database(path: Path) -> Rows:
+    """`mlflow.db`, where MLflow 3.7 and later keeps its metrics: the run that was started last."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            found = database.execute(_MLFLOW_QUERY).fetchall()
+    except sqlite3.Error:  # not a database yet
+        return []
+    rows = []
+    for number, name, value, step, is_nan in found:
+        infinite = abs(value) >= sys.float_info.max  # as it writes infinities
+        number_there = math.nan if is_nan else math.copysign(math.inf, value) if infinite else value
+        if row := row_from_object({name: number_there, "step": step}):
+            rows.append((number, row))
+    return rows
 
 
 def _rows(records: Iterable[Record]) -> Rows:

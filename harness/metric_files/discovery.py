@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -17,8 +18,8 @@ from typing import Any
 
 import psutil
 
-from harness.metric_files.formats import format_of
-from harness.metric_files.source import COPIES
+from harness.metric_files.formats import NoMetricFileError, format_of, format_or_error
+from harness.metric_files.source import COPIES, FileSource, best, sources
 from monitors.processes import family
 
 MOST_ENTRIES = 20_000
@@ -37,7 +38,7 @@ _OWN = {"metrics.jsonl", "resources.jsonl"}
 _log = logging.getLogger(__name__)
 
 
-def walk(top: Path, attempt: Path) -> Iterator[Path]:
+def walk(top: Path, attempt: Path | None) -> Iterator[Path]:
     """The files of a known format in this folder and below it. Hidden folders, caches, environments and
     result folders are passed over."""
     left = MOST_ENTRIES
@@ -60,7 +61,7 @@ def walk(top: Path, attempt: Path) -> Iterator[Path]:
                 folders.append((Path(entry.path), depth + 1))
 
 
-def may_hold_metrics(file: Path, attempt: Path) -> bool:
+def may_hold_metrics(file: Path, attempt: Path | None) -> bool:
     """True if the file is of a known format by its name, and not one that the harness writes."""
     return format_of(file) is not None and not (file.parent == attempt and file.name in _OWN)
 
@@ -95,9 +96,23 @@ class Candidates:
             self._observer.stop()
 
 
-def files_below(folders: Iterable[Path], attempt: Path) -> list[Path]:
-    """Every file below these folders that may hold metrics."""
+def files_below(folders: Iterable[Path], attempt: Path | None = None) -> list[Path]:
+    """Every file below these folders that may hold metrics; `attempt`: the folder of one, where the harness
+    writes files of its own."""
     return sorted({file for folder in folders for file in walk(folder, attempt)})
+
+
+def source_of(path: Path, wanted: str = "") -> FileSource:
+    """The source that a file is, or the best one in a folder. `wanted`: as for `best`.
+
+    Raises NoMetricFileError where there is none.
+    """
+    if not path.is_dir():
+        return FileSource(format_or_error(path), path.parent, (path,), path)
+    source = best(sources(files_below([path])), wanted)
+    if source is None:
+        raise NoMetricFileError(f"{path}: no file in it holds a metric that is known by its name")
+    return source
 
 
 def written_by(attempt_id: str) -> set[Path]:
@@ -118,6 +133,7 @@ def _observer(folders: Sequence[Path], handler: Any) -> Any:
     from watchdog.events import DirCreatedEvent, DirMovedEvent, FileCreatedEvent, FileMovedEvent
     from watchdog.observers import Observer
 
+    warnings.filterwarnings("ignore", category=RuntimeWarning, module="watchdog")  # of its own races
     observer = Observer()
     observer.daemon = True
     created: Any = [DirCreatedEvent, DirMovedEvent, FileCreatedEvent, FileMovedEvent]

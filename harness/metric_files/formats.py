@@ -40,6 +40,7 @@ FORMATS = (
     Format("W&B offline run", re.compile(r"(?:^|/)[^/]+\.wandb$"), binary.read_wandb),
     Format("SwanLab run", re.compile(r"(?:^|/)[^/]+\.swanlab$"), binary.read_swanlab),
     MLFLOW,
+    Format("MLflow database", re.compile(r"(?:^|/)mlflow\.db$"), binary.read_mlflow_database),
 )
 """In the order in which one is preferred that tells as much as another."""
 
@@ -54,8 +55,13 @@ def read(path: Path) -> Rows:
 
     Raises NoMetricFileError for a file of another kind, OSError for one that cannot be read.
     """
+    return format_or_error(path).read(path)
+
+
+def format_or_error(path: Path) -> Format:
+    """The format of a file. Raises NoMetricFileError with those that are known."""
     known = format_of(path)
     if known is None:
         names = ", ".join(one.name for one in FORMATS)
         raise NoMetricFileError(f"{path}: no file of metrics by its name; known are {names}")
-    return known.read(path)
+    return known

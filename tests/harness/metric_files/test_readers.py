@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.metric_files import format_of, read
+from harness.metric_files import format_of, read, source_of
 from harness.metric_files.formats import NoMetricFileError
 from harness.metric_files.wire import BLOCK_BYTES, leveldb_records
 
@@ -104,6 +104,15 @@ def test_mlflows_files_are_named_by_their_path() -> None:
     assert column(WRITTEN / "metrics/val/acc", "val/acc")[-1] == (4, 30, pytest.approx(0.8))
 
 
+def test_of_mlflows_database_the_last_run_is_read_with_nan() -> None:
+    path = WRITTEN / "mlflow.db"
+    assert [(step, value) for _, step, value in column(path, "train_loss")] == [
+        (10 * step, 2 / (step + 1)) for step in range(4)
+    ]
+    ((line, step, bad),) = column(path, "bad")
+    assert (line, step) == (18, 5) and math.isnan(bad)
+
+
 def test_json_lines_keep_their_numbers_and_their_line(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(
@@ -148,3 +157,14 @@ def test_a_file_of_another_kind_is_refused_with_what_is_known() -> None:
     assert format_of(Path("model.safetensors")) is None
     with pytest.raises(NoMetricFileError, match=r"notes\.txt: .*TensorBoard"):
         read(Path("notes.txt"))
+
+
+def test_a_folder_is_read_by_the_best_source_in_it() -> None:
+    source = source_of(WRITTEN / "lightning")
+    assert (source.format.name, source.place.name) == ("CSV", "metrics.csv")
+    assert source_of(EVENTS).rows()[0][:2] == (EVENTS.name, 2)
+
+
+def test_a_folder_without_metrics_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NoMetricFileError, match="no file in it"):
+        source_of(tmp_path)
