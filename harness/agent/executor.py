@@ -230,11 +230,13 @@ class Executor:
         return events.Collected(judged.outcome, judged.reason)
 
     async def _report(self, action: actions.Report) -> events.Reported:
+        from harness.index import sweep_of
         from harness.results.report import build_report
 
         try:
+            folder, draws = self.experiment.dir, not sweep_of(self.experiment.dir)  # a sweep draws its own
             report = await asyncio.to_thread(
-                build_report, self.experiment.dir, self.experiment.journal.entries
+                build_report, folder, self.experiment.journal.entries, None, draws
             )
         except Exception as error:  # a report can be built again; the run still has to finish
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):

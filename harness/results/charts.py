@@ -91,12 +91,15 @@ class Chart:
     goal: str = "max"
 
 
-def save_all(charts: Iterable[Chart], folder: Path, into: Path | None = None) -> list[Figure]:
+def save_all(
+    charts: Iterable[Chart], folder: Path, into: Path | None = None, draws: bool = True
+) -> list[Figure]:
     """Write the charts into `<folder>/figures/`, and take away the figures of an earlier report. `into`:
-    another folder, for their data alone."""
+    another folder, for their data alone. `draws`: as files too, which takes most of the time of a report."""
     target = (into or folder) / "figures"
     target.mkdir(exist_ok=True)
-    figures = [_save(chart, target, is_drawn=into is None) for chart in charts]
+    suffixes = (".svg", ".json") if draws else (".json",)
+    figures = [_save(chart, target, suffixes, is_drawn=draws and into is None) for chart in charts]
     kept = {Path(file).name for figure in figures for file in figure.files}
     for path in target.iterdir():
         if path.suffix in SUFFIXES and path.name not in kept:
@@ -104,14 +107,14 @@ def save_all(charts: Iterable[Chart], folder: Path, into: Path | None = None) ->
     return figures
 
 
-def _save(chart: Chart, folder: Path, is_drawn: bool) -> Figure:
+def _save(chart: Chart, folder: Path, suffixes: Sequence[str], is_drawn: bool) -> Figure:
     write_atomically(folder / f"{chart.name}.json", f"{_json(_plain(chart))}\n")
     thin = shown(chart)
     if is_drawn:
         from harness.results.drawing import draw
 
         write_atomically(folder / f"{chart.name}.svg", draw(thin))
-    files = tuple(f"figures/{chart.name}{suffix}" for suffix in (".svg", ".json"))
+    files = tuple(f"figures/{chart.name}{suffix}" for suffix in suffixes)
     return Figure(chart.name, chart.title, chart.caption, _plain(thin), files)
 
 

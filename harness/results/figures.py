@@ -43,11 +43,15 @@ _KNOWN = (  # name of the figure, title, metrics, and whether its absence is wor
 
 
 def draw_figures(
-    record: Record, facts: Mapping[str, Fact], into: Path | None = None, leading: str | None = None
+    record: Record,
+    facts: Mapping[str, Fact],
+    into: Path | None = None,
+    leading: str | None = None,
+    draws: bool = True,
 ) -> tuple[list[Figure], list[str]]:
     """Draw everything there is to draw, the leading metric first; the figures, and what is missing.
 
-    `into`: as `save_all`."""
+    `into`, `draws`: as `save_all`."""
     charts, left_out = [*_validation(record, facts)], []
     missing: list[str] = []
     drawn: set[str] = set()
@@ -71,7 +75,7 @@ def draw_figures(
         missing.append(f"figures left out because no metric holds them: {', '.join(left_out)}")
     if len(foreign) > MAX_FOREIGN:
         missing.append(f"figures of {len(foreign) - MAX_FOREIGN} more metrics: only {MAX_FOREIGN} are drawn")
-    return save_all(charts, record.result_dir, into), missing
+    return save_all(charts, record.result_dir, into, draws), missing
 
 
 def _is_drawable(series: Series) -> bool:

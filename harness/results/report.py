@@ -38,13 +38,15 @@ _SCHEMA = 1
 DOCUMENTS = ("validation.md", "trial_and_error.md", "result.md", "report.html")
 
 
-def build_report(result_dir: Path, entries: Sequence[Entry], into: Path | None = None) -> Report:
+def build_report(
+    result_dir: Path, entries: Sequence[Entry], into: Path | None = None, draws: bool = True
+) -> Report:
     """Write validation.md, trial_and_error.md, result.md, result.json, report.html and figures/.
 
     A number that cannot be found again where it should stand is withheld and named among the discrepancies.
     Raises OSError when the folder cannot be written; whatever the raw files hold, they make no error.
     `into`: another folder to write to, without drawings and without masking the secrets of this environment:
-    what `harness verify` compares with.
+    what `harness verify` compares with. `draws`: the figures are files too; the page draws them itself.
     """
     result_dir = result_dir.resolve()
     target = into or result_dir
@@ -54,7 +56,7 @@ def build_report(result_dir: Path, entries: Sequence[Entry], into: Path | None =
     wrong = (Discrepancy(fact.label, fact.withheld) for fact in facts.values() if fact.withheld)
     discrepancies = (*wrong, *reported_differences(record, facts))
     leading = leading_of(record, run.state.blueprint)
-    figures, undrawn = draw_figures(record, facts, into, leading.name if leading else None)
+    figures, undrawn = draw_figures(record, facts, into, leading.name if leading else None, draws)
     provenance = json_file(result_dir / "provenance.json", "provenance.json", [])
     missing = _words("missing", facts.values(), record=record, provenance=provenance)
     missing = (*missing, *record.problems[:50], *undrawn)

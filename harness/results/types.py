@@ -212,7 +212,12 @@ class Figure:
     title: str
     caption: str
     data: Mapping[str, Any]
-    files: tuple[str, ...]  # relative to the result folder
+    files: tuple[str, ...]  # relative to the result folder; the last is its data
+
+    @property
+    def drawing(self) -> str:
+        """The file with the picture; "" where only the page draws it."""
+        return next((file for file in self.files if file.endswith(".svg")), "")
 
 
 @dataclass(frozen=True)

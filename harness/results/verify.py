@@ -31,6 +31,7 @@ from harness.results.content import (
     tree_differences,
 )
 from harness.results.manifest import flag_of, json_text, sha256, with_checksum
+from harness.results.raw import json_file
 from harness.results.types import Discrepancy
 from harness.state import ExperimentState, fold
 
@@ -275,7 +276,9 @@ def run_flag(state: ExperimentState) -> dict[str, Any]:
 def _rebuild_run(result_dir: Path, state: ExperimentState, into: Path) -> None:
     from harness.results.report import build_report
 
-    build_report(result_dir, journal.read(result_dir / RUN.journal), into)
+    told = json_file(result_dir / RUN.result, RUN.result, []) or {}
+    draws = any(file.endswith(".svg") for figure in told.get("figures", ()) for file in figure["files"])
+    build_report(result_dir, journal.read(result_dir / RUN.journal), into, draws)
 
 
 RUN = Kind("run", "journal.jsonl", journal.RUN, "result.json", fold, run_flag, _rebuild_run)

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from harness import journal
 from harness.atomic_write import write_json
 from harness.results.content import is_same_text, line_difference, tree_differences
 from harness.results.manifest import sha256, with_checksum
+from harness.results.report import build_report
 from harness.results.verify import NotFinishedError, verify_run
 from tests.harness.results.finished import finished_run
 from tests.harness.results.journals import section
@@ -55,6 +57,17 @@ def test_a_folder_that_was_copied_still_holds(run: Path) -> None:
     assert checked.figures == len(list((run / "figures").glob("*.json")))
     assert checked.numbers > 100
     assert checked.summary.startswith("1 run, ") and checked.summary.endswith("checked: nothing differs")
+
+
+def test_a_report_without_drawings_holds_and_one_that_lost_them_does_not(run: Path) -> None:
+    entries = journal.read(run / "journal.jsonl")
+    built = build_report(run, entries, draws=False)
+    assert not list((run / "figures").glob("*.svg")) and '.svg"' not in built.html.read_text()
+    assert verify_run(run).discrepancies == ()
+    build_report(run, entries)
+    for drawing in (run / "figures").glob("*.svg"):
+        drawing.unlink()
+    assert set(found(run).values()) == {"the file is gone"}
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(3000, marks=pytest.mark.soak)])
