@@ -8,14 +8,11 @@ that needs earlier lines too; `steps_per_epoch` and `split` are there where a li
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from monitors.metrics import Row
-from monitors.metrics.row import number_of
 
 
 class MetricsFile:
@@ -64,16 +61,3 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         except ValueError as error:
             raise ValueError(f"{path}, line {number}: not a JSON object ({error})") from error
     return records
-
-
-def row_of_record(record: Mapping[str, Any]) -> Row:
-    """Return the row that a record holds, its values under their full names."""
-    step, epoch, end = (number_of(record.get(key)) for key in ("step", "epoch", "steps_per_epoch"))
-    counts = step is not None and math.isfinite(step)
-    return Row(
-        int(step) if counts and step is not None else None,
-        {name: number for name, raw in record["values"].items() if (number := number_of(raw)) is not None},
-        epoch if epoch is None or math.isfinite(epoch) else None,
-        int(end) if end else None,
-        str(record.get("split") or ""),
-    )

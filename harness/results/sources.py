@@ -34,7 +34,7 @@ from harness.results.raw import (
 )
 from harness.results.types import Fact, Interval, Source, TaskResult
 from monitors import metrics
-from monitors.logs import clean
+from monitors.logs import Line, clean
 from monitors.metrics import MetricPatterns
 from monitors.metrics.row import metric_name
 
@@ -195,9 +195,14 @@ class SourceReader:
     def _parsed(self, origin: Source) -> metrics.Row | None:
         """The row that the lines of the log, or of a file that the training wrote, are."""
         if format_of(Path(origin.file)) is None:
-            text = clean(self._raw(origin))
-            return self._patterns.parse(text) or metrics.parse_line(text)
-        return self._written_rows(origin.file).get(origin.line or 0)
+            first, last = origin.line or 0, origin.last_line or origin.line or 0
+            there = self._lines.get(origin.file, {})
+            lines = (
+                Line(number, clean(there[number])) for number in range(first, last + 1) if number in there
+            )
+            found = metrics.read_lines(lines, self._patterns)
+            return next((one.row for one in found if one.line == last), None)
+        return self._written_rows(origin.file).get(origin.last_line or origin.line or 0)
 
     def _written_rows(self, file: str) -> dict[int, metrics.Row]:
         """The rows of a file that a training wrote, by their line."""
@@ -218,11 +223,13 @@ class SourceReader:
 
 
 def _origin(file: str, row: Mapping[str, Any]) -> Source | None:
-    """The line that a row of an attempt's metrics.jsonl was taken from."""
+    """The lines that a row of an attempt's metrics.jsonl was taken from."""
     origin = row.get("source")
     if not file.endswith("/metrics.jsonl") or not isinstance(origin, dict):
         return None
     name, line = origin.get("file"), origin.get("line")
     if not isinstance(name, str) or isinstance(line, bool) or not isinstance(line, int):
         return None
-    return Source(f"{file.rpartition('/')[0]}/{name}", line)
+    first = origin.get("from", line)
+    path = f"{file.rpartition('/')[0]}/{name}"
+    return Source(path, first, line) if isinstance(first, int) and first < line else Source(path, line)
