@@ -11,6 +11,7 @@ from harness import __version__
 from harness.cli import check, compare, control, diagnose, folders, look, new, report, run, sweep, verify
 from harness.cli.console import OneMessage, use_utf8
 from harness.cli.lessons import lessons
+from harness.cli.metrics import metrics
 from harness.cli.new_run import WithCommand
 
 app = typer.Typer(
@@ -53,6 +54,7 @@ for command in (
     look.logs,
     look.attach,
     diagnose.diagnose,
+    metrics,
     control.stop,
     control.approve,
     report.report,

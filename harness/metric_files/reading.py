@@ -1,0 +1,76 @@
+"""The rows of what a person points at: a log, a file of metrics, a folder of them, an attempt or a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import UserError
+from harness.metric_files.discovery import files_below
+from harness.metric_files.formats import format_of, read
+from harness.metric_files.source import best, sources
+from monitors.logs import LogReader
+from monitors.metrics import MetricPatterns, MetricReader, Row
+from monitors.metrics.names import Direction, direction, leading
+from monitors.metrics.propose import Proposal, propose
+
+
+class NoSourceError(UserError):
+    """There is nothing to read metrics from."""
+
+
+@dataclass(frozen=True)
+class ReadRows:
+    """`source`: the file they are from. `rows`: each with its line. `proposals`: expressions for a log that
+    has none."""
+
+    source: Path
+    rows: tuple[tuple[int, Row], ...]
+    proposals: tuple[Proposal, ...] = ()
+
+    def leading(self, wanted: str = "") -> tuple[str | None, Direction | None]:
+        """The metric that leads, and in which direction it gets better."""
+        name = leading((name for _, row in self.rows for name in row.named()), wanted)
+        return name, direction(name) if name else None
+
+
+def read_source(path: Path, patterns: MetricPatterns | None = None) -> ReadRows:
+    """Read the rows of a log, a file of metrics, or a folder. With `patterns`, a file is a log.
+
+    Raises NoSourceError where there is none.
+    """
+    if path.is_dir():
+        return _of_folder(path)
+    if not path.exists():
+        raise NoSourceError(f"{path}: there is no such file, folder or run")
+    known = None if patterns else format_of(path)
+    if known and (rows := tuple(read(path))):
+        return ReadRows(path, rows)
+    return _of_log(path, patterns)
+
+
+def _of_folder(folder: Path) -> ReadRows:
+    logs = [folder / "pane.log", *sorted(folder.glob("attempts/[0-9]*/pane.log"), reverse=True)]
+    if log := next((path for path in logs if path.is_file()), None):
+        return _of_log(log, None)
+    found = best(sources(files_below([folder], folder / "no-attempt")))
+    if found is None:
+        raise NoSourceError(f"{folder}: no file in it holds metrics; name a log")
+    return ReadRows(found.place, tuple((line, row) for _, line, row in found.rows()))
+
+
+def _of_log(path: Path, patterns: MetricPatterns | None) -> ReadRows:
+    log, reader = LogReader(path), MetricReader(patterns)
+    rows: list[tuple[int, Row]] = []
+    while True:
+        lines = log.read(final=True)
+        rows += [(found.line, found.row) for line in lines for found in reader.read(line)]
+        if log.at_end:
+            break
+    rows += [(found.line, found.row) for found in reader.end()]
+    return ReadRows(path, tuple(rows), () if rows else propositions(path))
+
+
+def propositions(log: Path) -> tuple[Proposal, ...]:
+    """Expressions for a log without known rows, from its first megabytes."""
+    return tuple(propose(LogReader(log).read(final=True)))
