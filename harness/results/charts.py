@@ -68,13 +68,14 @@ class Mark:
 class Panel:
     """Lines or marks that share their axes; `title` is "" for the only panel of a chart. `y`: what its own
     axis says; `scale`: "log", or "asinh" (logarithmic to both sides of 0), where a linear axis would
-    flatten the curve."""
+    flatten the curve; `x_scale`: "log" for levels that are spaced so."""
 
     title: str = ""
     lines: tuple[Line, ...] = ()
     marks: tuple[Mark, ...] = ()
     y: str = ""
     scale: str = ""
+    x_scale: str = ""
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,10 @@ def _script() -> dict[str, str]:
 
 def shown(chart: Chart) -> Chart:
     """The chart as a page and a drawing show it: long lines thinned, a fitting scale, no sources."""
-    return replace(chart, panels=tuple(_shown(panel) for panel in chart.panels))
+    panels = tuple(_shown(panel) for panel in chart.panels)
+    if chart.kind == "levels":
+        panels = tuple(replace(panel, x_scale=_x_scale(panel)) for panel in panels)
+    return replace(chart, panels=panels)
 
 
 def _shown(panel: Panel) -> Panel:
@@ -169,6 +173,17 @@ def _scale(panel: Panel) -> str:
     if not len(sizes) or sizes.max() <= _WIDE * (sizes.min() if is_positive else np.median(sizes)):
         return ""
     return "log" if is_positive else "asinh"
+
+
+def _x_scale(panel: Panel) -> str:
+    """ "log" for positive levels that are more evenly spaced as logarithms; of two, for ten times as much."""
+    levels = sorted({mark.x for mark in panel.marks if mark.x is not None})
+    if len(levels) < max(2, len(panel.marks)) or levels[0] <= 0:
+        return ""
+    gaps = [np.diff(levels), np.diff(np.log(levels))]
+    linear, logarithmic = (float(gap.max() / gap.min()) for gap in gaps)
+    is_wide = levels[-1] > 9.99 * levels[0]
+    return "log" if (is_wide if len(levels) == 2 else logarithmic < 0.99 * linear) else ""
 
 
 def _thinned(line: Line) -> Line:

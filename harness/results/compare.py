@@ -214,8 +214,8 @@ def _point_result(study: Study, point: Point, runs: Sequence[RunResult]) -> Poin
         steps_to_threshold=_estimate(run.steps_to_threshold for run in counting),
         reached_threshold=sum(run.steps_to_threshold is not None for run in counting),
         cost=cost,
-        cost_per_point=cost / gain * metrics.cost_per(study.metric)
-        if cost is not None and gain > 0
+        cost_per_point=cost / gain / 100
+        if cost is not None and gain > 0 and metrics.is_rate(study.metric)
         else None,
     )
 

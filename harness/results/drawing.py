@@ -145,7 +145,7 @@ def _levels(axes: Any, panel: Panel, chart: Chart) -> None:
     every = [mark for each in chart.panels for mark in each.marks]
     ends = [end for mark in every for end in (mark.low, mark.high) if end is not None]
     axes.set_ylim(*_limits([ends, *((mark.y, *mark.runs) for mark in every)]))
-    places = _places(axes, panel.marks)
+    places = _places(axes, panel)
     axes.plot(places, [mark.y for mark in panel.marks], color=MARKERS.lines[0], linewidth=1, alpha=0.6)
     for x, mark in zip(places, panel.marks, strict=True):
         axes.plot(
@@ -160,14 +160,15 @@ def _levels(axes: Any, panel: Panel, chart: Chart) -> None:
             axes.axhline(mark.y, color=MARKERS.lines[1], linewidth=1, linestyle=_DASHES[1])
 
 
-def _places(axes: Any, marks: Sequence[Mark]) -> list[float]:
-    """Where the levels stand: as numbers, on a logarithmic axis when they span more than a factor of ten; by
-    name, one beside the other, when they are no numbers."""
+def _places(axes: Any, panel: Panel) -> list[float]:
+    """Where the levels stand: as numbers, on the panel's kind of axis; by name, one beside the other, when
+    they are no numbers."""
+    marks = panel.marks
     numbers = [mark.x for mark in marks if mark.x is not None]
     places = numbers
     if len(numbers) < len(marks) or len(set(numbers)) < len(numbers):
         places = [float(index) for index in range(len(marks))]
-    elif min(numbers) > 0 and max(numbers) > 10 * min(numbers):
+    elif panel.x_scale == "log":
         axes.set_xscale("log")
     elif max(numbers) > 10 * min(abs(number) for number in numbers if number or len(numbers) == 1):
         places = [float(sorted(numbers).index(number)) for number in numbers]  # such as 0, 0.001, 0.1

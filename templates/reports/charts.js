@@ -126,7 +126,7 @@ const linesOptions = (chart, panel, options, overlaid) => {
 const marksOptions = (chart, panel) => {
   const marks = panel.marks.map((mark, index) => ({ ...mark, x: mark.x ?? null, index }));
   const xs = marks.map(mark => mark.x), isNumeric = xs.every(x => x != null) && new Set(xs).size === xs.length;
-  const isLevels = chart.kind === "levels", isLog = isLevels && isNumeric && Math.min(...xs) > 0 && Math.max(...xs) > 10 * Math.min(...xs);
+  const isLevels = chart.kind === "levels", isLog = panel.x_scale === "log";
   marks.forEach(mark => { mark.at = !isLevels || (isNumeric && !isLog) ? mark.x : isLog ? Math.log10(mark.x) : mark.index; });
   marks.sort((a, b) => a.at - b.at);
   const x = marks.map(mark => mark.at), ends = marks.flatMap(mark => [mark.y, mark.low ?? mark.y, mark.high ?? mark.y, ...(mark.runs || [])]);

@@ -43,11 +43,6 @@ def is_rate(metric: str) -> bool:
     return bool(_RATE.search(metric))
 
 
-def cost_per(metric: str) -> float:
-    """The improvement whose cost is told: 0.01 of a rate, 1 of any other metric."""
-    return 0.01 if is_rate(metric) else 1.0
-
-
 def measure_of(metric: str) -> str:
     """What `task_statistics.task_values` calls a validation metric that tasks tell; "" for any other."""
     return task_statistics.measure_of(metric.removeprefix("val/")) if metric.startswith("val/") else ""

@@ -164,8 +164,8 @@ class Estimate:
 @dataclass(frozen=True)
 class PointResult:
     """One point over its seeds. `value` None: no run of it counts. `cost`: mean cost units x hours of a run;
-    `cost_per_point`: that per `metrics.cost_per` of improvement over the first measurement, None where there
-    was none."""
+    `cost_per_point`: that per 0.01 of improvement of a rate over its first measurement, None where there was
+    none."""
 
     point: Point
     value: Estimate | None

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +56,10 @@ def _curves(comparison: Comparison) -> Iterator[Chart]:
     by_key = _panels_by_key(comparison) if len(comparison.points) > MOST_POINTS else []
     panels = by_key or [_panel_of_points(comparison)]
     lines = [line for panel in panels for line in panel.lines]
+    ends = [value for line in lines for values in (line.y, *(ys for _, ys in line.runs)) for value in values]
+    if ends:
+        cut = partial(_cut, low=min(ends), high=max(ends))
+        panels = [replace(panel, lines=tuple(map(cut, panel.lines))) for panel in panels]
     if any(len(line.x) > 1 for line in lines):
         yield _chart(
             *("curves", "over the steps", "step", panels, comparison),
@@ -64,6 +70,15 @@ def _curves(comparison: Comparison) -> Iterator[Chart]:
             is_crowded=any(len(panel.lines) > MOST_LABELLED for panel in panels),
             is_long=any(len(line.x) == MOST_STEPS for line in lines),
         )
+
+
+def _cut(line: Line, low: float, high: float) -> Line:
+    """The line with its band over seeds cut to what was measured, so that a wide one flattens no curve."""
+    if not line.runs:
+        return line
+    sides = (np.array(ends, dtype=float) for ends in (line.low, line.high))
+    lows, highs = (np.clip(ends, low, high).tolist() for ends in sides)
+    return replace(line, low=tuple(lows), high=tuple(highs))
 
 
 def _panel_of_points(comparison: Comparison) -> Panel:
@@ -94,7 +109,7 @@ def _line(comparison: Comparison, points: Sequence[str], label: str, is_baseline
     is_alone = len(points) == 1
     curves = by_point[0] if is_alone else [_mean_of(each) for each in by_point]
     steps, values = common(curves)
-    low, high = band(values, bounds_of(comparison)) if is_alone else (values.min(axis=0), values.max(axis=0))
+    low, high = band(values) if is_alone else (values.min(axis=0), values.max(axis=0))
     has_band = len(values) > 1
     runs = map(_mean_of, zip(curves)) if is_alone and has_band else ()
     return Line(
@@ -143,9 +158,9 @@ def common(curves: Sequence[Curve]) -> tuple[np.ndarray, Matrix]:
     return np.add.reduceat(steps, starts) / counts, np.add.reduceat(values, starts, axis=1) / counts
 
 
-def band(values: Matrix, bounds: tuple[float, float] = (-np.inf, np.inf)) -> tuple[Ends, Ends]:
-    """Low and high over the runs, cut to where values can be: the 95 % t interval over three or more seeds,
-    the range of two, None for a single one."""
+def band(values: Matrix) -> tuple[Ends, Ends]:
+    """Low and high over the runs: the 95 % t interval over three or more seeds, the range of two, None for a
+    single one."""
     runs = len(values)
     if runs < 2:
         return None, None
@@ -153,7 +168,7 @@ def band(values: Matrix, bounds: tuple[float, float] = (-np.inf, np.inf)) -> tup
         return values.min(axis=0), values.max(axis=0)
     mean = values.mean(axis=0)
     half = stats.t.ppf(0.975, runs - 1) * values.std(axis=0, ddof=1) / np.sqrt(runs)
-    return np.clip(mean - half, *bounds), np.clip(mean + half, *bounds)
+    return mean - half, mean + half
 
 
 # --- levels of a key ----------------------------------------------------------------------------------------

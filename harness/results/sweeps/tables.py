@@ -17,7 +17,6 @@ from typing import Any
 from urllib.parse import quote
 
 from harness.config.values import as_text
-from harness.results.comparing import metrics
 from harness.results.comparing.types import SIGN, Comparison, Contrast, Expected, KeyEffect, RunResult
 from harness.results.manifest import plain
 from harness.results.sweeps import wording
@@ -50,7 +49,7 @@ class SweepAbout:
 
 def build_page(comparison: Comparison, folder: Path, about: SweepAbout = SweepAbout()) -> dict[str, Any]:
     """Everything that the documents in `folder` show. `tone`: good, bad or "" for the colour of the verdict;
-    `cost_per`: the improvement whose cost the points tell; `headline`: the few lines a terminal shows."""
+    `headline`: the few lines a terminal shows."""
     digits, said, warned = Digits.of(comparison), wording.findings(comparison), wording.cautions(comparison)
     labels, threshold = wording.key_labels(comparison), comparison.yardstick.threshold
     names = tuple(labels[key.name] for key in comparison.study.keys)
@@ -72,7 +71,7 @@ def build_page(comparison: Comparison, folder: Path, about: SweepAbout = SweepAb
         "points": _point_rows(comparison, digits),
         "threshold": digits.value(threshold) if threshold is not None else "",
         "cost_unit": cost_unit(comparison),
-        "cost_per": f"{metrics.cost_per(comparison.metric):g}",
+        "has_cost": any(point.cost_per_point is not None for point in comparison.points),
         "expected": tuple(_expected_row(each, labels) for each in comparison.expected),
         "runs": tuple(_run_row(run, digits, folder) for run in comparison.runs),
         "notes": wording.notes(comparison),

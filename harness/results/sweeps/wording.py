@@ -19,9 +19,9 @@ from harness.results import stats
 from harness.results.comparing import metrics
 from harness.results.comparing.contrasts import WHOLE
 from harness.results.comparing.types import SIGN, Comparison, Estimate, Goal
-from harness.results.facts import RECENT
 from harness.templating import render_lines
 from harness.wording import DASH, count_text, listed, point_label, short_labels, shortened
+from monitors.metrics.names import is_validation
 
 MOST_NAMED = 4  # contrasts or runs named in one sentence; the tables have all
 _MOST_DECIMALS = 8
@@ -248,9 +248,8 @@ def notes(comparison: Comparison) -> tuple[str, ...]:
         tested=[contrast for contrast in comparison.contrasts if contrast.p is not None],
         has_same_seeds=len(seeds) > 1 and len(seeds[0]) > 1 and all(found == seeds[0] for found in seeds),
         stricter=_stricter(comparison),
-        is_validation=comparison.metric.startswith("val/"),
-        cost_per=f"{metrics.cost_per(comparison.metric):g}",
-        recent=RECENT,
+        is_validation=is_validation(comparison.metric),
+        has_cost=any(point.cost_per_point is not None for point in comparison.points),
     ).values()
     return lines
 

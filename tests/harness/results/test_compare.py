@@ -78,12 +78,13 @@ def test_a_loss_is_better_when_it_is_lower() -> None:
     assert found.runs[3].steps_to_threshold == 10
 
 
-@pytest.mark.parametrize(("metric", "per"), [(METRIC, 0.01), ("critic/rewards/mean", 1.0)])
-def test_the_cost_is_that_of_a_hundredth_of_a_rate_else_of_one(metric: str, per: float) -> None:
+def test_the_cost_is_that_of_a_hundredth_of_a_rate() -> None:
     values: Values = {(0,): [0.7, 0.7], (1,): [0.2, 0.1]}
-    better, worse = compared(values, metric=metric, cost_units=4.0).points  # 2 hours a run, from 0.2
-    assert better.cost == 8.0 and better.cost_per_point == pytest.approx(8.0 / 0.5 * per)
+    better, worse = compared(values, cost_units=4.0).points  # 2 hours a run, from 0.2
+    assert better.cost == 8.0 and better.cost_per_point == pytest.approx(8.0 / 0.5 * 0.01)
     assert worse.cost_per_point is None
+    better, _ = compared(values, metric="critic/rewards/mean").points
+    assert (better.cost, better.cost_per_point) == (2.0, None), "a unit of a reward is no amount"
 
 
 @pytest.mark.parametrize(

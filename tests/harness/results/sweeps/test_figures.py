@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.results.charts import Line
+from harness.results.charts import Chart, Line, Mark, Panel, shown
 from harness.results.comparing.types import Comparison, Curve, Key
-from harness.results.drawing import MOST_LABELLED, labelled
+from harness.results.drawing import MOST_LABELLED, draw, labelled
 from harness.results.drawing_style import colour_variables
 from harness.results.sweeps.figures import MOST_STEPS, as_number, band, common, draw_figures, groups
 from harness.results.types import Figure
@@ -66,13 +66,11 @@ def test_bands_are_t_intervals_over_seeds_and_levels_stand_where_the_contrasts_p
     assert len(base["runs"]) + len(level["runs"]) == 18
 
 
-def test_two_seeds_have_their_range_one_has_nothing_and_rates_end_at_one() -> None:
+def test_two_seeds_have_their_range_and_one_has_nothing() -> None:
     low, high = band(np.array([[1.0, 5.0], [3.0, 4.0]]))
     assert low is not None and high is not None
     assert (low.tolist(), high.tolist()) == ([1.0, 4.0], [3.0, 5.0])
     assert band(np.array([[1.0, 2.0]])) == (None, None)
-    low, high = band(np.array([[0.9], [1.0], [1.0]]), (0.0, 1.0))
-    assert low is not None and high is not None and low[0] < 0.9 and high[0] == 1.0
 
 
 def test_curves_are_averaged_where_all_have_a_value() -> None:
@@ -154,3 +152,41 @@ def test_of_many_lines_the_baseline_and_the_best_have_labels() -> None:
 )
 def test_levels_that_are_numbers(level: str | float | None, number: float | None) -> None:
     assert as_number(level) == number
+
+
+@pytest.mark.parametrize(
+    ("levels", "scale"),
+    [
+        ((0.003, 0.01, 0.03), "log"),
+        ((8, 16, 32), "log"),
+        ((1e-4, 1e-3), "log"),
+        ((1, 2, 3, 4), ""),
+        ((0, 0.01, 0.1), ""),
+        ((4, 8), ""),
+        (("a", "b", "c"), ""),
+    ],
+)
+def test_levels_that_are_spaced_as_logarithms_stand_on_such_an_axis(levels: Any, scale: str) -> None:
+    marks = tuple(Mark(str(level), as_number(level), 0.5) for level in levels)
+    chart = Chart("levels", "", "", "levels", "", "loss", (Panel(marks=marks),))
+    assert shown(chart).panels[0].x_scale == scale
+    assert draw(shown(chart)).startswith("<?xml")
+
+
+def test_a_band_reaches_no_further_than_what_was_measured(tmp_path: Path) -> None:
+    made = comparison((REPEAT,), 3)
+    wild = replace(made.runs[0], curve=replace(made.runs[0].curve, values=(9.0,) * 13))
+    made = replace(made, runs=(wild, *made.runs[1:]))
+    every = [value for run in made.runs for value in run.curve.values]
+    lines = panels(draw_figures(made, tmp_path), tmp_path)["curves"][0]["lines"]
+    assert max(max(one["high"]) for one in lines) == 9.0
+    assert min(min(one["low"]) for one in lines) == min(every)
+
+
+def test_quality_is_not_drawn_against_times_that_differ_by_nothing(tmp_path: Path) -> None:
+    made = comparison((REPEAT,), 3)
+    points = tuple(replace(point, cost=2.0 + 0.0002 * at) for at, point in enumerate(made.points))
+    figures = draw_figures(replace(made, points=points), tmp_path)
+    assert [figure.name for figure in figures] == ["curves", "levels"]
+    unknown = replace(made, study=replace(made.study, goal=None), best=None)
+    assert "quality" not in [figure.name for figure in draw_figures(unknown, tmp_path)]
