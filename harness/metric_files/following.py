@@ -69,8 +69,9 @@ class FollowedFiles:
         if self.source is None:
             return ""
         place, code = self.source.place, self._place.codebase
-        name = place.relative_to(code) if place.is_relative_to(code) else place
-        return f"{name} ({self.source.format.name})"
+        name = str(place.relative_to(code) if place.is_relative_to(code) else place)
+        shown = "".join(sign if sign.isprintable() else "?" for sign in name)
+        return f"{shown} ({self.source.format.name})"
 
     def paths(self) -> list[Path]:
         """The files whose growth can bring rows."""

@@ -278,6 +278,7 @@ def test_metrics_of_a_file_where_the_log_has_none(bench: Bench) -> None:
     assert copy.read_bytes() == (bench.codebase / "logs/metrics.csv").read_bytes()
     result = json.loads((bench.result_dir / "result.json").read_text())
     assert result["attempts"][0]["metrics_from"] == "logs/metrics.csv (CSV)"
+    assert "metric rows from logs/metrics.csv (CSV)" in (bench.result_dir / "report.html").read_text()
     assert "0.75" in {fact["text"] for fact in result["facts"]}
     assert "nothing differs" in bench.harness("verify", str(bench.result_dir))
     assert "metric_source/metrics.csv" in {
