@@ -55,12 +55,12 @@ def _merged(attempts: Sequence[AttemptFiles]) -> tuple[list[tuple[int, Row]], se
     validated: set[int] = set()
     for files in attempts:
         own = [
-            (row.line, Row(row.data["step"], row.data["values"]))
+            (row.line, Row(row.data["step"], row.data["values"], row.data.get("epoch")))
             for row in json_lines(files.metrics, files.metrics.name, [])
         ]
         if own:
-            first = min(row.step or 0 for _, row in own)
-            rows = [(line, row) for line, row in rows if (row.step or 0) < first]
+            first = min(row.at for _, row in own)
+            rows = [(line, row) for line, row in rows if row.at < first]
             validated = {step for step in validated if step < first}
         rows += own
         tasks = json_lines(files.trainer / "validation.jsonl", "validation.jsonl", [])

@@ -130,6 +130,6 @@ def _rows(metrics: Path) -> tuple[SeenRow, ...]:
     except (OSError, ValueError):
         return ()
     return tuple(
-        SeenRow(Line(number, text), Row(record["step"], record["values"]))
+        SeenRow(Line(number, text), Row(record["step"], record["values"], record.get("epoch")))
         for number, (record, text) in enumerate(zip(records, lines, strict=False), start=1)
     )

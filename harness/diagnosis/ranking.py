@@ -161,7 +161,7 @@ def _circumstances(fault: Fault) -> float:
 
 def _what_followed(fault: Fault, log: Log, family: str) -> float:
     """Points for what came after it: its like again and again while steps were made, or only steps."""
-    before = [seen.row.step or 0 for seen in log.rows if seen.line.number < fault.line]
+    before = [seen.row.at for seen in log.rows if seen.line.number < fault.line]
     after = [seen for seen in log.rows if seen.line.number > fault.line]
     if fault.count >= OFTEN and family not in LASTING:
         kind = (fault.type, fault.count, fault.last)
@@ -170,7 +170,7 @@ def _what_followed(fault: Fault, log: Log, family: str) -> float:
         between = sum(first < seen.line.number < fault.last for seen in log.rows)
         if between >= STEPS_BETWEEN or (spread > INCIDENT_LINES and spread > log.line_count / 10):
             return RECURS
-    if not before or not after or max(seen.row.step or 0 for seen in after) <= max(before):
+    if not before or not after or max(seen.row.at for seen in after) <= max(before):
         return 0.0
     itself = bool(fault.source) and any(said(seen.line.text).source == fault.source for seen in after)
     is_done = any(_DONE.search(line.text) for line in log.last[-LAST_WORDS:])

@@ -36,7 +36,8 @@ class NotFinite(Rule):
             self.standing = False
             return
         values = ", ".join(f"{name} is {_word(value)}" for name, value in list(broken.items())[:3])
-        self._last = f"{values} at step {seen.step} (line {seen.line}{self._of_file})"
+        at = "" if seen.step is None else f" at step {seen.step}"
+        self._last = f"{values}{at} (line {seen.line}{self._of_file})"
         self._first = self._first or self._last
         only_gradients = all(GRADIENT_NAME.search(name) for name in broken)
         self._beyond_gradients = 0 if only_gradients else self._beyond_gradients + 1

@@ -30,6 +30,11 @@ class Row:
     steps_per_epoch: int | None = None
     split: str = ""
 
+    @property
+    def at(self) -> float:
+        """Where it stands by itself: its step, else its epoch, else 0."""
+        return next((float(place) for place in (self.step, self.epoch) if place is not None), 0.0)
+
     def named(self) -> dict[str, float]:
         """The values under names that say what data they are about: `test/loss` in a row about "test"."""
         if not self.split:

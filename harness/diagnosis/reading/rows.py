@@ -21,7 +21,9 @@ MOST_TRIES = 2  # lines that look like rows, for each row that is wanted
 MOST_BYTES = 2_500_000  # of rows that are parsed, which costs most here
 SAMPLE = 50
 MOST_NOT_FINITE = 60
-_LOOKS_LIKE_A_ROW = rb"""step['"]?[ \t]{0,2}[:=#]?[ \t]{0,2}\d[^\n]*|\}[ \t]*\r?(?:\n|\z)"""
+_LOOKS_LIKE_A_ROW = (
+    rb"""(?:step|epoch|iter(?:ation)?|loss)['"]?[ \t]{0,2}[:=#\[]?[ \t]{0,2}\d[^\n]*|\}[ \t]*\r?(?:\n|\z)"""
+)
 
 
 class Rows:

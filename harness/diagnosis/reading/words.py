@@ -22,7 +22,7 @@ bus error, illegal instruction, floating point exc, breakpoint trap, limit excee
 nccl warn, \bxid\b, interrupt, timed out, time limit, cancelled, preempt, out of memory, unhandled, uncaught,
 undefined symbol, \[E ?\d{4}"""
 GENERAL = tuple(word.strip() for word in _GENERAL.split(b","))
-NOT_FINITE = r"""[:=(] ?['"]?-?(?:nan|inf|infinity)\b"""
+NOT_FINITE = r"""(?:[:=(]|loss\b|norm\b)[ \t]{0,3}['"]?-?(?:nan|inf|infinity)\b"""
 _REST_OF_LINE = r"[^\n]*"
 
 
