@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.attempt import Remedy
+from harness.attempt import UNKNOWN, Remedy
 from harness.blueprint.types import Blueprint
 from harness.command import calls, read_or_empty
 from harness.command.launch_command import bare
@@ -22,10 +22,12 @@ from harness.machine.memory import memory_available, memory_limit
 from harness.machine.ports import holder
 from harness.repair.remedies.choice import ADVISE
 from harness.repair.remedies.situation import Situation
+from harness.wording import did_you_mean
 
 _LEARNING_RATE = re.compile(r"(?:.*[._])?(?:lr|learning_rate)")
 _TEXT_FOR_A_NUMBER = re.compile(r"UFunc|<U\d|\bstr\b|could not convert string|must be real number")
 _MEMORY_LIMITS = {"-v": resource.RLIMIT_AS, "-d": resource.RLIMIT_DATA}
+_MISSING_KEY = re.compile(r"KeyError: '([\w.-]{2,80})'|has no attribute '(\w{2,80})'")
 _KIB = 1024
 
 
@@ -162,6 +164,21 @@ def _numbers_as_text(now: Situation, plan: Blueprint) -> Seen:
             )
 
 
+def _nearest_key(now: Situation, plan: Blueprint) -> Seen:
+    """The key of the config that is nearest to one that the program did not find."""
+    missing = _MISSING_KEY.search(now.said)
+    named = now.captured("key") or now.captured("wanted") or (missing and (missing[1] or missing[2])) or ""
+    name, known = named.rpartition(".")[2], [each for each in now.settings.values if each != named]
+    in_config = {each.rpartition(".")[2]: each for each in known}
+    if not name or name in in_config:
+        return
+    meant = in_config.get(did_you_mean(name, in_config, "{}", 0.6))
+    if meant is not None:
+        file = _file(plan, now, meant)
+        change = f"Use one name for it: the program asks for {named}, and {file} says {meant}."
+        yield f"In {file} it is {meant}, not {named}.", _advice(change)
+
+
 def _file(plan: Blueprint, now: Situation, key: str) -> str:
     """Where a setting stands."""
     is_given = plan.yaml_path is None or read_or_empty(now.command).setting_of(key) is not None
@@ -183,4 +200,6 @@ _OF_FAMILY: Mapping[str, Callable[[Situation, Blueprint], Seen]] = {
     "path_not_found": _named_path,
     "dataset_error": _named_path,
     "numerics_nan": _learning_rate,
+    "config_error": _nearest_key,
+    UNKNOWN: _nearest_key,
 }

@@ -38,7 +38,11 @@ class Family:
 
 def user_folder() -> Path:
     """Where a person keeps formats of their own: `metrics/` in the harness's config folder."""
-    config = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return _user_folder(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"))  # noqa: PTH111
+
+
+@cache  # it is asked for each line
+def _user_folder(config: str) -> Path:
     return Path(config) / "harness" / "metrics"
 
 

@@ -17,7 +17,7 @@ from monitors.metrics import Row, parse_line
 
 MOST_ROWS = 3000
 MOST_BLOCKS = 12  # of a log, in which rows are looked for
-MOST_TRIES = 2  # lines that look like rows, for each row that is wanted
+MOST_TRIES = 1.25  # lines that look like rows, for each row that is wanted
 MOST_BYTES = 2_500_000  # of rows that are parsed, which costs most here
 SAMPLE = 50
 MOST_NOT_FINITE = 60
@@ -54,7 +54,7 @@ class Rows:
         found = self._pattern.finditer(data)
         places = list(dict.fromkeys(data.rfind(b"\n", 0, one.start()) + 1 for one in found))
         most = max(1, MOST_ROWS // looked_into)
-        tries = min(most * MOST_TRIES, MOST_BYTES // looked_into // _mean_length(data, places))
+        tries = min(int(most * MOST_TRIES), MOST_BYTES // looked_into // _mean_length(data, places))
         stride = math.ceil(len(places) / max(1, tries))
         rows = self._read(block, places[:: max(1, stride)])
         thinned = rows[:: max(1, math.ceil(len(rows) / most))]

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from harness.codec import decode, encode
-from harness.diagnosis import Diagnosis, diagnose
+from harness.diagnosis import Diagnosis, diagnose, diagnose_log
 from monitors.files import AttemptFiles
 from tests.harness.runs import end as as_end
 
@@ -59,3 +59,14 @@ def test_no_log_at_all(tmp_path: Path) -> None:
     found = diagnose(AttemptFiles(tmp_path), as_end({"reason": "exited", "status": 2}))
     assert found.last_lines == ()
     assert "status 2" in found.cause
+
+
+def test_nan_in_rows_that_name_an_epoch_only_is_the_cause(tmp_path: Path) -> None:
+    lines = [
+        f"epoch {epoch}/20 | loss {'nan' if epoch > 2 else 1 / epoch} | acc 0.5" for epoch in range(1, 9)
+    ]
+    log = tmp_path / "train.log"
+    log.write_text("\n".join([*lines, "done"]))
+    found = diagnose_log(log, 0)
+    assert (found.family, found.signature) == ("numerics_nan", "nan")
+    assert "loss is NaN (line 3)" in found.cause

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from harness.attempt import Diagnosis
+from harness.config.packages import known_packages
 from harness.diagnosis import diagnose_log
 from harness.machine.disk import in_words
 from harness.options import RunOptions
 from harness.repair import advice
+from harness.repair.remedies import Machine, Situation, remedies_for
 from harness.state import ExperimentState
 from tests.harness.runs import found, state_with
 
@@ -147,6 +149,31 @@ def test_a_number_that_is_text_is_linked_with_the_failure_it_led_to(tmp_path: Pa
     explained = advice.of_run(from_log(tmp_path, log), run_of(tmp_path, config=config), config)
     assert "`optim.lr: 1e-2`, which PyYAML reads as text" in explained.cause
     assert explained.what_to_do[0].by_hand == "optim.lr: 0.01"
+
+
+def test_a_key_that_the_program_misses_is_named_with_the_nearest_of_the_config(tmp_path: Path) -> None:
+    config = "optim:\n  learning_rate: 0.1\n"
+    log = (
+        "Traceback (most recent call last):\n"
+        '  File "/exp/train.py", line 6, in <module>\n'
+        '    step(c["learning_rte"])\n'
+        "KeyError: 'learning_rte'\n"
+    )
+    explained = advice.of_run(from_log(tmp_path, log), run_of(tmp_path, config=config), config)
+    assert "In c.yaml it is optim.learning_rate, not learning_rte." in explained.cause
+    assert "the program asks for learning_rte" in told(explained)
+    other = advice.of_run(
+        from_log(tmp_path, log.replace("learning_rte", "reward")), run_of(tmp_path, config=config), config
+    )
+    assert "c.yaml" not in other.cause
+
+
+def test_d17_what_the_log_asks_for_is_the_package_of_the_repair(tmp_path: Path) -> None:
+    alone = "Traceback (most recent call last):\nImportError: Please run `pip install transformers[torch]`\n"
+    for log in (ACCELERATE, alone):
+        now = Situation(from_log(tmp_path, log), "", machine=Machine(why_not_install=str))
+        (remedy,) = remedies_for(["install_package"], now)
+        assert remedy.package == "accelerate" and remedy.package in known_packages()
 
 
 def test_a_learning_rate_is_a_persons_to_lower(tmp_path: Path) -> None:
