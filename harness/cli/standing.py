@@ -18,6 +18,7 @@ from harness.config.training import TrainingConfig
 from harness.journal import Entry, events_of
 from harness.journal.events import AttemptEvent
 from harness.machine.disk import in_words
+from harness.results.leading import best_of, leading_metric
 from harness.results.manifest import plain
 from harness.results.raw import parse_object
 from harness.results.text import clean
@@ -26,7 +27,7 @@ from harness.wording import number_text, short_duration
 from monitors.files import AttemptFiles
 from monitors.logs import clean as without_escapes
 from monitors.logs import lines_at_end
-from monitors.metrics import names
+from monitors.metrics.names import Direction
 
 READ_WHOLE = 4 << 20
 SAMPLES, SAMPLE_BYTES = 64, 32 << 10
@@ -47,7 +48,7 @@ class Standing:
 
     rows: tuple[dict[str, Any], ...] = ()
     metric: str = ""
-    goal: str | None = None
+    goal: Direction | None = None
     values: tuple[float, ...] = ()
     total_steps: int | None = None
     left_s: float | None = None
@@ -65,15 +66,14 @@ class Standing:
 
     @property
     def metric_text(self) -> str:
-        """`val_loss 0.254 ▇▅▂▁, lowest so far 0.25`; "" where no metric leads."""
+        """`val_loss 0.254 ▇▅▂▁, lowest 0.25`; "" where no metric leads."""
         if not self.values:
             return ""
-        best = best_of(self.values, self.goal)
-        word = {"max": "highest", "min": "lowest"}.get(self.goal or "", "")
-        behind = (
-            f", {word} so far {number_text(best)}" if best is not None and best != self.values[-1] else ""
-        )
-        return f"{self.metric} {number_text(self.values[-1])} {sparkline(self.values)}{behind}"
+        best, last = best_of(self.values, self.goal), self.values[-1]
+        word = "highest" if self.goal == "max" else "lowest"
+        has_best = best is not None and self.values[best] != last
+        behind = f", {word} {number_text(self.values[best or 0])}" if has_best else ""
+        return f"{self.metric} {number_text(last)} {sparkline(self.values)}{behind}"
 
     @property
     def row_texts(self) -> list[str]:
@@ -118,13 +118,13 @@ def standing(
         return Standing()
     files = AttemptFiles(folder / "attempts" / f"{attempt.number:02d}")
     rows = list(_records(files.metrics))
-    metric, goal = leading(plan, rows)
-    values = [row["values"][metric] for row in rows if metric in row["values"]] if metric else []
+    found = leading_metric(plan, dict.fromkeys(name for row in rows for name in row["values"]))
+    values = [row["values"][found.name] for row in rows if found.name in row["values"]] if found else []
     total = total_steps(files.config)
     return Standing(
         rows=tuple(rows[-LAST_ROWS:]),
-        metric=metric or "",
-        goal=goal,
+        metric=found.name if found else "",
+        goal=found.goal if found else None,
         values=tuple(values),
         total_steps=total,
         left_s=_left_s(files, rows, total, now) if attempt.is_running else None,
@@ -134,23 +134,9 @@ def standing(
     )
 
 
-def leading(plan: Blueprint, rows: Iterable[dict[str, Any]]) -> tuple[str | None, str | None]:
-    """The metric of these rows that leads, and its better direction."""
-    known = dict.fromkeys(name for row in rows for name in row["values"])
-    metric = names.leading(known, (plan.metrics and plan.metrics.metric) or plan.purpose)
-    goal = plan.metrics.goal if plan.metrics else None
-    return metric, goal or (names.direction(metric) if metric else None)
-
-
 def records_at_end(path: Path) -> list[dict[str, Any]]:
     """The last few records of a metrics.jsonl."""
     return [*_parsed(lines_at_end(path, FEW_BYTES))] or [*_parsed(lines_at_end(path))]
-
-
-def best_of(values: Iterable[float], goal: str | None) -> float | None:
-    """The best finite value; None where there is none or the direction is not known."""
-    finite = [value for value in values if math.isfinite(value)]
-    return {"max": max, "min": min}[goal](finite) if finite and goal else None
 
 
 def sparkline(values: Sequence[float], width: int = 24) -> str:

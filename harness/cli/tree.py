@@ -20,13 +20,13 @@ from harness.index import JOURNAL
 from harness.journal.events import Finish
 from harness.outcome import Outcome
 from harness.results.manifest import plain
+from harness.results.raw import json_file
 from harness.state import ExperimentState, fold
 from harness.sweep.folder import SweepFolder, newest_attempt
 from harness.sweep.run_files import last_step, progress
 from harness.sweep.state import SweepState, load_state
 from harness.sweep.status import WORDS, RunStatus, SweepStatus, number_text_of, one_line, status
 from harness.wording import short_duration as duration
-from monitors.metrics import names
 
 Row = dict[str, Any]
 STATES = frozenset(outcome.value for outcome in Outcome)
@@ -85,14 +85,9 @@ def run_row(folder: Path) -> Row:
 def _finished_row(folder: Path, first: Row, last: Row) -> Row:
     """A run that is over, from the ends of its files alone: there may be hundreds."""
     newest = newest_attempt(folder)
-    told = first["data"]["blueprint"]
     found = records_at_end(newest / "metrics.jsonl") if newest is not None else []
-    metric = names.leading(
-        dict.fromkeys(name for row in found for name in row["values"]),
-        (told["metrics"] or {}).get("metric") or told["purpose"],
-    )
-    values = (row["values"][metric] for row in reversed(found) if metric in row["values"])
     steps = (row["step"] for row in reversed(found) if row["step"] is not None)
+    result = (json_file(folder / "finish.flag", "finish.flag", []) or {}).get("result") or {}
     return {
         "kind": "run",
         "name": folder.name,
@@ -101,8 +96,8 @@ def _finished_row(folder: Path, first: Row, last: Row) -> Row:
         "owned": False,
         "attempts": len(list((folder / "attempts").glob("[0-9]*"))),
         "step": next(steps, None),
-        "metric": metric,
-        "value": next(values, None),
+        "metric": result.get("metric"),
+        "value": result.get("value"),
         "created_at": first["time"],
         "elapsed_s": last["time"] - first["time"],
         "result_dir": str(folder),
