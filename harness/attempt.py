@@ -29,8 +29,10 @@ class AttemptEnd:
 
     `reason`: exited | signalled | deadline | stopped | prepare_failed | could_not_start, or "lost" where no
     exit record was left; `detail` then says how. `status`: as a shell gives it, None if the command never
-    ran. `rows`, `last_step`: of its metrics. `shortfall`: what it still owes although it exited cleanly, None
-    for nothing, and the family of failures that this belongs to. `complete`: it did all that it owed.
+    ran. `rows`, `last_step`: of its metrics (where no step is named, the last epoch or row number);
+    `reached`: the same in words, "" before the first row. `shortfall`: what it still owes although it exited
+    cleanly, None for nothing, and the family of failures that this belongs to. `complete`: it did all that it
+    owed.
     `sign`: of the fatal error for which it was stopped, "" where there was none. `metrics_from`: the file
     that its rows were taken from, and its format; "" where that was the log.
     """
@@ -47,6 +49,7 @@ class AttemptEnd:
     detail: str = ""
     rows: int = 0
     last_step: int | None = None
+    reached: str = ""
     shortfall: str | None = None
     shortfall_family: str = "silent_bad_metrics"
     complete: bool = False

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from monitors.metrics import Row
-from monitors.metrics.axis import Axis
+from monitors.metrics.axis import Axis, place_text
 from monitors.rules import PASS_RATE_NAME, REWARD_NAME
 
 LONGEST_HISTORY = 400
@@ -18,13 +18,14 @@ History = list[tuple[float, float]]
 @dataclass
 class Rows:
     """The rows so far. `place`: where the last one stands on the `axis`; `step`: the same, where that counts
-    steps. `values`: the latest of every metric; histories are (place, value) in order, of long ones the
-    first, the best and the last."""
+    steps. `values`: the latest of every metric; `extremes`: its lowest and its highest; histories are (place,
+    value) in order, of long ones the first, the best and the last."""
 
     count: int = 0
     axis: Axis = field(default_factory=Axis)
     place: float | None = None
     values: dict[str, float] = field(default_factory=dict)
+    extremes: dict[str, tuple[float, float]] = field(default_factory=dict)
     first_step_seen: bool = False
     rewards: History = field(default_factory=list)
     pass_rates: History = field(default_factory=list)
@@ -36,7 +37,7 @@ class Rows:
     @property
     def where(self) -> str:
         """Where the last row stands, in words."""
-        return f"{self.axis.kind} {self.place:g}" if self.place is not None else "the start"
+        return place_text(self.axis.kind, self.place) if self.place is not None else "the start"
 
     def add(self, row: Row) -> bool:
         """Take in the next row; say whether it brought a pass rate."""
@@ -44,7 +45,11 @@ class Rows:
         place = self.place = self.axis.place(row)
         self.values.update(row.values)
         if len(self.values) > MOST_NAMES:
-            self.values = dict(row.values)
+            self.values, self.extremes = dict(row.values), {}
+        for name, value in row.values.items():
+            low, high = self.extremes.get(name, (math.inf, -math.inf))
+            if math.isfinite(value) and not low <= value <= high:
+                self.extremes[name] = (min(low, value), max(high, value))
         reward = next((value for name, value in row.values.items() if REWARD_NAME.match(name)), None)
         rate = next((value for name, value in row.values.items() if PASS_RATE_NAME.match(name)), None)
         if reward is not None:

@@ -20,6 +20,7 @@ from monitors.files import AttemptFiles
 from monitors.health import Alarm, LiveHealth
 from monitors.logs import PIECE_BYTES, Line, LogReader
 from monitors.metrics import Found, MetricReader, Row, row_from_object
+from monitors.metrics.axis import place_text
 from monitors.metrics.filter import lines_to_read
 from monitors.metrics_file import MetricsFile
 from monitors.resources import disk_free
@@ -300,8 +301,8 @@ class Watch:
             self.plateau = None
             return
         text = f"no validation of the last {wanted} was better than {max(scores[:-wanted]):.4g}"
-        kind = self.rows.axis.kind
-        last = ", ".join(f"{score:.4g} at {kind} {at:g}" for at, score in self.rows.pass_rates[-wanted:])
+        kind, recent = self.rows.axis.kind, self.rows.pass_rates[-wanted:]
+        last = ", ".join(f"{score:.4g} at {place_text(kind, place)}" for place, score in recent)
         self.plateau = f"{text}: {last}"
         self._tell_once("plateau", text, step=self.rows.step, data={"scores": scores[-wanted - 1 :]})
 

@@ -289,9 +289,9 @@ class Executor:
             now = self.experiment.clock()
             self.experiment.record(events.AttemptEvent(attempt.number, "log_lost", now, lost))
         attempts = [self.experiment.attempt_files(number) for number in range(1, attempt.number + 1)]
-        rows, last_step = self.monitor(attempt).achieved()
-        metrics_from = self.monitor(attempt).metrics_from
-        ended = replace(ended, rows=rows, last_step=last_step, metrics_from=metrics_from)
+        rows, last_step, reached = self.monitor(attempt).achieved()
+        ended = replace(ended, rows=rows, last_step=last_step, reached=reached)
+        ended = replace(ended, metrics_from=self.monitor(attempt).metrics_from)
         if ended.status != 0:
             return ended
         owed = shortfall(self.experiment.blueprint.metrics is not None, attempts, rows, last_step)

@@ -102,9 +102,10 @@ class AttemptMonitor:
         ended_at = heartbeat.time if heartbeat else self._experiment.clock()
         return AttemptEnd("lost", ended_at=ended_at, detail="it left no exit record")
 
-    def achieved(self) -> tuple[int, int | None]:
-        """Number of metric rows, and the last step."""
-        return self.watch.rows.count, self.watch.rows.step
+    def achieved(self) -> tuple[int, int | None, str]:
+        """Number of metric rows, how far they go, and the same in words."""
+        rows = self.watch.rows
+        return rows.count, int(rows.place or 0) if rows.count else None, rows.where if rows.count else ""
 
     @property
     def metrics_from(self) -> str:

@@ -94,7 +94,7 @@ def verdict(state: ExperimentState, now: float) -> Verdict:
     cause = attempt.diagnosis.cause if attempt.diagnosis else "the cause is unknown"
     if ended.reason == "deadline" or too_late_to_restart:
         is_nan = attempt.diagnosis is not None and attempt.diagnosis.family == "numerics_nan"
-        after = "" if ended.last_step is None else f" after step {ended.last_step}"
+        after = f" after {ended.reached}" if ended.reached else ""
         return Verdict(Outcome.TIMED_OUT, cause if is_nan else f"the time limit was reached{after}")
     return Verdict(Outcome.FAILED, f"attempt {attempt.number}: {cause}")
 

@@ -1,8 +1,9 @@
 """What is seen while something runs: a picture redrawn in place on a terminal, lines elsewhere.
 
 `LiveTable` and `Lines` draw whatever they are given, a run here or a sweep (`sweep_display`). Of a run they
-show phase, attempt, step, reward, validation pass rate, elapsed and remaining time. A display only looks at
-the executor of the loop; it never waits for anything the run needs.
+show phase, attempt, where its last row stands, the training's reward or loss, the leading metric with its
+best so far, elapsed and remaining time. A display only looks at the executor of the loop; it never waits for
+anything the run needs.
 """
 
 import asyncio
@@ -13,7 +14,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from harness.cli.console import console
+from harness.results.leading import PASS_RATE, leading_metric
+from harness.wording import number_text
 from harness.wording import short_duration as duration
+from monitors.metrics.names import direction, is_validation
 from monitors.processes import ATTEMPT_VARIABLE
 
 if TYPE_CHECKING:
@@ -22,9 +26,12 @@ if TYPE_CHECKING:
 
     from harness.agent.executor import Executor
     from harness.llm_use import LlmUse
+    from harness.results.leading import Leading
+    from monitors.rows import Rows
 
 REDRAW_S = 0.5
 LINE_EVERY_S = 15.0
+VALIDATION_EVERY_S = 5.0
 UNKNOWN = "–"
 
 
@@ -33,11 +40,13 @@ def figures(executor: "Executor") -> dict[str, str]:
     experiment, monitor = executor.experiment, executor.current_monitor
     state, now = experiment.state, experiment.clock()
     attempt, limit_s = state.attempt, state.deadline_at - now
-    shown = dict.fromkeys(("attempt", "session", "step", "reward", "pass rate", "remaining"), UNKNOWN)
+    shown = dict.fromkeys(("attempt", "session", "position", "remaining"), UNKNOWN)
     shown |= {
         "experiment": state.name,
         "phase": state.phase,
         "validations": "0",
+        "training": "",
+        "leading": "",
         "elapsed": duration(now - state.created_at),
         "limit": duration(limit_s),
         "model": model_use(state.llm),
@@ -48,18 +57,41 @@ def figures(executor: "Executor") -> dict[str, str]:
     if monitor is None:
         return shown
     rows, total = monitor.watch.rows, monitor.total_steps
+    of_total = f" of {total}" if total and rows.where.startswith("step") else ""
+    leading = leading_metric(state.blueprint, rows.values)
     shown |= {"last line": monitor.watch.last_line, "validations": str(len(rows.pass_rates))}
-    if rows.step is not None:
-        shown["step"] = f"{rows.step} of {total}" if total else str(rows.step)
-    if rows.rewards:
-        shown["reward"] = f"{rows.rewards[-1][1]:.3f}"
-    if rows.pass_rates:
-        ends = [f"{rows.pass_rates[place][1]:.3f}" for place in (0, -1)]
-        shown["pass rate"] = " → ".join(ends[: len(rows.pass_rates)])
+    shown |= {"position": f"{rows.where}{of_total}" if rows.count else UNKNOWN}
+    shown |= {"training": _training(rows, leading), "leading": _leading(rows, leading)}
+    if leading is not None and is_validation(leading.name):
+        shown["validations"] = shown["leading"]
     remaining_s = monitor.remaining_s(now)
     if attempt is not None and attempt.is_running and remaining_s is not None:
         shown["remaining"] = f"about {duration(min(remaining_s, limit_s))}"
     return shown
+
+
+def _training(rows: "Rows", leading: "Leading | None") -> str:
+    """The reward of the training, else its loss; "" where it has neither, or where that is what leads."""
+    if rows.rewards:
+        return f"reward {rows.rewards[-1][1]:.3f}"
+    losses = (name for name in rows.values if "loss" in name and direction(name) and not is_validation(name))
+    name = min(losses, key=len, default=None)
+    if name is None or (leading is not None and leading.name == name):
+        return ""
+    return f"{name} {number_text(rows.values[name])}"
+
+
+def _leading(rows: "Rows", leading: "Leading | None") -> str:
+    """The leading metric: from its first to its last value for the pass rate, else the last and the best."""
+    if leading is None:
+        return ""
+    if leading.name == PASS_RATE and rows.pass_rates:
+        ends = [f"{rows.pass_rates[place][1]:.3f}" for place in (0, -1)]
+        return f"pass rate {' → '.join(ends[: len(rows.pass_rates)])}"
+    value, extremes = rows.values[leading.name], rows.extremes.get(leading.name)
+    best = extremes[leading.goal == "max"] if extremes and leading.goal else None
+    behind = f" (best so far {number_text(best)})" if best is not None and best != value else ""
+    return f"{leading.name} {number_text(value)}{behind}"
 
 
 def model_use(use: "LlmUse") -> str:
@@ -123,7 +155,8 @@ def _table(now: dict[str, str]) -> "Table":
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim", no_wrap=True, min_width=10)
     table.add_column(no_wrap=True, overflow="ellipsis")
-    names = ("experiment", "phase", "attempt", "step", "reward", "pass rate", "elapsed", "remaining")
+    metrics = [name for name in ("training", "leading") if now[name]]
+    names = ("experiment", "phase", "attempt", "position", *metrics, "elapsed", "remaining")
     notes = {"attempt": now["session"], "remaining": f"(limit in {now['limit']})"}
     for name in (*names, *(["model"] if now["model"] else []), "last line"):
         note = f"  {notes[name]}" if name in notes and notes[name] != UNKNOWN else ""
@@ -166,14 +199,16 @@ class _News:
 
     def __call__(self) -> Iterable[str]:
         now = figures(self._executor)
-        key = tuple(now[name] for name in ("phase", "attempt", "validations", "model"))
-        due = time.monotonic() - self._shown_at > LINE_EVERY_S and now["step"] != UNKNOWN
-        if key == self._shown and not due:
+        key = tuple(now[name] for name in ("phase", "attempt", "model", "validations"))
+        silent_s = time.monotonic() - self._shown_at
+        is_validated = key != self._shown and silent_s > VALIDATION_EVERY_S
+        due = is_validated or (silent_s > LINE_EVERY_S and now["position"] != UNKNOWN)
+        if key[:-1] == self._shown[:-1] and not due:
             return
         self._shown, self._shown_at = key, time.monotonic()
         remaining = f"  {now['remaining']} left" if now["remaining"] != UNKNOWN else ""
         model = f"  model {now['model']}" if now["model"] else ""
-        yield (
-            f"[{now['elapsed']:>7}] {now['phase']:<10}  attempt {now['attempt']}  step {now['step']}  "
-            f"reward {now['reward']}  pass rate {now['pass rate']}{remaining}{model}"
-        )
+        metrics = "".join(f"  {now[name]}" for name in ("training", "leading") if now[name])
+        at = f"  {now['position']}" if now["position"] != UNKNOWN else ""
+        run = f"[{now['elapsed']:>7}] {now['phase']:<10}  attempt {now['attempt']}"
+        yield f"{run}{at}{metrics}{remaining}{model}"

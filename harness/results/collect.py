@@ -28,7 +28,6 @@ from harness.results.raw import (
     text_file,
 )
 from harness.results.types import (
-    AXIS_WORDS,
     AttemptRecord,
     Evaluation,
     Position,
@@ -39,7 +38,7 @@ from harness.results.types import (
     Source,
     attempt_folder,
 )
-from monitors.metrics.axis import AxisKind
+from monitors.metrics.axis import AXIS_WORDS, AxisKind
 from monitors.metrics.names import is_validation
 
 _SPEED = re.compile(r"(?:time|per_second)$")  # of a validation: how long it took

@@ -16,7 +16,6 @@ from harness.results.raw import number_in
 from harness.results.result import leading_of, result_facts
 from harness.results.sources import computed
 from harness.results.types import (
-    AXIS_WORDS,
     ONE_SEED,
     AttemptRecord,
     Discrepancy,
@@ -27,9 +26,9 @@ from harness.results.types import (
     Series,
     Source,
     Unit,
-    place_text,
 )
 from monitors.metrics import MetricPatterns
+from monitors.metrics.axis import AXIS_WORDS, whole
 from monitors.metrics.names import direction
 
 RECENT = 10  # rows at the end of a run that the throughput is the median of
@@ -124,7 +123,7 @@ def _attempts(attempts: Iterable[AttemptRecord]) -> Iterator[Fact]:
 
 def evaluation_id(evaluation: Evaluation, column: str) -> str:
     """How the fact of one number of a validation is called."""
-    return f"val/{place_text(evaluation.position)}/{column}"
+    return f"val/{whole(evaluation.position)}/{column}"
 
 
 def _validations(record: Record) -> Iterator[Fact]:
@@ -246,7 +245,7 @@ def _pass_rate(record: Record, leading: Leading | None) -> Iterator[Fact]:
     first, last = rated[0], rated[-1]
     both = {task.task_id for task in first.tasks} & {task.task_id for task in last.tasks}
     if both and first.source and last.source:
-        ends = f"{record.at(first.position)} → {place_text(last.position)}"
+        ends = f"{record.at(first.position)} → {whole(last.position)}"
         yield Fact(
             "key/pass_rate_change",
             f"change of the task pass rate, {ends}",

@@ -24,7 +24,8 @@ from harness.results.facts import (
 )
 from harness.results.resources import resource_chart
 from harness.results.text import clean
-from harness.results.types import AXIS_WORDS, Fact, Figure, Record, Series, whole
+from harness.results.types import Fact, Figure, Record, Series
+from monitors.metrics.axis import AXIS_WORDS, whole
 
 MAX_FOREIGN = 12  # figures for metrics we have no name for
 _ENTROPY_KEYS = ("actor/entropy", "actor/entropy_loss", "entropy", "train/entropy")

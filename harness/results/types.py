@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.wording import listed, number_text
-from monitors.metrics.axis import AxisKind
+from monitors.metrics.axis import AxisKind, place_text
 
 if TYPE_CHECKING:
     import numpy as np
 
 ONE_SEED = "one seed: says nothing about other seeds"
-AXIS_WORDS: Mapping[AxisKind, str] = {"step": "step", "epoch": "epoch", "row": "row number"}
-"""What the positions of a run's rows are called, on axes and in sentences."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +123,7 @@ class Record:
 
     def at(self, position: float) -> str:
         """A position in words: `step 40`, `epoch 1.5`, `row number 15`."""
-        return f"{AXIS_WORDS[self.axis]} {place_text(position)}"
+        return place_text(self.axis, position)
 
 
 # --- out: numbers with sources -----------------------------------------------------------------------------
@@ -235,16 +233,6 @@ class Report:
 
 def attempt_folder(number: int) -> str:
     return f"attempts/{number:02d}"
-
-
-def place_text(position: float) -> str:
-    """A position as it is printed."""
-    return str(whole(position))
-
-
-def whole(position: float) -> float:
-    """A position without a point where it is whole."""
-    return int(position) if position == int(position) else position
 
 
 def describe_sources(sources: tuple[Source, ...]) -> str:

@@ -17,7 +17,6 @@ from harness.results.result import Result, leading_of, result_of
 from harness.results.run import RunStory
 from harness.results.sources import ANSI, SourceError, SourceReader
 from harness.results.types import (
-    AXIS_WORDS,
     ONE_SEED,
     AttemptRecord,
     Discrepancy,
@@ -26,9 +25,9 @@ from harness.results.types import (
     Source,
     attempt_folder,
     describe_sources,
-    place_text,
 )
 from harness.state import AttemptState
+from monitors.metrics.axis import AXIS_WORDS, whole
 
 PAGE_VALIDATIONS = 40  # rows of the validation table on the page; the Markdown table has them all
 _OF_ATTEMPT = (
@@ -203,7 +202,7 @@ def _validations(
     columns = tuple(dict.fromkeys(column for cells in by_position.values() for column in cells))
     rows = []
     for evaluation in record.evaluations:
-        position = place_text(evaluation.position)
+        position = str(whole(evaluation.position))
         if position not in by_position:
             continue
         cells = by_position[position]

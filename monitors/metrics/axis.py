@@ -6,12 +6,14 @@ validation, that name neither stand where the row before them stands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from monitors.metrics.row import Row
 
 AxisKind = Literal["step", "epoch", "row"]
+AXIS_WORDS: Mapping[AxisKind, str] = {"step": "step", "epoch": "epoch", "row": "row number"}
+"""What the places are called, on axes and in sentences."""
 
 
 class Axis:
@@ -94,3 +96,13 @@ def positions(rows: Iterable[Row]) -> tuple[AxisKind, list[float]]:
     rows = list(rows)
     axis = Axis(axis_kind(rows))
     return axis.kind, [axis.place(row) for row in rows]
+
+
+def whole(position: float) -> float:
+    """Return a place without a point where it is whole."""
+    return int(position) if position == int(position) else position
+
+
+def place_text(kind: AxisKind, position: float) -> str:
+    """Return a place in words: `step 40`, `epoch 1.5`, `row number 15`."""
+    return f"{AXIS_WORDS[kind]} {whole(position)}"

@@ -18,6 +18,16 @@ def test_latest_values_and_histories() -> None:
     assert (rows.rewards, rows.pass_rates) == ([(1, 0.25)], [(2, 0.75)])
 
 
+def test_rows_without_a_step_stand_at_their_epoch_or_their_number() -> None:
+    rows = Rows()
+    rows.add(Row(None, {"loss": 0.5}, 0.25))
+    assert (rows.step, rows.place, rows.where) == (None, 0.25, "epoch 0.25")
+    counted = Rows()
+    for loss in (3.0, 1.0, 2.0):
+        counted.add(Row(None, {"loss": loss}))
+    assert (counted.step, counted.where, counted.extremes["loss"]) == (None, "row number 3", (1.0, 3.0))
+
+
 def test_shortened_history_gives_the_same_plateaus() -> None:
     rows, scores, chance = Rows(), [], random.Random(0)
     for step in range(3000):

@@ -16,8 +16,9 @@ from harness.results import task_statistics
 from harness.results.comparing.types import Curve, Goal
 from harness.results.leading import goal_of, leading_metric
 from harness.results.result import metric_names, points_of
-from harness.results.types import Record, Source, TaskResult, whole
+from harness.results.types import Record, Source, TaskResult
 from harness.wording import did_you_mean, listed
+from monitors.metrics.axis import whole
 from monitors.metrics.row import metric_name
 
 _RATE = re.compile(r"pass_rate|unbiased_pass|success_rate|accuracy|(?<![a-z])acc(?![a-z])", re.IGNORECASE)

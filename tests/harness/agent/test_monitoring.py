@@ -74,7 +74,7 @@ async def test_an_attempt_is_not_lost_before_its_long_log_is_read_to_its_end(exp
         await asyncio.sleep(0)
         judged.append(monitor.health(attempt, START + 1).fatal)
     assert len(judged) > 3 and set(judged) == {()}
-    assert monitor.achieved() == (26, 9)
+    assert monitor.achieved() == (26, 9, "step 9")
     monitor.watch.close()
 
 
