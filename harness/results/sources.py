@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.metric_files import format_of, read
 from harness.results import task_statistics
+from harness.results.origins import Origins
 from harness.results.raw import (
     Row,
     RowPlaces,
@@ -34,7 +34,6 @@ from harness.results.raw import (
 )
 from harness.results.types import Fact, Interval, Source, TaskResult
 from monitors import metrics
-from monitors.logs import Line, clean
 from monitors.metrics import MetricPatterns
 from monitors.metrics.row import metric_name
 
@@ -88,14 +87,12 @@ class SourceReader:
         self, result_dir: Path, sources: Iterable[Source], patterns: MetricPatterns | None = None
     ) -> None:
         self._dir = result_dir
-        self._patterns = patterns or MetricPatterns()
         self._lines: dict[str, dict[int, bytes]] = {}
         self._places: dict[str, RowPlaces] = {}
-        self._files: dict[str, dict[int, metrics.Row]] = {}
         self._read(sources)
         rows = [(file, line) for file, lines in self._lines.items() for line in lines.values()]
         origins = (_origin(file, parse_object(line) or {}) for file, line in rows)
-        self._read(origin for origin in origins if origin is not None)
+        self._origins = Origins(result_dir, filter(None, origins), patterns or MetricPatterns())
 
     def _read(self, sources: Iterable[Source]) -> None:
         wanted: dict[str, set[int]] = {}
@@ -128,7 +125,7 @@ class SourceReader:
         if value is None:
             raise SourceError(f"{source} holds no number called {key!r}")
         origin = _origin(source.file, row)
-        if origin is not None and not self._holds(origin, key, value):
+        if origin is not None and not any(_holds(one, key, value) for one in self._origins.at(origin)):
             raise SourceError(f"{source} says {value!r}, but {origin}, where it was taken from, does not")
         return value
 
@@ -161,11 +158,8 @@ class SourceReader:
         return self._places[file]
 
     def text(self, source: Source) -> str:
-        return self._raw(source).decode("utf-8", errors="replace")
-
-    def _raw(self, source: Source) -> bytes:
         try:
-            return self._lines[source.file][source.line or 0]
+            return self._lines[source.file][source.line or 0].decode("utf-8", errors="replace")
         except KeyError:
             raise SourceError(f"{source} is not there any more") from None
 
@@ -182,35 +176,6 @@ class SourceReader:
             return parse_object(self.text(source)) or {}
         return json_file(path, source.file, []) or {}
 
-    def _holds(self, origin: Source, key: str, value: float) -> bool:
-        """True if the lines that a metric row was taken from give this number under this name."""
-        row = self._parsed(origin)
-        if row is None:
-            return False
-        there: dict[str, float | None] = {"step": row.step, "epoch": row.epoch}
-        there |= {metric_name(name): number for name, number in row.named().items()}
-        found = there.get(metric_name(key))
-        return found is not None and same_number(found, value)
-
-    def _parsed(self, origin: Source) -> metrics.Row | None:
-        """The row that the lines of the log, or of a file that the training wrote, are."""
-        if format_of(Path(origin.file)) is None:
-            first, last = origin.line or 0, origin.last_line or origin.line or 0
-            there = self._lines.get(origin.file, {})
-            lines = (
-                Line(number, clean(there[number])) for number in range(first, last + 1) if number in there
-            )
-            found = metrics.read_lines(lines, self._patterns)
-            return next((one.row for one in found if one.line == last), None)
-        return self._written_rows(origin.file).get(origin.last_line or origin.line or 0)
-
-    def _written_rows(self, file: str) -> dict[int, metrics.Row]:
-        """The rows of a file that a training wrote, by their line."""
-        if file not in self._files:
-            path = self._path(file)
-            self._files[file] = {} if path is None else dict(read(path))
-        return self._files[file]
-
     def tasks(self, source: Source) -> tuple[TaskResult, ...]:
         step = int((source.key or "").removeprefix("step "))
         lines = range(source.line or 0, (source.last_line or source.line or 0) + 1)
@@ -222,6 +187,14 @@ class SourceReader:
         return tasks
 
 
+def _holds(row: metrics.Row, key: str, value: float) -> bool:
+    """True if the row has this number under this name."""
+    there: dict[str, float | None] = {"step": row.step, "epoch": row.epoch}
+    there |= {metric_name(name): number for name, number in row.named().items()}
+    found = there.get(metric_name(key))
+    return found is not None and same_number(found, value)
+
+
 def _origin(file: str, row: Mapping[str, Any]) -> Source | None:
     """The lines that a row of an attempt's metrics.jsonl was taken from."""
     origin = row.get("source")
@@ -231,5 +204,5 @@ def _origin(file: str, row: Mapping[str, Any]) -> Source | None:
     if not isinstance(name, str) or isinstance(line, bool) or not isinstance(line, int):
         return None
     first = origin.get("from", line)
-    path = f"{file.rpartition('/')[0]}/{name}"
-    return Source(path, first, line) if isinstance(first, int) and first < line else Source(path, line)
+    is_before = isinstance(first, int) and not isinstance(first, bool) and 0 < first <= line
+    return Source(f"{file.rpartition('/')[0]}/{name}", first if is_before else line, line)

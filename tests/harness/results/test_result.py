@@ -12,6 +12,8 @@ from harness.results.facts import build_facts
 from harness.results.leading import NO_GOAL, leading_metric
 from harness.results.report import build_report
 from harness.results.types import Record
+from monitors.logs import Line
+from monitors.metrics import MetricReader
 from tests.harness.results.journals import Story, ended
 from tests.harness.results.synthetic import attempt
 from tests.harness.runs import planned
@@ -90,6 +92,42 @@ def test_d1_rows_found_by_the_plans_own_patterns_are_found_again_by_them(tmp_pat
     story = Story().created("playbook", metrics=spec).attempt(1).ended()
     assert build_report(tmp_path, story.entries).discrepancies == ()
     assert len(build_report(tmp_path, ended()).discrepancies) > 0
+
+
+def watched(folder: Path, *lines: str) -> Record:
+    """A run whose log is these lines, with the rows that a watch finds in it."""
+    reader, found = MetricReader(), []
+    for number, line in enumerate(lines, start=1):
+        found += reader.read(Line(number, line))
+    rows = [(one.row, {"line": one.line, "from": one.first_line}) for one in (*found, *reader.end())]
+    made = [{"step": row.step, "epoch": row.epoch, "values": row.named(), **at} for row, at in rows]
+    attempt(folder).exit().printed(*lines, rows=made)
+    return collect(folder)
+
+
+def test_d1_rows_that_need_earlier_lines_are_read_with_them(tmp_path: Path) -> None:
+    table = ("| step | loss | acc |", "|------|------|-----|", "| 10 | 0.5 | 0.25 |", "| 20 | 0.4 | 0.5 |")
+    record = watched(tmp_path, "begins", *table)
+    assert record.series["loss"].positions.tolist() == [10.0, 20.0]
+    assert withheld(tmp_path) == {}
+    pane = tmp_path / "attempts/01/pane.log"
+    pane.write_text(pane.read_text().replace("| 20 | 0.4", "| 20 | 0.3"))
+    assert "metric/loss/last" in withheld(tmp_path)
+    assert "metric/loss/first" not in withheld(tmp_path)
+
+
+def test_d1_keras_rows_stand_at_the_epoch_of_their_heading(tmp_path: Path) -> None:
+    lines = [
+        line
+        for epoch in (1, 2)
+        for line in (f"Epoch {epoch}/2", f"60/60 - 1s - 9ms/step - loss: {1 / epoch} - val_loss: {2 / epoch}")
+    ]
+    record = watched(tmp_path, *lines)
+    assert (record.axis, record.series["val_loss"].positions.tolist()) == ("epoch", [1.0, 2.0])
+    report = build_report(tmp_path, ended())
+    assert report.discrepancies == ()
+    assert report.facts["val/2/val_loss"].value == 1.0
+    assert report.headline[-1].startswith("2 epochs, ")
 
 
 def test_a_file_with_steps_only_as_earlier_versions_wrote_it_is_read(tmp_path: Path) -> None:
