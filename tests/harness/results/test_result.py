@@ -14,6 +14,7 @@ from harness.results.report import build_report
 from harness.results.types import Record
 from monitors.logs import Line
 from monitors.metrics import MetricReader
+from monitors.metrics_file import MetricsFile
 from tests.harness.results.journals import Story, ended
 from tests.harness.results.synthetic import attempt
 from tests.harness.runs import planned
@@ -99,9 +100,13 @@ def watched(folder: Path, *lines: str) -> Record:
     reader, found = MetricReader(), []
     for number, line in enumerate(lines, start=1):
         found += reader.read(Line(number, line))
-    rows = [(one.row, {"line": one.line, "from": one.first_line}) for one in (*found, *reader.end())]
-    made = [{"step": row.step, "epoch": row.epoch, "values": row.named(), **at} for row, at in rows]
-    attempt(folder).exit().printed(*lines, rows=made)
+    made = attempt(folder).exit()
+    (made.folder / "pane.log").write_text("".join(f"{line}\n" for line in lines))
+    written = MetricsFile(made.folder / "metrics.jsonl")
+    for one in (*found, *reader.end()):
+        written.add(one.row, "pane.log", one.line, one.first_line)
+    written.publish()
+    written.close()
     return collect(folder)
 
 
