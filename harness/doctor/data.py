@@ -5,6 +5,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,9 @@ def rows_parse(launch: PlannedLaunch) -> Iterator[Finding]:
     """The first rows of each file parse, there are some, and they have the columns that the settings name."""
     for path, key in _files(launch).items():
         shown = f"{key}: {launch.shown(path)}"
+        if path.suffix == ".parquet" and find_spec("pyarrow") is None:
+            yield fine(f"{shown} is not looked into: reading Parquet needs `pip install pyarrow` here")
+            continue
         try:
             rows = _first_rows(path)
         except (ValueError, OSError, csv.Error, RecursionError) as error:

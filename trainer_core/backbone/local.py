@@ -41,6 +41,7 @@ def train(config: Config) -> int:
         0 when all steps are done, 1 when training failed (the reason is on stderr), 143 after SIGTERM and
         130 after SIGINT, with a checkpoint of the last finished step.
     """
+    folder = Path(config.ajet.experiment_dir).absolute()
     with StopSignals() as stop:
         try:
             run = open_run(config, say=_say, safe_point=stop.safe_point)
@@ -55,11 +56,11 @@ def train(config: Config) -> int:
         except OSError as error:
             if error.errno not in _NO_SPACE:
                 raise
-            folder = Path(config.ajet.experiment_dir).absolute()
             return _failed(
                 f"cannot write below {folder}: {error.strerror}. Free some space there and start again: "
                 "training goes on from the last checkpoint"
             )
+    _say(f"done; results in {folder}")
     return 0
 
 

@@ -32,6 +32,15 @@ def test_rows_that_parse_and_that_do_not(tmp_path: Path, name: str, text: str, w
     assert bad(found) == ([] if where == "first 2 rows" else FAULTY) and where in found[0].text
 
 
+def test_parquet_is_left_alone_where_pyarrow_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data, "find_spec", lambda name: None)
+    (tmp_path / "a.parquet").write_text("nothing")
+    (found,) = data.rows_parse(launch(tmp_path, f"{VERL} data.train_files=a.parquet"))
+    assert found.severity == "ok" and "pip install pyarrow" in found.text
+
+
 def parquet(file: Path, **columns: list[Any]) -> None:
     import pyarrow.parquet  # type: ignore[import-untyped]
 

@@ -68,7 +68,8 @@ def test_a_run_leaves_everything_a_reader_expects(
     console = capsys.readouterr().out.splitlines()
     assert sum(line.startswith("step:") for line in console) == 7
     assert any(line.startswith("[ajet] warm-up 10/200") for line in console)
-    assert console[-1].startswith("step:6 - actor/")
+    assert console[-2].startswith("step:6 - actor/")
+    assert console[-1] == f"[ajet] done; results in {tmp_path / 'run'}"
 
     record = [json.loads(line) for line in (folder / "validation.jsonl").read_text().splitlines()]
     assert len(record) == 3 * 12
