@@ -71,6 +71,9 @@ def _compared(
     asked: Asked | None,
     confounds: Sequence[str] = (),
 ) -> Comparison:
+    named = {spec.metric if (spec := one.story.state.blueprint.metrics) else "" for one in files}
+    if not study.metric and len(named) == 1:
+        study = replace(study, metric=named.pop())
     planned = metrics.full_name(study.metric)
     if asked is not None:
         given = {name: value for name, value in vars(asked).items() if value not in ("", None)}

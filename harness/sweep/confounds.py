@@ -13,11 +13,10 @@ from harness.config.edit import ConfigEditError
 from harness.config.training import for_attempt
 from harness.results.comparing import provenances
 from harness.results.comparing.types import Differing
-from harness.state import COUNTING
 from harness.sweep.folder import SweepFolder
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.points import Base, leaves
-from harness.sweep.run_files import last_step, run_end
+from harness.sweep.run_files import run_end
 from harness.sweep.values import bare
 from harness.wording import listed
 
@@ -53,15 +52,9 @@ def warnings(plan: SweepPlan, base: Base) -> tuple[str, ...]:
 
 def afterwards(plan: SweepPlan, folder: SweepFolder) -> tuple[tuple[str, ...], tuple[Differing, ...]]:
     """What differs between the finished runs beside what is varied, in sentences; and the circumstances."""
-    ends = {run.name: end for run in plan.runs if (end := run_end(folder.result_dir(run.name)))}
-    records = provenances.records_of({name: folder.result_dir(name) for name in ends})
-    found = [words for name in ends if (words := _repaired(folder, name))]
-    if not any(keys.is_length(key.name) for key in plan.keys):
-        steps = {name: last_step(folder.result_dir(name)) for name in ends if ends[name].outcome in COUNTING}
-        last = {name: step for name, step in steps.items() if step is not None}
-        if len(set(last.values())) > 1:
-            found.append(provenances.differs("the last step", last))
-    return tuple(found), tuple(provenances.surroundings(records))
+    ended = {run.name: place for run in plan.runs if run_end(place := folder.result_dir(run.name))}
+    found = [words for name in ended if (words := _repaired(folder, name))]
+    return tuple(found), tuple(provenances.surroundings(provenances.records_of(ended)))
 
 
 def _repaired(folder: SweepFolder, run: str) -> str:

@@ -29,7 +29,6 @@ from harness.errors import UserError
 from harness.guard import science, variables
 from harness.providers.conversation import LONGEST_TEXT, Account, Answer, Ended, framed, talk
 from harness.providers.model import Model
-from harness.results.raw import json_file
 from harness.sweep.forecast import detectable, earlier_runs
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.points import config_text
@@ -240,22 +239,14 @@ def refusal(key: str, value: Scalar) -> str | None:
 
 
 def known_metrics(blueprint: Blueprint) -> tuple[str, ...]:
-    """The metrics of the newest run of this blueprint file that has a report; () without one."""
+    """The metrics of the newest run of this blueprint file that has any; () without one."""
+    from harness.results.collect import collect
+    from harness.results.result import metric_names
+
     for folder, _ in reversed(earlier_runs(blueprint)):
-        result = json_file(folder / "result.json", "result.json", []) or {}
-        facts = (str(fact.get("id")) for fact in result.get("facts", ()))
-        if found := tuple(dict.fromkeys(excerpts.plain(name) for fact in facts if (name := _metric(fact)))):
+        if found := tuple(dict.fromkeys(map(excerpts.plain, metric_names(collect(folder))))):
             return found
     return ()
-
-
-def _metric(fact: str) -> str:
-    """`val/40/task_pass_rate@1` → `val/task_pass_rate@1`, `metric/critic/rewards/mean/last` →
-    `critic/rewards/mean`; "" for other facts."""
-    kind, _, rest = fact.partition("/")
-    if kind == "val":
-        return f"val/{rest.partition('/')[2]}" if "/" in rest else ""
-    return rest.removesuffix("/last") if kind == "metric" and rest.endswith("/last") else ""
 
 
 def _line(text: str) -> str:

@@ -70,8 +70,13 @@ def surroundings(records: Records) -> Iterator[Differing]:
 
 
 def differs(what: str, values: Mapping[str, Any]) -> str:
-    """`git commit differs: 1a2b (a, b); 3c4d (c)`: each value with the runs that have it."""
-    return f"{what} differs: {_by_value(values, '; ')}"
+    """`git commit differs: 1a2b (a, b); 3c4d (c)`: each value with its runs, the commonest first."""
+    runs: dict[str, list[str]] = {}
+    for run, value in values.items():
+        runs.setdefault(as_text(value), []).append(run)
+    ordered = sorted(runs.items(), key=lambda item: -len(item[1]))
+    shown = [(shortened(value, _LONGEST), listed(names, _MOST_NAMED)) for value, names in ordered]
+    return f"{what} differs: {'; '.join(f'{value} ({names})' for value, names in shown)}"
 
 
 def _shown(value: Any) -> str:
@@ -79,13 +84,3 @@ def _shown(value: Any) -> str:
         counts = Counter(map(str, value))
         return ", ".join(f"{n} × {one}" if n > 1 else one for one, n in counts.items()) or "none"
     return str(value)
-
-
-def _by_value(values: Mapping[str, Any], separator: str) -> str:
-    """Each value with its runs, the most common one first."""
-    runs: dict[str, list[str]] = {}
-    for run, value in values.items():
-        runs.setdefault(as_text(value), []).append(run)
-    ordered = sorted(runs.items(), key=lambda item: -len(item[1]))
-    shown = [(shortened(value, _LONGEST), listed(names, _MOST_NAMED)) for value, names in ordered]
-    return separator.join(f"{value} ({names})" for value, names in shown)

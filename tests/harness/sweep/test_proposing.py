@@ -10,7 +10,6 @@ import pytest
 
 from harness import blueprint as blueprints
 from harness import index
-from harness.atomic_write import write_json
 from harness.experiment import Experiment
 from harness.providers.chat import RejectedError
 from harness.providers.conversation import MAX_TROUBLES, Account
@@ -20,6 +19,7 @@ from harness.sweep.proposal import Proposal, Proposing, known_metrics
 from harness.sweep.spec import SweepSpec
 from harness.sweep.spec_text import fields_of, read_spec, to_yaml
 from tests.harness.author.authoring import FakeModel, Said, told
+from tests.harness.results.synthetic import attempt
 from tests.harness.runs import record
 
 QUESTION = "does the learning rate matter for sort_digits?"
@@ -171,19 +171,18 @@ async def test_wrong_options_are_said_before_anything_is_paid(ajet: blueprints.B
         await ask(ajet, [], given={"budget": "much"})
 
 
-async def test_metrics_are_those_of_the_newest_report_and_no_others(
+async def test_metrics_are_those_of_the_newest_run_and_no_others(
     ajet: blueprints.Blueprint, tmp_path: Path
 ) -> None:
     assert known_metrics(ajet) == ()
-    reports = (["metric/old/last"], ["val/0/task_pass_rate@1", "metric/a/b/last", "key/x"])
-    for number, facts in enumerate(reports):
+    for number, row in enumerate(({"old": 1.0}, {"val/task_pass_rate@1": 0.5, "a/b": 2.0})):
         result_dir = tmp_path / f"run{number}"
         result_dir.mkdir()
         index.add(index.IndexedRun(f"id{number}", ajet.name, str(result_dir), 0.0))
         about = {"experiment_id": f"id{number}", "name": ajet.name, "deadline_at": 0.0, "policy": "playbook"}
         with closing(Experiment(result_dir)) as experiment:
             record(experiment, "created", **about, plan=ajet)
-        write_json(result_dir / "result.json", {"facts": [{"id": fact} for fact in facts]})
+        attempt(result_dir).metrics([(1, row)])
     assert known_metrics(ajet) == ("val/task_pass_rate@1", "a/b")
     _, model = await ask(ajet, [proposal(metric="val/task_pass_rate"), RejectedError("x")])
     assert "did you mean val/task_pass_rate@1?" in told(model)[0]

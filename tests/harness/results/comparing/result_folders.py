@@ -54,10 +54,10 @@ def trained(
     return folder
 
 
-def foreign(folder: Path, command: str, rows: Sequence[tuple[int, Mapping[str, float]]]) -> Path:
+def foreign(folder: Path, command: str, rows: Sequence[tuple[int, Mapping[str, float]]], **plan: Any) -> Path:
     """A run of somebody's own script: console rows, no config."""
     folder.mkdir(parents=True, exist_ok=True)
     attempt(folder).exit(seconds=60.0).metrics(rows, origin="console")
-    begun(folder, launch_command=command).write(folder)
+    begun(folder, launch_command=command, **plan).write(folder)
     finish(folder)
     return folder

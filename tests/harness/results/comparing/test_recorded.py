@@ -202,6 +202,14 @@ def test_d5_the_direction_is_the_metrics_and_is_never_assumed(tmp_path: Path) ->
     assert wording.findings(best["loss"]).best.startswith("The lowest mean is")
 
 
+def test_a_metric_that_all_plans_name_was_not_chosen_afterwards(tmp_path: Path) -> None:
+    rows = [(step, {"loss": 1 / step, "heat": step / 9}) for step in range(1, 9)]
+    own = {"metrics": {"patterns": [], "metric": "heat", "goal": "min"}}
+    folders = [foreign(tmp_path / name, f"python t.py --lr {name}", rows, **own) for name in "ab"]
+    found = compare_folders(*folders)
+    assert (found.metric, found.study.goal, found.chosen_afterwards) == ("heat", "min", False)
+
+
 def test_an_unknown_or_unclear_metric_is_an_error_that_says_which_there_are(tmp_path: Path) -> None:
     rows = [(step, {"heat": 1 / (step + 1), "light": step / 30}) for step in range(30)]
     folders = [foreign(tmp_path / name, f"python t.py --lr {name}", rows) for name in "ab"]
