@@ -23,9 +23,13 @@ class RowSource(Protocol):
     count."""
 
     is_named: bool
+    next_look: float
+    """When to look again, in epoch seconds."""
 
     def look(self, final: bool = False) -> NewRows | None: ...
 
-    def paths(self) -> list[Path]: ...
+    def paths(self) -> list[Path]:
+        """The files that rows come from."""
+        ...
 
     def close(self) -> None: ...

@@ -126,6 +126,7 @@ class Waiter:
                 ends = [begun + interval, now + SAFETY_CHECK_S]
                 ends += [deadline] if deadline is not None else []
                 ends += [next_log_look] if next_log_look > now else []
+                ends += [look] if self._watch and (look := self._watch.next_look) and look > now else []
                 await self._clock.wait(event, min(ends) - now)
 
     def _bytes_read(self) -> int:

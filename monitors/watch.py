@@ -88,7 +88,12 @@ class Watch:
     def paths(self) -> list[Path]:
         """Return the files whose growth can bring events."""
         trainer = [self._files.trainer_metrics] if self._source == MetricSource.TRAINER else []
-        return [self._files.pane_log, *trainer, *(self._other_rows.paths() if self._other_rows else ())]
+        return [self._files.pane_log, *trainer]
+
+    @property
+    def next_look(self) -> float | None:
+        """When to poll again although none of these grows, in epoch seconds; None for never."""
+        return self._other_rows.next_look if self._other_rows else None
 
     @property
     def bytes_read(self) -> int:
@@ -231,8 +236,8 @@ class Watch:
         new = self._other_rows.look(final) if self._other_rows else None
         if new is None:
             return
-        if new.restarts:
-            self._start_again()
+        if new.restarts or not self.has_other_rows:
+            self._start_again(new.rows[0][0] if new.rows else "")
         self.has_other_rows = True
         for file, line, row in new.rows:
             self._take(row, line, file)
@@ -252,11 +257,11 @@ class Watch:
             self._other_rows.close()
             self._other_rows = None
 
-    def _start_again(self) -> None:
-        """The source was rewritten (the trainer resumed): so are the rows."""
+    def _start_again(self, file: str = "") -> None:
+        """The source was rewritten (the trainer resumed), or is another `file`: so are the rows."""
         self.rows = Rows(first_step_seen=self.rows.first_step_seen)
         self.plateau = None
-        self._health.start_again()
+        self._health.start_again(file)
         self._reader = MetricReader(self._rules.patterns)
         if self._metrics_file:
             self._metrics_file.close()
@@ -313,7 +318,8 @@ class Watch:
         running_s = None if info is None else info.running_s(now)
         if info is None or info.command_started_at is None or running_s is None or final:
             return
-        printed_at = max(_changed_at(path) for path in self.paths())
+        others = self._other_rows.paths() if self._other_rows else []
+        printed_at = max(_changed_at(path) for path in (*self.paths(), *others))
         self._vitals.look(now, info.command_started_at, printed_at)
         for alarm in self._health.look(now, self.rows.count, self.rows.step):
             self._tell_alarm(alarm)

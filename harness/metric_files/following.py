@@ -23,8 +23,7 @@ from harness.metric_files.source import COPIES, FileRow, FileSource, best, sourc
 from monitors.files import AttemptFiles
 from monitors.row_source import NewRows
 
-FIRST_LOOK_S = 5.0  # after the start of the command: most logs have a row soon
-PACE_S = 5.0  # between two looks while the training runs
+PACE_S, SLOWEST_S = 5.0, 30.0  # between two looks: as long as they bring something, and at most
 MOST_SHARE = 50  # a look that takes long is followed by so many times its length without one
 BEFORE = "files_before.json"
 MOST_REMEMBERED = 200  # files
@@ -59,7 +58,8 @@ class FollowedFiles:
         self._before: dict[str, tuple[int, str]] | None = None
         self._is_shared = False
         self._own: set[Path] = set()
-        self._next_look = 0.0
+        self._pace_s = PACE_S
+        self.next_look = clock() + PACE_S  # most logs have a row soon
         self._told: list[str] = []
         self._seen: tuple[object, ...] = ()
 
@@ -74,26 +74,26 @@ class FollowedFiles:
         return f"{shown} ({self.source.format.name})"
 
     def paths(self) -> list[Path]:
-        """The files whose growth can bring rows."""
+        """The files that rows come from."""
         return list(self.source.files) if self.source else []
 
     def look(self, final: bool = False) -> NewRows | None:
         """What has come since the last look; None for nothing. `final`: the training has ended."""
+        if self._clock() < self.next_look and not final:
+            return None
+        begun, new = time.monotonic(), None
         info = self._place.files.supervisor()
-        if info is None or info.command_started_at is None:
-            return None
-        if self._clock() < max(self._next_look, info.command_started_at + FIRST_LOOK_S) and not final:
-            return None
-        begun = time.monotonic()
+        since = None if info is None else info.command_started_at
         try:
-            self._note_own(info.attempt_id, info.command_started_at)
-            return self._look(info.command_started_at, final)
+            if info is not None and since is not None:
+                self._note_own(info.attempt_id, since)
+                new = self._look(since, final)
         except OSError as error:
             _log.warning("files with metrics cannot be read: %s", error)
-            return None
-        finally:
-            took = time.monotonic() - begun
-            self._next_look = self._clock() + max(PACE_S, MOST_SHARE * took)
+        self._pace_s = min(self._pace_s * 1.5, SLOWEST_S) if new is None and since is not None else PACE_S
+        took = time.monotonic() - begun
+        self.next_look = self._clock() + max(self._pace_s, MOST_SHARE * took)
+        return new
 
     def close(self) -> None:
         """Stop looking for files."""

@@ -37,9 +37,9 @@ class LiveHealth:
         self._times_told: Counter[AlarmKind] = Counter()
         self._course = Course(file)
 
-    def start_again(self) -> None:
-        """The rows begin anew."""
-        self._course = Course(self._file)
+    def start_again(self, file: str = "") -> None:
+        """The rows begin anew, in this file where one is named."""
+        self._course = Course(file or self._file)
 
     def row(self, row: Row, line: int) -> list[Alarm]:
         """Take in the next row; return the alarms to tell."""

@@ -34,6 +34,7 @@ class Training:
         record = {"attempt_id": "a", "pid": 1, "started_at": LAUNCHED, "command_started_at": LAUNCHED}
         self.files.supervisor_file.write_text(json.dumps(record))
         self.files.pane_log.write_text("downloading data\n")
+        os.utime(self.files.pane_log, (LAUNCHED, LAUNCHED))
         self.now = LAUNCHED + 10
         self.is_shared = False
         place = Place(self.files, self.code, named, wanted, lambda since: self.is_shared)
@@ -80,7 +81,24 @@ def test_a_table_is_followed_as_it_grows(training: Training) -> None:
     assert training.poll() == []
     assert training.watch.rows.values == {"train_loss": 0.5, "val_acc": 0.25}
     assert training.places == [("metric_source/metrics.csv", 2), ("metric_source/metrics.csv", 3)]
-    assert training.watch.paths()[-1] == training.code / "runs/metrics.csv"
+    assert training.watch.next_look == training.now + 5
+
+
+def test_a_training_that_writes_to_its_file_is_not_silent(training: Training) -> None:
+    for step in range(1, 90):  # a row a minute, and nothing in the log
+        training.write("log.jsonl", f'{{"step": {step}, "loss": 0.5}}\n')
+        assert "hang" not in training.poll()
+    assert training.watch.rows.count == 89
+    training.now += 3600
+    assert "hang" in training.poll()
+
+
+def test_lasting_nan_is_fatal_and_names_the_file(training: Training) -> None:
+    training.write("log.jsonl", '{"step": 0, "loss": 0.5}\n')
+    training.write("log.jsonl", "".join(f'{{"step": {step}, "loss": NaN}}\n' for step in range(1, 80)))
+    training.poll()
+    (why,) = training.watch.fatal(training.now)
+    assert "line 2 of metric_source/log.jsonl" in why
 
 
 def test_nan_in_a_file_is_told_while_it_runs(training: Training) -> None:
