@@ -10,6 +10,9 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 TORCH := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
 # Not quiet: pip names each package with its size as it goes, with a bar in a terminal.
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
+# Without a terminal pip is silent while it unpacks: say every 15 s how far it is.
+TELL := [ -t 1 ] || { (while sleep 15 >/dev/null; do echo "    $$(du -sm $(VENV) | cut -f1) MB unpacked"; done) & \
+	tell=$$!; trap 'kill $$tell' EXIT; }
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 # One more than there are cores: some tests wait.
 WORKERS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
@@ -27,14 +30,14 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	@echo "1/3 a virtual environment in $(VENV), with pip (2 MB)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) --quiet --upgrade 'pip>=24'
-	@if ! $(BIN)/python -c 'import torch' 2>/dev/null && ! nvidia-smi >/dev/null 2>&1; then \
+	@$(TELL); if ! $(BIN)/python -c 'import torch' 2>/dev/null && ! nvidia-smi >/dev/null 2>&1; then \
 		echo "2/3 $(TORCH), CPU build (200 MB)"; \
 		$(PIP) --no-index --no-deps $(TORCH) 2>/dev/null \
 		|| $(PIP) --no-deps --retries 1 --timeout 20 --index-url $(TORCH_CPU_INDEX) $(TORCH) 2>/dev/null \
 		|| echo "no CPU build within reach: the default index decides"; \
 	fi
 	@echo "3/3 the harness, the trainer and what tests need (300 MB)"
-	@$(PIP) -c constraints.txt -e '.[trainer,notebook,dev]'
+	@$(TELL); $(PIP) -c constraints.txt -e '.[trainer,notebook,dev]'
 	@touch $@
 
 tmux:

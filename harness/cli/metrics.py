@@ -37,7 +37,9 @@ def metrics(
     ] = None,
     json_output: AsJson = False,
 ) -> None:
-    """Show which metrics are found in a log or file, and propose an expression where there are none.
+    """Show the metrics found in a log or a file.
+
+    Where there are none, an expression that would find some is proposed.
 
     Exit status: 0 rows were found, 1 there are none, 2 the source cannot be read.
     """

@@ -47,6 +47,8 @@ def test_missing_6_the_harness_needs_nothing_of_the_trainer(tmp_path: Path, env:
         ("doctor", "trial/blueprint.md"),
         ("run", "trial/blueprint.md"),
         ("verify", "trial"),
+        ("metrics", "exp_results/trial/attempts/01/pane.log", "--json"),
+        ("ls", "--json"),
     ):
         done = typed(tmp_path, env, "harness", *words)
         assert done.returncode == 0, (words, done.stdout, done.stderr)
