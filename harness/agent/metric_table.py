@@ -10,46 +10,47 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.agent.excerpts import cut, plain
-from harness.results.raw import json_lines, number_in
+from harness.results.raw import RowPlaces
+from monitors.metrics.axis import AXIS_WORDS, AxisKind, whole
 
 MOST_METRICS = 40
 MOST_POINTS = 8
 _MOST_NAMES = 2_000
 _LONGEST_NAME = 80
 _HEADER = (
-    "| metric | rows | first | last | min (step) | max (step) | course |",
+    "| metric | rows | first | last | min (at) | max (at) | course |",
     "|---|---|---|---|---|---|---|",
 )
 _TELLING = ("reward|score", "kl", "loss", "^val|eval|pass_rate|pass@|accuracy", "grad_norm|entropy", "length")
-Point = tuple[float, int | None]
-"""A value and its step."""
+Point = tuple[float, float | None]
+"""A value and its position."""
 
 
 @dataclass
 class Metrics:
-    """What a metrics file holds: number of rows, their steps, and the course of each metric."""
+    """What a metrics file holds: number of rows, what their positions are, the first and the last of these,
+    and the course of each metric."""
 
     rows: int = 0
-    steps: list[int] = field(default_factory=list)
+    axis: AxisKind = "row"
+    span: tuple[float, float] | None = None
     courses: dict[str, list[Point]] = field(default_factory=dict)
 
 
 def read(path: Path) -> Metrics:
     """The metrics of one attempt, of _MOST_NAMES names at most; empty when there is no file. Damaged lines
     are passed over."""
-    metrics = Metrics()
-    for row in json_lines(path, path.name, []):
-        values, step = row.data.get("values"), row.data.get("step")
-        if not isinstance(values, dict):
-            continue
-        metrics.rows += 1
-        step = step if isinstance(step, int) else None
-        metrics.steps += [] if step is None else [step]
-        for name in values:
-            value = number_in(values, name)
-            if value is not None and (name in metrics.courses or len(metrics.courses) < _MOST_NAMES):
-                metrics.courses.setdefault(name, []).append((value, step))
-    return metrics
+    rows = RowPlaces()
+    found: dict[str, list[tuple[float, int]]] = {}
+    for number, (_, row) in enumerate(rows.read(path, path.name, [])):
+        for name, value in row.values.items():
+            if name in found or len(found) < _MOST_NAMES:
+                found.setdefault(name, []).append((value, number))
+    axis, places = rows.placed()
+    courses: dict[str, list[Point]] = {
+        name: [(value, whole(places[number])) for value, number in course] for name, course in found.items()
+    }
+    return Metrics(len(places), axis, (min(places), max(places)) if places else None, courses)
 
 
 def choose(metrics: Metrics, parts: Sequence[str]) -> list[str]:
@@ -67,8 +68,8 @@ def choose(metrics: Metrics, parts: Sequence[str]) -> list[str]:
 
 
 def title(metrics: Metrics) -> str:
-    steps = metrics.steps
-    span = f", steps {min(steps)} to {max(steps)}" if steps else ", without steps"
+    first, last = map(whole, metrics.span or (0, 0))
+    span = f", {AXIS_WORDS[metrics.axis]} {first} to {last}" if metrics.span else ""
     return f"{metrics.rows} rows{span}; course: values at even distances, first to last"
 
 
@@ -100,7 +101,7 @@ def _row(name: str, points: list[Point]) -> str:
 
 
 def _number(point: Point) -> str:
-    value, step = point
+    value, position = point
     if math.isnan(value):
         return "NaN"
-    return f"{value:.6g}" if step is None else f"{value:.6g} ({step})"
+    return f"{value:.6g}" if position is None else f"{value:.6g} ({position})"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.attempt import Evidence, Remedy
+from harness.metric_files.reading import propositions
 from harness.results.deviations import Deviation, chosen, config_changes, deviations, net
 from harness.results.facts import MAX_METRICS
 from harness.results.result import Result, leading_of, result_of
@@ -28,6 +29,7 @@ from harness.results.types import (
 )
 from harness.state import AttemptState
 from monitors.metrics.axis import AXIS_WORDS, whole
+from monitors.metrics.propose import Proposal
 
 PAGE_VALIDATIONS = 40  # rows of the validation table on the page; the Markdown table has them all
 _OF_ATTEMPT = (
@@ -44,6 +46,8 @@ _VERDICTS = {
     "cancelled": "Cancelled",
     "running": "Still running",
 }
+
+_DID_NOT_TRAIN = ("failed", "cannot_run")
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ class View:
     `changes`: differences between the attempts' configs that are no deviation; `unused`: prepared for a
     launch that never came; `config`: the newest attempt that has one; `what_to_do`: after a failure;
     `warnings`: what the checks before the launches found that did not stop them; `axis`: what the rows'
-    positions are called."""
+    positions are called; `proposals`: expressions for a log without metric rows."""
 
     run: RunStory
     result: Result | None
@@ -120,6 +124,7 @@ class View:
     config: AttemptRecord | None
     missing: tuple[str, ...]
     discrepancies: tuple[Discrepancy, ...]
+    proposals: tuple[Proposal, ...] = ()
     what_to_do: tuple[Remedy, ...] = ()
     warnings: tuple[str, ...] = ()
     seed_note: str = ONE_SEED
@@ -186,9 +191,19 @@ def build_view(
         config=next((attempt for attempt in reversed(record.attempts) if attempt.config_text), None),
         missing=missing,
         discrepancies=discrepancies,
+        proposals=_proposals(record, run),
         what_to_do=run.state.what_to_do,
         warnings=run.warnings,
     )
+
+
+def _proposals(record: Record, run: RunStory) -> tuple[Proposal, ...]:
+    """Expressions that would find metric rows in the log of a training that went well and has none."""
+    attempt = record.attempts[-1] if record.attempts else None
+    if attempt is None or any(one.rows for one in record.attempts) or run.outcome in _DID_NOT_TRAIN:
+        return ()
+    log = record.result_dir / attempt.folder / "pane.log"
+    return propositions(log) if log.is_file() else ()
 
 
 def _validations(

@@ -225,7 +225,7 @@ def test_metrics_are_summed_up_in_a_table(experiment: Experiment) -> None:
     values = [0.1, 0.5, -0.25, 0.75, *[0.5] * 95, 0.625]
     metrics(experiment, [{"critic/rewards/mean": value, "timing_s/step": 2.0} for value in values])
     shown = text(MetricsSummary(), experiment)
-    assert "attempt 1: 100 rows, steps 1 to 100" in shown
+    assert "attempt 1: 100 rows, step 1 to 100" in shown
     count, first, last, low, high, course = table(shown)["critic/rewards/mean"]
     assert [count, first, last, low, high] == ["100", "0.1", "0.625", "-0.25 (3)", "0.75 (4)"]
     points = course.split()

@@ -13,7 +13,7 @@ from harness.results.leading import NO_GOAL, leading_metric
 from harness.results.report import build_report
 from harness.results.types import Record
 from monitors.logs import Line
-from monitors.metrics import MetricReader
+from monitors.metrics import MetricPatterns, MetricReader
 from monitors.metrics_file import MetricsFile
 from tests.harness.results.journals import Story, ended
 from tests.harness.results.synthetic import attempt
@@ -276,3 +276,24 @@ def test_d24_inline_code_of_the_purpose_is_code_and_nothing_else_of_it_is_markup
     story = Story().created(purpose="Does `lr_max` of 1e-3 *really* help?").ended("cannot_run", "x")
     build_report(tmp_path, story.entries)
     assert "Does `lr_max` of 1e-3 \\*really\\* help?" in (tmp_path / "result.md").read_text()
+
+
+def test_a_run_without_rows_proposes_an_expression_that_finds_them(tmp_path: Path) -> None:
+    log = [f"cycle {number} :: flurb {number * 0.5} wobble {number * 0.25 + 1}" for number in range(1, 9)]
+    attempt(tmp_path).exit().printed(*log, rows=[])
+    report = build_report(tmp_path, ended())
+    (line,) = [line for line in report.headline if "in [exp_metrics] this expression finds 8: " in line]
+    expression = line.rpartition("finds 8: ")[2]
+    row = MetricPatterns.compile([expression]).parse(log[3])
+    assert row is not None and 2.0 in row.values.values()
+    shown = (tmp_path / "result.md").read_text()
+    assert f"## [exp_metrics]\n- `{expression}`" in shown
+    assert "Metrics were not found" in report.html.read_text()
+
+
+def test_a_failed_run_or_one_with_rows_proposes_nothing(tmp_path: Path) -> None:
+    log = [f"cycle {number} :: flurb {number * 0.5}" for number in range(1, 9)]
+    attempt(tmp_path / "a").exit(1).printed(*log, rows=[])
+    assert not any("expression" in line for line in build_report(tmp_path / "a", ended("failed")).headline)
+    attempt(tmp_path / "b").exit().printed(*log, '{"loss": 1}', rows=[{"values": {"loss": 1.0}, "line": 9}])
+    assert not any("expression" in line for line in build_report(tmp_path / "b", ended()).headline)
