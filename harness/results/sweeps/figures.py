@@ -28,7 +28,7 @@ from harness.templating import render
 MOST_POINTS = 8  # lines in one panel; more points are shown level by level
 MOST_STEPS = 200  # longer curves are drawn as means of this many neighbourhoods
 _MOST_PANELS = 12  # keys that are drawn
-LEAST_RATIO = 1.1  # of the longest to the shortest time, below which quality is not drawn against time
+LEAST_SHARE, LEAST_HOURS = 0.1, 0.01  # of times that differ less, quality is not drawn against time
 
 Matrix = np.ndarray  # float64 [runs, steps]
 Ends = np.ndarray | None  # float64 [steps]
@@ -249,7 +249,8 @@ def _quality(comparison: Comparison) -> Iterator[Chart]:
         is_labelled = is_front or point.is_baseline or len(found) <= MOST_POINTS
         label = labels[point.name]
         marks.append(Mark(label, cost, value.mean, low, high, value.n, (), is_front, is_labelled))
-    if sign and len(marks) > 1 and max(costs) > LEAST_RATIO * min(costs):
+    least = max(costs, default=0.0) - max(LEAST_HOURS, LEAST_SHARE * min(costs, default=0.0))
+    if sign and len(marks) > 1 and min(costs) < least:
         x, has_single = f"{cost_unit(comparison)} per run", any(mark.n == 1 for mark in marks)
         panels = (Panel(marks=tuple(marks)),)
         yield _chart("quality", "against time", x, panels, comparison, has_single=has_single)

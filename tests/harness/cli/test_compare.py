@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from harness.sweep import reporting
 from harness.sweep.folder import SweepFolder
 from harness.sweep.state import load_state
 from tests.harness.cli.typed import typed
-from tests.harness.results.comparing.result_folders import begun
+from tests.harness.results.comparing.result_folders import begun, foreign
 from tests.harness.results.synthetic import attempt, draw_successes
 from tests.harness.sweep.finished import finished_sweep
 
@@ -82,6 +83,28 @@ def test_nothing_comparable_ends_with_two(tmp_path: Path, runs: list[Path]) -> N
     lost = [run(tmp_path, lr, 1, 0.5, "failed") for lr in ("1e-6", "1e-5")]
     status, out, _ = compared("--metric", "val/task_pass_rate@1", *lost)
     assert status == 2 and "no run counts" in out
+
+
+def test_d4_the_exit_status_says_that_groups_are_confounded(tmp_path: Path) -> None:
+    """The learning rates were tried with other lengths, set in a program that nothing recorded."""
+    runs = []
+    for (lr, last), seed in product((("1", 40), ("2", 40), ("3", 8)), (0, 1)):
+        rows = [(step, {"val_loss": 2 / step + 0.001 * seed + 0.1 * int(lr)}) for step in range(1, last + 1)]
+        runs.append(foreign(tmp_path / f"{lr}-{seed}", f"python t.py --lr {lr} --seed {seed}", rows))
+    status, out, _ = compared(*runs[:2], *runs[4:])
+    assert (status, out.splitlines()[0]) == (2, "Confounded: no difference can be attributed to lr")
+    assert "lower is better" in out and "confounded" in out
+    status, out, _ = compared(*runs)
+    assert (status, out.splitlines()[0]) == (1, "A detectable difference: lr; confounded: lr")
+    status, out, _ = compared(*runs[:4])
+    assert (status, out.splitlines()[0]) == (0, "A detectable difference: lr")
+
+
+def test_runs_that_do_not_count_have_no_metric_and_no_direction(tmp_path: Path) -> None:
+    lost = [run(tmp_path, lr, 1, 0.5, "cancelled") for lr in ("1e-6", "1e-5")]
+    status, out, _ = compared(*lost)
+    assert status == 2 and "better" not in out
+    assert "\n2 points, 0 of 2 runs count\n" in out
 
 
 def test_a_whole_sweep_is_compared_as_its_own_report_does_it(tmp_path: Path) -> None:

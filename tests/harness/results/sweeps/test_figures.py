@@ -185,8 +185,9 @@ def test_a_band_reaches_no_further_than_what_was_measured(tmp_path: Path) -> Non
 
 def test_quality_is_not_drawn_against_times_that_differ_by_nothing(tmp_path: Path) -> None:
     made = comparison((REPEAT,), 3)
-    points = tuple(replace(point, cost=2.0 + 0.0002 * at) for at, point in enumerate(made.points))
-    figures = draw_figures(replace(made, points=points), tmp_path)
-    assert [figure.name for figure in figures] == ["curves", "levels"]
+    for first, more in ((2.0, 0.1), (0.0001, 0.0002)):
+        points = tuple(replace(point, cost=first + more * at) for at, point in enumerate(made.points))
+        figures = draw_figures(replace(made, points=points), tmp_path)
+        assert [figure.name for figure in figures] == ["curves", "levels"]
     unknown = replace(made, study=replace(made.study, goal=None), best=None)
     assert "quality" not in [figure.name for figure in draw_figures(unknown, tmp_path)]
