@@ -32,6 +32,7 @@ RAW_ESCAPES = re.compile(
 )
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 RAW_CONTROLS = bytes({*range(32), 127} - set(b"\t\n\r"))
+_PERCENTAGE = re.compile(rb"\d{1,3}%\|")
 BAR = re.compile(
     r"\d{1,3}%\s*\|.{0,200}?\|\s*[\d.]{1,30}\w?/[\d.]+\w?"
     r"|(?<!\d)\d+(?:it|ex|tok\w*|B|kB|MB)(?:/s)? \[\d\d:\d\d"
@@ -54,10 +55,12 @@ def expression(pattern: bytes) -> Any:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a log. `number`: physical line number from 1; `text`: cleaned, without the line break."""
+    """One line of a log. `number`: physical line number from 1; `text`: cleaned, without the line break.
+    `redraws`: what a progress bar showed before on this line, once for each percentage."""
 
     number: int
     text: str
+    redraws: tuple[str, ...] = ()
 
 
 def clean(raw: bytes, dropped: int = 0) -> str:
@@ -70,6 +73,24 @@ def clean(raw: bytes, dropped: int = 0) -> str:
     if not text.isprintable():
         text = CONTROLS.sub("", text).rstrip()
     return f"{text} …[{dropped} bytes cut]" if dropped else text
+
+
+def _redraws(raw: bytes) -> list[str]:
+    """The states of a progress bar that this line was redrawn with, the first at each percentage."""
+    if b"%|" not in raw or b"\r" not in raw:
+        return []
+    states = [part for part in raw.rstrip().split(b"\r")[:-1] if _PERCENTAGE.search(part)]
+    return _at_each_percentage([clean(part) for part in states])
+
+
+def _at_each_percentage(states: list[str]) -> list[str]:
+    shares = [state.partition("%|")[0][-3:] for state in states]
+    return [state for place, state in enumerate(states) if place == 0 or shares[place] != shares[place - 1]]
+
+
+def line_of(number: int, raw: bytes) -> Line:
+    """The line that these bytes are."""
+    return Line(number, _cut(raw), tuple(_redraws(raw)))
 
 
 def _cut(raw: bytes) -> str:
@@ -150,6 +171,7 @@ class LogReader:
         self._number = 0
         self._partial = bytearray()
         self._dropped = 0
+        self._states: list[str] = []
 
     def _notice_restart(self, status: os.stat_result) -> None:
         if self._inode is None:
@@ -197,7 +219,7 @@ class LogReader:
                 begin = body.rfind(b"\n", begin, found.start()) + 1 or begin
             end = body.find(b"\n", begin)
             number += body.count(b"\n", passed, begin) + 1
-            yield Line(number, _cut(body[begin:end]))
+            yield line_of(number, body[begin:end])
             begin = end + 1
         self.last_text = _last_text(body) or self.last_text
         yield from self._unfinished(final)
@@ -211,10 +233,15 @@ class LogReader:
     def _take(self, piece: bytes) -> Line:
         self._keep(piece)
         self._number += 1
-        line = Line(self._number, clean(bytes(self._partial), self._dropped))
+        states = _at_each_percentage([*self._states, *_redraws(bytes(self._partial))])
+        line = Line(self._number, clean(bytes(self._partial), self._dropped), tuple(states))
         self._partial.clear()
-        self._dropped = 0
+        self._dropped, self._states = 0, []
         return line
+
+    def unfinished_text(self) -> str:
+        """What a terminal shows of the line that has not ended yet."""
+        return clean(bytes(self._partial), self._dropped)
 
     def _keep(self, piece: bytes) -> None:
         """Add to the unfinished line; when it grows long, what a redraw has overwritten goes first."""
@@ -223,6 +250,9 @@ class LogReader:
             return
         redraw = self._partial.rfind(b"\r", 0, len(self._partial.rstrip(b"\r")))
         if redraw > 0:
+            self._states = _at_each_percentage(
+                [*self._states, *_redraws(bytes(self._partial[: redraw + 1]) + b"x")]
+            )
             del self._partial[:redraw]
             self._dropped = 0
         if len(self._partial) > LONGEST_LINE:

@@ -19,7 +19,7 @@ from typing import Any
 from monitors.files import AttemptFiles
 from monitors.health import Alarm, LiveHealth
 from monitors.logs import PIECE_BYTES, Line, LogReader
-from monitors.metrics import Found, MetricReader, Row, row_from_object
+from monitors.metrics import Found, MetricReader, Row, parse_line, row_from_object
 from monitors.metrics.axis import place_text
 from monitors.metrics.filter import lines_to_read
 from monitors.metrics_file import MetricsFile
@@ -175,6 +175,17 @@ class Watch:
         if final and self._reads_rows and self._log.at_end:
             self._take_found(self._reader.end())
         self.last_line = self._log.last_text
+        if self._log.at_end and not final:
+            self._look_at_unfinished(self._log.unfinished_text())
+
+    def _look_at_unfinished(self, text: str) -> None:
+        """A training whose only line is a progress bar lives, although the line has not ended."""
+        if not text:
+            return
+        self.last_line = text
+        row = parse_line(text) if self._reads_rows and not self.rows.first_step_seen else None
+        if row and proves_first_step(row, self._rules):
+            self._first_step(f"first step: {text[-200:]}", row.step, None)
 
     def _wants_every_line(self) -> bool:
         return self._reads_every_line or self._vitals.error_stands or self._reader.wants_every_line
@@ -282,7 +293,7 @@ class Watch:
         if has_pass_rate:
             self._check_plateau()
 
-    def _first_step(self, text: str, step: int | None, number: int) -> None:
+    def _first_step(self, text: str, step: int | None, number: int | None) -> None:
         self.rows.first_step_seen = True
         self._tell("first_step", text, step=step, line_number=number)
 

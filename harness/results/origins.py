@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness.metric_files import format_of, read
 from harness.results.types import Source
-from monitors.logs import Line, clean
+from monitors.logs import line_of
 from monitors.metrics import Found, MetricPatterns, MetricReader, Row
 
 Rows = Mapping[int, Sequence[Row]]
@@ -54,7 +54,7 @@ class Origins:
         with path.open("rb") as file:
             for number, raw in enumerate(file, start=1):
                 if number >= first:
-                    yield from reader.read(Line(number, clean(raw)))
+                    yield from reader.read(line_of(number, raw.rstrip(b"\n")))
                 if number >= last:
                     yield from reader.end()
                     reader, (first, last) = MetricReader(self._patterns), next(left, (0, 0))

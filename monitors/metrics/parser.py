@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 from monitors.log_prefixes import said
 from monitors.logs import ESCAPES, Line
 from monitors.metrics import families, grammar
-from monitors.metrics.names import kind_of
+from monitors.metrics.names import is_validation, kind_of
 from monitors.metrics.row import NUMBER, Row, metric_name, number_of, row_from_object, row_of
 from monitors.metrics.tables import Columns, NamedNumbers, is_border
 
 LONGEST_METRIC_LINE = 65_536
 LONGEST_PREFIX = 300
+LEAST_REDRAWS = 20  # of a bar whose course counts; of a shorter one, what it showed last
 MOST_LINES_BACK = 10_000  # that a row may need: an epoch's heading, the header of its table
 RAY_PREFIX = re.compile(r"^\s*\([A-Za-z_][\w.:]* (?:pid|ip)=[^)]*\)\s?")
 _PLAIN = rf"({NUMBER})(?![\w%:/]|[.,]\d|\.\w)"
@@ -137,6 +138,8 @@ class MetricReader:
         text = ESCAPES.sub("", line.text) if "\x1b" in line.text else line.text
         if len(text) > LONGEST_METRIC_LINE:
             return []
+        if len(line.redraws) >= LEAST_REDRAWS:
+            return self._of_bar(line)
         if self._patterns.rows and (row := self._patterns.parse(text)):
             return [Found(row, line.number, line.number)]
         message = message_of(text)
@@ -148,6 +151,21 @@ class MetricReader:
             return found
         if own := self._own_row(message, line.number):
             found.append(own)
+        return found
+
+    def _of_bar(self, line: Line) -> list[Found]:
+        """The course that a progress bar showed while it was redrawn: its counter and what is trained on.
+        Values of a validation stand in it until the next one, so only the last state's count."""
+        found: list[Found] = []
+        for state in (*line.redraws, line.text):
+            row = parse_line(state)
+            if row and state is not line.text:
+                trained = {name: value for name, value in row.values.items() if not is_validation(name)}
+                row = replace(row, values=trained)
+            if row and row.values:
+                if found and (found[-1].row.step, found[-1].row.epoch) == (row.step, row.epoch):
+                    found.pop()
+                found.append(self._placed(row, line.number, line.number))
         return found
 
     def end(self) -> list[Found]:

@@ -117,3 +117,41 @@ def test_reader_asks_for_every_line_once_a_table_has_begun() -> None:
     assert not reader.wants_every_line
     reader.read(Line(1, "epoch  train_loss  valid_loss"))
     assert reader.wants_every_line
+
+
+def bar(step: int, total: int = 200) -> str:
+    counter = f"{100 * step // total:3d}%|███  | {step}/{total}"
+    return f"train: {counter} [00:01<00:02, 9.5it/s, loss={1 / step:.4f}, val_loss=0.5]"
+
+
+@pytest.mark.parametrize("piece", [50, 4000, 1 << 20])
+def test_bar_that_is_the_whole_log_gives_a_curve(piece: int, tmp_path: Path) -> None:
+    """Whatever pieces it is read in, also when the line is longer than what is kept of it."""
+    text = "\r".join(bar(step) + " " * 400 for step in range(1, 201)) + "\n"
+    log = tmp_path / "pane.log"
+    log.write_bytes(b"")
+    watch = Watch(AttemptFiles(tmp_path))
+    raw = text.encode()
+    for begin in range(0, len(raw), piece):
+        with log.open("ab") as file:
+            file.write(raw[begin : begin + piece])
+        watch.poll()
+    watch.poll(final=True)
+    watch.close()
+    records = read_metrics(tmp_path / "metrics.jsonl")
+    assert len(records) > 90 and {record["source"]["line"] for record in records} == {1}
+    assert [record["step"] for record in records] == sorted({record["step"] for record in records})
+    assert records[-1]["step"] == 200 and records[-1]["values"] == {"loss": 0.005, "val_loss": 0.5}
+    assert all("val_loss" not in record["values"] for record in records[:-1])
+
+
+def test_short_bar_is_the_row_it_showed_last() -> None:
+    (found,) = rows_of("\r".join(bar(step, 10) for step in range(1, 11)))
+    assert found.row.step == 10
+
+
+def test_first_step_is_seen_on_a_line_that_has_not_ended(tmp_path: Path) -> None:
+    (tmp_path / "pane.log").write_text(bar(1) + "\r" + bar(2))
+    watch = Watch(AttemptFiles(tmp_path))
+    assert [event.kind for event in watch.poll() if event.kind == "first_step"] == ["first_step"]
+    assert watch.rows.count == 0 and "2/200" in watch.last_line
