@@ -18,8 +18,8 @@ from typing import Any
 
 import psutil
 
-from harness.metric_files.formats import NoMetricFileError, format_of, format_or_error
-from harness.metric_files.source import COPIES, FileSource, best, sources
+from harness.metric_files.formats import format_of
+from harness.metric_files.source import COPIES
 from monitors.processes import family
 
 MOST_ENTRIES = 20_000
@@ -100,19 +100,6 @@ def files_below(folders: Iterable[Path], attempt: Path | None = None) -> list[Pa
     """Every file below these folders that may hold metrics; `attempt`: the folder of one, where the harness
     writes files of its own."""
     return sorted({file for folder in folders for file in walk(folder, attempt)})
-
-
-def source_of(path: Path, wanted: str = "") -> FileSource:
-    """The source that a file is, or the best one in a folder. `wanted`: as for `best`.
-
-    Raises NoMetricFileError where there is none.
-    """
-    if not path.is_dir():
-        return FileSource(format_or_error(path), path.parent, (path,), path)
-    source = best(sources(files_below([path])), wanted)
-    if source is None:
-        raise NoMetricFileError(f"{path}: no file in it holds a metric that is known by its name")
-    return source
 
 
 def written_by(attempt_id: str) -> set[Path]:

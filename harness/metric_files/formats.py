@@ -55,13 +55,8 @@ def read(path: Path) -> Rows:
 
     Raises NoMetricFileError for a file of another kind, OSError for one that cannot be read.
     """
-    return format_or_error(path).read(path)
-
-
-def format_or_error(path: Path) -> Format:
-    """The format of a file. Raises NoMetricFileError with those that are known."""
     known = format_of(path)
     if known is None:
         names = ", ".join(one.name for one in FORMATS)
         raise NoMetricFileError(f"{path}: no file of metrics by its name; known are {names}")
-    return known
+    return known.read(path)

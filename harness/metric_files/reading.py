@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.errors import UserError
 from harness.metric_files.discovery import files_below
 from harness.metric_files.formats import format_of, read
-from harness.metric_files.source import best, sources
+from harness.metric_files.source import COPIES, FileSource, best, source_in, sources
 from monitors.logs import LogReader
 from monitors.metrics import MetricPatterns, MetricReader, Row
 from monitors.metrics.names import Direction, direction, leading
@@ -50,13 +50,19 @@ def read_source(path: Path, patterns: MetricPatterns | None = None) -> ReadRows:
 
 
 def _of_folder(folder: Path) -> ReadRows:
-    logs = [folder / "pane.log", *sorted(folder.glob("attempts/[0-9]*/pane.log"), reverse=True)]
-    if log := next((path for path in logs if path.is_file()), None):
-        return _of_log(log, None)
-    found = best(sources(files_below([folder], folder / "no-attempt")))
+    for attempt in (folder, *sorted(folder.glob("attempts/[0-9]*"), reverse=True)):
+        if copied := source_in(attempt / COPIES):
+            return _of_files(copied)
+        if (attempt / "pane.log").is_file():
+            return _of_log(attempt / "pane.log", None)
+    found = best(sources(files_below([folder])))
     if found is None:
         raise NoSourceError(f"{folder}: no file in it holds metrics; name a log")
-    return ReadRows(found.place, tuple((line, row) for _, line, row in found.rows()))
+    return _of_files(found)
+
+
+def _of_files(source: FileSource) -> ReadRows:
+    return ReadRows(source.place, tuple((line, row) for _, line, row in source.rows()))
 
 
 def _of_log(path: Path, patterns: MetricPatterns | None) -> ReadRows:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.metric_files import format_of, read, source_of
+from harness.metric_files import format_of, read
 from harness.metric_files.formats import NoMetricFileError
 from harness.metric_files.wire import BLOCK_BYTES, leveldb_records
 
@@ -157,14 +157,3 @@ def test_a_file_of_another_kind_is_refused_with_what_is_known() -> None:
     assert format_of(Path("model.safetensors")) is None
     with pytest.raises(NoMetricFileError, match=r"notes\.txt: .*TensorBoard"):
         read(Path("notes.txt"))
-
-
-def test_a_folder_is_read_by_the_best_source_in_it() -> None:
-    source = source_of(WRITTEN / "lightning")
-    assert (source.format.name, source.place.name) == ("CSV", "metrics.csv")
-    assert source_of(EVENTS).rows()[0][:2] == (EVENTS.name, 2)
-
-
-def test_a_folder_without_metrics_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NoMetricFileError, match="no file in it"):
-        source_of(tmp_path)
