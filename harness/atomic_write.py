@@ -56,6 +56,15 @@ def append_lines(path: Path, text: str, mode: int = 0o644) -> None:
         file.write(("\n" * is_cut_off + text).encode(errors="replace"))
 
 
+def has_whole_line(path: Path) -> bool:
+    """True if the first line of a file is complete; False for one that is not there."""
+    try:
+        with path.open("rb") as file:
+            return file.readline().endswith(b"\n")
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
 def is_running(pid: int) -> bool:
     """True if this machine has a process of this number."""
     try:

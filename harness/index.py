@@ -12,14 +12,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from harness import journal
-from harness.atomic_write import append_lines, write_atomically
+from harness.atomic_write import append_lines, has_whole_line, write_atomically
 from harness.errors import UserError
-from harness.state import ExperimentState, fold
 from harness.wording import listed
 from monitors.launch import state_home
+
+if TYPE_CHECKING:
+    from harness.state import ExperimentState
 
 Kind = Literal["run", "sweep"]
 JOURNAL = "sweep.jsonl"
@@ -50,7 +51,7 @@ class IndexedRun:
 
 def is_sweep(folder: Path) -> bool:
     """True if a sweep has begun in this folder."""
-    return journal.has_begun(folder / JOURNAL)
+    return _has_begun(folder, "sweep")
 
 
 def journal_of(folder: Path) -> Path:
@@ -70,8 +71,11 @@ def whole_sweep(folders: Sequence[Path]) -> Path | None:
     return next(iter(whole)) if len(whole) == 1 and others <= whole else None
 
 
-def load_state(result_dir: Path) -> ExperimentState:
+def load_state(result_dir: Path) -> "ExperimentState":
     """The state of the experiment in this folder, read without owning it."""
+    from harness import journal
+    from harness.state import fold
+
     return fold(journal.read(result_dir / "journal.jsonl"))
 
 
@@ -192,7 +196,7 @@ def find_run(word: str | None) -> Path:
 
 
 def _has_begun(folder: Path, kind: Kind) -> bool:
-    return journal.has_begun(folder / (JOURNAL if kind == "sweep" else "journal.jsonl"))
+    return has_whole_line(folder / (JOURNAL if kind == "sweep" else "journal.jsonl"))
 
 
 def _newest(known: list[IndexedRun]) -> Path:

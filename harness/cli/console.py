@@ -1,7 +1,6 @@
 """What every command shares: how a run is named and found, how an error is said, the console that people
 read, and questions at this terminal."""
 
-import asyncio
 import codecs
 import json
 import os
@@ -156,6 +155,8 @@ def print_facts(name: str, state: str, template: str, /, **values: Any) -> None:
 def ask_for(prompt: str, on_answer: Callable[..., None], *arguments: Any) -> None:
     """Show a prompt, and call `on_answer` when a line can be read; what was typed before it was shown is no
     answer to it."""
+    import asyncio
+
     termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
     print(prompt, end="", flush=True)
     asyncio.get_running_loop().add_reader(sys.stdin.fileno(), on_answer, *arguments)
@@ -169,4 +170,6 @@ def read_line() -> str:
 
 def take_back() -> None:
     """The question is settled otherwise."""
+    import asyncio
+
     asyncio.get_running_loop().remove_reader(sys.stdin.fileno())

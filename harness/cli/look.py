@@ -72,7 +72,6 @@ def show(run: RunOrSweep = None, json_output: AsJson = False) -> None:
 
 def _show_run(folder: Path, json_output: bool) -> None:
     from harness import journal
-    from harness.agent import approval
     from harness.cli import tree
     from harness.cli.progress import model_use
     from harness.cli.standing import standing
@@ -88,7 +87,6 @@ def _show_run(folder: Path, json_output: bool) -> None:
     if json_output:
         print_json({**tree.as_json(row), "attempts": attempts})
         return
-    question = approval.open_question(entries)
     print_facts(
         *(row["name"], row["state"], "console/run.txt.j2"),
         folder=folder,
@@ -101,9 +99,11 @@ def _show_run(folder: Path, json_output: bool) -> None:
         duration=duration,
         line=one_line,
     )
-    if question is not None and state is not None and state.verdict is None:
-        # of several lines where it shows a change of code
-        console().print(f"waits for {question.text}: harness approve {folder}")
+    if state is not None and state.asks:
+        from harness.agent import approval
+
+        if question := approval.open_question(entries):  # of several lines where it shows a change of code
+            console().print(f"waits for {question.text}: harness approve {folder}")
 
 
 def logs(

@@ -1,6 +1,5 @@
 """`harness run` and `harness resume`: carry experiments to their end, here or in a tmux session."""
 
-import asyncio
 import os
 import shlex
 import time
@@ -162,6 +161,8 @@ def go_on_here(
 
 def carry_on(experiment: "Experiment") -> NoReturn:
     """Run the loop in this process and end with the outcome's exit status."""
+    import asyncio
+
     from harness.cli.foreground import RunForeground
     from harness.index import sweep_of
     from harness.repair.patched_code import PatchError

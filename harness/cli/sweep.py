@@ -1,6 +1,5 @@
 """`harness sweep`: many blueprints from one, run side by side, compared at the end."""
 
-import asyncio
 import json
 import sys
 import tempfile
@@ -167,6 +166,8 @@ def _blueprint(path: Path) -> "Blueprint":
 
 def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chosen: "RunOptions") -> _Asked:
     """The sweep that a model proposes for a question; a clear end where none is proposed."""
+    import asyncio
+
     from harness.cli import asking
     from harness.providers.conversation import Account
     from harness.sweep.create import rehearse

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.atomic_write import is_running
+from harness.atomic_write import has_whole_line, is_running
 from harness.codec import MisfitError, decode, encode
 from harness.errors import UserError
 from harness.journal.events import RUN, VERSION, JournalRepaired, Owner
@@ -233,11 +233,7 @@ class Journal:
 
 def has_begun(path: Path) -> bool:
     """True if there is a first entry; without one there is nothing to go on with."""
-    try:
-        with path.open("rb") as file:
-            return file.readline().endswith(b"\n")
-    except FileNotFoundError:
-        return False
+    return has_whole_line(path)
 
 
 def is_owned(path: Path) -> bool:
