@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from harness.redaction import redact, secret_values
 from harness.templating import render
 from harness.wording import shortened, time_text
 from monitors.launch import state_home
+from monitors.processes import ATTEMPT_VARIABLE
 
 PATIENCE_S = 60
 LONGEST_BODY = 2000
@@ -51,7 +53,7 @@ class Notifier:
     def __call__(self, state: Any, entry: Entry) -> None:
         try:
             title, body, kind = message(self._folder, state, entry)
-            if title:
+            if title and self._addresses:
                 known = (*self._addresses, *secret_values(os.environ))
                 self._send(
                     self._addresses, redact(title, known), shortened(redact(body, known), LONGEST_BODY), kind
@@ -60,6 +62,13 @@ class Notifier:
                 _file(self._identity).unlink(missing_ok=True)
         except Exception as error:  # noqa: BLE001, a message is worth no run
             _log.warning("no notification could be sent: %s", type(error).__name__)
+
+    def close(self) -> None:
+        """Wait for the senders, but only under a supervisor: it ends what its command leaves behind, and no
+        person waits there."""
+        for sender in self._senders if ATTEMPT_VARIABLE in os.environ else ():
+            with suppress(subprocess.TimeoutExpired):
+                sender.wait(PATIENCE_S)
 
     def _start_sender(self, addresses: Sequence[str], title: str, body: str, kind: str) -> None:
         self._senders = [sender for sender in self._senders if sender.poll() is None]

@@ -95,14 +95,14 @@ class Question:
 
 def questions(name: str, template: str, guessed: Mapping[str, str] | None = None) -> tuple[Question, ...]:
     """What a terminal is asked when no model writes; `guessed` are better defaults, by key."""
-    asked = [
-        Question("purpose", "What should this experiment find out?", f"Find out what {name} changes."),
-        Question("codebase_dir", "Folder with the code (the working directory)", "."),
-        Question("max_time", "How long may it take at most?", DEFAULTS["max_time"]),
-    ]
+    asked = [Question("purpose", "What should this experiment find out?", f"Find out what {name} changes.")]
     if not has_config(template):
         asked += [Question("launch_command", "Command that trains", "python train.py")]
-    else:
+    asked += [
+        Question("codebase_dir", "Folder with the code, where the command runs", "."),
+        Question("max_time", "How long may it take at most?", DEFAULTS["max_time"]),
+    ]
+    if has_config(template):
         asked += [
             Question("model_path", "Model: `tiny`, or the folder of a Hugging Face model", "tiny"),
             Question("training_file", "Training questions (JSONL file; empty: a built-in task)", ""),

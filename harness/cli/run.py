@@ -17,6 +17,7 @@ from harness.errors import UserError
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
     from harness.experiment import Experiment
+    from harness.notifications import Notifier
     from harness.sweep.state import Sweep
     from monitors.files import AttemptFiles
     from monitors.tmux import Session
@@ -164,13 +165,11 @@ def carry_on(experiment: "Experiment") -> NoReturn:
     import asyncio
 
     from harness.cli.foreground import RunForeground
-    from harness.index import sweep_of
     from harness.repair.patched_code import PatchError
     from monitors.tmux import TmuxError
 
     way_on = f"what runs goes on running, and `harness resume {experiment.dir}` goes on from here"
-    if sweep_of(experiment.dir) is None:  # a sweep tells of its own end
-        notify(experiment, experiment.state.experiment_id)
+    notifier = notify(experiment, experiment.state.experiment_id)
     try:
         status = asyncio.run(RunForeground(experiment).run())
     except (OSError, TmuxError, PatchError) as error:
@@ -180,12 +179,15 @@ def carry_on(experiment: "Experiment") -> NoReturn:
         raise
     finally:
         experiment.close()
+        notifier.close()
     raise typer.Exit(status)
 
 
-def notify(owned: "Experiment | Sweep", identity: str) -> None:
-    """Let a person be told what happens from now on, at the addresses of harness.toml and `--notify`."""
+def notify(owned: "Experiment | Sweep", identity: str) -> "Notifier":
+    """Let a person be told what happens from now on, at the addresses of harness.toml and `--notify`; of a
+    sweep's runs, the sweep tells."""
     from harness import notifications
+    from harness.index import sweep_of
     from harness.providers.settings import ConfigurationError, find
 
     addresses = notifications.kept(identity)
@@ -193,8 +195,11 @@ def notify(owned: "Experiment | Sweep", identity: str) -> None:
         addresses += find(Path.cwd(), os.environ).notify
     except ConfigurationError as error:
         typer.echo(f"harness: {error}; its addresses are not notified", err=True)
-    if addresses:
-        owned.listeners.append(notifications.Notifier(owned.dir, identity, addresses))
+    if sweep_of(owned.dir) is not None:
+        addresses = ()
+    notifier = notifications.Notifier(owned.dir, identity, addresses)
+    owned.listeners.append(notifier)
+    return notifier
 
 
 def let_go(owned: "Experiment | Sweep", identity: str) -> None:

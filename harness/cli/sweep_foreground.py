@@ -40,7 +40,7 @@ def carry_on_sweep(folder: Path, stopped_by: str | None = None) -> NoReturn:
 def run_here(sweep: Sweep) -> NoReturn:
     """Run a sweep that this process owns, and end with its exit status."""
     way_on = f"what runs goes on running, and `harness resume {sweep.dir}` goes on from here"
-    notify(sweep, sweep.state.sweep_id)
+    notifier = notify(sweep, sweep.state.sweep_id)
     try:
         environment = partial(snapshot.environment, sweep.folder)
         foreground = SweepForeground(sweep, Scheduler(sweep, LocalHost(), environment, report))
@@ -57,6 +57,7 @@ def run_here(sweep: Sweep) -> NoReturn:
     finally:
         with contextlib.suppress(OSError):  # detaching has closed it
             sweep.close()
+        notifier.close()
     raise typer.Exit(status)
 
 

@@ -94,6 +94,13 @@ def test_missing_2_harness_toml_names_addresses_and_a_question_is_told(
     assert all(line in end["message"] for line in bench.state.reported.headline)
 
 
+def test_a_detached_run_tells_of_its_end(bench: Bench, service: Service) -> None:
+    bench.plan("echo step=1 loss=0.5")
+    bench.harness("run", str(bench.blueprint), "--detach", "--notify", service.url)
+    assert service.next()["title"] == "trial: succeeded"
+    assert files_with(TOKEN, bench.folder) == []
+
+
 def test_a_service_that_refuses_is_logged_once_and_changes_nothing(bench: Bench, tmp_path: Path) -> None:
     refusing = Service(status=500)
     bench.env = {"XDG_STATE_HOME": str(tmp_path / "state")}

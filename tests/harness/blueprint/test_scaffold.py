@@ -135,7 +135,7 @@ def test_d12_what_is_run_is_said_or_asked_never_assumed(
     assert new("purpose=x", what=("--trainer", "--command", "a")).exit_code == 2
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr("harness.cli.new.is_terminal", lambda: True)
-    result = CliRunner().invoke(app, ["new", "demo"], input="\nWhy?\n\n\npython t.py --lr 1\n")
+    result = CliRunner().invoke(app, ["new", "demo"], input="\nWhy?\npython t.py --lr 1\n\n\n")
     assert result.exit_code == 0, result.output
     plan = read(tmp_path / "demo" / "blueprint.md")
     assert (plan.purpose, plan.launch_command) == ("Why?", "python t.py --lr 1")
