@@ -88,6 +88,8 @@ def _stopped(ended: AttemptEnd, reason: str, detail: str) -> End:
         return End("hang_no_output", reason, text, is_final=reason != "first_step_timeout")
     text = f"The harness stopped the attempt because it could not recover: {detail or 'no reason was kept'}."
     if ended.sign == "not_finite":
+        said = f"{detail[:1].upper()}{detail[1:]}" or "Its values were not finite"
+        text = f"{said}. The harness stopped the attempt, as no run comes back from that."
         return End("numerics_nan", NOT_FINITE, text, is_final=True)
     return End("hang_no_output", "no_output", text, is_final=ended.sign == "silence")
 
