@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.console import AsJson, console, fail, print_json
+from harness.outcome import Outcome
 
 if TYPE_CHECKING:
     from harness.attempt import AttemptEnd
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from monitors.files import AttemptFiles
 
 _OF_THE_END = ("reason", "status", "signal", "prepare_status")
+_ON_PURPOSE = (Outcome.STOPPED_EARLY, Outcome.CANCELLED)
 NO_FAILURE = "none"
 """The family of what did not fail."""
 OTHER_FILES = ("metrics.jsonl", "resources.jsonl")
@@ -132,9 +134,11 @@ def _of_run(word: Path | None, config: Path | None) -> "Diagnosis":
     if attempt is None or attempt.ended is None:
         what = "is still running" if attempt is not None else "has launched nothing"
         fail(f"{folder} {what}; to look at a log as it is, name the file")
-    if attempt.ended.complete:
+    on_purpose = state.verdict is not None and state.verdict.outcome in _ON_PURPOSE
+    if attempt.ended.complete or on_purpose:
+        how = state.verdict.outcome.value.replace("_", " ") if state.verdict else "succeeded"
         told = state.verdict.reason if state.verdict else f"attempt {attempt.number} ran to its end"
-        return Diagnosis(NO_FAILURE, None, f"{state.name} succeeded: {told}.", confidence=1.0)
+        return Diagnosis(NO_FAILURE, None, f"{state.name} {how}: {told}.", confidence=1.0)
     files = AttemptFiles(folder / "attempts" / f"{attempt.number:02d}")
     found = diagnose(files, attempt.ended, attempt.stop_reason, attempt.stop_detail)
     return advice.of_run(found, state, _text(config) or advice.config_of(files))

@@ -18,6 +18,7 @@ from harness.agent.policies import make_policy, playbook
 from harness.cli.console import ask_for, console, read_line, take_back
 from harness.cli.progress import Progress, progress_for
 from harness.journal.events import Checked, CopyKept, LetGo, Reported
+from harness.outcome import Outcome
 from harness.redaction import redact
 
 if TYPE_CHECKING:
@@ -163,7 +164,8 @@ class RunForeground(Foreground):
             for kept in self.experiment.journal.of(CopyKept)
         )
         headline = reported.headline or (f"{verdict.outcome.value}: {verdict.reason}",)
-        remedies = self.experiment.state.what_to_do
+        is_said = verdict.outcome is Outcome.CANNOT_RUN  # each problem with how to fix it
+        remedies = () if is_said else self.experiment.state.what_to_do
         to_do = [f"{number}. {redact(each.told)}" for number, each in enumerate(remedies, start=1)]
         return [*headline, *kept, *(["what to do:", *to_do] if to_do else [])], reported.error
 
