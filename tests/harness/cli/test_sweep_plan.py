@@ -2,9 +2,11 @@
 
 import io
 import json
+from importlib import import_module
 from typing import Any
 
 import pytest
+import typer
 from rich.console import Console
 
 from harness.cli.show_sweep import plan_json, print_plan
@@ -83,3 +85,37 @@ def test_json_has_the_plan_and_the_forecast() -> None:
     assert decode(SweepPlan, found["plan"]) == plan
     assert (found["points"], found["runs"], found["all_s"], found["most_all_s"]) == (6, 18, 90.0, 900.0)
     assert found["two_points"] == pytest.approx(3.51, abs=0.01)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("given", "stdin", "goal"),
+    [
+        ({"metric": "heat"}, Terminal("n\n"), "min"),
+        ({"metric": "heat"}, io.StringIO(), None),
+        ({"metric": "heat", "goal": "max"}, Terminal(), "max"),
+        ({}, Terminal(), None),
+    ],
+)
+def test_d5_a_direction_that_nobody_knows_is_asked_in_a_terminal_and_never_assumed(
+    given: dict[str, Any], stdin: io.StringIO, goal: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[SweepPlan] = []
+
+    def make(spec: Any, plan: SweepPlan, *_: Any) -> None:
+        made.append(plan)
+        raise OSError("no disk")
+
+    monkeypatch.setattr("harness.sweep.create.make", make)
+    monkeypatch.setattr("sys.stdin", stdin)
+    cli = import_module("harness.cli.sweep")
+    plan = a_plan(**given)
+    if goal is None and given:
+        assert "whether higher or lower is better is not known" in " ".join(printed(plan).split())
+    with pytest.raises(typer.Exit):
+        cli._start(cli._Asked(None, None, plan), False, False, ())
+    assert [one.goal for one in made] == [goal]
