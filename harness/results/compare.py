@@ -33,6 +33,7 @@ from harness.results.comparing.types import (
     Yardstick,
 )
 from harness.results.leading import goal_of
+from harness.results.result import metric_names
 from harness.state import NOT_PLANNED
 from monitors.metrics.names import direction
 
@@ -74,13 +75,14 @@ def _compared(
     named = {spec.metric if (spec := one.story.state.blueprint.metrics) else "" for one in files}
     if not study.metric and len(named) == 1:
         study = replace(study, metric=named.pop())
-    planned = metrics.full_name(study.metric)
+    names = dict.fromkeys(name for one in files for name in metric_names(one.record))
+    planned = metrics.full_name(study.metric, names)
     if asked is not None:
         given = {name: value for name, value in vars(asked).items() if value not in ("", None)}
-        if metrics.full_name(asked.metric or study.metric) != planned:
+        if metrics.full_name(asked.metric or study.metric, names) != planned:
             study = replace(study, goal=None)  # which is the planned metric's
         study = replace(study, **given)
-    metric = metrics.full_name(study.metric)
+    metric = metrics.full_name(study.metric, names)
     if not metric:
         ended = [one for one in files if one.outcome in ENDED_BY_ITSELF]
         ended = ended or [one for one in files if one.may_count]

@@ -35,7 +35,7 @@ class Measurement:
         """Read the run. Never fails for what its files hold."""
         files = read_files(PlannedRun(run.name, run.point, run.seed, result_dir))
         names = metrics.common([files.record])
-        metric, goal = metrics.full_name(state.metric), state.goal
+        metric, goal = metrics.full_name(state.metric, names), state.goal
         if not metric:
             metric, chosen = metrics.choose([files.record], files.story.state.blueprint)
             goal = goal or chosen

@@ -79,4 +79,5 @@ def has_value(result_dir: Path, metric: str) -> bool:
     """True if the last rows of the newest attempt have the metric."""
     newest = newest_attempt(result_dir)
     rows = map(parse_object, lines_at_end(newest / "metrics.jsonl", TAIL_BYTES)) if newest is not None else ()
-    return any(metric in (row.get("values") or ()) for row in rows if row is not None)
+    names = (name.lower() for row in rows if row is not None for name in row.get("values") or ())
+    return metric in names

@@ -8,7 +8,7 @@ the result as the run's own report has it (`results.result`). It is never the be
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.blueprint.types import Blueprint
@@ -33,10 +33,11 @@ class Measured:
     curve: Curve
 
 
-def full_name(metric: str) -> str:
-    """The metric as metrics.jsonl calls it: `task_pass_rate@1` is `val/task_pass_rate@1`."""
-    metric = metric_name(metric)
-    return f"val/{metric}" if metric.startswith(("task_pass_rate@", "unbiased_pass@")) else metric
+def full_name(metric: str, known: Iterable[str] = ()) -> str:
+    """The metric as the rows call it: `task_pass_rate@1` is `val/task_pass_rate@1`; one of the known names
+    where they differ in case or blanks alone."""
+    name = f"val/{metric}" if metric.startswith(("task_pass_rate@", "unbiased_pass@")) else metric
+    return next((one for one in known if one.lower() == metric_name(name)), name)
 
 
 def is_rate(metric: str) -> bool:

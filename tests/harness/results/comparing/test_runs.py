@@ -119,5 +119,9 @@ def test_the_leading_metric_is_chosen_or_the_only_one_that_changes(tmp_path: Pat
     assert metrics.choose([one], replace(plan, metrics=spec)) == ("accuracy", "min")
     odd = [(step, {"lr": 0.1, "heat": step / 9}) for step in range(9)]
     assert metrics.choose([collect(foreign(tmp_path / "d", "python t.py", odd))], plan) == ("heat", None)
+    spelled = [
+        metrics.full_name(name, ["Val Loss", "val/x"]) for name in ("Val/X", "loss", "unbiased_pass@2")
+    ]
+    assert spelled == ["val/x", "loss", "val/unbiased_pass@2"]
     suggested = metrics.suggestion("acuracy", metrics.common([one]))
     assert suggested == "did you mean accuracy? all of them have: loss, accuracy, lr"
