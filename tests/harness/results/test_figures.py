@@ -57,14 +57,18 @@ def test_the_data_is_the_raw_data_with_its_place(tmp_path: Path) -> None:
 
 
 def test_missing_and_dead_metrics_are_left_out_and_said(tmp_path: Path) -> None:
-    attempt(tmp_path).metrics([(1, {"critic/rewards/mean": float("nan"), "loss": 1.0})])
+    attempt(tmp_path).metrics(
+        [(at, {"critic/rewards/mean": float("nan"), "loss": 1.0 / at}) for at in (1, 2)]
+    )
     figures, missing = draw(tmp_path)
     assert list(figures) == ["metric_01_loss"]
     assert len(missing) == 1 and "Training reward, KL to the start model, Throughput" in missing[0]
 
 
 def test_names_of_files_come_from_us(tmp_path: Path) -> None:
-    attempt(tmp_path).metrics([(1, {"../../etc/$x$ <b>": 1.0, "": 2.0}), (2, {"../../etc/$x$ <b>": 3.0})])
+    attempt(tmp_path).metrics(
+        [(1, {"../../etc/$x$ <b>": 1.0, "": 2.0}), (2, {"../../etc/$x$ <b>": 3.0, "": 2.5})]
+    )
     figures, _ = draw(tmp_path)
     assert list(figures) == ["metric_01_etc_x_b", "metric_02"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["attempts", "figures"]
