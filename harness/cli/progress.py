@@ -18,6 +18,7 @@ from harness.results.leading import PASS_RATE, leading_metric
 from harness.wording import number_text
 from harness.wording import short_duration as duration
 from monitors.metrics.names import direction, is_validation
+from monitors.rules import REWARD_NAME
 from monitors.processes import ATTEMPT_VARIABLE
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ def figures(executor: "Executor") -> dict[str, str]:
 
 def _training(rows: "Rows", leading: "Leading | None") -> str:
     """The reward of the training, else its loss; "" where it has neither, or where that is what leads."""
+    if leading is not None and REWARD_NAME.match(leading.name):
+        return ""
     if rows.rewards:
         return f"reward {rows.rewards[-1][1]:.3f}"
     losses = (name for name in rows.values if "loss" in name and direction(name) and not is_validation(name))

@@ -38,6 +38,7 @@ def test_d16_a_supervised_run_shows_its_loss_and_the_leading_metric_with_its_bes
 def test_d16_nothing_is_shown_that_the_run_does_not_have() -> None:
     now = seen(Row(1, {"loss": 2.0}))
     assert (now["position"], now["training"], now["leading"]) == ("step 1", "", "loss 2")
+    assert seen(Row(1, {"reward": 0.5}))["training"] == ""
     assert seen()["position"] == "–"
     assert seen(Row(1, {"speed": 2.0}))["leading"] == ""
 
