@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from harness.cli.console import console
+from harness.cli.standing import of_experiment, sparkline
 from harness.results.leading import PASS_RATE, leading_metric
 from harness.wording import number_text
 from harness.wording import short_duration as duration
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from monitors.rows import Rows
 
 REDRAW_S = 0.5
+LOOK_EVERY_S = 3.0
 LINE_EVERY_S = 15.0
 VALIDATION_EVERY_S = 5.0
 UNKNOWN = "–"
@@ -114,8 +116,26 @@ def is_terminal() -> bool:
 def progress_for(executor: "Executor") -> "Progress":
     """The display of a run that suits standard output."""
     if is_terminal():
-        return LiveTable(lambda _: _table(figures(executor)))
+        look = _Look(executor)
+        return LiveTable(lambda _: _table(figures(executor) | look()))
     return Lines(_News(executor))
+
+
+class _Look:
+    """What the run's files say of it, as `harness show` tells it; read less often than it is drawn."""
+
+    def __init__(self, executor: "Executor") -> None:
+        self._executor = executor
+        self._shown: dict[str, str] = {}
+        self._next = 0.0
+
+    def __call__(self) -> dict[str, str]:
+        if time.monotonic() >= self._next:
+            found = of_experiment(self._executor.experiment)
+            self._shown = {"course": sparkline(found.values), "uses": found.use_text}
+            self._shown["alarms"] = "; ".join(found.alarms)
+            self._next = time.monotonic() + LOOK_EVERY_S
+        return self._shown
 
 
 class LiveTable:
@@ -158,7 +178,7 @@ def _table(now: dict[str, str]) -> "Table":
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim", no_wrap=True, min_width=10)
     table.add_column(no_wrap=True, overflow="ellipsis")
-    metrics = [name for name in ("training", "leading") if now[name]]
+    metrics = [name for name in ("training", "leading", "course", "alarms", "uses") if now.get(name)]
     names = ("experiment", "phase", "attempt", "position", *metrics, "elapsed", "remaining")
     notes = {"attempt": now["session"], "remaining": f"(limit in {now['limit']})"}
     for name in (*names, *(["model"] if now["model"] else []), "last line"):

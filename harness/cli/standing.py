@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.blueprint.types import Blueprint
 from harness.config.edit import ConfigEditError
@@ -28,6 +28,9 @@ from monitors.files import AttemptFiles
 from monitors.logs import clean as without_escapes
 from monitors.logs import lines_at_end
 from monitors.metrics.names import Direction
+
+if TYPE_CHECKING:
+    from harness.experiment import Experiment
 
 READ_WHOLE = 4 << 20
 SAMPLES, SAMPLE_BYTES = 64, 32 << 10
@@ -132,6 +135,12 @@ def standing(
         last_line=last_line(files.pane_log),
         use=next(map(parse_object, reversed(lines_at_end(files.resources))), None),
     )
+
+
+def of_experiment(experiment: Experiment) -> Standing:
+    """Where a run stands that this process carries out."""
+    state, now = experiment.state, experiment.clock()
+    return standing(experiment.dir, state.blueprint, state.attempt, experiment.journal.entries, now)
 
 
 def records_at_end(path: Path) -> list[dict[str, Any]]:

@@ -1,14 +1,18 @@
 """What the live lines of a run say: positions as they are, and the metrics that this run has."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from harness.cli.progress import figures
+from harness.cli.progress import _Look, _table, figures
+from harness.journal import Entry
+from harness.journal.events import AttemptEvent
 from harness.state import AttemptState
 from monitors.metrics import Row
 from monitors.rows import Rows
+from tests.harness.cli.test_standing import write_running
 from tests.harness.runs import state_with
 
 
@@ -58,3 +62,26 @@ def test_the_bundled_trainer_shows_reward_and_pass_rate(rates: list[float], word
     now = seen(*rows, total=40)
     assert (now["training"], now["leading"]) == ("reward 0.500", words)
     assert now["position"] == f"step {len(rates) - 1} of 40"
+
+
+def test_the_picture_has_the_facts_of_show_and_reads_the_files_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_running(tmp_path)
+    attempt = AttemptState(1, "ajet_x-01", "x-01", "first", launched_at=1.0)
+    plan = {"purpose": "How low is val_loss?"}
+    state = state_with(plan, attempts=(attempt,), created_at=0.0, deadline_at=100.0)
+    nan = Entry(1, 1.0, AttemptEvent(1, "nan", 1.0, "val_loss is nan", 7))
+    experiment = SimpleNamespace(
+        state=state, clock=lambda: 60.0, dir=tmp_path, journal=SimpleNamespace(entries=[nan])
+    )
+    executor: Any = SimpleNamespace(experiment=experiment, current_monitor=None)
+    look = _Look(executor)
+    told = look()
+    assert (
+        told["alarms"] == "val_loss is nan" and told["uses"].startswith("CPU 187 %") and "▁" in told["course"]
+    )
+    rows = _table(figures(executor) | told).columns[0].cells
+    assert {"course", "alarms", "uses"} <= set(rows)
+    monkeypatch.setattr("harness.cli.progress.of_experiment", None)
+    assert look() is told, "the files are not read again at once"

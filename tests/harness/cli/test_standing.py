@@ -29,8 +29,7 @@ def write_lines(path: Path, records: list[dict[str, Any]]) -> None:
 def running(tmp_path: Path) -> Path:
     """A run in the middle of its first attempt, with two alarms."""
     folder = tmp_path / "digits"
-    attempt = folder / "attempts" / "01"
-    attempt.mkdir(parents=True)
+    folder.mkdir()
     (folder / "plan.md").write_text("## [exp_purpose]\nIs the validation loss lower?\n")
     with Journal(folder / "journal.jsonl", time.time) as journal:
         plan = read(folder / "plan.md")
@@ -40,12 +39,19 @@ def running(tmp_path: Path) -> Path:
         for kind in ("first_step", "nan", "nan"):
             journal.append(AttemptEvent(1, kind, time.time(), f"{kind} at step 7", 7))
     index.add(index.IndexedRun("0123456789ab", "digits", str(folder), time.time()))
+    write_running(folder)
+    return folder
+
+
+def write_running(folder: Path) -> None:
+    """What the first attempt has written so far."""
+    attempt = folder / "attempts" / "01"
+    attempt.mkdir(parents=True, exist_ok=True)
     rows = [{"loss": 9.0, "val_loss": float("nan") if n == 7 else 1 / (n + 1)} for n in range(30)]
     write_lines(attempt / "metrics.jsonl", [{"step": n, "values": row} for n, row in enumerate(rows)])
     write_lines(attempt / "resources.jsonl", [SAMPLE | {"gpus": [GPU]}])
     (attempt / "config.yaml").write_text("ajet: {trainer_common: {total_training_steps: 60}}\n")
     (attempt / "pane.log").write_text("first\n\x1b[31mepoch 1\x1b[0m\n 10%|#   | 1/9\r 20%|##  | 2/9")
-    return folder
 
 
 def test_show_of_a_running_run_tells_how_it_goes(running: Path) -> None:
