@@ -27,6 +27,7 @@ Kind = Literal["metric", "validation", "curves", "levels", "quality"]
 Numbers = tuple[float, ...]
 
 SUFFIXES = (".svg", ".png", ".json")  # .png: of reports by earlier versions
+MOST_LABELLED = 8  # lines of a panel with a colour and a label of their own
 MOST_SHOWN = 1000  # values of a line on a page or in a drawing
 _WIDE = 1e4  # from this ratio of the extremes a linear axis flattens the rest
 _OF_SCRIPT = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
@@ -154,15 +155,18 @@ def _script() -> dict[str, str]:
 
 def shown(chart: Chart) -> Chart:
     """The chart as a page and a drawing show it: long lines thinned, a fitting scale, no sources."""
-    panels = tuple(_shown(panel) for panel in chart.panels)
-    if chart.kind == "levels":
-        panels = tuple(replace(panel, x_scale=_x_scale(panel)) for panel in panels)
-    return replace(chart, panels=panels)
+    panels = (
+        replace(panel, lines=tuple(map(_thinned, panel.lines)), scale=_scale(panel)) for panel in chart.panels
+    )
+    return replace(chart, panels=tuple(map(_placed, panels) if chart.kind == "levels" else panels))
 
 
-def _shown(panel: Panel) -> Panel:
-    lines = tuple(_thinned(line) for line in panel.lines)
-    return replace(panel, lines=lines, scale=_scale(panel))
+def labelled(lines: Sequence[Line], is_max: bool) -> list[Line]:
+    """The lines with a colour of their own: all of few; of many the baseline, and those that end best."""
+    if len(lines) <= MOST_LABELLED:
+        return list(lines)
+    by_end = sorted(lines, key=lambda line: line.y[-1], reverse=is_max)
+    return sorted(by_end, key=lambda line: not line.is_baseline)[: MOST_LABELLED - 3]
 
 
 def _scale(panel: Panel) -> str:
@@ -184,6 +188,19 @@ def _x_scale(panel: Panel) -> str:
     linear, logarithmic = (float(gap.max() / gap.min()) for gap in gaps)
     is_wide = levels[-1] > 9.99 * levels[0]
     return "log" if (is_wide if len(levels) == 2 else logarithmic < 0.99 * linear) else ""
+
+
+def _placed(panel: Panel) -> Panel:
+    """The levels at their numbers or the logarithms of these; one beside the other where they are no numbers,
+    or would crowd, such as 0, 0.001, 0.1."""
+    places, scale = [mark.x for mark in panel.marks if mark.x is not None], _x_scale(panel)
+    gaps = np.diff(sorted(places))
+    if scale:
+        places = np.log10(places).tolist()
+    elif len(places) < len(panel.marks) or not len(gaps) or gaps.min() < gaps.sum() / 15:
+        places = list(range(len(panel.marks)))
+    pairs = zip(panel.marks, places, strict=True)
+    return replace(panel, x_scale=scale, marks=tuple(replace(mark, x=x) for mark, x in pairs))
 
 
 def _thinned(line: Line) -> Line:

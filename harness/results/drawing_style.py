@@ -3,45 +3,24 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-
-@dataclass(frozen=True)
-class Palette:
-    """Colours by role, as #rrggbb. Lines differ in lightness too: not every eye tells their hues apart."""
-
-    ink: str
-    grid: str
-    attempt: str
-    bad: str
-    lines: tuple[str, ...]
-
-    @property
-    def variables(self) -> dict[str, str]:
-        """Each colour by its CSS variable."""
-        lines = {f"--fig-line-{number}": colour for number, colour in enumerate(self.lines, start=1)}
-        more = {"--fig-attempt": self.attempt, "--fig-bad": self.bad}
-        return {"--fig-ink": self.ink, "--fig-grid": self.grid, **more, **lines}
-
-
-LIGHT = Palette(
-    *("#57606a", "#e4e7eb", "#8a6fb0", "#b3362c"),
-    ("#2563a8", "#b4631a", "#0b7a65", "#a8387a", "#7d7000", "#5b4db3", "#2089b0", "#6e3324"),
-)
-DARK = Palette(
+# Lines differ in lightness too: not every eye tells their hues apart.
+_ROLES = ("ink", "grid", "attempt", "bad", *(f"line-{number}" for number in range(1, 9)))
+LINES = ("#2563a8", "#b4631a", "#0b7a65", "#a8387a", "#7d7000", "#5b4db3", "#2089b0", "#6e3324")
+INK, GRID, TAKEN_OVER, BAD = "#57606a", "#e4e7eb", "#8a6fb0", "#b3362c"
+_LIGHT = (INK, GRID, TAKEN_OVER, BAD, *LINES)
+_DARK = (
     *("#9aa4af", "#2d333b", "#b79ce0", "#f0857a"),
-    ("#6cb0f5", "#e8a35c", "#3fc4a6", "#f08cc4", "#d6c84a", "#a99cf5", "#8fdcf5", "#d99a86"),
+    *("#6cb0f5", "#e8a35c", "#3fc4a6", "#f08cc4", "#d6c84a", "#a99cf5", "#8fdcf5", "#d99a86"),
 )
-# Colours that nothing else uses, so that they can be found in the SVG and turned into variables.
-_MARKED = [f"#0102{number:02x}" for number in range(3, 15)]
-MARKERS = Palette(_MARKED[0], _MARKED[1], _MARKED[2], _MARKED[3], tuple(_MARKED[4:]))
 
 
 def colour_variables(is_dark: bool) -> str:
     """The CSS declarations of the figures' colours for a page."""
-    return " ".join(f"{name}: {colour};" for name, colour in (DARK if is_dark else LIGHT).variables.items())
+    colours = zip(_ROLES, _DARK if is_dark else _LIGHT, strict=True)
+    return " ".join(f"--fig-{role}: {colour};" for role, colour in colours)
 
 
 def standalone(svg: str, title: str) -> str:
@@ -49,8 +28,8 @@ def standalone(svg: str, title: str) -> str:
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg[svg.index("<svg") :].strip(), flags=re.DOTALL)
     for size in ("width", "height"):
         svg = re.sub(rf'^(<svg [^>]*?) ?{size}="[^"]*"', r"\1", svg)
-    for name, marker in MARKERS.variables.items():
-        svg = svg.replace(marker, f"var({name}, {LIGHT.variables[name]})")
+    for role, colour in zip(_ROLES, _LIGHT, strict=True):
+        svg = svg.replace(colour, f"var(--fig-{role}, {colour})")
     css = (
         f"<style>svg{{{colour_variables(is_dark=False)} background:#ffffff}} "
         f"@media (prefers-color-scheme:dark){{svg{{{colour_variables(is_dark=True)} background:#14181d}}}}"
@@ -62,13 +41,13 @@ def standalone(svg: str, title: str) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{head}{bracket}{title}{css}{rest}\n'
 
 
-def style(palette: Palette) -> dict[str, Any]:
+def style() -> dict[str, Any]:
     return {
         "svg.fonttype": "none",
         "font.family": "sans-serif",
         "font.size": 9,
-        **dict.fromkeys(("axes.labelcolor", "text.color", "xtick.color", "ytick.color"), palette.ink),
-        **dict.fromkeys(("axes.edgecolor", "grid.color"), palette.grid),
+        **dict.fromkeys(("axes.labelcolor", "text.color", "xtick.color", "ytick.color"), INK),
+        **dict.fromkeys(("axes.edgecolor", "grid.color"), GRID),
         **dict.fromkeys(("xtick.major.size", "ytick.major.size"), 0),
         **dict.fromkeys(("axes.spines.top", "axes.spines.right", "axes.spines.left"), False),
         **dict.fromkeys(("axes.grid", "axes.axisbelow"), True),

@@ -46,7 +46,7 @@ const columnsOf = (lines, overlaid, options) => {
     const scale = overlaid.includes(line) ? "other" : "y", dash = line.is_baseline ? [6, 4] : index >= 8 ? [2, 3] : undefined;
     for (const [x, y] of line.runs || []) add(x, fit(y), { ...faint, scale, owner: line.label });
     if (line.low) {
-      const ends = [line.high, line.low].map(end => add(line.x, fit(end), { ...faint, stroke: "transparent", scale, owner: line.label }));
+      const ends = [line.high, line.low].map(end => add(line.x, fit(end), { ...faint, alpha: 1, stroke: "transparent", scale, owner: line.label }));
       bands.push({ series: ends, fill: () => lineColour(line, index) + "2e" });
     }
     const isSmooth = smoothing > 0 && options.isSmoothable;
@@ -124,11 +124,7 @@ const linesOptions = (chart, panel, options, overlaid) => {
 
 // Points with their intervals: the levels of a key, or quality against time.
 const marksOptions = (chart, panel) => {
-  const marks = panel.marks.map((mark, index) => ({ ...mark, x: mark.x ?? null, index }));
-  const xs = marks.map(mark => mark.x), isNumeric = xs.every(x => x != null) && new Set(xs).size === xs.length;
-  const isLevels = chart.kind === "levels", isLog = panel.x_scale === "log";
-  marks.forEach(mark => { mark.at = !isLevels || (isNumeric && !isLog) ? mark.x : isLog ? Math.log10(mark.x) : mark.index; });
-  marks.sort((a, b) => a.at - b.at);
+  const isLevels = chart.kind === "levels", marks = panel.marks.map(mark => ({ ...mark, at: mark.x || 0 })).sort((a, b) => a.at - b.at);
   const x = marks.map(mark => mark.at), ends = marks.flatMap(mark => [mark.y, mark.low ?? mark.y, mark.high ?? mark.y, ...(mark.runs || [])]);
   const drawMarks = plot => {
     const { ctx } = plot, ratio = devicePixelRatio, px = value => plot.valToPos(value, "x", true), py = value => plot.valToPos(value, "y", true);

@@ -16,10 +16,9 @@ import numpy as np
 from scipy import stats
 
 from harness.config.values import Scalar, same_value
-from harness.results.charts import Chart, Kind, Line, Mark, Panel, save_all
+from harness.results.charts import MOST_LABELLED, Chart, Kind, Line, Mark, Panel, save_all
 from harness.results.comparing.contrasts import Cells
 from harness.results.comparing.types import SIGN, Comparison, Contrast, Curve, Key, KeyEffect
-from harness.results.drawing import MOST_LABELLED
 from harness.results.sweeps.tables import cost_unit
 from harness.results.sweeps.wording import as_number, bounds_of, key_labels, level_text, point_labels
 from harness.results.types import Figure

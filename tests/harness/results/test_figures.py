@@ -36,7 +36,6 @@ def test_a_full_run_has_every_figure_twice_and_validations_with_intervals(tmp_pa
         assert svg.get("role") == "img" and svg[0].tag.endswith("title") and svg[0].text
         svg = (tmp_path / "figures" / f"{name}.svg").read_text()
         assert "prefers-color-scheme:dark" in svg and "var(--fig-ink" in svg
-        assert "#0102" not in svg
     line, other = lines_of(tmp_path / "figures/validation.json")
     assert (line["label"], other["label"]) == ("task_pass_rate@1", "unbiased_pass@4")
     rows = (tmp_path / "attempts/01/trainer/validation.jsonl").read_text().splitlines()

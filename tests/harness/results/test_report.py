@@ -294,3 +294,10 @@ def test_a_rise_on_every_task_is_told(tmp_path: Path) -> None:
     attempt(tmp_path).metrics([(1, {"loss": 1.0})]).validations({0: never, 1: always}).exit()
     build_report(tmp_path, ended())
     assert "The task pass rate rose" in (tmp_path / "result.md").read_text()
+
+
+def test_the_validations_show_the_result_first_and_the_counts_last(good: tuple[Path, Report]) -> None:
+    table = good[1].html.read_text().partition('id="validation"')[2].partition("</thead>")[0]
+    names = [re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<th[^>]*>(.*?)</th>", table)]
+    assert names[:2] == ["step", "task_pass_rate@1"] and names[-1] == "attempt"
+    assert names[-5:-1] == ["pass_n", "total_tasks", "num_all_success_tasks", "num_pass_n_tasks"]
