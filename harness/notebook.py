@@ -152,7 +152,9 @@ class OpenedRun:
                 if name.startswith(prefix) and not fact.withheld:
                     row |= _with_interval(name.removeprefix(prefix), fact)
             rows.append(row)
-        return pd.DataFrame(rows, columns=None if rows else [self._record.axis, "attempt"])
+        table = pd.DataFrame(rows, columns=None if rows else [self._record.axis, "attempt"])
+        table[self._record.axis] = _whole(table[self._record.axis])
+        return table
 
     @cached_property
     def facts(self) -> DataFrame:

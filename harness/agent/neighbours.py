@@ -1,5 +1,6 @@
 """Other runs that train in the same codebase at the same time: whose is a file that was written there?"""
 
+import math
 from pathlib import Path
 
 from harness import index, journal
@@ -19,8 +20,10 @@ def _trained_since(result_dir: Path, since: float) -> bool:
 
 
 def _last_seen(files: AttemptFiles) -> float:
-    """When an attempt was last known to run."""
+    """When an attempt was last known to run; no end where it runs now."""
     ended, beat = files.exit(), files.heartbeat()
+    if ended is None and files.alive():
+        return math.inf
     return (ended.ended_at if ended is not None else beat.time if beat is not None else None) or 0.0
 
 

@@ -1,6 +1,7 @@
 """Which other runs train in the same codebase at the same time."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from harness import index
 from harness.agent.neighbours import others_train_in
 from harness.codec import encode
+from monitors.processes import boot_id, read_process
 from tests.harness.results.journals import Story
 from tests.harness.runs import planned
 
@@ -35,3 +37,10 @@ def test_a_run_in_the_same_codebase_counts_while_it_trains(
     assert others_train_in(code, own, 299.0)
     assert others_train_in(code / "inner", own, 299.0)
     assert not others_train_in(code, own, 301.0)
+    started = tmp_path / "other" / "attempts" / "02" / "started"
+    started.mkdir(parents=True)
+    myself = read_process(os.getpid())
+    assert myself is not None
+    record = {"attempt_id": "b", "pid": myself.pid, "start_ticks": myself.start_ticks, "boot_id": boot_id()}
+    (started / "supervisor.json").write_text(json.dumps(record))
+    assert others_train_in(code, own, 301.0)  # a second attempt, which runs now
