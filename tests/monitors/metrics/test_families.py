@@ -10,8 +10,10 @@ import pytest
 
 from monitors.files import AttemptFiles
 from monitors.logs import Line, clean
-from monitors.metrics import Found, MetricReader, families, read_lines
+from monitors.metrics import Found, MetricReader, families, parse_line, read_lines
 from monitors.metrics.families import FamilyError, read_family
+from monitors.metrics.filter import lines_to_read
+from monitors.metrics.names import names_by_themselves, words
 from monitors.metrics_file import read_metrics
 from monitors.watch import Watch
 
@@ -55,7 +57,7 @@ def test_watch_that_picks_lines_finds_the_same_rows(
     family: str, sample: dict[str, Any], tmp_path: Path
 ) -> None:
     """Twice: lines before the first row of a table may be passed over in the first block only."""
-    text = sample["text"] + "\n" + "nothing of interest 3\n" + sample["text"] + "\n"
+    text = "begin\n" + sample["text"] + "\n" + "nothing of interest 3\n" + sample["text"] + "\n"
     (tmp_path / "pane.log").write_bytes(text.encode())
     watch = Watch(AttemptFiles(tmp_path))
     watch.poll(final=True)
@@ -64,6 +66,13 @@ def test_watch_that_picks_lines_finds_the_same_rows(
         (record["values"], record["source"]["line"]) for record in read_metrics(tmp_path / "metrics.jsonl")
     ]
     assert repr(read) == repr([(found.row.named(), found.line) for found in rows_of(text)])
+
+
+@pytest.mark.parametrize("word", sorted({*names_by_themselves(), *words("common")}))
+def test_every_line_that_is_a_row_is_picked(word: str) -> None:
+    lines = [f"[3]\ttrain-{word}: 0.5", f"mean_{word} = 0.25", f"it 5 {word} 0.5", f"Validation {word}: nan"]
+    rows = [line for line in lines if parse_line(line)]
+    assert rows and [line for line in rows if not lines_to_read((), True).search(line.encode())] == []
 
 
 def test_nan_is_kept() -> None:
