@@ -88,8 +88,8 @@ def as_json(found: "Diagnosis") -> dict[str, Any]:
         "transient": found.transient,
         "confidence": found.confidence,
         "remedies": [
-            {"kind": each.kind, "change": redact(each.change), "why": redact(each.why)}
-            | ({"by_hand": redact(each.by_hand)} if each.by_hand else {})
+            {"kind": each.kind, "change": each.change, "why": each.why}
+            | ({"by_hand": each.by_hand} if each.by_hand else {})
             for each in found.what_to_do
         ],
         "also": [{**asdict(each), "cause": redact(each.cause)} for each in found.also],
@@ -193,8 +193,6 @@ def is_binary(beginning: bytes) -> bool:
 def _print(found: "Diagnosis") -> None:
     from rich.text import Text
 
-    from harness.redaction import redact
-
     shown, out = as_json(found), console()
 
     def section(title: str, content: object) -> None:
@@ -217,9 +215,9 @@ def _print(found: "Diagnosis") -> None:
         out.print(Text.assemble((f"{where:>7}  ", "dim"), line["text"]))
     section("What would help, in this order", found.what_to_do)
     for number, each in enumerate(found.what_to_do, start=1):
-        out.print(Text(f"{number}. {redact(each.sentence)}"))
+        out.print(Text(f"{number}. {each.sentence}"))
         if each.why:
-            out.print(Text(f"   {redact(each.why)}", style="dim"))
+            out.print(Text(f"   {each.why}", style="dim"))
     section("Also in the log", shown["also"])
     for other in shown["also"]:
         out.print(Text(f"line {other['line']}: {other['cause']} [{other['family']}]"))

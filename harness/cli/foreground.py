@@ -166,7 +166,7 @@ class RunForeground(Foreground):
         headline = reported.headline or (f"{verdict.outcome.value}: {verdict.reason}",)
         is_said = verdict.outcome is Outcome.CANNOT_RUN  # each problem with how to fix it
         remedies = () if is_said else self.experiment.state.what_to_do
-        to_do = [f"{number}. {redact(each.told)}" for number, each in enumerate(remedies, start=1)]
+        to_do = [f"{number}. {each.told}" for number, each in enumerate(remedies, start=1)]
         return [*headline, *kept, *(["what to do:", *to_do] if to_do else [])], reported.error
 
     def _show_findings(self, checked: Checked) -> None:

@@ -7,13 +7,14 @@ and with what only the run shows in its cause (`circumstances`).
 
 import resource
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.attempt import UNKNOWN, Diagnosis, Remedy
 from harness.config.packages import package_of
 from harness.machine.ports import a_free_port, is_taken
+from harness.redaction import redact
 from harness.repair import installing
 from harness.repair.remedies import Machine, Situation, remedies_for
 from harness.repair.remedies.choice import WAITING, described
@@ -28,7 +29,7 @@ _INSTALL = "install_package"
 
 def of_log(found: Diagnosis, config: str | None = None) -> Diagnosis:
     """A log alone, with a config that may be its own."""
-    return replace(found, what_to_do=tuple(_what_to_do(Situation(found, config), None)))
+    return replace(found, what_to_do=_masked(_what_to_do(Situation(found, config), None)))
 
 
 def of_run(found: Diagnosis, state: "ExperimentState", config: str) -> Diagnosis:
@@ -48,7 +49,15 @@ def of_run(found: Diagnosis, state: "ExperimentState", config: str) -> Diagnosis
     ended = found.cause if not seen.said or found.cause.endswith((".", "!", "?")) else f"{found.cause}."
     cause = " ".join([ended, *seen.said])
     general = [each for each in _what_to_do(now, plan) if not (seen.said and each.kind == "advice")]
-    return replace(found, cause=cause, what_to_do=(*seen.remedies, *general))
+    return replace(found, cause=cause, what_to_do=_masked((*seen.remedies, *general)))
+
+
+def _masked(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
+    """Without what looks like a secret: a command, or what a log says, may hold one."""
+    return tuple(
+        replace(each, change=redact(each.change), why=redact(each.why), by_hand=redact(each.by_hand))
+        for each in remedies
+    )
 
 
 def _what_to_do(now: Situation, plan: "Blueprint | None") -> Iterator[Remedy]:

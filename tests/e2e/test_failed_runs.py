@@ -1,6 +1,11 @@
 """Runs that fail: they are ended when nothing can come of them, and say what to do."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 from tests.e2e.bench import Bench
+from tests.harness.repair.test_installing import wheel
 
 NEVER_FINITE_AGAIN = """
 import signal, time
@@ -44,3 +49,25 @@ def test_d10_what_the_check_found_is_said_before_the_launch_and_in_the_report(be
     warning = "c.yaml: `lr: 1e-2` is text to PyYAML"
     assert output.index(f"warning: {warning}") < output.index("attempt 1")
     assert "is text to PyYAML" in (bench.result_dir / "result.md").read_text()
+
+
+NEEDS_ACCELERATE = """
+import importlib.util
+if importlib.util.find_spec("accelerate") is None:
+    raise ImportError("Using the `Trainer` with `PyTorch` requires `accelerate>=1.1.0`: Please run "
+                      "`pip install transformers[torch]` or `pip install 'accelerate>=1.1.0'`")
+print("step=1 loss=0.5", flush=True)
+"""
+
+
+def test_d17_what_the_log_asks_for_is_installed_where_that_is_allowed(bench: Bench, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", str(bench.codebase / "venv")], check=True)
+    shelf = tmp_path / "shelf"
+    shelf.mkdir()
+    wheel(shelf, "accelerate", "1.2.0")
+    bench.env = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(shelf)}
+    bench.script("train.py", NEEDS_ACCELERATE)
+    bench.plan("python train.py")
+    output = bench.harness("run", str(bench.blueprint), "--allow-install")
+    assert "ucceeded" in output and "accelerate" in output
+    assert bench.launches() == 2 and "what_to_do" not in bench.flag

@@ -182,6 +182,12 @@ def test_a_learning_rate_is_a_persons_to_lower(tmp_path: Path) -> None:
     assert explained.what_to_do[0].by_hand == "--lr 0.05" and "Look." in told(explained)
 
 
+def test_no_secret_of_the_command_is_told(tmp_path: Path) -> None:
+    run = run_of(tmp_path, "python train.py --hf hf_abcdefghijklmnopqrstuvwxyz012345")
+    explained = advice.of_run(found({"family": "unknown", "cause": "?"}), run, "")
+    assert "abcdefghijklmnop" not in told(explained) and "[redacted]" in told(explained)
+
+
 def test_without_a_log_the_command_is_run_by_hand(tmp_path: Path) -> None:
     explained = advice.of_run(found({"family": "unknown", "cause": "?"}), run_of(tmp_path), "")
     assert explained.what_to_do[0].by_hand == f"cd {tmp_path} && python train.py"
