@@ -19,8 +19,8 @@ from harness.results.leading import PASS_RATE, leading_metric
 from harness.wording import number_text
 from harness.wording import short_duration as duration
 from monitors.metrics.names import direction, is_validation
-from monitors.rules import REWARD_NAME
 from monitors.processes import ATTEMPT_VARIABLE
+from monitors.rules import REWARD_NAME
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
