@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.agent.verdict import Shortfall, shortfall
+from harness.agent.verdict import Shortfall, shortfall, verdict
+from harness.outcome import Outcome
+from harness.state import AttemptState
 from monitors.files import AttemptFiles
+from tests.harness.runs import end, state_with
 
 AJET = "ajet:\n  trainer_common: {val_before_train: true, test_freq: 10}\n"
 
@@ -128,3 +131,18 @@ def test_of_a_command_begun_anew_only_the_last_run_counts(tmp_path: Path, last_i
     files = write_rows(trained(tmp_path, first), last)
     owes = "exactly 0 in all 12 rows" if last_is_worthless else None
     assert owes_it(shortfall(False, [files], 42, len(last)), owes)
+
+
+@pytest.mark.parametrize(
+    ("reached", "words"),
+    [
+        ("epoch 20", "the time limit was reached after epoch 20"),
+        ("row number 15", "the time limit was reached after row number 15"),
+        ("", "the time limit was reached"),
+    ],
+)
+def test_d21_a_time_limit_names_how_far_the_run_came(reached: str, words: str) -> None:
+    ended = end({"reason": "deadline", "status": 143, "reached": reached})
+    last = AttemptState(1, "ajet_x-01", "a-1", "first", launched_at=1.0, ended=ended)
+    found = verdict(state_with(attempts=(last,), deadline_at=100.0), 200.0)
+    assert (found.outcome, found.reason) == (Outcome.TIMED_OUT, words)
