@@ -135,7 +135,8 @@ def compare_results(
         for point in study.points
     )
     means = {point.point.name: point.value.mean for point in points if point.value is not None}
-    best = {"max": max, "min": min}.get(study.goal or "")
+    is_confounded = any(one.finding == "confounded" for effect in effects for one in effect.contrasts)
+    best = None if is_confounded else {"max": max, "min": min}.get(study.goal or "")
     return Comparison(
         study=study,
         metric=study.metric,

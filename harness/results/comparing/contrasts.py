@@ -53,7 +53,9 @@ def key_effects(
     """What each key does, and how far that depends on another key. `differing`: in which circumstances the
     runs differ; a contrast whose sides share no value of one of these says so."""
     cells = Cells(study, results, differing)
-    contrasts, pairs = _contrasts(cells), list(_interactions(cells))
+    contrasts = _contrasts(cells)
+    is_confounded = any(one.finding == "confounded" for one in contrasts)
+    pairs = [] if is_confounded else list(_interactions(cells))
     tested = [one.p for one in contrasts if one.p is not None]
     adjusted = iter(stats.holm([*tested, *(pair.p for pair in pairs)]))
     contrasts = [one if one.p is None else _judged(one, next(adjusted)) for one in contrasts]
@@ -199,17 +201,18 @@ def _beside(cells: Cells, sides: Sides) -> Iterator[str]:
 
 
 def _unequal_training(cells: Cells, key: Key, sides: Sides) -> str:
-    """Why two sides that nobody planned together cannot be compared: one trained clearly longer, and not
-    because of the key; "" where they can."""
+    """Why sides that nobody planned together cannot be compared: of two points one trained clearly longer,
+    and not because of the key; "" where they can."""
     if cells.study.design != "given" or keys.is_length(key.name):
         return ""
-    runs = [[run for point in side for run in cells.runs[point]] for side in sides]
-    ends = [[run.curve.steps[-1] for run in side if run.curve.steps] for side in runs]
-    short, long = sorted(ends, key=lambda side: max(side, default=-1.0))
-    if not short or max(short) >= (1 - LENGTH_SHARE) * min(long):
-        return ""
-    until = (f"{min(side):g}" + (f" to {max(side):g}" if len({*side}) > 1 else "") for side in (short, long))
-    return f"the runs of one side trained until {' and of the other until '.join(until)}"
+    for pair in zip(*sides, strict=True):
+        ends = [[run.curve.steps[-1] for run in cells.runs[point] if run.curve.steps] for point in pair]
+        short, long = sorted(ends, key=lambda each: max(each, default=-1.0))
+        if short and max(short) < (1 - LENGTH_SHARE) * min(long):
+            spans = ({min(each): "", max(each): ""} for each in (short, long))
+            until = (" to ".join(f"{end:g}" for end in span) for span in spans)
+            return f"the runs of one side trained until {' and of the other until '.join(until)}"
+    return ""
 
 
 def _no_pairs(cells: Cells, key: Key, level: Scalar) -> str:

@@ -271,8 +271,8 @@ class Yardstick:
 class Comparison:
     """Everything a report, a table or a sentence about several runs may say.
 
-    `best`: the point with the best mean, None where no goal is known. `missing`: runs that do not count, each
-    with the reason, in words.
+    `best`: the point with the best mean, None where no goal is known or means are confounded. `missing`: runs
+    that do not count, each with the reason, in words.
     `confounds`: what differs between the points beside the keys. `chosen_afterwards`: the metric was not
     named before the runs. `interactions`: of every two keys for which one could be tested.
     """

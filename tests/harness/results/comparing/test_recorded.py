@@ -163,6 +163,18 @@ def test_d4_groups_that_trained_unequally_long_are_not_attributed_to_what_was_va
     assert "lr: confounded; 0.03 against 0.01, +" in told.found[0] and "cannot be attributed" in told.found[0]
 
 
+def test_d4_nothing_is_best_and_nothing_interacts_among_confounded_groups(tmp_path: Path) -> None:
+    runs = []
+    for lr, size, seed in product((1, 2), (1, 2), (0, 1)):
+        last = 40 if lr == size else 8
+        rows = [(step, {"val_loss": 1 / step + 0.001 * seed}) for step in range(1, last + 1)]
+        command = f"python t.py --lr {lr} --width {size} --seed {seed}"
+        runs.append(foreign(tmp_path / f"{lr}-{size}-{seed}", command, rows))
+    found = compare_folders(*runs)
+    assert (found.best, found.interactions) == (None, ())
+    assert wording.findings(found).verdict.startswith("Confounded")
+
+
 def test_equal_lengths_and_lengths_that_are_varied_are_no_confound(tmp_path: Path) -> None:
     runs = lengths(tmp_path, ("0.01", 0, 40), ("0.01", 1, 39), ("0.03", 0, 38), ("0.03", 1, 40))
     assert compare_folders(*runs).contrasts[0].finding == "lower"
