@@ -15,7 +15,7 @@ FORBIDDEN = {
 }
 HEAVY = {
     "torch", "transformers", "ray", "verl", "vllm", "pandas", "matplotlib", "scipy", "statsmodels",
-    "datasets", "anthropic", "openai", "swanlab",
+    "datasets", "anthropic", "openai", "swanlab", "apprise",
 }  # fmt: skip
 
 
