@@ -38,21 +38,23 @@ const smoothed = values => {
 
 // Lines on a common x axis. Each drawn column: values at x, how it is drawn, the band it closes.
 const columnsOf = (lines, overlaid, options) => {
+  const named = lines.length <= 8 ? lines : [...lines].sort((a, b) =>
+    (b.is_baseline || 0) - (a.is_baseline || 0) || (options.goal === "max" ? 1 : -1) * (b.y[b.y.length - 1] - a.y[a.y.length - 1])).slice(0, 5);
   const tables = [], series = [{}], bands = [];
   const add = (x, y, look) => { tables.push([x, y]); series.push(look); return series.length - 1; };
   const fit = values => options.scale === "log" ? values.map(value => value > 0 ? value : null) : values;
   lines.forEach((line, index) => {
-    const stroke = () => lineColour(line, index), faint = { stroke, alpha: .35, width: 1, points: { show: false }, isHidden: true };
+    const isNamed = named.includes(line), stroke = () => isNamed ? lineColour(line, index) : colour("fig-ink"), faint = { stroke, alpha: .35, width: 1, points: { show: false, stroke: "transparent", fill: "transparent" }, isHidden: true };
     const scale = overlaid.includes(line) ? "other" : "y", dash = line.is_baseline ? [6, 4] : index >= 8 ? [2, 3] : undefined;
     for (const [x, y] of line.runs || []) add(x, fit(y), { ...faint, scale, owner: line.label });
     if (line.low) {
       const ends = [line.high, line.low].map(end => add(line.x, fit(end), { ...faint, alpha: 1, stroke: "transparent", scale, owner: line.label }));
-      bands.push({ series: ends, fill: () => lineColour(line, index) + "2e" });
+      bands.push({ series: ends, fill: () => stroke() + (isNamed ? "2e" : "0a") });
     }
     const isSmooth = smoothing > 0 && options.isSmoothable;
     if (isSmooth) add(line.x, fit(line.y), { ...faint, scale, owner: line.label });
     add(line.x, isSmooth ? smoothed(fit(line.y)) : fit(line.y), {
-      label: line.label, scale, stroke, dash, width: 1.8,
+      label: line.label, scale, stroke, dash, width: isNamed ? 1.8 : 1, alpha: isNamed ? 1 : .4,
       points: { show: line.x.length <= 40, size: 6 }, value: (_, value) => number(value) || "–",
     });
   });
@@ -119,7 +121,7 @@ const linesOptions = (chart, panel, options, overlaid) => {
   if (options.scale === "asinh") scales.y.asinh = options.threshold;
   if (chart.kind === "validation" && !options.scale) scales.y.range = (_, low, high) => low >= 0 && high <= 1 ? [-.03, 1.03] : uPlot.rangeNum(low, high, .1, true);
   return { data, options: { series, bands, scales, axes: axes(chart, panel, options, overlaid.length > 0), hooks: { draw: [drawRemarks(lines)] },
-    cursor: { sync: { key: `x-${chart.x}`, setSeries: false }, drag: { x: true, y: false }, points: { size: 7 } } } };
+    cursor: { y: false, sync: { key: `x-${chart.x}`, setSeries: false }, drag: { x: true, y: false }, points: { size: 7 } } } };
 };
 
 // Points with their intervals: the levels of a key, or quality against time.
@@ -135,6 +137,10 @@ const marksOptions = (chart, panel) => {
       const ink = colour(mark.is_special ? "fig-line-2" : "fig-line-1"), left = px(mark.at);
       ctx.strokeStyle = ctx.fillStyle = ink;
       if (mark.low != null && mark.high != null) { ctx.globalAlpha = .4; ctx.lineWidth = 3 * ratio; ctx.beginPath(); ctx.moveTo(left, py(mark.low)); ctx.lineTo(left, py(mark.high)); ctx.stroke(); }
+      if (isLevels && mark.is_special) {
+        const { left: start, width } = plot.bbox;
+        ctx.lineWidth = ratio; ctx.setLineDash([5 * ratio, 3 * ratio]); ctx.beginPath(); ctx.moveTo(start, py(mark.y)); ctx.lineTo(start + width, py(mark.y)); ctx.stroke(); ctx.setLineDash([]);
+      }
       ctx.globalAlpha = .6; ctx.fillStyle = colour("fig-ink");
       for (const run of mark.runs || []) { ctx.beginPath(); ctx.arc(left, py(run), 2 * ratio, 0, 7); ctx.fill(); }
       ctx.globalAlpha = 1; ctx.fillStyle = ink;
@@ -161,7 +167,7 @@ const marksOptions = (chart, panel) => {
         value: (_, value, __, index) => index == null ? "–" : number(value) + (marks[index].low != null ? ` [${number(marks[index].low)}, ${number(marks[index].high)}]` : "") },
       ...(isFront ? [{ stroke: () => colour("fig-line-2"), width: 1.2, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false }, spanGaps: true, isHidden: true }] : [])],
     scales: { x: { time: false, range: () => within(x, .12) }, y: { range: () => within(ends, .12) } }, axes: [xAxis, yAxis],
-    cursor: { drag: { x: false, y: false }, points: { size: 11 } }, hooks: { draw: [drawMarks] } } };
+    cursor: { y: false, drag: { x: false, y: false }, points: { size: 11 } }, hooks: { draw: [drawMarks] } } };
 };
 
 // --- one panel: the plot, its keys and buttons --------------------------------------------------------------
@@ -190,7 +196,7 @@ class Plot {
   draw(isReset = false) {
     const isSmoothable = ["metric", "curves"].includes(this.chart.kind);
     const sizes = this.isLines ? this.panel.lines.flatMap(line => line.y).filter(Boolean).map(Math.abs).sort((a, b) => a - b) : [];
-    const options = { scale: this.scale, threshold: sizes[sizes.length >> 1] || 1, isSmoothable };
+    const options = { scale: this.scale, goal: this.chart.goal, threshold: sizes[sizes.length >> 1] || 1, isSmoothable };
     const overlaid = this.overlaid ? [this.overlaid] : [];
     const made = this.isLines ? linesOptions(this.chart, this.panel, options, overlaid) : marksOptions(this.chart, this.panel);
     if (this.isLines) Object.assign(made.options.series[0], { label: this.chart.x || "x", value: (_, value) => number(value) || "–" });
