@@ -179,8 +179,9 @@ class Watch:
             self._look_at_unfinished(self._log.unfinished_text())
 
     def _look_at_unfinished(self, text: str) -> None:
-        """A training whose only line is a progress bar lives, although the line has not ended."""
-        if not text:
+        """A training whose only line is a progress bar lives, although the line has not ended. Any other
+        line may be torn."""
+        if "%|" not in text:
             return
         self.last_line = text
         row = parse_line(text) if self._reads_rows and not self.rows.first_step_seen else None

@@ -229,7 +229,7 @@ def test_detach_then_look_then_stop_without_a_harness(bench: Bench) -> None:
     owner = until(lambda: [e for e in bench.entries() if e.kind == "owner"][1:], "a second owner")[-1]
     os.kill(owner.event.pid, signal.SIGKILL)
     until(lambda: not alive(owner.event.pid), "the harness is dead")
-    bench.harness("stop", str(bench.result_dir), status=130)
+    bench.harness("stop", str(bench.result_dir))
     assert bench.flag["outcome"] == "cancelled"
     assert sessions() == []
 
@@ -255,7 +255,7 @@ def test_ctrl_c_asks_and_detaches(bench: Bench) -> None:
     until(lambda: "status 0" in screen(), "the end of the harness")
     seen = len(bench.log())
     until(lambda: len(bench.log()) > seen, "the training goes on by itself")
-    bench.harness("stop", str(bench.result_dir), status=130)
+    bench.harness("stop", str(bench.result_dir))
 
 
 def test_metrics_of_a_file_where_the_log_has_none(bench: Bench) -> None:
