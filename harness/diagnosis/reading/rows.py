@@ -19,6 +19,7 @@ MOST_ROWS = 3000
 MOST_BLOCKS = 12  # of a log, in which rows are looked for
 MOST_TRIES = 1.25  # lines that look like rows, for each row that is wanted
 MOST_BYTES = 2_500_000  # of rows that are parsed, which costs most here
+SHORT_LINE = 60  # bytes: with fewer for each row that is wanted, every line is looked at
 SAMPLE = 50
 MOST_NOT_FINITE = 60
 _LOOKS_LIKE_A_ROW = (
@@ -51,14 +52,26 @@ class Rows:
         if index * looked_into // self._blocks == (index - 1) * looked_into // self._blocks:
             return
         data = block.data
-        found = self._pattern.finditer(data)
-        places = list(dict.fromkeys(data.rfind(b"\n", 0, one.start()) + 1 for one in found))
         most = max(1, MOST_ROWS // looked_into)
-        tries = min(int(most * MOST_TRIES), MOST_BYTES // looked_into // _mean_length(data, places))
+        wanted = int(most * MOST_TRIES)
+        places = self._places(data, wanted)
+        tries = min(wanted, MOST_BYTES // looked_into // _mean_length(data, places))
         stride = math.ceil(len(places) / max(1, tries))
         rows = self._read(block, places[:: max(1, stride)])
         thinned = rows[:: max(1, math.ceil(len(rows) / most))]
         self._found.update((row.line.number, row) for row in (*thinned, *rows[-1:]))
+
+    def _places(self, data: bytes, wanted: int) -> list[int]:
+        """Where lines begin that look like rows: about as many as are wanted, evenly over the block; all of
+        them where they are few."""
+        apart = len(data) / wanted if len(data) > wanted * SHORT_LINE else 0.0
+        places: dict[int, None] = {}
+        position = 0
+        while (hit := self._pattern.search(data, position)) is not None:
+            begin, end = hit.span()
+            places[data.rfind(b"\n", 0, begin) + 1] = None
+            position = max(end, begin + 1, int(apart * (begin // apart + 1)) if apart else 0)
+        return list(places)
 
     def rows(self) -> tuple[SeenRow, ...]:
         """What is kept, in the order of the lines."""
