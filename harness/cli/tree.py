@@ -195,7 +195,7 @@ def _cells(row: Row, branch: str) -> tuple[str, ...]:
         began = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["created_at"]))
         took, step = duration(row["elapsed_s"]), _step(row)
     if row.get("value") is not None:
-        value = " ".join(filter(None, (row.get("metric"), number_text_of(row["value"]))))
+        value = " ".join(filter(None, (number_text_of(row["value"]), row.get("metric"))))
     return (
         branch + one_line(row["name"]),
         *(row.get("id", "")[:4], state, str(row.get("attempts", row.get("jobs") or "")), step),

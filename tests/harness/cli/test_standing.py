@@ -68,7 +68,7 @@ def test_show_of_a_running_run_tells_how_it_goes(running: Path) -> None:
 
 def test_ls_tells_it_in_a_line_below_the_run(running: Path) -> None:
     _, first, second = typed("ls")[1].splitlines()
-    assert "val_loss 0.033" in first and first.split()[3] != "finished"
+    assert "0.033 val_loss" in first and first.split()[3] != "finished"
     assert "CPU 187 %" in second and "! nan at step 7" in second and "2/9" in second
     (row,) = json.loads(typed("ls", "--json")[1])
     assert (row["metric"], row["now"]["alarms"]) == ("val_loss", ["nan at step 7"])
