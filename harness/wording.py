@@ -29,6 +29,11 @@ def number_text(value: float, unit: str = "number") -> str:
     return f"{value + 0.0:{form}}"
 
 
+def metric_value_text(value: float) -> str:
+    """A metric's value: three decimals where it may be a rate, else four digits."""
+    return number_text(value, "rate" if 0.001 <= abs(value) <= 1 or value == 0 else "number")
+
+
 def duration(seconds: float | None) -> str:
     """`0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`, or a dash."""
     if seconds is None:

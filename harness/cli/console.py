@@ -141,12 +141,9 @@ def facts(template: str, /, **values: Any) -> list[tuple[str, str]]:
 
 def print_facts(name: str, state: str, template: str, /, **values: Any) -> None:
     """A run or a sweep as `harness show` has it: its name, and what the template says of it."""
-    from rich.text import Text
-
-    out = console()
-    out.print(Text.assemble((name, "bold"), f"  {state}"))
+    typer.echo(f"{typer.style(name, bold=True)}  {state}")
     for fact, words in facts(template, **values):
-        out.print(f"{fact:<9} {words}")
+        typer.echo(f"{fact:<9} {words}")
 
 
 # --- a question at this terminal that does not hold up the event loop: the answer arrives as a call ------

@@ -75,8 +75,8 @@ def _show_run(folder: Path, json_output: bool) -> None:
     from harness.cli import tree
     from harness.cli.progress import model_use
     from harness.cli.standing import standing
+    from harness.results.text import one_line
     from harness.state import fold
-    from harness.sweep.status import one_line
 
     row, report = tree.run_row(folder), folder / "report.html"
     entries = journal.read(folder / "journal.jsonl") if "error" not in row else []
@@ -103,7 +103,7 @@ def _show_run(folder: Path, json_output: bool) -> None:
         from harness.agent import approval
 
         if question := approval.open_question(entries):  # of several lines where it shows a change of code
-            console().print(f"waits for {question.text}: harness approve {folder}")
+            typer.echo(f"waits for {question.text}: harness approve {folder}")
 
 
 def logs(

@@ -16,9 +16,10 @@ from harness.cli import tree
 from harness.cli.console import console, facts, print_facts, print_json
 from harness.config import as_text, same_value
 from harness.index import JOURNAL
+from harness.results.text import one_line
 from harness.sweep.forecast import Forecast
 from harness.sweep.state import SweepState, load_state
-from harness.sweep.status import SweepStatus, one_line
+from harness.sweep.status import SweepStatus
 from harness.wording import short_duration, short_labels
 
 if TYPE_CHECKING:

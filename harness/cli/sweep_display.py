@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from harness.cli.progress import Lines, LiveTable, Progress, is_terminal
+from harness.results.text import one_line
 from harness.sweep.run_files import progress
 from harness.sweep.status import (
     GLYPHS,
@@ -20,10 +21,9 @@ from harness.sweep.status import (
     RunStatus,
     Stage,
     SweepStatus,
-    number_text_of,
-    one_line,
     status,
 )
+from harness.wording import metric_value_text
 from harness.wording import short_duration as duration
 
 if TYPE_CHECKING:
@@ -171,6 +171,6 @@ def _became(run: RunStatus, metric: str) -> str:
     if known.status == "not_run":
         return f"will not run: {known.reason}"
     took = f" after {duration(run.took_s)}" if run.took_s is not None else ""
-    value = f", {metric} {number_text_of(known.value)}" if known.value is not None else ""
+    value = f", {metric} {metric_value_text(known.value)}" if known.value is not None else ""
     why = f": {known.reason}" if known.outcome != "succeeded" else ""
     return f"{run.outcome}{took}{value}{why}"

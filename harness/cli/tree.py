@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness import index, journal
 from harness.cli.standing import records_at_end, standing
@@ -21,12 +21,16 @@ from harness.journal.events import Finish
 from harness.outcome import Outcome
 from harness.results.manifest import plain
 from harness.results.raw import json_file
+from harness.results.text import one_line
 from harness.state import ExperimentState, fold
 from harness.sweep.folder import SweepFolder, newest_attempt
 from harness.sweep.run_files import last_step, progress
-from harness.sweep.state import SweepState, load_state
-from harness.sweep.status import WORDS, RunStatus, SweepStatus, number_text_of, one_line, status
+from harness.wording import metric_value_text
 from harness.wording import short_duration as duration
+
+if TYPE_CHECKING:
+    from harness.sweep.state import SweepState
+    from harness.sweep.status import RunStatus, SweepStatus
 
 Row = dict[str, Any]
 STATES = frozenset(outcome.value for outcome in Outcome)
@@ -119,6 +123,8 @@ def _state_word(state: ExperimentState | SweepState, owned: bool) -> str:
 
 def sweep_row(folder: Path, with_runs: bool) -> Row:
     """One sweep, with the number of its runs in each state under `counts`."""
+    from harness.sweep.state import load_state
+
     try:
         state = load_state(folder)
     except journal.JournalDamagedError as error:
@@ -143,11 +149,15 @@ def sweep_row(folder: Path, with_runs: bool) -> Row:
 
 def status_of(folder: Path, state: SweepState) -> SweepStatus:
     """The sweep in this folder as it stands now, seen from outside its scheduler."""
+    from harness.sweep.status import status
+
     return status(state, time.time(), partial(progress, SweepFolder(folder)))
 
 
 def _member(folder: Path, member: RunStatus) -> Row:
     """One run of a sweep."""
+    from harness.sweep.status import WORDS
+
     run = member.run
     result_dir = folder / run.name
     return {
@@ -195,7 +205,7 @@ def _cells(row: Row, branch: str) -> tuple[str, ...]:
         began = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["created_at"]))
         took, step = duration(row["elapsed_s"]), _step(row)
     if row.get("value") is not None:
-        value = " ".join(filter(None, (number_text_of(row["value"]), row.get("metric"))))
+        value = " ".join(filter(None, (metric_value_text(row["value"]), row.get("metric"))))
     return (
         branch + one_line(row["name"]),
         *(row.get("id", "")[:4], state, str(row.get("attempts", row.get("jobs") or "")), step),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,12 @@ def clean(text: str, known_secrets: Iterable[str] = ()) -> str:
     """The text redacted, without control and direction-changing characters, and encodable as UTF-8."""
     text = text.encode("utf-8", errors="replace").decode("utf-8")
     return redact(_CONTROL.sub("", text.replace("\r\n", "\n")), known_secrets)
+
+
+@lru_cache(maxsize=4096)
+def one_line(text: str) -> str:
+    """Text from outside on one line, without secrets and control characters."""
+    return " ".join(clean(text).split())
 
 
 def clean_tree(value: Any, known_secrets: tuple[str, ...]) -> Any:

@@ -11,33 +11,22 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Literal
 
 from harness.config import same_value
-from harness.results.text import clean
+from harness.results.text import one_line
 from harness.state import COUNTING
 from harness.sweep.plan import SweepPlan
 from harness.sweep.run_files import Progress
 from harness.sweep.state import RunState, SweepState
-from harness.wording import number_text, point_label, short_duration, short_labels
+from harness.wording import metric_value_text, point_label, short_duration, short_labels
 
 LEAST_SHARE = 0.05  # of its steps that a run must have made before its own speed tells when it will end
 
 Stage = Literal["queued", "running", "done", "failed", "cancelled"]
 GLYPHS: Mapping[Stage, str] = {"queued": "·", "running": "▸", "done": "✓", "failed": "✗", "cancelled": "–"}
 WORDS: Mapping[Stage, str] = {**{stage: stage for stage in GLYPHS}, "cancelled": "not run"}
-
-
-@lru_cache(maxsize=4096)
-def one_line(text: str) -> str:
-    """Text from outside on one line, without secrets and control characters."""
-    return " ".join(clean(text).split())
-
-
-def number_text_of(value: float) -> str:
-    """A metric's value: three decimals where it may be a rate, else four digits."""
-    return number_text(value, "rate" if 0.001 <= abs(value) <= 1 or value == 0 else "number")
 
 
 @dataclass(frozen=True)
@@ -71,7 +60,7 @@ class RunStatus:
     @property
     def cell(self) -> str:
         """The run in a few characters: a sign for its state, and how far it is or what it came to."""
-        number = number_text_of(self.value) if self.value is not None else "no value"
+        number = metric_value_text(self.value) if self.value is not None else "no value"
         more = {"running": self.step, "done": number, "failed": self.outcome}.get(self.stage, "")
         return f"{GLYPHS[self.stage]} {more}".rstrip()
 
@@ -111,7 +100,7 @@ class PointStatus:
             return "–"
         n, planned = len(self.values), len(self.runs)
         seeds = "one seed" if n == 1 else f"{n} of {planned} seeds" if n < planned else f"{planned} seeds"
-        return f"{number_text_of(self.mean)} ({seeds})"
+        return f"{metric_value_text(self.mean)} ({seeds})"
 
 
 @dataclass(frozen=True)
