@@ -164,3 +164,13 @@ def test_without_scripts_the_pictures_beside_the_page_are_seen(
     sizes = browser.js("[...document.querySelectorAll('noscript img')].map(img => img.naturalWidth)")
     assert len(sizes) == 7 and min(sizes) > 0
     assert browser.js("document.querySelectorAll('canvas').length") == 0
+
+
+def test_names_from_outside_stay_text_in_the_charts_too(browser: Browser, tmp_path: Path) -> None:
+    name = "</script><img src=x onerror=document.title=1>\u2028loss"
+    made = attempt(tmp_path).exit().metrics([(step, {name: 1.0 / step, "b": 1.0}) for step in (1, 2, 3)])
+    made.pane(f"{name}\n")
+    browser.open(build_report(tmp_path, ended()).html)
+    assert browser.js("document.title") != "1" and browser.problems == []
+    assert browser.js("document.querySelectorAll('img').length") == 0
+    assert browser.js("document.querySelector('.u-series + .u-series .u-label').textContent.includes('<img')")
