@@ -106,7 +106,7 @@ def _attempt(attempt: AttemptState) -> dict[str, Any]:
         "changes": [framed(change.in_words, 600) for change in attempt.draft.changes],
         "end": end,
         "rows": ended.rows,
-        "last_step": ended.last_step,
+        "reached": ended.reached,
         "cause": framed(diagnosis.cause, 1000),
         "signature": diagnosis.signature,
         "evidence": [framed(f"{line.file}:{line.line}: {line.text}", 400) for line in diagnosis.evidence],

@@ -64,7 +64,7 @@ class Standing:
         """`step 26 of 100, epoch 1.5`; "" before the first row."""
         of = f" of {self.total_steps}" if self.total_steps else ""
         found = {key: _last(self.rows, key) for key in ("step", "epoch")}
-        words = {"step": f"step {found['step']}{of}", "epoch": f"epoch {found['epoch']}"}
+        words = {"step": f"step {found['step']}{of}", "epoch": f"epoch {found['epoch'] or 0:.6g}"}
         return ", ".join(words[key] for key, value in found.items() if value is not None)
 
     @property
@@ -167,7 +167,7 @@ def sparkline(values: Sequence[float], width: int = 24) -> str:
 
 def row_text(row: dict[str, Any]) -> str:
     """`step 12, loss 0.4, lr 0.001`."""
-    places = [f"{key} {row[key]}" for key in ("step", "epoch") if row.get(key) is not None]
+    places = [f"{key} {row[key]:.10g}" for key in ("step", "epoch") if row.get(key) is not None]
     shown = [f"{name} {number_text(value)}" for name, value in [*row["values"].items()][:MOST_IN_ROW]]
     more = [f"and {len(row['values']) - MOST_IN_ROW} more"] if len(row["values"]) > MOST_IN_ROW else []
     return ", ".join((*places, *shown, *more))
