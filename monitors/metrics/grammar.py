@@ -17,8 +17,8 @@ _INT = r"\d{1,3}(?:,\d{3})+|\d{1,18}"
 _WORDS = (
     (r"epochs?|ep|eps", "epoch"),
     (
-        r"(?:global|train|training|optimizer)[_ ]steps?|steps?|iters?|iterations?|it|num_updates|updates?"
-        r"|total_timesteps|num_timesteps|timesteps?",
+        r"(?:global|train|training|optimizer)[_ ](?:steps?|iterations?)|steps?|iters?|iterations?|it"
+        r"|num_updates|updates?|total_timesteps|num_timesteps|timesteps?",
         "step",
     ),
     (r"batch(?:es)?|round|episodes?", "batch"),
@@ -55,11 +55,15 @@ _VALUE = re.compile(
     re.IGNORECASE,
 )
 _UNIT = re.compile(
-    r"(?<![^\W\d])\s*(?:ms|s|secs?|seconds?|mins?|minutes?|hours?|[kKMGT]i?B(?:/s)?|fps|(?:\w{1,20}/(?:s|sec|second|it|step|iter|batch|"
+    r"(?<![^\W\d])\s*(?:ms|s|secs?|seconds?|mins?|minutes?|hours?|dB|nats|[kKMGT]i?B(?:/s)?|fps|(?:\w{1,20}/(?:s|sec|second|it|step|iter|batch|"
     r"example|sample|gpu)\w*)|/s|it/s)\b(?![:=])",
 )
+_GLUED = re.compile(r"[^\W\d]\w*\([\w()]{1,8}\)$")
 _AFTER_CALL = re.compile(r"[^()]*\)")
 _AVERAGE = re.compile(rf"\s*\(\s*(?:avg:?\s*)?{NUMBER}\s*(?P<percent>%)?[^()]{{0,20}}\)", re.IGNORECASE)
+_LINKING = re.compile(
+    r"^(?:(?:with|and|the|is|has|got|then|of|a)\s+|(?:rank|gpu|worker|device)\s*\d+\s+)+", re.IGNORECASE
+)
 _SPREAD = re.compile(rf"\s*(?:\+/-|±)\s*{NUMBER}", re.IGNORECASE)
 _OUT_OF = re.compile(r"\s*/\s*\d+(?:\.\d+)?(?![\w.])")
 _HARD = re.compile(r"[|,;•·►\]\[(){}\x00]|\s-{1,3}\s|\s=>\s|->|\s{2,}|\t|^-+\s|\.\.+")
@@ -109,7 +113,9 @@ def is_row(found: Reading) -> bool:
         if known:
             return prose <= len(found.values) + 1
         plain = not any("_" in name and " " in found.printed[name] for name in found.values)
-        is_plain = plain and not found.unnamed and not found.has_bar
+        if found.has_bar:
+            return found.epoch is not None and len(found.values) > 1 and not prose
+        is_plain = not found.unnamed and (plain or (len(found.values) > 2 and prose < 2))
         return found.step is not None and prose <= len(found.values) and is_plain
     return prose == 0 and not found.unnamed and any(_is_telling(name, found.values[name]) for name in known)
 
@@ -125,7 +131,7 @@ def _is_telling(name: str, value: float) -> bool:
 def read(text: str) -> Reading:
     """Take a line apart."""
     found = Reading()
-    return _read(found, text.strip().lstrip("*").strip())
+    return _read(found, text.strip().lstrip("*=>-#~").strip())
 
 
 def read_after(head: re.Match[str]) -> Row | None:
@@ -143,7 +149,7 @@ def read_after(head: re.Match[str]) -> Row | None:
             setattr(found, "step" if name == "step" else "total", int(number))
         else:
             found.values[metric_name(name)] = number
-    _read(found, f"{head.string[: head.start()]} \x00 {head.string[head.end() :]}")
+    _read(found, head.string[head.end() :])
     return found.row() if found.values else None
 
 
@@ -188,16 +194,15 @@ def _take_counters(found: Reading, text: str) -> str:
         if match["epoch"]:
             if match["epoch"].lower().endswith("s") and total is None:
                 continue
-            found.epoch = (
-                found.epoch
-                if found.epoch is not None
-                else float(match["n"].replace(",", "") + (match["part"] or ""))
-            )
+            if found.epoch is None:
+                found.epoch = float(match["n"].replace(",", "") + (match["part"] or ""))
         elif match["part"]:
             continue
         elif match["step"]:
             if found.step is None or match["step"].lower().startswith("global"):
                 found.step, found.total = _whole(match["n"]), total
+        elif total is None and match["batch"] == "batch" and "epoch" not in text.lower() and ":" in match[0]:
+            continue  # `batch: 256` is a setting
         else:
             batch = batch or (_whole(match["n"]) or 0, total)
         pieces += [text[end : match.start()], " \x00 "]
@@ -206,7 +211,14 @@ def _take_counters(found: Reading, text: str) -> str:
     if batch and found.step is None:
         found.step, found.total = batch
     text = _take_counted(found, text)
-    return BRACKET.sub(lambda match: _take_bracket(found, match), text)
+    brackets: list[tuple[int | None, int | None]] = []
+    text = BRACKET.sub(lambda match: _take_bracket(brackets, match), text)
+    counts_both = len(brackets) > 1 or (brackets and found.step is not None)
+    if counts_both and found.epoch is None and brackets[0][1] is not None:  # `[0/25][10/1583]`
+        found.epoch = float(brackets.pop(0)[0] or 0)
+    if brackets and found.step is None:
+        found.step, found.total = brackets[0]
+    return text
 
 
 def _take_counted(found: Reading, text: str) -> str:
@@ -215,20 +227,20 @@ def _take_counted(found: Reading, text: str) -> str:
     if match is None or found.step is not None:
         return text
     begins = not text[: match.start()].strip(" |\x00[(:")
-    if match["unit"] or (found.epoch is not None and begins):
+    if match["unit"] or (begins and (found.epoch is not None or text[match.end() :].startswith(":"))):
         found.step, found.total = _whole(match["n"]), _whole(match["total"])
         return f"{text[: match.start()]} \x00 {text[match.end() :]}"
     return text
 
 
-def _take_bracket(found: Reading, match: re.Match[str]) -> str:
-    begins = not match.string[: match.start()].strip(" \x00|:")
-    if match["total"] is None and not (begins and match[0][0] == "["):
+def _take_bracket(brackets: list[tuple[int | None, int | None]], match: re.Match[str]) -> str:
+    before = match.string[: match.start()]
+    begins = not before.strip(" \x00|:[](/)0123456789")
+    if (match["total"] is None and not (begins and match[0][0] == "[")) or (
+        match["total"] is not None and match[0][0] == "(" and not (begins or before.rstrip().endswith("\x00"))
+    ):
         return match[0]
-    if match["total"] is not None and match[0][0] == "(" and not begins:
-        return match[0]
-    if found.step is None:
-        found.step, found.total = _whole(match["n"]), _whole(match["total"])
+    brackets.append((_whole(match["n"]), _whole(match["total"])))
     return " \x00 "
 
 
@@ -280,8 +292,10 @@ def _name_in(before: str) -> tuple[str, bool, str]:
     colon = max(name.rfind(": "), name.rfind("= "))
     if colon >= 0:
         start, name = start + colon + 2, name[colon + 2 :]
-    name = name.strip(" \"'*<>").lstrip(". ")
-    if stripped.endswith(")") and (unit := re.search(r"([^\W\d][\w./ -]*?) ?\([^()]*\)$", stripped)):
+    name = _LINKING.sub("", name.strip(" \"'*<>").lstrip(". "))
+    if glued := _GLUED.search(stripped):
+        name, start = glued[0], glued.start()  # `D(G(z)): 0.5`
+    elif stripped.endswith(")") and (unit := re.search(r"([^\W\d][\w./ -]*?) ?\([^()]*\)$", stripped)):
         name, start = unit[1].strip(), unit.start()  # `time per iteration (ms): 5`
         name = _HARD.split(name)[-1].strip()
     if not _NAME.fullmatch(name) or _SOURCE_FILE.search(name):

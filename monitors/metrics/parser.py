@@ -36,7 +36,7 @@ PATTERN_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d*,?\d*\}|.", re.
 PATTERN_SIGNS = frozenset(".^$*+?()|")
 NAMED_CHARACTER = re.compile(r"\\[xuUN0-9]")
 _ARROWS = re.compile(r">>\s*$")
-_LAST_BRACKET = re.compile(r"\[\s*\d+(?:/\d+)?\]\s*$")
+_LAST_BRACKET = re.compile(r"(?:\[\s*\d+(?:/\d+)?\]\s*)+$")
 _MESSAGES = ("message", "msg", "text", "event")
 _HEADING_WORDS = ("train", "training", "start", "starting", "begin", "beginning", "running", "of")
 
@@ -130,8 +130,11 @@ class MetricReader:
         self._split: tuple[str, int] | None = None
         self._columns: Columns | None = None
         self._named = NamedNumbers()
-        self.wants_every_line = False
-        """True once a table has begun, whose lines hold numbers only."""
+
+    @property
+    def wants_every_line(self) -> bool:
+        """True while a table is open, whose lines hold numbers only."""
+        return self._named.is_open or self._columns is not None
 
     def read(self, line: Line) -> list[Found]:
         """Return the rows that a line completes: at most one of a table that ends, and its own."""
@@ -143,8 +146,9 @@ class MetricReader:
         if self._patterns.rows and (row := self._patterns.parse(text)):
             return [Found(row, line.number, line.number)]
         message = message_of(text)
-        if self._named.take(message, line.number):
-            self.wants_every_line = True
+        if self._columns and not self._columns.is_open(line.number):
+            self._columns = None
+        if self._named.take(text, line.number):
             return []
         found = self.end()
         if not message or is_border(message):
@@ -169,17 +173,16 @@ class MetricReader:
         return found
 
     def end(self) -> list[Found]:
-        """Return the row of a table that nothing has ended yet."""
-        row = self._named.end()
-        return [self._placed(row, self._named.last_line, self._named.first_line)] if row else []
+        """Return the rows of tables that have ended, or that nothing has ended yet."""
+        return [self._placed(row, last, first) for row, first, last in self._named.end()]
 
     def _own_row(self, text: str, number: int) -> Found | None:
-        if self._columns and (row := self._columns.row(text)):
+        if self._columns and (row := self._columns.row(text, number)):
             return self._placed(row, number, max(self._columns.line, number - MOST_LINES_BACK))
         if row := _row_in(text):
             return self._placed(row, number, number)
         if columns := Columns.header(text, number):
-            self._columns, self.wants_every_line = columns, True
+            self._columns = columns
         else:
             self._take_heading(text, number)
         return None

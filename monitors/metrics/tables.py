@@ -5,14 +5,22 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from monitors.metrics.grammar import BAR
 from monitors.metrics.names import kind_of
 from monitors.metrics.row import NUMBER, Row, metric_name, number_of, row_of
 
 _BORDER = re.compile(r"[\s|+=:_─━┃│┏┓┡┩└┘┴┬┼├┤╇╈═╪╞╡-]+")
+_INDENTED = re.compile(
+    r"\s{2,}(?P<name>[^\W\d][\w /.@%-]*?)\s*(?:\s=\s|:\s)\s*"
+    r"(?P<value>[-+]?[\d.][\d.,:eE+-]*%?|nan|-?inf)\s*[a-z]{0,2}"
+)
 _PAIR = re.compile(r"[|│┃]\s*(?P<name>[^|│┃]*?)\s*[|│┃]\s*(?P<value>[^|│┃]*?)\s*[|│┃]?\s*")
+_BAR_SIGNS = ("|", "│", "┃")
 _BARS = re.compile(r"[|│┃]")
+MOST_LINES_BETWEEN = 3
+MOST_LINES_WITHOUT_ROW = 200
 _COLUMN_NAME = re.compile(r"#|[^\W\d][\w./@%#()'+-]*(?: [\w./@%#()'+-]+){0,3}")
 _CELL = re.compile(rf"[\[(]?({NUMBER})(?:/(\d+))?[\])]?%?", re.IGNORECASE)
 _NO_NUMBER = re.compile(r"[-+*]|none|n/?a|[\d:.]+\s?[a-z]{0,3}", re.IGNORECASE)
@@ -21,37 +29,60 @@ _STEPS = ("step", "steps", "iter", "iteration", "it", "#", "round", "global_step
 _TIMESTEPS = ("total_timesteps", "time/total_timesteps", "timesteps_total", "total_steps")
 
 
+class Block(NamedTuple):
+    """A row that several lines form."""
+
+    row: Row
+    first_line: int
+    last_line: int
+
+
 class NamedNumbers:
-    """Collects `|  ep_rew_mean  |  21.3  |` lines into one row, which a border or any other line ends."""
+    """Collects lines such as `|  ep_rew_mean  |  21.3  |` and `    eval_loss  =  0.5` into one row, which a
+    border, any other line or a name that comes back ends."""
 
     def __init__(self) -> None:
         self._values: dict[str, float] = {}
-        self._section = ""
-        self.first_line = self.last_line = 0
+        self._first = self._last = 0
+        self._done: list[Block] = []
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._values)
 
     def take(self, text: str, number: int) -> bool:
         """Take in a line; False where it is none of such a table."""
-        match = _PAIR.fullmatch(text) if text[:1] in "|│┃" else None
+        bare = text.strip()
+        match = _PAIR.fullmatch(bare) if bare[:1] in _BAR_SIGNS else _INDENTED.fullmatch(text)
         if match is None or not _COLUMN_NAME.fullmatch(match["name"].rstrip("/")):
             return False
         value = number_of(match["value"].replace(",", "").rstrip("%"))
-        if value is not None:
-            name = metric_name(match["name"])
-            if not self._values:
-                self.first_line = number
-            self.last_line = number
-            self._values.setdefault(name, value)
-        return value is not None or not match["value"]
+        if value is None:
+            return not match["value"] or (self.is_open and match["value"][0].isdigit())
+        name = metric_name(match["name"])
+        if name in self._values or number > self._last + MOST_LINES_BETWEEN:
+            self._close()
+        if not self._values:
+            self._first = number
+        self._last = number
+        self._values[name] = value
+        return True
 
-    def end(self) -> Row | None:
-        """The row that the lines since the last one form."""
+    def end(self) -> list[Block]:
+        """The rows of the blocks that have ended, with their first and last lines."""
+        self._close()
+        done, self._done = self._done, []
+        return done
+
+    def _close(self) -> None:
         values, self._values = self._values, {}
         if not any(map(kind_of, values)):
-            return None
+            return
         for name in _TIMESTEPS:
             if name in values and "step" not in values:
                 values["step"] = values.pop(name)
-        return row_of(values)
+        if row := row_of(values):
+            self._done.append(Block(row, self._first, self._last))
 
 
 def is_border(text: str) -> bool:
@@ -66,7 +97,7 @@ class Columns:
     line: int
     has_bars: bool
     wide: bool
-    rows: int = field(default=0)
+    last_line: int = field(default=0)
 
     @classmethod
     def header(cls, text: str, line: int) -> Columns | None:
@@ -83,7 +114,11 @@ class Columns:
         counts = any(name in _EPOCHS or name in _STEPS for name in names)
         return cls(names, line, has_bars, wide) if known and (counts or known > 1) else None
 
-    def row(self, text: str) -> Row | None:
+    def is_open(self, number: int) -> bool:
+        """True while rows may follow; a table that has not gone on for long is over."""
+        return number - max(self.line, self.last_line) < MOST_LINES_WITHOUT_ROW
+
+    def row(self, text: str, number: int) -> Row | None:
         """The row that a line of numbers is."""
         if bar := BAR.search(text):
             text = text[: bar.start()].rstrip().rstrip(":")
@@ -109,7 +144,7 @@ class Columns:
                 values[name] = value
         if not any(map(kind_of, values)):
             return None
-        self.rows += 1
+        self.last_line = number
         return Row(step, values, epoch, total)
 
 
