@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from monitors.metrics.names import kind_of, splits, vocabulary, words
 from monitors.metrics.row import NUMBER, Row, metric_name, number_of
@@ -42,7 +43,7 @@ BAR = re.compile(
     r"\[(?P<time>[^\],<]*(?:<[^\],]*)?)(?:,\s*[^\],]*/[^\],]*)?(?P<postfix>(?:,[^\]]*)?)(?:\]|$)"
 )
 KERAS_BAR = re.compile(r"^(?P<n>\d+)/(?P<total>\d+|Unknown)\s*(?:\[[=>.\s]*\]|[━╸╺─]+(?=\s)|(?=- \d+m?s\b))")
-RICH_BAR = re.compile(r"[━╸╺─]{3,}\s*(?P<n>\d+)/(?P<total>\d+)")
+RICH_BAR = re.compile(r"(?:\d{1,3}%\s)?[━╸╺─]{3,}\s*(?P<n>\d+)/(?P<total>\d+)")
 _TIMES = re.compile(
     r"(?<![\w.])\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?)?"
     r"|(?<![\w.])(?:\d+ days?, )?\d+:\d\d"
@@ -60,7 +61,9 @@ _UNIT = re.compile(
 )
 _GLUED = re.compile(r"[^\W\d]\w*\([\w()]{1,8}\)$")
 _AFTER_CALL = re.compile(r"[^()]*\)")
-_AVERAGE = re.compile(rf"\s*\(\s*(?:avg:?\s*)?{NUMBER}\s*(?P<percent>%)?[^()]{{0,20}}\)", re.IGNORECASE)
+_AVERAGE = re.compile(
+    rf"\s*\(\s*(?:avg:?\s*)?(?P<mean>{NUMBER})\s*(?P<percent>%)?[^()]{{0,20}}\)", re.IGNORECASE
+)
 _LINKING = re.compile(
     r"^(?:(?:with|and|the|is|has|got|then|of|a)\s+|(?:rank|gpu|worker|device)\s*\d+\s+)+", re.IGNORECASE
 )
@@ -92,6 +95,11 @@ class Reading:
     @property
     def counts(self) -> bool:
         return self.step is not None or self.epoch is not None
+
+    @property
+    def ends_pass(self) -> bool:
+        """True at the last batch of all."""
+        return self.step is not None and self.total is not None and self.step >= self.total
 
     def row(self) -> Row:
         return Row(self.step, self.values, self.epoch, self.total, self.split)
@@ -253,7 +261,7 @@ def _take_values(found: Reading, text: str) -> None:
             continue
         before = text[end : match.start()]
         name, has_sign, rest = _name_in(before)
-        after, percent, has_unit = _after(text, match)
+        after, share, mean, has_unit = _after(text, match)
         if name and match["after"] and match["after"].lower() not in ("x",) and not has_unit:
             continue  # `3rd`, `2b7f`: no number at all
         known = bool(name) and kind_of(metric_name(name)) is not None
@@ -271,11 +279,14 @@ def _take_values(found: Reading, text: str) -> None:
         section = _take_prose(found, rest, section)
         if not name:
             is_more = before.strip() in (",", "]", "),", "],")  # of a list
-            found.unnamed += not (has_unit or match["percent"] or is_more or percent is not None)
+            found.unnamed += not (has_unit or match["percent"] or is_more or share is not None)
             continue
         if has_unit and not known:
             continue
-        _add(found, section, name, float(match["number"].replace(",", "")) if percent is None else percent)
+        value = float(match["number"].replace(",", ""))
+        if share is not None or (mean is not None and (section or found.split) and found.ends_pass):
+            value = share if share is not None else mean  # type: ignore[assignment]
+        _add(found, section, name, value)
     _take_prose(found, text[end:], section)
 
 
@@ -323,14 +334,22 @@ def _without_link_words(text: str) -> str:
     return " ".join(left)
 
 
-def _after(text: str, match: re.Match[str]) -> tuple[int, float | None, bool]:
-    """Where a number ends with what belongs to it, the share in percent it gives, whether it has a unit."""
+class After(NamedTuple):
+    """What follows a number: where it ends, the share in percent and the mean it gives, whether a unit is
+    there."""
+
+    end: int
+    share: float | None = None
+    mean: float | None = None
+    has_unit: bool = False
+
+
+def _after(text: str, match: re.Match[str]) -> After:
     end = match.end("percent") if match["percent"] else match.end("number")
     if match[0][: match.start("number") - match.start()].endswith("(") and (
         call := _AFTER_CALL.match(text, end)
     ):
-        return call.end(), None, False
-    share = None
+        return After(call.end())
     is_part = _OUT_OF.match(text, end)
     if is_part:
         end = is_part.end()
@@ -339,11 +358,12 @@ def _after(text: str, match: re.Match[str]) -> tuple[int, float | None, bool]:
         end = unit.end()
     if spread := _SPREAD.match(text, end):
         end = spread.end()
+    share = mean = None
     if average := _AVERAGE.match(text, end):
-        if is_part and average["percent"]:
-            share = float(re.search(NUMBER, average[0], re.IGNORECASE)[0])  # type: ignore[index]
+        mean = None if is_part or average["percent"] else float(average["mean"])
+        share = float(average["mean"]) if is_part and average["percent"] else None
         end = average.end()
-    return end, share, unit is not None
+    return After(end, share, mean, unit is not None)
 
 
 def _is_vocabulary(name: str) -> bool:
@@ -373,7 +393,7 @@ def _take_prose(found: Reading, text: str, section: str) -> str:
 def _add(found: Reading, section: str, name: str, value: float) -> None:
     """Keep a metric; of the whole line's split, or by name where a line speaks of several."""
     printed, name = name, metric_name(name)
-    if name in ("epoch", "step", "global_step", "iter", "iteration"):
+    if name in ("epoch", "step", "global_step", "iter", "iteration", "v_num"):  # v_num: Lightning's version
         return
     if section and not found.values:
         found.split = found.split or section

@@ -36,10 +36,12 @@ class Row:
         return next((float(place) for place in (self.step, self.epoch) if place is not None), 0.0)
 
     def named(self) -> dict[str, float]:
-        """The values under names that say what data they are about: `test/loss` in a row about "test"."""
+        """The values under names that say what data they are about: `test/loss` in a row about "test", and
+        `test_batch/loss` before the last batch of a test."""
         if not self.split:
             return self.values
-        head = f"{self.split}/"
+        is_batch = self.step is not None and self.step < (self.steps_per_epoch or 0)
+        head = f"{self.split}_batch/" if is_batch else f"{self.split}/"
         return {name if name.startswith(head) else head + name: value for name, value in self.values.items()}
 
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from monitors.metrics.grammar import BAR
+from monitors.metrics.grammar import BAR, RICH_BAR
 from monitors.metrics.names import kind_of
 from monitors.metrics.row import NUMBER, Row, metric_name, number_of, row_of
 
@@ -102,7 +102,7 @@ class Columns:
     @classmethod
     def header(cls, text: str, line: int) -> Columns | None:
         """The columns that a line names, or None: names only, of which one counts or two are metrics."""
-        text = BAR.sub("", text).rstrip().rstrip(":").strip()
+        text = _without_bar(text).strip()
         has_bars = bool(_BARS.search(text))
         wide = not has_bars and re.search(r"\S\s{2,}\S|\t", text) is not None
         cells = _cells(text, has_bars, wide)
@@ -120,11 +120,10 @@ class Columns:
 
     def row(self, text: str, number: int) -> Row | None:
         """The row that a line of numbers is."""
-        if bar := BAR.search(text):
-            text = text[: bar.start()].rstrip().rstrip(":")
-        cells = _cells(text.strip(), self.has_bars, False)
+        text = _without_bar(text).strip()
+        cells = _cells(text, self.has_bars, False)
         if len(cells) != len(self.names) and not self.has_bars:
-            cells = _cells(text.strip(), False, True)
+            cells = _cells(text, False, True)
         if len(cells) != len(self.names):
             return None
         step = epoch = total = None
@@ -146,6 +145,11 @@ class Columns:
             return None
         self.last_line = number
         return Row(step, values, epoch, total)
+
+
+def _without_bar(text: str) -> str:
+    bar = BAR.search(text) or RICH_BAR.search(text)
+    return text[: bar.start()].rstrip().rstrip(":") if bar else text
 
 
 def _cells(text: str, has_bars: bool, wide: bool) -> list[str]:

@@ -164,3 +164,14 @@ def test_first_step_is_seen_on_a_line_that_has_not_ended(tmp_path: Path) -> None
     watch = Watch(AttemptFiles(tmp_path))
     assert [event.kind for event in watch.poll() if event.kind == "first_step"] == ["first_step"]
     assert watch.rows.count == 0 and "2/200" in watch.last_line
+
+
+def test_a_validation_counts_when_its_last_batch_is_in_with_the_mean_over_all() -> None:
+    """Else the result would be the last batch's, and the best one the luckiest batch's."""
+    log = """\
+Train: 0 [  15/16 (100%)]  Loss: 1.73 (2.08)  Time: 0.1s, 800/s  (0.1s, 700/s)  LR: 2.0e-03  Data: 0 (0)
+Test: [   2/3]  Time: 0.1 (0.1)  Loss: 1.541 (1.554)  Acc@1: 96.250 (56.250)
+Test: [   3/3]  Time: 0.1 (0.1)  Loss: 1.624 (1.572)  Acc@1: 46.875 (53.906)"""
+    _, batch, whole = (found.row.named() for found in rows_of(log))
+    assert batch == {"test_batch/time": 0.1, "test_batch/loss": 1.541, "test_batch/acc@1": 96.25}
+    assert whole == {"test/time": 0.1, "test/loss": 1.572, "test/acc@1": 53.906}
