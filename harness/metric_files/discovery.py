@@ -120,7 +120,8 @@ def _observer(folders: Sequence[Path], handler: Any) -> Any:
     from watchdog.events import DirCreatedEvent, DirMovedEvent, FileCreatedEvent, FileMovedEvent
     from watchdog.observers import Observer
 
-    warnings.filterwarnings("ignore", category=RuntimeWarning, module="watchdog")  # of its own races
+    warnings.filterwarnings("ignore", category=RuntimeWarning, module="watchdog")  # of its own races, of
+    logging.getLogger("watchdog").setLevel(logging.CRITICAL)  # which it also logs errors
     observer = Observer()
     observer.daemon = True
     created: Any = [DirCreatedEvent, DirMovedEvent, FileCreatedEvent, FileMovedEvent]

@@ -26,6 +26,7 @@ from harness.results.resources import resource_chart
 from harness.results.text import clean
 from harness.results.types import Fact, Figure, Record, Series
 from monitors.metrics.axis import AXIS_WORDS, whole
+from monitors.metrics.names import kind_of
 
 MAX_FOREIGN = 12  # figures for metrics we have no name for
 _ENTROPY_KEYS = ("actor/entropy", "actor/entropy_loss", "entropy", "train/entropy")
@@ -50,7 +51,8 @@ def draw_figures(
     leading: str | None = None,
     draws: bool = True,
 ) -> tuple[list[Figure], list[str]]:
-    """Draw everything there is to draw, the leading metric first; the figures, and what is missing.
+    """Draw everything there is to draw, the leading metric first, then those whose names say what they
+    measure; the figures, and what is missing.
 
     `into`, `draws`: as `save_all`."""
     charts, left_out = [*_validation(record, facts)], []
@@ -64,7 +66,7 @@ def draw_figures(
         elif is_expected and is_reinforcement(record):
             left_out.append(title)
     foreign = [series for series in foreign_metrics(record) if series.key not in drawn and _is_course(series)]
-    foreign.sort(key=lambda series: series.key != leading)
+    foreign.sort(key=lambda series: (series.key != leading, kind_of(series.key) is None))
     for number, series in enumerate(foreign[:MAX_FOREIGN], start=1):
         slug = re.sub(r"[^a-z0-9]+", "_", series.key.lower()).strip("_")[:40]
         if _is_drawable(series):

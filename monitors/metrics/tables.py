@@ -144,7 +144,7 @@ class Columns:
         if not any(map(kind_of, values)):
             return None
         self.last_line = number
-        return Row(step, values, epoch, total)
+        return Row(step, values, epoch, total, "val" if "images" in values else "")  # a data set's
 
 
 def _without_bar(text: str) -> str:

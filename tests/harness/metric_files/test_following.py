@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import subprocess
@@ -264,5 +265,7 @@ def test_folders_that_come_later_are_found_with_watchdog_and_without(
         file.write_text("step,loss\n1,1\n")
         if most:
             assert candidates._created.wait(10)
+            watchdogs = logging.getLogger("watchdog.observers.inotify")
+            assert not watchdogs.isEnabledFor(logging.ERROR), "races of its own, which are no news to a user"
         assert candidates.written_since(0) == [file]
         candidates.close()

@@ -64,6 +64,14 @@ def test_missing_and_dead_metrics_are_left_out_and_said(tmp_path: Path) -> None:
     assert len(missing) == 1 and "Training reward, KL to the start model, Throughput" in missing[0]
 
 
+def test_metrics_that_say_what_they_measure_are_drawn_before_speeds_and_counters(tmp_path: Path) -> None:
+    row = {"fps": 9.0, "time_elapsed": 1.0, "iterations": 1.0, "explained_variance": 0.1, "ep_rew_mean": 21.0}
+    attempt(tmp_path).metrics([(1, row), (2, row)])
+    record = collect(tmp_path)
+    figures, _ = draw_figures(record, build_facts(record), leading="ep_rew_mean")
+    assert [figure.title for figure in figures][:2] == ["ep_rew_mean", "explained_variance"]
+
+
 def test_names_of_files_come_from_us(tmp_path: Path) -> None:
     attempt(tmp_path).metrics(
         [(1, {"../../etc/$x$ <b>": 1.0, "": 2.0}), (2, {"../../etc/$x$ <b>": 3.0, "": 2.5})]
