@@ -17,13 +17,15 @@ History = list[tuple[float, float]]
 
 @dataclass
 class Rows:
-    """The rows so far. `place`: where the last one stands on the `axis`; `step`: the same, where that counts
-    steps. `values`: the latest of every metric; `extremes`: its lowest and its highest; histories are (place,
-    value) in order, of long ones the first, the best and the last."""
+    """The rows so far. `place`: where the last one stands on the `axis`, and `total`: where the rows say that
+    it ends. `step`: the place, where it counts steps. `values`: the latest of every metric, `extremes`: its
+    lowest and highest finite value. Histories are (place, value) in order, of long ones the first, the best
+    and the last."""
 
     count: int = 0
     axis: Axis = field(default_factory=Axis)
     place: float | None = None
+    total: int | None = None
     values: dict[str, float] = field(default_factory=dict)
     extremes: dict[str, tuple[float, float]] = field(default_factory=dict)
     first_step_seen: bool = False
@@ -43,6 +45,7 @@ class Rows:
         """Take in the next row; say whether it brought a pass rate."""
         self.count += 1
         place = self.place = self.axis.place(row)
+        self._take_total(row)
         self.values.update(row.values)
         if len(self.values) > MOST_NAMES:
             self.values, self.extremes = dict(row.values), {}
@@ -58,6 +61,18 @@ class Rows:
             return False
         _extend(self.pass_rates, place, rate)
         return True
+
+    def _take_total(self, row: Row) -> None:
+        """Note where the axis ends: the last epoch, or its last step, where a row names it."""
+        if row.split:
+            return
+        counted = row.steps_per_epoch
+        if self.axis.kind == "epoch":
+            self.total = row.epochs or self.total
+        elif counted and row.epoch is not None:
+            self.total = row.epochs * counted if row.epochs else None
+        elif self.axis.kind == "step":
+            self.total = counted or self.total
 
 
 def _extend(history: History, place: float, value: float) -> None:

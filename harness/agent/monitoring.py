@@ -66,7 +66,7 @@ class AttemptMonitor:
         self._typed_again = 0
         self._sampler: ResourceSampler | None = None
         self._next_sample_at = 0.0
-        self._pace: tuple[float, int] | None = None
+        self._pace: tuple[float, float] | None = None
 
     async def wait(self) -> Waited:
         """Wait for the next thing that matters, and record the events it brings; `ended` is the bare exit
@@ -140,14 +140,20 @@ class AttemptMonitor:
         )
 
     def remaining_s(self, now: float) -> float | None:
-        """Seconds to the last step at the pace since the first look, or None while it is not known."""
-        step, total = self.watch.rows.step, self.total_steps
-        if step is None or total is None or step < 1:
+        """Seconds to the last step or epoch at the pace since the first look; None while it is not known."""
+        place, total = self.watch.rows.place, self.total
+        if place is None or total is None or place <= 0:
             return None
         if self._pace is None:
-            self._pace = (now, step)
+            self._pace = (now, place)
         since, first = self._pace
-        return (now - since) / (step - first) * (total - step) if step > first else None
+        return (now - since) / (place - first) * max(0.0, total - place) if place > first else None
+
+    @property
+    def total(self) -> int | None:
+        """Where the axis ends: the config says it, or the rows do ("epoch 3/20")."""
+        rows = self.watch.rows
+        return (self.total_steps if rows.axis.kind == "step" else None) or rows.total
 
     def _record(self, event: Event) -> None:
         if (event.kind, event.text) in self._recorded:

@@ -59,8 +59,8 @@ def figures(executor: "Executor") -> dict[str, str]:
         shown |= {"attempt": str(attempt.number), "session": attempt.session}
     if monitor is None:
         return shown
-    rows, total = monitor.watch.rows, monitor.total_steps
-    of_total = f" of {total}" if total and rows.where.startswith("step") else ""
+    rows, total = monitor.watch.rows, monitor.total
+    of_total = f" of {total}" if total else ""
     leading = leading_metric(state.blueprint, rows.values)
     shown |= {"last line": monitor.watch.last_line, "validations": str(len(rows.pass_rates))}
     shown |= {"position": f"{rows.where}{of_total}" if rows.count else UNKNOWN}

@@ -84,6 +84,7 @@ class Reading:
     step: int | None = None
     epoch: float | None = None
     total: int | None = None
+    epochs: int | None = None
     split: str = ""
     values: dict[str, float] = field(default_factory=dict)
     printed: dict[str, str] = field(default_factory=dict)
@@ -102,7 +103,7 @@ class Reading:
         return self.step is not None and self.total is not None and self.step >= self.total
 
     def row(self) -> Row:
-        return Row(self.step, self.values, self.epoch, self.total, self.split)
+        return Row(self.step, self.values, self.epoch, self.total, self.split, self.epochs)
 
 
 def read_line(text: str) -> Row | None:
@@ -204,6 +205,7 @@ def _take_counters(found: Reading, text: str) -> str:
                 continue
             if found.epoch is None:
                 found.epoch = float(match["n"].replace(",", "") + (match["part"] or ""))
+                found.epochs = total
         elif match["part"]:
             continue
         elif match["step"]:
@@ -223,7 +225,8 @@ def _take_counters(found: Reading, text: str) -> str:
     text = BRACKET.sub(lambda match: _take_bracket(brackets, match), text)
     counts_both = len(brackets) > 1 or (brackets and found.step is not None)
     if counts_both and found.epoch is None and brackets[0][1] is not None:  # `[0/25][10/1583]`
-        found.epoch = float(brackets.pop(0)[0] or 0)
+        epoch, found.epochs = brackets.pop(0)
+        found.epoch = float(epoch or 0)
     if brackets and found.step is None:
         found.step, found.total = brackets[0]
     return text

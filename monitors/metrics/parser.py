@@ -126,7 +126,7 @@ class MetricReader:
 
     def __init__(self, patterns: MetricPatterns | None = None) -> None:
         self._patterns = patterns or MetricPatterns()
-        self._epoch: tuple[float, int] | None = None
+        self._epoch: tuple[float, int | None, int] | None = None
         self._split: tuple[str, int] | None = None
         self._columns: Columns | None = None
         self._named = NamedNumbers()
@@ -194,14 +194,15 @@ class MetricReader:
             return
         words = [word for word in heading.prose if word not in _HEADING_WORDS and not kind_of(word)]
         if heading.epoch is not None and not words and not text.endswith("."):
-            self._epoch = (heading.epoch, number)
+            self._epoch = (heading.epoch, heading.epochs, number)
         split = grammar.split_of(text) if text.endswith(":") else ""
         self._split = (split, number) if split and not heading.counts else None
 
     def _placed(self, row: Row, line: int, first: int) -> Found:
         """The row with what headings say of it."""
-        if row.epoch is None and self._epoch and line - self._epoch[1] < MOST_LINES_BACK:
-            row, first = replace(row, epoch=self._epoch[0]), min(first, self._epoch[1])
+        if row.epoch is None and self._epoch and line - self._epoch[2] < MOST_LINES_BACK:
+            epoch, epochs, heading = self._epoch
+            row, first = replace(row, epoch=epoch, epochs=epochs), min(first, heading)
         if self._split and not row.split:
             row, first = replace(row, split=self._split[0]), min(first, self._split[1])
         self._split = None

@@ -19,9 +19,9 @@ _NUMBER = re.compile(NUMBER, re.IGNORECASE)
 class Row:
     """One row of metrics, as it was printed.
 
-    `step`, `epoch`: None where the row names none. `steps_per_epoch`: where a counter ends ("100/600").
-    `split`: the data the whole row is about ("test"), where the line says so apart from the names. NaN and
-    infinities are kept in `values`.
+    `step`, `epoch`: None where the row names none. `steps_per_epoch`: where a counter ends ("100/600"),
+    `epochs`: how many there will be ("epoch 3/20"). `split`: the data the whole row is about ("test"), where
+    the line says so apart from the names. NaN and infinities are kept in `values`.
     """
 
     step: int | None
@@ -29,6 +29,7 @@ class Row:
     epoch: float | None = None
     steps_per_epoch: int | None = None
     split: str = ""
+    epochs: int | None = None
 
     @property
     def at(self) -> float:

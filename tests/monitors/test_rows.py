@@ -44,3 +44,16 @@ def test_names_that_never_come_again_do_not_pile_up() -> None:
     for step in range(3 * MOST_NAMES):
         rows.add(Row(step, {f"seen_at_{step}": 1.0}))
     assert len(rows.values) <= MOST_NAMES and f"seen_at_{step}" in rows.values
+
+
+def test_rows_say_where_the_training_ends() -> None:
+    rows = Rows()
+    rows.add(Row(None, {"loss": 1.0}, 3.0, epochs=20))
+    assert (rows.where, rows.total) == ("epoch 3", 20)
+    rows = Rows()
+    rows.add(Row(100, {"loss": 1.0}, 1.0, 600, epochs=3))
+    assert (rows.where, rows.total) == ("step 100", 1800)
+    rows = Rows()
+    rows.add(Row(10, {"loss": 1.0}, None, 100))
+    rows.add(Row(97, {"loss": 1.0}, None, 97, "test"))
+    assert (rows.where, rows.total) == ("step 10", 100)
