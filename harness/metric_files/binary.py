@@ -11,14 +11,13 @@ import math
 import sqlite3
 import struct
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from harness.metric_files.rows import Rows, rows_of
 from harness.metric_files.wire import fields, first, leveldb_records, part, signed, tfrecords
-from monitors.metrics import Row, row_from_object
 
-Rows = list[tuple[int, Row]]
 Record = dict[str, object]
 
 _SIDES = {"train", "training", "val", "valid", "validation", "eval", "evaluation", "test"}
@@ -37,9 +36,8 @@ def read_tensorboard(path: Path) -> Rows:
     `train` stands beside a folder `validation`, the folder is part of the name, as TensorBoard shows it."""
     side = f"{path.parent.name.lower()}/" if run_folder(path) != path.parent else ""
     records = map(_tensorboard_record, tfrecords(path.read_bytes()))
-    return _rows(
-        {name if name == "step" else side + name: record[name] for name in record} for record in records
-    )
+    named = ({name if name == "step" else side + name: record[name] for name in record} for record in records)
+    return rows_of(enumerate(named, start=1))
 
 
 def run_folder(events: Path) -> Path:
@@ -54,12 +52,12 @@ def run_folder(events: Path) -> Path:
 
 def read_wandb(path: Path) -> Rows:
     """`run-*.wandb` of an offline run: one row per `wandb.log`."""
-    return _rows(map(_wandb_record, leveldb_records(path.read_bytes())))
+    return rows_of(enumerate(map(_wandb_record, leveldb_records(path.read_bytes())), start=1))
 
 
 def read_swanlab(path: Path) -> Rows:
     """`run-*.swanlab` (0.10) and `backup.swanlab` of earlier versions: one row per number."""
-    return _rows(map(_swanlab_record, leveldb_records(path.read_bytes())))
+    return rows_of(enumerate(map(_swanlab_record, leveldb_records(path.read_bytes())), start=1))
 
 
 def read_mlflow_database(path: Path) -> Rows:
@@ -69,22 +67,15 @@ def read_mlflow_database(path: Path) -> Rows:
             found = database.execute(_MLFLOW_QUERY).fetchall()
     except sqlite3.Error:  # not a database yet
         return []
-    rows = []
-    for number, name, value, step, is_nan in found:
-        infinite = abs(value) >= sys.float_info.max  # as it writes infinities
-        number_there = math.nan if is_nan else math.copysign(math.inf, value) if infinite else value
-        if row := row_from_object({name: number_there, "step": step}):
-            rows.append((number, row))
-    return rows
+    return rows_of(
+        (number, {name: _stored(value, is_nan), "step": step}) for number, name, value, step, is_nan in found
+    )
 
 
-def _rows(records: Iterable[Record]) -> Rows:
-    rows = []
-    for number, record in enumerate(records, start=1):
-        row = row_from_object(record) if record else None
-        if row is not None and row.values:
-            rows.append((number, row))
-    return rows
+def _stored(value: float, is_nan: bool) -> float:
+    """The number that MLflow stores: NaN beside a flag, infinities as the largest number."""
+    infinite = abs(value) >= sys.float_info.max
+    return math.nan if is_nan else math.copysign(math.inf, value) if infinite else value
 
 
 # --- TensorBoard ----------------------------------------------------------------------------------------

@@ -9,9 +9,7 @@ from pathlib import Path
 
 from harness.errors import UserError
 from harness.metric_files import binary, text
-from monitors.metrics import Row
-
-Rows = list[tuple[int, Row]]
+from harness.metric_files.rows import Rows
 
 
 class NoMetricFileError(UserError):

@@ -28,21 +28,19 @@ class ReadRows:
     rows: tuple[tuple[int, Row], ...]
     proposals: tuple[Proposal, ...] = ()
 
-    def leading(self, wanted: str = "") -> tuple[str | None, Direction | None]:
+    def leading(self) -> tuple[str | None, Direction | None]:
         """The metric that leads, and in which direction it gets better."""
-        name = leading((name for _, row in self.rows for name in row.named()), wanted)
+        name = leading((name for _, row in self.rows for name in row.named()))
         return name, direction(name) if name else None
 
 
 def read_source(path: Path, patterns: MetricPatterns | None = None) -> ReadRows:
     """Read the rows of a log, a file of metrics, or a folder. With `patterns`, a file is a log.
 
-    Raises NoSourceError where there is none.
+    Raises NoSourceError for a folder without metrics.
     """
     if path.is_dir():
         return _of_folder(path)
-    if not path.exists():
-        raise NoSourceError(f"{path}: there is no such file, folder or run")
     known = None if patterns else format_of(path)
     if known and (rows := tuple(read(path))):
         return ReadRows(path, rows)

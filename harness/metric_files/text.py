@@ -11,9 +11,7 @@ import json
 import re
 from pathlib import Path
 
-from monitors.metrics import Row, row_from_object
-
-Rows = list[tuple[int, Row]]
+from harness.metric_files.rows import Rows, rows_of
 
 _LOG_HISTORY = re.compile(r'"log_history"\s*:\s*\[')
 _SEPARATORS = (",", ";", "\t")
@@ -24,9 +22,9 @@ def read_trainer_state(path: Path) -> Rows:
     """`trainer_state.json` of the Hugging Face Trainer: one row per entry of its `log_history`."""
     text = _text(path)
     found = _LOG_HISTORY.search(text)
-    rows: Rows = []
     if found is None:
-        return rows
+        return []
+    records: list[tuple[int, object]] = []
     decoder, at, line, counted = json.JSONDecoder(), found.end(), 1, 0
     while (start := re.compile(r"[\s,]*(?=\{)").match(text, at)) is not None:
         line, counted = line + text.count("\n", counted, start.end()), start.end()
@@ -34,8 +32,8 @@ def read_trainer_state(path: Path) -> Rows:
             record, at = decoder.raw_decode(text, start.end())
         except ValueError:
             break
-        _add(rows, line, record)
-    return rows
+        records.append((line, record))
+    return rows_of(records)
 
 
 def read_csv(path: Path) -> Rows:
@@ -49,35 +47,34 @@ def read_csv(path: Path) -> Rows:
     separator = max(_SEPARATORS, key=head.count)
     names, *cells = csv.reader((line for _, line in there), delimiter=separator, skipinitialspace=True)
     names = [name.strip() for name in names]
-    rows: Rows = []
-    for (number, _), row in zip(there[1:], cells, strict=False):
-        _add(rows, number, {n: c.strip() for n, c in zip(names, row, strict=False) if n and c.strip()})
-    return rows
+    return rows_of(
+        (number, {n: c.strip() for n, c in zip(names, row, strict=False) if n and c.strip()})
+        for (number, _), row in zip(there[1:], cells, strict=False)
+    )
 
 
 def read_jsonl(path: Path) -> Rows:
     """One JSON object per line; text is passed over."""
-    rows: Rows = []
-    for number, line in enumerate(_text(path).split("\n"), start=1):
-        try:
-            record = json.loads(line) if line.strip() else None
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(record, dict):
-            _add(rows, number, {key: value for key, value in record.items() if not isinstance(value, str)})
-    return rows
+    return rows_of(enumerate(map(_numbers_in, _text(path).split("\n")), start=1))
+
+
+def _numbers_in(line: str) -> dict[str, object]:
+    try:
+        record = json.loads(line) if line.strip() else None
+    except (ValueError, RecursionError):
+        return {}
+    there = record.items() if isinstance(record, dict) else ()
+    return {key: value for key, value in there if not isinstance(value, str)}
 
 
 def read_mlflow(path: Path) -> Rows:
     """`mlruns/EXPERIMENT/RUN/metrics/NAME`: time stamp, value and step per line; the path below `metrics` is
     the name."""
     name = mlflow_name(path)
-    rows: Rows = []
-    for number, line in enumerate(_text(path).split("\n"), start=1):
-        if found := _MLFLOW_LINE.fullmatch(line):
-            record = {name: found["value"]} | ({"step": found["step"]} if found["step"] else {})
-            _add(rows, number, record)
-    return rows
+    lines = enumerate(map(_MLFLOW_LINE.fullmatch, _text(path).split("\n")), start=1)
+    return rows_of(
+        (number, {name: found["value"], "step": found["step"]}) for number, found in lines if found
+    )
 
 
 def mlflow_name(path: Path) -> str:
@@ -87,12 +84,6 @@ def mlflow_name(path: Path) -> str:
         return ""
     last = len(parts) - 1 - parts[::-1].index("metrics")
     return "/".join(parts[last + 1 :])
-
-
-def _add(rows: Rows, number: int, record: object) -> None:
-    row = row_from_object(record)
-    if row is not None and row.values:
-        rows.append((number, row))
 
 
 def _text(path: Path) -> str:
