@@ -11,8 +11,7 @@ from pathlib import Path
 from harness import launching
 from harness.blueprint.trainer import ask_trainer
 from harness.command import Call
-from harness.config import edit
-from harness.config.readings import numbers_as_text
+from harness.config import edit, readings
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
 
@@ -65,18 +64,27 @@ def named_files(calls: Iterable[Call]) -> dict[Path, str]:
     return {path: path.read_text(encoding="utf-8", errors="replace") for path in there}
 
 
+def numbers_as_text(
+    calls: Iterable[Call], config: Path | None, config_text: str | None
+) -> Iterator[tuple[str, str, str, str]]:
+    """(file, key, what stands there, how it is written as a number) of numbers in the YAML files that calls
+    name, and in the config, that are text to PyYAML."""
+    texts = {path.name: text for path, text in named_files(calls).items()}
+    if config is not None and config_text is not None:
+        texts[config.name] = config_text
+    for file, text in texts.items():
+        for key, found in readings.numbers_as_text(text).items() if not file.endswith(".json") else ():
+            yield file, key, *found
+
+
 def numbers_are_numbers(launch: PlannedLaunch) -> Iterator[Finding]:
     """Numbers such as `1e-2` are text to PyYAML; OmegaConf, which Hydra uses, and the bundled trainer take
     them for numbers."""
     if launch.is_bundled or launch.settings.is_of_verl or launch.look.parser == "hydra":
         return
-    texts = {path.name: text for path, text in named_files(launch.calls).items()}
-    if launch.config_path is not None and launch.config_text is not None:
-        texts[launch.config_path.name] = launch.config_text
-    for file, text in texts.items():
-        for key, (there, number) in numbers_as_text(text).items() if not file.endswith(".json") else ():
-            what = f"{file}: `{key}: {there}` is text to PyYAML, not a number"
-            yield warning(what, f"write `{key}: {number}`", "config_error")
+    for file, key, there, number in numbers_as_text(launch.calls, launch.config_path, launch.config_text):
+        what = f"{file}: `{key}: {there}` is text to PyYAML, not a number"
+        yield warning(what, f"write `{key}: {number}`", "config_error")
 
 
 def files_parse(launch: PlannedLaunch) -> Iterator[Finding]:

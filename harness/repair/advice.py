@@ -45,11 +45,12 @@ def of_run(found: Diagnosis, state: "ExperimentState", config: str) -> Diagnosis
         why_not_install=lambda: installing.why_not(plan.venv_exe, state.options.allow_install),
     )
     now = Situation(found, config, state.environment, state.command, (), tuple(plan.protected_keys), machine)
-    seen = circumstances.of(now, plan)
-    ended = found.cause if not seen.said or found.cause.endswith((".", "!", "?")) else f"{found.cause}."
-    cause = " ".join([ended, *seen.said])
-    general = [each for each in _what_to_do(now, plan) if not (seen.said and each.kind == "advice")]
-    return replace(found, cause=cause, what_to_do=_masked((*seen.remedies, *general)))
+    seen = list(circumstances.of(now, plan))
+    said = [sentence for sentence, _ in seen if sentence]
+    ended = found.cause if not said or found.cause.endswith((".", "!", "?")) else f"{found.cause}."
+    general = [each for each in _what_to_do(now, plan) if not (said and each.kind == "advice")]
+    to_do = _masked((*(remedy for _, remedy in seen), *general))
+    return replace(found, cause=" ".join([ended, *said]), what_to_do=to_do)
 
 
 def _masked(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:

@@ -7,15 +7,13 @@ about just that. Looked up when the failure is diagnosed; nothing is changed.
 import re
 import resource
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from harness.attempt import UNKNOWN, Remedy
 from harness.blueprint.types import Blueprint
 from harness.command import calls, read_or_empty
 from harness.command.launch_command import bare
-from harness.config.readings import numbers_as_text
-from harness.doctor.configs import named_files
+from harness.doctor.configs import numbers_as_text
 from harness.doctor.paths import near
 from harness.machine.disk import in_words
 from harness.machine.memory import memory_available, memory_limit
@@ -31,31 +29,19 @@ _MISSING_KEY = re.compile(r"KeyError: '([\w.-]{2,80})'|has no attribute '(\w{2,8
 _KIB = 1024
 
 
-@dataclass(frozen=True)
-class Circumstances:
-    """`said`: sentences for the cause. `remedies`: advice, before that of the signature."""
-
-    said: tuple[str, ...] = ()
-    remedies: tuple[Remedy, ...] = ()
-
-
 Seen = Iterator[tuple[str, Remedy]]
 """A sentence for the cause, "" for none, and what to do about it."""
 
 
-def of(now: Situation, plan: Blueprint) -> Circumstances:
-    """What this run shows; empty for most failures."""
-    found = [*_OF_FAMILY.get(now.diagnosis.family, _nothing)(now, plan), *_numbers_as_text(now, plan)]
-    said = tuple(sentence for sentence, _ in found if sentence)
-    return Circumstances(said, tuple(remedy for _, remedy in found))
+def of(now: Situation, plan: Blueprint) -> Seen:
+    """What this run shows; nothing for most failures."""
+    if (look := _OF_FAMILY.get(now.diagnosis.family)) is not None:
+        yield from look(now, plan)
+    yield from _numbers_as_text(now, plan)
 
 
 def _advice(change: str, why: str = "", by_hand: str = "") -> Remedy:
     return Remedy(ADVISE, "advice", change, why, by_hand=by_hand)
-
-
-def _nothing(now: Situation, plan: Blueprint) -> Seen:
-    yield from ()
 
 
 def _ports(now: Situation, plan: Blueprint) -> Seen:
@@ -152,16 +138,12 @@ def _numbers_as_text(now: Situation, plan: Blueprint) -> Seen:
     """Numbers of the config that PyYAML reads as text, where the program failed of a text."""
     if not _TEXT_FOR_A_NUMBER.search(now.said):
         return
-    named = named_files(calls(now.command, plan.codebase_dir, now.environment))
-    texts = {path.name: text for path, text in named.items()}
-    if plan.yaml_path is not None:
-        texts[plan.yaml_path.name] = now.config or ""
-    for file, text in texts.items():
-        for key, (there, number) in numbers_as_text(text).items():
-            yield (
-                f"In {file} stands `{key}: {there}`, which PyYAML reads as text.",
-                _advice(f"Write it in {file} as a number.", by_hand=f"{key}: {number}"),
-            )
+    started = calls(now.command, plan.codebase_dir, now.environment)
+    for file, key, there, number in numbers_as_text(started, plan.yaml_path, now.config):
+        yield (
+            f"In {file} stands `{key}: {there}`, which PyYAML reads as text.",
+            _advice(f"Write it in {file} as a number.", by_hand=f"{key}: {number}"),
+        )
 
 
 def _nearest_key(now: Situation, plan: Blueprint) -> Seen:
