@@ -39,7 +39,7 @@ Send = Callable[[Sequence[str], str, str, str], object]
 """Gets addresses, title, body, and `info`, `success`, `warning` or `failure`; returns at once."""
 
 
-class Notifier:
+class MessageSender:
     """Called with the state and the entry after every record; whatever goes wrong here, the run goes on."""
 
     def __init__(

@@ -17,7 +17,7 @@ from harness.errors import UserError
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
     from harness.experiment import Experiment
-    from harness.notifications import Notifier
+    from harness.notifications import MessageSender
     from harness.sweep.state import Sweep
     from monitors.files import AttemptFiles
     from monitors.tmux import Session
@@ -183,7 +183,7 @@ def carry_on(experiment: "Experiment") -> NoReturn:
     raise typer.Exit(status)
 
 
-def notify(owned: "Experiment | Sweep", identity: str) -> "Notifier":
+def notify(owned: "Experiment | Sweep", identity: str) -> "MessageSender":
     """Let a person be told what happens from now on, at the addresses of harness.toml and `--notify`; of a
     sweep's runs, the sweep tells."""
     from harness import notifications
@@ -197,7 +197,7 @@ def notify(owned: "Experiment | Sweep", identity: str) -> "Notifier":
         typer.echo(f"harness: {error}; its addresses are not notified", err=True)
     if sweep_of(owned.dir) is not None:
         addresses = ()
-    notifier = notifications.Notifier(owned.dir, identity, addresses)
+    notifier = notifications.MessageSender(owned.dir, identity, addresses)
     owned.listeners.append(notifier)
     return notifier
 

@@ -10,7 +10,7 @@ from harness.attempt import Diagnosis, Remedy
 from harness.errors import UserError
 from harness.journal import Entry, Event
 from harness.journal.events import ActionFailed, ApprovalAsked, Diagnosed, Finish, Launched, Reported
-from harness.notifications import Notifier
+from harness.notifications import MessageSender
 from harness.outcome import Outcome
 from harness.state import AttemptState, ExperimentState
 from harness.sweep.events import SweepReported
@@ -22,7 +22,7 @@ Sent = tuple[tuple[str, ...], str, str, str]
 
 def told(folder: Path, state: Any, event: Event) -> list[Sent]:
     sent: list[Sent] = []
-    Notifier(folder, "1", ["json://x"], lambda *what: sent.append(what))(state, Entry(9, 0.0, event))  # type: ignore[arg-type]
+    MessageSender(folder, "1", ["json://x"], lambda *what: sent.append(what))(state, Entry(9, 0.0, event))  # type: ignore[arg-type]
     return sent
 
 
@@ -91,7 +91,7 @@ def test_a_message_that_cannot_be_made_stops_nothing(
     def broken(*what: object) -> None:
         raise OSError(f"no process for {TOKEN}")
 
-    Notifier(tmp_path, "1", ["json://x"], broken)(RUN, Entry(1, 0.0, ActionFailed("report", "x")))
+    MessageSender(tmp_path, "1", ["json://x"], broken)(RUN, Entry(1, 0.0, ActionFailed("report", "x")))
     assert "OSError" in caplog.text and TOKEN not in caplog.text
 
 
@@ -110,5 +110,5 @@ def test_addresses_are_kept_for_a_harness_that_goes_on(
     assert notifications.kept("7f3a") == (f"json://x/{TOKEN}",)
     (file,) = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert file.stat().st_mode & 0o077 == 0
-    Notifier(tmp_path, "7f3a", [], lambda *_: None)(RUN, Entry(1, 0.0, Finish(Outcome.SUCCEEDED, "")))
+    MessageSender(tmp_path, "7f3a", [], lambda *_: None)(RUN, Entry(1, 0.0, Finish(Outcome.SUCCEEDED, "")))
     assert notifications.kept("7f3a") == ()
