@@ -182,7 +182,7 @@ def _checked_from_elsewhere(plan: Blueprint) -> Blueprint:
     if plan.launch_command is not None or not plan.can_run:
         return plan
     python = plan.venv_exe
-    plan = check_trainer(plan, ask=lambda python, config, codebase, _: ask_own_trainer(config, codebase))
+    plan = check_trainer(plan, ask=lambda python, config, codebase: ask_own_trainer(config, codebase))
     if python == Path(sys.executable):
         return plan
     if any(python.parent.parent.glob(f"lib/python*/site-packages/{_PACKAGE}")):

@@ -52,17 +52,15 @@ class Composed:
         return {"blueprint.md": self.blueprint, **config}
 
 
-def write_experiment(
-    name: str, folder: Path, answers: Mapping[str, str], template: str = "grpo", cwd: Path | None = None
-) -> Path:
+def write_experiment(name: str, folder: Path, answers: Mapping[str, str], template: str = "grpo") -> Path:
     """Write `folder/name/blueprint.md` and, where the template has one, `config.yaml`; returns the
     blueprint's path.
 
     `answers` are texts by name: sections of the blueprint without `exp_`, short config names, or dotted
-    config keys (values are YAML). Relative paths of sections start at `cwd`, those in the config at the
-    codebase. Nothing is ever overwritten: the folder appears whole or not at all. Raises ScaffoldError.
+    config keys (values are YAML). Relative paths of sections start here, those in the config at the codebase.
+    Nothing is ever overwritten: the folder appears whole or not at all. Raises ScaffoldError.
     """
-    cwd = cwd or Path.cwd()
+    cwd = Path.cwd()
     target = place_for(name, folder, cwd)
     sections, settings = sort_answers(answers, template)
     composed = compose(name, target, sections, settings, template, cwd)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.blueprint import names
-from harness.blueprint.trainer import TIMEOUT_S, Verdict, ask_trainer
+from harness.blueprint.trainer import Verdict, ask_trainer
 from harness.blueprint.types import Blueprint, Problem
 from harness.config import edit as config_edit
 
@@ -31,9 +31,7 @@ def faults_of(blueprint: Blueprint) -> Iterator[tuple[str, str, str]]:
         yield from check(blueprint)
 
 
-def check_trainer(
-    blueprint: Blueprint, timeout_s: float = TIMEOUT_S, ask: Callable[..., Verdict] = ask_trainer
-) -> Blueprint:
+def check_trainer(blueprint: Blueprint, ask: Callable[..., Verdict] = ask_trainer) -> Blueprint:
     """The same blueprint with the bundled trainer's objections to the config added.
 
     Asks the trainer itself, in the blueprint's Python and codebase, and only when it is the trainer that
@@ -46,7 +44,7 @@ def check_trainer(
     if config is not None and "ajet" not in config_edit.load(config.read_text(encoding="utf-8")):
         message = f"{config.name} has no `ajet:` tree, and no command says what else runs it"
         return _with(blueprint, [Problem(line, message, "write the command under [exp_launch_command]")])
-    verdict = ask(blueprint.venv_exe, config, blueprint.codebase_dir, timeout_s)
+    verdict = ask(blueprint.venv_exe, config, blueprint.codebase_dir)
     found = [Problem(line, text, fix, severity) for text, fix, severity in verdict.remarks]
     if verdict.failure:
         fix = "install this package there, name another Python, or write the training's own command"

@@ -30,13 +30,13 @@ class Verdict:
     """Why there is no answer; empty when there is one."""
 
 
-def ask_trainer(python: Path, config: Path | None, cwd: Path, timeout_s: float = TIMEOUT_S) -> Verdict:
+def ask_trainer(python: Path, config: Path | None, cwd: Path) -> Verdict:
     """The verdict of the trainer that `python` finds from the directory `cwd`; without a config, whether
     it is there.
 
     Takes about a second and trains nothing, but runs code of the directory: its packages come first.
     """
-    return _verdict([str(python), "-m", _MODULE], config, cwd, timeout_s)
+    return _verdict([str(python), "-m", _MODULE], config, cwd)
 
 
 def ask_own_trainer(config: Path, codebase: Path) -> Verdict:
@@ -45,7 +45,7 @@ def ask_own_trainer(config: Path, codebase: Path) -> Verdict:
         return Verdict(failure=f"the codebase {codebase} is not a folder")
     with tempfile.TemporaryDirectory() as empty:
         program = [sys.executable, "-c", _FROM_ELSEWHERE, str(codebase)]
-        return _verdict(program, config, Path(empty), TIMEOUT_S)
+        return _verdict(program, config, Path(empty))
 
 
 def explain_keys() -> list[dict[str, Any]]:
@@ -53,12 +53,12 @@ def explain_keys() -> list[dict[str, Any]]:
     SubprocessError, OSError, ValueError."""
     with tempfile.TemporaryDirectory() as empty:
         command = [sys.executable, "-m", _MODULE, "--explain", "*", "--json"]
-        done = _run(command, Path(empty), TIMEOUT_S)
+        done = _run(command, Path(empty))
     done.check_returncode()
     return list(json.loads(done.stdout))
 
 
-def _run(command: list[str], cwd: Path, timeout_s: float) -> "subprocess.CompletedProcess[str]":
+def _run(command: list[str], cwd: Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         command,
         cwd=cwd,
@@ -67,17 +67,17 @@ def _run(command: list[str], cwd: Path, timeout_s: float) -> "subprocess.Complet
         stdin=subprocess.DEVNULL,
         text=True,
         errors="replace",
-        timeout=timeout_s,
+        timeout=TIMEOUT_S,
         check=False,
     )
 
 
-def _verdict(program: list[str], config: Path | None, cwd: Path, timeout_s: float) -> Verdict:
+def _verdict(program: list[str], config: Path | None, cwd: Path) -> Verdict:
     arguments = ["--conf", str(config), "--dry-run", "--json"] if config else ["--help"]
     try:
-        done = _run([*program, *arguments], cwd, timeout_s)
+        done = _run([*program, *arguments], cwd)
     except subprocess.TimeoutExpired:
-        return Verdict(failure=f"the trainer of {program[0]} did not answer within {timeout_s:g} s")
+        return Verdict(failure=f"the trainer of {program[0]} did not answer within {TIMEOUT_S:g} s")
     except OSError as error:
         return Verdict(failure=f"{program[0]} does not start: {error.strerror}")
     if config is None and done.returncode == 0:

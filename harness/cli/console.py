@@ -4,10 +4,13 @@ read, and questions at this terminal."""
 import codecs
 import json
 import os
+import shutil
 import sys
 import termios
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -18,8 +21,6 @@ from harness.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
-
-WIDEST = 1000
 
 Run = Annotated[
     str | None,
@@ -41,9 +42,8 @@ OnlyOne = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def console(width: int | None = None) -> "Console":
-    """The console that people read (`width` columns, default the terminal's); Rich is slow to import, so it
-    waits."""
+def console() -> "Console":
+    """The console that people read; Rich is slow to import, so it waits."""
     from rich.console import Console
 
     class LastingConsole(Console):
@@ -53,7 +53,7 @@ def console(width: int | None = None) -> "Console":
             self.quiet = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
-    return LastingConsole(highlight=False, soft_wrap=True, width=width, emoji=False, markup=False)
+    return LastingConsole(highlight=False, soft_wrap=True, emoji=False, markup=False)
 
 
 def use_utf8() -> None:
@@ -78,6 +78,22 @@ def check_text(what: str, text: str) -> None:
 def is_terminal() -> bool:
     """True if a person can be asked."""
     return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def ask(question: str, default: str, choices: list[str] | None = None) -> str:
+    """The answer of the person at this terminal."""
+    from rich.prompt import Prompt
+
+    return Prompt.ask(question, choices=choices, default=default, console=console())
+
+
+@contextmanager
+def piped_log() -> Iterator[Path]:
+    """Standard input as a file."""
+    with NamedTemporaryFile(prefix="piped-", suffix=".log") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+        file.flush()
+        yield Path(file.name)
 
 
 class OneMessage(TyperGroup):
@@ -114,21 +130,18 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def print_table(
-    rows: Iterable[Sequence["str | Text"]], titles: Sequence[str] = (), whole_lines: bool = False
-) -> None:
-    """Cells as columns. `whole_lines`: one line per row however wide the terminal is, for `grep`."""
+def print_table(rows: Iterable[Sequence["str | Text"]], titles: Sequence[str] = ()) -> None:
+    """Cells as columns."""
     from rich.table import Table
     from rich.text import Text
 
     rows = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
     table = Table(box=None, show_header=bool(titles), header_style="bold", padding=(0, 2, 0, 0))
     for place, title in enumerate(titles or ("",) * len(rows[0])):
-        table.add_column(title, no_wrap=whole_lines or (place == 0 and not title), overflow="fold")
+        table.add_column(title, no_wrap=place == 0 and not title, overflow="fold")
     for row in rows:
         table.add_row(*row)
-    out = console(WIDEST) if whole_lines else console()
-    out.print(table, width=out.measure(table).maximum if whole_lines else None, soft_wrap=False)
+    console().print(table, soft_wrap=False)
 
 
 def facts(template: str, /, **values: Any) -> list[tuple[str, str]]:

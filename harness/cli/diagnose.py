@@ -1,15 +1,12 @@
 """`harness diagnose`: the cause of a failure from any training's log, with evidence and what would help."""
 
-import shutil
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.console import AsJson, console, fail, print_json
+from harness.cli.console import AsJson, console, fail, piped_log, print_json
 from harness.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -103,10 +100,8 @@ def _diagnosis(log: Path | None, config: Path | None, status: int | None) -> "Di
     from monitors.files import AttemptFiles
 
     if log == Path("-"):
-        with NamedTemporaryFile(prefix="piped-", suffix=".log") as piped:
-            shutil.copyfileobj(sys.stdin.buffer, piped)
-            piped.flush()
-            found = _of_log(Path(piped.name), status, "standard input")
+        with piped_log() as piped:
+            found = _of_log(piped, status, "standard input")
         return _judged(advice.of_log(found, _text(config)), status)
     if log is not None and log.exists() and not log.is_dir():
         return _judged(advice.of_log(_of_log(log, status, str(log)), _text(config)), status)

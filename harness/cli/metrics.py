@@ -2,16 +2,13 @@
 
 import csv
 import re
-import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.console import AsJson, fail, print_facts, print_json
+from harness.cli.console import AsJson, fail, piped_log, print_facts, print_json
 
 if TYPE_CHECKING:
     from harness.metric_files.reading import ReadRows
@@ -73,10 +70,8 @@ def _read(source: Path, expressions: list[str]) -> "ReadRows":
         fail(f"--pattern {error.pattern!r}: no regular expression: {error}")
     try:
         if source == Path("-"):
-            with NamedTemporaryFile(prefix="piped-", suffix=".log") as piped:
-                shutil.copyfileobj(sys.stdin.buffer, piped)
-                piped.flush()
-                return read_source(Path(piped.name), patterns)
+            with piped_log() as piped:
+                return read_source(piped, patterns)
         if not source.exists():
             try:
                 source = index.find_run(str(source))

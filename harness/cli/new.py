@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli import options
-from harness.cli.console import check_text, console, fail, is_terminal
+from harness.cli.console import ask, check_text, console, fail, is_terminal
 
 if TYPE_CHECKING:
     from harness.author.draft import Brief
@@ -106,19 +106,15 @@ def _template(command: str | None, trainer: bool, answers: Mapping[str, str]) ->
 
 def _asked_template() -> str:
     """The answer of a terminal to what is to be run."""
-    from rich.prompt import Prompt
-
     if not is_terminal():
         fail("what should it run? Give --command 'python train.py', or --trainer for the bundled trainer")
     console().print("Run a command of your own, or the bundled trainer (GRPO for language models)?")
     choices = {"command": "command", "trainer": "grpo"}
-    return choices[Prompt.ask("Run", choices=[*choices], default="command", console=console())]
+    return choices[ask("Run", "command", [*choices])]
 
 
 def _from_words(brief: "Brief", model: str | None, max_cost: float | None, max_llm_calls: int | None) -> None:
     """Let the configured model write the experiment; without one, ask."""
-    from rich.prompt import Prompt
-
     from harness.author import request_text as words
     from harness.blueprint.scaffold import sort_answers
     from harness.cli import asking, new_by_model
@@ -142,7 +138,7 @@ def _from_words(brief: "Brief", model: str | None, max_cost: float | None, max_l
     else:
         typer.echo("No language model is configured (--model), so you are asked; Enter takes the default.")
     template = brief.template or _asked_template()
-    name = Prompt.ask("Name of the experiment", default=words.slug(brief.words), console=console())
+    name = ask("Name of the experiment", words.slug(brief.words))
     _write(name, brief.folder, dict(brief.given), template, asks=True, guessed=words.guesses(brief.words))
 
 
@@ -155,14 +151,12 @@ def _write(
     guessed: Mapping[str, str] | None = None,
 ) -> None:
     """Write the experiment. `asks`: the terminal is asked what `answers` leave open."""
-    from rich.prompt import Prompt
-
     from harness.author.request_text import questions
     from harness.blueprint.scaffold import write_experiment
 
     for question in questions(name, template, guessed or {}) if asks else ():
         if question.key not in answers:
-            answers[question.key] = Prompt.ask(question.text, default=question.default, console=console())
+            answers[question.key] = ask(question.text, question.default)
     blueprint = write_experiment(name, folder, answers, template)
     shown = folder / name / blueprint.name
     files = sorted(str(folder / name / file.name) for file in blueprint.parent.iterdir())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from typer import Context
 from typer.core import TyperCommand
 
-from harness.cli.console import check_text, console, is_terminal
+from harness.cli.console import ask, check_text, is_terminal
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
@@ -83,9 +83,5 @@ def name_of(command: str, cwd: Path) -> str:
 
 
 def _asked(command: str) -> str:
-    from rich.prompt import Prompt
-
     usual = f"Run {' '.join(command.split())} and record what it does."
-    if not is_terminal():
-        return usual
-    return Prompt.ask("What should this run find out?", default=usual, console=console())
+    return ask("What should this run find out?", usual) if is_terminal() else usual

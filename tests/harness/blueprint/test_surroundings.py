@@ -95,6 +95,7 @@ class TestTrainer:
         blueprint = plan(tmp_path, yaml_path="c.yaml", launch_command="python a.py")
         assert check_trainer(blueprint) is blueprint
 
-    def test_a_trainer_that_hangs(self, tmp_path: Path) -> None:
-        checked = check_trainer(plan(tmp_path, venv_exe=python(tmp_path, "sleep 60")), timeout_s=0.1)
+    def test_a_trainer_that_hangs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("harness.blueprint.trainer.TIMEOUT_S", 0.1)
+        checked = check_trainer(plan(tmp_path, venv_exe=python(tmp_path, "sleep 60")))
         assert "did not answer" in errors(checked)[0][1]
