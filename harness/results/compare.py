@@ -34,6 +34,7 @@ from harness.results.comparing.types import (
 )
 from harness.results.leading import goal_of
 from harness.results.result import metric_names
+from harness.results.task_statistics import measure_of, of_tasks
 from harness.state import NOT_PLANNED
 from monitors.metrics.names import direction
 
@@ -163,7 +164,7 @@ def _measured(study: Study, results: Sequence[RunResult]) -> tuple[tuple[RunResu
     that all curves span.
     """
     sets = {frozenset(task.task_id for task in one.tasks) for one in results if one.value is not None}
-    sets = sets - {frozenset()} if metrics.measure_of(study.metric) else set()
+    sets = sets - {frozenset()} if measure_of(study.metric) else set()
     shared = frozenset.intersection(*sets) if len(sets) > 1 else frozenset()
     if shared:
         results = [_on_tasks(result, shared, study.metric) for result in results]
@@ -182,7 +183,7 @@ def _measured(study: Study, results: Sequence[RunResult]) -> tuple[tuple[RunResu
 def _on_tasks(result: RunResult, shared: frozenset[str], metric: str) -> RunResult:
     if result.value is None or not result.tasks:
         return result
-    value = metrics.of_tasks([task for task in result.tasks if task.task_id in shared], metric)
+    value = of_tasks([task for task in result.tasks if task.task_id in shared], metric)
     return result if value is None else replace(result, value=value)
 
 

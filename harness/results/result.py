@@ -84,7 +84,7 @@ def points_of(record: Record, metric: str) -> tuple[Point, ...]:
     """Every measurement of a metric in order; of `val/…` one per validation, from its tasks where they were
     written, else as the trainer reported it."""
     if metric.startswith("val/"):
-        return tuple(_validated(record.evaluations, metric.removeprefix("val/")))
+        return tuple(_validated(record.evaluations, metric))
     series = record.series.get(metric)
     if series is None:
         return ()
@@ -92,12 +92,12 @@ def points_of(record: Record, metric: str) -> tuple[Point, ...]:
     return tuple(Point(*row, (series.source(index),)) for index, row in enumerate(columns))
 
 
-def _validated(evaluations: Iterable[Evaluation], column: str) -> Iterator[Point]:
+def _validated(evaluations: Iterable[Evaluation], metric: str) -> Iterator[Point]:
     for one in evaluations:
-        value, reported = of_tasks(one.tasks, column), one.reported.get(column)
+        value, reported = of_tasks(one.tasks, metric), one.reported.get(metric.removeprefix("val/"))
         if value is not None and one.source is not None:
             where = (one.position, value, one.attempt, (one.source,))
-            yield Point(*where, "task_mean", measure_of(column))
+            yield Point(*where, "task_mean", measure_of(metric))
         elif reported is not None:
             yield Point(one.position, reported.value, one.attempt, (reported.source,))
 

@@ -64,19 +64,19 @@ def paired(earlier: Sequence[TaskResult], later: Sequence[TaskResult], measure: 
     return np.array([after[name] - before[name] for name in after if name in before])
 
 
-def measure_of(column: str) -> str:
-    """What `task_values` calls a column of the validations that tasks tell; "" for any other."""
-    name, _, k = column.partition("@")
-    if name == "task_pass_rate" and k:
+def measure_of(metric: str) -> str:
+    """What `task_values` calls a metric (`val/…`) that the tasks of a validation tell; "" for any other."""
+    name, _, k = metric.partition("@")
+    if name == "val/task_pass_rate" and k:
         return "pass" if k == "1" else f"first@{k}"
-    if name == "unbiased_pass" and k:
+    if name == "val/unbiased_pass" and k:
         return f"unbiased@{k}"
-    return "reward" if column == "mean_reward" else ""
+    return "reward" if metric == "val/mean_reward" else ""
 
 
-def of_tasks(tasks: Sequence[TaskResult], column: str) -> float | None:
-    """A column of the validations from the results of the tasks; None where they do not tell it."""
-    measure = measure_of(column)
+def of_tasks(tasks: Sequence[TaskResult], metric: str) -> float | None:
+    """A metric from the results of the tasks of a validation; None where they do not tell it."""
+    measure = measure_of(metric)
     if not measure or not tasks:
         return None
     k = int(measure.partition("@")[2] or 1)

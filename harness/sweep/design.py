@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from harness.codec import encode
-from harness.config import NOTHING, Scalar, as_text, same_meaning, same_value
+from harness.config import NOTHING, Scalar, as_text, same_meaning
 from harness.config.edit import ConfigEditError
 from harness.config.training import TRAINER_COMMON, TrainingConfig
 from harness.options import RunOptions
@@ -127,11 +127,11 @@ def _expectation(spec: SweepSpec, keys: Sequence[Key]) -> list[Expectation]:
     found, by_name = [], {key.name: key for key in keys}
     for item in spec.expect:
         key = by_name[item.key]
-        if same_value(item.level, key.baseline):
+        if key.is_baseline(item.level):
             raise SweepError(
                 f"expect: {item.level!r} is the baseline of {item.key}, which the others are compared with"
             )
-        found.append(Expectation(item.key, key.levels[_place(key, item.level)], item.effect, item.why))
+        found.append(Expectation(item.key, key.levels[key.place(item.level)], item.effect, item.why))
     return found
 
 
@@ -139,7 +139,7 @@ def _expectation(spec: SweepSpec, keys: Sequence[Key]) -> list[Expectation]:
 
 
 def _points(spec: SweepSpec, keys: Sequence[Key]) -> tuple[Point, ...]:
-    base = tuple(_place(key, key.baseline) for key in keys)
+    base = tuple(key.place(key.baseline) for key in keys)
     sizes = [len(key.levels) for key in keys]
     found = {base: None, **dict.fromkeys(_others(spec, base, sizes))}  # each point once
     short = short_labels(key.name for key in keys)
@@ -183,10 +183,6 @@ def _others(spec: SweepSpec, base: Places, sizes: Sequence[int]) -> list[Places]
     while len(drawn) < samples:
         drawn.setdefault(tuple(chance.randrange(size) for size in sizes))
     return list(drawn)
-
-
-def _place(key: Key, value: Scalar) -> int:
-    return next(place for place, level in enumerate(key.levels) if same_value(level, value))
 
 
 def _check_count(spec: SweepSpec, points: int, seeds: int) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from harness.results.comparing import metrics
 from harness.results.comparing.runs import ENDED_BY_ITSELF, RunFiles, read_files
 from harness.results.comparing.types import Goal, PlannedRun
+from harness.results.result import points_of
 from harness.sweep.plan import SweepRun
 from harness.sweep.state import SweepState
 from harness.wording import did_you_mean, listed
@@ -39,10 +40,10 @@ class Measurement:
         if not metric:
             metric, chosen = metrics.choose([files.record], files.story.state.blueprint)
             goal = goal or chosen
-        found = metrics.measured(files.record, metric) if metric else None
-        if found is None:
+        points = points_of(files.record, metric)
+        if not points:
             return cls(lacks=_lacking(run, files, metric, names))
-        return cls(metric, goal, found.value if math.isfinite(found.value) else None)
+        return cls(metric, goal, points[-1].value if math.isfinite(points[-1].value) else None)
 
 
 def _lacking(run: SweepRun, files: RunFiles, metric: str, names: list[str]) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from harness import launching, templating
 from harness.atomic_write import write_atomically, write_json
 from harness.command import read
-from harness.config import NOTHING, as_text, same_value
+from harness.config import NOTHING, as_text
 from harness.config import edit as config_edit
 from harness.config.edit import ConfigEditError, Scalar
 from harness.sweep.folder import SweepFolder
@@ -153,12 +153,8 @@ def _protected(plan: SweepPlan, given: Sequence[str]) -> tuple[str, ...]:
 
 def _what_differs(plan: SweepPlan, run: SweepRun) -> str:
     """One sentence that tells this run from its siblings."""
-    levels = plan.point(run.point).levels
-    differs = [
-        (key.name, as_text(levels[key.name]), as_text(key.baseline))
-        for key in plan.keys
-        if not same_value(levels[key.name], key.baseline)
-    ]
+    changed, own = plan.point(run.point).changed(plan.keys), {key.name: key.baseline for key in plan.keys}
+    differs = [(key, as_text(level), as_text(own[key])) for key, level in changed.items()]
     return templating.render(
         "sweeps/purpose.md.j2",
         sweep=plan.name,

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from harness.config.edit import ConfigEditError
 from harness.config.training import TrainingConfig
@@ -53,13 +54,7 @@ def _total_steps(config: Path) -> int | None:
 
 def last_step(result_dir: Path) -> int | None:
     """The newest step in the metrics of the newest attempt; None before its first."""
-    newest = newest_attempt(result_dir)
-    rows = (
-        map(parse_object, reversed(lines_at_end(newest / "metrics.jsonl", TAIL_BYTES)))
-        if newest is not None
-        else ()
-    )
-    steps = (number_in(row, "step") for row in rows if row is not None)
+    steps = (number_in(row, "step") for row in reversed(_last_rows(result_dir)))
     return next((int(step) for step in steps if step is not None and math.isfinite(step)), None)
 
 
@@ -77,7 +72,11 @@ def last_words(job_folder: Path) -> str:
 
 def has_value(result_dir: Path, metric: str) -> bool:
     """True if the last rows of the newest attempt have the metric."""
-    newest = newest_attempt(result_dir)
-    rows = map(parse_object, lines_at_end(newest / "metrics.jsonl", TAIL_BYTES)) if newest is not None else ()
-    names = (name.lower() for row in rows if row is not None for name in row.get("values") or ())
+    names = (name.lower() for row in _last_rows(result_dir) for name in row.get("values") or ())
     return metric in names
+
+
+def _last_rows(result_dir: Path) -> list[dict[str, Any]]:
+    newest = newest_attempt(result_dir) or result_dir
+    rows = map(parse_object, lines_at_end(newest / "metrics.jsonl", TAIL_BYTES))
+    return [row for row in rows if row is not None]

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from harness.config import same_value
 from harness.results.text import one_line
 from harness.state import COUNTING
 from harness.sweep.plan import SweepPlan
@@ -209,13 +208,7 @@ def status(state: SweepState, now: float, steps_of: Callable[[str], Progress]) -
 def labels(plan: SweepPlan) -> dict[str, str]:
     """For each point's name what differs from the baseline, in few words."""
     short = short_labels(key.name for key in plan.keys)
-    own = {key.name: key.baseline for key in plan.keys}
-    return {
-        point.name: point_label(
-            {key: level for key, level in point.levels.items() if not same_value(level, own[key])}, short
-        )
-        for point in plan.points
-    }
+    return {point.name: point_label(point.changed(plan.keys), short) for point in plan.points}
 
 
 def _run(run: RunState, now: float, steps_of: Callable[[str], Progress]) -> RunStatus:

@@ -107,7 +107,7 @@ class Cells:
     ) -> None:
         self.study, self.keys, self.differing = study, study.keys, differing
         self.place: dict[str, Place] = {
-            point.name: tuple(_number(key, point.levels[key.name]) for key in study.keys)
+            point.name: tuple(key.place(point.levels[key.name]) for key in study.keys)
             for point in study.points
         }
         if study.design == "random":
@@ -124,18 +124,14 @@ class Cells:
 
     def with_level(self, key: Key, level: Scalar) -> tuple[str, ...]:
         """All points with this level of a key."""
-        column, number = self.keys.index(key), _number(key, level)
+        column, number = self.keys.index(key), key.place(level)
         return tuple(name for name, place in self.place.items() if place[column] == number)
 
     def pairs(self, key: Key, level: Scalar) -> list[tuple[str, str]]:
         """Points of a level, each with the one of the baseline level that differs in this key alone."""
-        column, baseline = self.keys.index(key), _number(key, key.baseline)
+        column, baseline = self.keys.index(key), key.place(key.baseline)
         moved = {name: _moved(self.place[name], {column: baseline}) for name in self.with_level(key, level)}
         return [(name, self.at[place]) for name, place in moved.items() if place in self.at]
-
-
-def _number(key: Key, level: Scalar) -> int:
-    return next(number for number, one in enumerate(key.levels) if same_value(one, level))
 
 
 def _moved(place: Place, to: Mapping[int, int]) -> Place:
@@ -147,7 +143,7 @@ def _moved(place: Place, to: Mapping[int, int]) -> Place:
 
 def _contrasts(cells: Cells) -> list[Contrast]:
     planned = [(key, level) for key in cells.keys for level in key.levels]
-    return [_contrast(cells, key, level) for key, level in planned if not same_value(level, key.baseline)]
+    return [_contrast(cells, key, level) for key, level in planned if not key.is_baseline(level)]
 
 
 def _contrast(cells: Cells, key: Key, level: Scalar) -> Contrast:
@@ -226,7 +222,7 @@ def _over_tasks(
     runs: Sequence[Sequence[RunResult]], row: np.ndarray, metric: str
 ) -> tuple[float, float, int] | None:
     """With one run per point: the 95 % interval of the contrast over the validation tasks that all share."""
-    measure = metrics.measure_of(metric)
+    measure = task_statistics.measure_of(metric)
     if not measure or any(len(point) != 1 or not point[0].tasks for point in runs):
         return None
     by_name = [{task.task_id: task for task in point[0].tasks} for point in runs]
@@ -245,7 +241,7 @@ def _interactions(cells: Cells) -> Iterator[Interaction]:
     if cells.study.design in ("random", "one-at-a-time"):
         return
     for (one, key), (other, another) in combinations(enumerate(cells.keys), 2):
-        base, another_base = {one: _number(key, key.baseline)}, {other: _number(another, another.baseline)}
+        base, another_base = {one: key.place(key.baseline)}, {other: another.place(another.baseline)}
         squares: dict[Place, list[list[str]]] = {}  # by the levels of the two keys
         for place in cells.place.values():
             moves: tuple[dict[int, int], ...] = ({}, another_base, base, base | another_base)

@@ -1,36 +1,23 @@
-"""Which number stands for a run: the name of the metric, its curve, and its value at the end.
+"""Which metric runs are compared by: as it was named, else of those that all runs have.
 
-In: a run's `Record`. Out: `Measured`. A validation metric (`val/NAME`) is the one of the last validation,
-from its tasks where they were written, else as the trainer reported it; any other metric is the last value:
-the result as the run's own report has it (`results.result`). It is never the best validation, nor a mean.
+In: runs' `Record`s. Out: a name, and which way is better. Its value is the last one, as the run's own report
+has it (`results.result`); never the best validation, nor a mean.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from harness.blueprint.types import Blueprint
-from harness.results import task_statistics
-from harness.results.comparing.types import Curve, Goal
+from harness.results.comparing.types import Goal
 from harness.results.leading import goal_of, leading_metric
 from harness.results.result import metric_names, points_of
-from harness.results.types import Record, Source, TaskResult
+from harness.results.types import Record
 from harness.wording import did_you_mean, listed
-from monitors.metrics.axis import whole
 from monitors.metrics.row import metric_name
 
 _RATE = re.compile(r"pass_rate|unbiased_pass|success_rate|accuracy|(?<![a-z])acc(?![a-z])", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A metric over one run. `value`: at its end, NaN where it diverged."""
-
-    value: float
-    source: Source
-    curve: Curve
 
 
 def full_name(metric: str, known: Iterable[str] = ()) -> str:
@@ -43,28 +30,6 @@ def full_name(metric: str, known: Iterable[str] = ()) -> str:
 def is_rate(metric: str) -> bool:
     """True if the metric is a share between 0 and 1."""
     return bool(_RATE.search(metric))
-
-
-def measure_of(metric: str) -> str:
-    """What `task_statistics.task_values` calls a validation metric that tasks tell; "" for any other."""
-    return task_statistics.measure_of(metric.removeprefix("val/")) if metric.startswith("val/") else ""
-
-
-def of_tasks(tasks: Sequence[TaskResult], metric: str) -> float | None:
-    """The metric from the results of the tasks; None where they do not tell it."""
-    return task_statistics.of_tasks(tasks, metric.removeprefix("val/")) if metric.startswith("val/") else None
-
-
-def measured(record: Record, metric: str) -> Measured | None:
-    """The metric over the run; None where the run does not have it."""
-    points = points_of(record, metric)
-    if not points:
-        return None
-    curve = Curve(tuple(whole(point.position) for point in points), tuple(point.value for point in points))
-    return Measured(points[-1].value, points[-1].sources[0], curve)
-
-
-# --- which metric -------------------------------------------------------------------------------------------
 
 
 def common(records: Sequence[Record]) -> list[str]:
@@ -93,5 +58,4 @@ def suggestion(metric: str, shared: Sequence[str]) -> str:
 
 
 def _changes(record: Record, name: str) -> bool:
-    found = measured(record, name)
-    return found is not None and len(set(found.curve.values)) > 1
+    return len({point.value for point in points_of(record, name)}) > 1

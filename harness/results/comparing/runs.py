@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from harness import journal
 from harness.results import deviations
 from harness.results.collect import collect
-from harness.results.comparing import metrics
 from harness.results.comparing.types import Curve, PlannedRun, RunResult
 from harness.results.raw import json_file, number_in
+from harness.results.result import points_of
 from harness.results.run import RunStory
 from harness.results.types import Record
 from harness.state import COUNTING
+from monitors.metrics.axis import whole
 
 NEVER_STARTED, UNFINISHED = "never started", "unfinished"
 ENDED_BY_ITSELF = ("succeeded", "succeeded_with_changed_code")
@@ -59,7 +60,7 @@ def result_of(files: RunFiles, metric: str, never: Mapping[str, str] | None = No
     record = files.record
     made = {attempt.number: deviations.deviating(attempt.draft) for attempt in files.story.attempts}
     changed = {number: changes for number, changes in made.items() if changes}
-    measured = metrics.measured(record, metric) if metric else None
+    points = points_of(record, metric)
     ends = [attempt.span[1].value for attempt in record.attempts if attempt.span]
     result = RunResult(
         run=files.run,
@@ -70,15 +71,15 @@ def result_of(files: RunFiles, metric: str, never: Mapping[str, str] | None = No
         last_step=int(ends[-1]) if ends else None,
         hours=_hours(record),
         attempts=len(record.attempts),
-        curve=measured.curve if measured is not None else Curve(),
-        source=measured.source if measured is not None else None,
+        curve=Curve(tuple(whole(one.position) for one in points), tuple(one.value for one in points)),
+        source=points[-1].sources[0] if points else None,
         deviations=tuple(
             f"attempt {number}: {deviations.sentence(each)}" for number, each in changed.items()
         ),
         code_changed=any(change.kind == "code" for each in changed.values() for change in each),
     )
-    if measured is not None and files.may_count:
-        return replace(result, value=measured.value)
+    if points and files.may_count:
+        return replace(result, value=points[-1].value)
     return replace(result, why_not=_why_not(result, metric))
 
 

@@ -7,12 +7,12 @@ imported, so that a sweep can be planned and run without numpy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from harness.config.edit import Scalar
+from harness.config.values import Scalar, same_value
 from harness.errors import UserError
 from harness.results.types import Source, TaskResult
 
@@ -37,6 +37,13 @@ class Key:
     levels: tuple[Scalar, ...]
     baseline: Scalar
 
+    def place(self, level: Scalar) -> int:
+        """The number of a level among `levels`, from 0."""
+        return next(number for number, one in enumerate(self.levels) if same_value(one, level))
+
+    def is_baseline(self, level: Scalar) -> bool:
+        return same_value(level, self.baseline)
+
 
 @dataclass(frozen=True)
 class Point:
@@ -45,6 +52,10 @@ class Point:
     name: str
     levels: Mapping[str, Scalar]
     is_baseline: bool = False
+
+    def changed(self, keys: Iterable[Key]) -> dict[str, Scalar]:
+        """The levels that are not the baseline of their key."""
+        return {key.name: level for key in keys if not key.is_baseline(level := self.levels[key.name])}
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ def _panels_by_key(comparison: Comparison) -> list[Panel]:
     for effect, key in _effects(comparison):
         lines = []
         for level, points, _ in groups(effect, key, comparison):
-            is_baseline = same_value(level, key.baseline)
+            is_baseline = key.is_baseline(level)
             label = f"{level_text(level)} (baseline)" if is_baseline else level_text(level)
             lines.append(_line(comparison, points, label, is_baseline))
         panels.append(Panel(names[key.name], tuple(filter(None, lines))))
@@ -187,7 +187,7 @@ def groups(
     for level in key.levels:
         contrast = next((one for one in effect.contrasts if same_value(one.level, level)), None)
         points = contrast.points[0] if contrast is not None else ()
-        if same_value(level, key.baseline):
+        if key.is_baseline(level):
             points = max((one.points[1] for one in effect.contrasts), key=len, default=())
         found.append((level, points or cells.with_level(key, level), contrast))
     return [(level, points, contrast) for level, points, contrast in found if points]
@@ -209,7 +209,7 @@ def _level_marks(effect: KeyEffect, key: Key, comparison: Comparison) -> tuple[M
     for level, points, contrast in groups(effect, key, comparison):
         each = [means[name] for name in points if name in means]
         known.append((level, points, contrast, float(np.mean(each)) if each else None))
-    base = next((mean for level, *_, mean in known if same_value(level, key.baseline)), None)
+    base = next((mean for level, *_, mean in known if key.is_baseline(level)), None)
     marks = []
     for level, points, contrast, y in known:
         low = high = None
@@ -220,7 +220,7 @@ def _level_marks(effect: KeyEffect, key: Key, comparison: Comparison) -> tuple[M
         if y is not None:
             counting = [run.value for run in comparison.runs if run.run.point in points]
             runs = tuple(value for value in counting if value is not None)
-            is_baseline = same_value(level, key.baseline)
+            is_baseline = key.is_baseline(level)
             number = as_number(level)
             marks.append(Mark(level_text(level), number, y, low, high, len(runs), runs, is_baseline))
     return tuple(marks)

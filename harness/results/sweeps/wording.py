@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from harness.config.values import Scalar, as_text, same_value
+from harness.config.values import Scalar, as_text
 from harness.results import stats
 from harness.results.comparing import metrics
 from harness.results.comparing.contrasts import WHOLE
@@ -111,17 +111,10 @@ def level_text(level: Scalar) -> str:
 
 def point_labels(comparison: Comparison) -> dict[str, str]:
     """Each point by the levels in which it is not the baseline; by its name where that is not unique."""
-    names = key_labels(comparison)
-    baselines = {key.name: key.baseline for key in comparison.study.keys}
-    labels = {}
-    for result in comparison.points:
-        levels = result.point.levels.items()
-        changed = {
-            key: level_text(level)
-            for key, level in levels
-            if key not in baselines or not same_value(level, baselines[key])
-        }
-        labels[result.point.name] = "baseline" if result.point.is_baseline else point_label(changed, names)
+    names, labels = key_labels(comparison), {}
+    for point in (result.point for result in comparison.points):
+        changed = point.changed(comparison.study.keys).items()
+        labels[point.name] = point_label({key: level_text(level) for key, level in changed}, names)
     taken = list(labels.values())
     return {name: text if taken.count(text) == 1 else name for name, text in labels.items()}
 

@@ -100,7 +100,8 @@ def test_points_are_told_by_what_differs_and_never_mixed_up() -> None:
     made = comparison((KL, REPEAT), 1)
     labels = list(wording.point_labels(made).values())
     assert labels[:3] == ["baseline", "num_repeat=8", "kl_loss_coef=0.01"]
-    twins = tuple(PointResult(Point(name, {}), Estimate(1, 0.5), 1) for name in ("run-a", "run-b"))
+    levels = made.points[0].point.levels
+    twins = tuple(PointResult(Point(name, levels), Estimate(1, 0.5), 1) for name in ("run-a", "run-b"))
     given_runs = replace(made, points=twins)
     assert wording.point_labels(given_runs) == {"run-a": "run-a", "run-b": "run-b"}
     assert wording.short_names(given_runs) == {"run-a": "run-a", "run-b": "run-b"}
