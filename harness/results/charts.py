@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.atomic_write import write_atomically
+from harness.results.drawing_style import colour_variables
 from harness.results.manifest import plain
 from harness.results.types import Figure
 from harness.templating import templates_dir
@@ -138,9 +139,11 @@ def _json(data: Any) -> str:
 
 def page_parts(figures: Iterable[Figure]) -> dict[str, str]:
     """What a page that draws the figures itself needs: `chart_data` (JSON that no text in it can end early),
-    `chart_script`, `chart_css`, and `script_hash`, the only script its Content-Security-Policy allows."""
+    `chart_script`, `chart_css`, and `script_hash`, the only script its Content-Security-Policy allows;
+    `light_colours`, `dark_colours`."""
     data = _json([figure.data for figure in figures]).translate(_OF_SCRIPT)
-    return {"chart_data": data, **_script()}
+    colours = {f"{name}_colours": colour_variables(is_dark=name == "dark") for name in ("light", "dark")}
+    return {"chart_data": data, **_script(), **colours}
 
 
 @cache

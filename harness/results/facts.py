@@ -7,6 +7,7 @@ In: the `Record`. Out: facts by id, in the order of the report. Ids: `key/…` (
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
 import numpy as np
 
@@ -51,6 +52,7 @@ _COUNTS: Mapping[str, tuple[Recipe, str]] = {
     "num_pass_n_tasks": ("task_sum", "any"),
 }
 _REPORTED_TOLERANCE = 1e-3  # a Markdown table rounds
+Item = TypeVar("Item")
 
 
 def build_facts(record: Record, plan: Blueprint | None = None) -> dict[str, Fact]:
@@ -127,11 +129,8 @@ def evaluation_id(evaluation: Evaluation, column: str) -> str:
 
 
 def _validations(record: Record) -> Iterator[Fact]:
-    """From per-task results where there are any, else what the trainer reported; of very many evenly spaced
-    ones, first and last among them."""
-    every = record.evaluations
-    thinned = every[:: len(every) // MAX_EVALUATIONS + 1]
-    for evaluation in thinned if thinned[-1:] == every[-1:] else (*thinned, every[-1]):
+    """From per-task results where there are any, else what the trainer reported."""
+    for evaluation in evenly(record.evaluations, MAX_EVALUATIONS):
         at, source = record.at(evaluation.position), evaluation.source
         if evaluation.tasks and source is not None:
             for column, unit, recipe, measure in _columns(min(len(x.successes) for x in evaluation.tasks)):
@@ -144,6 +143,12 @@ def _validations(record: Record) -> Iterator[Fact]:
             about = (evaluation_id(evaluation, column), f"{column} at {at}")
             note = "no per-task results, so no interval" if is_rate else ""
             yield Fact(*about, unit, "value", (reported.source,), note=note)
+
+
+def evenly(items: tuple[Item, ...], most: int) -> tuple[Item, ...]:
+    """About so many of the items, evenly spaced, first and last among them."""
+    thinned = items[:: len(items) // most + 1]
+    return thinned if thinned[-1:] == items[-1:] else (*thinned, items[-1])
 
 
 def _columns(tries: int) -> Iterator[tuple[str, Unit, Recipe, str]]:
@@ -198,7 +203,7 @@ def _key_facts(record: Record, facts: Mapping[str, Fact], leading: Leading | Non
     if kl is not None and kl.key != led:
         yield _at_end("key/kl_last", f"KL ({kl.key}), last row", record, kl, -1)
     if (throughput := first_of(record, THROUGHPUT_KEYS)) is not None:
-        yield _recent("key/throughput", "throughput (tokens per second)", throughput, "median")
+        yield _throughput(throughput)
     for series in _others(record, led):
         yield _at_end(f"key/{series.key}/first", f"{series.key}, first", record, series, 0)
         yield _at_end(f"key/{series.key}/last", f"{series.key}, last", record, series, -1)
@@ -261,8 +266,8 @@ def _at_end(name: str, label: str, record: Record, series: Series, index: int) -
     return _value(name, label, series, index, f"{series.key} at {record.at(float(series.positions[index]))}")
 
 
-def _recent(name: str, label: str, series: Series, recipe: Recipe) -> Fact:
+def _throughput(series: Series) -> Fact:
     n = min(RECENT, len(series.values))
     sources = tuple(series.source(index) for index in range(-n, 0))
-    text = f"{label}, {recipe} of the last {n} rows"
-    return Fact(name, text, "number", recipe, sources, note=series.key)
+    label = f"throughput (tokens per second), median of the last {n} rows"
+    return Fact("key/throughput", label, "number", "median", sources, note=series.key)

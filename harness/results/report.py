@@ -19,7 +19,6 @@ from harness.redaction import secret_values
 from harness.results import text
 from harness.results.charts import page_parts
 from harness.results.collect import collect
-from harness.results.drawing_style import colour_variables
 from harness.results.facts import build_facts, reported_differences
 from harness.results.figures import draw_figures
 from harness.results.manifest import fingerprints, manifest, plain, with_checksum
@@ -97,7 +96,6 @@ def _write_documents(folder: Path, view: View, **values: Any) -> None:
         **{"view": view, "run": run, "plan": run.state.blueprint, "author": run.author, "mark": view.mark},
         **{"count": partial(number_text, unit="count"), "duration": duration, "time_text": time_text},
         **{"md": text.markdown, "prose": text.prose, "code": text.code, "fenced": text.fenced},
-        **{"light_colours": colour_variables(is_dark=False), "dark_colours": colour_variables(is_dark=True)},
     }
     for name in DOCUMENTS:
         write_atomically(folder / name, render(f"reports/{name}.j2", **values))

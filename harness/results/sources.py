@@ -8,7 +8,6 @@ these are read again, as they were when the run was watched, and must give the s
 from __future__ import annotations
 
 import math
-import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -36,8 +35,6 @@ from harness.results.types import Fact, Interval, Source, TaskResult
 from monitors import metrics
 from monitors.metrics import MetricPatterns
 from monitors.metrics.row import metric_name
-
-ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
 class SourceError(Exception):
@@ -71,11 +68,11 @@ def _compute(fact: Fact, reader: SourceReader) -> tuple[float, Interval | None]:
     if fact.recipe in ("row_number", "position"):
         number, position = reader.place(fact.sources[0])
         return (number if fact.recipe == "row_number" else position), None
-    if fact.recipe in ("value", "mean", "median", "elapsed"):
+    if fact.recipe in ("value", "median", "elapsed"):
         numbers = [reader.number(source) for source in fact.sources]
         if fact.recipe == "elapsed":
             return numbers[0] - numbers[1], None
-        return (numbers[0] if fact.recipe == "value" else float(getattr(np, fact.recipe)(numbers))), None
+        return (numbers[0] if fact.recipe == "value" else float(np.median(numbers))), None
     validations = [reader.tasks(source) for source in fact.sources]
     return task_statistics.by_recipe(fact.recipe, validations, fact.measure, fact.unit)
 

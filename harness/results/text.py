@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.redaction import redact
 
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _MARKDOWN = re.compile(
     r"""
       [\\`*<&|~$]  # always
@@ -29,7 +29,7 @@ _INLINE_CODE = re.compile(r"`([^`]*[^`\s][^`]*)`")
 def clean(text: str, known_secrets: Iterable[str] = ()) -> str:
     """The text redacted, without control and direction-changing characters, and encodable as UTF-8."""
     text = text.encode("utf-8", errors="replace").decode("utf-8")
-    return redact(_CONTROL.sub("", text.replace("\r\n", "\n")), known_secrets)
+    return redact(CONTROL.sub("", text.replace("\r\n", "\n")), known_secrets)
 
 
 @lru_cache(maxsize=4096)

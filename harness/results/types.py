@@ -131,8 +131,7 @@ class Record:
 Unit = Literal["rate", "count", "seconds", "number", "difference"]
 Recipe = Literal[
     "value",  # the number that stands there
-    "mean",  # mean of the numbers that stand there
-    "median",
+    "median",  # of the numbers that stand there
     "elapsed",  # first number minus second number, both times
     "row_count",  # rows of a metrics.jsonl
     "row_number",  # how many rows of metrics.jsonl there are up to this line

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.attempt import Evidence, Remedy
+from harness.attempt import Evidence
 from harness.metric_files.reading import propositions
 from harness.results.deviations import Deviation, chosen, config_changes, deviations, net
-from harness.results.facts import MAX_METRICS
+from harness.results.facts import MAX_METRICS, evenly
 from harness.results.result import Result, leading_of, result_of
 from harness.results.run import RunStory
-from harness.results.sources import ANSI, SourceError, SourceReader
+from harness.results.sources import SourceError, SourceReader
+from harness.results.text import CONTROL
 from harness.results.types import (
     ONE_SEED,
     AttemptRecord,
@@ -102,9 +103,8 @@ class AttemptView:
 class View:
     """Everything that the documents show. `settings`: chosen for a config that the blueprint does not name;
     `changes`: differences between the attempts' configs that are no deviation; `unused`: prepared for a
-    launch that never came; `config`: the newest attempt that has one; `what_to_do`: after a failure;
-    `warnings`: what the checks before the launches found that did not stop them; `axis`: what the rows'
-    positions are called; `proposals`: expressions for a log without metric rows."""
+    launch that never came; `config`: the newest attempt that has one; `axis`: what the rows' positions are
+    called; `proposals`: expressions for a log without metric rows."""
 
     run: RunStory
     result: Result | None
@@ -125,8 +125,6 @@ class View:
     missing: tuple[str, ...]
     discrepancies: tuple[Discrepancy, ...]
     proposals: tuple[Proposal, ...] = ()
-    what_to_do: tuple[Remedy, ...] = ()
-    warnings: tuple[str, ...] = ()
     seed_note: str = ONE_SEED
 
     @property
@@ -150,8 +148,7 @@ class View:
     @property
     def page_validations(self) -> tuple[ValidationRow, ...]:
         """About `PAGE_VALIDATIONS` rows, evenly spaced, first and last among them."""
-        thinned = self.validations[:: len(self.validations) // PAGE_VALIDATIONS + 1]
-        return thinned if thinned[-1:] == self.validations[-1:] else (*thinned, self.validations[-1])
+        return evenly(self.validations, PAGE_VALIDATIONS)
 
 
 def build_view(
@@ -192,8 +189,6 @@ def build_view(
         missing=missing,
         discrepancies=discrepancies,
         proposals=_proposals(record, run),
-        what_to_do=run.state.what_to_do,
-        warnings=run.warnings,
     )
 
 
@@ -264,7 +259,7 @@ def _cited(result_dir: Path, number: int, citations: Sequence[Evidence]) -> tupl
 def _is_found(reader: SourceReader, source: Source, text: str) -> bool:
     """True if the line holds the text, or its beginning where a reader has cut a long line."""
     try:
-        there = reader.text(source)
+        told, there = ("".join(CONTROL.sub("", each).split()) for each in (text, reader.text(source)))
     except SourceError:
         return False
-    return "".join(ANSI.sub("", text).split())[:200] in "".join(ANSI.sub("", there).split())
+    return told[:200] in there

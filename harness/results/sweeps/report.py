@@ -17,7 +17,6 @@ from harness.redaction import secret_values
 from harness.results import text
 from harness.results.charts import page_parts
 from harness.results.comparing.types import Comparison
-from harness.results.drawing_style import colour_variables
 from harness.results.manifest import fingerprints, with_checksum
 from harness.results.narrative.sections import tell
 from harness.results.narrative.sweep import SweepEvidence
@@ -64,15 +63,10 @@ def build_sweep_report(
     view = build_page(comparison, folder, about)
     figures = draw_figures(comparison, folder, into)
     values = {"view": view, "comparison": comparison, "figures": figures, "narrative": told}
-    words = {"duration": duration, "time_text": time_text, "level": level_text}
-    colours = {f"{name}_colours": colour_variables(is_dark=name == "dark") for name in ("light", "dark")}
+    values |= {"duration": duration, "time_text": time_text, "level": level_text}
     documents = {
-        "sweep_report.html": render(
-            "reports/sweep_report.html.j2", **values, **words, **colours, **page_parts(figures)
-        ),
-        "sweep_report.md": render(
-            "reports/sweep_report.md.j2", **values, **words, md=text.markdown, code=text.code
-        ),
+        "sweep_report.html": render("reports/sweep_report.html.j2", **values, **page_parts(figures)),
+        "sweep_report.md": render("reports/sweep_report.md.j2", **values, md=text.markdown, code=text.code),
         "points.csv": points_csv(comparison),
     }
     for name, content in documents.items():
