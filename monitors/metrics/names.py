@@ -138,7 +138,8 @@ def _ranks_named_in(text: str) -> list[int]:
     found = []
     for start in range(len(said)):
         for size in (3, 2, 1):
-            if kind := _kinds().get(" ".join(said[start : start + size])):
+            phrase = " ".join(said[start : start + size])
+            if phrase not in words("prose") and (kind := _kinds().get(phrase)):
                 found.append(kind[0])
                 break
     return list(dict.fromkeys(found))

@@ -54,6 +54,11 @@ def test_validations() -> None:
         ("loss val_loss my_number", "my_number", "my_number"),
         ("loss val_loss my_number", "We want my_number to go up.", "my_number"),
         ("val/task_pass_rate@1 val/mean_reward actor/pg_loss", "", "val/task_pass_rate@1"),
+        (
+            "loss reward",
+            "GRPO of TRL: what does an entropy bonus do? The objective is to see its cost.",
+            "reward",
+        ),
     ],
 )
 def test_leading(names: str, wanted: str, leads: str | None) -> None:
