@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.blueprint.types import Blueprint
-from harness.config.edit import ConfigEditError
-from harness.config.training import TrainingConfig
+from harness.config.training import steps_fixed_by
 from harness.journal import Entry, events_of
 from harness.journal.events import AttemptEvent
 from harness.machine.disk import in_words
 from harness.results.leading import best_of, leading_metric
 from harness.results.manifest import plain
-from harness.results.raw import parse_object
+from harness.results.raw import number_in, parse_object
 from harness.results.text import clean
 from harness.state import AttemptState
 from harness.wording import number_text, short_duration
 from monitors.files import AttemptFiles
 from monitors.logs import clean as without_escapes
 from monitors.logs import lines_at_end
+from monitors.metrics.axis import place_text
 from monitors.metrics.names import Direction
 
 if TYPE_CHECKING:
@@ -45,10 +45,12 @@ NO_ALARMS = ("first_step", "session_gone")
 
 @dataclass(frozen=True)
 class Standing:
-    """The newest attempt as it stands now. `rows`: the last ones, as records of metrics.jsonl; `values`: of
-    the leading metric, in order, perhaps thinned; `left_s`: to its last step at the pace so far, None where
-    the number of steps is not known; `use`: the last sample of the machine."""
+    """The newest attempt as it stands now. `position`: of its last row, in words; `rows`: the last ones, as
+    records of metrics.jsonl; `values`: of the leading metric, in order, perhaps thinned; `left_s`: to its
+    last step at the pace so far, None where the number of steps is not known; `use`: the last sample of the
+    machine."""
 
+    position: str = ""
     rows: tuple[dict[str, Any], ...] = ()
     metric: str = ""
     goal: Direction | None = None
@@ -58,14 +60,6 @@ class Standing:
     alarms: tuple[str, ...] = ()
     last_line: str = ""
     use: dict[str, Any] | None = None
-
-    @property
-    def position(self) -> str:
-        """`step 26 of 100, epoch 1.5`; "" before the first row."""
-        of = f" of {self.total_steps}" if self.total_steps else ""
-        found = {key: _last(self.rows, key) for key in ("step", "epoch")}
-        words = {"step": f"step {found['step']}{of}", "epoch": f"epoch {found['epoch'] or 0:.6g}"}
-        return ", ".join(words[key] for key, value in found.items() if value is not None)
 
     @property
     def metric_text(self) -> str:
@@ -110,7 +104,7 @@ class Standing:
 
     def as_json(self) -> dict[str, Any]:
         """All of it as JSON has it; numbers that are none are null."""
-        return {"position": self.position, **plain(asdict(self))}
+        return dict(plain(asdict(self)))
 
 
 def standing(
@@ -123,8 +117,9 @@ def standing(
     rows = list(_records(files.metrics))
     found = leading_metric(plan, dict.fromkeys(name for row in rows for name in row["values"]))
     values = [row["values"][found.name] for row in rows if found.name in row["values"]] if found else []
-    total = total_steps(files.config)
+    total = steps_fixed_by(files.config)
     return Standing(
+        position=place(rows, files.metrics, total)[1],
         rows=tuple(rows[-LAST_ROWS:]),
         metric=found.name if found else "",
         goal=found.goal if found else None,
@@ -143,9 +138,23 @@ def of_experiment(experiment: Experiment) -> Standing:
     return standing(experiment.dir, state.blueprint, state.attempt, experiment.journal.entries, now)
 
 
-def records_at_end(path: Path) -> list[dict[str, Any]]:
-    """The last few records of a metrics.jsonl."""
-    return [*_parsed(lines_at_end(path, FEW_BYTES))] or [*_parsed(lines_at_end(path))]
+def place_at_end(metrics: Path) -> tuple[int | None, str]:
+    """As `place`, of the last few records."""
+    rows = [*_parsed(lines_at_end(metrics, FEW_BYTES))] or [*_parsed(lines_at_end(metrics))]
+    return place(rows, metrics)
+
+
+def place(rows: Sequence[dict[str, Any]], metrics: Path, total: int | None = None) -> tuple[int | None, str]:
+    """The step of the last of these rows of a metrics.jsonl, and where it stands in words: `step 26 of 100,
+    epoch 1.5`, `row number 15` where rows name neither, "" before the first."""
+    step, epoch = _last(rows, "step"), _last(rows, "epoch")
+    of_total = f" of {total}" if total else ""
+    words = [f"step {step:.0f}{of_total}"] if step is not None else []
+    words += [f"epoch {epoch:.6g}"] if epoch is not None else []
+    if rows and not words:
+        with metrics.open("rb") as file:
+            words = [place_text("row", sum(line.endswith(b"\n") for line in file))]
+    return None if step is None else int(step), ", ".join(words)
 
 
 def sparkline(values: Sequence[float], width: int = 24) -> str:
@@ -171,14 +180,6 @@ def row_text(row: dict[str, Any]) -> str:
     shown = [f"{name} {number_text(value)}" for name, value in [*row["values"].items()][:MOST_IN_ROW]]
     more = [f"and {len(row['values']) - MOST_IN_ROW} more"] if len(row["values"]) > MOST_IN_ROW else []
     return ", ".join((*places, *shown, *more))
-
-
-def total_steps(config: Path) -> int | None:
-    """The number of steps, where the config fixes it."""
-    try:
-        return TrainingConfig.read(config).total_steps
-    except (ConfigEditError, OSError, ValueError):
-        return None
 
 
 def last_line(log: Path) -> str:
@@ -208,8 +209,9 @@ def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
             yield record
 
 
-def _last(rows: Sequence[dict[str, Any]], key: str) -> Any:
-    return next((row[key] for row in reversed(rows) if row.get(key) is not None), None)
+def _last(rows: Sequence[dict[str, Any]], key: str) -> float | None:
+    numbers = (number_in(row, key) for row in reversed(rows))
+    return next((number for number in numbers if number is not None and math.isfinite(number)), None)
 
 
 def _left_s(files: AttemptFiles, rows: list[dict[str, Any]], total: int | None, now: float) -> float | None:

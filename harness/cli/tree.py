@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import index, journal
-from harness.cli.standing import records_at_end, standing
+from harness.cli.standing import place_at_end, standing
 from harness.index import JOURNAL
 from harness.journal.events import Finish
 from harness.outcome import Outcome
@@ -24,7 +24,7 @@ from harness.results.raw import json_file
 from harness.results.text import one_line
 from harness.state import ExperimentState, fold
 from harness.sweep.folder import SweepFolder, newest_attempt
-from harness.sweep.run_files import last_step, progress
+from harness.sweep.run_files import progress
 from harness.wording import metric_value_text
 from harness.wording import short_duration as duration
 
@@ -76,7 +76,7 @@ def run_row(folder: Path) -> Row:
         "state": _state_word(state, owned),
         "owned": owned,
         "attempts": len(state.attempts),
-        "step": last_step(folder),
+        **_place(folder),
         "metric": now.metric or None,
         "value": now.values[-1] if now.values else None,
         "created_at": state.created_at,
@@ -88,9 +88,6 @@ def run_row(folder: Path) -> Row:
 
 def _finished_row(folder: Path, first: Row, last: Row) -> Row:
     """A run that is over, from the ends of its files alone: there may be hundreds."""
-    newest = newest_attempt(folder)
-    found = records_at_end(newest / "metrics.jsonl") if newest is not None else []
-    steps = (row["step"] for row in reversed(found) if row["step"] is not None)
     result = (json_file(folder / "finish.flag", "finish.flag", []) or {}).get("result") or {}
     return {
         "kind": "run",
@@ -99,13 +96,20 @@ def _finished_row(folder: Path, first: Row, last: Row) -> Row:
         "state": last["data"]["outcome"],
         "owned": False,
         "attempts": len(list((folder / "attempts").glob("[0-9]*"))),
-        "step": next(steps, None),
+        **_place(folder),
         "metric": result.get("metric"),
         "value": result.get("value"),
         "created_at": first["time"],
         "elapsed_s": last["time"] - first["time"],
         "result_dir": str(folder),
     }
+
+
+def _place(folder: Path) -> Row:
+    """Where the newest attempt of a run stands."""
+    newest = newest_attempt(folder)
+    step, position = place_at_end(newest / "metrics.jsonl") if newest is not None else (None, "")
+    return {"step": step, "position": position}
 
 
 def _damaged(folder: Path, kind: index.Kind, error: Exception) -> Row:
@@ -167,7 +171,7 @@ def _member(folder: Path, member: RunStatus) -> Row:
         "seed": run.run.seed,
         "state": run.outcome or (WORDS["cancelled"] if run.status == "not_run" else run.status),
         "jobs": run.job,
-        "step": member.progress.step if member.stage == "running" else last_step(result_dir),
+        **_place(result_dir),
         "total_steps": member.progress.total,
         "value": member.value,
         "created_at": run.started_at,
@@ -223,5 +227,5 @@ def _step(row: Row) -> str:
     if row["kind"] == "sweep":
         return ""
     if row["step"] is None:
-        return "–"
+        return row.get("position") or "–"
     return f"{row['step']} of {row['total_steps']}" if row.get("total_steps") else str(row["step"])

@@ -61,6 +61,14 @@ class TrainingConfig:
         return steps | ({0} if self._trainer_common("val_before_train", False) else set())
 
 
+def steps_fixed_by(config: Path) -> int | None:
+    """The number of optimizer steps, where there is a config that can be read and fixes it."""
+    try:
+        return TrainingConfig.read(config).total_steps
+    except (config_edit.ConfigEditError, OSError, ValueError):
+        return None
+
+
 def for_attempt(text: str, attempt_dir: Path) -> str:
     """The config an attempt runs with: an `ajet:` config with its outputs in `attempt_dir`, any other one
     unchanged."""

@@ -13,8 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from harness.config.edit import ConfigEditError
-from harness.config.training import TrainingConfig
+from harness.config.training import steps_fixed_by
 from harness.results.raw import json_file, number_in, parse_object
 from harness.sweep.folder import SweepFolder, newest_attempt
 from monitors.files import AttemptFiles
@@ -44,12 +43,7 @@ def progress(folder: SweepFolder, run: str) -> Progress:
     return Progress(last_step(folder.result_dir(run)), _total_steps(folder.run_config(run)))
 
 
-@lru_cache(maxsize=4096)
-def _total_steps(config: Path) -> int | None:
-    try:
-        return TrainingConfig.read(config).total_steps
-    except (ConfigEditError, OSError, ValueError):
-        return None
+_total_steps = lru_cache(maxsize=4096)(steps_fixed_by)
 
 
 def last_step(result_dir: Path) -> int | None:

@@ -24,7 +24,7 @@ def seen(*rows: Row, purpose: str = "", total: int | None = None) -> dict[str, s
     attempt = AttemptState(1, "ajet_x-01", "a-1", "first", launched_at=1.0)
     state = state_with({"purpose": purpose}, attempts=(attempt,), created_at=0.0, deadline_at=100.0)
     watch = SimpleNamespace(rows=found, last_line="busy")
-    monitor: Any = SimpleNamespace(watch=watch, total_steps=total, remaining_s=lambda now: None)
+    monitor: Any = SimpleNamespace(watch=watch, total=total, remaining_s=lambda now: None)
     experiment = SimpleNamespace(state=state, clock=lambda: 60.0)
     executor: Any = SimpleNamespace(experiment=experiment, current_monitor=monitor)
     return figures(executor)

@@ -74,6 +74,16 @@ def test_ls_tells_it_in_a_line_below_the_run(running: Path) -> None:
     assert (row["metric"], row["now"]["alarms"]) == ("val_loss", ["nan at step 7"])
 
 
+def test_ls_tells_the_epoch_or_the_row_where_no_step_is_named(running: Path) -> None:
+    metrics = running / "attempts" / "01" / "metrics.jsonl"
+    for epochs, told in (((1.0, 2.5, 3), "epoch 3"), ((None, None), "row number 2")):
+        rows = [{"step": None, "epoch": epoch, "values": {"val_loss": 0.5}} for epoch in epochs]
+        write_lines(metrics, rows)
+        assert f"  {told}  " in typed("ls")[1].splitlines()[1]
+        (row,) = json.loads(typed("ls", "--json")[1])
+        assert (row["step"], row["position"], row["now"]["position"]) == (None, told, told)
+
+
 def test_the_time_left_is_that_of_the_steps_left(running: Path) -> None:
     started = running / "attempts" / "01" / "started"
     started.mkdir()
