@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from harness.metric_files import format_of, read
+from harness.results.raw import file_inside
 from harness.results.types import Source
 from monitors.logs import line_of
 from monitors.metrics import Found, MetricPatterns, MetricReader, Row
@@ -35,8 +36,8 @@ class Origins:
         return self._rows.get(place.file, {}).get(place.last_line or place.line or 0, ())
 
     def _read(self, result_dir: Path, file: str, spans: set[Span]) -> Rows:
-        path = result_dir / file
-        if not path.is_file() or not path.resolve().is_relative_to(result_dir.resolve()):
+        path = file_inside(result_dir, file)
+        if path is None:
             return {}
         if format_of(Path(file)) is not None:
             return _by_line(read(path))

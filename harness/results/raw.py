@@ -88,6 +88,12 @@ def text_file(path: Path, limit: int = 2_000_000) -> str | None:
     return text if len(text) <= limit else text[:limit] + "\n… (cut)\n"
 
 
+def file_inside(folder: Path, name: str) -> Path | None:
+    """The file; None where there is none, or its name leads out of the folder."""
+    path = folder / name
+    return path if path.is_file() and path.resolve().is_relative_to(folder.resolve()) else None
+
+
 def number_in(data: Mapping[str, Any], key: str) -> float | None:
     """The number under `key`; None when there is none."""
     return as_number(data.get(key))

@@ -19,7 +19,7 @@ from harness.results.task_statistics import measure_of, of_tasks
 from harness.results.types import ONE_SEED, Evaluation, Fact, Recipe, Record, Source, Unit
 from monitors.metrics.names import Direction
 
-_RATES = ("task_pass_rate@", "unbiased_pass@")
+RATES = ("task_pass_rate@", "unbiased_pass@")
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def result_facts(record: Record, leading: Leading) -> Iterator[Fact]:
 
 
 def _fact(name: str, label: str, point: Point, metric: str, note: str) -> Fact:
-    is_rate = metric.removeprefix("val/").startswith(_RATES)
+    is_rate = metric.removeprefix("val/").startswith(RATES)
     unit: Unit = "rate" if is_rate else "number"
     return Fact(name, label, unit, point.recipe, point.sources, point.measure, note)
 

@@ -21,6 +21,7 @@ from harness.results.origins import Origins
 from harness.results.raw import (
     Row,
     RowPlaces,
+    file_inside,
     json_file,
     merged_positions,
     number_in,
@@ -98,7 +99,7 @@ class SourceReader:
             if source.line is not None:
                 lines.update(range(source.line, (source.last_line or source.line) + 1))
         for file, lines in wanted.items():
-            kept, path = self._lines.setdefault(file, {}), self._path(file)
+            kept, path = self._lines.setdefault(file, {}), file_inside(self._dir, file)
             if not lines or path is None:
                 continue
             last = max(lines)
@@ -108,11 +109,6 @@ class SourceReader:
                         kept[number] = line
                     if number >= last:
                         break
-
-    def _path(self, file: str) -> Path | None:
-        """The file; None where there is none, or its name leads out of the result folder."""
-        path = self._dir / file
-        return path if path.is_file() and path.resolve().is_relative_to(self._dir.resolve()) else None
 
     def number(self, source: Source) -> float:
         """The number at a source, also found where it was taken from."""
@@ -147,7 +143,7 @@ class SourceReader:
 
     def _rows_of(self, file: str) -> RowPlaces:
         if file not in self._places:
-            path, rows = self._path(file), RowPlaces()
+            path, rows = file_inside(self._dir, file), RowPlaces()
             if path is None:
                 raise SourceError(f"{file} is not there any more")
             deque(rows.read(path, file, []), maxlen=0)
@@ -162,7 +158,7 @@ class SourceReader:
 
     def _row(self, source: Source) -> Mapping[str, Any]:
         """The JSON object, or the row of a Markdown table, that a source names; {} where it is neither."""
-        path = self._path(source.file)
+        path = file_inside(self._dir, source.file)
         if path is None:
             raise SourceError(f"{source.file} is not there any more")
         if source.file.endswith(".md"):

@@ -37,6 +37,7 @@ _OF_ATTEMPT = (
     *("status", "signal", "prepare_status", "cleanup_status"),
     *("duration", "rows", "first_step", "last_step"),
 )
+_OF_METRIC = ("first", "last", "lowest", "highest")
 _VERDICTS = {
     "succeeded": "Succeeded",
     "succeeded_with_changed_code": "Succeeded with code that a model changed",
@@ -65,17 +66,6 @@ class ValidationRow:
         """The interval of `task_pass_rate@1`, or a dash."""
         rate = next((fact for fact in self.cells if fact and "/task_pass_rate@1" in fact.id), None)
         return rate.interval.text if rate and rate.interval else "—"
-
-
-@dataclass(frozen=True)
-class MetricRow:
-    """One metric: first, last, lowest and highest value."""
-
-    key: str
-    first: Fact
-    last: Fact
-    lowest: Fact | None
-    highest: Fact | None
 
 
 @dataclass(frozen=True)
@@ -113,7 +103,7 @@ class View:
     columns: tuple[str, ...]
     validations: tuple[ValidationRow, ...]
     measured_validations: int
-    metrics: tuple[MetricRow, ...]
+    metrics: Mapping[str, Mapping[str, Fact | None]]
     hidden_metrics: int
     methods: tuple[str, ...]
     deviations: tuple[Deviation, ...]
@@ -177,7 +167,7 @@ def build_view(
         columns=columns,
         validations=validations,
         measured_validations=len(record.evaluations),
-        metrics=tuple(_metrics(facts)),
+        metrics=_metrics(facts),
         hidden_metrics=max(0, sum(not key.startswith("val/") for key in record.series) - MAX_METRICS),
         methods=tuple(sorted({fact.interval.method for fact in facts.values() if fact.interval})),
         deviations=deviating,
@@ -222,12 +212,10 @@ def _validations(
     return columns, tuple(rows)
 
 
-def _metrics(facts: Mapping[str, Fact]) -> Iterator[MetricRow]:
-    for name, first in facts.items():
-        if name.startswith("metric/") and name.endswith("/first"):
-            stem = name.removesuffix("/first")
-            lowest, highest = facts.get(f"{stem}/lowest"), facts.get(f"{stem}/highest")
-            yield MetricRow(stem.removeprefix("metric/"), first, facts[f"{stem}/last"], lowest, highest)
+def _metrics(facts: Mapping[str, Fact]) -> dict[str, dict[str, Fact | None]]:
+    of_metrics = (name.removeprefix("metric/") for name in facts if name.startswith("metric/"))
+    keys = (name.removesuffix("/first") for name in of_metrics if name.endswith("/first"))
+    return {key: {place: facts.get(f"metric/{key}/{place}") for place in _OF_METRIC} for key in keys}
 
 
 def _attempts(record: Record, facts: Mapping[str, Fact], run: RunStory) -> Iterator[AttemptView]:

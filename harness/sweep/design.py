@@ -21,7 +21,7 @@ from harness.config.edit import ConfigEditError
 from harness.config.training import TRAINER_COMMON, TrainingConfig
 from harness.options import RunOptions
 from harness.results.comparing.types import Expectation, Goal, Key, Point
-from harness.results.leading import goal_of
+from harness.results.leading import PASS_RATE, goal_of
 from harness.sweep.hosts import Needs
 from harness.sweep.plan import SweepError, SweepPlan, SweepRun
 from harness.sweep.points import current
@@ -35,7 +35,6 @@ Now = Callable[[str], object]
 """The value that the blueprint has for a key, NOTHING where it names none."""
 
 SEED = f"{TRAINER_COMMON}.seed"
-METRIC = "val/task_pass_rate@1"
 CANARY_STEPS = 2
 _CANARY_TASKS = 32
 _DEFAULT_GPUS = 8  # what the bundled trainer's schema has for `n_gpus_per_node`
@@ -236,7 +235,7 @@ class Defaults:
         to the first run."""
         validates = self.is_ajet and all(map(_validates, self._of("test_freq")))
         own = plan.metrics.metric if plan.metrics is not None else ""
-        metric = self.spec.metric or own or (METRIC if validates else "")
+        metric = self.spec.metric or own or (PASS_RATE if validates else "")
         return metric, self.spec.goal or (goal_of(plan, metric) if metric else None)
 
     def needs(self) -> tuple[Needs, int]:

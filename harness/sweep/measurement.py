@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.results.comparing import metrics
 from harness.results.comparing.runs import ENDED_BY_ITSELF, RunFiles, read_files
 from harness.results.comparing.types import Goal, PlannedRun
-from harness.results.result import points_of
+from harness.results.result import metric_names, points_of
 from harness.sweep.plan import SweepRun
 from harness.sweep.state import SweepState
 from harness.wording import did_you_mean, listed
@@ -35,7 +35,7 @@ class Measurement:
     def of(cls, result_dir: Path, run: SweepRun, state: SweepState) -> Measurement:
         """Read the run. Never fails for what its files hold."""
         files = read_files(PlannedRun(run.name, run.point, run.seed, result_dir))
-        names = metrics.common([files.record])
+        names = metric_names(files.record)
         metric, goal = metrics.full_name(state.metric, names), state.goal
         if not metric:
             metric, chosen = metrics.choose([files.record], files.story.state.blueprint)

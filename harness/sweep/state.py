@@ -34,7 +34,6 @@ class RunState:
     run: SweepRun
     status: Status = "queued"
     job: int = 0
-    lease_id: str = ""
     started_at: float | None = None
     ended_at: float | None = None
     jobs_without_progress: int = 0
@@ -138,7 +137,6 @@ def _started(state: SweepState, event: events.RunStarted, entry: Entry) -> Sweep
         event.run,
         status="running",
         job=event.job,
-        lease_id=event.lease_id,
         started_at=state.runs[event.run].started_at or entry.time,
         jobs_without_progress=event.jobs_without_progress,
         entries=event.entries,

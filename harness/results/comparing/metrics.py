@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from harness.blueprint.types import Blueprint
 from harness.results.comparing.types import Goal
 from harness.results.leading import goal_of, leading_metric
-from harness.results.result import metric_names, points_of
+from harness.results.result import RATES, metric_names, points_of
 from harness.results.types import Record
 from harness.wording import did_you_mean, listed
 from monitors.metrics.row import metric_name
@@ -23,7 +23,7 @@ _RATE = re.compile(r"pass_rate|unbiased_pass|success_rate|accuracy|(?<![a-z])acc
 def full_name(metric: str, known: Iterable[str] = ()) -> str:
     """The metric as the rows call it: `task_pass_rate@1` is `val/task_pass_rate@1`; one of the known names
     where they differ in case or blanks alone."""
-    name = f"val/{metric}" if metric.startswith(("task_pass_rate@", "unbiased_pass@")) else metric
+    name = f"val/{metric}" if metric.startswith(RATES) else metric
     return next((one for one in known if one.lower() == metric_name(name)), name)
 
 
