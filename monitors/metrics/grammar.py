@@ -211,7 +211,7 @@ def _take_counters(found: Reading, text: str) -> str:
         elif match["step"]:
             if found.step is None or match["step"].lower().startswith("global"):
                 found.step, found.total = _whole(match["n"]), total
-        elif total is None and match["batch"] == "batch" and "epoch" not in text.lower() and ":" in match[0]:
+        elif total is None and found.epoch is None and match["batch"] == "batch" and ":" in match[0]:
             continue  # `batch: 256` is a setting
         else:
             batch = batch or (_whole(match["n"]) or 0, total)
