@@ -3,8 +3,8 @@
     python -m benchmarks.metric_recall [SET...] [--misses N]
 
 A labelled row is found if a row that is read holds all its values under their names. Precision is the share
-of rows read that match a label, in fragments with and without rows. `metric_lines/README.md` says what the sets
-are.
+of rows read that match a label, in fragments with and without rows. What the sets are is said in
+`metric_lines/README.md`.
 """
 
 from __future__ import annotations

@@ -10,23 +10,23 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from monitors.metrics.names import kind_of, splits, vocabulary, words
+from monitors.metrics.names import is_validation, kind_of, splits, vocabulary, words
 from monitors.metrics.row import NUMBER, Row, metric_name, number_of
 
 MOST_NAME_WORDS = 6
 _INT = r"\d{1,3}(?:,\d{3})+|\d{1,18}"
 _WORDS = (
-    (r"epochs?|ep|eps", "epoch"),
+    (r"epoch(?:[ _](?:id|index|idx|number|num|no))?|epochs|ep|eps", "epoch"),
     (
         r"(?:global|train|training|optimizer)[_ ](?:steps?|iterations?)|steps?|iters?|iterations?|it"
         r"|num_updates|updates?|total_timesteps|num_timesteps|timesteps?",
         "step",
     ),
-    (r"batch(?:es)?|round|episodes?", "batch"),
+    (r"batch(?:es|[ _](?:index|idx|id))?|round|episodes?", "batch"),
 )
 _AXIS = "|".join(f"(?P<{axis}>{words})" for words, axis in _WORDS)
 COUNTER = re.compile(
-    rf"(?<![\w./-])(?:{_AXIS})(?:\((?P<split>\w+)\))?(?:\s*[:=#]\s*|\s+(?:no\.?\s*)?|\s*(?=[\[(]))"
+    rf"(?<![\w./-])(?:{_AXIS})(?:\((?P<split>\w+)\))?(?:\s*[:=#]\s*|\.{{2,3}}\s*|\s+(?:no\.?\s*)?|\s*(?=[\[(]))"
     rf"[\[(]?\s*(?P<n>{_INT})(?P<part>\.\d+)?\s*(?:(?:/|of)\s*~?(?P<total>{_INT}))?(?![\w%]|\.\w)\s*[\])]?",
     re.IGNORECASE,
 )
@@ -69,7 +69,7 @@ _LINKING = re.compile(
 )
 _SPREAD = re.compile(rf"\s*(?:\+/-|±)\s*{NUMBER}", re.IGNORECASE)
 _OUT_OF = re.compile(r"\s*/\s*\d+(?:\.\d+)?(?![\w.])")
-_HARD = re.compile(r"[|,;•·►\]\[(){}\x00]|\s-{1,3}\s|\s=>\s|->|\s{2,}|\t|^-+\s|\.\.+")
+_HARD = re.compile(r"[|,;•·►→\]\[(){}\x00]|\s-{1,3}\s|\s=>\s|->|(?<=[a-z]{4})\.\s+|\s{2,}|\t|^-+\s|\.\.+")
 _NAME = re.compile(r"[^\W\d]['\w./@%#*+&^()-]*(?: [\w'./@%#*+&^()-]+){0,5}")
 _PROSE = re.compile(r"[^\W\d_]{2,}")
 _SOURCE_FILE = re.compile(r"\.(?:py|pyx|cc|cpp|cu|c|h|rs|go|sh)$")
@@ -119,14 +119,19 @@ def is_row(found: Reading) -> bool:
     known = [name for name in found.values if kind_of(name)]
     prose = len(found.prose)
     if found.counts:
-        if known:
+        if known or any(map(is_validation, found.values)):
             return prose <= len(found.values) + 1
         plain = not any("_" in name and " " in found.printed[name] for name in found.values)
         if found.has_bar:
             return found.epoch is not None and len(found.values) > 1 and not prose
         is_plain = not found.unnamed and (plain or (len(found.values) > 2 and prose < 2))
         return found.step is not None and prose <= len(found.values) and is_plain
-    return prose == 0 and not found.unnamed and any(_is_telling(name, found.values[name]) for name in known)
+    is_labelled = prose == 1 and len(known) > 1  # `SDM: ssim: 0.7  psnr: 26.3`
+    return (
+        (not prose or is_labelled)
+        and not found.unnamed
+        and any(_is_telling(name, found.values[name]) for name in known)
+    )
 
 
 def _is_telling(name: str, value: float) -> bool:
@@ -211,7 +216,7 @@ def _take_counters(found: Reading, text: str) -> str:
         elif match["step"]:
             if found.step is None or match["step"].lower().startswith("global"):
                 found.step, found.total = _whole(match["n"]), total
-        elif total is None and found.epoch is None and match["batch"] == "batch" and ":" in match[0]:
+        elif total is None and found.epoch is None and re.match(r"batch\s*[:=]", match[0]):
             continue  # `batch: 256` is a setting
         else:
             batch = batch or (_whole(match["n"]) or 0, total)
@@ -276,7 +281,8 @@ def _take_values(found: Reading, text: str) -> None:
             name, has_sign, rest = _without_link_words(counted[1]), True, before[-200:][: counted.start()]
             known = kind_of(metric_name(name)) is not None
         is_field = not rest.strip(" |,;\t\x00") and _is_field(before, text, after)
-        if name and not (has_sign or _is_vocabulary(name) or is_field or (known and " " not in name)):
+        is_name = " " not in name and (known or ("_" in name and found.counts))
+        if name and not (has_sign or _is_vocabulary(name) or is_field or is_name):
             continue
         end = after
         section = _take_prose(found, rest, section)
@@ -306,7 +312,7 @@ def _name_in(before: str) -> tuple[str, bool, str]:
     colon = max(name.rfind(": "), name.rfind("= "))
     if colon >= 0:
         start, name = start + colon + 2, name[colon + 2 :]
-    name = _LINKING.sub("", name.strip(" \"'*<>").lstrip(". "))
+    name = _LINKING.sub("", name.strip(" \"'*<>").lstrip(". -"))
     if glued := _GLUED.search(stripped):
         name, start = glued[0], glued.start()  # `D(G(z)): 0.5`
     elif stripped.endswith(")") and (unit := re.search(r"([^\W\d][\w./ -]*?) ?\([^()]*\)$", stripped)):
@@ -376,7 +382,7 @@ def _is_vocabulary(name: str) -> bool:
 
 def _is_field(before: str, text: str, after: int) -> bool:
     """True if a name and its number are all there is between two separators: `| norm 3.2 |`."""
-    begins = re.match(r"\s*[|,;\x00]", before) is not None
+    begins = re.match(r"\s*[|,;\x00]", before) is not None or text.startswith(before)
     return begins and re.match(r"\s*(?:[|,;]|$)", text[after:]) is not None
 
 

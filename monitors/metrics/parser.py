@@ -35,6 +35,7 @@ _LOGGER_LEFT = re.compile(r"(?:[\w.]+\]:\s+|\[[A-Za-z_][\w.]*\]\s(?=\d{4}-\d\d))
 PATTERN_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d*,?\d*\}|.", re.DOTALL)
 PATTERN_SIGNS = frozenset(".^$*+?()|")
 NAMED_CHARACTER = re.compile(r"\\[xuUN0-9]")
+_IN_BRACKETS = re.compile(r"\[([A-Za-z_]\w*)\](?=\s?[:=])|<br ?/?>")  # `[loss]: 0.5`
 _ARROWS = re.compile(r">>\s*$")
 _LAST_BRACKET = re.compile(r"(?:\[\s*\d+(?:/\d+)?\]\s*)+$")
 _MESSAGES = ("message", "msg", "text", "event")
@@ -56,11 +57,12 @@ def parse_line(text: str) -> Row | None:
         return None
     if "\x1b" in text:
         text = ESCAPES.sub("", text)
-    return _row_in(message_of(text))
+    return _row_in(message_of(text), text)
 
 
 def message_of(text: str) -> str:
     """What a line says without what loggers put before it, as long as that is no counter ("- step:5 -")."""
+    text = _IN_BRACKETS.sub(lambda match: match[1] or "", text)
     rest = said(text[:LONGEST_PREFIX]).text + text[LONGEST_PREFIX:]
     if left := _LOGGER_LEFT.match(rest):
         rest = said(rest[left.end() :]).text
@@ -71,10 +73,10 @@ def message_of(text: str) -> str:
     return f"{counter[0] if counter else ''}{rest}".strip()
 
 
-def _row_in(text: str) -> Row | None:
+def _row_in(text: str, raw: str = "") -> Row | None:
     if not any(map(str.isdigit, text)) and "nan" not in text.lower() and "inf" not in text.lower():
         return None
-    if head := families.match(text):
+    if head := families.match(text) or families.match(raw.strip()):
         return grammar.read_after(head)
     return _parse_object(text) if text.endswith("}") else grammar.read_line(text)
 
@@ -83,8 +85,10 @@ def _parse_object(text: str) -> Row | None:
     match = _OBJECT.search(text)
     if match is None:
         return None
+    head = text[: match.start()]
     before = grammar.read("" if _ARROWS.search(text[: match.start()]) else text[: match.start()])
-    if before.values or len(before.prose) > 1 or (before.prose and not before.counts):
+    is_label = head.rstrip().endswith(":")
+    if before.values or len(before.prose) > 1 or (before.prose and not before.counts and not is_label):
         return None
     try:
         record = json.loads(match[0])
@@ -153,7 +157,7 @@ class MetricReader:
         found = self.end()
         if not message or is_border(message):
             return found
-        if own := self._own_row(message, line.number):
+        if own := self._own_row(message, text, line.number):
             found.append(own)
         return found
 
@@ -176,10 +180,10 @@ class MetricReader:
         """Return the rows of tables that have ended, or that nothing has ended yet."""
         return [self._placed(row, last, first) for row, first, last in self._named.end()]
 
-    def _own_row(self, text: str, number: int) -> Found | None:
+    def _own_row(self, text: str, raw: str, number: int) -> Found | None:
         if self._columns and (row := self._columns.row(text, number)):
             return self._placed(row, number, max(self._columns.line, number - MOST_LINES_BACK))
-        if row := _row_in(text):
+        if row := _row_in(text, raw):
             return self._placed(row, number, number)
         if columns := Columns.header(text, number):
             self._columns = columns

@@ -13,7 +13,7 @@ from monitors.metrics.row import NUMBER, Row, metric_name, number_of, row_of
 
 _BORDER = re.compile(r"[\s|+=:_─━┃│┏┓┡┩└┘┴┬┼├┤╇╈═╪╞╡-]+")
 _INDENTED = re.compile(
-    r"\s{2,}(?P<name>[^\W\d][\w /.@%-]*?)\s*(?:\s=\s|:\s)\s*"
+    r"\s{2,}(?P<name>[^\W\d](?:[\w/.@%-]| (?!\d+ ))*?)(?:\s*(?:\s=\s|:\s)\s*|\s{3,})"
     r"(?P<value>[-+]?[\d.][\d.,:eE+-]*%?|nan|-?inf)\s*[a-z]{0,2}"
 )
 _PAIR = re.compile(r"[|│┃]\s*(?P<name>[^|│┃]*?)\s*[|│┃]\s*(?P<value>[^|│┃]*?)\s*[|│┃]?\s*")
@@ -131,7 +131,8 @@ class Columns:
         for name, cell in zip(self.names, cells, strict=True):
             match = _CELL.fullmatch(cell.strip("*"))
             if match is None:
-                if kind_of(name) is None or _NO_NUMBER.fullmatch(cell):
+                counts = name in _EPOCHS or name in _STEPS
+                if not counts and (kind_of(name) is None or _NO_NUMBER.fullmatch(cell)):
                     continue
                 return None
             value = float(match[1])
