@@ -20,10 +20,8 @@ OWN = "- {id: ours, family: auth, name: a, cause: the log says it, when: [{messa
 
 
 @pytest.fixture
-def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Experiment]:
+def experiment(tmp_path: Path) -> Iterator[Experiment]:
     """One whose first attempt has failed."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     plan = {"name": "x", "path": str(tmp_path / "plan.md"), "codebase_dir": str(tmp_path)}
     plan |= {"launch_command": "true", "venv_exe": sys.executable}
     made = new_experiment(tmp_path / "run", World([]), **plan)

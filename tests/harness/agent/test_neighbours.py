@@ -4,8 +4,6 @@ import json
 import os
 from pathlib import Path
 
-import pytest
-
 from harness import index
 from harness.agent.neighbours import others_train_in
 from harness.codec import encode
@@ -25,10 +23,7 @@ def run(folder: Path, codebase: Path, ended_at: float) -> Path:
     return folder
 
 
-def test_a_run_in_the_same_codebase_counts_while_it_trains(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+def test_a_run_in_the_same_codebase_counts_while_it_trains(tmp_path: Path) -> None:
     code, elsewhere = tmp_path / "code", tmp_path / "elsewhere"
     own = run(tmp_path / "own", code, 500.0)
     assert not others_train_in(code, own, 100.0)

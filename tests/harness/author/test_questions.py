@@ -13,7 +13,6 @@ from harness.cli.app import app
 @pytest.fixture(autouse=True)
 def in_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no-config"))
 
 
 def test_a_terminal_is_asked_with_what_the_words_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,19 +1,10 @@
 """`harness lessons`: what a person is told where something cannot be read."""
 
-from pathlib import Path
-
-import pytest
-
 from harness.lessons import knowledge, proposals
 from tests.harness.cli.typed import typed
 from tests.harness.runs import found
 
 UNKNOWN = found({"captures": {"type": "FooError", "said": "FooError: the shard is cut off"}})
-
-
-@pytest.fixture(autouse=True)
-def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
 def test_none_yet_and_a_file_that_cannot_be_read() -> None:

@@ -18,12 +18,6 @@ from harness.state import AttemptState, ExperimentState
 from tests.harness.runs import end, found
 
 
-@pytest.fixture(autouse=True)
-def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-
-
 def attempt(number: int, why: Diagnosis | None, steps: int, draft: Any = None) -> AttemptState:
     ended = end({"complete": why is None, "last_step": steps})
     draft = draft or PendingChanges()

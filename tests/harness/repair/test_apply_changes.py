@@ -27,8 +27,7 @@ PATCH = PatchCode(path="train.py", old="batch / 0", new="batch / 1", why="typo")
 
 
 @pytest.fixture
-def codebase(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def codebase(tmp_path: Path) -> Path:
     folder = tmp_path / "code"
     folder.mkdir()
     (folder / "train.py").write_text(TRAIN)

@@ -71,9 +71,8 @@ def test_processes_of_attempts_that_are_over_are_ended(experiment: Experiment, l
 
 
 def test_of_other_experiments_only_those_that_have_finished(
-    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left_behind: Any
+    experiment: Experiment, tmp_path: Path, left_behind: Any
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     made(tmp_path / "over", "cccc00000000", 1, outcome="failed", reason="r").close()
     made(tmp_path / "live", "dddd00000000", 1).close()
     for experiment_id, name in (("cccc00000000", "over"), ("dddd00000000", "live")):

@@ -125,9 +125,8 @@ OUT_OF_MEMORY = (
 
 
 async def test_a_diagnosis_brings_its_repairs_with_it_first_what_helped_before(
-    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    experiment: Experiment,
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     config = "per_device_train_batch_size: 8\ngradient_accumulation_steps: 1\nseed: 3\n"
     (experiment.dir / "config.yaml").write_text(config)
     files = experiment.attempt_files(1)
