@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import index, journal
-from harness.blueprint.types import Blueprint
 from harness.errors import UserError
 from harness.results.leading import Leading
 from harness.state import ExperimentState
@@ -88,16 +87,12 @@ class OpenedRun:
 
     @property
     def purpose(self) -> str:
-        return self._plan.purpose
+        return self.state.blueprint.purpose
 
     @property
     def outcome(self) -> str:
         """How it ended, as `succeeded`; the phase of a run that has not."""
         return self.state.verdict.outcome.value if self.state.verdict else self.state.phase
-
-    @property
-    def _plan(self) -> Blueprint:
-        return self.state.blueprint
 
     @cached_property
     def _record(self) -> Record:
@@ -109,14 +104,14 @@ class OpenedRun:
     def _facts(self) -> Mapping[str, Fact]:
         from harness.results.facts import build_facts
 
-        return build_facts(self._record, self._plan)
+        return build_facts(self._record, self.state.blueprint)
 
     @cached_property
     def leading(self) -> Leading | None:
         """The metric that leads: its name, and which direction of it is better."""
         from harness.results.result import leading_of
 
-        return leading_of(self._record, self._plan)
+        return leading_of(self._record, self.state.blueprint)
 
     @cached_property
     def metrics(self) -> DataFrame:

@@ -60,7 +60,6 @@ def metrics(
 
 def _read(source: Path, expressions: list[str]) -> "ReadRows":
     from harness import index
-    from harness.errors import UserError
     from harness.metric_files.reading import read_source
     from monitors.metrics import MetricPatterns
 
@@ -68,18 +67,15 @@ def _read(source: Path, expressions: list[str]) -> "ReadRows":
         patterns = MetricPatterns.compile(expressions) if expressions else None
     except re.error as error:
         fail(f"--pattern {error.pattern!r}: no regular expression: {error}")
-    try:
-        if source == Path("-"):
-            with piped_log() as piped:
-                return read_source(piped, patterns)
-        if not source.exists():
-            try:
-                source = index.find_run(str(source))
-            except index.UnknownRunError as error:
-                fail(f"{source}: there is no such file or folder; {error}")
-        return read_source(source, patterns)
-    except (UserError, OSError, ValueError) as error:
-        fail(str(error))
+    if source == Path("-"):
+        with piped_log() as piped:
+            return read_source(piped, patterns)
+    if not source.exists():
+        try:
+            source = index.find_run(str(source))
+        except index.UnknownRunError as error:
+            fail(f"{source}: there is no such file or folder; {error}")
+    return read_source(source, patterns)
 
 
 def _print(found: "ReadRows", source: Path, leading: str | None, goal: str | None) -> None:

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 REPORT = "sweep_report.html"
 
 
-def print_plan(plan: SweepPlan, seen: Forecast, out: Console | None = None) -> None:
+def print_plan(plan: SweepPlan, seen: Forecast) -> None:
     """Print points, runs, time and power."""
     from rich.table import Table
     from rich.text import Text
 
     from harness.sweep.hosts.leases import Capacity
 
-    out = out or console()
+    out = console()
     out.print(Text(plan.name, style="bold"))
     if plan.question:
         out.print(Text(plan.question), soft_wrap=False)

@@ -2,12 +2,14 @@
 
 import io
 import json
+import os
+from contextlib import redirect_stdout
 from importlib import import_module
 from typing import Any
+from unittest import mock
 
 import pytest
 import typer
-from rich.console import Console
 
 from harness.cli.show_sweep import plan_json, print_plan
 from harness.codec import decode
@@ -26,9 +28,8 @@ def a_plan(design: str = "grid", levels: int = 3, seeds: int = 3, **changes: Any
 
 
 def printed(plan: SweepPlan, estimate: float | None = None, most: float = 3600.0) -> str:
-    text = io.StringIO()
-    console = Console(file=text, width=80, highlight=False, soft_wrap=True, emoji=False)
-    print_plan(plan, forecast(plan, estimate, most), console)
+    with mock.patch.dict(os.environ, COLUMNS="80"), redirect_stdout(io.StringIO()) as text:
+        print_plan(plan, forecast(plan, estimate, most))
     return text.getvalue()
 
 
