@@ -44,6 +44,8 @@ def outcome(script: Path, python: str, folder: Path) -> dict[str, str]:
     verify = subprocess.run([*harness, "verify", "result"], cwd=folder, env=environment, capture_output=True)
     made = json.loads((folder / "result" / "result.json").read_text())
     found = made["result"] or {"metric": "none", "goal": "", "text": "", "start": None}
+    files = [folder / "result" / one["files"][-1] for one in made["figures"][:1]]
+    drawn = next((json.loads(file.read_text())["panels"][0]["lines"][0]["label"] for file in files), "")
     return {
         "script": script.stem,
         "exit": str(status),
@@ -51,7 +53,7 @@ def outcome(script: Path, python: str, folder: Path) -> dict[str, str]:
         "axis": made["axis"],
         "leading metric": f"{found['metric']} ({found['goal'] or 'direction not known'})",
         "first → last": f"{found['start']['text']} → {found['text']}" if found["start"] else found["text"],
-        "figure": "yes" if [one["title"] for one in made["figures"]][:1] == [found["metric"]] else "no",
+        "figure": "yes" if drawn == found["metric"] else "no",
         "verify": "differs" if verify.returncode else "clean",
         "seconds": f"{seconds:.0f}",
     }

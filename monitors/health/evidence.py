@@ -60,6 +60,11 @@ class Streak:
         return f"at step {self.step}" if self.count == 1 else f"at steps {self.first_step} to {self.step}"
 
 
+def since(step: int | None, line: int) -> str:
+    """`since step 3`, or `since line 40` of the log where steps are not known."""
+    return f"since line {line}" if step is None else f"since step {step}"
+
+
 class Level:
     """The median of the last values that were taken for normal; worked out anew now and then only."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 
-from monitors.health.evidence import Level
+from monitors.health.evidence import Level, since
 from monitors.health.types import Alarm, Rule, Seen
 
 TIMES = 20.0
@@ -48,7 +48,7 @@ class GradientSpikes(Rule):
         highest = max(norm for *_, norm in self._spikes)
         return Alarm(
             "gradient_spikes",
-            f"the gradient norm jumps again and again: {REPEATED} times since step {self._spikes[0][1]}, "
+            f"the gradient norm jumps again and again: {REPEATED} times {since(*self._spikes[0][1:3])}, "
             f"up to {highest:.4g}, where its median is {self._level.median:.4g}",
             self._spikes[-1][1],
             tuple(line for _, _, line, _ in self._spikes),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from monitors.health.evidence import Streak, Window
+from monitors.health.evidence import Streak, Window, since
 from monitors.health.types import Alarm, Rule, Seen
 
 STUCK_ROWS = 100
@@ -56,10 +56,11 @@ class RewardStuck(Rule):
 
     def alarm(self) -> Alarm:
         count, value = self._streak.count, self._value or 0.0
-        since = "from the first one on" if self._is_from_start else f"since step {self._streak.first_step}"
+        begin = since(self._streak.first_step, self._streak.lines[0])
+        begin = "from the first one on" if self._is_from_start else begin
         return Alarm(
             "reward_stuck",
-            f"the reward is exactly {value:g} in all {count} rows {since}",
+            f"the reward is exactly {value:g} in all {count} rows {begin}",
             self._streak.step,
             self._streak.lines,
             {"reward": value, "rows": count},

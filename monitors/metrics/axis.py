@@ -41,8 +41,12 @@ class Axis:
         elif self.kind == "epoch":
             self._last = self._last if row.epoch is None else row.epoch
         elif row.step is not None and (not row.split or (not row.steps_per_epoch and row.step >= self._last)):
-            self._last = self._continued(row, row.step)
+            self._last = self._last if self._is_new_bar(row) else self._continued(row, row.step)
         return self._last
+
+    def _is_new_bar(self, row: Row) -> bool:
+        """True for a bar that has been set back and still names the epoch that is over."""
+        return _is_set_back(row) and row.epoch == self._epoch and self._step > 0
 
     def _continued(self, row: Row, step: int) -> float:
         """The step counted over all epochs."""
@@ -58,6 +62,10 @@ class Axis:
             self._epoch = row.epoch
         self._step, self._highest = step, max(self._highest, step)
         return self._base + step
+
+
+def _is_set_back(row: Row) -> bool:
+    return row.step == 0 and row.steps_per_epoch is not None and row.epoch is not None
 
 
 def _counts_steps(row: Row) -> bool:
@@ -82,7 +90,8 @@ def axis_kind(rows: Iterable[Row]) -> AxisKind:
         first = row.step if first is None else first
         if last is not None and last.step is not None and row.step < last.step:
             grows = row.epoch is not None and last.epoch is not None and row.epoch > last.epoch
-            returns += not grows and row.step <= first
+            is_new_bar = _is_set_back(row) and row.epoch == last.epoch
+            returns += not grows and not is_new_bar and row.step <= first
         last = row
     if steps and not returns and 2 * steps >= count:
         return "step"

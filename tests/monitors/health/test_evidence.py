@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import statistics
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitors.health import LiveHealth
 from monitors.health.evidence import Level, Progress, Streak, Window
 from monitors.health.names import Names
 from monitors.metrics import Row
@@ -61,3 +63,14 @@ def test_progress_is_a_better_reward_or_the_best_there_is(rewards: list[float], 
         values = {"critic/score/mean": reward, "critic/score/max": max(1.0, reward)}
         progress.add(names.read(Row(number, values), number, number))
     assert progress.has_reward and progress.is_good is is_good
+
+
+def test_alarms_about_rows_without_steps_name_a_line(tmp_path: Path) -> None:
+    """A Trainer prints an epoch and no step; "since step None" says nothing."""
+    health = LiveHealth("console", tmp_path / "resources.jsonl")
+    alarms = []
+    for number in range(1, 60):
+        norm = 50.0 if number > 30 and number % 3 == 0 else 1.0
+        row = Row(None, {"loss": 1.0 / number, "grad_norm": norm}, number / 10)
+        alarms += [alarm for alarm in health.row(row, number) if alarm.kind == "gradient_spikes"]
+    assert "5 times since line 33, up to 50" in alarms[0].text

@@ -52,3 +52,9 @@ def test_streaming_gives_the_same_places() -> None:
     rows = [Row(step, {"loss": 1.0}, epoch, 4) for epoch in (1.0, 2.0) for step in (1, 2, 3, 4)]
     axis = Axis()
     assert ("step", [axis.place(row) for row in rows]) == positions(rows)
+
+
+def test_a_bar_that_is_set_back_before_it_names_the_next_epoch_stays_where_it_is() -> None:
+    places = [(2, 0.0), (32, 0.0), (0, 0.0), (1, 1.0), (32, 1.0), (0, 1.0), (1, 2.0)]
+    rows = [Row(step, {"loss": 1.0}, epoch, 32) for step, epoch in places]
+    assert positions(rows) == ("step", [2, 32, 32, 33, 64, 64, 65])
