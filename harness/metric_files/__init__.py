@@ -1,12 +1,13 @@
 """Metrics from the files that trainings write anyway: one small reader per format, and the choice among them.
 
-In: files and folders of a training. Out: rows (`monitors.metrics.Row`), each with its line. Outside only what
-this page names is used: `read` for one file, `reading` for what a person points at, `FollowedFiles` for what
-a watch follows, `remember` before a launch, `source_in` for the copies in an attempt's folder.
+In: files and folders of a training. Out: rows (`monitors.metrics.Row`), each with its line. Outside only
+what this page names is used: `format_of` for one file, `reading` for what a person points at,
+`FollowedFiles` for what a watch follows, `remember` before a launch, `source_in` for the copies in an
+attempt's folder.
 """
 
 from harness.metric_files.following import FollowedFiles, Place, remember
-from harness.metric_files.formats import format_of, read
+from harness.metric_files.formats import format_of
 from harness.metric_files.source import COPIES, source_in
 
 __all__ = [
@@ -14,7 +15,6 @@ __all__ = [
     "FollowedFiles",
     "Place",
     "format_of",
-    "read",
     "remember",
     "source_in",
 ]

@@ -39,8 +39,8 @@ _log = logging.getLogger(__name__)
 
 
 def walk(top: Path, attempt: Path | None) -> Iterator[Path]:
-    """The files of a known format in this folder and below it. Hidden folders, caches, environments and
-    result folders are passed over."""
+    """The files of a known format in this folder and below it, but those that the harness writes. Hidden
+    folders, caches, environments and result folders are passed over."""
     left = MOST_ENTRIES
     folders = [(top, 0)]
     for folder, depth in folders:
@@ -55,15 +55,11 @@ def walk(top: Path, attempt: Path | None) -> Iterator[Path]:
             continue
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):
-                if may_hold_metrics(Path(entry.path), attempt):
+                is_ours = folder == attempt and entry.name in _OWN
+                if not is_ours and format_of(Path(entry.path)) is not None:
                     yield Path(entry.path)
             elif depth < DEPTH and entry.name not in _PASSED_OVER and not entry.name.startswith("."):
                 folders.append((Path(entry.path), depth + 1))
-
-
-def may_hold_metrics(file: Path, attempt: Path | None) -> bool:
-    """True if the file is of a known format by its name, and not one that the harness writes."""
-    return format_of(file) is not None and not (file.parent == attempt and file.name in _OWN)
 
 
 class Candidates:

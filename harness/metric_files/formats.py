@@ -7,19 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import UserError
 from harness.metric_files import binary, text
 from harness.metric_files.rows import Rows
 
 
-class NoMetricFileError(UserError):
-    """A file is of no format that is known."""
-
-
 @dataclass(frozen=True)
 class Format:
-    """`name`: as people know it. `file`: what matches the end of a path. `holds_only_metrics`: nothing
-    else is ever written in it, so that its rows count without a step."""
+    """`name`: as people know it. `file`: what matches the end of a path. `read`: the rows of a file; raises
+    OSError for one that cannot be read. `holds_only_metrics`: nothing else is ever written in it, so that its
+    rows count without a step."""
 
     name: str
     file: re.Pattern[str]
@@ -46,15 +42,3 @@ FORMATS = (
 def format_of(path: Path) -> Format | None:
     """The format of a file, by its name."""
     return next((one for one in FORMATS if one.file.search(path.as_posix())), None)
-
-
-def read(path: Path) -> Rows:
-    """The rows of one file, each with its line (or, of a binary file, its record) from 1.
-
-    Raises NoMetricFileError for a file of another kind, OSError for one that cannot be read.
-    """
-    known = format_of(path)
-    if known is None:
-        names = ", ".join(one.name for one in FORMATS)
-        raise NoMetricFileError(f"{path}: no file of metrics by its name; known are {names}")
-    return known.read(path)

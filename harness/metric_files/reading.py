@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.errors import UserError
 from harness.metric_files.discovery import files_below
-from harness.metric_files.formats import format_of, read
+from harness.metric_files.formats import format_of
 from harness.metric_files.source import COPIES, FileSource, best, source_in, sources
 from monitors.logs import LogReader
 from monitors.metrics import MetricPatterns, MetricReader, Row
@@ -42,7 +42,7 @@ def read_source(path: Path, patterns: MetricPatterns | None = None) -> ReadRows:
     if path.is_dir():
         return _of_folder(path)
     known = None if patterns else format_of(path)
-    if known and (rows := tuple(read(path))):
+    if known and (rows := tuple(known.read(path))):
         return ReadRows(path, rows)
     return _of_log(path, patterns)
 

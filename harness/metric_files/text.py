@@ -70,20 +70,11 @@ def _numbers_in(line: str) -> dict[str, object]:
 def read_mlflow(path: Path) -> Rows:
     """`mlruns/EXPERIMENT/RUN/metrics/NAME`: time stamp, value and step per line; the path below `metrics` is
     the name."""
-    name = mlflow_name(path)
+    name = f"/{path.as_posix()}".rpartition("/metrics/")[2]
     lines = enumerate(map(_MLFLOW_LINE.fullmatch, _text(path).split("\n")), start=1)
     return rows_of(
         (number, {name: found["value"], "step": found["step"]}) for number, found in lines if found
     )
-
-
-def mlflow_name(path: Path) -> str:
-    """The name of the metric that a file of MLflow holds; "" for any other path."""
-    parts = path.parts
-    if "metrics" not in parts[:-1]:
-        return ""
-    last = len(parts) - 1 - parts[::-1].index("metrics")
-    return "/".join(parts[last + 1 :])
 
 
 def _text(path: Path) -> str:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from harness.metric_files import format_of, read
+from harness.metric_files import format_of
 from harness.results.raw import file_inside
 from harness.results.types import Source
 from monitors.logs import line_of
@@ -39,8 +39,8 @@ class Origins:
         path = file_inside(result_dir, file)
         if path is None:
             return {}
-        if format_of(Path(file)) is not None:
-            return _by_line(read(path))
+        if (written := format_of(Path(file))) is not None:
+            return _by_line(written.read(path))
         found = self._printed(path, _joined(spans))
         ends = {last for _, last in spans}
         return found if ends <= found.keys() else self._printed(path, [(1, max(ends))])

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.metric_files import FollowedFiles, Place, read, remember, source_in
+from harness.metric_files import FollowedFiles, Place, remember, source_in
 from harness.metric_files.discovery import Candidates, written_by
 from monitors.files import AttemptFiles
 from monitors.metrics_file import read_metrics
 from monitors.processes import ATTEMPT_VARIABLE
 from monitors.watch import Watch
+from tests.harness.metric_files.test_readers import read
 
 WRITTEN = Path(__file__).parent / "written"
 LAUNCHED = 1_000_000.0
