@@ -147,7 +147,8 @@ def place_at_end(metrics: Path) -> tuple[int | None, str]:
 def place(rows: Sequence[dict[str, Any]], metrics: Path, total: int | None = None) -> tuple[int | None, str]:
     """The step of the last of these rows of a metrics.jsonl, and where it stands in words: `step 26 of 100,
     epoch 1.5`, `row number 15` where rows name neither, "" before the first."""
-    step, epoch = _last(rows, "step"), _last(rows, "epoch")
+    of_training = [row for row in rows if not row.get("split")]  # a validation counts its own batches
+    step, epoch = _last(of_training, "step"), _last(of_training, "epoch")
     of_total = f" of {total}" if total else ""
     words = [f"step {step:.0f}{of_total}"] if step is not None else []
     words += [f"epoch {epoch:.6g}"] if epoch is not None else []
@@ -215,7 +216,7 @@ def _last(rows: Sequence[dict[str, Any]], key: str) -> float | None:
 
 
 def _left_s(files: AttemptFiles, rows: list[dict[str, Any]], total: int | None, now: float) -> float | None:
-    steps = [row["step"] for row in rows if row.get("step") is not None]
+    steps = [row["step"] for row in rows if row.get("step") is not None and not row.get("split")]
     supervisor = files.supervisor()
     running_s = supervisor.running_s(now) if supervisor is not None else None
     if not steps or not total or running_s is None or total <= steps[-1]:

@@ -84,6 +84,15 @@ def test_ls_tells_the_epoch_or_the_row_where_no_step_is_named(running: Path) -> 
         assert (row["step"], row["position"], row["now"]["position"]) == (None, told, told)
 
 
+def test_batches_of_a_validation_are_no_steps(running: Path) -> None:
+    rows = [
+        {"step": 15, "epoch": 4.0, "values": {"loss": 0.1}, "steps_per_epoch": 16},
+        {"step": 3, "epoch": None, "values": {"test/loss": 0.5}, "steps_per_epoch": 3, "split": "test"},
+    ]
+    write_lines(running / "attempts" / "01" / "metrics.jsonl", rows)
+    assert "step      step 15 of 60, epoch 4" in typed("show", "digits")[1]
+
+
 def test_the_time_left_is_that_of_the_steps_left(running: Path) -> None:
     started = running / "attempts" / "01" / "started"
     started.mkdir()
