@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from monitors.log_prefixes import said
 from monitors.logs import ESCAPES, Line
-from monitors.metrics import families, grammar
+from monitors.metrics import counters, families, grammar
 from monitors.metrics.names import is_validation, kind_of
 from monitors.metrics.row import NUMBER, Row, metric_name, number_of, row_from_object, row_of
 from monitors.metrics.tables import Columns, NamedNumbers, is_border
@@ -67,7 +67,7 @@ def message_of(text: str) -> str:
     if left := _LOGGER_LEFT.match(rest):
         rest = said(rest[left.end() :]).text
     before = text[: len(text) - len(rest)] if text.endswith(rest) else ""
-    if grammar.COUNTER.search(before):
+    if counters.COUNTER.search(before):
         return text.strip()
     counter = _LAST_BRACKET.search(before)
     return f"{counter[0] if counter else ''}{rest}".strip()

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from monitors.metrics.grammar import BAR, RICH_BAR
+from monitors.metrics.counters import BAR, RICH_BAR
 from monitors.metrics.names import kind_of
 from monitors.metrics.row import NUMBER, Row, metric_name, number_of, row_of
 
