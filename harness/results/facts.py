@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from harness.blueprint.types import Blueprint
+from harness.blueprint.types import Blueprint, MetricSpec
 from harness.results.leading import PASS_RATE, Leading
 from harness.results.raw import number_in
 from harness.results.result import leading_of, result_facts
@@ -28,6 +28,7 @@ from harness.results.types import (
     Source,
     Unit,
 )
+from harness.state import NOT_PLANNED
 from monitors.metrics import MetricPatterns
 from monitors.metrics.axis import AXIS_WORDS, whole
 from monitors.metrics.names import direction
@@ -55,11 +56,11 @@ _REPORTED_TOLERANCE = 1e-3  # a Markdown table rounds
 Item = TypeVar("Item")
 
 
-def build_facts(record: Record, plan: Blueprint | None = None) -> dict[str, Fact]:
+def build_facts(record: Record, plan: Blueprint = NOT_PLANNED) -> dict[str, Fact]:
     """All facts of an experiment, by id; withheld are those that are not where they should stand. `plan`:
     which metric leads, and how metric lines look."""
-    spec = plan.metrics if plan is not None else None
-    patterns = MetricPatterns.compile(spec.patterns, spec.first_step) if spec else None
+    spec = plan.metrics or MetricSpec(())
+    patterns = MetricPatterns.compile(spec.patterns, spec.first_step)
     planned = [*_attempts(record.attempts), *_validations(record), *_metrics(record)]
     facts = {fact.id: fact for fact in computed(record.result_dir, planned, patterns)}
     key_facts = _key_facts(record, facts, leading_of(record, plan))

@@ -33,13 +33,12 @@ class Leading:
     note: str = ""
 
 
-def leading_metric(plan: Blueprint | None, known: Iterable[str]) -> Leading | None:
+def leading_metric(plan: Blueprint, known: Iterable[str]) -> Leading | None:
     """The metric of these that leads; None where none says what it measures."""
-    spec = (plan.metrics if plan is not None else None) or MetricSpec(())
-    purpose = plan.purpose if plan is not None else ""
+    spec = plan.metrics or MetricSpec(())
     every = list(dict.fromkeys(known))
     exact = next((name for name in every if _is_called(name, spec.metric)), None)
-    name = exact or _chosen([name for name in every if not _BESIDE.match(name)], spec.metric, purpose)
+    name = exact or _chosen([name for name in every if not _BESIDE.match(name)], spec.metric, plan.purpose)
     if name is None:
         return None
     goal = spec.goal or names.direction(name)
@@ -47,14 +46,14 @@ def leading_metric(plan: Blueprint | None, known: Iterable[str]) -> Leading | No
     if spec.metric and not exact:
         hint = did_you_mean(spec.metric, every, "; did you mean {}?")
         notes.append(f"[exp_metrics] names {spec.metric}, which no row has{hint}")
-    elif not exact and name != PASS_RATE and names.named(every, purpose) is None:
+    elif not exact and name != PASS_RATE and names.named(every, plan.purpose) is None:
         notes.append(CHOSEN)
     return Leading(name, goal, "; ".join(notes))
 
 
-def goal_of(plan: Blueprint | None, metric: str) -> Direction | None:
+def goal_of(plan: Blueprint, metric: str) -> Direction | None:
     """The direction in which a metric gets better: what the plan says of it, else what its name says."""
-    spec = (plan.metrics if plan is not None else None) or MetricSpec(())
+    spec = plan.metrics or MetricSpec(())
     is_own = not spec.metric or _is_called(metric, spec.metric)
     return (spec.goal if is_own else None) or names.direction(metric)
 

@@ -25,7 +25,7 @@ from harness.results.manifest import fingerprints, manifest, plain, with_checksu
 from harness.results.narrative.run import RunEvidence
 from harness.results.narrative.sections import Narrative, tell
 from harness.results.raw import json_file
-from harness.results.result import leading_of
+from harness.results.result import leading_of, result_of
 from harness.results.run import RunStory
 from harness.results.samples import samples
 from harness.results.types import Discrepancy, Fact, Figure, Report
@@ -54,12 +54,12 @@ def build_report(
     facts = build_facts(record, run.state.blueprint)
     wrong = (Discrepancy(fact.label, fact.withheld) for fact in facts.values() if fact.withheld)
     discrepancies = (*wrong, *reported_differences(record, facts))
-    leading = leading_of(record, run.state.blueprint)
-    figures, undrawn = draw_figures(record, facts, into, leading.name if leading else None, draws)
+    came_to = result_of(record, facts, leading_of(record, run.state.blueprint))
+    figures, undrawn = draw_figures(record, facts, into, came_to.metric if came_to else None, draws)
     provenance = json_file(result_dir / "provenance.json", "provenance.json", [])
     missing = _words("missing", facts.values(), record=record, provenance=provenance)
     missing = (*missing, *record.problems[:50], *undrawn)
-    view = build_view(record, facts, run, missing, discrepancies)
+    view = build_view(record, facts, run, came_to, missing, discrepancies)
     view, provenance = text.clean_tree(view, secrets), text.clean_tree(provenance, secrets)
     said = tell(view.run.state.narrative, RunEvidence(record, facts, view.run), secrets)
     headline = _words("headline", view.key_facts, view=view, mark=view.mark)
@@ -81,8 +81,7 @@ def build_report(
     result["documents"] = fingerprints(target, [target / name for name in built])
     write_atomically(target / "result.json", with_checksum(text.clean_tree(result, secrets)))
     html, json = result_dir / "report.html", result_dir / "result.json"
-    came_to = view.result.as_json() if view.result is not None else None
-    return Report(html, json, headline, facts, view.missing, view.discrepancies, came_to)
+    return Report(html, json, headline, facts, view.missing, view.discrepancies, result["result"])
 
 
 def _words(about: str, facts: Iterable[Fact], **values: Any) -> tuple[str, ...]:

@@ -75,7 +75,7 @@ def name_of(record: Record, column: str) -> str:
     return column if has_own_name else f"val/{column}"
 
 
-def leading_of(record: Record, plan: Blueprint | None) -> Leading | None:
+def leading_of(record: Record, plan: Blueprint) -> Leading | None:
     """The leading metric of a run whose raw files were read."""
     return leading_metric(plan, metric_names(record))
 

@@ -14,7 +14,7 @@ from harness.attempt import Evidence
 from harness.metric_files.reading import propositions
 from harness.results.deviations import Deviation, chosen, config_changes, deviations, net
 from harness.results.facts import MAX_METRICS, evenly
-from harness.results.result import Result, leading_of, result_of
+from harness.results.result import Result
 from harness.results.run import RunStory
 from harness.results.sources import SourceError, SourceReader
 from harness.results.text import CONTROL
@@ -145,11 +145,11 @@ def build_view(
     record: Record,
     facts: Mapping[str, Fact],
     run: RunStory,
+    result: Result | None,
     missing: tuple[str, ...],
     discrepancies: tuple[Discrepancy, ...],
 ) -> View:
     columns, validations = _validations(record, facts)
-    leading = leading_of(record, run.state.blueprint)
     deviating = deviations(run.attempts, record.attempts)
     changes = (
         change
@@ -161,7 +161,7 @@ def build_view(
     )
     return View(
         run=run,
-        result=result_of(record, facts, leading),
+        result=result,
         axis=AXIS_WORDS[record.axis],
         key_facts=tuple(fact for name, fact in facts.items() if name.startswith("key/")),
         columns=columns,

@@ -40,7 +40,7 @@ class Measurement:
         if not metric:
             metric, chosen = metrics.choose([files.record], files.story.state.blueprint)
             goal = goal or chosen
-        points = points_of(files.record, metric)
+        points = points_of(files.record, metric) if metric else ()
         if not points:
             return cls(lacks=_lacking(run, files, metric, names))
         return cls(metric, goal, points[-1].value if math.isfinite(points[-1].value) else None)

@@ -40,7 +40,7 @@ class WriteSections(Action, kind="write_sections"):
 async def narrate(comparison: Comparison, model: Model, account: Account) -> Mapping[str, Any]:
     """The sections by name, as `results.narrative.sections.tell` takes them."""
     errand = _Narrating(comparison)
-    await talk(errand, model, account, asyncio.Event(), lambda line: None)
+    await talk(errand, model, account, asyncio.Event())
     return errand.written
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from harness.results.narrative.findings import Finding
-from harness.wording import did_you_mean
+from harness.wording import did_you_mean, listed
 
 _MOST_LISTED = 24
 _Item = TypeVar("_Item")
@@ -77,6 +77,5 @@ def lookup(name: object, known: Mapping[Any, _Item], what: str) -> _Item:
         return known[name]
     names = [str(item) for item in known]
     hint = did_you_mean(str(name), names, "did you mean {}? ")
-    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
-    listed = ", ".join(names[:_MOST_LISTED]) or "none"
-    raise CitationError(f"there is no {what} {str(name)[:80]!r}; {hint}known are: {listed}{more}")
+    shown = listed(names, _MOST_LISTED) or "none"
+    raise CitationError(f"there is no {what} {str(name)[:80]!r}; {hint}known are: {shown}")

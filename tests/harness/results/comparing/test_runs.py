@@ -125,3 +125,9 @@ def test_the_leading_metric_is_chosen_or_the_only_one_that_changes(tmp_path: Pat
     assert spelled == ["val/x", "loss", "val/unbiased_pass@2"]
     suggested = metrics.suggestion("acuracy", metrics.common([one]))
     assert suggested == "did you mean accuracy? all of them have: loss, accuracy, lr"
+
+
+def test_a_metric_without_a_name_is_not_taken_where_none_is_asked_for(tmp_path: Path) -> None:
+    rows = [(step, {"": 1.0, "loss": 1 / step}) for step in range(1, 4)]
+    found = read(foreign(tmp_path / "a", "python t.py", rows), "")
+    assert (found.value, found.why_not) == (None, "no metric to compare it by (last step 3)")
