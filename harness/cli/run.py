@@ -3,6 +3,8 @@
 import os
 import shlex
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -168,24 +170,35 @@ def carry_on(experiment: "Experiment") -> NoReturn:
     from harness.repair.patched_code import PatchError
     from monitors.tmux import TmuxError
 
-    way_on = f"what runs goes on running, and `harness resume {experiment.dir}` goes on from here"
-    notifier = notify(experiment, experiment.state.experiment_id)
-    try:
+    with held(experiment, experiment.state.experiment_id, OSError, TmuxError, PatchError):
         status = asyncio.run(RunForeground(experiment).run())
-    except (OSError, TmuxError, PatchError) as error:
+    raise typer.Exit(status)
+
+
+@contextmanager
+def held(owned: "Experiment | Sweep", identity: str, *troubles: type[Exception]) -> Iterator[None]:
+    """While this process carries on with a run or a sweep, a person is told what happens; then it is let go
+    of. `identity`: its id; `troubles`: what a person can put right, a clear end."""
+    way_on = f"what runs goes on running, and `harness resume {owned.dir}` goes on from here"
+    notifier = _notifier(owned, identity)
+    try:
+        yield
+    except troubles as error:
         fail(f"{error}. Correct that: {way_on}", 1)
+    except typer.Exit:
+        raise
     except Exception:
         typer.echo(f"harness: this is a defect of the harness; {way_on}", err=True)
         raise
     finally:
-        experiment.close()
+        with suppress(OSError):  # detaching has closed it
+            owned.close()
         notifier.close()
-    raise typer.Exit(status)
 
 
-def notify(owned: "Experiment | Sweep", identity: str) -> "MessageSender":
-    """Let a person be told what happens from now on, at the addresses of harness.toml and `--notify`; of a
-    sweep's runs, the sweep tells."""
+def _notifier(owned: "Experiment | Sweep", identity: str) -> "MessageSender":
+    """Tells at the addresses of harness.toml and `--notify` what happens from now on; of a sweep's runs, the
+    sweep tells."""
     from harness import notifications
     from harness.index import sweep_of
     from harness.providers.settings import ConfigurationError, find

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import typer
 
-from harness.cli.console import fail
 from harness.cli.foreground import Foreground
-from harness.cli.run import let_go, notify
+from harness.cli.run import held, let_go
 from harness.cli.sweep_display import display_for
 from harness.journal.events import Detached, LetGo, StopAsked
 from harness.sweep import snapshot
@@ -39,25 +38,12 @@ def carry_on_sweep(folder: Path, stopped_by: str | None = None) -> NoReturn:
 
 def run_here(sweep: Sweep) -> NoReturn:
     """Run a sweep that this process owns, and end with its exit status."""
-    way_on = f"what runs goes on running, and `harness resume {sweep.dir}` goes on from here"
-    notifier = notify(sweep, sweep.state.sweep_id)
-    try:
+    with held(sweep, sweep.state.sweep_id, OSError, HostError, SweepError):
         environment = partial(snapshot.environment, sweep.folder)
         foreground = SweepForeground(sweep, Scheduler(sweep, LocalHost(), environment, report))
         status = asyncio.run(foreground.run())
         if foreground.hands_over:
             let_go(sweep, sweep.state.sweep_id)
-    except (OSError, HostError, SweepError) as error:
-        fail(f"{error}. Fix: correct that; {way_on}", 1)
-    except typer.Exit:
-        raise
-    except Exception:
-        typer.echo(f"harness: this is a defect of the harness; {way_on}", err=True)
-        raise
-    finally:
-        with contextlib.suppress(OSError):  # detaching has closed it
-            sweep.close()
-        notifier.close()
     raise typer.Exit(status)
 
 
