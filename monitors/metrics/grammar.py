@@ -13,6 +13,7 @@ from monitors.metrics.counters import TIMES, Reading, take_bars, take_counters
 from monitors.metrics.names import is_validation, kind_of, splits, vocabulary, words
 from monitors.metrics.row import NUMBER, Row, metric_name, number_of
 
+MOST_WORDS_OF_A_LINE = 3  # where the number is all that follows; `Start training from score 0.1` is prose
 _VALUE = re.compile(
     rf"(?<![\w.@/#'-])(?:(?:np|numpy|torch|jnp)\.\w+\(|tensor\(|Array\(|\[+)?"
     rf"(?P<number>\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?|{NUMBER})(?!\d|\.\d)"
@@ -231,7 +232,8 @@ def _is_vocabulary(name: str) -> bool:
 
 def _is_field(before: str, text: str, after: int) -> bool:
     """True if a name and its number are all there is between two separators: `| norm 3.2 |`."""
-    begins = re.match(r"\s*[|,;\x00]", before) is not None or text.startswith(before)
+    is_short = text.startswith(before) and len(before.split()) <= MOST_WORDS_OF_A_LINE
+    begins = re.match(r"\s*[|,;\x00]", before) is not None or is_short
     return begins and re.match(r"\s*(?:[|,;]|$)", text[after:]) is not None
 
 
