@@ -9,9 +9,11 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from harness.redaction import redact, secret_values
 
 SKIPPED_FOLDERS = ("checkpoints", "__pycache__")
 
@@ -86,9 +88,12 @@ def plain(node: Any) -> Any:
 
 
 def flag_of(state: Any, **own: Any) -> dict[str, Any]:
-    """What finish.flag says of a run or a sweep that has ended, its manifest left out. `state`: what its
-    journal folds to; `own`: what only a run, or only a sweep, has to say."""
-    return {
+    """What finish.flag says of a run or a sweep that has ended, its manifest left out, secrets masked.
+
+    `state`: what its journal folds to; `own`: what only a run, or only a sweep, has to say.
+    """
+    secrets = secret_values(os.environ)
+    flag = {
         "outcome": state.verdict.outcome.value,
         "reason": state.verdict.reason,
         "exit_code": state.verdict.outcome.exit_code,
@@ -98,3 +103,10 @@ def flag_of(state: Any, **own: Any) -> dict[str, Any]:
         "headline": list(state.reported.headline) if state.reported is not None else [],
         **own,
     }
+    return {key: _masked(value, secrets) for key, value in flag.items()}
+
+
+def _masked(value: Any, secrets: Sequence[str]) -> Any:
+    if isinstance(value, str):
+        return redact(value, secrets)
+    return [_masked(each, secrets) for each in value] if isinstance(value, list) else value

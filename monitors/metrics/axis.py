@@ -75,15 +75,22 @@ def _counts_steps(row: Row) -> bool:
 
 def axis_kind(rows: Iterable[Row]) -> AxisKind:
     """Return what most rows of the training name: a step before an epoch. Steps that go back to the first one
-    without an epoch that grows say nothing: then it is the epoch, or the row number."""
-    steps = epochs = count = returns = 0
+    without an epoch that grows say nothing: then it is the epoch, or the row number. So do epochs that start
+    again, as in the folds of a cross validation."""
+    steps = epochs = count = returns = restarts = 0
     first: int | None = None
+    first_epoch: float | None = None
+    epoch: float | None = None
     last: Row | None = None
     for row in rows:
         if row.split:
             continue
         count += 1
-        epochs += row.epoch is not None
+        if row.epoch is not None:
+            epochs += 1
+            first_epoch = row.epoch if first_epoch is None else first_epoch
+            restarts += epoch is not None and row.epoch < epoch and row.epoch <= first_epoch
+            epoch = row.epoch
         if row.step is None:
             continue
         steps += _counts_steps(row)
@@ -95,6 +102,8 @@ def axis_kind(rows: Iterable[Row]) -> AxisKind:
         last = row
     if steps and not returns and 2 * steps >= count:
         return "step"
+    if restarts:
+        return "row"
     if 2 * epochs >= count and epochs:
         return "epoch"
     return "step" if steps and not returns else "row"

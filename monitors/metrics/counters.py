@@ -24,7 +24,7 @@ _WORDS = (
 )
 _AXIS = "|".join(f"(?P<{axis}>{words})" for words, axis in _WORDS)
 COUNTER = re.compile(
-    rf"(?<![\w./-])(?:{_AXIS})(?:\((?P<split>\w+)\))?(?:\s*[:=#]\s*|\.{{2,3}}\s*|\s+(?:no\.?\s*)?|\s*(?=[\[(]))"
+    rf"(?<![\w./-])(?:{_AXIS})(?:\((?P<split>\w+)\))?(?:\s*[:=#]\s*|\.{{1,3}}\s*|\s+(?:no\.?\s*)?|\s*(?=[\[(]))"
     rf"[\[(]?\s*(?P<n>{_INT})(?P<part>\.\d+)?\s*(?:(?:/|of)\s*~?(?P<total>{_INT}))?(?![\w%]|\.\w)\s*[\])]?",
     re.IGNORECASE,
 )

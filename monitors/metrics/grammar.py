@@ -15,7 +15,7 @@ from monitors.metrics.row import NUMBER, Row, metric_name, number_of
 
 MOST_WORDS_OF_A_LINE = 3  # where the number is all that follows; `Start training from score 0.1` is prose
 _VALUE = re.compile(
-    rf"(?<![\w.@/#'-])(?:(?:np|numpy|torch|jnp)\.\w+\(|tensor\(|Array\(|\[+)?"
+    rf"(?<![\w.@/#'-])(?:(?:np|numpy|torch|jnp)\.\w+\(|tensor\(|Array\(|\[{{1,3}})?"
     rf"(?P<number>\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?|{NUMBER})(?!\d|\.\d)"
     r"(?P<percent>\s?%)?(?P<after>[^\W\d_]\w*(?:/\w+)?)?",
     re.IGNORECASE,
@@ -187,7 +187,7 @@ def split_of(text: str) -> str:
 
 def _without_link_words(text: str) -> str:
     """`Training loss at` → Training loss."""
-    left = text.strip().split()
+    left = re.sub(r"\s*\([^()]*\)", "", text).split()
     while left and left[-1].lower() in ("at", "after", "for", "in", "of", "on", "the", "end"):
         left.pop()
     return " ".join(left)

@@ -19,6 +19,7 @@ from monitors.metrics.row import metric_name
 Direction = Literal["min", "max"]
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast as reading with ruamel.yaml
+_MEAN = frozenset(("mean", "avg", "average"))
 _WORD = re.compile(r"[a-z]+[0-9]*|[0-9]+")
 
 
@@ -119,8 +120,9 @@ def named(names: Iterable[str], wanted: str) -> str | None:
     return None
 
 
-def _how_telling(name: str) -> tuple[bool, int, int]:
-    return not is_validation(name), _rank(name), len(words_of(name))
+def _how_telling(name: str) -> tuple[bool, int, bool, int]:
+    parts = words_of(name)
+    return not is_validation(name), _rank(name), _MEAN.isdisjoint(parts), len(parts)
 
 
 def _rank(name: str) -> int:

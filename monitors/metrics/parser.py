@@ -20,12 +20,15 @@ from monitors.metrics.row import NUMBER, Row, metric_name, number_of, row_from_o
 from monitors.metrics.tables import Columns, NamedNumbers, is_border
 
 LONGEST_METRIC_LINE = 65_536
+LONGEST_GRAMMAR = 2000  # of longer lines, pairs and objects: reading them costs no more than their length
 LONGEST_PREFIX = 300
 LEAST_REDRAWS = 20  # of a bar whose course counts; of a shorter one, what it showed last
 MOST_LINES_BACK = 10_000  # that a row may need: an epoch's heading, the header of its table
 RAY_PREFIX = re.compile(r"^\s*\([A-Za-z_][\w.:]* (?:pid|ip)=[^)]*\)\s?")
 _PLAIN = rf"({NUMBER})(?![\w%:/]|[.,]\d|\.\w)"
 _VALUE = rf"(?:(?:(?:np|numpy|torch)\.\w+|tensor)\(({NUMBER})(?![\d.])[^()]*\)|{_PLAIN})"
+_SEPARATOR = re.compile(r"\s-\s|[|;\t]|,\s")
+_PLAIN_PAIR = re.compile(rf"\s*([^\W\d][^\s:=]{{0,200}})\s?[:=]\s?{_VALUE}\s*", re.IGNORECASE)
 _OBJECT = re.compile(r"\{.*\}\s*$")
 _OBJECT_PAIR = re.compile(
     rf"""(['"])([^'"]{{1,200}})\1\s*:\s*(?:{_VALUE}|(['"])({NUMBER})\5)""", re.IGNORECASE
@@ -74,6 +77,8 @@ def message_of(text: str) -> str:
 
 
 def _row_in(text: str, raw: str = "") -> Row | None:
+    if len(text) > LONGEST_GRAMMAR:
+        return _parse_object(text) if text.endswith("}") else _parse_long(text)
     if not any(map(str.isdigit, text)) and "nan" not in text.lower() and "inf" not in text.lower():
         return None
     if head := families.match(text) or families.match(raw.strip()):
@@ -81,11 +86,21 @@ def _row_in(text: str, raw: str = "") -> Row | None:
     return _parse_object(text) if text.endswith("}") else grammar.read_line(text)
 
 
+def _parse_long(text: str) -> Row | None:
+    """The row of a line with hundreds of metrics: `step:12 - actor/kl_loss:0.1 - …` and nothing else."""
+    pieces = _SEPARATOR.split(text)
+    pairs = [pair for piece in pieces if (pair := _PLAIN_PAIR.fullmatch(piece))]
+    row = row_of({metric_name(pair[1]): float(_first(pair.groups()[1:])) for pair in pairs})
+    return row if row and row.step is not None and len(pairs) >= len(pieces) - 1 else None
+
+
 def _parse_object(text: str) -> Row | None:
     match = _OBJECT.search(text)
     if match is None:
         return None
     head = text[: match.start()]
+    if len(head) > LONGEST_PREFIX:
+        return None
     before = grammar.read("" if _ARROWS.search(text[: match.start()]) else text[: match.start()])
     is_label = head.rstrip().endswith(":")
     if before.values or len(before.prose) > 1 or (before.prose and not before.counts and not is_label):
@@ -150,6 +165,9 @@ class MetricReader:
         if self._patterns.rows and (row := self._patterns.parse(text)):
             return [Found(row, line.number, line.number)]
         message = message_of(text)
+        if len(text) > LONGEST_GRAMMAR:
+            row = _row_in(message_of(text))
+            return [*self.end(), *([self._placed(row, line.number, line.number)] if row else [])]
         if self._columns and not self._columns.is_open(line.number):
             self._columns = None
         if self._named.take(text, line.number):

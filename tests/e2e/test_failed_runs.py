@@ -71,3 +71,13 @@ def test_d17_what_the_log_asks_for_is_installed_where_that_is_allowed(bench: Ben
     output = bench.harness("run", str(bench.blueprint), "--allow-install")
     assert "ucceeded" in output and "accelerate" in output
     assert bench.launches() == 2 and "what_to_do" not in bench.flag
+
+
+def test_secret_in_the_last_line_is_masked_in_the_flag_too(bench: Bench) -> None:
+    bench.script("train.py", "raise RuntimeError('denied for token=sk-proj-abcdefghijklmnopqrstuvwx1234')\n")
+    bench.plan("python train.py")
+    bench.run(status=1)
+    assert "denied for" in bench.flag["reason"]
+    for document in ("finish.flag", "result.md", "report.html", "result.json"):
+        assert "sk-proj-abcdef" not in (bench.result_dir / document).read_text(), document
+    assert "nothing differs" in bench.harness("verify", str(bench.result_dir))

@@ -58,3 +58,8 @@ def test_a_bar_that_is_set_back_before_it_names_the_next_epoch_stays_where_it_is
     places = [(2, 0.0), (32, 0.0), (0, 0.0), (1, 1.0), (32, 1.0), (0, 1.0), (1, 2.0)]
     rows = [Row(step, {"loss": 1.0}, epoch, 32) for step, epoch in places]
     assert positions(rows) == ("step", [2, 32, 32, 33, 64, 64, 65])
+
+
+def test_epochs_that_start_again_are_no_axis() -> None:
+    rows = [Row(None, {"val_acc": 0.5}, float(epoch)) for _ in range(5) for epoch in (1, 2, 3)]
+    assert positions(rows) == ("row", [float(number) for number in range(1, 16)])

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitors.metrics import MetricPatterns, literal_in, parse_line
+from monitors.logs import Line
+from monitors.metrics import MetricPatterns, MetricReader, literal_in, parse_line
 
 ROWS = [
     ("step:12 - actor/kl_loss:0.01 - a/reward/mean:0.6", 12, {"actor/kl_loss": 0.01, "a/reward/mean": 0.6}),
@@ -134,12 +135,17 @@ def test_patterns_of_the_user() -> None:
         "{'a': '" + "1" * 64_000 + "}",
         "1it" * 20_000 + " step",
         "step:1 - " + "a=" * 30_000,
+        "[" * 60_000,
+        "loss" + " " * 30_000 + ":" + " " * 30_000 + "x",
+        "step=1 " + "a" * 60_000 + "=0.5 loss=0.4",
+        "a_" * 30_000 + ": 0.5 loss: 1",
     ],
     ids=lambda text: text[:18],
 )
 def test_endless_digits_and_names_cost_no_more_than_their_length(text: str) -> None:
     begun = time.process_time()
     parse_line(text)
+    MetricReader().read(Line(1, text))
     assert time.process_time() - begun < 1.0  # a quadratic expression takes minutes
 
 
@@ -170,3 +176,8 @@ def test_literal_is_in_whatever_matches(pattern: str, data: st.DataObject) -> No
     literal = literal_in(compiled)
     match = compiled.search(data.draw(st.text(alphabet="abcd1|()?*+.[]{}, ^$\\", max_size=12)))
     assert literal is None or match is None or literal in match[0]
+
+
+def test_line_with_hundreds_of_metrics_is_read_whole() -> None:
+    row = parse_line("step:7 - " + " - ".join(f"part_{number}/loss:0.{number + 1}" for number in range(400)))
+    assert row is not None and row.step == 7 and len(row.values) == 400
