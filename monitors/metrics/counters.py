@@ -104,8 +104,9 @@ def take_counters(found: Reading, text: str) -> str:
         if match["split"]:
             found.split = splits().get(match["split"].lower(), "")
         if match["epoch"]:
-            if match["epoch"].lower().endswith("s") and total is None:
-                continue
+            is_short = not match["epoch"].lower().startswith("epoch")
+            if total is None and ((is_short and match["part"]) or match["epoch"].lower().endswith("s")):
+                continue  # `epochs: 3` is a setting, `ep:0.5` a metric
             if found.epoch is None:
                 found.epoch = float(match["n"].replace(",", "") + (match["part"] or ""))
                 found.epochs = total
