@@ -224,14 +224,14 @@ def test_detach_then_look_then_stop_without_a_harness(bench: Bench) -> None:
     until(lambda: "step=3 " in bench.log(), "the third step")
     assert any(name.startswith("ajet_trial-") for name in sessions())
     assert "step=" in bench.harness("logs", "-n", "5")
-    assert "running" in bench.harness("show")
-    assert "watch" in bench.harness("ls")
+    until(lambda: "running" in bench.harness("show"), "show says that it runs")
+    until(lambda: "watch" in bench.harness("ls"), "ls says that it is watched")
     owner = until(lambda: [e for e in bench.entries() if e.kind == "owner"][1:], "a second owner")[-1]
     os.kill(owner.event.pid, signal.SIGKILL)
     until(lambda: not alive(owner.event.pid), "the harness is dead")
     bench.harness("stop", str(bench.result_dir))
     assert bench.flag["outcome"] == "cancelled"
-    assert sessions() == []
+    until(lambda: sessions() == [], "no session is left")
 
 
 def test_ctrl_c_asks_and_detaches(bench: Bench) -> None:
