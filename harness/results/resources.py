@@ -13,12 +13,13 @@ from harness.results.charts import Chart, Line, Panel
 from harness.results.raw import json_lines, number_in
 from harness.results.types import Record, Source
 
+LEAST_MINUTES = 0.5
 _GIB = 1 << 30
 _UNITS = {"CPU (100 per core)": "%", "Memory": "GiB", "GPU": "%", "GPU memory": "GiB"}
 
 
 def resource_chart(record: Record, problems: list[str]) -> Chart | None:
-    """What the machine was doing; None where there are fewer than two samples."""
+    """What the machine was doing; None where the samples cover less than half a minute."""
     found: dict[tuple[str, str], list[tuple[float, float, int, str]]] = defaultdict(list)
     start: float | None = None
     for attempt in record.attempts:
@@ -35,7 +36,9 @@ def resource_chart(record: Record, problems: list[str]) -> Chart | None:
         Panel(title, tuple(_line(label, found[of, label]) for of, label in found if of == title), y=unit)
         for title, unit in _UNITS.items()
     ]
-    shown = tuple(panel for panel in panels if any(len(line.x) > 1 for line in panel.lines))
+    shown = tuple(
+        panel for panel in panels if any(line.x[-1] - line.x[0] >= LEAST_MINUTES for line in panel.lines)
+    )
     return Chart("machine", "Machine", "", "metric", "minutes", "", shown) if shown else None
 
 

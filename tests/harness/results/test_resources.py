@@ -42,3 +42,9 @@ def test_a_single_sample_draws_nothing(tmp_path: Path) -> None:
     sampled(tmp_path, 1, [sample(0, 0.0)])
     assert resource_chart(collect(tmp_path), []) is None
     assert resource_chart(replace(collect(tmp_path), attempts=()), []) is None
+
+
+def test_samples_of_a_few_seconds_draw_nothing(tmp_path: Path) -> None:
+    """Whether a short run is sampled once or twice depends on when it is looked at."""
+    sampled(tmp_path, 1, [sample(0, 0.0), sample(0.1, 50.0)])
+    assert resource_chart(collect(tmp_path), []) is None
