@@ -61,8 +61,10 @@ def metrics(
 def _read(source: Path, expressions: list[str]) -> "ReadRows":
     from harness import index
     from harness.metric_files.reading import read_source
-    from monitors.metrics import MetricPatterns
+    from monitors.metrics import MetricPatterns, families
 
+    if broken := families.broken():
+        fail("; ".join(broken))
     try:
         patterns = MetricPatterns.compile(expressions) if expressions else None
     except re.error as error:

@@ -20,6 +20,7 @@ from harness.machine.gpus import BUSY_SHARE, Device, users_of, visible
 from harness.machine.memory import memory_available
 from harness.machine.ports import a_free_port, holder, is_taken
 from monitors.launch import state_home
+from monitors.metrics import families
 
 _FEW_FREE_FILES = 1000
 _LITTLE_MEMORY = 512 * 2**20
@@ -68,6 +69,12 @@ def state_folder(launch: PlannedLaunch) -> Iterator[Finding]:
         yield problem(text, "name a folder of yours: `export XDG_STATE_HOME=/a/folder`", "permission")
     else:
         yield fine("the list of runs can be written")
+
+
+def metric_formats(launch: PlannedLaunch) -> Iterator[Finding]:
+    """Formats of metric lines that the user has added can be used."""
+    for text in families.broken():
+        yield warning(f"{text}; its lines are read without it", "correct the file, or remove it")
 
 
 def checkpoints(launch: PlannedLaunch) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,9 +31,12 @@ class FamilyError(ValueError):
 
 @dataclass(frozen=True)
 class Family:
+    """`is_own`: the user's, not a shipped one."""
+
     name: str
     expressions: tuple[re.Pattern[str], ...]
     samples: tuple[dict[str, Any], ...]
+    is_own: bool = False
 
 
 def user_folder() -> Path:
@@ -47,33 +50,47 @@ def _user_folder(config: str) -> Path:
 
 
 def families() -> tuple[Family, ...]:
-    """The user's families, then the shipped ones, as they were when first asked for. Raises FamilyError."""
-    return _families(user_folder())
+    """The user's families that can be used, then the shipped ones, as they were when first asked for."""
+    return _load(user_folder())[0]
+
+
+def broken() -> tuple[str, ...]:
+    """What is wrong with each file of the user's that cannot be used, and is left out."""
+    return _load(user_folder())[1]
 
 
 @cache
-def _families(own: Path) -> tuple[Family, ...]:
-    shipped = Path(__file__).parent / "families"
-    return tuple(read_family(file) for folder in (own, shipped) for file in sorted(folder.glob("*.yaml")))
+def _load(own: Path) -> tuple[tuple[Family, ...], tuple[str, ...]]:
+    usable: list[Family] = []
+    refused: list[str] = []
+    for file in sorted(own.glob("*.yaml")):
+        try:
+            usable.append(replace(read_family(file), is_own=True))
+        except FamilyError as error:
+            refused.append(str(error))
+    shipped = sorted((Path(__file__).parent / "families").glob("*.yaml"))
+    return (*usable, *map(read_family, shipped)), tuple(refused)
 
 
 def read_family(file: Path) -> Family:
     """Read one file. Raises FamilyError."""
     try:
         data = yaml.load(file.read_text(encoding="utf-8"), Loader=LOADER)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise FamilyError(f"{file}: cannot be read: {error}") from error
     if (
         not isinstance(data, dict)
         or set(data) - {"family", "expressions", "samples"}
         or not data.get("family")
+        or not all(isinstance(data.get(key) or [], list) for key in ("expressions", "samples"))
     ):
-        raise FamilyError(f"{file}: a family has `family`, `expressions` and `samples`, and nothing else")
+        text = "a family has `family` and the lists `expressions` and `samples`, and nothing else"
+        raise FamilyError(f"{file}: {text}")
     compiled = []
     for expression in data.get("expressions") or ():
         try:
             pattern = re.compile(str(expression))
-        except (re.error, RecursionError) as error:
+        except (re.error, RecursionError, OverflowError) as error:
             raise FamilyError(f"{file}: {expression!r} is no regular expression: {error}") from error
         if not pattern.groupindex:
             raise FamilyError(f"{file}: {expression!r} names nothing; add a group as in (?P<step>\\d+)")
@@ -84,7 +101,7 @@ def read_family(file: Path) -> Family:
 @cache
 def expressions(own: Path) -> tuple[re.Pattern[str], ...]:
     """All expressions of all families, those in the folder `own` first."""
-    return tuple(expression for family in _families(own) for expression in family.expressions)
+    return tuple(expression for family in _load(own)[0] for expression in family.expressions)
 
 
 def match(text: str) -> re.Match[str] | None:

@@ -6,6 +6,7 @@ steps and is made of named numbers, and if it is made of little else: prose make
 
 from __future__ import annotations
 
+import math
 import re
 from typing import NamedTuple
 
@@ -38,6 +39,7 @@ _HARD = re.compile(r"[|,;•·►→\]\[(){}\x00]|\s-{1,3}\s|\s=>\s|->|(?<=[a-z]
 _NAME = re.compile(r"[^\W\d]['\w./@%#*+&^()-]*(?: [\w'./@%#*+&^()-]+){0,5}")
 _PROSE = re.compile(r"[^\W\d_]{2,}")
 _SOURCE_FILE = re.compile(r"\.(?:py|pyx|cc|cpp|cu|c|h|rs|go|sh)$")
+_COUNTERS = ("epoch", "step", "steps_per_epoch")
 _COUNTED_NAME = re.compile(r"([^|,;\x00]*)\x00\s*\)?\s*[:=]\s*$")
 
 
@@ -90,11 +92,11 @@ def read_after(head: re.Match[str]) -> Row | None:
         number = None if raw is None else number_of(raw.strip())
         if name == "split":
             found.split = splits().get((raw or "").lower(), "")
-        elif number is None:
+        elif number is None or (name in _COUNTERS and not math.isfinite(number)):
             continue
         elif name == "epoch":
             found.epoch = number
-        elif name in ("step", "steps_per_epoch"):
+        elif name in _COUNTERS:
             setattr(found, "step" if name == "step" else "total", int(number))
         else:
             found.values[metric_name(name)] = number

@@ -95,3 +95,17 @@ def test_what_cannot_be_read_or_written_is_said(
     words = [word.format(log=log, folder=tmp_path / "empty") for word in arguments]
     status, _, err = metrics(*words)
     assert status == 2 and says in err
+
+
+def test_a_broken_format_of_the_user_is_said(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    broken = tmp_path / "harness" / "metrics" / "bad.yaml"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("family: x\nexpressions: ['(']\n")
+    status, _, err = metrics(log)
+    assert status == 2 and str(broken) in err and "no regular expression" in err
+    status, out, _ = typed("doctor", "--json")
+    warned = [each for each in json.loads(out)["findings"] if each["check"] == "metric formats"]
+    assert status == 0 and warned[0]["severity"] == "warning" and str(broken) in warned[0]["text"]

@@ -80,16 +80,27 @@ def test_nan_is_kept() -> None:
     assert math.isnan(found.row.values["loss"])
 
 
-def test_family_of_a_user_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a user's formats."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     folder = tmp_path / "harness" / "metrics"
     folder.mkdir(parents=True)
-    (folder / "mine.yaml").write_text(
-        "family: mine\nexpressions: ['^<<(?P<step>\\d+)>> q=(?P<quality>\\S+)']\n"
-    )
-    assert [described(found) for found in rows_of("<<7>> q=0.5")] == [
-        {"line": 1, "step": 7, "epoch": None, "values": {"quality": 0.5}}
+    return folder
+
+
+MINE = "family: mine\nexpressions: ['^<<(?P<step>\\S+)>> q=(?P<quality>\\S+)']\n"
+
+
+def test_family_of_a_user_comes_first_and_a_broken_one_is_left_out_and_named(own: Path) -> None:
+    (own / "mine.yaml").write_text(MINE)
+    (own / "bad.yaml").write_text("family: x\nexpressions: ['(']\n")
+    assert [described(found) for found in rows_of("<<7>> q=0.5\n<<inf>> q=0.25")] == [
+        {"line": 1, "step": 7, "epoch": None, "values": {"quality": 0.5}},
+        {"line": 2, "step": None, "epoch": None, "values": {"quality": 0.25}},
     ]
+    (said,) = families.broken()
+    assert str(own / "bad.yaml") in said and "is no regular expression" in said
 
 
 @pytest.mark.parametrize(
@@ -99,6 +110,9 @@ def test_family_of_a_user_comes_first(tmp_path: Path, monkeypatch: pytest.Monkey
         ("family: x\nexpressions: ['loss']", "names nothing"),
         ("expressions: []", "a family has"),
         ("family: x\nformats: []", "a family has"),
+        ("family: x\nexpressions: 5", "a family has"),
+        ("family: x\nexpressions: ['(?P<x>a{99999999999})']", "is no regular expression"),
+        ("family: 2001-99-99", "cannot be read"),
         (": [", "cannot be read"),
     ],
 )
