@@ -21,7 +21,7 @@ from monitors.health import Alarm, LiveHealth
 from monitors.logs import PIECE_BYTES, Line, LogReader
 from monitors.metrics import Found, MetricReader, Row, parse_line, row_from_object
 from monitors.metrics.axis import place_text
-from monitors.metrics.filter import lines_to_read
+from monitors.metrics.filter import finds_every_family, lines_to_read
 from monitors.metrics_file import MetricsFile
 from monitors.resources import disk_free
 from monitors.row_source import RowSource
@@ -78,7 +78,7 @@ class Watch:
         self._vitals = Vitals(self._rules.hang_s)
         self._health = LiveHealth(source.value, files.resources)
         words = self._rules.patterns.words()
-        self._reads_every_line = words is None
+        self._reads_every_line = words is None or (self._reads_rows and not finds_every_family())
         self._words = lines_to_read((*(words or ()), *ERROR_WORDS), self._reads_rows)
         self._reader = MetricReader(self._rules.patterns)
         self.rows = Rows()

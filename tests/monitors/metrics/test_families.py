@@ -104,6 +104,26 @@ def test_family_of_a_user_comes_first_and_a_broken_one_is_left_out_and_named(own
 
 
 @pytest.mark.parametrize(
+    ("expression", "line"),
+    [
+        (r"^(?P<step>\d+)\D(?P<quality>\S+)$", "7\t0.5"),  # no fixed text
+        (r"(?x) ^ (?P<step>\d+) [ ] quality [ ] (?P<quality>\S+)", "7 quality 0.5"),
+        (r"^(?P<step>\d+) q(?P<quality>\S+)$", "7 q0.5"),
+    ],
+)
+def test_lines_of_a_users_format_are_read_while_a_run_is_watched(
+    expression: str, line: str, own: Path, tmp_path: Path
+) -> None:
+    (own / "mine.yaml").write_text(f"family: mine\nexpressions: ['{expression}']\n")
+    (tmp_path / "pane.log").write_text(f"begin\n{line}\n")
+    watch = Watch(AttemptFiles(tmp_path))
+    watch.poll(final=True)
+    watch.close()
+    (read,) = read_metrics(tmp_path / "metrics.jsonl")
+    assert (read["step"], read["values"]) == (7, {"quality": 0.5})
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
         ("family: x\nexpressions: ['(']", "is no regular expression"),
