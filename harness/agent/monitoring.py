@@ -21,7 +21,6 @@ from harness.repair import apply_changes
 from harness.state import AttemptState
 from monitors.clock import SystemClock
 from monitors.launch import SWALLOWED_AFTER_S, kill_leftovers, type_launch_line, withdraw
-from monitors.metrics import MetricPatterns
 from monitors.resources import ResourceSampler, append_sample
 from monitors.rules import Event, Health, MetricSource, WatchRules, in_second_half
 from monitors.tmux import Session
@@ -48,7 +47,7 @@ class AttemptMonitor:
         metrics = plan.metrics or MetricSpec(())
         rules = WatchRules(
             expects_kl=self._config.expects_kl_loss,
-            patterns=MetricPatterns.compile(metrics.patterns, metrics.first_step),
+            patterns=metrics.of_lines(),
             first_step_timeout_s=plan.first_step_s,
         )
         source = MetricSource.TRAINER if self._config.is_ajet else MetricSource.CONSOLE

@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness.codec import decode, encode
+
+if TYPE_CHECKING:
+    from monitors.metrics import MetricPatterns
 
 Severity = Literal["error", "warning"]
 
@@ -41,6 +44,12 @@ class MetricSpec:
     """Which direction of it is better; None: what the table of names says."""
     file: str = ""
     """The file, folder or pattern below the codebase that metrics are read from; "": see `metric_files`."""
+
+    def of_lines(self) -> "MetricPatterns":
+        """The expressions, compiled, for who reads a log."""
+        from monitors.metrics import MetricPatterns
+
+        return MetricPatterns.compile(self.patterns, self.first_step)
 
 
 @dataclass(frozen=True)

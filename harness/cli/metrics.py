@@ -11,7 +11,9 @@ import typer
 from harness.cli.console import AsJson, fail, piped_log, print_facts, print_json
 
 if TYPE_CHECKING:
+    from harness.blueprint.types import Blueprint
     from harness.metric_files.reading import ReadRows
+    from monitors.metrics.names import Direction
 
 WRITTEN = (".csv", ".parquet", ".png")
 
@@ -42,8 +44,8 @@ def metrics(
     """
     if output is not None and output.suffix not in WRITTEN:
         fail(f"{output}: the name must end in {', '.join(WRITTEN)}")
-    found = _read(source, pattern or [])
-    leading, goal = found.leading()
+    found, plan = _read(source, pattern or [])
+    leading, goal = _leading(found, plan)
     if json_output:
         rows = [
             {"line": line, "step": row.step, "epoch": row.epoch, "values": row.values}
@@ -58,7 +60,8 @@ def metrics(
     raise typer.Exit(0 if found.rows else 1)
 
 
-def _read(source: Path, expressions: list[str]) -> "ReadRows":
+def _read(source: Path, expressions: list[str]) -> "tuple[ReadRows, Blueprint | None]":
+    """The rows, and the plan of a run."""
     from harness import index
     from harness.metric_files.reading import read_source
     from monitors.metrics import MetricPatterns, families
@@ -71,13 +74,26 @@ def _read(source: Path, expressions: list[str]) -> "ReadRows":
         fail(f"--pattern {error.pattern!r}: no regular expression: {error}")
     if source == Path("-"):
         with piped_log() as piped:
-            return read_source(piped, patterns)
+            return read_source(piped, patterns), None
     if not source.exists():
         try:
             source = index.find_run(str(source))
         except index.UnknownRunError as error:
             fail(f"{source}: there is no such file or folder; {error}")
-    return read_source(source, patterns)
+    plan = index.load_state(source).blueprint if (source / "attempts").is_dir() else None
+    if plan and plan.metrics and patterns is None:
+        patterns = plan.metrics.of_lines()
+    return read_source(source, patterns), plan
+
+
+def _leading(found: "ReadRows", plan: "Blueprint | None") -> "tuple[str | None, Direction | None]":
+    """The metric that leads, by a run's plan where there is one, and in which direction it gets better."""
+    if plan is None:
+        return found.leading()
+    from harness.results.leading import leading_metric
+
+    led = leading_metric(plan, (name for _, row in found.rows for name in row.named()))
+    return (led.name, led.goal) if led else (None, None)
 
 
 def _print(found: "ReadRows", source: Path, leading: str | None, goal: str | None) -> None:

@@ -35,24 +35,24 @@ class ReadRows:
 
 
 def read_source(path: Path, patterns: MetricPatterns | None = None) -> ReadRows:
-    """Read the rows of a log, a file of metrics, or a folder. With `patterns`, a file is a log.
+    """Read the rows of a log, a file of metrics, or a folder. `patterns`: for its log; a file is then a log.
 
     Raises NoSourceError for a folder without metrics.
     """
     if path.is_dir():
-        return _of_folder(path)
+        return _of_folder(path, patterns)
     known = None if patterns else format_of(path)
     if known and (rows := tuple(known.read(path))):
         return ReadRows(path, rows)
     return _of_log(path, patterns)
 
 
-def _of_folder(folder: Path) -> ReadRows:
+def _of_folder(folder: Path, patterns: MetricPatterns | None) -> ReadRows:
     for attempt in (folder, *sorted(folder.glob("attempts/[0-9]*"), reverse=True)):
         if copied := source_in(attempt / COPIES):
             return _of_files(copied)
         if (attempt / "pane.log").is_file():
-            return _of_log(attempt / "pane.log", None)
+            return _of_log(attempt / "pane.log", patterns)
     found = best(sources(files_below([folder])))
     if found is None:
         raise NoSourceError(f"{folder}: no file in it holds metrics; name a log")

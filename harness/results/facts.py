@@ -29,7 +29,6 @@ from harness.results.types import (
     Unit,
 )
 from harness.state import NOT_PLANNED
-from monitors.metrics import MetricPatterns
 from monitors.metrics.axis import AXIS_WORDS, whole
 from monitors.metrics.names import direction
 
@@ -59,8 +58,7 @@ Item = TypeVar("Item")
 def build_facts(record: Record, plan: Blueprint = NOT_PLANNED) -> dict[str, Fact]:
     """All facts of an experiment, by id; withheld are those that are not where they should stand. `plan`:
     which metric leads, and how metric lines look."""
-    spec = plan.metrics or MetricSpec(())
-    patterns = MetricPatterns.compile(spec.patterns, spec.first_step)
+    patterns = (plan.metrics or MetricSpec(())).of_lines()
     planned = [*_attempts(record.attempts), *_validations(record), *_metrics(record)]
     facts = {fact.id: fact for fact in computed(record.result_dir, planned, patterns)}
     key_facts = _key_facts(record, facts, leading_of(record, plan))

@@ -77,6 +77,7 @@ def test_the_training_sees_the_callers_variables_but_not_the_keys_of_the_harness
 SCORES = "\n## [exp_metrics]\n- pattern: `iter (?P<step>\\d+) score (?P<score>[\\d.]+)`\n"
 FIRST_STEP = "\n## [exp_metrics]\n- first_step: `first step done`\n"
 BOTH = "\n## [exp_prepare_command]\n`touch prepared`\n\n## [exp_cleanup_command]\n`echo well > cleaned-up`\n"
+OWN = "\n## [exp_metrics]\n- pattern: `round (?P<step>\\d+) gave (?P<quality>[\\d.]+)`\n- goal: max\n"
 NOT_PREPARED = "\n## [exp_prepare_command]\n`false`\n"
 FLAG, METRICS, STORY = "finish.flag", "attempts/01/metrics.jsonl", "trial_and_error.md"
 # command, more of the blueprint, exit status, texts of files in the result folder
@@ -103,6 +104,17 @@ def test_how_a_command_ends(
         content = (bench.result_dir / file).read_text()
         assert all(text in content for text in texts), content
     assert not (bench.codebase / "launched").exists()
+
+
+def test_metrics_of_a_run_are_read_by_its_plan(bench: Bench) -> None:
+    bench.plan("echo round 1 gave 0.5; echo round 2 gave 0.75", purpose="see the quality", more=OWN)
+    bench.run()
+    told = json.loads(bench.harness("metrics", str(bench.result_dir), "--json"))
+    assert [(row["step"], row["values"]) for row in told["rows"]] == [
+        (1, {"quality": 0.5}),
+        (2, {"quality": 0.75}),
+    ]
+    assert (told["leading"], told["goal"]) == ("quality", "max")
 
 
 def test_time_limit_kills_everything_it_started(bench: Bench) -> None:
