@@ -120,9 +120,9 @@ def named(names: Iterable[str], wanted: str) -> str | None:
     return None
 
 
-def _how_telling(name: str) -> tuple[bool, int, bool, int]:
+def _how_telling(name: str) -> tuple[bool, int, int, bool]:
     parts = words_of(name)
-    return not is_validation(name), _rank(name), _MEAN.isdisjoint(parts), len(parts)
+    return not is_validation(name), _rank(name), len(parts), _MEAN.isdisjoint(parts)
 
 
 def _rank(name: str) -> int:

@@ -49,6 +49,7 @@ def test_validations() -> None:
         ("loss lr", "", "loss"),
         ("lr norm", "", None),
         ("last_reward average_reward", "", "average_reward"),
+        ("loss reward rewards/length/mean", "", "reward"),
         ("loss_d loss_g fid", "", "fid"),
         ("loss eval_loss eval_accuracy", "How low does the validation loss get?", "eval_loss"),
         ("loss val/acc val_loss", "Does a larger rate raise the accuracy?", "val/acc"),
