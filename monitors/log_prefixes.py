@@ -32,9 +32,9 @@ _STAMP = (
 _PLACE = r"[\w.<>/-]+(?::[\w.<>]+)?(?::\d+)?"
 
 REPEATED = re.compile(r"\[repeated \d+x across cluster\].*$")
-_RAY = re.compile(
-    r"\s*\((?P<name>[A-Za-z_][\w.:<>-]*) (?P<id>(?:(?:pid|ip|rank|node|index)=[^()\s,]+[, ]*)+)\) ?"
-    r"|\s*\((?P<service>raylet|gcs_server|autoscaler|dashboard|pid=\d+)\b[^()]{0,60}\) ?"
+RAY = re.compile(
+    r"^\s*\((?P<name>[A-Za-z_][\w.:<>-]*) (?P<id>(?:(?:pid|ip|rank|node|index)=[^()\s,]+[, ]*)+)\) ?"
+    r"|^\s*\((?P<service>raylet|gcs_server|autoscaler|dashboard|pid=\d+)\b[^()]{0,60}\) ?"
 )
 _RANK = re.compile(r"\s*\[(?:rank|default|RANK ?|\d{1,3},)(?P<rank>\d+)\](?:<std(?:err|out)>)?:? ?")
 _TASK = re.compile(r"(?P<rank>\d{1,5}): (?=\S|\s{2,})")
@@ -193,7 +193,7 @@ def _level_head(text: str) -> re.Match[str] | None:
 
 
 _SOURCES: tuple[tuple[re.Pattern[str], str, Callable[[re.Match[str]], str]], ...] = (
-    (_RAY, "(", lambda found: found["service"] or f"{found['name']} {found['id'].strip(', ')}"),
+    (RAY, "(", lambda found: found["service"] or f"{found['name']} {found['id'].strip(', ')}"),
     (_RANK, "[", lambda found: f"rank {found['rank']}"),
     (_POD, "[", lambda found: found["name"]),
     (_KERNEL, "[", lambda found: "kernel"),

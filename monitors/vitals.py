@@ -6,8 +6,8 @@ to a good end. Memory stays the same however long the run. What its numbers say 
 
 from __future__ import annotations
 
+from monitors.log_prefixes import RAY
 from monitors.logs import Line, is_progress_bar
-from monitors.metrics import RAY_PREFIX
 from monitors.rules import ERROR_START, FatalSign, is_dead_after_error, is_hang
 
 AWAY_S = 600.0
@@ -31,7 +31,7 @@ class Vitals:
 
     def line(self, line: Line) -> None:
         """Take in one line of the log; blank ones, progress bars and a traceback's frames say nothing."""
-        text = RAY_PREFIX.sub("", line.text)
+        text = RAY.sub("", line.text)
         if ERROR_START.match(line.text):
             self._error = line
         elif self._error and text and not text[0].isspace() and not is_progress_bar(text):

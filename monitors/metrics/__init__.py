@@ -5,7 +5,6 @@ a line. `axis`: where rows stand. `names`: what a metric's name says.
 """
 
 from monitors.metrics.parser import PATTERN_TOKEN as PATTERN_TOKEN
-from monitors.metrics.parser import RAY_PREFIX as RAY_PREFIX
 from monitors.metrics.parser import Found as Found
 from monitors.metrics.parser import MetricPatterns as MetricPatterns
 from monitors.metrics.parser import MetricReader as MetricReader

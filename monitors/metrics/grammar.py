@@ -46,7 +46,7 @@ _COUNTED_NAME = re.compile(r"([^|,;\x00]*)\x00\s*\)?\s*[:=]\s*$")
 def read_line(text: str) -> Row | None:
     """Return the row that a line is, or None. `text`: without what loggers put before it."""
     found = read(text)
-    return found.row() if found and is_row(found) else None
+    return found.row() if is_row(found) else None
 
 
 def is_row(found: Reading) -> bool:
@@ -159,8 +159,6 @@ def _name_in(before: str) -> tuple[str, bool, str]:
     parts = [*_HARD.finditer(stripped)]
     start = parts[-1].end() if parts else 0
     name = stripped[start:]
-    if name.endswith(")") is False and parts and stripped.endswith(")"):
-        name = ""
     colon = max(name.rfind(": "), name.rfind("= "))
     if colon >= 0:
         start, name = start + colon + 2, name[colon + 2 :]
@@ -255,7 +253,7 @@ def _take_prose(found: Reading, text: str, section: str) -> str:
 def _add(found: Reading, section: str, name: str, value: float) -> None:
     """Keep a metric; of the whole line's split, or by name where a line speaks of several."""
     printed, name = name, metric_name(name)
-    if name in ("epoch", "step", "global_step", "iter", "iteration", "v_num"):  # v_num: Lightning's version
+    if name in words("no_metrics"):
         return
     if section and not found.values:
         found.split = found.split or section

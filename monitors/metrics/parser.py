@@ -24,7 +24,6 @@ LONGEST_GRAMMAR = 2000  # of longer lines, pairs and objects: reading them costs
 LONGEST_PREFIX = 300
 LEAST_REDRAWS = 20  # of a bar whose course counts; of a shorter one, what it showed last
 MOST_LINES_BACK = 10_000  # that a row may need: an epoch's heading, the header of its table
-RAY_PREFIX = re.compile(r"^\s*\([A-Za-z_][\w.:]* (?:pid|ip)=[^)]*\)\s?")
 _PLAIN = rf"({NUMBER})(?![\w%:/]|[.,]\d|\.\w)"
 _VALUE = rf"(?:(?:(?:np|numpy|torch)\.\w+|tensor)\(({NUMBER})(?![\d.])[^()]*\)|{_PLAIN})"
 _SEPARATOR = re.compile(r"\s-\s|[|;\t]|,\s")
@@ -101,7 +100,7 @@ def _parse_object(text: str) -> Row | None:
     head = text[: match.start()]
     if len(head) > LONGEST_PREFIX:
         return None
-    before = grammar.read("" if _ARROWS.search(text[: match.start()]) else text[: match.start()])
+    before = grammar.read("" if _ARROWS.search(head) else head)
     is_label = head.rstrip().endswith(":")
     if before.values or len(before.prose) > 1 or (before.prose and not before.counts and not is_label):
         return None
@@ -166,7 +165,7 @@ class MetricReader:
             return [Found(row, line.number, line.number)]
         message = message_of(text)
         if len(text) > LONGEST_GRAMMAR:
-            row = _row_in(message_of(text))
+            row = _row_in(message)
             return [*self.end(), *([self._placed(row, line.number, line.number)] if row else [])]
         if self._columns and not self._columns.is_open(line.number):
             self._columns = None
