@@ -25,8 +25,8 @@ def number_text(value: float, unit: str = "number") -> str:
         return duration(value)
     is_large = 1e4 <= abs(value) < 1e12
     plain = ".0f" if is_large or (value == int(value) and abs(value) < 1e4) else ".4g"
-    form = {"count": ".0f", "rate": ".3f", "difference": "+.3f"}.get(unit, plain)
-    return f"{value + 0.0:{form}}"
+    forms = {"count": ".0f", "rate": ".3f", "difference": "+.3f"} if abs(value) < 1e15 else {}
+    return f"{value + 0.0:{forms.get(unit, plain)}}"
 
 
 def metric_value_text(value: float) -> str:
@@ -36,7 +36,7 @@ def metric_value_text(value: float) -> str:
 
 def duration(seconds: float | None) -> str:
     """`0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`, or a dash."""
-    if seconds is None:
+    if seconds is None or not abs(seconds) < 1e15:
         return DASH
     if seconds < 0:
         return "-" + duration(-seconds)
@@ -54,7 +54,7 @@ def duration(seconds: float | None) -> str:
 
 def short_duration(seconds: float | None) -> str:
     """For columns of a terminal: `7s`, `1m 05s`, `1h 02m`, or a dash."""
-    if seconds is None:
+    if seconds is None or not abs(seconds) < 1e15:
         return "–"
     minutes, left = divmod(max(0, round(seconds)), 60)
     if minutes >= 60:

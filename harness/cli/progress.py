@@ -78,7 +78,7 @@ def _training(rows: "Rows", leading: "Leading | None") -> str:
     if leading is not None and REWARD_NAME.match(leading.name):
         return ""
     if rows.rewards:
-        return f"reward {rows.rewards[-1][1]:.3f}"
+        return f"reward {number_text(rows.rewards[-1][1], 'rate')}"
     losses = (name for name in rows.values if "loss" in name and direction(name) and not is_validation(name))
     name = min(losses, key=len, default=None)
     if name is None or (leading is not None and leading.name == name):
@@ -91,7 +91,7 @@ def _leading(rows: "Rows", leading: "Leading | None") -> str:
     if leading is None:
         return ""
     if leading.name == PASS_RATE and rows.pass_rates:
-        ends = [f"{rows.pass_rates[place][1]:.3f}" for place in (0, -1)]
+        ends = [number_text(rows.pass_rates[place][1], "rate") for place in (0, -1)]
         return f"pass rate {' → '.join(ends[: len(rows.pass_rates)])}"
     value, extremes = rows.values[leading.name], rows.extremes.get(leading.name)
     best = extremes[leading.goal == "max"] if extremes and leading.goal else None

@@ -1,8 +1,9 @@
 """The numbers of a figure as plain data: what is drawn, and what stands beside the drawing.
 
-In: numbers of a run or of a comparison. Out: `Chart`s; `save_all` writes each as `NAME.json` and draws it as
-`NAME.svg`; `page_parts` gives what a page needs to draw them itself. A figure shows nothing that its JSON
-does not hold; of a long line, page and drawing show the extremes of each neighbourhood.
+In: numbers of a run or of a comparison. Out: `Chart`s; `save_all` makes one after the other, writes each as
+`NAME.json` and draws it as `NAME.svg`; `page_parts` gives what a page needs to draw them itself. A figure
+shows nothing that its JSON does not hold; of a long line, page and drawing show the extremes of each
+neighbourhood.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +22,7 @@ import numpy as np
 from harness.atomic_write import write_atomically
 from harness.results.drawing_style import colour_variables
 from harness.results.manifest import plain
+from harness.results.parts import Parts
 from harness.results.types import Figure
 from harness.templating import templates_dir
 
@@ -30,6 +32,7 @@ Numbers = tuple[float, ...]
 SUFFIXES = (".svg", ".png", ".json")  # .png: of reports by earlier versions
 MOST_LABELLED = 8  # lines of a panel with a colour and a label of their own
 MOST_SHOWN = 1000  # values of a line on a page or in a drawing
+_LARGEST = 1e307  # beyond it an axis has no ends
 _WIDE = 1e4  # from this ratio of the extremes a linear axis flattens the rest
 _OF_SCRIPT = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
@@ -94,15 +97,29 @@ class Chart:
     goal: str = "max"
 
 
+Maker = tuple[str, Callable[[], Chart | None]]
+"""What a chart is called, and what makes it; None where there is nothing to draw."""
+
+
 def save_all(
-    charts: Iterable[Chart], folder: Path, into: Path | None = None, draws: bool = True
+    makers: Iterable[Maker], parts: Parts, folder: Path, into: Path | None = None, draws: bool = True
 ) -> list[Figure]:
-    """Write the charts into `<folder>/figures/`, and take away the figures of an earlier report. `into`:
-    another folder, for their data alone. `draws`: as files too, which takes most of the time of a report."""
+    """Make the charts and write them into `<folder>/figures/`, and take away the figures of an earlier
+    report. One that cannot be drawn is left out of the figures, and named in `parts`. `into`: another folder,
+    for their data, and for the drawings that this one has not. `draws`: as files too, which takes most of the
+    time of a report."""
     target = (into or folder) / "figures"
     target.mkdir(exist_ok=True)
-    suffixes = (".svg", ".json") if draws else (".json",)
-    figures = [_save(chart, target, suffixes, is_drawn=draws and into is None) for chart in charts]
+
+    def save(make: Callable[[], Chart | None]) -> Figure | None:
+        chart = make()
+        if chart is None:
+            return None
+        is_there = into is not None and (folder / "figures" / f"{chart.name}.svg").exists()
+        return _save(chart, target, draws, draws and not is_there)
+
+    made = [parts.made(name, partial(save, make), "drawn") for name, make in makers]
+    figures = [figure for figure in made if figure is not None]
     kept = {Path(file).name for figure in figures for file in figure.files}
     for path in target.iterdir():
         if path.suffix in SUFFIXES and path.name not in kept:
@@ -110,13 +127,14 @@ def save_all(
     return figures
 
 
-def _save(chart: Chart, folder: Path, suffixes: Sequence[str], is_drawn: bool) -> Figure:
-    write_atomically(folder / f"{chart.name}.json", f"{_json(_plain(chart))}\n")
+def _save(chart: Chart, folder: Path, has_drawing: bool, is_drawn: bool) -> Figure:
     thin = shown(chart)
     if is_drawn:
         from harness.results.drawing import draw
 
         write_atomically(folder / f"{chart.name}.svg", draw(thin))
+    write_atomically(folder / f"{chart.name}.json", f"{_json(_plain(chart))}\n")
+    suffixes = (".svg", ".json") if has_drawing else (".json",)
     files = tuple(f"figures/{chart.name}{suffix}" for suffix in suffixes)
     return Figure(chart.name, chart.title, chart.caption, _plain(thin), files)
 
@@ -175,6 +193,8 @@ def labelled(lines: Sequence[Line], is_max: bool) -> list[Line]:
 def _scale(panel: Panel) -> str:
     every = np.array([value for line in panel.lines for value in line.y], dtype=float)
     values = every[np.isfinite(every)]
+    if len(values) and np.abs(values).max() > _LARGEST:
+        raise ValueError(f"a value is beyond {_LARGEST:g}")
     sizes = np.abs(values[values != 0])
     is_positive = bool((values > 0).all())
     if not len(sizes) or sizes.max() <= _WIDE * (sizes.min() if is_positive else np.median(sizes)):

@@ -7,12 +7,13 @@ data, and what is missing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from harness.results.charts import Chart, Line, Panel, save_all
+from harness.results.charts import Chart, Line, Maker, Panel, save_all
 from harness.results.facts import (
     KL_KEYS,
     REWARD_KEYS,
@@ -22,8 +23,9 @@ from harness.results.facts import (
     foreign_metrics,
     is_reinforcement,
 )
+from harness.results.parts import Parts
 from harness.results.resources import resource_chart
-from harness.results.text import clean
+from harness.results.text import clean, one_line
 from harness.results.types import Fact, Figure, Record, Series
 from monitors.metrics.axis import AXIS_WORDS, whole
 from monitors.metrics.names import kind_of
@@ -55,14 +57,15 @@ def draw_figures(
     measure; the figures, and what is missing.
 
     `into`, `draws`: as `save_all`."""
-    charts, left_out = [*_validation(record, facts)], []
-    missing: list[str] = []
+    problems: list[str] = []
+    left_out: list[str] = []
     drawn: set[str] = set()
+    makers: list[Maker] = [("Validation pass rates", lambda: _validation(record, facts))]
     for name, title, keys, is_expected in _KNOWN:
         series = first_of(record, keys)
         if series is not None and _is_drawable(series):
             drawn.add(series.key)
-            charts.append(_metric(record, series, name, title))
+            makers.append((title, partial(_metric, record, series, name, title)))
         elif is_expected and is_reinforcement(record):
             left_out.append(title)
     foreign = [series for series in foreign_metrics(record) if series.key not in drawn and _is_course(series)]
@@ -70,15 +73,18 @@ def draw_figures(
     for number, series in enumerate(foreign[:MAX_FOREIGN], start=1):
         slug = re.sub(r"[^a-z0-9]+", "_", series.key.lower()).strip("_")[:40]
         if _is_drawable(series):
-            chart = _metric(record, series, f"metric_{number:02d}_{slug}".rstrip("_"), series.key)
-            charts.insert(0 if series.key == leading else len(charts), chart)
-    if machine := resource_chart(record, missing):
-        charts.append(machine)
+            name = f"metric_{number:02d}_{slug}".rstrip("_")
+            maker = (one_line(series.key), partial(_metric, record, series, name, series.key))
+            makers.insert(0 if series.key == leading else len(makers), maker)
+    makers.append(("Machine", lambda: resource_chart(record, problems)))
+    parts = Parts()
+    figures = save_all(makers, parts, record.result_dir, into, draws)
+    missing = [*problems, *parts.left_out]
     if left_out:
         missing.append(f"figures left out because no metric holds them: {', '.join(left_out)}")
     if len(foreign) > MAX_FOREIGN:
         missing.append(f"figures of {len(foreign) - MAX_FOREIGN} more metrics: only {MAX_FOREIGN} are drawn")
-    return save_all(charts, record.result_dir, into, draws), missing
+    return figures, missing
 
 
 def _is_course(series: Series) -> bool:
@@ -102,18 +108,17 @@ def _metric(record: Record, series: Series, name: str, title: str) -> Chart:
     return Chart(name, clean(title), caption, "metric", AXIS_WORDS[record.axis], "", (Panel(lines=(line,)),))
 
 
-def _validation(record: Record, facts: Mapping[str, Fact]) -> Iterator[Chart]:
+def _validation(record: Record, facts: Mapping[str, Fact]) -> Chart | None:
     """pass@1 and, of the unbiased pass@k, the one with the largest k."""
     lines = [line for column in _RATES if (line := _rate(column, record, facts)) is not None]
-    if lines:
-        caption = "Mean over tasks"
-        if any(low is not None for line in lines for low in line.low):
-            caption += " with 95 % intervals over tasks; one seed"
-        shown = tuple(lines[:1] + lines[1:][-1:])
-        panels = (Panel(lines=shown),)
-        yield Chart(
-            "validation", "Validation pass rates", caption, "validation", AXIS_WORDS[record.axis], "", panels
-        )
+    if not lines:
+        return None
+    caption = "Mean over tasks"
+    if any(low is not None for line in lines for low in line.low):
+        caption += " with 95 % intervals over tasks; one seed"
+    panels = (Panel(lines=tuple(lines[:1] + lines[1:][-1:])),)
+    axis = AXIS_WORDS[record.axis]
+    return Chart("validation", "Validation pass rates", caption, "validation", axis, "", panels)
 
 
 def _rate(column: str, record: Record, facts: Mapping[str, Fact]) -> Line | None:

@@ -24,6 +24,7 @@ from harness.results.figures import draw_figures
 from harness.results.manifest import fingerprints, manifest, plain, with_checksum
 from harness.results.narrative.run import RunEvidence
 from harness.results.narrative.sections import Narrative, tell
+from harness.results.parts import Parts
 from harness.results.raw import json_file
 from harness.results.result import leading_of, result_of
 from harness.results.run import RunStory
@@ -57,11 +58,16 @@ def build_report(
     came_to = result_of(record, facts, leading_of(record, run.state.blueprint))
     figures, undrawn = draw_figures(record, facts, into, came_to.metric if came_to else None, draws)
     provenance = json_file(result_dir / "provenance.json", "provenance.json", [])
+    parts = Parts()
+    answers = parts.made("the sample answers", lambda: samples(record)) or ()
+    told = text.clean_tree(run, secrets)
+    said = parts.made(
+        "the narrative", lambda: tell(told.state.narrative, RunEvidence(record, facts, told), secrets)
+    )
     missing = _words("missing", facts.values(), record=record, provenance=provenance)
-    missing = (*missing, *record.problems[:50], *undrawn)
+    missing = (*missing, *record.problems[:50], *undrawn, *parts.left_out)
     view = build_view(record, facts, run, came_to, missing, discrepancies)
     view, provenance = text.clean_tree(view, secrets), text.clean_tree(provenance, secrets)
-    said = tell(view.run.state.narrative, RunEvidence(record, facts, view.run), secrets)
     headline = _words("headline", view.key_facts, view=view, mark=view.mark)
     finding = "".join(_words("finding", view.key_facts))
     _write_documents(
@@ -72,7 +78,7 @@ def build_report(
         figures=figures,
         provenance=provenance,
         narrative=said,
-        samples=text.clean_tree(samples(record), secrets),
+        samples=text.clean_tree(answers, secrets),
         **page_parts(figures),
     )
     result = _result_json(view, facts, figures, provenance, said) | {"headline": headline, "finding": finding}

@@ -41,6 +41,11 @@ def test_a_point_is_named_by_what_is_changed() -> None:
     assert wording.point_label({}, labels) == "baseline"
 
 
+@given(st.floats(), st.sampled_from(["number", "rate", "difference", "count", "seconds"]))
+def test_every_number_has_a_short_text(value: float, unit: str) -> None:
+    assert len(wording.number_text(value, unit)) < 30 and len(wording.short_duration(value)) < 30
+
+
 @given(st.floats(-1e15, 1e15), st.sampled_from(["number", "rate", "difference", "count"]))
 def test_a_shown_number_can_be_pasted_into_a_config(value: float, unit: str) -> None:
     text = wording.number_text(value, unit)

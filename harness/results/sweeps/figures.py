@@ -7,7 +7,7 @@ and what its band means, stands in its caption (`templates/reports/sweep_caption
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from harness.config.values import Scalar, same_value
 from harness.results.charts import MOST_LABELLED, Chart, Kind, Line, Mark, Panel, save_all
 from harness.results.comparing.contrasts import Cells
 from harness.results.comparing.types import SIGN, Comparison, Contrast, Curve, Key, KeyEffect
+from harness.results.parts import Parts
 from harness.results.sweeps.tables import cost_unit
 from harness.results.sweeps.wording import as_number, bounds_of, key_labels, level_text, point_labels
 from harness.results.types import Figure
@@ -33,10 +34,13 @@ Matrix = np.ndarray  # float64 [runs, steps]
 Ends = np.ndarray | None  # float64 [steps]
 
 
-def draw_figures(comparison: Comparison, folder: Path, into: Path | None = None) -> list[Figure]:
+def draw_figures(
+    comparison: Comparison, folder: Path, parts: Parts, into: Path | None = None
+) -> list[Figure]:
     """Draw what there is to draw, as `save_all`."""
-    charts = (*_curves(comparison), *_levels(comparison), *_quality(comparison))
-    return save_all(charts, folder, into)
+    names = {"curves": _curves, "levels": _levels, "quality": _quality}
+    makers = [(f"the figure of {name}", partial(make, comparison)) for name, make in names.items()]
+    return save_all(makers, parts, folder, into)
 
 
 def _chart(
@@ -51,7 +55,7 @@ def _chart(
 # --- curves -------------------------------------------------------------------------------------------------
 
 
-def _curves(comparison: Comparison) -> Iterator[Chart]:
+def _curves(comparison: Comparison) -> Chart | None:
     by_key = _panels_by_key(comparison) if len(comparison.points) > MOST_POINTS else []
     panels = by_key or [_panel_of_points(comparison)]
     lines = [line for panel in panels for line in panel.lines]
@@ -59,16 +63,17 @@ def _curves(comparison: Comparison) -> Iterator[Chart]:
     if ends:
         cut = partial(_cut, low=min(ends), high=max(ends))
         panels = [replace(panel, lines=tuple(map(cut, panel.lines))) for panel in panels]
-    if any(len(line.x) > 1 for line in lines):
-        yield _chart(
-            *("curves", "over the steps", "step", panels, comparison),
-            by_key=bool(by_key),
-            points=len(comparison.points),
-            has_runs=any(line.runs for line in lines),
-            has_baseline=any(line.is_baseline for line in lines),
-            is_crowded=any(len(panel.lines) > MOST_LABELLED for panel in panels),
-            is_long=any(len(line.x) == MOST_STEPS for line in lines),
-        )
+    if not any(len(line.x) > 1 for line in lines):
+        return None
+    return _chart(
+        *("curves", "over the steps", "step", panels, comparison),
+        by_key=bool(by_key),
+        points=len(comparison.points),
+        has_runs=any(line.runs for line in lines),
+        has_baseline=any(line.is_baseline for line in lines),
+        is_crowded=any(len(panel.lines) > MOST_LABELLED for panel in panels),
+        is_long=any(len(line.x) == MOST_STEPS for line in lines),
+    )
 
 
 def _cut(line: Line, low: float, high: float) -> Line:
@@ -193,13 +198,12 @@ def groups(
     return [(level, points, contrast) for level, points, contrast in found if points]
 
 
-def _levels(comparison: Comparison) -> Iterator[Chart]:
+def _levels(comparison: Comparison) -> Chart | None:
     names = key_labels(comparison)
     drawn = [(names[key.name], _level_marks(effect, key, comparison)) for effect, key in _effects(comparison)]
     panels = [Panel(title, marks=marks) for title, marks in drawn if len(marks) > 1]
-    if panels:
-        has_intervals = any(mark.low is not None for panel in panels for mark in panel.marks)
-        yield _chart("levels", "by key", "", panels, comparison, has_intervals=has_intervals)
+    has_intervals = any(mark.low is not None for panel in panels for mark in panel.marks)
+    return _chart("levels", "by key", "", panels, comparison, has_intervals=has_intervals) if panels else None
 
 
 def _level_marks(effect: KeyEffect, key: Key, comparison: Comparison) -> tuple[Mark, ...]:
@@ -229,7 +233,7 @@ def _level_marks(effect: KeyEffect, key: Key, comparison: Comparison) -> tuple[M
 # --- quality against time -----------------------------------------------------------------------------------
 
 
-def _quality(comparison: Comparison) -> Iterator[Chart]:
+def _quality(comparison: Comparison) -> Chart | None:
     labels, (least, most) = point_labels(comparison), bounds_of(comparison)
     found = []
     for one in comparison.points:
@@ -249,7 +253,8 @@ def _quality(comparison: Comparison) -> Iterator[Chart]:
         label = labels[point.name]
         marks.append(Mark(label, cost, value.mean, low, high, value.n, (), is_front, is_labelled))
     least = max(costs, default=0.0) - max(LEAST_HOURS, LEAST_SHARE * min(costs, default=0.0))
-    if sign and len(marks) > 1 and min(costs) < least:
-        x, has_single = f"{cost_unit(comparison)} per run", any(mark.n == 1 for mark in marks)
-        panels = (Panel(marks=tuple(marks)),)
-        yield _chart("quality", "against time", x, panels, comparison, has_single=has_single)
+    if not sign or len(marks) < 2 or min(costs) >= least:
+        return None
+    x, has_single = f"{cost_unit(comparison)} per run", any(mark.n == 1 for mark in marks)
+    panels = (Panel(marks=tuple(marks)),)
+    return _chart("quality", "against time", x, panels, comparison, has_single=has_single)

@@ -20,6 +20,7 @@ from harness.results.comparing.types import Comparison
 from harness.results.manifest import fingerprints, with_checksum
 from harness.results.narrative.sections import tell
 from harness.results.narrative.sweep import SweepEvidence
+from harness.results.parts import Parts
 from harness.results.sweeps.figures import draw_figures
 from harness.results.sweeps.tables import SweepAbout, build_page, points_csv, to_json
 from harness.results.sweeps.wording import level_text
@@ -59,9 +60,11 @@ def build_sweep_report(
     target = into or folder
     secrets = secret_values(os.environ) if into is None else ()
     comparison, about = text.clean_tree(comparison, secrets), text.clean_tree(about, secrets)
-    told = tell(narrative or {}, SweepEvidence(comparison), secrets)
+    parts = Parts()
+    told = parts.made("the narrative", lambda: tell(narrative or {}, SweepEvidence(comparison), secrets))
     view = build_page(comparison, folder, about)
-    figures = draw_figures(comparison, folder, into)
+    figures = draw_figures(comparison, folder, parts, into)
+    view["notes"] = (*view["notes"], *parts.left_out)
     values = {"view": view, "comparison": comparison, "figures": figures, "narrative": told}
     values |= {"duration": duration, "time_text": time_text, "level": level_text}
     documents = {

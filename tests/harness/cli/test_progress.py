@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harness.cli.progress import _Look, _table, figures
+from harness.cli.standing import sparkline
 from harness.journal import Entry
 from harness.journal.events import AttemptEvent
 from harness.state import AttemptState
@@ -45,6 +46,13 @@ def test_d16_nothing_is_shown_that_the_run_does_not_have() -> None:
     assert seen(Row(1, {"reward": 0.5}))["training"] == ""
     assert seen()["position"] == "–"
     assert seen(Row(1, {"speed": 2.0}))["leading"] == ""
+
+
+@pytest.mark.parametrize("value", [1e308, -1e308, float("nan"), float("inf"), 1e-320, -5.0])
+def test_no_number_breaks_the_display(value: float) -> None:
+    now = seen(*(Row(at * 10**17, {"reward": value, "loss": -value}) for at in (1, 2)))
+    assert all(len(words) < 80 for words in now.values())
+    assert len(sparkline([value, -value, 1.0])) == 3
 
 
 def test_the_metric_that_the_purpose_names_leads_while_it_runs() -> None:

@@ -19,6 +19,7 @@ from harness.attempt import Evidence, Remedy
 from harness.journal import Entry
 from harness.results.report import build_report
 from harness.results.types import Report
+from harness.wording import number_text
 from tests.harness.results.journals import Story, ended, foreign_run, retried_run, successful_run
 from tests.harness.results.page import Page
 from tests.harness.results.synthetic import attempt
@@ -140,6 +141,53 @@ def test_a_failed_run_leads_with_cause_evidence_and_what_to_do(tmp_path: Path) -
     order += ["<pre>python -m pip install einops</pre>", ">What was asked<", ">Attempts<"]
     places = [page.index(part) for part in order]
     assert places == sorted(places)
+
+
+INF, NAN, MOST = float("inf"), float("nan"), 1.7976931348623157e308
+
+
+@pytest.mark.parametrize(
+    ("values", "is_drawn", "first"),
+    [
+        ([1e308, -1e308], False, 1),
+        ([0.1, 0.2, -1e308], False, 1),
+        ([MOST, 5e-324, -MOST], False, 1),
+        ([1e308], None, 1),
+        ([INF, -INF, 1.0], True, 1),
+        ([NAN, NAN], None, 1),
+        ([1e-320, 5e-324, 0.0], True, 1),
+        ([-5.0, -1e-300, -1e300], True, 1),
+        ([1.0, 1.0000000000000002], True, 1),
+        ([1.0, 2.0], True, -(10**9)),
+        ([1.0, 2.0], True, 10**17),
+        ([1.0, 2.0], True, 10**400),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_no_number_loses_the_report(
+    tmp_path: Path, values: list[float], is_drawn: bool | None, first: int
+) -> None:
+    """`is_drawn`: None where there is nothing to draw, or nothing that is expected."""
+    rows = [
+        (first + at, {"reward": value, "val/acc": value, "loss": value}) for at, value in enumerate(values)
+    ]
+    attempt(tmp_path).exit().metrics(rows)
+    entries = Story().created().attempt(1).ended().write(tmp_path)
+    report = build_report(tmp_path, entries)
+    told = json.loads(report.json.read_text(), parse_constant=pytest.fail)
+    names = {figure["title"] for figure in told["figures"]}
+    left_out = {
+        line.partition(" could not be drawn: ")[0] for line in told["missing"] if "could not be" in line
+    }
+    if is_drawn is not None:
+        wanted = {"Training reward", "loss"}
+        assert (names, left_out) == ((wanted, set()) if is_drawn else (set(), wanted))
+    assert all(line in (tmp_path / "result.md").read_text() for line in left_out)
+    assert told["result"]["text"] == number_text(values[-1]) and report.discrepancies == ()
+    (tmp_path / "again").mkdir()
+    build_report(tmp_path, entries, tmp_path / "again")
+    again = json.loads((tmp_path / "again/result.json").read_text())
+    assert again["missing"] == told["missing"] and again["figures"] == told["figures"]
 
 
 def test_d24_backticks_of_the_plan_are_code_on_the_page(tmp_path: Path) -> None:

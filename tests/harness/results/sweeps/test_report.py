@@ -218,3 +218,17 @@ def test_a_lower_value_is_better_where_that_is_the_goal(tmp_path: Path) -> None:
     assert "8 is higher (worse) than 4" in report.headline[1]
     assert report.headline[2].startswith("The lowest mean is")
     assert tables((report.folder / "sweep_report.md").read_text())[1][1][-1] == "baseline, lowest mean"
+
+
+def test_a_figure_that_cannot_be_drawn_is_left_out_and_named(tmp_path: Path) -> None:
+    made = comparison()
+    first, *others = made.runs
+    curve = Curve(first.curve.steps, (1e308, *first.curve.values[1:]))
+    build_sweep_report(tmp_path, replace(made, runs=(replace(first, curve=curve), *others)), ABOUT)
+    told = json.loads((tmp_path / "sweep.json").read_text())
+    assert [figure["files"][-1] for figure in told["figures"]] == [
+        "figures/levels.json",
+        "figures/quality.json",
+    ]
+    (note,) = (note for note in told["notes"] if "could not be drawn" in note)
+    assert "the figure of curves" in note and note in (tmp_path / "sweep_report.html").read_text()
