@@ -19,6 +19,7 @@ from harness.blueprint.types import Blueprint
 from harness.command import paths_replaced, read_or_empty, with_values
 from harness.config import training as training_config
 from harness.config.edit import Scalar
+from harness.config.reader import text_of
 from harness.config.training import TrainingConfig
 from harness.metric_files import remember
 from harness.options import RunOptions
@@ -65,9 +66,9 @@ def base_config(
     attempt before it: what a person edits meanwhile is for their next experiment.
     """
     if previous is not None and previous.config.exists():
-        return previous.config.read_text(encoding="utf-8")
+        return text_of(previous.config)
     if plan.yaml_path is not None:
-        return plan.yaml_path.read_text(encoding="utf-8") if uses_config(plan) else None
+        return text_of(plan.yaml_path) if uses_config(plan) else None
     return render_config(plan.name, settings or {}) if plan.launch_command is None else None
 
 

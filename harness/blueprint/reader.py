@@ -47,7 +47,7 @@ def read(path: Path, cwd: Path | None = None, env: Mapping[str, str] | None = No
         return reader.read(text)
     try:
         return Blueprint.from_json(json.loads(text))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         message = f"no blueprint as data: {error}"
         return reader.read("", Problem(1, message, "name the blueprint.md beside it"))
 

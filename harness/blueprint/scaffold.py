@@ -166,13 +166,12 @@ def sort_answers(answers: Mapping[str, str], template: str) -> tuple[dict[str, s
 
 
 def _scalar(key: str, value: str) -> Scalar:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
+    from harness.config import reader
 
     try:
-        parsed = YAML(typ="safe", pure=True).load(value)
-    except (YAMLError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        # A tag or a shape that promises what the text is not (`2024-13-45`, `!!int abc`) breaks the reader.
+        with reader.reading(value):
+            parsed = reader.parser().load(value)
+    except reader.UnreadableConfigError as error:
         raise ScaffoldError(f"the value of {key}, {value!r}, is no YAML; put quotes inside it") from error
     if not isinstance(parsed, str | int | float | bool | None):
         why = f"the value of {key}, {value!r}, is not a single value"

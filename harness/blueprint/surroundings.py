@@ -11,6 +11,7 @@ from harness.blueprint import names
 from harness.blueprint.trainer import Verdict, ask_trainer
 from harness.blueprint.types import Blueprint, Problem
 from harness.config import edit as config_edit
+from harness.config.reader import UnreadableConfigError, text_of
 
 _Found = tuple[str, str, str]
 """(section, message, how to fix it)"""
@@ -41,7 +42,7 @@ def check_trainer(blueprint: Blueprint, ask: Callable[..., Verdict] = ask_traine
     if blueprint.launch_command is not None or not blueprint.can_run:
         return blueprint
     line = blueprint.lines.get(names.YAML, 1)
-    if config is not None and "ajet" not in config_edit.load(config.read_text(encoding="utf-8")):
+    if config is not None and "ajet" not in config_edit.load(text_of(config)):
         message = f"{config.name} has no `ajet:` tree, and no command says what else runs it"
         return _with(blueprint, [Problem(line, message, "write the command under [exp_launch_command]")])
     verdict = ask(blueprint.venv_exe, config, blueprint.codebase_dir)
@@ -88,16 +89,14 @@ def _config(blueprint: Blueprint) -> Iterator[_Found]:
         return
     what, fix = "", "name a readable YAML file"
     try:
-        config_edit.load(config.read_text(encoding="utf-8"))
+        config_edit.load(text_of(config))
     except FileNotFoundError:
         what = "does not exist, beside the blueprint or in the codebase"
         fix = "write it, or NA to have one rendered"
     except OSError as error:
         what = f"cannot be read: {error.strerror}"
-    except UnicodeDecodeError:
-        what = "is no text in UTF-8"
-    except config_edit.ConfigEditError as error:
-        what, fix = f"is no YAML mapping: {error}", "correct it there"
+    except UnreadableConfigError as error:
+        what, fix = f"is {error}", "correct it there"
     if what:
         yield names.YAML, f"the config {config} {what}", fix
 

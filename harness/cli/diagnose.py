@@ -156,14 +156,15 @@ def _judged(found: "Diagnosis", status: int | None) -> "Diagnosis":
 
 def _text(config: Path | None) -> str | None:
     from harness.config import edit as config_edit
+    from harness.config.reader import UnreadableConfigError, text_of
 
     if config is None:
         return None
     try:
-        text = config.read_text(encoding="utf-8")
+        text = text_of(config)
         config_edit.load(text)
-    except (config_edit.ConfigEditError, ValueError, RecursionError) as error:
-        fail(f"{config} cannot be read as a config: {error}")
+    except UnreadableConfigError as error:
+        fail(f"{config} is {error}")
     return text
 
 

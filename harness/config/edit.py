@@ -13,17 +13,13 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.representer import RoundTripRepresenter
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
+from harness.config import reader
+from harness.config.reader import ConfigEditError, UnreadableConfigError
 from harness.config.values import Scalar, flatten
-
-
-class ConfigEditError(Exception):
-    """The text is not a YAML mapping, a key leads through something that is not one, or the text writes the
-    key with its dots as one."""
 
 
 class _Writer(RoundTripRepresenter):
@@ -40,7 +36,7 @@ _Writer.add_representer(float, _Writer.represent_float)
 
 
 def _yaml() -> YAML:
-    yaml = YAML(typ="rt")
+    yaml = reader.parser("rt")
     yaml.Representer = _Writer
     yaml.preserve_quotes = True
     yaml.width = 4096
@@ -48,35 +44,28 @@ def _yaml() -> YAML:
 
 
 def load(text: str) -> CommentedMap:
-    """The mapping in `text`, comments attached. Raises ConfigEditError that says where the text is wrong."""
-    try:
+    """The mapping in `text`, comments attached. Raises UnreadableConfigError that says where it is wrong."""
+    with reader.reading(text):
         data = _yaml().load(text)
-    except MarkedYAMLError as error:
-        where = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        raise ConfigEditError(f"{where}{error.problem or error}") from error
-    except YAMLError as error:
-        raise ConfigEditError(str(error)) from error
     return _mapping(CommentedMap() if data is None else data)
 
 
 def read(text: str) -> dict[str, Any]:
-    """The mapping in `text` as plain data. Raises ConfigEditError."""
-    try:
-        data = YAML(typ="safe", pure=True).load(text)
-    except (YAMLError, RecursionError, ValueError) as error:
-        raise ConfigEditError(str(error)) from error
+    """The mapping in `text` as plain data. Raises UnreadableConfigError."""
+    with reader.reading(text):
+        data = reader.parser().load(text)
     return _mapping({} if data is None else data)
 
 
 def _mapping(data: Any) -> Any:
     if not isinstance(data, dict):
         what = type(data).__name__
-        raise ConfigEditError(f"line 1: a config is a mapping of keys to values, this is a {what}")
+        raise UnreadableConfigError(f"a config is a mapping of keys to values, this is a {what}", 1)
     return data
 
 
 def leaves(text: str) -> dict[str, Scalar]:
-    """The values in `text` by dotted key, a list as its text. Raises ConfigEditError."""
+    """The values in `text` by dotted key, a list as its text. Raises UnreadableConfigError."""
     found = flatten(read(text)).items()
     return {key: value if isinstance(value, str | int | float | None) else str(value) for key, value in found}
 
@@ -135,7 +124,7 @@ def _as_json(text: str) -> dict[str, Any] | None:
 
     try:
         found = json.loads(text, parse_int=spelled, parse_float=spelled, parse_constant=refuse)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     return found if isinstance(found, dict) else None
 

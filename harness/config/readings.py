@@ -11,23 +11,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import yaml
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from harness.config import reader
+from harness.config.reader import UnreadableConfigError
 
 Path = tuple[str, ...]
 """Keys from the top; a place in a list is written `[0]`."""
 
 VERSIONS = ((1, 2), (1, 1))
 _TAG = "tag:yaml.org,2002:"
-_MOST_NODES = 50_000
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d+")
 _REFERENCE = re.compile(r"\$\{([^${}]*)")
 _NAMED = re.compile(r"\.*[\w-]+(?:\.[\w-]+)*\.?")
-
-
-class UnreadableConfigError(ValueError):
-    """The text cannot be judged; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +46,11 @@ class Value:
 
 def values(text: str, version: tuple[int, int]) -> dict[Path, Value]:
     """Every scalar and every empty mapping or list of the text by its path. Raises UnreadableConfigError."""
-    reader = YAML(typ="safe", pure=True)
-    reader.version = version
-    try:
-        root = reader.compose(text)
-    except (YAMLError, RecursionError, ValueError) as error:
-        raise UnreadableConfigError(f"the config is not YAML that can be read: {error}") from error
-    return {} if root is None else dict(_Walk().values(root, (), ()))
+    parser = reader.parser()
+    parser.version = version
+    with reader.reading(text):
+        root = parser.compose(text)
+        return {} if root is None else dict(_values(root, ()))
 
 
 @lru_cache(maxsize=16)
@@ -88,10 +82,11 @@ def numbers_as_text(text: str) -> dict[str, tuple[str, str]]:
     """Numbers such as `1e-2`, which PyYAML takes for text: by dotted key, what stands there and how it is
     written for every reader. Empty for a text that cannot be read."""
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        return {} if root is None else dict(_numbers_as_text(root, ""))
-    except (yaml.YAMLError, RecursionError, ValueError):
+        with reader.reading(text):
+            root = yaml.compose(text, Loader=reader.OlderParser)
+    except UnreadableConfigError:
         return {}
+    return {} if root is None else dict(_numbers_as_text(root, ""))
 
 
 def _numbers_as_text(node: yaml.Node, key: str) -> Iterator[tuple[str, tuple[str, str]]]:
@@ -154,49 +149,37 @@ def _has_below(tree: dict[Path, Value], path: Path) -> bool:
     return any(len(other) > len(path) and other[: len(path)] == path for other in tree)
 
 
-class _Walk:
-    """One pass over the nodes of a text, which may not be endless. `above`: the nodes that one stands in."""
+def _values(node: Node, path: Path) -> Iterator[tuple[Path, Value]]:
+    kind = str(node.tag).removeprefix(_TAG)
+    if isinstance(node, ScalarNode):
+        yield path, Value(kind, _plain(kind, node.value))
+        return
+    if isinstance(node, SequenceNode):
+        items = {f"[{index}]": child for index, child in enumerate(node.value)}
+    else:
+        items = _mapping(node)
+    if not items or kind not in ("map", "seq"):
+        yield path, Value(kind, "")
+    for key, child in items.items():
+        yield from _values(child, (*path, key))
 
-    def __init__(self) -> None:
-        self.visited = 0
 
-    def values(self, node: Node, path: Path, above: tuple[int, ...]) -> Iterator[tuple[Path, Value]]:
-        above = self._entered(node, above)
-        kind = str(node.tag).removeprefix(_TAG)
-        if isinstance(node, ScalarNode):
-            yield path, Value(kind, _plain(kind, node.value))
-            return
-        if isinstance(node, SequenceNode):
-            items = {f"[{index}]": child for index, child in enumerate(node.value)}
-        else:
-            items = self._mapping(node, above)
-        if not items or kind not in ("map", "seq"):
-            yield path, Value(kind, "")
-        for key, child in items.items():
-            yield from self.values(child, (*path, key), above)
-
-    def _mapping(self, node: Node, above: tuple[int, ...]) -> dict[str, Node]:
-        """The keys of a mapping, with what `<<` brings in; of several mappings, the first wins."""
-        if not isinstance(node, MappingNode):
-            raise UnreadableConfigError("`<<` in the config merges something that is not a mapping")
-        own: dict[str, Node] = {}
-        merged: dict[str, Node] = {}
-        for key, child in node.value:
-            if not isinstance(key, ScalarNode):
-                raise UnreadableConfigError("the config has a list or a mapping as a key")
-            if key.tag != f"{_TAG}merge":
-                own[key.value] = child
-                continue
-            below = self._entered(child, above)
-            for part in child.value if isinstance(child, SequenceNode) else [child]:
-                merged = {**self._mapping(part, below), **merged}
-        return {**merged, **own}
-
-    def _entered(self, node: Node, above: tuple[int, ...]) -> tuple[int, ...]:
-        self.visited += 1
-        if id(node) in above or self.visited > _MOST_NODES or len(above) > 100:
-            raise UnreadableConfigError("the config contains itself or grows too large through aliases")
-        return (*above, id(node))
+def _mapping(node: Node) -> dict[str, Node]:
+    """The keys of a mapping, with what `<<` brings in; of several mappings, the first wins."""
+    if not isinstance(node, MappingNode):
+        line = node.start_mark.line + 1
+        raise UnreadableConfigError("`<<` merges something that is not a mapping", line)
+    own: dict[str, Node] = {}
+    merged: dict[str, Node] = {}
+    for key, child in node.value:
+        if not isinstance(key, ScalarNode):
+            raise UnreadableConfigError("a list or a mapping as a key", key.start_mark.line + 1)
+        if key.tag != f"{_TAG}merge":
+            own[key.value] = child
+            continue
+        for part in child.value if isinstance(child, SequenceNode) else [child]:
+            merged = {**_mapping(part), **merged}
+    return {**merged, **own}
 
 
 def _plain(kind: str, text: str) -> str:

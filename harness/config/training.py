@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.config import edit as config_edit
+from harness.config.reader import text_of
 
 TRAINER_COMMON = "ajet.trainer_common"
 
@@ -22,11 +23,11 @@ class TrainingConfig:
 
     @classmethod
     def read(cls, path: Path | None) -> "TrainingConfig":
-        """Read the file at `path` (None or absent: no config). Raises ConfigEditError for text that is not
-        YAML."""
+        """Read the file at `path` (None or absent: no config). Raises UnreadableConfigError,
+        OSError."""
         if path is None or not path.exists():
             return cls({})
-        return cls(config_edit.load(path.read_text(encoding="utf-8")))
+        return cls(config_edit.load(text_of(path)))
 
     def _trainer_common(self, key: str, default: Any) -> Any:
         value = config_edit.get(self.data, f"{TRAINER_COMMON}.{key}")
@@ -65,7 +66,7 @@ def steps_fixed_by(config: Path) -> int | None:
     """The number of optimizer steps, where there is a config that can be read and fixes it."""
     try:
         return TrainingConfig.read(config).total_steps
-    except (config_edit.ConfigEditError, OSError, ValueError):
+    except (OSError, ValueError):
         return None
 
 

@@ -11,11 +11,10 @@ from pathlib import Path
 from harness import launching
 from harness.blueprint.trainer import ask_trainer
 from harness.command import Call
-from harness.config import edit, readings
+from harness.config import reader, readings
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
 
-_LARGEST_CONFIG = 1_000_000
 _ROLLOUT = "actor_rollout_ref.rollout"
 _ACTOR = "actor_rollout_ref.actor"
 _BATCH, _MINI = "data.train_batch_size", f"{_ACTOR}.ppo_mini_batch_size"
@@ -60,7 +59,7 @@ def named_files(calls: Iterable[Call]) -> dict[Path, str]:
     """The YAML and JSON files that a command names and that are there, with their texts."""
     words = {(call.folder, word.rpartition("=")[2]) for call in calls for word in call.words[1:]}
     named = {folder / word for folder, word in words if folder and word.endswith((".yaml", ".yml", ".json"))}
-    there = (path for path in sorted(named) if path.is_file() and path.stat().st_size <= _LARGEST_CONFIG)
+    there = (path for path in sorted(named) if path.is_file() and path.stat().st_size <= reader.MOST_BYTES)
     return {path: path.read_text(encoding="utf-8", errors="replace") for path in there}
 
 
@@ -93,11 +92,10 @@ def files_parse(launch: PlannedLaunch) -> Iterator[Finding]:
         if path == launch.config_path:
             continue
         try:
-            json.loads(text) if path.suffix == ".json" else edit.load(text)
-        except (edit.ConfigEditError, ValueError, RecursionError) as error:
-            if isinstance(error, ValueError) or error.__cause__:  # a list is a config, too
-                why = f"{launch.shown(path)} cannot be parsed: {error}"
-                yield warning(why, "correct it there", "config_error")
+            with reader.reading(text):
+                json.loads(text) if path.suffix == ".json" else reader.parser().compose(text)
+        except reader.UnreadableConfigError as error:
+            yield warning(f"{launch.shown(path)} is {error}", "correct it there", "config_error")
 
 
 def batches_divide(launch: PlannedLaunch) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ from harness import launching
 from harness.blueprint.types import Blueprint
 from harness.command import Call, PythonProgram, calls, python_programs, values_of
 from harness.config import edit, flatten
+from harness.config.reader import UnreadableConfigError, text_of
 from harness.doctor import asking
 from harness.doctor.asking import Look, Question
 from harness.doctor.settings import Settings, modules_of, spellings
@@ -185,10 +186,10 @@ def planned(
     given = launching.environment(blueprint, _UNKNOWN_ATTEMPT, hidden, repairs)
     text = draft
     if draft is None and blueprint.yaml_path is not None:
-        with suppress(OSError, UnicodeDecodeError):
-            text = blueprint.yaml_path.read_text(encoding="utf-8")
+        with suppress(OSError, UnreadableConfigError):
+            text = text_of(blueprint.yaml_path)
     config: Mapping[str, Any] = {}
-    with suppress(edit.ConfigEditError):
+    with suppress(UnreadableConfigError):
         config = edit.load(text or "")
     started = calls(blueprint.launch_command or "", blueprint.codebase_dir, given)
     known = ((word for word in call.words if call.is_known(word) or "=" in word) for call in started)

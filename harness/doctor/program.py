@@ -9,6 +9,7 @@ from pathlib import Path
 from harness.command import PythonProgram
 from harness.config import edit, flatten
 from harness.config.packages import package_of
+from harness.config.reader import UnreadableConfigError, text_of
 from harness.doctor.asking import Start
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
@@ -146,8 +147,8 @@ def _keys_of_configs(folder: Path) -> set[str]:
     files = [path for pattern in ("*.yaml", "*/*.yaml", "*/*/*.yaml") for path in folder.glob(pattern)]
     keys: set[str] = set()
     for path in files[:_MOST_CONFIGS]:
-        with suppress(OSError, UnicodeDecodeError, edit.ConfigEditError):
-            own = flatten(edit.load(path.read_text(encoding="utf-8")))
+        with suppress(OSError, UnreadableConfigError):
+            own = flatten(edit.load(text_of(path)))
             keys |= {*own, *(f"{path.parent.name}.{key}" for key in own)}
     return keys
 
@@ -173,7 +174,7 @@ def _left_open(printed: str) -> list[str]:
     off."""
     try:
         values = flatten(edit.load(printed))
-    except edit.ConfigEditError:
+    except UnreadableConfigError:
         return []
     switches = (key for key, value in values.items() if re.search(r"\.enabled?$", key) and value is False)
     off = tuple(f"{key.rpartition('.')[0]}." for key in switches)

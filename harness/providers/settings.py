@@ -124,15 +124,20 @@ def _read(path: Path) -> _File:
     """A file's content, checked; the defaults where there is no file."""
     if not path.is_file():
         return _File()
+    from harness.config.reader import UnreadableConfigError, reading, text_of
+
     try:
-        read = _File.model_validate(tomllib.loads(path.read_text(encoding="utf-8-sig")))
+        text = text_of(path).removeprefix("\ufeff")
+        with reading(text):
+            data = tomllib.loads(text)
+        read = _File.model_validate(data)
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
     except ValidationError as error:
         problems = "; ".join(_problem(dict(problem)) for problem in error.errors())
         raise ConfigurationError(f"{path}: {problems}") from None  # its own text may quote a key
-    except ValueError as error:  # TOML syntax, or bytes that are not UTF-8
-        raise ConfigurationError(f"{path} is not valid TOML: {error}") from error
+    except UnreadableConfigError as error:
+        raise ConfigurationError(f"{path} is {error}") from error
     for name in read.prices:
         if not re.fullmatch(r"(?:anthropic|openai):[^@\s]+", name):
             fix = 'write provider:NAME without an address, such as [prices."openai:NAME"]'

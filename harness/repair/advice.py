@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from harness.attempt import UNKNOWN, Diagnosis, Remedy
 from harness.config.packages import package_of
+from harness.config.reader import UnreadableConfigError, text_of
 from harness.machine.ports import a_free_port, is_taken
 from harness.redaction import redact
 from harness.repair import installing
@@ -121,6 +122,6 @@ def _of_unknown(now: Situation, plan: "Blueprint | None") -> Iterator[Remedy]:
 def config_of(files: "AttemptFiles") -> str:
     """The config of an attempt, "" where it has none that can be read."""
     try:
-        return files.config.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        return text_of(files.config)
+    except (OSError, UnreadableConfigError):
         return ""

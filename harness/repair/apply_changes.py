@@ -17,6 +17,7 @@ from harness.blueprint.scaffold import ScaffoldError
 from harness.command import CommandError, overlaid, read_or_empty, with_values
 from harness.config import edit as config_edit
 from harness.config.edit import ConfigEditError, Scalar
+from harness.config.reader import UnreadableConfigError
 from harness.experiment import Experiment
 from harness.journal.events import ChangePrepared, Checked
 from harness.pending_changes import Change, PendingChanges, diff, with_outcome
@@ -36,7 +37,7 @@ def config_before(experiment: Experiment, state: ExperimentState | None = None) 
     previous = experiment.attempt_files(launched[-1].number) if launched else None
     try:
         return launching.base_config(experiment.blueprint, previous, state.draft.settings) or ""
-    except (OSError, UnicodeDecodeError):
+    except (OSError, UnreadableConfigError):
         return ""  # the check says what is wrong with it
 
 

@@ -76,15 +76,13 @@ def interpreter(venv_exe: Path | str, problems: list[str]) -> dict[str, Any] | N
 
 def _tried(what: str, find_out: Callable[[], _Found], problems: list[str]) -> _Found | None:
     """What was found out, or None and a line in `problems`."""
-    from harness.config.edit import ConfigEditError
-
     try:
         return find_out()
     except subprocess.CalledProcessError as error:
         problems.append(
             f"{what}: {error.stderr.decode(errors='replace').strip().partition(chr(10))[0] or error}"
         )
-    except (OSError, subprocess.SubprocessError, ValueError, GpuError, ConfigEditError) as error:
+    except (OSError, subprocess.SubprocessError, ValueError, GpuError) as error:
         problems.append(f"{what}: {str(error).partition(chr(10))[0]}")
     return None
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from harness.command import is_output, read_or_empty
 from harness.config import changed, keys
 from harness.config.edit import ConfigEditError
+from harness.config.reader import text_of
 from harness.config.training import for_attempt
 from harness.results.comparing import provenances
 from harness.results.comparing.types import Differing
@@ -65,9 +66,7 @@ def _repaired(folder: SweepFolder, run: str) -> str:
     if last is None or not planned.exists():
         return ""
     try:
-        before, after = (
-            leaves(for_attempt(path.read_text(encoding="utf-8"), last.parent)) for path in (planned, last)
-        )
+        before, after = (leaves(for_attempt(text_of(path), last.parent)) for path in (planned, last))
     except (ConfigEditError, SweepError, OSError) as error:
         return f"run {run}: its last config cannot be compared with the planned one ({error})"
     differing = changed(before, after, "absent")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from harness.codec import encode
 from harness.config import NOTHING, Scalar, as_text, same_meaning
-from harness.config.edit import ConfigEditError
+from harness.config.reader import UnreadableConfigError
 from harness.config.training import TRAINER_COMMON, TrainingConfig
 from harness.options import RunOptions
 from harness.results.comparing.types import Expectation, Goal, Key, Point
@@ -109,7 +109,9 @@ def is_ajet(blueprint: Blueprint) -> bool:
         return blueprint.launch_command is None
     try:
         return TrainingConfig.read(blueprint.yaml_path).is_ajet
-    except (ConfigEditError, OSError, UnicodeDecodeError) as error:
+    except UnreadableConfigError as error:
+        raise SweepError(f"{blueprint.yaml_path} is {error}") from error
+    except OSError as error:
         raise SweepError(f"the config {blueprint.yaml_path} cannot be read: {error}") from error
 
 

@@ -21,6 +21,7 @@ from harness.command import read
 from harness.config import NOTHING, as_text
 from harness.config import edit as config_edit
 from harness.config.edit import ConfigEditError, Scalar
+from harness.config.reader import UnreadableConfigError, text_of
 from harness.sweep.folder import SweepFolder
 from harness.sweep.plan import SweepError, SweepPlan, SweepRun
 from harness.sweep.values import bare, kind_of
@@ -73,8 +74,10 @@ def config_text(blueprint: Blueprint) -> str | None:
 
         return render_config(blueprint.name, {})
     try:
-        return blueprint.yaml_path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return text_of(blueprint.yaml_path)
+    except UnreadableConfigError as error:
+        raise SweepError(f"{blueprint.yaml_path} is {error}") from error
+    except OSError as error:
         raise SweepError(f"the config {blueprint.yaml_path} cannot be read: {error}") from error
 
 
@@ -82,8 +85,8 @@ def leaves(text: str) -> dict[str, object]:
     """The values of a config by dotted key. Raises SweepError for text that is no YAML."""
     try:
         return dict(config_edit.leaves(text))
-    except ConfigEditError as error:
-        raise SweepError(f"the config cannot be read: {error}") from error
+    except UnreadableConfigError as error:
+        raise SweepError(f"the config is {error}") from error
 
 
 # --- one run ------------------------------------------------------------------------------------------------

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from harness.config import reader
 from harness.sweep.plan import SweepError
 from harness.sweep.spec import Each, Expect, SweepSpec, Varied
 from harness.sweep.values import kind_of
@@ -29,11 +28,11 @@ _INNER: dict[str, type[BaseModel]] = {"vary": Varied, "expect": Expect, "each": 
 def read_spec(path: Path) -> SweepSpec:
     """The sweep that a `sweep.yaml` describes; its blueprint's path is absolute. Raises SweepError."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = reader.text_of(path).removeprefix("\ufeff")
     except OSError as error:
         raise SweepError(f"{path} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise SweepError(f"{path} is not a text in UTF-8; save it as UTF-8") from error
+    except reader.UnreadableConfigError as error:
+        raise SweepError(f"{path} is {error}; save it as a small file in UTF-8") from error
     lines: dict[Place, int] = {}
     data = _data(text, str(path), lines)
     if not isinstance(data, dict):
@@ -152,7 +151,7 @@ def _values(key: str, written: str) -> list[Any]:
 
 def _data(text: str, source: str, lines: dict[Place, int], *, is_text: bool = False) -> Any:
     """The data of a YAML text; `lines` is filled with the line of every key and list entry, by its place."""
-    yaml = YAML(typ="safe", pure=True)
+    yaml = reader.parser()
 
     def value(node: Node | None, place: Place, is_text: bool) -> Any:
         if node is not None:
@@ -179,13 +178,10 @@ def _data(text: str, source: str, lines: dict[Place, int], *, is_text: bool = Fa
         return made
 
     try:
-        return value(yaml.compose(text), (), is_text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"{source}:{mark.line + 1}" if mark else source
-        raise SweepError(f"{where}: {' '.join(str(error.problem or error).split())}") from error
-    except (YAMLError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise SweepError(f"{source}: this is no YAML that can be read ({error})") from error
+        with reader.reading(text):
+            return value(yaml.compose(text), (), is_text)
+    except reader.UnreadableConfigError as error:
+        raise SweepError(f"{source}{f':{error.line}' * bool(error.line)}: {error.problem}") from error
 
 
 def _sentence(problem: Mapping[str, Any]) -> str:

@@ -75,7 +75,7 @@ class Settings:
         try:
             data = config_edit.read(text)
             found = flatten(data)
-        except (config_edit.ConfigEditError, RecursionError):
+        except config_edit.ConfigEditError:
             data, found = {}, {}
         reached = {key: value for key, value in found.items() if config_edit.get(data, key, NOTHING) is value}
         together = overlaid({key: value for key, value in reached.items() if _is_plain(key, value)}, command)

@@ -65,7 +65,8 @@ def test_files_in_the_way(tmp_path: Path, section: str, place: str, words: str) 
 @pytest.mark.parametrize("text", ["a: [1\n", "- a\n- b\n", "a: 1\na: 2\n"])
 def test_a_config_must_be_a_yaml_mapping(tmp_path: Path, text: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
-    assert "no YAML mapping" in errors(check_surroundings(plan(tmp_path, yaml_path="c.yaml")))[0][1]
+    (found,) = errors(check_surroundings(plan(tmp_path, yaml_path="c.yaml")))
+    assert "not a config that can be read" in found[1]
 
 
 def test_another_host_is_refused_and_a_file_that_is_not_there_is_one_problem(tmp_path: Path) -> None:

@@ -232,7 +232,7 @@ def test_the_rest_of_the_spec_is_in_the_plan(ajet: Blueprint) -> None:
 def test_a_config_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     base = experiment(tmp_path)
     (base.codebase_dir / "conf/run.yaml").write_text("a: [")
-    with pytest.raises(SweepError, match=r"run\.yaml cannot be read"):
+    with pytest.raises(SweepError, match=r"run\.yaml is not a config"):
         planned(base, vary=["a.b=1,2"])
 
 
