@@ -141,7 +141,7 @@ def last_checkpoint(files: AttemptFiles) -> str | None:
     """The checkpoint of the bundled trainer that an attempt after this one goes on from; None when there is
     none or the config wants a fresh start."""
     pointer = files.trainer / "checkpoints" / "latest"
-    if not TrainingConfig.read(files.config).goes_on_from_checkpoints or not pointer.is_file():
+    if not TrainingConfig.of_attempt(files.config).goes_on_from_checkpoints or not pointer.is_file():
         return None
     return pointer.read_text(encoding="utf-8").strip()
 

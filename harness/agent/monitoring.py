@@ -41,7 +41,7 @@ class AttemptMonitor:
         self._experiment = experiment
         self._attempt_id = attempt.attempt_id
         self._files = experiment.attempt_files(attempt.number)
-        self._config = TrainingConfig.read(self._files.config)
+        self._config = TrainingConfig.of_attempt(self._files.config)
         self.total_steps = self._config.total_steps
         self._names_metrics = plan.metrics is not None
         metrics = plan.metrics or MetricSpec(())

@@ -33,7 +33,7 @@ def shortfall(
     are worth something: a run that ends with NaN, or whose reward was 0 from the first step to the last, has
     failed.
     """
-    config = TrainingConfig.read(attempts[-1].config)
+    config = TrainingConfig.of_attempt(attempts[-1].config)
     if rows == 0:
         owes_rows = config.is_ajet or names_metrics
         return Shortfall("it exited with status 0 without a single metric row") if owes_rows else None

@@ -1,5 +1,7 @@
 """Settings files: the room that reads, edits and compares them, and knows what their keys mean.
 
+`reader`    the one reader of settings files: refuses what grows too large (1 MB, 10,000 keys and values with
+aliases written out, 100 levels) before anything is built
 `edit`      text in, text out: `edit.edit` sets and removes dotted keys and keeps comments and order; `load`,
 `read` parse
 `values`    plain values: `flatten` (the only one), `changed` (the diff of two flat configs), `same_value`

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.config import edit as config_edit
-from harness.config.reader import text_of
+from harness.config.reader import UnreadableConfigError, text_of
 
 TRAINER_COMMON = "ajet.trainer_common"
 
@@ -28,6 +28,15 @@ class TrainingConfig:
         if path is None or not path.exists():
             return cls({})
         return cls(config_edit.load(text_of(path)))
+
+    @classmethod
+    def of_attempt(cls, path: Path) -> "TrainingConfig":
+        """As `read`, of a file that a training may have altered: nothing is known of one that cannot be
+        read."""
+        try:
+            return cls.read(path)
+        except (OSError, UnreadableConfigError):
+            return cls({})
 
     def _trainer_common(self, key: str, default: Any) -> Any:
         value = config_edit.get(self.data, f"{TRAINER_COMMON}.{key}")
@@ -64,10 +73,7 @@ class TrainingConfig:
 
 def steps_fixed_by(config: Path) -> int | None:
     """The number of optimizer steps, where there is a config that can be read and fixes it."""
-    try:
-        return TrainingConfig.read(config).total_steps
-    except (OSError, ValueError):
-        return None
+    return TrainingConfig.of_attempt(config).total_steps
 
 
 def for_attempt(text: str, attempt_dir: Path) -> str:

@@ -48,3 +48,8 @@ def test_an_attempts_copy_writes_into_its_own_folder_and_keeps_the_rest(tmp_path
     assert data["ajet"]["trainer_common"]["checkpoint_base_dir"] == "auto"
     foreign = "a:   1\n"
     assert training_config.for_attempt(foreign, tmp_path) == foreign
+
+
+def test_of_an_attempt_s_config_that_cannot_be_read_nothing_is_known(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("ajet: &a {again: *a}\n")
+    assert not TrainingConfig.of_attempt(tmp_path / "config.yaml").is_ajet
