@@ -21,6 +21,17 @@ UNKNOWN = "unknown"
 KILLED = "killed"
 """The signature of a SIGKILL that nothing explains."""
 SURE_ENOUGH = 0.5
+_LOST = {
+    "disk full": ", as the disk was full",
+    "file size limit": ", as files may not be larger here",
+    "log limit": ", as it had grown to the largest log that is kept",
+}
+
+
+def log_lost(count: float | None, why: str) -> str:
+    """What is not in a log, in words; "" for nothing. `why`: as the exit record says it, "" where it does
+    not."""
+    return f"{int(count)} bytes of its log were lost{_LOST.get(why, '')}" if count else ""
 
 
 @dataclass(frozen=True)
@@ -34,7 +45,8 @@ class AttemptEnd:
     cleanly, None for nothing, and the family of failures that this belongs to. `complete`: it did all that it
     owed.
     `sign`: of the fatal error for which it was stopped, "" where there was none. `metrics_from`: the file
-    that its rows were taken from, and its format; "" where that was the log.
+    that its rows were taken from, and its format; "" where that was the log. `log_lost_why`: disk full | file
+    size limit | log limit, "" where it is not known.
     """
 
     reason: str = ""
@@ -45,6 +57,7 @@ class AttemptEnd:
     prepare_status: int | None = None
     cleanup_status: int | None = None
     log_lost_bytes: int = 0
+    log_lost_why: str = ""
     error: str | None = None
     detail: str = ""
     rows: int = 0

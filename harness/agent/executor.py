@@ -17,7 +17,7 @@ from harness.agent.look import look
 from harness.agent.monitoring import AttemptMonitor
 from harness.agent.verdict import shortfall, verdict
 from harness.atomic_write import write_json
-from harness.attempt import AttemptEnd
+from harness.attempt import AttemptEnd, log_lost
 from harness.codec import encode
 from harness.experiment import Experiment
 from harness.journal import events
@@ -281,11 +281,9 @@ class Executor:
 
     def _ended(self, attempt: AttemptState, ended: AttemptEnd) -> AttemptEnd:
         """An exit record, with what the attempt achieved and whether that is all it owed."""
-        lost = f"{ended.log_lost_bytes} bytes of the log were lost while the disk was full"
+        lost = log_lost(ended.log_lost_bytes, ended.log_lost_why)
         known = self.experiment.journal.of(events.AttemptEvent)
-        if ended.log_lost_bytes and (attempt.number, lost) not in (
-            (seen.attempt, seen.text) for seen in known
-        ):
+        if lost and (attempt.number, lost) not in ((seen.attempt, seen.text) for seen in known):
             now = self.experiment.clock()
             self.experiment.record(events.AttemptEvent(attempt.number, "log_lost", now, lost))
         attempts = [self.experiment.attempt_files(number) for number in range(1, attempt.number + 1)]

@@ -4,8 +4,9 @@ In: the exit record, the raw rows, the plan, the state. Out: a `Shortfall`, or a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from harness.attempt import log_lost
 from harness.config.training import TrainingConfig
 from harness.results.raw import json_lines
 from harness.state import ExperimentState, Outcome, Verdict
@@ -70,7 +71,14 @@ def _merged(attempts: Sequence[AttemptFiles]) -> tuple[list[tuple[int, Row]], se
 
 
 def verdict(state: ExperimentState, now: float) -> Verdict:
-    """The outcome of an experiment whose last attempt is over (or that never launched one)."""
+    """The outcome of an experiment whose last attempt is over (or that never launched one). What is lost of
+    the log changes no outcome, and is always said."""
+    judged, ended = _judged(state, now), state.attempt.ended if state.attempt is not None else None
+    lost = log_lost(ended.log_lost_bytes, ended.log_lost_why) if ended is not None else ""
+    return replace(judged, reason=f"{judged.reason}; {lost}") if lost else judged
+
+
+def _judged(state: ExperimentState, now: float) -> Verdict:
     attempt = state.attempt
     is_complete = attempt is not None and attempt.ended is not None and attempt.ended.complete
     if state.stop_asked and (attempt is None or attempt.stop_reason == "person" or not is_complete):

@@ -28,6 +28,7 @@ from monitors.logs import clean as without_escapes
 from monitors.logs import lines_at_end
 from monitors.metrics.axis import place_text
 from monitors.metrics.names import Direction
+from monitors.rules import MetricSource
 
 if TYPE_CHECKING:
     from harness.experiment import Experiment
@@ -117,6 +118,8 @@ def standing(
     rows = list(_records(files.metrics))
     found = leading_metric(plan, dict.fromkeys(name for row in rows for name in row["values"]))
     values = [row["values"][found.name] for row in rows if found.name in row["values"]] if found else []
+    if attempt.ended is not None and attempt.ended.log_lost_bytes and any(map(_is_of_log, rows[-1:])):
+        values = []  # nobody knows the last one
     total = steps_fixed_by(files.config)
     return Standing(
         position=place(rows, files.metrics, total)[1],
@@ -208,6 +211,11 @@ def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     for record in map(parse_object, lines):
         if record is not None and isinstance(record.get("values"), dict):
             yield record
+
+
+def _is_of_log(row: dict[str, Any]) -> bool:
+    source = row.get("source")
+    return isinstance(source, dict) and source.get("file") == MetricSource.CONSOLE.value
 
 
 def _last(rows: Sequence[dict[str, Any]], key: str) -> float | None:

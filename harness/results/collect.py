@@ -109,7 +109,7 @@ def _read_attempt(result_dir: Path, number: int, problems: list[str]) -> _Attemp
     ended = json_file(folder / "exit.json", f"{name}/exit.json", problems)
     config = text_file(folder / "config.yaml", _MAX_CONFIG)
     span = _span(f"{name}/metrics.jsonl", rows, axis, places)
-    record = AttemptRecord(number, ended, config, len(places), span, axis)
+    record = AttemptRecord(number, ended, config, len(places), span, axis, rows.is_of_log)
     trained = [place for place, trains in zip(places, rows.trains, strict=True) if trains]
     return _Attempt(record, series, evaluations, trained)
 

@@ -6,7 +6,10 @@ In: the `Record`. Out: facts by id, in the order of the report. Ids: `key/…` (
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from math import nan
 from typing import TypeVar
 
 import numpy as np
@@ -17,6 +20,7 @@ from harness.results.raw import number_in
 from harness.results.result import leading_of, result_facts
 from harness.results.sources import computed
 from harness.results.types import (
+    LOG_CUT,
     ONE_SEED,
     AttemptRecord,
     Discrepancy,
@@ -52,6 +56,11 @@ _COUNTS: Mapping[str, tuple[Recipe, str]] = {
     "num_pass_n_tasks": ("task_sum", "any"),
 }
 _REPORTED_TOLERANCE = 1e-3  # a Markdown table rounds
+_OVER_ALL_ROWS = re.compile(r"key/steps|key/.*_best|metric/.*/(?:lowest|highest)", re.DOTALL)
+_OF_LAST_ROW = re.compile(
+    r"key/throughput|key/.*(?:_end|_last|_change|/last)|metric/.*/last|attempt/\d+/(?:rows|last_step)",
+    re.DOTALL,
+)
 Item = TypeVar("Item")
 
 
@@ -64,7 +73,20 @@ def build_facts(record: Record, plan: Blueprint = NOT_PLANNED) -> dict[str, Fact
     key_facts = _key_facts(record, facts, leading_of(record, plan))
     facts |= {fact.id: fact for fact in computed(record.result_dir, key_facts, patterns)}
     clock_was_set_back = {name for name, fact in facts.items() if fact.recipe == "elapsed" and fact.value < 0}
-    return {name: fact for name, fact in facts.items() if name not in clock_was_set_back}
+    return {
+        name: replace(fact, value=nan, interval=None, note=LOG_CUT, withheld=LOG_CUT)
+        if _is_cut(record, fact)
+        else fact
+        for name, fact in facts.items()
+        if name not in clock_was_set_back
+    }
+
+
+def _is_cut(record: Record, fact: Fact) -> bool:
+    """True if the number needs rows that may be lost with a log."""
+    if _OVER_ALL_ROWS.fullmatch(fact.id):
+        return any(attempt.is_cut for attempt in record.attempts)
+    return bool(_OF_LAST_ROW.fullmatch(fact.id)) and any(map(record.may_go_on, fact.sources))
 
 
 def reported_differences(record: Record, facts: Mapping[str, Fact]) -> Iterator[Discrepancy]:

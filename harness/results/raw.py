@@ -17,7 +17,7 @@ from typing import Any
 from harness.results.types import TaskResult
 from monitors import metrics
 from monitors.metrics.axis import AxisKind, positions
-from monitors.rules import is_validation
+from monitors.rules import MetricSource, is_validation
 
 _MAX_PROBLEMS = 20  # per file; a report needs no more to say that a file is damaged
 
@@ -139,11 +139,13 @@ def step_in(data: Mapping[str, Any]) -> int | None:
 
 
 class RowPlaces:
-    """Where the rows of one metrics.jsonl stand: `lines`, and whether a row is of the training (`trains`)."""
+    """Where the rows of one metrics.jsonl stand: `lines`, and whether a row is of the training (`trains`).
+    `is_of_log`: they were taken from the terminal's log."""
 
     def __init__(self) -> None:
         self.lines: list[int] = []
         self.trains: list[bool] = []
+        self.is_of_log = False
         self._rows: list[metrics.Row] = []
 
     def read(self, path: Path, name: str, problems: list[str]) -> Iterator[tuple[int, metrics.Row]]:
@@ -154,6 +156,8 @@ class RowPlaces:
                 problems.append(f"{name}:{found.line}: no values; passed over")
                 continue
             row = _metric_row(found.data, values)
+            source = found.data.get("source")
+            self.is_of_log |= isinstance(source, dict) and source.get("file") == MetricSource.CONSOLE.value
             self.lines.append(found.line)
             self.trains.append(not is_validation(row))
             self._rows.append(replace(row, values={}))

@@ -29,7 +29,7 @@ from harness.results.raw import json_file
 from harness.results.result import leading_of, result_of
 from harness.results.run import RunStory
 from harness.results.samples import samples
-from harness.results.types import Discrepancy, Fact, Figure, Report
+from harness.results.types import LOG_CUT, Discrepancy, Fact, Figure, Report
 from harness.results.view import AttemptView, View, build_view
 from harness.templating import render, render_lines
 from harness.wording import count_text, duration, listed, number_text, time_text
@@ -53,7 +53,11 @@ def build_report(
     secrets = secret_values(os.environ) if into is None else ()
     record, run = collect(result_dir), RunStory.of(entries)
     facts = build_facts(record, run.state.blueprint)
-    wrong = (Discrepancy(fact.label, fact.withheld) for fact in facts.values() if fact.withheld)
+    wrong = (
+        Discrepancy(fact.label, fact.withheld)
+        for fact in facts.values()
+        if fact.withheld not in ("", LOG_CUT)
+    )
     discrepancies = (*wrong, *reported_differences(record, facts))
     came_to = result_of(record, facts, leading_of(record, run.state.blueprint))
     figures, undrawn = draw_figures(record, facts, into, came_to.metric if came_to else None, draws)

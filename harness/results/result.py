@@ -144,8 +144,8 @@ def result_of(record: Record, facts: Mapping[str, Fact], leading: Leading | None
     points = points_of(record, leading.name) if leading else ()
     if leading is None or not points:
         return None
-    end, *others = (facts.get(f"{_stem(leading.name)}_{which}") for which in ("end", "start", "best"))
+    end, start, best = (facts.get(f"{_stem(leading.name)}_{which}") for which in ("end", "start", "best"))
     if end is None:
         return None
     about = (leading.name, leading.goal, leading.note, record.at(points[-1].position))
-    return Result(*about, end, *others)
+    return Result(*about, end, start, best if best is None or not best.withheld else None)

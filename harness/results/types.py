@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness.attempt import log_lost
 from harness.wording import listed, number_text
 from monitors.metrics.axis import AxisKind, place_text
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 ONE_SEED = "one seed: says nothing about other seeds"
+LOG_CUT = "a part of the log is lost, and rows with it"
+"""Why a number that needs every row is withheld: no disagreement, but nobody knows it."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +106,23 @@ class AttemptRecord:
     rows: int  # rows of metrics.jsonl
     span: tuple[Position, Position] | None  # first and last position of them
     axis: AxisKind = "step"
+    is_of_log: bool = False  # the rows were read from the terminal's log
 
     @property
     def folder(self) -> str:
         return attempt_folder(self.number)
+
+    @property
+    def log_lost(self) -> str:
+        """What is not in its log, in words; "" for nothing."""
+        ended = self.exit or {}
+        count = ended.get("log_lost_bytes")
+        return log_lost(count if isinstance(count, int) else 0, str(ended.get("log_lost_why", "")))
+
+    @property
+    def is_cut(self) -> bool:
+        """True if rows may be lost with the log."""
+        return bool(self.log_lost) and (self.is_of_log or not self.rows)
 
 
 @dataclass(frozen=True)
@@ -124,6 +140,12 @@ class Record:
     def at(self, position: float) -> str:
         """A position in words: `step 40`, `epoch 1.5`, `row number 15`."""
         return place_text(self.axis, position)
+
+    def may_go_on(self, source: Source) -> bool:
+        """True if rows that came after this one may be lost with the log."""
+        file, cut = source.file, [attempt.is_cut for attempt in self.attempts]
+        is_own = any(attempt.is_cut and file.startswith(f"{attempt.folder}/") for attempt in self.attempts)
+        return file.endswith("/metrics.jsonl") and (is_own or any(cut[-1:]))
 
 
 # --- out: numbers with sources -----------------------------------------------------------------------------

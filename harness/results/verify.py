@@ -32,7 +32,7 @@ from harness.results.content import (
 )
 from harness.results.manifest import flag_of, json_text, sha256, with_checksum
 from harness.results.raw import json_file
-from harness.results.types import Discrepancy
+from harness.results.types import LOG_CUT, Discrepancy
 from harness.state import ExperimentState, fold
 
 FLAG = "finish.flag"
@@ -209,7 +209,7 @@ class _Check:
         if result:
             self._compare(name, _without_itself(result), _without_itself(fresh), "the raw files give")
         for fact in fresh.get("facts", ()):
-            if fact.get("withheld"):
+            if fact.get("withheld", LOG_CUT) != LOG_CUT:
                 self._add(f"{name}, facts[{fact['id']}]", f"withheld: {fact['withheld']}")
         built = [item["path"] for item in fresh["documents"]]
         for document in built:

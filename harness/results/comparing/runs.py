@@ -17,7 +17,7 @@ from harness.results.comparing.types import Curve, PlannedRun, RunResult
 from harness.results.raw import json_file, number_in
 from harness.results.result import points_of
 from harness.results.run import RunStory
-from harness.results.types import Record
+from harness.results.types import LOG_CUT, Record
 from harness.state import COUNTING
 from monitors.metrics.axis import whole
 
@@ -78,9 +78,11 @@ def result_of(files: RunFiles, metric: str, never: Mapping[str, str] | None = No
         ),
         code_changed=any(change.kind == "code" for each in changed.values() for change in each),
     )
-    if points and files.may_count:
-        return replace(result, value=points[-1].value)
-    return replace(result, why_not=_why_not(result, metric))
+    if not points or not files.may_count:
+        return replace(result, why_not=_why_not(result, metric))
+    if any(map(record.may_go_on, points[-1].sources)):
+        return replace(result, why_not=f"the last {metric} is not known: {LOG_CUT}")
+    return replace(result, value=points[-1].value)
 
 
 def _why_not(result: RunResult, metric: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,6 +80,26 @@ def test_what_came_before_a_resumed_attempt(tmp_path: Path, first_step: int, owe
     latest = write_rows(attempt(tmp_path / "02", AJET, [20]), rows, first_step)
     found = shortfall(False, [earlier, latest], len(rows), 20)
     assert owes_it(found, owes)
+
+
+@pytest.mark.parametrize(
+    ("why", "words"),
+    [
+        ("disk full", "9 bytes of its log were lost, as the disk was full"),
+        ("file size limit", "9 bytes of its log were lost, as files may not be larger here"),
+        ("log limit", "9 bytes of its log were lost, as it had grown to the largest log that is kept"),
+        ("", "9 bytes of its log were lost"),
+    ],
+)
+@pytest.mark.parametrize("given", [{"complete": True}, {"reason": "deadline"}, {"status": 1}])
+def test_what_is_lost_of_the_log_is_said_and_changes_no_outcome(
+    given: dict[str, Any], why: str, words: str
+) -> None:
+    whole, cut = (
+        verdict(state_with(attempts=(AttemptState(1, "s", "a", "", ended=end({**given, **lost})),)), 0.0)
+        for lost in ({}, {"log_lost_bytes": 9, "log_lost_why": why})
+    )
+    assert (cut.outcome, cut.reason) == (whole.outcome, f"{whole.reason}; {words}")
 
 
 FAMILIES = {

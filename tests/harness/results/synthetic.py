@@ -15,10 +15,10 @@ START = 1_760_000_000.0
 class Attempt:
     folder: Path
 
-    def exit(self, status: int = 0, reason: str = "exited", seconds: float = 121.4) -> Self:
+    def exit(self, status: int = 0, reason: str = "exited", seconds: float = 121.4, **more: object) -> Self:
         none = dict.fromkeys(("signal", "prepare_status", "cleanup_status"))
         times = {"started_at": START + 3, "ended_at": START + 3 + seconds}
-        record = {"attempt_id": "a", "reason": reason, "status": status, **times, **none}
+        record = {"attempt_id": "a", "reason": reason, "status": status, **times, **none, **more}
         (self.folder / "exit.json").write_text(json.dumps(record, indent=1))
         return self
 

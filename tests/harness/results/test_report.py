@@ -143,6 +143,30 @@ def test_a_failed_run_leads_with_cause_evidence_and_what_to_do(tmp_path: Path) -
     assert places == sorted(places)
 
 
+@pytest.mark.parametrize("origin", ["console", "trainer"])
+def test_a_log_that_was_not_written_whole_is_said_and_what_needs_its_end_withheld(
+    tmp_path: Path, origin: str
+) -> None:
+    made = attempt(tmp_path).exit(log_lost_bytes=600_000, log_lost_why="file size limit").pane("")
+    made.metrics([(at, {"reward": at / 40, "speed": 9.0 - at}) for at in range(1, 11)], origin)
+    lost = "600000 bytes of its log were lost, as files may not be larger here"
+    entries = Story().created().attempt(1).ended(reason=f"attempt 1 ran to its end; {lost}").entries
+    report = build_report(tmp_path, entries)
+    assert report.headline[0] == f"Succeeded: attempt 1 ran to its end; {lost}"
+    (said,) = (line for line in report.missing if lost in line)
+    shown = report.html.read_text() + (tmp_path / "result.md").read_text()
+    assert said.startswith("attempts/01/pane.log: ") and shown.count(lost) == 4
+    unknown = {name for name, fact in report.facts.items() if fact.withheld}
+    if origin == "trainer":
+        assert unknown == set() and report.result["value"] == 0.25 and "withheld" not in said
+        return
+    assert report.headline[1].startswith("reward 0.025 → withheld (a part of the log is lost")
+    assert unknown > {"key/result_end", "key/steps", "metric/speed/lowest", "attempt/1/rows"}
+    assert "metric/reward/first" not in unknown and "key/result_start" not in unknown
+    assert report.result["value"] is None and report.result["best"] is None
+    assert "0.25 " not in (tmp_path / "result.md").read_text() and report.discrepancies == ()
+
+
 INF, NAN, MOST = float("inf"), float("nan"), 1.7976931348623157e308
 
 

@@ -72,6 +72,17 @@ def test_why_a_run_does_not_count(tmp_path: Path, outcome: str, reason: str, met
     assert read(tmp_path / "nothing").why_not == "never started"
 
 
+def test_a_last_value_that_a_lost_log_may_have_hidden_does_not_count(tmp_path: Path) -> None:
+    folder = foreign(tmp_path / "a", "python t.py", [(step, {"loss": 1 / step}) for step in range(1, 41)])
+    assert read(folder, "loss").value == 1 / 40
+    ended = json.loads((folder / "attempts/01/exit.json").read_text())
+    (folder / "attempts/01/exit.json").write_text(json.dumps(ended | {"log_lost_bytes": 1}))
+    found = read(folder, "loss")
+    assert (found.value, found.curve.values[-1]) == (None, 1 / 40)
+    assert found.why_not == "the last loss is not known: a part of the log is lost, and rows with it"
+    assert read(trained(tmp_path / "b")).value is not None
+
+
 def test_damaged_files_are_no_reason_to_fail(tmp_path: Path) -> None:
     folder = trained(tmp_path / "a")
     (folder / "journal.jsonl").write_text("{\n{\n{")
