@@ -26,6 +26,21 @@ _LOST = {
     "file size limit": ", as files may not be larger here",
     "log limit": ", as it had grown to the largest log that is kept",
 }
+_REASONS = {
+    "signalled": "killed by a signal",
+    "deadline": "ended at its deadline",
+    "prepare_failed": "its prepare command failed",
+    "could_not_start": "could not start",
+    "first_step_timeout": "no first step was seen in the time that it had",
+    "fatal_error": "it could not recover",
+    "plateau": "its validations had been flat",
+    "person": "a person asked for it",
+}
+
+
+def reason_text(reason: str) -> str:
+    """Why an attempt ended, or why it was stopped, in words."""
+    return _REASONS.get(reason, reason.replace("_", " "))
 
 
 def log_lost(count: float | None, why: str) -> str:
@@ -68,6 +83,11 @@ class AttemptEnd:
     complete: bool = False
     sign: FatalSign = ""
     metrics_from: str = ""
+
+    @property
+    def in_words(self) -> str:
+        """The reason, in words."""
+        return reason_text(self.reason)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.attempt import KILLED, AttemptEnd
+from harness.attempt import KILLED, AttemptEnd, reason_text
 from harness.diagnosis.types import UNKNOWN, Cause, Evidence
 
 NOT_FINITE = "values_not_finite"
@@ -84,7 +84,7 @@ def read(ended: AttemptEnd | None, stop_reason: str | None = None, stop_detail: 
 def _stopped(ended: AttemptEnd, reason: str, detail: str) -> End:
     """An end that we made ourselves: what was seen before it is the cause, unless the log may say more."""
     if reason != "fatal_error":
-        text = f"The harness stopped the attempt: {reason}."
+        text = f"The harness stopped the attempt: {reason_text(reason)}."
         return End("hang_no_output", reason, text, is_final=reason != "first_step_timeout")
     text = f"The harness stopped the attempt because it could not recover: {detail or 'no reason was kept'}."
     if ended.sign == "not_finite":

@@ -142,7 +142,7 @@ class RunEvidence(Evidence):
         facts = {name: self._facts.get(f"attempt/{number}/{name}") for name in _OF_ATTEMPT}
         values = {
             "number": number,
-            "reason": (attempt.ended or AttemptEnd()).reason,
+            "reason": (attempt.ended or AttemptEnd()).in_words,
             "cause": found.cause.strip().rstrip(".") if found else "",
             "facts": {name: fact.text for name, fact in facts.items() if fact is not None},
             "changes": deviations.sentence(deviations.deviating(attempt.draft)),

@@ -1,16 +1,19 @@
 """What a training owes, judged from its raw files."""
 
 import json
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from harness.actions import StopReason
 from harness.agent.verdict import Shortfall, shortfall, verdict
+from harness.diagnosis import ends
 from harness.outcome import Outcome
 from harness.state import AttemptState
 from monitors.files import AttemptFiles
-from tests.harness.runs import end, state_with
+from tests.harness.runs import end, found, state_with
 
 AJET = "ajet:\n  trainer_common: {val_before_train: true, test_freq: 10}\n"
 
@@ -100,6 +103,20 @@ def test_what_is_lost_of_the_log_is_said_and_changes_no_outcome(
         for lost in ({}, {"log_lost_bytes": 9, "log_lost_why": why})
     )
     assert (cut.outcome, cut.reason) == (whole.outcome, f"{whole.reason}; {words}")
+
+
+@pytest.mark.parametrize("stopped", [None, *get_args(StopReason)])
+@pytest.mark.parametrize(
+    "reason", ["exited", "signalled", "deadline", "stopped", "prepare_failed", "could_not_start", "lost", ""]
+)
+@pytest.mark.parametrize(
+    "given", [{}, {"complete": True}, {"log_lost_bytes": 9, "log_lost_why": "log limit"}]
+)
+def test_no_reason_is_a_word_of_the_program(given: dict[str, Any], reason: str, stopped: str | None) -> None:
+    ended = end({"reason": reason, "status": 1, **given})
+    cause = found({"cause": ends.read(ended, stopped).cause})
+    attempts = (AttemptState(1, "s", "a", "", ended=ended, stop_reason=stopped, diagnosis=cause),)
+    assert not re.search("[a-z]_[a-z]", verdict(state_with(attempts=attempts), 0.0).reason)
 
 
 FAMILIES = {
