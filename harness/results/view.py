@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.attempt import Evidence
+from harness.attempt import Evidence, reason_text
+from harness.diagnosis.reading import read
 from harness.metric_files.reading import propositions
 from harness.results.deviations import Deviation, chosen, config_changes, deviations, net
 from harness.results.facts import MAX_METRICS, evenly
@@ -29,6 +30,7 @@ from harness.results.types import (
     describe_sources,
 )
 from harness.state import AttemptState
+from harness.wording import shortened
 from monitors.metrics.axis import AXIS_WORDS, whole
 from monitors.metrics.propose import Proposal
 
@@ -49,6 +51,7 @@ _VERDICTS = {
     "running": "Still running",
 }
 
+_LONGEST_ERROR = 200
 _DID_NOT_TRAIN = ("failed", "cannot_run")
 
 
@@ -94,7 +97,8 @@ class View:
     """Everything that the documents show. `settings`: chosen for a config that the blueprint does not name;
     `changes`: differences between the attempts' configs that are no deviation; `unused`: prepared for a
     launch that never came; `config`: the newest attempt that has one; `axis`: what the rows' positions are
-    called; `proposals`: expressions for a log without metric rows."""
+    called; `proposals`: expressions for a log without metric rows; `printed_errors`: of an attempt that ended
+    well."""
 
     run: RunStory
     result: Result | None
@@ -115,6 +119,7 @@ class View:
     missing: tuple[str, ...]
     discrepancies: tuple[Discrepancy, ...]
     proposals: tuple[Proposal, ...] = ()
+    printed_errors: tuple[CitedLine, ...] = ()
     seed_note: str = ONE_SEED
 
     @property
@@ -179,6 +184,7 @@ def build_view(
         missing=missing,
         discrepancies=discrepancies,
         proposals=_proposals(record, run),
+        printed_errors=_printed_errors(record, run),
     )
 
 
@@ -227,11 +233,29 @@ def _attempts(record: Record, facts: Mapping[str, Fact], run: RunStory) -> Itera
         reason = (state.ended and state.ended.reason) or exits.get(number, {}).get("reason")
         yield AttemptView(
             state,
-            str(reason or "unknown"),
+            reason_text(str(reason or "unknown")),
             {name: facts.get(f"attempt/{number}/{name}") for name in _OF_ATTEMPT},
             _cited(record.result_dir, number, found.evidence if found else ()),
             _cited(record.result_dir, number, found.last_lines if found else ()),
         )
+
+
+def _printed_errors(record: Record, run: RunStory) -> tuple[CitedLine, ...]:
+    """The exceptions that the last attempt printed although it ended well. The log is read again only where
+    the watch saw an error in it."""
+    attempt = run.state.attempt
+    if attempt is None or attempt.ended is None or not attempt.ended.complete:
+        return ()
+    file = f"{attempt_folder(attempt.number)}/pane.log"
+    is_told = any(note.kind == "error_line" and note.attempt == attempt.number for note in run.events)
+    if not is_told or not (record.result_dir / file).is_file():
+        return ()
+    faults = read(record.result_dir / file, ()).faults
+    return tuple(
+        CitedLine(Source(file, fault.line), shortened(fault.said[0], _LONGEST_ERROR), True)
+        for fault in faults
+        if fault.type and fault.frames and not fault.handled and not fault.depth
+    )
 
 
 def _cited(result_dir: Path, number: int, citations: Sequence[Evidence]) -> tuple[CitedLine, ...]:

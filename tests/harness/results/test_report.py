@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 from harness import journal
 from harness.attempt import Evidence, Remedy
 from harness.journal import Entry
+from harness.outcome import Outcome
 from harness.results.report import build_report
 from harness.results.types import Report
 from harness.wording import number_text
@@ -126,6 +127,20 @@ def test_failed_run_says_what_failed_and_what_was_tried(tmp_path: Path) -> None:
     assert not report.discrepancies
 
 
+@pytest.mark.parametrize("outcome", [one.value for one in Outcome])
+@pytest.mark.parametrize("reason", ["signalled", "deadline", "stopped", "prepare_failed", "could_not_start"])
+def test_how_a_run_ended_is_told_in_words(tmp_path: Path, outcome: str, reason: str) -> None:
+    attempt(tmp_path).exit(1, reason)
+    story = Story().created().attempt(1, "No memory.")
+    story.act("wait", reason="exited", detail="", ended={"reason": reason, "status": 1}).ended(outcome, "so")
+    report = build_report(tmp_path, story.entries, draws=False)
+    lines = [*report.headline, *(tmp_path / "trial_and_error.md").read_text().splitlines()]
+    lines += re.findall(r"^\| 1 \|.*?\|", (tmp_path / "result.md").read_text(), re.MULTILINE)
+    assert [line for line in lines if re.search("[a-z]\\\\?_[a-z]", line)] == [
+        "# What was tried: sort_digits"
+    ]
+
+
 def test_a_failed_run_leads_with_cause_evidence_and_what_to_do(tmp_path: Path) -> None:
     attempt(tmp_path).exit(1).pane("loading\nModuleNotFoundError: No module named 'einops'\n")
     evidence = [Evidence("pane.log", 2, "ModuleNotFoundError: No module named 'einops'")]
@@ -165,6 +180,32 @@ def test_a_log_that_was_not_written_whole_is_said_and_what_needs_its_end_withhel
     assert "metric/reward/first" not in unknown and "key/result_start" not in unknown
     assert report.result["value"] is None and report.result["best"] is None
     assert "0.25 " not in (tmp_path / "result.md").read_text() and report.discrepancies == ()
+
+
+TRACE = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n    save()\n{}\n'
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        (TRACE.format("OSError: no room"), "an error was printed: OSError: no room (attempts/01/pane.log:4)"),
+        (TRACE.format("ValueError: a") + "go on\n" * 9 + TRACE.format("TypeError: b"),
+         "2 errors were printed, the first: ValueError: a (attempts/01/pane.log:4)"),
+        ("0 errors, 0 warnings\nERROR: retrying in 2 s\n", ""),
+    ],
+)  # fmt: skip
+def test_a_traceback_before_a_good_end_is_told(tmp_path: Path, log: str, told: str) -> None:
+    attempt(tmp_path).exit().pane(log)
+    story = Story().created().attempt(1)
+    seen = {"attempt": 1, "event": "error_line", "at": 1.0, "text": log.splitlines()[0]}
+    report = build_report(tmp_path, story.add("event", **seen).ended().entries)
+    assert [line for line in report.headline if "printed" in line] == ([told] if told else [])
+    assert (told in (tmp_path / "result.md").read_text().replace("\\", "")) and report.headline[0].startswith(
+        "Succ"
+    )
+    assert ("ended well and printed" in report.html.read_text()) == bool(told)
+    quiet = build_report(tmp_path, Story().created().attempt(1).ended().entries)
+    assert not any("printed" in line for line in quiet.headline)
 
 
 INF, NAN, MOST = float("inf"), float("nan"), 1.7976931348623157e308
