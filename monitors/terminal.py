@@ -1,5 +1,6 @@
 """The training's own pseudo-terminal: starts shell commands in it, reads what they print, types to them.
 
+It does not echo: what a person types, or another terminal answers, is nothing that the training printed.
 Standard library only.
 """
 
@@ -42,6 +43,9 @@ class Terminal:
 
     def spawn(self, command: str, cwd: str, umask: int) -> tuple[int, str | None]:
         """Start `bash -c command` as the leader of a new session in this terminal; return (pid, error)."""
+        modes = termios.tcgetattr(self._slave)
+        modes[3] &= ~(termios.ECHO | termios.ECHONL)
+        termios.tcsetattr(self._slave, termios.TCSANOW, modes)
         reader, writer = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -65,6 +69,6 @@ class Terminal:
             os.chdir(cwd)
             os.execvp("bash", ["bash", "-c", command])
         except OSError as error:
-            os.write(error_pipe, os.fsencode(f"cannot start `bash -c` in {cwd}: {error}"))
+            os.write(error_pipe, f"cannot start `bash -c` in {cwd}: {error}".encode())
         finally:
             os._exit(127)
