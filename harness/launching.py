@@ -45,7 +45,7 @@ class LaunchRequest:
 
     session: str
     attempt_id: str
-    deadline_at: float
+    deadline_uptime: float
     codebase: Path
     hidden: frozenset[str] = RunOptions().hidden
     previous: AttemptFiles | None = None
@@ -187,7 +187,7 @@ def launch_spec(plan: Blueprint, files: AttemptFiles, request: LaunchRequest) ->
         env=environment(plan, files, request.hidden, request.environment),
         prepare=_at_home(plan, request, plan.prepare_command),
         cleanup=_at_home(plan, request, plan.cleanup_command),
-        deadline_at=request.deadline_at,
+        deadline_uptime=request.deadline_uptime,
         grace_s=GRACE_S,
         most_open_files="open_files" in request.limits,
         supervisor_python=sys.executable,

@@ -30,6 +30,7 @@ class Exit:
     `status`: exit status as a shell would give it (137 for SIGKILL), None if the command never ran.
     `signal`: the signal that ended it, if one did. Times are epoch seconds.
     `leftovers`: pids that outlived the command and were killed. `error`: what could not be started, and why.
+    `log_lost_why`: disk full | file size limit | log limit | another error's own words.
     """
 
     attempt_id: str
@@ -47,6 +48,7 @@ class Exit:
     boot_id: str = ""
     error: str | None = None
     log_lost_bytes: int = 0
+    log_lost_why: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class SupervisorInfo:
     host: str = ""
     boot_id: str = ""
     front_pid: int | None = None
+    guardian_pid: int | None = None
     started_at: float | None = None
     command_pid: int | None = None
     pgid: int | None = None
@@ -86,7 +89,11 @@ class SupervisorInfo:
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """The supervisor's last sign of life. `state`: prepare | command | cleanup. `time`: epoch seconds."""
+    """The supervisor's last sign of life. `state`: prepare | command | cleanup. `time`: epoch seconds.
+
+    `group`: the folder of the attempt's control group; "" where there is none, and then `family`: pid and
+    start of each of its processes when last looked at.
+    """
 
     time: float
     pid: int
@@ -94,6 +101,10 @@ class Heartbeat:
     command_pid: int | None = None
     log_bytes: int = 0
     log_lost_bytes: int = 0
+    log_lost_why: str = ""
+    boot_id: str = ""
+    group: str = ""
+    family: tuple[tuple[int, int], ...] = ()
 
 
 Record = TypeVar("Record", Exit, SupervisorInfo, Heartbeat)

@@ -7,6 +7,7 @@ a private file that the script deletes after reading; they are never written int
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -17,17 +18,17 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from monitors.attempt_processes import end, group_of, members_of_group, remove_group, still_there
 from monitors.files import AttemptFiles, is_alive
-from monitors.processes import ATTEMPT_VARIABLE, members_of_attempt, send_signal
-from monitors.records import write_atomically
-from monitors.tmux import Session, TmuxError
+from monitors.processes import ATTEMPT_VARIABLE, boot_id, family, send_signal
+from monitors.records import scratch_of, write_atomically
+from monitors.tmux import Session
 
 SUPERVISOR = Path(__file__).with_name("supervise.py")
 SECRET_NAME = re.compile(
     r"SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|APIKEY|(^|_)(KEYS?|TOKEN|PASS|AUTH|PAT|COOKIE)(_|$)",
     re.IGNORECASE,
 )
-URL_WITH_LOGIN = re.compile(r"://[^\s/@]+@")
 
 # What belongs to the terminal a launch was asked for in, not to the command.
 OF_A_TERMINAL = re.compile(
@@ -45,9 +46,9 @@ class LaunchSpec:
 
     `command`, `prepare`, `cleanup`: shell text, run by `bash -c` in `cwd`; several lines are allowed.
     `env`: their variables, all of them but TERM, which is the pane's; `secret_env`: the same, but kept out
-    of every file that stays (variables of `env` that look secret, by name or as the URL of a proxy with its
-    password, are treated so too). `deadline_at`:
-    epoch seconds after which everything is killed, or None. `grace_s`: seconds between TERM and KILL.
+    of every file that stays (variables of `env` whose names look secret are treated so too).
+    `deadline_uptime`: seconds after the boot (`processes.uptime`) at which everything is killed, or None.
+    `grace_s`: seconds between TERM and KILL.
     `most_open_files`: raise the limit of open files to the highest that is allowed.
     """
 
@@ -60,7 +61,7 @@ class LaunchSpec:
     secret_env: dict[str, str] = field(default_factory=dict)
     prepare: str | None = None
     cleanup: str | None = None
-    deadline_at: float | None = None
+    deadline_uptime: float | None = None
     grace_s: float = 10.0
     most_open_files: bool = False
     supervisor_python: str = sys.executable
@@ -69,10 +70,6 @@ class LaunchSpec:
 def is_secret_name(name: str) -> bool:
     """Say whether a variable of this name probably holds a secret (`WANDB_API_KEY`, `HF_TOKEN`, ...)."""
     return SECRET_NAME.search(name) is not None
-
-
-def _is_secret(name: str, value: str) -> bool:
-    return is_secret_name(name) or URL_WITH_LOGIN.search(value) is not None
 
 
 def environment_of_caller() -> dict[str, str]:
@@ -99,59 +96,38 @@ def write_script(spec: LaunchSpec) -> Path:
     for name in (*spec.env, *spec.secret_env):
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise LaunchError(f"{name!r} cannot be the name of an environment variable")
-    secrets = {name: value for name, value in spec.env.items() if _is_secret(name, value)} | spec.secret_env
+    secrets = {name: value for name, value in spec.env.items() if is_secret_name(name)} | spec.secret_env
     plain = {"PATH": os.defpath, **{name: value for name, value in spec.env.items() if name not in secrets}}
     files = AttemptFiles(spec.attempt_dir)
     files.dir.mkdir(parents=True, exist_ok=True)
     secret_file = _write_secrets(spec.attempt_id, secrets) if secrets else None
-    _write_private(files.script, "\n".join(_script_lines(spec, files, plain, secret_file)) + "\n", 0o700)
+    write_atomically(files.script, "\n".join(_script_lines(spec, files, plain, secret_file)) + "\n", 0o700)
     return files.script
 
 
-def launch(spec: LaunchSpec) -> Session:
-    """Write the script and type one line that runs it in the session of the spec's name, which is created
-    where there is none; doing so again changes nothing.
+def launch(spec: LaunchSpec, session: Session) -> None:
+    """Write the script and type one line in the session that runs it; doing so again changes nothing.
 
     Also notes which attempt belongs to the session, so that `find_attempt` knows when the session is gone.
-    Raises TmuxError when tmux refuses, a few times because a server that is just leaving refuses, too.
     """
-    files, session = AttemptFiles(spec.attempt_dir), Session(spec.session_name)
+    files = AttemptFiles(spec.attempt_dir)
     if files.started.exists():
-        return session
+        return
     write_script(spec)
     note = {"attempt_dir": str(files.dir), "attempt_id": spec.attempt_id, "socket": session.socket}
     index = _index_file(session.name)
     index.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(index, note)
-    for pause_s in (*PAUSES_S, None):
-        try:
-            if not session.exists():
-                Session.create(session.name, spec.cwd)
-            type_launch_line(files, session)
-            break
-        except TmuxError:
-            if pause_s is None:
-                _secret_file(spec.attempt_id).unlink(missing_ok=True)
-                raise
-            time.sleep(pause_s)
-    return session
+    type_launch_line(files, session)
 
 
-PAUSES_S = (0.05, 0.1, 0.2, 0.4)
-"""Before tmux is asked again after it refused."""
 SWALLOWED_AFTER_S = 15.0
 """A line that has begun nothing for so long may have been swallowed by what the shell runs at its start."""
 
 
 def type_launch_line(files: AttemptFiles, session: Session) -> None:
-    """Type the line that runs the attempt's `launch.sh`; typing it again has no effect once it has run. What
-    is typed is plain ASCII on one line whatever the path, for any shell with any settings."""
-    path = str(files.script)
-    if path.isascii() and path.isprintable() and not set(path) & set("!\\"):
-        session.type_line(f"bash {shlex.quote(path)}")
-        return
-    octal = re.sub(rb"[^\w/.-]", lambda found: b"\\%03o" % found[0][0], os.fsencode(path)).decode()
-    session.type_line(shlex.join(["bash", "-c", f"exec bash $'{octal}'"]))
+    """Type the line that runs the attempt's `launch.sh`; typing it again has no effect once it has run."""
+    session.type_line(f"bash {shlex.quote(str(files.script))}")
 
 
 def withdraw(files: AttemptFiles) -> bool:
@@ -192,24 +168,34 @@ def stop(files: AttemptFiles, timeout_s: float = 0.0) -> bool:
     return not is_alive(info)
 
 
-def kill_leftovers(attempt_id: str, grace_s: float = 5.0) -> set[int]:
-    """End whatever still carries the attempt's id, for when its supervisor was killed; return those pids.
+def leftovers(files: AttemptFiles, attempt_id: str) -> set[int]:
+    """Find what still runs of an attempt: what carries its id or descends from that, what is in its control
+    group, and what its supervisor noted last on this boot."""
+    beat = files.heartbeat()
+    noted = beat.family if beat is not None and beat.boot_id == boot_id() else ()
+    known = members_of_group(_group(files, attempt_id)) | still_there(noted)
+    return family(attempt_id, known)
 
-    TERM first, KILL after `grace_s`; secrets that no script came to read are deleted. Call it only for an
-    attempt whose supervisor is dead.
+
+def kill_leftovers(files: AttemptFiles, attempt_id: str, grace_s: float = 5.0) -> set[int]:
+    """End whatever is left of an attempt, for when its supervisor was killed; return those pids.
+
+    TERM first, KILL after `grace_s`; secrets that no script came to read, and an exit record that was never
+    written, are deleted. Call it only for an attempt whose supervisor is dead.
     """
     secrets = _secret_file(attempt_id)
-    for path in (secrets, _scratch(secrets)):
+    for path in (secrets, scratch_of(secrets)):
         path.unlink(missing_ok=True)
-    found = members_of_attempt(attempt_id)
-    for pid in found:
-        send_signal(pid, signal.SIGTERM)
-    give_up = time.monotonic() + grace_s
-    while (left := members_of_attempt(attempt_id)) and time.monotonic() < give_up:
-        time.sleep(0.05)
-    for pid in left:
-        send_signal(pid, signal.SIGKILL)
-    return found | left
+    ended = end(lambda: leftovers(files, attempt_id), grace_s, time.sleep)
+    remove_group(_group(files, attempt_id))
+    with contextlib.suppress(OSError):
+        scratch_of(files.exit_file).unlink(missing_ok=True)
+    return ended
+
+
+def _group(files: AttemptFiles, attempt_id: str) -> Path | None:
+    beat = files.heartbeat()
+    return group_of(attempt_id, beat.group) if beat is not None else None
 
 
 def _script_lines(
@@ -225,7 +211,7 @@ def _script_lines(
         str(Path(spec.cwd).absolute()),
     ]
     options += ["--grace", str(spec.grace_s)]
-    options += ["--deadline", repr(spec.deadline_at)] if spec.deadline_at is not None else []
+    options += ["--deadline", repr(spec.deadline_uptime)] if spec.deadline_uptime is not None else []
     options += ["--prepare", spec.prepare] if spec.prepare else []
     options += ["--cleanup", spec.cleanup] if spec.cleanup else []
     failure = json.dumps({"attempt_id": spec.attempt_id, "reason": "could_not_start", "status": None})
@@ -255,25 +241,8 @@ def _write_secrets(attempt_id: str, secrets: dict[str, str]) -> Path:
     path = _secret_file(attempt_id)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     lines = [f"export {name}={shlex.quote(value)}\n" for name, value in sorted(secrets.items())]
-    _write_private(path, "".join(lines), 0o600)
+    write_atomically(path, "".join(lines))
     return path
-
-
-def _write_private(path: Path, text: str, mode: int) -> None:
-    """Replace a file by one that nobody else could read at any moment, and that is never half there."""
-    scratch = _scratch(path)
-    scratch.unlink(missing_ok=True)
-    try:
-        with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(os.fsencode(text))  # arguments, variables and paths are any bytes
-        scratch.replace(path)
-    except OSError:
-        scratch.unlink(missing_ok=True)
-        raise
-
-
-def _scratch(path: Path) -> Path:
-    return path.with_name(path.name + ".tmp")
 
 
 def _secret_file(attempt_id: str) -> Path:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from monitors.metrics import Row
+from monitors.records import create_private, scratch_of
 
 
 class MetricsFile:
@@ -20,9 +21,8 @@ class MetricsFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._scratch = path.with_name(path.name + ".tmp")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-        self._file = os.fdopen(os.open(self._scratch, flags, 0o600), "w", encoding="utf-8")
+        self._scratch = scratch_of(path)
+        self._file = os.fdopen(create_private(self._scratch), "w", encoding="utf-8")
         self._published = False
 
     def add(self, row: Row, file: str, line: int, first_line: int) -> None:

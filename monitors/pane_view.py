@@ -20,10 +20,10 @@ from typing import BinaryIO
 
 
 class Front:
-    """What a person sees and types into; holds nothing that the training needs."""
+    """What a person sees and types into; holds nothing that the training needs. Runs in the attempt's
+    folder."""
 
-    def __init__(self, directory: Path, link: socket.socket) -> None:
-        self.directory = directory
+    def __init__(self, link: socket.socket) -> None:
         self.link = link
         self.has_terminal = os.isatty(0) and os.isatty(1)
 
@@ -60,7 +60,7 @@ class Front:
         selector.register(self.link, selectors.EVENT_READ, "link")
         if self.has_terminal:
             selector.register(0, selectors.EVENT_READ, "keys")
-        with (self.directory / "pane.log").open("rb") as log:
+        with Path("pane.log").open("rb") as log:
             alive = True
             while alive:
                 for key, _ in selector.select():
@@ -83,7 +83,7 @@ class Front:
     def ending(self) -> int:
         """Say how the attempt ended, for whoever looks at the pane, and return its status."""
         try:
-            record = json.loads((self.directory / "exit.json").read_text(encoding="utf-8"))
+            record = json.loads(Path("exit.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             print("the supervisor of this attempt is gone; how the command ended is not known", flush=True)
             return 255

@@ -10,7 +10,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,10 +76,11 @@ def uptime() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic()
 
 
-def carries_attempt(pid: int, attempt_id: str) -> bool:
-    """Say whether the environment of `pid` names this attempt (False for processes we may not look into)."""
-    wanted = f"{ATTEMPT_VARIABLE}={attempt_id}".encode()
-    return wanted in _read(f"/proc/{pid}/environ").split(b"\0")
+def attempt_of(pid: int) -> str | None:
+    """Return the attempt that the environment of `pid` names, None for none or where we may not look."""
+    start = f"\0{ATTEMPT_VARIABLE}=".encode()
+    _, found, rest = (b"\0" + _read(f"/proc/{pid}/environ")).partition(start)
+    return rest.partition(b"\0")[0].decode(errors="replace") if found else None
 
 
 def descendants(root: int, table: list[ProcessEntry]) -> set[int]:
@@ -94,19 +95,32 @@ def descendants(root: int, table: list[ProcessEntry]) -> set[int]:
 
 def members_of_attempt(attempt_id: str) -> set[int]:
     """Find every live process whose environment names the attempt, the caller apart."""
-    return {pid for pid in _pids() if carries_attempt(pid, attempt_id)} - {os.getpid()}
+    return {pid for pid in _pids() if attempt_of(pid) == attempt_id} - {os.getpid()}
 
 
-def family(attempt_id: str) -> set[int]:
-    """Find every live process that descends from the caller or carries the attempt's id, the caller apart.
+def children(pid: int) -> set[int]:
+    """Find the children of a process that has one thread."""
+    path = f"/proc/{pid}/task/{pid}/children"
+    if not os.path.exists(path):  # noqa: PTH110  a kernel without it
+        return {entry.pid for entry in process_table() if entry.parent == pid}
+    return {int(child) for child in _read(path).split()}
 
-    Reads little where the caller has no children, because a hundred attempts may end at once.
+
+def family(attempt_id: str, known: Iterable[int] = (), apart: Iterable[int] = ()) -> set[int]:
+    """Find every live process of an attempt: those `known`, those whose environment names it, and all that
+    descend from them; but none that names another attempt, nor `apart`, nor the caller.
+
+    Reads little where there is none, because a hundred attempts may end at once.
     """
-    own = os.getpid()
-    children = Path(f"/proc/{own}/task/{own}/children")
-    childless = children.exists() and not _read(str(children)).strip()
-    below = set() if childless else descendants(own, list(process_table()))
-    return below | members_of_attempt(attempt_id)
+    left_out = {*apart, os.getpid()}
+    new = {*known, *members_of_attempt(attempt_id)} - left_out
+    table = [entry for entry in process_table() if entry.pid not in left_out] if new else []
+    new &= {entry.pid for entry in table}
+    found: set[int] = set()
+    while new := {pid for pid in new - found if attempt_of(pid) in (None, attempt_id)}:
+        found |= new
+        new = {entry.pid for entry in table if entry.parent in new}
+    return found
 
 
 def send_signal(pid: int, signum: int) -> None:

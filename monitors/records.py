@@ -1,6 +1,7 @@
-"""The supervisor's files: the terminal's log, the exit record, and JSON files that are never half written.
+"""The supervisor's files: the terminal's log, the exit record, and files that are never half written.
 
-Standard library only.
+No temporary file is opened where something else lies: what a training puts there is not followed. Standard
+library only.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -15,52 +17,154 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LOG_BACKLOG_BYTES = 4 << 20
+LOG_TAIL_BYTES = 1 << 20
 EXIT_RETRY_S = 600.0
 EXIT_RESERVE_BYTES = 8192
+WHY_LOST = {
+    errno.ENOSPC: "disk full",
+    errno.EDQUOT: "disk full",
+    errno.EFBIG: "file size limit",
+}
 
 
-def write_atomically(path: Path, record: Mapping[str, object]) -> None:
-    """Replace `path` by `record` as JSON; a reader sees the old or the new file, never half of one."""
-    scratch = path.with_name(path.name + ".tmp")
+def create_private(path: Path, mode: int = 0o600) -> int:
+    """Open a new file for writing in the place of what lies there, which is neither followed nor changed;
+    nobody else can read it at any moment."""
+    path.unlink(missing_ok=True)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+
+
+def scratch_of(path: Path) -> Path:
+    """Where a file is written before it takes its place."""
+    return path.with_name(path.name + ".tmp")
+
+
+def write_atomically(path: Path, content: Mapping[str, object] | str, mode: int = 0o600) -> None:
+    """Replace `path` by text, or by a record as JSON; a reader sees the old or the new file, never half of
+    one."""
+    text = content if isinstance(content, str) else json.dumps(content)
+    scratch = scratch_of(path)
     try:
-        scratch.write_text(json.dumps(record), encoding="utf-8")
+        with os.fdopen(create_private(scratch, mode), "w", encoding="utf-8") as file:
+            file.write(text)
         scratch.replace(path)
     except OSError:
-        scratch.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            scratch.unlink()
         raise
 
 
-class PaneLog:
-    """The log of the training's terminal. A full disk loses bytes (counted), never the training: up to
-    LOG_BACKLOG_BYTES wait in memory for room."""
+def overwrite(path: Path, record: Mapping[str, object]) -> None:
+    """Write a small record over the one in a file, which costs a tenth of replacing it; one that is missing
+    is made."""
+    data = json.dumps(record).encode()
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        write_atomically(path, record)
+        return
+    try:
+        os.pwrite(fd, data.ljust(os.fstat(fd).st_size), 0)
+    finally:
+        os.close(fd)
 
-    def __init__(self, path: Path) -> None:
+
+def folder_is_removed() -> bool:
+    """Say whether our working directory was deleted; one that was moved is not."""
+    try:
+        os.getcwd()  # noqa: PTH109
+    except OSError:
+        return True
+    return False
+
+
+class PaneLog:
+    """The log of the training's terminal; it never stops the training. What the disk refuses waits in memory,
+    up to LOG_BACKLOG_BYTES. What is more, or exceeds `limit`, is lost and counted, but for its last
+    LOG_TAIL_BYTES: they follow, after a line that says so, when there is room again, or in `finish`."""
+
+    def __init__(self, path: Path, limit: float) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._limit = limit
+        self._is_full = False
         self._waiting = bytearray()
+        self._tail = bytearray()
+        self._skipped = 0
         self._dropped = 0
         self.written = 0
+        self.why = ""
 
     @property
     def lost(self) -> int:
         """Bytes that are not in the log: dropped for good, or waiting for room on the disk."""
-        return self._dropped + len(self._waiting)
+        return self._dropped + len(self._waiting) + len(self._tail)
 
     def write(self, data: bytes) -> None:
-        room = LOG_BACKLOG_BYTES - len(self._waiting)
-        self._waiting += data[:room]
-        self._dropped += len(data[room:])
+        if self._tail:
+            self._hold_back(data)
+            self.flush()
+            return
+        self._waiting += data
         self.flush()
+        if len(self._waiting) > LOG_BACKLOG_BYTES:
+            self._hold_back_from(_line_end(self._waiting, LOG_BACKLOG_BYTES))
 
     def flush(self) -> bool:
         """Write what waits, as far as the disk takes it; say whether it took all."""
-        while self._waiting:
+        while self._waiting or (self._tail and not self._is_full):
+            if not self._waiting:
+                self._waiting += self._after_the_gap()
+            room = self._room()
+            if room == 0:
+                self._hold_back_from(0)
+                return False
             try:
-                count = os.write(self._fd, self._waiting)
-            except OSError:
+                count = os.write(self._fd, self._waiting[: min(room, 1 << 16)])
+            except OSError as error:
+                self.why = WHY_LOST.get(error.errno or 0, os.strerror(error.errno or 0))
                 return False
             self.written += count
             del self._waiting[:count]
-        return True
+        return not self._tail
+
+    def finish(self) -> None:
+        """Let the end of the log in, however long it is."""
+        self._limit, self._is_full = math.inf, False
+
+    def _room(self) -> int:
+        """How much of what waits the limit lets in: the last line is whole."""
+        room = self._limit - self.written
+        if len(self._waiting) <= room:
+            return len(self._waiting)
+        if not self._is_full:
+            self._is_full, self.why = True, "log limit"
+            self._limit = self.written + _line_end(self._waiting, int(room))
+        return int(self._limit) - self.written
+
+    def _hold_back_from(self, start: int) -> None:
+        self._hold_back(self._waiting[start:])
+        del self._waiting[start:]
+
+    def _hold_back(self, data: bytes | bytearray) -> None:
+        """Put this at the end of the tail, and drop what is then too old for it."""
+        self._tail += data
+        if len(self._tail) > 2 * LOG_TAIL_BYTES:
+            old = _line_end(self._tail, len(self._tail) - LOG_TAIL_BYTES)
+            del self._tail[:old]
+            self._skipped += old
+            self._dropped += old
+
+    def _after_the_gap(self) -> bytes:
+        gap = f"\r\n[{self._skipped} bytes of the log are missing here: {self.why}]\r\n"
+        tail = (gap.encode() if self._skipped else b"") + self._tail
+        self._skipped = 0
+        self._tail.clear()
+        return tail
+
+
+def _line_end(data: bytearray, near: int) -> int:
+    """Where a line ends in `data`: behind this place if one does, or else before it."""
+    return data.find(b"\n", max(0, near - 1)) + 1 or data.rfind(b"\n", 0, near) + 1 or near
 
 
 @dataclass(frozen=True)
@@ -92,29 +196,28 @@ class ExitRecord:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._scratch = path.with_name(path.name + ".tmp")
         self._fd: int | None = None
         with contextlib.suppress(OSError, AttributeError):  # macOS cannot reserve
-            self._fd = self._open()
+            self._fd = create_private(scratch_of(path))
             os.posix_fallocate(self._fd, 0, EXIT_RESERVE_BYTES)
 
-    def _open(self) -> int:
-        return os.open(self._scratch, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
     def write(self, record: Mapping[str, object]) -> None:
-        """Write, sync, rename; tried again while the disk refuses, for at most ten minutes."""
+        """Write, sync, rename; tried again while the disk refuses, for at most ten minutes, and not at all
+        where the folder is no more."""
         data = json.dumps(record).encode()
         give_up = time.monotonic() + EXIT_RETRY_S
-        while True:
+        while not folder_is_removed():
             try:
                 if self._fd is None:
-                    self._fd = self._open()
+                    self._fd = create_private(scratch_of(self._path))
                 os.pwrite(self._fd, data, 0)
                 os.ftruncate(self._fd, len(data))
                 os.fsync(self._fd)
-                self._scratch.replace(self._path)
+                scratch_of(self._path).replace(self._path)
                 return
             except OSError as error:
-                if error.errno == errno.ENOENT or time.monotonic() > give_up:
+                if time.monotonic() > give_up:
                     raise
+                if isinstance(error, FileNotFoundError):
+                    self._fd = None  # the training removed it
                 time.sleep(1.0)

@@ -11,11 +11,11 @@ import os
 import re
 import shlex
 import sys
-import time
 from pathlib import Path
 
 from monitors.files import AttemptFiles
 from monitors.launch import LaunchSpec, environment_of_caller, find_attempt, launch, state_home
+from monitors.processes import uptime
 from monitors.tmux import Session, TmuxError
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -48,7 +48,9 @@ def start(session_name: str, command: list[str], cwd: Path, max_time_s: float | 
     Raises TmuxError when the session is somebody else's or its command still runs.
     """
     session = Session.find(session_name)
-    if session is not None:
+    if session is None:
+        session = Session.create(session_name, cwd)
+    else:
         before = find_attempt(session_name, session.socket)
         if before is None or not session.is_ours() or before.state() in ("running", "not_started"):
             raise TmuxError(f"tmux session {session_name!r} is in use; choose another name, or end it first")
@@ -61,9 +63,9 @@ def start(session_name: str, command: list[str], cwd: Path, max_time_s: float | 
         command=command[0] if len(command) == 1 else shlex.join(command),
         cwd=cwd,
         env=environment_of_caller(),
-        deadline_at=time.time() + max_time_s if max_time_s else None,
+        deadline_uptime=uptime() + max_time_s if max_time_s else None,
     )
-    launch(spec)
+    launch(spec, session)
     return AttemptFiles(spec.attempt_dir)
 
 

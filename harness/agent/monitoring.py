@@ -96,7 +96,7 @@ class AttemptMonitor:
         if exit_record is not None:
             known = {field.name for field in fields(AttemptEnd)}
             return AttemptEnd(**{name: value for name, value in vars(exit_record).items() if name in known})
-        kill_leftovers(self._attempt_id)
+        kill_leftovers(self._files, self._attempt_id)
         heartbeat = self._files.heartbeat()
         ended_at = heartbeat.time if heartbeat else self._experiment.clock()
         return AttemptEnd("lost", ended_at=ended_at, detail="it left no exit record")

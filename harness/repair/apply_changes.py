@@ -25,6 +25,7 @@ from harness.redaction import redact
 from harness.repair import installing, leftovers, patched_code
 from harness.state import ExperimentState
 from monitors.files import AttemptFiles
+from monitors.processes import uptime
 
 _NOTHING_CHANGES = "nothing would change: these values stand there already, or the keys do not exist"
 
@@ -82,7 +83,7 @@ def launch_request(
     plain = launching.LaunchRequest(
         session=action.session,
         attempt_id=action.attempt_id,
-        deadline_at=state.deadline_at,
+        deadline_uptime=uptime() + state.deadline_at - experiment.clock(),
         codebase=plan.codebase_dir,
         hidden=state.options.hidden,
         previous=previous,

@@ -1,6 +1,6 @@
 """What earlier attempts of ours left behind, and may be freed: processes, and superseded checkpoints.
 
-In: an experiment. Out: what is there, and how much was freed. A process is ours if it carries the id of an
+In: an experiment. Out: what is there, and how much was freed. A process is ours if it belongs to an
 attempt that is over, of this experiment or of a finished one in the index; nothing else is touched.
 """
 
@@ -13,8 +13,7 @@ from harness import index, journal
 from harness.doctor.model_files import fault_of_weights
 from harness.experiment import Experiment
 from monitors.files import AttemptFiles
-from monitors.launch import kill_leftovers
-from monitors.processes import members_of_attempt
+from monitors.launch import kill_leftovers, leftovers
 
 _WEIGHTS = re.compile(r"\.(safetensors|bin|pt|pth|ckpt|distcp)")
 
@@ -23,22 +22,22 @@ def owned(experiment: Experiment, what: str) -> int:
     """How many `processes` of ours still run although their attempts are over; how many bytes removing
     superseded `checkpoints` would free."""
     if what == "processes":
-        return sum(len(members_of_attempt(attempt_id)) for attempt_id in _over(experiment))
+        return sum(len(leftovers(files, attempt_id)) for files, attempt_id in _over(experiment))
     return sum(_size(folder) for folder in _superseded(experiment))
 
 
 def free(experiment: Experiment, what: str) -> int:
     """End them, or remove them; returns how many there were, or how many bytes that freed."""
     if what == "processes":
-        return sum(len(kill_leftovers(attempt_id)) for attempt_id in _over(experiment))
+        return sum(len(kill_leftovers(files, attempt_id)) for files, attempt_id in _over(experiment))
     folders = {folder: _size(folder) for folder in _superseded(experiment)}
     for folder in folders:
         shutil.rmtree(folder)
     return sum(folders.values())
 
 
-def _over(experiment: Experiment) -> Iterator[str]:
-    """Ids of attempts that are over and whose supervisor is gone."""
+def _over(experiment: Experiment) -> Iterator[tuple[AttemptFiles, str]]:
+    """Folders and ids of attempts that are over and whose supervisor is gone."""
     found = [(experiment.dir, [each for each in experiment.state.attempts if each.ended is not None])]
     for run in index.runs():
         if run.dir.resolve() != experiment.dir.resolve():
@@ -51,7 +50,7 @@ def _over(experiment: Experiment) -> Iterator[str]:
         for attempt in attempts:
             files = AttemptFiles(folder / "attempts" / f"{attempt.number:02d}")
             if files.state() in ("ended", "lost"):
-                yield attempt.attempt_id
+                yield files, attempt.attempt_id
 
 
 def _superseded(experiment: Experiment) -> Iterator[Path]:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
+import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from monitors.files import AttemptFiles
-from monitors.launch import kill_leftovers, launch, stop, write_script
-from monitors.processes import members_of_attempt, process_table, read_process
+from monitors.files import AttemptFiles, is_alive
+from monitors.launch import SUPERVISOR, kill_leftovers, launch, stop, write_script
+from monitors.processes import members_of_attempt, process_table, read_process, uptime
 from monitors.tmux import Session
 from monitors.wait import Waiter, WakeReason
 from tests.monitors.tmux_world import ending, log_shows, python, spec_for, start, until
@@ -68,7 +69,7 @@ async def test_traceback_that_scrolled_away_is_in_the_log(folder: Path) -> None:
 async def test_deadline_kills_what_left_its_process_group(folder: Path) -> None:
     stubborn = "trap '' TERM; while :; do sleep 0.2; done"
     command = f'setsid bash -c "{stubborn}" & (setsid nohup bash -c "{stubborn}" &); echo up; {stubborn}'
-    files, _ = start(folder, command, deadline_at=time.time() + 1.5, grace_s=0.3)
+    files, _ = start(folder, command, deadline_uptime=uptime() + 1.5, grace_s=0.3)
     end = await ending(files)
     assert (end.reason, end.status) == ("deadline", 137)
     await until(lambda: not members_of_attempt(end.attempt_id), "the end of everything that carries the id")
@@ -112,8 +113,10 @@ async def test_failed_prepare_skips_the_command_but_not_the_cleanup(folder: Path
 async def test_missing_working_directory_is_named(folder: Path) -> None:
     files, _ = start(folder, "true", cwd=folder.parent)
     assert (await ending(files)).reason == "exited"
-    spec = spec_for(folder.parent / "02", "true", cwd=folder.parent / "nowhere\udce9")
-    launch(spec)
+    spec = spec_for(folder.parent / "02", "true", cwd=folder.parent / "nowhere")
+    session = Session.find("ajet_test")
+    assert session is not None
+    launch(spec, session)
     end = await ending(AttemptFiles(spec.attempt_dir))
     assert end.reason == "could_not_start"
     assert "nowhere" in (end.error or "")
@@ -162,7 +165,7 @@ async def test_typing_the_line_twice_launches_once(folder: Path) -> None:
     files, session = start(folder, "echo run >> runs; sleep 0.5")
     line = f"bash {files.script}"
     session.type_line(line)
-    launch(spec_for(folder, "echo run >> runs; sleep 0.5"))
+    launch(spec_for(folder, "echo run >> runs; sleep 0.5"), session)
     await ending(files)
     session.type_line(f"{line}; echo typed > typed")
     await until(lambda: (folder.parent / "typed").exists(), "the second run of the script")
@@ -206,19 +209,101 @@ async def test_full_disk_does_not_hurt_the_training(folder: Path) -> None:
     assert end.log_lost_bytes == sum(len(f"{n}\r\n") for n in range(1, 1001))
 
 
-CLOCK_IS_SET = """#!{python}
+async def test_a_folder_that_is_moved_is_followed(folder: Path) -> None:
+    files, session = start(folder, "echo up; until [ -e go ]; do sleep 0.1; done; echo down; exit 3")
+    await log_shows(files, "up")
+    await until(lambda: (b := files.heartbeat()) and b.state == "command", "the command's heartbeat")
+    files = AttemptFiles(Path(shutil.move(folder, folder.parent / "elsewhere")))
+    before = files.heartbeat()
+    await until(lambda: (b := files.heartbeat()) and before and b.time > before.time, "a heartbeat there")
+    assert files.state() == "running"
+    (folder.parent / "go").touch()
+    end = await ending(files)
+    assert (end.reason, end.status) == ("exited", 3) and "down" in files.pane_log.read_text()
+    await until(lambda: "exited, status 3" in "".join(session.capture()), "the end in the pane")
+
+
+@pytest.mark.parametrize("taken_away", ["started", "started/supervisor.json", "heartbeat"])
+async def test_what_is_removed_of_its_records_is_made_again(folder: Path, taken_away: str) -> None:
+    files, _ = start(folder, "echo up; until [ -e go ]; do sleep 0.1; done")
+    await until(lambda: (b := files.heartbeat()) and b.state == "command", "the command's heartbeat")
+    (folder / taken_away).rename(folder.parent / "away")
+    await until(lambda: (folder / taken_away).exists() and files.state() == "running", "the record")
+    info = files.supervisor()
+    assert info is not None and info.command_pid is not None
+    (folder.parent / "go").touch()
+    assert (await ending(files)).status == 0
+
+
+async def test_a_folder_that_is_removed_leaves_the_training_alone(folder: Path) -> None:
+    files, _ = start(folder, "echo up; until [ -e go ]; do sleep 0.1; done; touch done; exec sleep 0.1")
+    await log_shows(files, "up")
+    info = files.supervisor()
+    assert info is not None
+    said = os.open(f"/proc/{info.pid}/fd/2", os.O_RDONLY)
+    shutil.rmtree(folder)
+    (folder.parent / "go").touch()
+    await until(lambda: (folder.parent / "done").exists(), "the training's own end")
+    done = uptime()
+    await until(lambda: not is_alive(info), "the end of the supervisor")
+    assert uptime() - done < 5
+    assert os.read(said, 10_000) == b""
+    os.close(said)
+
+
+async def test_what_is_typed_is_not_in_the_log(folder: Path) -> None:
+    files, session = start(folder, "echo up; read x; read y; echo $x, $y")
+    await log_shows(files, "up")
+    session.type_line("step=999 reward=9.9")
+    await asyncio.to_thread(tmux, "send-keys", "-t", f"={session.name}:", "-l", "\x1b[1;1R\n")
+    await ending(files)
+    assert files.pane_log.read_text().splitlines() == ["up", "step=999 reward=9.9, \x1b[1;1R"]
+
+
+def supervise_here(folder: Path, command: str, *options: str) -> AttemptFiles:
+    """Run a command to its end without a terminal."""
+    folder.mkdir()
+    called = [sys.executable, "-I", "-S", str(SUPERVISOR), "--dir", str(folder), "--attempt-id", "here"]
+    subprocess.run([*called, *options, "--", command], stdout=subprocess.DEVNULL, timeout=60, check=False)
+    return AttemptFiles(folder)
+
+
+def test_a_log_has_a_limit_and_its_end_is_kept(folder: Path) -> None:
+    files = supervise_here(folder, "seq 1000000; echo 'ValueError: the reason'", "--log-limit", "100000")
+    end = files.exit()
+    assert end is not None and (end.status, end.log_lost_why) == (0, "log limit")
+    text = files.pane_log.read_bytes()
+    assert len(text) < 100_000 + (2 << 20) and text.endswith(b"1000000\r\nValueError: the reason\r\n")
+    gap = f"\r\n[{end.log_lost_bytes} bytes of the log are missing here: log limit]\r\n".encode()
+    whole = sum(len(f"{number}\r\n") for number in range(1, 1_000_001)) + len("ValueError: the reason\r\n")
+    assert text.count(gap) == 1 and len(text) - len(gap) + end.log_lost_bytes == whole
+    beat = files.heartbeat()
+    assert beat is not None and (beat.log_lost_bytes, beat.log_lost_why) == (end.log_lost_bytes, "log limit")
+
+
+def test_why_bytes_of_the_log_are_lost_is_said(folder: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        end = supervise_here(folder, "seq 100000").exit()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert end is not None and end.log_lost_bytes > 0 and end.log_lost_why == "file size limit"
+
+
+CLOCK_IS_SET = """#!{python} -IS
 import runpy, sys, time
 machine_time, begun = time.time, time.monotonic()
-time.time = lambda: machine_time() + ({jump_s} if time.monotonic() - begun > 0.4 else 0.0)
-sys.argv = sys.argv[3:]  # after -I and -S
+time.time = lambda: machine_time() + ({jump_s} if time.monotonic() - begun > {after_s} else 0.0)
+sys.argv = sys.argv[3:]  # after -I and -S of the launch
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-def python_whose_clock_is_set(folder: Path, jump_s: float) -> str:
-    """An interpreter for the supervisor, on whose machine the clock is set soon after the start."""
+def python_whose_clock_is_set(folder: Path, jump_s: float, after_s: float = 0.4) -> str:
+    """An interpreter for the supervisor, on whose machine the clock is set so long after the start."""
     program = folder.parent / "python-whose-clock-is-set"
-    program.write_text(CLOCK_IS_SET.format(python=sys.executable, jump_s=jump_s))
+    program.write_text(CLOCK_IS_SET.format(python=sys.executable, jump_s=jump_s, after_s=after_s))
     program.chmod(0o700)
     return str(program)
 
@@ -226,40 +311,28 @@ def python_whose_clock_is_set(folder: Path, jump_s: float) -> str:
 @pytest.mark.parametrize("jump_s", [3600.0, -3600.0])
 async def test_a_clock_that_is_set_ends_nothing_and_no_time_is_negative(folder: Path, jump_s: float) -> None:
     interpreter = python_whose_clock_is_set(folder, jump_s)
-    files, _ = start(folder, "sleep 1", supervisor_python=interpreter, deadline_at=time.time() + 60)
+    files, _ = start(folder, "sleep 1", supervisor_python=interpreter, deadline_uptime=uptime() + 60)
     end = await ending(files)
     assert (end.reason, end.status) == ("exited", 0)
     assert end.started_at is not None and end.ended_at is not None
     assert 1 <= end.ended_at - end.started_at < 30
 
 
-async def test_a_clock_that_is_set_back_gives_no_extra_time(folder: Path) -> None:
-    interpreter = python_whose_clock_is_set(folder, -3600.0)
-    files, _ = start(folder, "sleep 600", supervisor_python=interpreter, deadline_at=time.time() + 1.5)
+@pytest.mark.parametrize(("jump_s", "after_s"), [(-3600.0, 0.4), (18_000.0, -1.0), (-18_000.0, -1.0)])
+async def test_a_clock_that_is_set_changes_no_deadline(folder: Path, jump_s: float, after_s: float) -> None:
+    """Neither one set while the supervisor runs, nor one set between the decision to launch and its start."""
+    interpreter = python_whose_clock_is_set(folder, jump_s, after_s)
+    deadline = uptime() + 2.5
+    files, _ = start(folder, "sleep 600", supervisor_python=interpreter, deadline_uptime=deadline)
     assert (await ending(files)).reason == "deadline"
+    assert 0 <= uptime() - deadline < 5
 
 
 async def test_cleanup_is_bounded_and_runs_after_a_deadline(folder: Path) -> None:
-    files, _ = start(folder, "sleep 60", cleanup="echo cleaned", deadline_at=time.time() + 0.8)
+    files, _ = start(folder, "sleep 60", cleanup="echo cleaned", deadline_uptime=uptime() + 0.8)
     end = await ending(files)
     assert (end.reason, end.cleanup_status) == ("deadline", 0)
     assert "cleaned" in files.pane_log.read_text()
-
-
-async def test_killed_supervisor_is_lost_and_its_leftovers_are_found(folder: Path) -> None:
-    files, _ = start(folder, "setsid sleep 1000 & sleep 1000")
-    await until(
-        lambda: (i := files.supervisor()) and i.command_pid and len(members_of_attempt(i.attempt_id)) >= 4,
-        "it",
-    )
-    info = files.supervisor()
-    assert info is not None
-    waiting = asyncio.ensure_future(Waiter(files).wait(timeout=30))
-    os.kill(info.pid, signal.SIGKILL)
-    assert (await waiting).reason == WakeReason.LOST
-    assert files.state() == "lost"
-    await asyncio.to_thread(kill_leftovers, info.attempt_id)
-    assert members_of_attempt(info.attempt_id) == set()
 
 
 async def test_secrets_reach_the_training_and_no_file(folder: Path, private_surroundings: Path) -> None:
@@ -278,7 +351,7 @@ def test_secrets_of_a_launch_that_never_began_are_deleted(folder: Path, private_
     write_script(spec)
     (whole,) = (path for path in private_surroundings.rglob("*.sh") if "s3cret" in path.read_text())
     whole.with_name(whole.name + ".tmp").write_text("export OTHER=s3c")  # a write that was killed
-    kill_leftovers(spec.attempt_id)
+    kill_leftovers(AttemptFiles(folder), spec.attempt_id)
     written = [path for top in (folder, private_surroundings) for path in top.rglob("*") if path.is_file()]
     assert not [path for path in written if b"s3c" in path.read_bytes()]
 
@@ -326,7 +399,7 @@ async def test_the_limit_of_open_files_is_raised_where_asked(folder: Path, raise
     session = Session.create("ajet_test", folder.parent)
     session.type_line("ulimit -S -n 64")
     spec = spec_for(folder, "echo soft=$(ulimit -S -n) hard=$(ulimit -H -n)", most_open_files=raised)
-    launch(spec)
+    launch(spec, session)
     files = AttemptFiles(folder)
     await ending(files, session)
     soft, hard = (part.split("=")[1] for part in files.pane_log.read_text().split())

@@ -34,7 +34,9 @@ def start(
 ) -> tuple[AttemptFiles, Session]:
     """Create a session and launch `command` in it."""
     spec = spec_for(folder, command, name, **more)
-    return AttemptFiles(folder), launch(spec)
+    session = Session.create(name, folder.parent)
+    launch(spec, session)
+    return AttemptFiles(folder), session
 
 
 async def ending(files: AttemptFiles, session: Session | None = None) -> Exit:

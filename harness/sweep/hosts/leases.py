@@ -30,8 +30,8 @@ from harness.machine.ports import is_free
 from harness.sweep.folder import newest_attempt
 from harness.sweep.hosts import HostError, Lease, Needs, NeverFitsError
 from monitors.files import START_PATIENCE_S, AttemptFiles, SupervisorInfo, is_alive
-from monitors.launch import state_home
-from monitors.processes import boot_id, members_of_attempt, read_process
+from monitors.launch import leftovers, state_home
+from monitors.processes import boot_id, read_process
 from monitors.records import write_atomically
 
 LOCK = "ledger.lock"
@@ -185,7 +185,8 @@ class Occupants:
             return True
         if info is None:
             return False
-        left = members_of_attempt(info.attempt_id) - {info.pid, info.front_pid}  # those are about to end
+        about_to_end = {info.pid, info.front_pid, info.guardian_pid}
+        left = leftovers(files, info.attempt_id) - about_to_end
         return any(Process.of(pid).lives() for pid in left)
 
 
