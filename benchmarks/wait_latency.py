@@ -74,11 +74,9 @@ def start(number: int, top: Path) -> Watched:
     folder.mkdir()
     os.mkfifo(folder / "delay")
     name, status = f"ajet_latency_{number:03d}", number % 200
-    session = Session.create(name, folder)
     command = f"echo ready; read delay < delay; sleep $delay; echo $EPOCHREALTIME > end; exit {status}"
     spec = LaunchSpec(folder / "01", f"latency-{number}", name, command, folder)
-    launch(spec, session)
-    return Watched(session, AttemptFiles(spec.attempt_dir), status, folder)
+    return Watched(launch(spec), AttemptFiles(spec.attempt_dir), status, folder)
 
 
 def cpu_seconds(pids: list[int]) -> float:

@@ -22,13 +22,14 @@ from monitors.attempt_processes import end, group_of, members_of_group, remove_g
 from monitors.files import AttemptFiles, is_alive
 from monitors.processes import ATTEMPT_VARIABLE, boot_id, family, send_signal
 from monitors.records import scratch_of, write_atomically
-from monitors.tmux import Session
+from monitors.tmux import Session, TmuxError
 
 SUPERVISOR = Path(__file__).with_name("supervise.py")
 SECRET_NAME = re.compile(
     r"SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|APIKEY|(^|_)(KEYS?|TOKEN|PASS|AUTH|PAT|COOKIE)(_|$)",
     re.IGNORECASE,
 )
+URL_WITH_LOGIN = re.compile(r"://[^\s/@]+@")
 
 # What belongs to the terminal a launch was asked for in, not to the command.
 OF_A_TERMINAL = re.compile(
@@ -46,9 +47,9 @@ class LaunchSpec:
 
     `command`, `prepare`, `cleanup`: shell text, run by `bash -c` in `cwd`; several lines are allowed.
     `env`: their variables, all of them but TERM, which is the pane's; `secret_env`: the same, but kept out
-    of every file that stays (variables of `env` whose names look secret are treated so too).
-    `deadline_uptime`: seconds after the boot (`processes.uptime`) at which everything is killed, or None.
-    `grace_s`: seconds between TERM and KILL.
+    of every file that stays (variables of `env` that look secret, by name or as the URL of a proxy with its
+    password, are treated so too). `deadline_uptime`: seconds after the boot (`processes.uptime`) at which
+    everything is killed, or None. `grace_s`: seconds between TERM and KILL.
     `most_open_files`: raise the limit of open files to the highest that is allowed.
     """
 
@@ -70,6 +71,10 @@ class LaunchSpec:
 def is_secret_name(name: str) -> bool:
     """Say whether a variable of this name probably holds a secret (`WANDB_API_KEY`, `HF_TOKEN`, ...)."""
     return SECRET_NAME.search(name) is not None
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return is_secret_name(name) or URL_WITH_LOGIN.search(value) is not None
 
 
 def environment_of_caller() -> dict[str, str]:
@@ -96,7 +101,7 @@ def write_script(spec: LaunchSpec) -> Path:
     for name in (*spec.env, *spec.secret_env):
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise LaunchError(f"{name!r} cannot be the name of an environment variable")
-    secrets = {name: value for name, value in spec.env.items() if is_secret_name(name)} | spec.secret_env
+    secrets = {name: value for name, value in spec.env.items() if _is_secret(name, value)} | spec.secret_env
     plain = {"PATH": os.defpath, **{name: value for name, value in spec.env.items() if name not in secrets}}
     files = AttemptFiles(spec.attempt_dir)
     files.dir.mkdir(parents=True, exist_ok=True)
@@ -105,29 +110,50 @@ def write_script(spec: LaunchSpec) -> Path:
     return files.script
 
 
-def launch(spec: LaunchSpec, session: Session) -> None:
-    """Write the script and type one line in the session that runs it; doing so again changes nothing.
+def launch(spec: LaunchSpec) -> Session:
+    """Write the script and type one line that runs it in the session of the spec's name, which is created
+    where there is none; doing so again changes nothing.
 
     Also notes which attempt belongs to the session, so that `find_attempt` knows when the session is gone.
+    Raises TmuxError when tmux refuses, a few times because a server that is just leaving refuses, too.
     """
-    files = AttemptFiles(spec.attempt_dir)
+    files, session = AttemptFiles(spec.attempt_dir), Session(spec.session_name)
     if files.started.exists():
-        return
+        return session
     write_script(spec)
     note = {"attempt_dir": str(files.dir), "attempt_id": spec.attempt_id, "socket": session.socket}
     index = _index_file(session.name)
     index.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(index, note)
-    type_launch_line(files, session)
+    for pause_s in (*PAUSES_S, None):
+        try:
+            if not session.exists():
+                Session.create(session.name, spec.cwd)
+            type_launch_line(files, session)
+            break
+        except TmuxError:
+            if pause_s is None:
+                _secret_file(spec.attempt_id).unlink(missing_ok=True)
+                raise
+            time.sleep(pause_s)
+    return session
 
 
+PAUSES_S = (0.05, 0.1, 0.2, 0.4)
+"""Before tmux is asked again after it refused."""
 SWALLOWED_AFTER_S = 15.0
 """A line that has begun nothing for so long may have been swallowed by what the shell runs at its start."""
 
 
 def type_launch_line(files: AttemptFiles, session: Session) -> None:
-    """Type the line that runs the attempt's `launch.sh`; typing it again has no effect once it has run."""
-    session.type_line(f"bash {shlex.quote(str(files.script))}")
+    """Type the line that runs the attempt's `launch.sh`; typing it again has no effect once it has run. What
+    is typed is plain ASCII on one line whatever the path, for any shell with any settings."""
+    path = str(files.script)
+    if path.isascii() and path.isprintable() and not set(path) & set("!\\"):
+        session.type_line(f"bash {shlex.quote(path)}")
+        return
+    octal = re.sub(rb"[^\w/.-]", lambda found: b"\\%03o" % found[0][0], os.fsencode(path)).decode()
+    session.type_line(shlex.join(["bash", "-c", f"exec bash $'{octal}'"]))
 
 
 def withdraw(files: AttemptFiles) -> bool:

@@ -40,13 +40,13 @@ def scratch_of(path: Path) -> Path:
 
 
 def write_atomically(path: Path, content: Mapping[str, object] | str, mode: int = 0o600) -> None:
-    """Replace `path` by text, or by a record as JSON; a reader sees the old or the new file, never half of
-    one."""
-    text = content if isinstance(content, str) else json.dumps(content)
+    """Replace `path` by text (which may hold any bytes, escaped), or by a record as JSON; a reader sees the
+    old or the new file, never half of one."""
+    data = os.fsencode(content if isinstance(content, str) else json.dumps(content))
     scratch = scratch_of(path)
     try:
-        with os.fdopen(create_private(scratch, mode), "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(create_private(scratch, mode), "wb") as file:
+            file.write(data)
         scratch.replace(path)
     except OSError:
         with contextlib.suppress(OSError):

@@ -48,9 +48,7 @@ def start(session_name: str, command: list[str], cwd: Path, max_time_s: float | 
     Raises TmuxError when the session is somebody else's or its command still runs.
     """
     session = Session.find(session_name)
-    if session is None:
-        session = Session.create(session_name, cwd)
-    else:
+    if session is not None:
         before = find_attempt(session_name, session.socket)
         if before is None or not session.is_ours() or before.state() in ("running", "not_started"):
             raise TmuxError(f"tmux session {session_name!r} is in use; choose another name, or end it first")
@@ -65,7 +63,7 @@ def start(session_name: str, command: list[str], cwd: Path, max_time_s: float | 
         env=environment_of_caller(),
         deadline_uptime=uptime() + max_time_s if max_time_s else None,
     )
-    launch(spec, session)
+    launch(spec)
     return AttemptFiles(spec.attempt_dir)
 
 

@@ -69,6 +69,6 @@ class Terminal:
             os.chdir(cwd)
             os.execvp("bash", ["bash", "-c", command])
         except OSError as error:
-            os.write(error_pipe, f"cannot start `bash -c` in {cwd}: {error}".encode())
+            os.write(error_pipe, os.fsencode(f"cannot start `bash -c` in {cwd}: {error}"))
         finally:
             os._exit(127)

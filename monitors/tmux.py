@@ -3,7 +3,8 @@
 Targets are exact (`=name`), so a session is never mistaken for one whose name begins alike. Sessions we
 create carry the user option `@ajet_owner`; only those can be killed through this module. The server is
 chosen by the `socket` parameter (a `tmux -L` name), else by the environment variable AJET_TMUX_SOCKET, else
-it is the default.
+it is the default. No path is ever an argument of tmux, which would read it as a format or a command: a new
+pane gets its folder from our process. A server that we start gets none of our environment but FOR_A_SERVER.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ SOCKET_VARIABLE = "AJET_TMUX_SOCKET"
 HISTORY_LINES = 200_000
 COLUMNS, ROWS = 200, 50
 LONGEST_PURPOSE = 40
+FOR_A_SERVER = re.compile(
+    r"PATH|HOME|SHELL|USER|LOGNAME|TERM|TERMINFO(_DIRS)?|LANG|LANGUAGE|LC_\w+|TMUX|TMUX_TMPDIR|XDG_RUNTIME_DIR"
+    r"|XDG_CONFIG_HOME|LD_LIBRARY_PATH"
+)
 
 
 class TmuxError(RuntimeError):
@@ -56,22 +61,20 @@ class Session:
             raise TmuxError(
                 f"tmux session name {name!r} is not possible: use letters, digits, '_' and '-' only"
             )
-        if not Path(cwd).is_dir():
-            raise TmuxError(f"cannot create tmux session {name!r}: {cwd} is not a folder")
         session = cls(name, socket)
         if session.exists():
             raise TmuxError(
                 f"tmux session {name!r} is already there: look at it with"
                 f" `{shlex.join(session.attach_argv())}`, or choose another name"
             )
-        usual = session._output("show-options", "-gv", "history-limit") or ["2000"]
-        size = ("-x", str(COLUMNS), "-y", str(ROWS))
-        # A pane's history is fixed when it is made, from the global option; set it for this pane alone.
+        # A pane's history is fixed when it is made, by an option of its session: so the session comes first,
+        # with a pane that does not stay, and the option that everybody shares is left alone.
         session._tmux(
-            *("start-server", ";", "set-option", "-g", "history-limit", str(HISTORY_LINES), ";"),
-            *("new-session", "-d", "-s", name, "-c", str(cwd), *size, ";"),
+            *("new-session", "-d", "-E", "-s", name, "-x", str(COLUMNS), "-y", str(ROWS), "sleep 60", ";"),
+            *("set-option", "-t", session._pane, "history-limit", str(HISTORY_LINES), ";"),
             *("set-option", "-t", session._pane, OWNER_OPTION, OWNER, ";"),
-            *("set-option", "-g", "history-limit", usual[0]),
+            *("new-window", "-k", "-t", f"{session._pane}^"),
+            cwd=cwd,
         )
         return session
 
@@ -92,10 +95,8 @@ class Session:
         """Type one line and press Enter. Raises TmuxError if the session is gone or the text has breaks."""
         if "\n" in text or "\r" in text:
             raise TmuxError("type_line takes one line; put longer commands into a script")
-        escaped = text[:-1] + "\\;" if text.endswith(";") else text  # a last ';' would separate tmux commands
-        self._tmux(
-            "send-keys", "-t", self._pane, "-l", "--", escaped, ";", "send-keys", "-t", self._pane, "Enter"
-        )
+        to = ("send-keys", "-t", self._pane)
+        self._tmux(*to, "-l", "--", text, ";", *to, "Enter")
 
     def capture(self, lines: int = 200) -> list[str]:
         """Return the last `lines` lines of screen and history, trailing blank lines left out."""
@@ -104,10 +105,6 @@ class Session:
             shown.pop()
         return shown[-lines:]
 
-    def pipe_to(self, path: Path) -> None:
-        """Append everything the pane prints from now on to a file."""
-        self._tmux("pipe-pane", "-t", self._pane, f"cat >> {shlex.quote(str(path))}")
-
     def exists(self) -> bool:
         """Say whether the session is there now."""
         return self._run("has-session", "-t", f"={self.name}").returncode == 0
@@ -115,10 +112,6 @@ class Session:
     def pane_pid(self) -> int:
         """Return the pid of the process in the session's pane (its shell)."""
         return int(self._tmux("display-message", "-p", "-t", self._pane, "#{pane_pid}")[0])
-
-    def pane_id(self) -> str:
-        """Return tmux's id of the session's pane (`%3`), which a process in it has as TMUX_PANE."""
-        return self._tmux("display-message", "-p", "-t", self._pane, "#{pane_id}")[0]
 
     def pane_pids(self) -> list[int]:
         """Return the pids of the processes in all the session's panes."""
@@ -158,21 +151,32 @@ class Session:
     def _pane(self) -> str:
         return f"={self.name}:"
 
-    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def _run(self, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         server = ["-L", self.socket] if self.socket else []
-        command = ["tmux", *server, *arguments]
+        # A last ';' would end tmux's command.
+        words = [f"{word[:-1]}\\;" if word.endswith(";") and word != ";" else word for word in arguments]
+        bare = {name: value for name, value in os.environ.items() if FOR_A_SERVER.fullmatch(name)}
         try:
             return subprocess.run(
-                command, capture_output=True, encoding="utf-8", errors="replace", check=False
+                ["tmux", *server, *words],
+                cwd=cwd,
+                env=bare,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                check=False,
             )
-        except FileNotFoundError:
+        except OSError as error:
+            if cwd is not None and error.filename == cwd:
+                why = f"{cwd}: {error.strerror}"
+                raise TmuxError(f"cannot create tmux session {self.name!r} in {why}") from None
             raise TmuxError(
                 "tmux is not installed; type `sudo apt-get install tmux` (Debian, Ubuntu),"
                 " `sudo dnf install tmux` (Fedora), or `brew install tmux` (macOS)"
             ) from None
 
-    def _tmux(self, *arguments: str) -> list[str]:
-        result = self._run(*arguments)
+    def _tmux(self, *arguments: str, cwd: Path | None = None) -> list[str]:
+        result = self._run(*arguments, cwd=cwd)
         if result.returncode != 0:
             said = " ".join(result.stderr.split()) or f"status {result.returncode}"
             raise TmuxError(f"tmux {arguments[0]} failed for session {self.name!r}: {said}")

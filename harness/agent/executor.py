@@ -134,7 +134,6 @@ class Executor:
 
     async def _launch(self, action: actions.Launch) -> events.Launched:
         from monitors.launch import launch
-        from monitors.tmux import Session, TmuxError
 
         files = self.experiment.attempt_files(action.attempt)
         previous = self.experiment.attempt_files(action.attempt - 1) if action.attempt > 1 else None
@@ -142,10 +141,7 @@ class Executor:
         if files.state() == "not_started":
             order = await asyncio.to_thread(apply_changes.launch_request, self.experiment, action, previous)
             spec = launching.launch_spec(self.experiment.blueprint, files, order)
-            try:
-                launch(spec, Session.find(action.session) or Session.create(action.session, spec.cwd))
-            except TmuxError:  # its server died on the way; typing twice never launches twice
-                launch(spec, Session.find(action.session) or Session.create(action.session, spec.cwd))
+            launch(spec)
         command = launching.command(self.experiment.blueprint, files.config, self.experiment.state.arguments)
         command = apply_changes.relocated(self.experiment, command)
         return events.Launched(self.experiment.clock(), command, checkpoint)

@@ -223,7 +223,7 @@ def let_go(owned: "Experiment | Sweep", identity: str) -> None:
     from harness.self_command import HARNESS
     from monitors.files import AttemptFiles
     from monitors.launch import LaunchError, LaunchSpec, environment_of_caller, launch, state_home
-    from monitors.tmux import Session, TmuxError, session_name
+    from monitors.tmux import TmuxError, session_name
 
     folder = owned.dir
     take_over = len(list(owned.journal.of(journal.Owner)))
@@ -239,9 +239,7 @@ def let_go(owned: "Experiment | Sweep", identity: str) -> None:
         env=environment_of_caller(),
     )
     try:
-        session = Session.create(name, Path.cwd())
-        launch(spec, session)
-        _await_successor(owned, session, AttemptFiles(spec.attempt_dir))
+        _await_successor(owned, launch(spec), AttemptFiles(spec.attempt_dir))
     except (TmuxError, LaunchError, OSError) as error:
         fail(f"{error}; nothing is lost: `harness resume {folder}`")
     typer.echo(f"running on in tmux session {name}; `harness show {folder}` looks at it")

@@ -113,10 +113,8 @@ async def test_failed_prepare_skips_the_command_but_not_the_cleanup(folder: Path
 async def test_missing_working_directory_is_named(folder: Path) -> None:
     files, _ = start(folder, "true", cwd=folder.parent)
     assert (await ending(files)).reason == "exited"
-    spec = spec_for(folder.parent / "02", "true", cwd=folder.parent / "nowhere")
-    session = Session.find("ajet_test")
-    assert session is not None
-    launch(spec, session)
+    spec = spec_for(folder.parent / "02", "true", cwd=folder.parent / "nowhere\udce9")
+    launch(spec)
     end = await ending(AttemptFiles(spec.attempt_dir))
     assert end.reason == "could_not_start"
     assert "nowhere" in (end.error or "")
@@ -165,7 +163,7 @@ async def test_typing_the_line_twice_launches_once(folder: Path) -> None:
     files, session = start(folder, "echo run >> runs; sleep 0.5")
     line = f"bash {files.script}"
     session.type_line(line)
-    launch(spec_for(folder, "echo run >> runs; sleep 0.5"), session)
+    launch(spec_for(folder, "echo run >> runs; sleep 0.5"))
     await ending(files)
     session.type_line(f"{line}; echo typed > typed")
     await until(lambda: (folder.parent / "typed").exists(), "the second run of the script")
@@ -399,7 +397,7 @@ async def test_the_limit_of_open_files_is_raised_where_asked(folder: Path, raise
     session = Session.create("ajet_test", folder.parent)
     session.type_line("ulimit -S -n 64")
     spec = spec_for(folder, "echo soft=$(ulimit -S -n) hard=$(ulimit -H -n)", most_open_files=raised)
-    launch(spec, session)
+    launch(spec)
     files = AttemptFiles(folder)
     await ending(files, session)
     soft, hard = (part.split("=")[1] for part in files.pane_log.read_text().split())

@@ -59,7 +59,7 @@ def test_create_refuses_what_cannot_work(tmp_path: Path) -> None:
         Session.create("ajet_x", tmp_path)
     with pytest.raises(TmuxError, match="use letters"):
         Session.create("a.b", tmp_path)
-    with pytest.raises(TmuxError, match="not a folder"):
+    with pytest.raises(TmuxError, match=r"missing: No such file or directory"):
         Session.create("ajet_y", tmp_path / "missing")
 
 
@@ -76,12 +76,44 @@ def test_only_our_sessions_are_killed(tmp_path: Path) -> None:
     assert not ours.exists()
 
 
-def test_history_is_large_and_the_users_setting_is_left_alone(tmp_path: Path) -> None:
+def test_history_is_large_and_the_users_setting_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tmux("new-session", "-d", "-s", "first")
     tmux("set-option", "-g", "history-limit", "1234")
     Session.create("ajet_h", tmp_path)
     assert int(tmux("display-message", "-p", "-t", "=ajet_h:", "#{history_limit}")) >= 100_000
     assert tmux("show-options", "-gv", "history-limit").strip() == "1234"
+    monkeypatch.setattr(Session, "exists", lambda _: False)  # the name is taken in between
+    with pytest.raises(TmuxError, match="duplicate"):
+        Session.create("first", tmp_path)
+    assert tmux("show-options", "-gv", "history-limit").strip() == "1234"
+
+
+@pytest.mark.parametrize(
+    "name", ["#(touch pwned)", "#{pid} %H #S", "ends in ;", "a\nb", "\udce9\x1b[31m", "-x"]
+)
+async def test_a_path_is_no_expression(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / name
+    folder.mkdir()
+    session = Session.create("ajet_p", folder)
+    session.type_line("echo > here")
+    await until(lambda: (folder / "here").exists(), "the shell in its folder")
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_nothing_of_our_environment_stays_in_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-model")
+    monkeypatch.setenv("LC_TIME", "C")
+    Session.create("ajet_first", tmp_path)
+    tmux("set-option", "-g", "update-environment", "ANTHROPIC_API_KEY")
+    Session.create("ajet_second", tmp_path)
+    assert "LC_TIME=C" in tmux("show-environment", "-g")
+    for scope in ("-g", "-t=ajet_first", "-t=ajet_second"):
+        assert "sk-model" not in tmux("show-environment", scope)
 
 
 @pytest.mark.parametrize(
@@ -94,12 +126,10 @@ def test_history_is_large_and_the_users_setting_is_left_alone(tmp_path: Path) ->
 )
 async def test_typed_line_arrives_as_it_is(tmp_path: Path, text: str, printed: str) -> None:
     session = Session.create("ajet_t", tmp_path)
-    session.pipe_to(tmp_path / "piped")
     session.type_line(f"{text} touch done;" if text.endswith(";") else f"{text}; touch done;")
     await until(lambda: (tmp_path / "done").exists(), "the typed line")
     assert (tmp_path / "out").read_text() == printed
     await until(lambda: "touch done;" in "\n".join(session.capture(20)), "the screen")
-    await until(lambda: "done" in (tmp_path / "piped").read_text(), "the piped output")
     with pytest.raises(TmuxError, match="one line"):
         session.type_line("a\nb")
 

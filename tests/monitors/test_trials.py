@@ -48,9 +48,8 @@ async def trial(number: int, seed: int, top: Path, gate: asyncio.Semaphore) -> s
     command, status = situation(kind, random_, folder)
     async with gate:
         name = f"ajet_trial_{number:04d}"
-        session = await asyncio.to_thread(Session.create, name, folder)
         spec = spec_for(folder / "01", command, name)
-        await asyncio.to_thread(launch, spec, session)
+        session = await asyncio.to_thread(launch, spec)
         files = AttemptFiles(spec.attempt_dir)
         waiter = Waiter(files, session)
         while True:  # at once after typing, again and again, at random moments

@@ -34,9 +34,7 @@ def start(
 ) -> tuple[AttemptFiles, Session]:
     """Create a session and launch `command` in it."""
     spec = spec_for(folder, command, name, **more)
-    session = Session.create(name, folder.parent)
-    launch(spec, session)
-    return AttemptFiles(folder), session
+    return AttemptFiles(folder), launch(spec)
 
 
 async def ending(files: AttemptFiles, session: Session | None = None) -> Exit:

@@ -13,7 +13,6 @@ import os
 import re
 import shlex
 import signal
-import threading
 import zlib
 from pathlib import Path
 
@@ -25,15 +24,13 @@ from monitors.records import write_atomically
 from monitors.tmux import Session, TmuxError, session_name
 from monitors.wait import Waiter, WakeReason
 
-TRIES = 2
-_creating = threading.Lock()  # tmux takes the size of a pane's history from an option that all share
 _log = logging.getLogger(__name__)
 
 
 def start(job: Job) -> None:
     """Start the job, unless it was started before. Takes some 50 ms; may be called in any thread.
 
-    Raises HostError when tmux refuses twice, the folder cannot be written, or the job cannot be described.
+    Raises HostError when tmux refuses, the folder cannot be written, or the job cannot be described.
     """
     number = re.search(r"\d+$", job.folder.name)
     unique = f"{zlib.crc32(job.lease.id.encode()):08x}"
@@ -45,28 +42,20 @@ def start(job: Job) -> None:
         cwd=job.cwd,
         env=dict(job.environment),
     )
-    problem: Exception | None = None
-    for _ in range(TRIES):
-        try:
-            job.folder.mkdir(parents=True, exist_ok=True)
-            launch(spec, Session.find(spec.session_name) or _new_session(spec.session_name, job))
-            return
-        except TmuxError as error:
-            problem = error
-        except LaunchError as error:
-            raise HostError(f"run {job.run} cannot be started: {error}") from error
-        except OSError as error:
-            raise HostError(
-                f"run {job.run} cannot be started from {job.folder}: {error.strerror or error};"
-                " make room there and make it writable, then resume the sweep"
-            ) from error
-    raise HostError(f"run {job.run} cannot be started: {problem}. Fix: correct that, then resume the sweep")
-
-
-def _new_session(name: str, job: Job) -> Session:
-    write_atomically(_note(job.folder), {"name": name, "socket": Session(name).socket})
-    with _creating:
-        return Session.create(name, job.cwd)
+    try:
+        job.folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(
+            _note(job.folder), {"name": spec.session_name, "socket": Session(spec.session_name).socket}
+        )
+        launch(spec)
+    except (TmuxError, LaunchError) as error:
+        why = f"run {job.run} cannot be started: {error}. Fix: correct that, then resume the sweep"
+        raise HostError(why) from error
+    except OSError as error:
+        raise HostError(
+            f"run {job.run} cannot be started from {job.folder}: {error.strerror or error};"
+            " make room there and make it writable, then resume the sweep"
+        ) from error
 
 
 async def ended(files: AttemptFiles) -> int | None:

@@ -62,8 +62,7 @@ def prepared(action: Action, experiment: Experiment) -> ChangePrepared:
 async def launched(experiment: Experiment, number: int, monkeypatch: pytest.MonkeyPatch) -> LaunchSpec:
     """Launch an attempt up to the terminal that it would be typed into, and let it fail."""
     specs: list[LaunchSpec] = []
-    monkeypatch.setattr("monitors.launch.launch", lambda spec, session: specs.append(spec))
-    monkeypatch.setattr("monitors.tmux.Session.find", lambda name: name)
+    monkeypatch.setattr("monitors.launch.launch", specs.append)
     action = Launch(attempt=number, session=f"ajet_x-{number:02d}", attempt_id=f"7f3a-{number:02d}", why="go")
     record(experiment, "intent", action="launch", args=arguments(action))
     outcome = await Executor(experiment).act(action)

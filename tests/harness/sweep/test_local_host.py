@@ -174,7 +174,7 @@ def test_a_job_without_its_lease_is_not_started(tmp_path: Path) -> None:
 def test_what_tmux_says_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     host = a_host()
     job = a_job(tmp_path, "", host)
-    with pytest.raises(HostError, match=r"is not a folder\. Fix: correct that, then resume"):
+    with pytest.raises(HostError, match=r"No such file or directory\. Fix: correct that, then resume"):
         host.start(replace(job, cwd=tmp_path / "none"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(HostError, match="tmux is not installed"):
